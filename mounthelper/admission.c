@@ -68,12 +68,12 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 		need.stage_read_only = req->stage.read_only;
 	} else {
 		reason = check_publish(h, &req->publish, ret->profile);
-		/* the source is what was staged: op_publish.c knows */
+		/* op_publish.c compares the staged source */
 		memcpy(need.source_digest, ticket->source_digest, sizeof(need.source_digest));
 		need.propagation = req->publish.propagation;
 		need.read_only = req->publish.read_only;
 	}
-	/* a ticket is checked whenever there is one, and may be missing only if the policy says so */
+	/* a ticket that is present is checked; it may be missing only if the policy allows that */
 	if (reason != REASON_NONE || (h->agent->ticket_optional && ticket_is_absent(ticket)))
 		return reason;
 	ret->ticket = ticket;

@@ -82,7 +82,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	return outcome_mounted(MH_OK, &now, &facts, propagations[attach->propagation].state);
 }
 
-/* Unmount what was just attached, if it is still what is mounted there. */
+/* Unmounts the mount that was just attached, if it is still the one at the target. */
 static void undo(struct helper *h, struct attach *attach, const struct place *attached)
 {
 	struct place now = PLACE_INIT;

@@ -6,7 +6,7 @@
 #include "outcome.h"
 #include "trees.h"
 
-/* Stage mounts are inert, whatever a publish may allow: nobody but the helper shall reach them. */
+/* Stage mounts are inert, even if a publish allows more: only the helper may reach them. */
 enum {
 	STAGE_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
 		      SYS_MOUNT_ATTR_NOSYMFOLLOW,
@@ -32,13 +32,12 @@ struct attach {
 
 /** Look at the target, attach there, set the propagation again (a shared parent has just made the mount
  * shared), and read back that exactly this mount exists there with the flags and the propagation wanted. On
- * failure what was attached is unmounted again. Returns MH_OK with state and device filled, or what failed.
- */
+ * failure the mount is unmounted again. Returns MH_OK with state and device filled, or the failure. */
 struct outcome attach_mount(struct helper *h, struct attach *attach);
 
-/** Give the mount that stands at @place the propagation wanted, if an instance that was killed between
- * attaching and setting it left it otherwise: then it is in the peer group of its own that a shared parent
- * gives. Any other propagation was meant by somebody and is MH_CONFLICT. Returns MH_OK with the state's bits
- * of the propagation, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
+/** Give the existing mount at @place the propagation wanted, if an instance was killed between attaching and
+ * setting it: then the mount has a peer group of its own, which a shared parent gives. Any other propagation
+ * was set on purpose and is MH_CONFLICT. Returns MH_OK with the state's bits of the propagation, MH_KERNEL,
+ * or MH_INTERNAL if the kernel does not show it afterwards. */
 struct outcome attach_repair(struct helper *h, const struct place *place, enum ticket_propagation propagation,
 			     uint64_t group);

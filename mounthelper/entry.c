@@ -155,9 +155,9 @@ static void set_limits(void)
 static const int ignored_signals[] = {SIGPIPE, SIGXFSZ, SIGHUP,	 SIGINT, SIGQUIT,
 				      SIGTSTP, SIGTTIN, SIGTTOU, 0};
 
-/* Where to say what goes wrong, or nowhere. To close a file takes as long as whoever serves it likes, and
- * later this process is root's and has an instance's place: of a caller that it @outranks only a pipe is
- * kept. */
+/* Keeps standard error for messages about a failed start, or closes it. The server of a file can delay a
+ * close without limit, and later this process is root's and occupies an instance's place. So only a pipe is
+ * kept of a caller that it @outranks. */
 static void keep_message_fd(bool outranks)
 {
 	struct stat st;

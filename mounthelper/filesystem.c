@@ -29,7 +29,7 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r == 0 && s->class->set_options ? s->class->set_options(s, fs_fd) : r;
 }
 
-/* xfs takes other devices by its options alone, and read-only ext4 is mounted with noload. */
+/* Can the mount open a journal device? xfs opens other devices only by options; read-only ext4 has noload. */
 static bool opens_journal(const struct staging *s)
 {
 	return s->profile->kind == FS_EXT4 && !s->req->read_only;
@@ -78,7 +78,8 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 	return *ret_fd < 0 ? outcome_kernel(STEP_FSMOUNT, *ret_fd) : OUTCOME_OK;
 }
 
-/* Without a journal on its own device it may have none at all: with NO_JOURNAL_DEVICE every other fails. */
+/* A file system without a journal on its own device may have no journal at all: NO_JOURNAL_DEVICE makes the
+ * kernel refuse all others. */
 struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 {
 	struct outcome outcome = make(s, NULL, ret_fd);

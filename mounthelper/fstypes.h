@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The file systems the helper knows, and every option it may give them: what is forced, and the closed list a
- * policy may choose from. Whatever names a path, a device, a descriptor or a user is absent on purpose. */
+/* The file systems that the helper knows, and every option that it may give them: the forced ones, and the
+ * closed list from which a policy may choose. Options that name a path, a device, a descriptor or a user are
+ * absent on purpose. */
 
 #include "mounthelper_wire.h"
 
@@ -24,7 +25,7 @@ struct fs_type {
 	enum mh_class class;
 	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
 	bool always_read_only;	/* has no write support */
-	bool fit_for_untrusted; /* small read-only code, may parse an image that somebody else made */
+	bool fit_for_untrusted; /* small read-only code, may parse a foreign image */
 };
 
 enum fs_when {
@@ -34,7 +35,7 @@ enum fs_when {
 };
 
 struct fs_option {
-	const char *word;   /* in the policy; NULL: forced, whatever the policy says */
+	const char *word;   /* in the policy; NULL: always set, the policy cannot change it */
 	uint32_t kinds;	    /* 1 << enum fs_kind */
 	enum fs_when when;  /* kind of mount it has a meaning for */
 	const char *key;    /* for fsconfig(2), or NULL for an attribute of the mount */

@@ -27,7 +27,7 @@ enum { MOUNT_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV };
 
 enum launch_mode { LAUNCH_SETUID = 1, LAUNCH_SOCKET = 2 };
 
-/* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
+/* One of the two trees below which the helper mounts; only its uid and root can write there. */
 struct tree {
 	int fd; /* O_PATH */
 	uint32_t n_line;
@@ -45,7 +45,7 @@ struct helper {
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
-	struct keyline peer; /* the words about it in every record */
+	struct keyline peer; /* the fields about it in every record */
 	struct tree stage;
 	struct tree publish;
 	int root_fd;	    /* "/" where the mounts are made */
@@ -57,10 +57,10 @@ struct helper {
 	int audit_fd;	    /* or negative */
 	struct state_table *state;
 	struct chain_log trail;
-	enum mh_trail trail_fault; /* what was wrong with it at the start */
+	enum mh_trail trail_fault; /* its fault at the start */
 	struct keyline start;	   /* the record of the start, */
 	bool start_waits;	   /* which the own log has not taken yet */
-	bool record_waits;	   /* the last record is in the own log alone */
+	bool record_waits;	   /* the last record is only in the own log */
 	uint32_t record_seq;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];

@@ -14,7 +14,7 @@ struct publishing {
 	struct place staged;
 	struct place alloc;
 	char slot[SLOT_NAME_SIZE];
-	struct sys_mount_attr attr; /* of the clone, all in one call while nobody can see it */
+	struct sys_mount_attr attr; /* of the clone, all in one call before it is visible */
 	struct attach attach;
 };
 
@@ -42,11 +42,11 @@ static void decide(struct publishing *p)
 	p->attach.tree = &p->h->publish;
 }
 
-/* Pin the mount at @name. Returns 0, 1 when others are below it, or a negative errno.
+/* Pins the mount at @name. Returns 0, 1 when other mounts are below it, or a negative errno.
  *
- * MNT_EXPIRE unmounts only when it is asked twice: at first it says EAGAIN of a mount that nobody uses and
- * nothing is mounted on, however many mounts there are, and marks it. To look at the name takes the mark off,
- * so that comes right before. Of a mount in use it does not tell why. */
+ * MNT_EXPIRE unmounts only at the second call. For an unused mount with nothing mounted on it, the first call
+ * fails with EAGAIN, at constant cost, and marks it. A look at the name removes an earlier mark, so the look
+ * comes right before. For a mount in use it gives no reason. */
 static int pin_alone(struct publishing *p, int dir_fd, const char *name)
 {
 	int r = place_look(dir_fd, name, &p->staged);
@@ -110,7 +110,7 @@ static struct outcome check_source(const struct publishing *p)
 	return OUTCOME_OK;
 }
 
-/* What the host's directory is may have changed since it was staged, and what is mounted below it. */
+/* Checks the host's directory again: it, or the mounts below it, may have changed since it was staged. */
 static struct outcome look_again(const struct publishing *p)
 {
 	cleanup_place struct place origin = PLACE_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UNPUBLISH and UNSTAGE: unmount what stands at one name, if it is what was meant and nothing needs it, and
- * remove the directory. */
+/* UNPUBLISH and UNSTAGE: unmount the mount at one name, if it is the right one and not needed, and remove the
+ * directory. */
 
 #include "attach.h"
 #include "ops.h"
@@ -15,15 +15,15 @@ struct removal {
 	int alloc_fd;
 	uint8_t slot;
 	/* of UNSTAGE */
-	const struct state_slot *staged; /* what is known of the volume */
+	const struct state_slot *staged; /* the volume's slot of the state table */
 	bool is_plugins;		 /* below its directory, where the plugin mounts as it likes */
-	/* what was done */
+					 /* the result */
 	bool unmounted;
-	struct place last; /* what was unmounted last, released */
-	char type[16];	   /* of its file system; of UNSTAGE alone */
+	struct place last; /* the last mount that was unmounted, released */
+	char type[16];	   /* of its file system; only for UNSTAGE */
 };
 
-/* Open files, or mounts that a task or somebody else made below? */
+/* Distinguishes open files from mounts that a task or another process made below. */
 static struct outcome busy(struct removal *r, int dir_fd, const char *name)
 {
 	cleanup_place struct place place = PLACE_INIT;
@@ -33,7 +33,7 @@ static struct outcome busy(struct removal *r, int dir_fd, const char *name)
 	return outcome_stop(MH_BUSY, STEP_UNMOUNT, has_submounts ? REASON_SUBMOUNT : REASON_IN_USE);
 }
 
-/* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
+/* Unmounts the mount at @name and removes the directory. MH_ALREADY when the name does not exist. */
 static struct outcome remove_mount_point(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
@@ -58,7 +58,7 @@ static struct outcome remove_mount_point(struct removal *r, int dir_fd, const ch
 		r->last = place;
 	}
 	e = sys_rmdirat(dir_fd, name);
-	/* a mount exists there all the same: somebody stacked one */
+	/* a mount still exists there: another process stacked one */
 	if (e == -EBUSY)
 		return outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED);
 	if (e == -ENOENT)
@@ -66,8 +66,7 @@ static struct outcome remove_mount_point(struct removal *r, int dir_fd, const ch
 	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
-/* What the helper attaches stands on the tree itself; on another mount there is only what somebody stacked.
- */
+/* The parent of a mount of the helper is the tree itself; any other parent means a stacked mount. */
 static struct outcome may_be_ours(const struct tree *tree, const struct mount_facts *facts)
 {
 	return facts->parent == tree->line[0].mount_id
@@ -104,7 +103,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	int e = lock_alloc(h->state_fd, req->alloc);
 
 	assert(req->volume[0] != '\0' && req->slot <= MH_SLOT_MAX);
-	(void)admission; /* what the state table says of a volume decides about no publish */
+	(void)admission; /* the state table does not decide about publishes */
 	if (e < 0)
 		return outcome_kernel(STEP_LOCK, e);
 	e = place_open(h->publish.fd, req->alloc, &alloc);
@@ -146,8 +145,8 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	return r->is_plugins ? OUTCOME_OK : may_be_ours(&r->h->stage, &facts);
 }
 
-/* Is the volume published anywhere? The mount table and the marks say it, whatever became of the state file.
- * What a plugin has mounted anew since does not matter. */
+/* Is the volume published anywhere? The mount table and the marks decide, even if the state file is lost.
+ * Later mounts of a plugin do not matter. */
 static struct outcome check_publishes(const struct removal *r)
 {
 	struct census census = {.volume = r->volume};
@@ -199,8 +198,8 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 	r.is_plugins = false;
 	if (outcome.status == MH_OK)
 		outcome = remove_mount_point(&r, h->stage.fd, req->volume);
-	/* A file below is not ours, and nothing is ever removed recursively; one in place of a directory is
-	 * the device of a block attachment, and the errno in the reply tells it from files. */
+	/* A file below is not ours, and nothing is ever removed recursively; a file in place of a directory
+	 * is the device of a block attachment, and the errno in the reply distinguishes it. */
 	if (outcome.status == MH_KERNEL &&
 	    (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR)) {
 		outcome.status = MH_BUSY;

@@ -33,8 +33,8 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
 	       (s->class->is_same ? s->class->is_same(s, facts) : facts->root_is_whole);
 }
 
-/* Count the volume, and forget what was staged under its name: should this process die between attaching and
- * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+/* Counts the volume, and forgets the source that was staged under its name. If this process dies between
+ * attaching and remembering, the source is unknown, and PUBLISH is refused until the next STAGE. */
 static struct outcome count_in(const struct staging *s)
 {
 	int r = lock_table(s->h->state_fd);
@@ -52,8 +52,8 @@ static struct outcome count_in(const struct staging *s)
 					   : REASON_STATE_FULL);
 }
 
-/* The mount stands as it shall: remember of what. It @was_there uncounted if the table was made anew
- * since. */
+/* The mount is as it should be: remembers its source. If the mount @was_there and the table was made after
+ * it, the volume was not counted. */
 static struct outcome remember(const struct staging *s, bool was_there)
 {
 	int r = lock_table(s->h->state_fd);
@@ -85,8 +85,8 @@ static struct outcome already_there(struct staging *s)
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
-	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
-	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
+	/* a plugin's mount stays as it is, unless publishes must be in its peer group; a finished stage had
+	 * its propagation: a different one was set on purpose, or the policy has changed */
 	if (s->class || s->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		outcome = attach_repair(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
 	state |= outcome.state;
@@ -139,7 +139,7 @@ static struct outcome stage_new(struct staging *s)
 		return outcome;
 	}
 	remembered = remember(s, false);
-	/* the mount stands; without the memory of its source a publish is refused until STAGE came again */
+	/* the mount exists; without its source in the table a publish is refused until the next STAGE */
 	return remembered.status == MH_OK ? outcome : remembered;
 }
 

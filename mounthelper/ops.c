@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What changes mounts has the volume's name first: whichever it is, it is req->stage.volume. */
+/* Requests that change mounts begin with the volume's name, so req->stage.volume is valid for all of them. */
 #define VOLUME_COMES_FIRST(type) \
 	_Static_assert(offsetof(struct type, volume) == sizeof(struct mh_header), "volume comes first")
 VOLUME_COMES_FIRST(mh_stage);
@@ -19,7 +19,7 @@ VOLUME_COMES_FIRST(mh_publish);
 VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
 
-/* What the frame does for an operation. An empty row refuses, and an empty cell asks for more. */
+/* The steps of the frame for an operation. An empty row refuses, and an empty cell is the stricter choice. */
 struct operation {
 	op_handler *run;
 	bool skips_table; /* rarely needs what the state table knows of the volume */
@@ -40,8 +40,8 @@ static const struct operation *operation_of(const union mh_request *req)
 	return req->header.op < MH_OP_N ? &operations[req->header.op] : &none;
 }
 
-/* May it meet what a server holds, or the daemon of a plugin or of a host's directory? A request can name one
- * volume and find another, so it is not the request that tells. */
+/* True if any profile can block on a remote server or a FUSE daemon. Decided by profiles, not by the request:
+ * a request may name one volume and find another. */
 static bool may_wait(const struct helper *h)
 {
 	const struct profile *profiles = h->agent->profiles;
@@ -52,8 +52,8 @@ static bool may_wait(const struct helper *h)
 	return false;
 }
 
-/* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail keeps
- * an intent without a result, and the agent starts another one. */
+/* A server may never answer, not even for an existing mount. The alarm ends this process: the trail keeps an
+ * intent without a result, and the agent starts another helper. */
 static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
 {
 	bool is_bounded = may_wait(h);
@@ -67,7 +67,7 @@ static struct outcome run(struct helper *h, const union mh_request *req, const s
 	return outcome;
 }
 
-/* One look at the state table: is the ticket's generation the newest, and what is known of the volume? */
+/* Looks at the state table once: compares the ticket's generation, and copies the volume's slot. */
 static enum reason consult_table(struct helper *h, const union mh_request *req, struct admission *ret)
 {
 	const struct state_slot *slot;
@@ -87,7 +87,7 @@ static enum reason consult_table(struct helper *h, const union mh_request *req, 
 	return r < 0 ? REASON_STATE_FULL : REASON_NONE;
 }
 
-/* What stops a request before its intent: REASON_NONE when nothing does, and the volume is locked. */
+/* Checks a request before its intent. REASON_NONE: it is allowed, and the volume is locked. */
 static enum reason admit(struct helper *h, const union mh_request *req, struct admission *ret)
 {
 	const struct operation *operation = operation_of(req);
@@ -122,7 +122,7 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 				     ret_rec); /* without a trail nothing was done either */
 	else
 		h->refusals_unrecorded++;
-	/* that another instance works on the volume is nobody's fault */
+	/* REASON_LOCKED is not the agent's fault: another instance works on the volume */
 	return reason == REASON_LOCKED || rate_take(&h->state->header.rate[RATE_TOLERATED], now_us)
 		       ? REASON_NONE
 		       : REASON_REFUSALS;

@@ -8,8 +8,8 @@
 #include "outcome.h"
 #include "wire.h"
 
-/** Handlers: run with the volume's lock held and the intent on record. They leave either nothing attached or
- * what was asked for, and the same request again succeeds. Source: CSI NodeStageVolume and friends. */
+/** Handlers run with the volume's lock held and the intent on record. They leave either nothing attached or
+ * the requested mount, and the same request again succeeds. Source: CSI NodeStageVolume and friends. */
 typedef struct outcome op_handler(struct helper *h, const union mh_request *request,
 				  const struct admission *admission);
 op_handler op_stage;
@@ -18,10 +18,11 @@ op_handler op_unpublish;
 op_handler op_unstage;
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply);
 
-/** What a tmpfs @source counts against max_tmpfs_total: whole pages; 0 for other classes. */
+/** Returns the bytes of a tmpfs @source that count against max_tmpfs_total: whole pages; 0 for other classes.
+ */
 uint64_t tmpfs_bytes(const struct mh_source *source);
 
-/* What the caller has to send, and whether the helper continues. */
+/* The answer that the caller must send. */
 union mh_answer {
 	struct mh_header header;
 	struct mh_reply reply;

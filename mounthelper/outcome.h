@@ -10,10 +10,10 @@
 
 struct outcome {
 	enum mh_status status;
-	int sys_errno; /* negative or positive, 0 for none */
+	int sys_errno; /* negative or positive, 0: no errno */
 	enum step step;
 	enum reason reason;
-	uint32_t profile_line; /* in the policy, of the request's profile; 0: it has none */
+	uint32_t profile_line; /* in the policy, of the request's profile; 0: no profile */
 	uint16_t state;	       /* MH_STATE_* */
 	uint32_t dev_major;
 	uint32_t dev_minor;
@@ -32,6 +32,6 @@ struct place;
 struct mount_facts;
 
 /** Outcome of a request after which @place, with the facts @facts, is mounted: state bits and device.
- * @state what is known besides, MH_STATE_* */
+ *  * @state further bits, MH_STATE_* */
 struct outcome outcome_mounted(enum mh_status status, const struct place *place,
 			       const struct mount_facts *facts, unsigned int state);

@@ -172,7 +172,7 @@ static bool rules_are_valid(const struct profile *profile)
 	return true;
 }
 
-/* A kind of file system and a path are what the class says, or fs_types[] would be read beyond its end. */
+/* Checks that kind of file system and path fit the class; else fs_types[] would be read beyond its end. */
 static bool profile_is_valid(const struct profile *profile)
 {
 	const bool has_type = profile->class != MH_CLASS_BIND && profile->class != MH_CLASS_CSI;

@@ -2,8 +2,8 @@
 #pragma once
 /* The policy of root: one block per agent uid, compiled from root's text (tool/policy_parse.h).
  *
- * `holdfast policy apply` reads the text, mounthelper.policy(5), and writes struct policy_file beside it. The
- * helper reads that file alone: it parses no text, and looks at each field before anything uses it. */
+ *  * `holdfast policy apply` reads the text, mounthelper.policy(5), and writes struct policy_file next to it.
+ * The helper reads only that file: it parses no text, and checks each field before anything uses it. */
 
 #include "fstypes.h"
 #include "mounthelper_wire.h"
@@ -26,7 +26,7 @@ enum {
 	NFS_VERS_N = 2,
 };
 
-/* Of the NFS client's options sec and vers; the first one is the default. */
+/* Values of the NFS client's options sec and vers; the first one is the default. */
 extern const char *const nfs_sec_words[NFS_SEC_N];
 extern const char *const nfs_vers_words[NFS_VERS_N];
 
@@ -41,7 +41,7 @@ struct server_rule {
 	uint8_t prefix_bits;
 };
 
-/* What agents may ask the helper to stage. A hostvol block is a profile of class bind. */
+/* A source that agents may ask the helper to stage. A hostvol block is a profile of class bind. */
 struct profile {
 	char name[MH_LABEL_SIZE];
 	unsigned int line; /* where it begins */
@@ -120,7 +120,7 @@ struct policy {
 	struct profile profiles[2 * POLICY_PROFILE_MAX];
 };
 
-/* Beside its text, whose name this is appended to. */
+/* Suffix of the applied policy, appended to the name of its text. */
 #define POLICY_APPLIED ".applied"
 
 /* The compiled policy as it is in its file: fields as they are in memory, since the same machine writes and
@@ -158,8 +158,8 @@ enum reason profile_admit_source(const struct profile *profile, const struct mh_
 /** Grammar of an entry of /dev/disk/by-id: 1 to 128 of `[A-Za-z0-9:._+-]`, not beginning with a dot. */
 bool by_id_is_valid(const char *s);
 
-/** Grammar of an export: an absolute path of components `[A-Za-z0-9._-]`, none of them "." or "..", without a
- * trailing slash; "/" alone is one. */
+/** Grammar of an export: an absolute path of components `[A-Za-z0-9._-]`, but not "." or "..", without a
+ * trailing slash; "/" is valid. */
 bool export_is_valid(const char *s);
 
 /* Grammars of texts in the policy. */
@@ -167,5 +167,5 @@ bool policy_name_is_valid(const char *s);    /* of a cluster or node */
 bool policy_path_is_valid(const char *s);    /* absolute, normal, and not "/" */
 bool policy_context_is_valid(const char *s); /* of SELinux */
 
-/** Do class, file system, trust and options of @profile go together? NULL, or what is wrong. */
+/** Do class, file system, trust and options of @profile fit together? NULL, or the fault. */
 const char *policy_check_profile(const struct profile *profile);

@@ -82,7 +82,7 @@ static void record_begin(struct keyline *record, const char *op, const char *pha
 	keyline_number(record, "seq", seq);
 }
 
-/* The words about it are the same in every record: put together once. */
+/* The fields about the peer are the same in every record, so they are made once. */
 static void put_peer(struct keyline *record, struct helper *h)
 {
 	if (h->peer.len == 0) {
@@ -103,14 +103,14 @@ static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t
 		return 0;
 	h->record_waits = false;
 	chain_log_settle(&h->trail);
-	/* without the space before its first word */
+	/* without the space before its first field */
 	r = send(h->audit_fd, KERNEL_AUDIT_TRUSTED_APP, h->record_seq, h->trail.line.text + 1);
 	return h->agent->audit_optional ? 0 : r;
 }
 
 void record_pass_on(struct helper *h)
 {
-	(void)pass_on(h, kernel_audit_report); /* what was done is done, and in the own log */
+	(void)pass_on(h, kernel_audit_report); /* the operation is done, and in the own log */
 }
 
 void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE])
@@ -149,7 +149,7 @@ static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec
 	return r < 0 ? r : passed_on;
 }
 
-/* Of what happens to the helper itself. */
+/* Writes a record about the helper itself. */
 static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, uint32_t count)
 {
 	struct keyline record = KEYLINE_INIT;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is recorded, to the own log and the kernel's audit, in this order: the helper's own
- * life, and intent and result of each operation. */
+/* Writes records, to the own log and the kernel's audit, in this order: about the helper's own life, and the
+ * intent and result of each operation. */
 
 #include "admission.h"
 #include "helper.h"
 #include "outcome.h"
 #include "wire.h"
 
-/** Record START with what this process is and found; the first record, which sets up h->trail but for its
- * descriptors and names. When the trail does not take it h->trail_fault says why; the helper serves all the
- * same, because cleaning up needs no trail, and the own log gets START before any other record. */
+/** Record START with the facts of this process and the mounts that it found. It is the first record, and sets
+ * up h->trail except its descriptors and names. If the trail does not take it, h->trail_fault has the cause.
+ * The helper still serves, because cleaning up needs no trail; the own log gets START before any other
+ * record. */
 void record_start(struct helper *h, uint32_t staged, uint32_t published);
 
 /** Record what refusals are left, and STOP or, for @is_violation, VIOLATION; bring everything to the medium.
@@ -31,7 +32,7 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
  * @ret stays as it is. */
 void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE]);
 
-/** Give what was recorded last to the kernel's audit, unless it has it already. */
+/** Give the last record to the kernel's audit, unless it has it already. */
 void record_pass_on(struct helper *h);
 
 /** One record for the refusals that were only counted, @at_end or as soon as the rate of records allows. */

@@ -17,7 +17,7 @@ enum {
 	PR_MDWE_REFUSE_EXEC_GAIN_ = 1,
 };
 
-/* From the kernel: what a library says is not believed. */
+/* Asks the kernel: the answer of a library is not trusted. */
 static void sandbox_check(const struct agent_policy *agent, const struct process_capabilities *caps,
 			  uint64_t wanted, bool is_complete)
 {

@@ -16,7 +16,7 @@ struct staging {
 	const struct admission *admission;
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
-	struct place target; /* where the volume stands or shall stand */
+	struct place target; /* where the volume is mounted or will be */
 	enum ticket_propagation propagation;
 };
 
@@ -25,13 +25,13 @@ struct source_class {
 	struct outcome (*find)(struct staging *s);
 	/* Make the detached mount with stage_attributes(). */
 	struct outcome (*make)(const struct staging *s, int *ret_fd);
-	/* A mount of the device found and with the floor flags stands at the target: is it of this source? Or
-	 * NULL: any of the whole file system is. */
+	/* The target has a mount of the device found, with the floor flags: is it of this source? Or NULL:
+	 * any mount of the whole file system is. */
 	bool (*is_same)(const struct staging *s, const struct mount_facts *facts);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);
 	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno:
-	 * -EBUSY when the device is mounted, -EXDEV when this kernel might open devices that nobody has
+	 * -EBUSY when the device is mounted, -EXDEV when this kernel might open devices that are not
 	 * allowed. */
 	int (*create)(const struct staging *s, int fs_fd);
 };
@@ -42,15 +42,15 @@ extern const struct source_class source_nfs4;
 extern const struct source_class source_bind;
 
 /** The directory of the host that @profile of class bind names. Every directory above it is root's, so that
- * nobody else picks what is mounted, and nothing is mounted below: a clone would uncover what that hides.
- * @ret is to be released in any case. */
+ * only root chooses the mount. Nothing is mounted below: a clone would uncover the files under such a mount.
+ * @ret must be released in any case. */
 struct outcome host_volume_look(struct helper *h, const struct profile *profile, bool read_only,
 				struct place *ret);
 
 /** STAGE_FLOOR and what the request adds. */
 unsigned int stage_attributes(const struct staging *s);
 
-/** What all classes share that the kernel mounts by fsopen(2). */
+/** The common part of all classes that the kernel mounts by fsopen(2). */
 struct outcome filesystem_make(const struct staging *s, int *ret_fd);
 
 /** Set one option of the context @fs_fd; a flag when @value is NULL. Returns 0 or a negative errno. */

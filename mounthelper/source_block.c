@@ -64,17 +64,17 @@ static struct outcome block_find(struct staging *s)
 }
 
 /* A device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be shared:
- * its options would silently be the older ones. Before Linux 6.6 the kernel cannot be told; what it shows of
- * its superblocks must do, and the mount table for types that it does not show. */
+ *  * its options would silently be the older ones. Before Linux 6.6 the kernel has no call to refuse that.
+ * Then the superblocks that it shows must do, and the mount table for types that it does not show. */
 static int create(const struct staging *s, int fs_fd)
 {
 	struct census census = {.dev_major = s->origin.dev_major, .dev_minor = s->origin.dev_minor};
 	int r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 0);
 
-	/* the file system's word? Where the kernel knows the command, an argument is EINVAL at once */
+	/* EOPNOTSUPP of the file system? If the kernel knows the command, an argument is EINVAL at once */
 	if (r != -EOPNOTSUPP || sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 1) != r)
 		return r;
-	/* Linux 5.19 to 6.3 opens the devices whose paths stand in an erofs, and shows what is on them */
+	/* Linux 5.19 to 6.3 opens the devices whose paths are in an erofs, and shows their contents */
 	if (s->profile->kind == FS_EROFS && s->profile->trust != TRUST_TRUSTED)
 		return -EXDEV;
 	r = census_take(s->h, &census);

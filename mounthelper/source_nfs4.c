@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nfs4: an export of a server named by its address. The kernel mounts it alone: no mount.nfs, no DNS. */
+/* nfs4: an export of a server named by its address. Only the kernel takes part: no mount.nfs, no DNS. */
 #include "source.h"
 #include "trees.h"
 
@@ -38,7 +38,7 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
 }
 
-/* What a release without nosharecache has staged may share its device: it must be this volume's mount. */
+/* Mounts of a release without nosharecache may share their device: the mount must be this volume's. */
 static int visit(const struct mount_entry *entry, void *userdata)
 {
 	const struct staging *s = userdata;
@@ -49,7 +49,7 @@ static int visit(const struct mount_entry *entry, void *userdata)
 	       entry->dev_minor == s->target.dev_minor && str_eq(entry->source, s->source);
 }
 
-/* Only the mount table says of what server and export a mount is. */
+/* Only the mount table shows the server and the export of a mount. */
 static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
 	(void)facts;

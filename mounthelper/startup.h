@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* From exec to HELLO, in the order of main.c. What fails here ends the process in place, with a word of
+/* The start from exec to HELLO, in the order of main.c. A failure ends the process in place, with a code of
  * proto/mounthelper_words.h: nothing has been mounted yet, so there is nothing to undo. */
 
 #include "helper.h"
@@ -9,14 +9,14 @@
 
 #include <linux/capability.h>
 
-/* What has not said HELLO by then is killed, whatever holds it up. */
+/* A helper that has not sent HELLO by then is killed, for any cause of the delay. */
 enum { START_DEADLINE_S = 10 };
 
-/** End: say why on the socket (struct mh_failure), if descriptor 3 is one, and on the caller's standard
- * error, and exit with the word's code.
+/** End: report the cause on the socket (struct mh_failure), if descriptor 3 is one, and on the caller's
+ * standard error, and exit with the code of @word.
  *
  * @sys_errno positive, or 0
- * @number    what the word's sentence calls N, or 0
+ * @number    the value of N in the sentence of @word, or 0
  * @detail    the path or name meant, or "" */
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail);
 
@@ -30,7 +30,7 @@ int start_sys(int r, enum mh_start word, const char *detail);
 
 /* A. entry.c: shed what the caller left in this process, before anything is read or parsed. */
 
-/* What the kernel says of how this process was started. */
+/* Facts from the kernel about the start of this process. */
 struct entry_facts {
 	int argc;
 	bool has_argv0;
@@ -40,7 +40,7 @@ struct entry_facts {
 	uint32_t euid;
 };
 
-/** Which launch mode was it? Pure. START_OK and @ret, or why it is none. */
+/** Which launch mode was it? Pure. START_OK and @ret, or the cause of a refusal. */
 enum mh_start entry_launch_mode(const struct entry_facts *facts, enum launch_mode *ret);
 
 /** Environment, descriptors, process state, limits, and in launch mode setuid the uid shared with the caller:
@@ -48,8 +48,8 @@ enum mh_start entry_launch_mode(const struct entry_facts *facts, enum launch_mod
  * start runs from here to filter_load(). Fills h->launch_mode and, in launch mode setuid, h->peer_uid. */
 void entry_shed(int argc, char **argv, struct helper *h);
 
-/* B. view.c: a procfs that nobody else can touch, PID 1's mount namespace for what belongs to root (policy,
- * log, state), and the namespace in which the mounts are made. */
+/* B. view.c: a procfs that no other process can touch, PID 1's mount namespace for what belongs to root
+ * (policy, log, state), and the namespace in which the mounts are made. */
 
 struct view {
 	int proc_fd;	 /* own instance of procfs, attached nowhere */
@@ -59,7 +59,7 @@ struct view {
 };
 
 /** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. Launch mode
- * socket has no privilege to enter one, and needs none: who made its namespace is root. */
+ * socket has no privilege to enter one, and does not need it: root made its namespace. */
 struct view view_enter_host(struct helper *h);
 
 /** Settle in the namespace of the mounts: the caller's if the policy says container, else PID 1's, and then
@@ -104,7 +104,7 @@ enum mh_start setup_check_tree(const struct place *place, const struct mount_fac
 
 /** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES (without SANDBOX_AUDIT if
  * it is not there), an empty bounding set,
- * locked securebits and no_new_privs, and check that the kernel says so.
+ * locked securebits and no_new_privs, and check that the kernel confirms it.
  *
  * Launch mode socket begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the
  * securebits; then nothing but SANDBOX_CAPABILITIES may be in the set. */
@@ -114,8 +114,8 @@ void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent
  * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same
  * table.
  *
- * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards, and lifts the deadline of the start.
- * What libseccomp allocated is never freed: freeing would need system calls that are gone. */
+ *  * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards, and lifts the deadline of the
+ * start. The memory of libseccomp is never freed: freeing would need system calls that are gone. */
 void filter_load(const struct helper *h);
 
 /** D. serve.c: send HELLO, serve one request after another until the agent closes or breaks the protocol, put

@@ -68,8 +68,8 @@ static bool is_reusable(const struct state_slot *slot, int64_t now_ms)
 	       (slot->stage == STATE_UNSTAGED && slot->not_after_ms < (uint64_t)now_ms);
 }
 
-/* Take the slot for @volume. The first byte of the name comes last: a slot whose name is empty is nobody's,
- * and `valid` stays, because the search for other volumes continues past it. */
+/* Takes the slot for @volume. The first byte of the name comes last: a slot with an empty name is free, and
+ * `valid` stays, because the search for other volumes continues past it. */
 static struct state_slot *occupy(struct state_slot *slot, const char *volume)
 {
 	char name[MH_LABEL_SIZE] = "";

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What must outlive one helper process within a boot, for all instances of one agent's block: the newest
- * generation seen of each volume, what was staged under its name, and counts, so that no request has to walk
- * the mount table. Which volume is published, and where, is not here: a table that was lost would not know
- * it, and the publish tree and the mount table say it (trees.h). A mapped file; every function but
- * state_open() is called with lock_table() held.
+/* The state that outlives one helper process within a boot, for all instances of one agent's block: for each
+ * volume the newest generation seen and the staged source, and counts, so that no request has to walk the
+ * mount table. Publishes are not here: a lost table would lack them, and the publish tree and the mount table
+ * have them (trees.h). A mapped file; every function but state_open() is called with lock_table() held.
  *
  * Written so that SIGKILL between any two stores leaves a valid table: a slot counts only while its `valid`
  * is set, and that is stored last. A count is raised before the mount is attached and lowered after it is
@@ -28,7 +27,7 @@ enum {
 enum state_stage {
 	STATE_UNSTAGED,
 	STATE_STAGING, /* counted; what exists there is not known: PUBLISH is refused, STAGE repairs it */
-	STATE_STAGED,  /* profile and digest say from what */
+	STATE_STAGED,  /* profile and digest name its source */
 };
 
 struct state_slot {
@@ -67,7 +66,7 @@ struct state_header {
 	uint32_t slot_size;
 	char boot_id[MH_UUID_SIZE];
 	uint32_t staged;		/* slots that are not STATE_UNSTAGED */
-	uint32_t published;		/* publishes that stand, or more: never lowered but by a census */
+	uint32_t published;		/* existing publishes, or more: only a census lowers it */
 	uint64_t tmpfs_bytes;		/* sum over the slots */
 	struct rate rate[STATE_RATE_N]; /* by enum state_rate */
 	struct chain_log_head trail;	/* stored under the lock of the log, not of the table */
@@ -82,7 +81,7 @@ struct state_table {
  * from the slots, which a death may have left behind. */
 void state_open(struct state_table *table, const char *boot_id);
 
-/** Make the rates those of @limits; what is paid for stays. */
+/** Make the rates those of @limits; used budget stays used. */
 void state_set_rates(struct state_table *table, const struct agent_policy *limits);
 
 /** Admit a ticket of @generation for @volume and remember it.
@@ -90,13 +89,13 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms);
 
-/** Before the mount is made: count @volume, and forget what was staged under its name. Without @limits it is
- * counted whatever the policy says.
+/** Call it before the mount is made: counts @volume, and forgets the source that was staged under its name.
+ * Without @limits it counts beyond the limits of the policy, too.
  * Returns 0, -EMFILE for max_staged, -EDQUOT for max_tmpfs_total, -ENOSPC when every slot is taken. */
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
 		      const struct agent_policy *limits, int64_t now_ms);
 
-/** The mount stands: remember its source. @volume has been through state_begin_stage(). */
+/** Call it when the mount exists: remembers its source. @volume has been through state_begin_stage(). */
 void state_set_staged(struct state_table *table, const char *volume, const char *profile,
 		      const uint8_t digest[static TICKET_DIGEST_SIZE]);
 
@@ -106,9 +105,9 @@ void state_clear_staged(struct state_table *table, const char *volume);
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);
 
-/* Locks between the instances of one agent's block: byte ranges of the state file, which nobody else can
- * open: a shared lock of a reader would stop them all. They belong to the open file, so the kernel drops them
- * with the process. Order: volume, allocation, table, and the log's last. */
+/* Locks between the instances of one agent's block: byte ranges of the state file. No other program can open
+ * that file: a shared lock of a reader would stop all instances. The locks belong to the open file, so the
+ * kernel drops them with the process. Order: volume, allocation, table, and the log's last. */
 
 /* The byte of the trail's lock, which is chain_log.h's. */
 #define LOCK_TRAIL (INT64_C(1) << 39)

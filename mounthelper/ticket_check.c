@@ -47,8 +47,8 @@ static bool is_verified(const struct ticket *ticket, const uint8_t *key)
 	return false;
 }
 
-/* The root of the tree in which @ticket is the leaf that it says it is. False: it does not say so in the one
- * form. Nothing of this is believed before the root's signature is good. */
+/* Computes the root of the tree in which @ticket claims to be a leaf. False: the claim has not the one valid
+ * form. Nothing of this is trusted before the root's signature is verified. */
 static bool find_root(const struct ticket *ticket, struct ticket_root *ret)
 {
 	struct ticket_leaf leaf = {.prefix = 0};
@@ -91,7 +91,8 @@ static bool is_signed(const struct ticket *ticket, const struct ticket_keys *key
 	return false;
 }
 
-/* What must be as the request needs it, to the last byte: names have one form, with zeroes to their end. */
+/* Fields that must equal those of the request, to the last byte: names have one form, with zeroes to their
+ * end. */
 #define EXACT(field, reason)                                                                  \
 	{                                                                                     \
 		offsetof(struct ticket, field), sizeof(((struct ticket *)0)->field), (reason) \

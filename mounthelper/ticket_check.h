@@ -9,11 +9,11 @@
 
 enum { TICKET_CACHE_SIZE = 16 };
 
-/** Does @ticket allow what @need says? The signature comes first, so that nothing unsigned is even looked at.
+/** Does @ticket allow the request? The signature is checked first, so no unsigned field is used.
  *
- * @need what a ticket for the request has: all but read_only, stage_read_only, propagation, not_after_ms,
- *       generation and signature must be the same. read_only, stage_read_only: 0 when one that forbids to
- *       write is not enough; propagation: the least that it must grant
+ * @need the ticket that the request needs: all but read_only, stage_read_only, propagation, not_after_ms,
+ *       generation and signature must be equal. read_only, stage_read_only: 0 when a read-only ticket is not
+ *       enough; propagation: the least that it must grant
  * @now_ms CLOCK_REALTIME
  * Returns REASON_NONE or the first thing that does not hold. The generation is state.h's business. */
 enum reason ticket_check(const struct ticket *ticket, const struct ticket *need,
