@@ -42,21 +42,52 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 	change_put_alloc(change, &alloc);
 }
 
+/* Has a person submitted it for a node that was away? It has begun nothing. */
+static bool waits_for_node(const struct alloc *alloc)
+{
+	return alloc->client_status == CLIENT_PENDING && alloc->job_id[0] == '\0' &&
+	       alloc->desired_status != DESIRED_STOP;
+}
+
+static enum status lose_alloc(struct server *server, struct alloc_entry *entry, const char *reason,
+			      struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = claims_lose_alloc(&change, entry, reason, err);
+
+	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+}
+
+enum status allocs_node_gone(struct server *server, struct node_entry *node, bool for_good,
+			     const char *reason, struct error *err)
+{
+	struct alloc_entry *entry;
+	enum status st = STATUS_OK;
+
+	LIST_FOREACH (entry, &node->allocs, of_node) {
+		/* one with a claim may still write: its end needs evidence */
+		if (alloc_is_client_terminal(&entry->alloc) || alloc_has_live_claims(entry) ||
+		    (!for_good && waits_for_node(&entry->alloc)))
+			continue;
+		st = lose_alloc(server, entry, reason, err);
+		if (st != STATUS_OK)
+			break;
+	}
+	return st;
+}
+
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)
 {
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		cleanup(change_release) struct change change = CHANGE_INIT;
 		enum status st;
 
 		/* one that never got a claim has nothing to lose: it runs in the new boot */
 		if (alloc_is_client_terminal(&entry->alloc) ||
 		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
 			continue;
-		st = claims_lose_alloc(&change, entry, "the node was rebooted", err);
-		if (st == STATUS_OK)
-			st = change_commit(server, &change, NULL, NULL, err);
+		st = lose_alloc(server, entry, "the node was rebooted", err);
 		if (st != STATUS_OK)
 			return st;
 	}

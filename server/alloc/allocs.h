@@ -55,6 +55,13 @@ void allocs_send(const struct alloc_entry *entry);
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
 
+/** The node is not connected, and is down, attested or purged (@for_good): its allocations without a claim
+ * are lost, with the reason. They can write nothing twice, and each is ordered to stop if the node returns.
+ * Unless the node is gone for good, those that were submitted by themselves and have not run yet wait for
+ * it. One transaction per allocation. */
+enum status allocs_node_gone(struct server *server, struct node_entry *node, bool for_good,
+			     const char *reason, struct error *err);
+
 bool alloc_has_live_claims(const struct alloc_entry *entry);
 
 /** Its place among those that wait for a volume: one that came before is below. */

@@ -400,7 +400,11 @@ static enum status attest(const struct word *word, const attest_request *request
 	if (request->dry_run)
 		return STATUS_OK;
 	st = store_record(word, response->attestation, err);
-	return st == STATUS_OK ? free_meant(word, &answer->meant, err) : st;
+	if (st == STATUS_OK)
+		st = free_meant(word, &answer->meant, err);
+	if (st == STATUS_OK && !node_is_connected(word->node))
+		st = allocs_node_gone(word->server, word->node, false, word->detail, err);
+	return st;
 }
 
 static enum status handle_attest(struct server *server, struct rpc_call *call, const attest_request *request,

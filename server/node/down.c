@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "log/log.h"
@@ -28,6 +29,10 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 
 	if (!node)
 		return error_no_memory(err, "a node");
+	/* before the node, so that it is repeated after a crash */
+	st = allocs_node_gone(server, entry, false, "its node is down", err);
+	if (st != STATUS_OK)
+		return st;
 	*node = entry->node;
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
@@ -36,8 +41,8 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	if (st == STATUS_OK)
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
-			"node %s is down: not connected for %s; its %zu claims stay. Bring it back, or see "
-			"holdfast volume status ID --why",
+			"node %s is down: not connected for %s; its %zu claims stay, and its allocations "
+			"without a claim are lost. Bring it back, or see holdfast volume status ID --why",
 			entry->id,
 			clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) *
 						      USEC_PER_MSEC,

@@ -3,7 +3,8 @@
 /* Nodes that have no session, in the order in which they went, and when each of them counts as down.
  *
  * That it is down is stored with the node, so that who waits for it or watches is told, and the number of
- * such nodes is known without a walk. It changes nothing else: claims stay, whatever a timer says. */
+ * such nodes is known without a walk. Its allocations without a claim are lost then, so that jobs replace
+ * them: they can write nothing twice. Claims stay, and their allocations, whatever a timer says. */
 
 #include "base/error.h"
 #include "state/state.h"

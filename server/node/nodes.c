@@ -6,6 +6,7 @@
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
+#include "alloc/allocs.h"
 #include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
@@ -364,29 +365,13 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		entry->id, claim ? claim->claim.namespace : "", claim ? claim->claim.volume_id : "");
 }
 
-static enum status refuse_allocs(const struct node_entry *entry, struct error *err)
-{
-	const struct alloc_entry *alloc;
-
-	LIST_FOREACH (alloc, &entry->allocs, of_node)
-		if (!alloc_is_client_terminal(&alloc->alloc))
-			break;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "node %s still has %zu allocation%s: %s%s; stop it: holdfast alloc stop %s",
-			 entry->id, entry->n_live_allocs, str_s(entry->n_live_allocs),
-			 entry->n_live_allocs == 1 ? "" : "one of them is ", alloc ? alloc->id : "",
-			 alloc ? alloc->id : "");
-}
-
 static enum status check_purge(const struct node_entry *entry, struct error *err)
 {
 	if (entry->session)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s is connected; drain it (holdfast node drain %s) and stop its agent",
 				 entry->id, entry->id);
-	if (entry->n_live > 0)
-		return refuse_claims(entry, err);
-	return entry->n_live_allocs > 0 ? refuse_allocs(entry, err) : STATUS_OK;
+	return entry->n_live > 0 ? refuse_claims(entry, err) : STATUS_OK;
 }
 
 static void on_purged(struct server *server, void *userdata)
@@ -434,6 +419,8 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	st = nodes_find(server, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = check_purge(entry, err);
+	if (st == STATUS_OK)
+		st = allocs_node_gone(server, entry, true, "its node was purged", err);
 	if (st != STATUS_OK)
 		return st;
 	LIST_FOREACH (instance, &entry->instances, of_node)

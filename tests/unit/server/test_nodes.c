@@ -774,10 +774,6 @@ CLUSTER_TEST(a_purge_strands_nothing)
 	assert_non_null(strstr(err.msg, "holdfast node attest n1"));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
-	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	assert_int_equal(purge(f, "n1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_2));
-	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	assert_int_equal(purge(f, "n1", &err), STATUS_OK);
 	assert_int_equal(purge(f, "n1", &err), STATUS_NOT_FOUND);
 	assert_null(get_node(f, "n1", NULL));
