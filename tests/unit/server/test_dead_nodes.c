@@ -153,6 +153,26 @@ CLUSTER_TEST(a_job_whose_node_is_down_can_be_stopped_and_purged)
 	assert_int_equal(f->n2.runs, 0);
 }
 
+CLUSTER_TEST(a_drain_of_a_node_that_is_down_ends)
+{
+	Holdfast__V1__DrainNodeResponse *response;
+	const struct node_entry *node;
+	struct submission s;
+
+	(void)run_on_first(f, &s);
+	lose(f, &f->n1);
+	response = drain_node(f, "n1", false, NULL);
+	assert_non_null(response);
+	holdfast__v1__drain_node_response__free_unpacked(response, NULL);
+	settle(f);
+	node = state_node(&f->server->state, "n1");
+	assert_int_equal(node->node.drain.done_ms, 0);
+	bring_down(f);
+	assert_int_not_equal(node->node.drain.done_ms, 0);
+	assert_int_equal(node->node.status, NODE_DOWN);
+	UNTIL(f, f->n2.runs == 1);
+}
+
 CLUSTER_TEST(an_attestation_takes_the_allocations_that_hold_no_claim)
 {
 	struct submission s;
