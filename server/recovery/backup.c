@@ -35,7 +35,7 @@ struct backup {
 	char id[UUID_SIZE];
 	char store[PATH_MAX];
 	char path[PATH_MAX];
-	struct worker *worker; /* while it is made; then the call is to be answered */
+	struct worker *worker; /* while it is made; then the call must be answered */
 	struct rpc_call *call;
 	sd_event_source *expiry; /* owned */
 	int fd;
@@ -210,7 +210,7 @@ static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginB
 	return kit_collect(config, backup->server->issuer, &backup->kit, err);
 }
 
-/* Who gets everything there is is worth a record. */
+/* Records the backup in the audit: its reader gets the whole store. */
 static enum status record(struct server *server, const struct rpc_call *call, bool is_kit, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -219,7 +219,7 @@ static enum status record(struct server *server, const struct rpc_call *call, bo
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
-/* Who chooses the passphrase of a kit opens it, and has the keys. */
+/* A kit needs a higher right: a caller that chooses its passphrase can open it, and has the keys. */
 static enum access_right right_to(const Holdfast__V1__BeginBackupRequest *request)
 {
 	if (!request->kit)
@@ -285,8 +285,8 @@ int64_t backup_last_kit_ms(struct server *server)
 	return last ? last->kit_begun_at_ms : 0;
 }
 
-/* Nobody waits for it: who reads a backup to its end has it, and a disk that is full must not keep it from
- * him. */
+/* Notes a backup that was read to its end. The call does not wait for it: a full disk must not fail a backup
+ * that the caller has already. */
 static void note_read(struct server *server, const struct backup *backup)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;

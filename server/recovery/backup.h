@@ -18,11 +18,11 @@ enum {
 rpc_unary_fn backup_handle_begin;
 rpc_unary_fn backup_handle_read;
 
-/** When the last backup that was read to its end was begun, by this store; 0: there was none. */
+/** Returns the start of the last backup of this store that was read to its end; 0: no such backup. */
 int64_t backup_last_ms(struct server *server);
 
 /** The same of kits, which are backups, too. */
 int64_t backup_last_kit_ms(struct server *server);
 
-/** With the server. NULL is allowed. */
+/** Called with the end of the server. NULL is allowed. */
 void backup_free(struct backup *backup);

@@ -38,7 +38,7 @@ enum status copy_folder_make(const char *path, struct error *err)
 		return error_set(err, status_from_errno(errno), errno, "open %s", path);
 	while ((entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			(void)unlinkat(dirfd(dir), entry->d_name, 0); /* a folder in it is somebody else's */
+			(void)unlinkat(dirfd(dir), entry->d_name, 0); /* a folder in it is not ours */
 	return STATUS_OK;
 }
 

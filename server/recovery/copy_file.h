@@ -8,10 +8,10 @@
 
 enum { COPY_SHA256_SIZE = 32 };
 
-/** Make the folder @path (mode 0700) if it is not there, and remove the files in it: nobody's any more. */
+/** Make the folder @path (mode 0700) if it is missing, and remove the files in it, which are not in use. */
 enum status copy_folder_make(const char *path, struct error *err);
 
-/** Remove the database @path and what stands beside it. */
+/** Remove the database @path with its log and its other files. */
 void copy_remove(const char *path);
 
 /** SHA-256 and size of a file. */

@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writer grants of one volume that a backup may have missed. A node that says more would have it wrap around.
+/* Writer grants of one volume that a backup may have missed. A larger number from a node could wrap around.
  */
 #define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
 
@@ -56,8 +56,8 @@ static enum status check_missing(struct server *server, const struct volume *vol
 			 volume->id, n, n == 1 ? " that was" : "s that were", state_epoch(&server->state));
 }
 
-/* The first name of the storage of @volume for which nobody has attested that @node does not hold it; NULL:
- * somebody has for each. */
+/* Returns the first name of the storage of @volume without an attestation that @node does not hold it; NULL:
+ * each name has one. */
 static const struct volume *find_unattested(struct server *server, const struct node_entry *node,
 					    const struct volume *volume)
 {
@@ -168,7 +168,7 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 
 	if (st != STATUS_OK)
 		return st;
-	message_list_unref(ret->events); /* they are the server's to say */
+	message_list_unref(ret->events); /* only the server writes events */
 	ret->events = NULL;
 	alloc_default(ret);
 	if (!id_is_uuid(ret->id))
@@ -180,7 +180,8 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 	return alloc_validate(ret, err);
 }
 
-/* The rest of what the node is to do is sent after its report, but of work that is not durable then. */
+/* Returns the order for adopted work. Other orders are sent after the report, but they lack work that is not
+ * durable then. */
 static enum session_notice word_about(const struct alloc *adopted)
 {
 	if (alloc_is_client_terminal(adopted))
@@ -255,16 +256,18 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
-	/* a node that names another one here would have that one cut off: its plugin says it, see
+	/* a node that names another one here would have that one cut off: the plugin's report has the id, see
 	 * plugin/args.h */
 	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
 		ret->external_node_id[0] = '\0';
 	return STATUS_OK;
 }
 
-/* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
- * offers no capability, so that nothing is granted before it is registered again. */
-/* The volume that @claim names, as far as that says, for one that was registered after the backup. */
+/* A volume that was registered after the backup: its name is reserved. It offers no capability, so that
+ * nothing is granted before it is registered again. */
+/* Makes the volume that @claim names from the fields of the claim. The volume was registered after the
+ * backup.
+ */
 static void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
@@ -281,9 +284,8 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 	memcpy(ret->profile, claim->profile, sizeof(ret->profile));
 }
 
-/* What the server says about a claim that it learns of: the node says which one it is and what it may, no
- * more. */
-/* What the server says about a claim that it learns of. */
+/* The record of a claim that the server learns of. From the node it takes only identity and rights. */
+/* Makes the server's record of a claim that it learns of. */
 static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
 {
 	*ret = *reported;
@@ -303,7 +305,7 @@ static void epoch_adopt(const struct claim *reported, const struct volume *volum
 	memcpy(ret->profile, volume->profile, sizeof(ret->profile));
 }
 
-/* Work that has ended, or that nobody knows, is not to continue: what it holds is to be released. */
+/* Claims of work that has ended or is unknown are released; other work continues. */
 static enum claim_state state_for(struct server *server, const struct claim *claim)
 {
 	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
@@ -311,7 +313,7 @@ static enum claim_state state_for(struct server *server, const struct claim *cla
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) ? CLAIM_TAKEN : CLAIM_UNPUBLISHING;
 }
 
-/* Both are kept: which of them is right, only people can tell. */
+/* Both claims are kept: only an operator can decide which one is right. */
 static void warn_of_rivals(const struct volume_entry *volume, const struct claim *claim)
 {
 	const struct claim *rival = held_twice_rival(volume, claim);
@@ -361,7 +363,7 @@ static enum status epoch_check_leap(struct server *server, const struct volume_e
 	return STATUS_OK;
 }
 
-/* Of a claim that the store does not know. */
+/* Checks a claim that the store does not know. */
 static enum status check_history(struct session *session, const struct claim *reported,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
@@ -382,8 +384,8 @@ static bool has_reported_before(const struct session *session)
 	return node->node.reported_epoch >= session->report_epoch;
 }
 
-/* Of a claim that nobody knows: was it freed, and no longer in the history? The node went back, or it was
- * granted before the epoch in which the node has reported, and did not name it. */
+/* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
+ * the claim was granted before the epoch in which the node has reported without naming it. */
 static bool was_freed_before(const struct session *session, const struct claim *reported)
 {
 	return session->is_reverted ||
@@ -391,7 +393,7 @@ static bool was_freed_before(const struct session *session, const struct claim *
 		new_epoch_of_generation(reported->generation) < session->report_epoch);
 }
 
-/* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
+/* Is the claim held already by the record of the store? @known NULL: the store has no record. */
 static bool is_held_already(const struct claim *known)
 {
 	return known && (known->state == CLAIM_TAKEN || known->state == CLAIM_UNPUBLISHING);
@@ -442,7 +444,7 @@ static enum status check_unknown(struct session *session, struct claim *reported
 	return st;
 }
 
-/* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
+/* The refusal is on record, and the rest of the report counts: one lie must not void the report. */
 /* Record that a claim is not adopted. */
 static void epoch_refuse_claim(struct session *session, const struct error *why)
 {
@@ -450,7 +452,8 @@ static void epoch_refuse_claim(struct session *session, const struct error *why)
 	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
 }
 
-/* What the node had, and what was granted after the backup must not be granted again under its number. */
+/* Raises the volume's generation: numbers that the node had, or that were granted after the backup, must not
+ * be granted again. */
 static enum status raise_generation(struct session *session, const struct volume_entry *entry,
 				    const struct claim *reported, struct error *err)
 {
@@ -468,7 +471,7 @@ static enum status raise_generation(struct session *session, const struct volume
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
-/* Nobody has it mounted: only its attachment may be left, for the controller to take away. */
+/* Makes a claim that is not mounted: only its attachment may be left, for the controller to detach. */
 static void make_past(const struct session *session, const struct claim *reported,
 		      const struct volume *volume, struct claim *ret)
 {
@@ -570,9 +573,10 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	return STATUS_OK;
 }
 
-/* The end: what the older store says the node has, and the node has not named, ended after the backup. */
+/* The end of a report: work that the older store has for the node, and the node has not named, ended after
+ * the backup. */
 
-/* Ids of what is to be ended. */
+/* Ids of allocations and claims that must end. */
 struct ended {
 	char (*allocs)[UUID_TEXT_SIZE]; /* owned */
 	char (*claims)[UUID_TEXT_SIZE]; /* owned */
@@ -683,8 +687,8 @@ static enum status epoch_finish(struct session *session, struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
-	/* What a journal that was put back does not name may be mounted: it runs again, or is released, by
-	 * order. So is what the store knows since the node reported in this epoch. */
+	/* A journal that was put back may lack mounted volumes: they are used again, or released, by order.
+	 * The same holds for work that the store knows since the node's report in this epoch. */
 	bool is_known_since = has_reported_before(session) || session->is_reverted;
 	enum status st = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
 

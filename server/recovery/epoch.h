@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A store may be older than what was granted from it, and nodes may hold claims that the server has
- * forgotten. Each restore from a backup begins an epoch, and in it nothing new is granted for a volume before
- * every node that the restored store knows has told what it holds, or is proven to hold nothing: it was
- * purged, or an operator has given the word for this volume (attest.h). A node that names work which the
- * server does not know has to report in any epoch, and until then it counts as one that may hold anything.
+/* Epochs. A store may be older than its grants: nodes may hold claims that the server has forgotten.
  *
- * A node tells when it connects, whatever boot it is in: also a new boot may have been granted claims after
- * the backup. What it holds and the server does not know is adopted as held when it is proven
+ * Each restore from a backup begins an epoch. In it nothing new is granted for a volume before every node
+ * that the restored store knows has reported its claims, or is proven to hold nothing: it was purged, or an
+ * operator has attested it for this volume (attest.h). A node that names work which the server does not know
+ * must report in any epoch; until then it counts as a node that may hold any volume.
+ *
+ * A node reports when it connects, in the same boot or a new one: a new boot may also have been granted
+ * claims after the backup. A claim that the server does not know is adopted as held if it is proven
  * (restore_proof.h), else refused and recorded. An allocation that only its node knows is adopted, too, but
- * is granted nothing anew: a node must not be able to invent work and then ask for its volumes; of two nodes
- * that hold what only one may, both are kept, and an operator is told. */
+ * gets no new grant: a node must not be able to invent work and then ask for its volumes. If two nodes hold a
+ * volume that only one may hold, both claims are kept, and the log warns the operator. */
 
 #include "base/error.h"
 #include "state/state.h"
@@ -27,16 +28,17 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
  * nothing? Then the store has lost history, or the node lies; either way it has to report.
- * @entry of that allocation; NULL: the store has none */
+ *  * @entry of that allocation; NULL: the store does not know it */
 bool epoch_is_forgotten(const struct session *session, const struct alloc_entry *entry,
 			const Holdfast__V1__AllocStatus *reported);
 
-/** What the node of @session has just said shows that the server does not know what it holds: remember that
- * until it has reported. Nothing is granted in between, and the session ends, because a report follows hello.
+/** Call it when a message of the node shows that the server does not know all of its claims: remembers that
+ * until the node has reported. Nothing is granted meanwhile. The session ends, because a report follows
+ * hello.
  * @what for people. Returns the status that ends it, in @err. */
 enum status epoch_doubt(struct session *session, const char *what, struct error *err);
 
-/** At the start: the audit, which is the copy's, gets a record of the restore if it has none yet. */
+/** At the start: adds a record of the restore to the audit, which is the copy's, unless it has one. */
 enum status epoch_record_restore(struct server *server, struct error *err);
 
 /** A part of the report that the session was asked for. An error ends the session. */

@@ -35,7 +35,7 @@ static void on_leading(void *userdata)
 	((struct visit *)userdata)->is_leading = true;
 }
 
-/* The store says so itself. */
+/* The store itself fails with that error. */
 static void on_lost(const struct error *why, void *userdata)
 {
 	(void)why;
@@ -157,7 +157,7 @@ static enum status compare(const struct etcd_copy_result *from, const struct etc
 struct filling {
 	struct kv_rewrite *rewrite;
 	const char *path; /* of the copy */
-	uint64_t above;	  /* index that the records are to be above */
+	uint64_t above;	  /* index that the records must exceed */
 	enum status status;
 	struct error *err;
 };
@@ -179,7 +179,7 @@ static bool delete_item(const struct kv_item *item, void *userdata)
 	return filling->status == STATUS_OK;
 }
 
-/* The copy's records, and none that was there. */
+/* Writes the copy's records in place of the present ones. */
 static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct filling *filling = userdata;
@@ -277,7 +277,7 @@ static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct e
 	return st == STATUS_OK ? reading->status : st;
 }
 
-/* So that the next record is above everything that anybody was told. */
+/* Advances the index, so the next record is above every index that was ever answered. */
 static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	(void)err;

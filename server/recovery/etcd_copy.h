@@ -2,8 +2,8 @@
 #pragma once
 /* The store in etcd: made from a copy in sqlite's format while no server leads, or copied into one.
  *
- * Each blocks. What was written is read again and compared:
- * number of records and SHA-256 over all keys and values, in order. */
+ *  * Each function blocks. It reads the result again and compares number of records and SHA-256 over all keys
+ * and values, in order. */
 
 #include "lead/lead_settings.h"
 #include "recovery/copy_file.h"

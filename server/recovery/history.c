@@ -24,7 +24,7 @@ _Static_assert((int)HISTORY_PROOF_SIZE == (int)TICKET_MAC_SIZE, "a mark's proof 
 
 enum { REASON_SIZE = 384 };
 
-/* What an unproven mark may say at most: a lie must not use up the numbers. */
+/* Limits of an unproven mark: a lie must not use up the numbers. */
 #define UNPROVEN_INDEX_LEAP (UINT64_C(1) << 40)
 #define UNPROVEN_EPOCH_LEAP (UINT64_C(1) << 16)
 #define UNPROVEN_NODES_MAX (UINT64_C(1) << 16)
@@ -57,7 +57,7 @@ uint64_t history_nodes(struct server *server)
 	return nodes_ever(server) + history_missing_nodes(server);
 }
 
-/* What the proof is made of; zero to the end of each text. */
+/* The fields of the proof; zero to the end of each text. */
 struct proven {
 	char what[16];
 	char cluster[CONFIG_CLUSTER_SIZE];
@@ -112,7 +112,7 @@ static bool is_own(struct server *server, const Holdfast__V1__Mark *mark)
 	return str_eq(schema_of(server)->store_id, mark->store_id);
 }
 
-/* Of a store whose nodes the server has taken over in an epoch of its own. */
+/* Is the mark of a store whose nodes the server has taken over in an epoch of its own? */
 static bool is_former(struct server *server, const Holdfast__V1__Mark *mark)
 {
 	const Holdfast__V1__Schema *schema = schema_of(server);
@@ -189,7 +189,7 @@ static enum status decide_and_restart(struct server *server, const struct new_ep
 	return st;
 }
 
-/* Decide @wanted and start anew in it. */
+/* Decides @wanted and restarts the server in it. */
 static enum status history_begin(struct session *session, const struct new_epoch *wanted, struct error *err)
 {
 	struct server *server = session->server;
@@ -317,7 +317,7 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 	node->mark_index = mark->index;
 }
 
-/* @count on its way into the store: what else there is to know of it is added. */
+/* Stages @count with the present epoch, and notes the number of nodes for the marks. */
 static void put_count(struct server *server, struct change *change, Holdfast__V1__NodeCount *count)
 {
 	count->new_epoch = state_epoch(&server->state);
@@ -328,7 +328,7 @@ static void put_count(struct server *server, struct change *change, Holdfast__V1
 	kv_note_nodes(server->kv, count->registered + count->missing);
 }
 
-/* Of those registered, how many are none of whom a mark of an earlier epoch speaks. */
+/* Returns how many of the registered nodes are not counted by marks of earlier epochs. */
 static uint64_t new_nodes(struct server *server)
 {
 	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
@@ -336,7 +336,7 @@ static uint64_t new_nodes(struct server *server)
 	return count && count->new_epoch == state_epoch(&server->state) ? count->new_nodes : 0;
 }
 
-/* A person has said that none of them is left. */
+/* Has an operator attested that no missing node is left? */
 static bool is_purged(struct server *server)
 {
 	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
@@ -344,8 +344,8 @@ static bool is_purged(struct server *server)
 	return count && count->purged_epoch > 0 && count->purged_epoch == state_epoch(&server->state);
 }
 
-/* An epoch that begins for want of the mark beside the store knows of none: only nodes say how many there
- * were in the time that was forgotten, each as of its own mark. */
+/* Returns the number of missing nodes. An epoch that begins because the store's mark is lost has no count of
+ * its own: only the marks of nodes have the number of nodes in the lost time. */
 static uint64_t missing_by(const struct session *session)
 {
 	struct server *server = session->server;

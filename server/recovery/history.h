@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the server says of its own history, what nodes say of it, and what follows when it is behind.
+/* The server's history, the marks of it that nodes keep, and the steps when the server is behind a mark.
  *
- * A mark is where the server's history was at some moment: store, epoch, index, and how many nodes were ever
- * registered, with those that were missing then. Every node gets one with welcome, with each grant, and now
- * and then while it is connected; it journals the highest and shows it in hello. A server whose store is
- * behind a mark has lost history: it decides a new epoch (new_epoch.h), grants nothing more, and starts anew
- * in it.
+ * A mark is the position of the server's history at some moment: store, epoch, index, and the number of nodes
+ * that were ever registered, missing ones included. Every node gets a mark with welcome, with each grant, and
+ * at intervals while it is connected; it journals the highest and shows it in hello. A server whose store is
+ * behind a mark has lost history: it decides a new epoch (new_epoch.h), grants nothing more, and restarts in
+ * it.
  *
- * A mark is proven by a code that only the ticket key makes, so that a node cannot stop everybody's grants by
- * inventing one: that node alone has to report, and it is on record. Where tickets prove nothing
+ * A mark is proven by a code that only the ticket key makes, so that a node cannot stop the grants of all
+ * nodes by inventing one: only that node must report, and it is on record. Where tickets prove nothing
  * (restore_proof.h), because the key has changed, one unproven mark counts: the epoch that it begins takes no
  * other. */
 
@@ -31,31 +31,31 @@ enum {
 	HISTORY_MARK_INTERVAL_MS = 30000, /* between marks during a session, sent when a heartbeat comes */
 };
 
-/* A mark with the memory that it stands on. */
+/* A mark with the memory of its fields. */
 struct history_mark {
 	Holdfast__V1__Mark pb;
 	char store_id[UUID_SIZE];
 	uint8_t proof[HISTORY_PROOF_SIZE];
 };
 
-/** Where the history is now: everything that anybody was told is at or before it. */
+/** Fills the mark of the present history: every index that was ever answered is at or before it. */
 void history_mark(struct server *server, struct history_mark *ret);
 
-/** What the hello of @session shows; NULL: nothing. Notes in the session that the node has to report, or that
- * it is back from the time that was forgotten. STATUS_UNAVAILABLE: the store is behind, a new epoch is
- * decided and the server starts anew. */
+/** Checks the mark in the hello of @session; NULL: it has no mark. Notes in the session that the node must
+ * report, or that it is back from the lost time. STATUS_UNAVAILABLE: the store is behind, a new epoch is
+ * decided and the server restarts. */
 enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err);
 
-/** @granted: a claim of the node that the store does not know, proven by its ticket. In one epoch generations
- * of a volume only grow, also of one that was deregistered and registered again, and none is shown to a node
- * before it is durable: one above @known, the store's, was granted in a time that it has forgotten. Then as
- * history_check(). What was granted in an earlier epoch says nothing. */
+/** Checks @granted, a claim of the node that the store does not know, proven by its ticket. In one epoch the
+ * generations of a volume only grow, also over a deregistration, and a node sees only durable ones. So a
+ * generation above @known, the store's, was granted in lost time; then it does the same as history_check().
+ * A claim of an earlier epoch proves nothing. */
 enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
 				struct error *err);
 
-/** Keep in @node, as it is being stored, the highest mark that it has shown. @current as it was: a lower one,
- * or none, in the same boot is of a node that was put back: it has to report, which is noted in the session.
- */
+/** Keep in @node, as it is being stored, the highest mark that it has shown. @current is the node as it was.
+ * A lower mark, or no mark, in the same boot means that the node was put back in time: the session notes that
+ * it must report. */
 void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
 			    const struct node *current, struct node *node);
 
@@ -65,12 +65,12 @@ uint64_t history_nodes(struct server *server);
 /** Has the server begun the present epoch by itself, and are nodes still waited for? */
 bool history_is_lost(struct server *server);
 
-/** Stage what follows from a hello for the count of nodes: one that is not registered yet is counted, for
- * marks and, if it is back, as one less that is missing; a mark of before the epoch may say of more. */
+/** Stage the changes of a hello to the count of nodes: a new node is counted for marks, and a node that is
+ * back is no longer missing. A mark from before the epoch may have a larger number of nodes. */
 void history_count_node(const struct session *session, bool is_registered, struct change *change);
 
 /** Nodes that were registered in the time that was forgotten, and are not known. */
 uint64_t history_missing_nodes(struct server *server);
 
-/** Stage an operator's word that none of those is left. */
+/** Stage an operator's attestation that no missing node is left. */
 void history_forget_missing(struct server *server, struct change *change);

@@ -112,11 +112,11 @@ struct marks_followed {
 	struct kv_mark_files files;
 	bool is_open;
 	bool is_behind;		 /* etcd is, and that was logged */
-	uint64_t first_revision; /* seen without a mark; 0: there is one, or none was looked for yet */
+	uint64_t first_revision; /* seen without a mark; 0: a mark exists, or was not looked for yet */
 };
 
-/* Whoever leads does not know it: the store itself says from here on that it has lost history, and nothing is
- * granted before the epoch that the next leader begins. */
+/* The leader does not know it: from here on a record of the store itself shows the lost history, and nothing
+ * is granted before the epoch that the next leader begins. */
 static void interrupt_leader(struct server *server, const struct kv_history *history, uint64_t epoch)
 {
 	const struct new_epoch wanted = epoch_after(server, history, epoch);
@@ -131,8 +131,8 @@ static void interrupt_leader(struct server *server, const struct kv_history *his
 			"cannot write into etcd that it is behind");
 }
 
-/* A server without a mark begins one when a leader writes: that one has compared the store with a mark of its
- * own. What lies in etcd before that may have been put back, by whoever led then. */
+/* A server without a mark begins one when a leader writes: the leader has compared the store with its own
+ * mark. Before that write, the contents of etcd may have been put back in time. */
 static bool has_moved(struct marks_followed *followed, const struct etcd_progress *progress)
 {
 	if (followed->first_revision == 0)
@@ -140,7 +140,7 @@ static bool has_moved(struct marks_followed *followed, const struct etcd_progres
 	return progress->revision != followed->first_revision;
 }
 
-/* They say what they said until here; that is not to be lost. */
+/* Opens the marks, after a comparison with their present values, which must not be lost. */
 static bool open_followed(struct server *server, const struct etcd_progress *progress)
 {
 	struct marks_followed *followed = server->marks_followed;

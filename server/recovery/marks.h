@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The marks of the server's store (store/mark.h): holdfast.mark beside it and, if the settings name one, a
- * second file. A store that is behind them has lost what was acknowledged. */
+/* The marks of the server's store (store/mark.h): holdfast.mark in its folder and, if the settings name one,
+ * a second file. A store that is behind them has lost acknowledged changes. */
 
 #include "base/error.h"
 
@@ -23,10 +23,9 @@ enum { MARKS_WARNING_SIZE = 512 };
 
 struct etcd_progress;
 
-/** While another server leads: keep this one's marks as far as @progress says, so that it notices an etcd
- * that was put back when it leads. They are never lowered: if they know more, the store has gone back, and
- * the server makes it say so: the leader is ended, and the next one begins an epoch.
- */
+/** While another server leads: advance this one's marks to @progress, so that it detects an etcd that was put
+ * back when it leads. They are never lowered. If they are ahead, the store has gone back in time: the server
+ * writes that into the store, which ends the leader, and the next one begins an epoch. */
 void marks_follow(struct server *server, const struct etcd_progress *progress);
 
 /** Release them; before marks_check(), and at the end. */
@@ -38,8 +37,8 @@ void marks_watch(struct server *server);
 /** Is there something to warn of? */
 bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE]);
 
-/** Nothing that the marks know is to be used again, and the nodes that they know are waited for. What cannot
- * be read says nothing. */
+/** Raise @wanted above the numbers of the marks, and wait for the nodes that they count. Unreadable marks are
+ * ignored. */
 void marks_raise(const struct config *config, struct new_epoch *wanted);
 
 /** A restore without a server has put a store of @epoch in its place. */

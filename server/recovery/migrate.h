@@ -7,8 +7,8 @@
 
 #include "recovery/etcd_copy.h"
 
-/** Afterwards the database is beside its old place, as holdfast.db.migrated. */
+/** Afterwards the database is in the same folder as holdfast.db.migrated. */
 enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result *ret, struct error *err);
 
-/** What is in etcd stays there. STATUS_FAILED_PRECONDITION when there is a database. */
+/** The records in etcd stay there. STATUS_FAILED_PRECONDITION when there is a database. */
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err);

@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* What cannot be looked at is left to be refused by whoever opens it. */
+/* True also for a path that cannot be examined: the later open fails with the cause. */
 static bool is_there(const char *path)
 {
 	struct stat st;

@@ -2,10 +2,10 @@
 #pragma once
 /* The store of a new cluster, made with holdfast-server --new-cluster while no server runs.
  *
- * A server that starts with an empty store grants what nodes may hold, so none starts without a store that
- * an operator has asked for. The new one begins in an epoch above every earlier one, waits for the nodes that
- * the marks of the last one count, and takes its place in one step: whoever is interrupted leaves no store,
- * or one that starts. */
+ *  * A server with an empty store could grant volumes that nodes still hold. So a server does not start
+ * without a store that an operator has made. The new store begins in an epoch above every earlier one, waits
+ * for the nodes that the marks of the last one count, and takes its place in one step: an interruption leaves
+ * no store, or one that starts. */
 
 #include "config.h"
 
@@ -15,8 +15,8 @@
  * running; nothing is changed then. */
 enum status new_cluster_make(const struct config *config, struct new_epoch_result *ret, struct error *err);
 
-/** Is there anything at @store, or its log? Then the store itself says what is wrong with it.
- * STATUS_FAILED_PRECONDITION, with what a person can do. */
+/** Check that @store or its log exists; the open reports faults of an existing store.
+ * STATUS_FAILED_PRECONDITION, with the next command. */
 enum status new_cluster_check_store(const char *store, struct error *err);
 
 struct kv;

@@ -45,7 +45,7 @@ static enum status open_store(const char *path, struct open_store *store, struct
 	return kv_open_sqlite(store->event, path, &store->kv, err);
 }
 
-/* --- what the copy says --- */
+/* --- reading the copy --- */
 
 static bool on_epoch(const struct kv_item *item, void *userdata)
 {
@@ -61,7 +61,7 @@ static bool on_count(const struct kv_item *item, void *userdata)
 	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
 
 	if (count)
-		*(Holdfast__V1__NodeCount *)userdata = *count; /* numbers alone */
+		*(Holdfast__V1__NodeCount *)userdata = *count; /* only numbers */
 	holdfast__v1__node_count__free_unpacked(count, NULL);
 	return false;
 }
@@ -139,7 +139,7 @@ static enum status check_cluster(const struct new_epoch *wanted, const struct sc
 			 schema->cluster, wanted->cluster);
 }
 
-/* Every record can be read, and points to what is there. */
+/* Checks that every record is readable, and refers to existing records. */
 static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct error *err)
 {
 	struct state state;
@@ -248,7 +248,7 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 	return st == STATUS_OK ? marking->status : st;
 }
 
-/* One record as it is to be in the new epoch, written where it was; one that is not there is left out. */
+/* A change of one record for the new epoch, written under its key; a missing record is skipped. */
 struct record_change {
 	struct marking *marking;
 	const ProtobufCMessageDescriptor *descriptor;
@@ -352,7 +352,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	if (st != STATUS_OK)
 		return st;
 	marking->rewrite = rewrite;
-	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if nobody had to report */
+	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if no node had to report */
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
 			"the store's epoch %" PRIu64
@@ -390,7 +390,7 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 		st = schema_read(store.kv, &schema, err);
 	if (st == STATUS_OK)
 		st = check_cluster(wanted, &schema, err);
-	marking.is_related = schema.store_id[0] == '\0'; /* an older one says nothing */
+	marking.is_related = schema.store_id[0] == '\0'; /* an older schema has no id */
 	if (st == STATUS_OK)
 		result.index = kv_revision(store.kv);
 	marking.is_new = st == STATUS_OK && result.index == 0;
@@ -410,7 +410,7 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 	return STATUS_OK;
 }
 
-/* Closing folds the log into the file; only then the file alone is the store. */
+/* Closing folds the log into the file; only then the file is the whole store. */
 static enum status check_closed(const char *path, struct error *err)
 {
 	char wal[PATH_MAX];
@@ -420,7 +420,7 @@ static enum status check_closed(const char *path, struct error *err)
 	if (str_format(wal, sizeof(wal), "%s-wal", path) < 0 ||
 	    str_format(lock, sizeof(lock), "%s-lock", path) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "%s: the path is too long", path);
-	(void)unlink(lock); /* nobody else has a name for the copy */
+	(void)unlink(lock); /* no other process has a name for the copy */
 	if (stat(wal, &st) < 0 && errno == ENOENT)
 		return STATUS_OK;
 	return error_set(err, STATUS_INTERNAL, 0, "%s could not be written to its end; is the disk full?",

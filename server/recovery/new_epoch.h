@@ -3,10 +3,10 @@
 /* Beginning a new epoch: in a copy of a store, which is checked to the last record and is then one that a
  * server can start from; or in the server's own store, at its start, when that has lost history.
  *
- * What was granted after the copy was made is not in it. So that no ticket of then is as good as one of
- * later, each epoch has generations of its own: (epoch << 32) + what the volume's record had.
- * 2^32 grants of one volume in one epoch would take a century at a grant a second, so nothing granted since
- * the copy reaches the new ones, whatever it was. */
+ *  * The copy lacks grants that were made after it. So that tickets of those grants are rejected, each epoch
+ * has generations of its own: (epoch << 32) + the generation of the volume's record. 2^32 grants of one
+ * volume in one epoch would take a century at a grant a second, so no grant since the copy reaches the new
+ * ones. */
 
 #include "base/error.h"
 #include "base/uuid.h"
@@ -18,8 +18,8 @@
 
 enum { KNOWN_STORES_MAX = SCHEMA_FORMER_STORES_MAX + KV_MARKS_MAX + 2 };
 
-/* What was known of nodes where a store comes in the place of another: those that it does not know may hold
- * volumes, too. All 0: nothing was known. */
+/* The count of nodes of a store that is replaced: nodes that the new store does not know may hold volumes,
+ * too. All 0: unknown. */
 struct known_nodes {
 	uint64_t n; /* registered ever, and missing */
 	size_t n_stores;
@@ -30,15 +30,15 @@ struct known_nodes {
 void known_nodes_add_store(struct known_nodes *known, const char *store_id);
 
 struct new_epoch {
-	const char *path;     /* of the copy, which nobody else uses */
-	const char *cluster;  /* that it is to be of */
+	const char *path;     /* of the copy, which is not used elsewhere */
+	const char *cluster;  /* expected */
 	bool other_cluster;   /* it may have been another's */
 	uint64_t known_epoch; /* highest that is known anywhere; EPOCH_UNKNOWN: the last store cannot be read
 			       */
 	uint64_t known_index; /* likewise; indexes continue above it */
 	int64_t now_ms;
 	const char *restored_from; /* for people; or why the server's own store begins one */
-	struct known_nodes known;  /* beside the store that is marked */
+	struct known_nodes known;  /* in addition to those of the store that is changed */
 	/* of the server's own store, see history.h; all 0 and NULL: nothing of that */
 	const char *former_store_id; /* by which nodes know the cluster */
 	uint64_t missing_nodes;	     /* more than those that are missing already */
@@ -65,14 +65,14 @@ struct new_epoch_result {
 	char store_id[UUID_SIZE];
 };
 
-/** Blocks; for a thread of its own. On failure the copy is worth nothing any more.
+/** Blocks; for a thread of its own. On failure the copy is unusable.
  * STATUS_DATA_LOSS when it is damaged, STATUS_FAILED_PRECONDITION when it is of a newer version or of another
  * cluster. */
 enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err);
 
-/** Begin one in the server's own store, at start, before its state is loaded: it is not what was acknowledged
- * (@wanted->restored_from says how that shows; path and other_cluster are not looked at). Nothing is granted
- * then before every node has reported. Blocks, and logs it as an error. @ret may be NULL. */
+/** Begin one in the server's own store, at start, before its state is loaded: the store lacks acknowledged
+ * changes (@wanted->restored_from has the evidence; path and other_cluster are ignored). Then nothing is
+ * granted before every node has reported. Blocks, and logs it as an error. @ret may be NULL. */
 enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
 				 struct error *err);
 
@@ -96,12 +96,12 @@ enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, k
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
 				    struct error *err);
 
-/** Take into @wanted what the store at @path knows, which nobody uses: its epoch, its index, its nodes. On
- * failure @wanted is as it was. */
+/** Take into @wanted epoch, index and nodes of the store at @path, which must not be in use. On failure
+ * @wanted is unchanged. */
 enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err);
 
-/** Take into @wanted what was decided (new_epoch_decide()) and has not begun. What cannot be read says
- * nothing. */
+/** Take into @wanted an epoch that was decided (new_epoch_decide()) and has not begun. An unreadable file is
+ * ignored. */
 void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted);
 
 /** The decision is contained in the epoch of the store that was put in place. */

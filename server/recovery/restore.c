@@ -47,7 +47,7 @@ struct restore {
 	uint64_t received;
 	uint8_t sha256[COPY_SHA256_SIZE];
 	sd_event_source *timer; /* owned: expiry, then the end of the loop */
-	struct worker *worker;	/* while it is applied; then the call is to be answered */
+	struct worker *worker;	/* while it is applied; then the call must be answered */
 	struct rpc_call *call;
 	bool is_decided;
 	/* the worker's until it has ended */

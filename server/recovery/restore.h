@@ -4,7 +4,7 @@
  *
  * The copy is received into data_dir/restore, checked and put into a new epoch there (new_epoch.h), by a
  * thread; then the swap is decided (store_swap.h), the call is answered, and the server ends its loop to be
- * built anew on the copy. Until it is decided nothing has happened. */
+ * built again on the copy. Before the decision nothing has changed. */
 
 #include "config.h"
 
@@ -27,11 +27,11 @@ rpc_unary_fn restore_handle_begin;
 rpc_unary_fn restore_handle_write;
 rpc_unary_fn restore_handle_apply;
 
-/** With the server. NULL is allowed. */
+/** Called with the end of the server. NULL is allowed. */
 void restore_free(struct restore *restore);
 
-/** What another user makes in @data_dir, the server could not open afterwards: STATUS_FAILED_PRECONDITION
- * says how to run holdfast-server @option. */
+/** Check the user: the server could not open files that another user makes in @data_dir.
+ * STATUS_FAILED_PRECONDITION has the command to run holdfast-server @option. */
 enum status restore_check_user(const char *data_dir, const char *option, struct error *err);
 
 /* To whom the server's files belong. */
@@ -40,12 +40,12 @@ struct restore_owner {
 	gid_t gid;
 };
 
-/** The owner of data_dir; where there is none, for root HOLDFAST_SERVER_USER and for anybody else himself.
+/** Find the owner of data_dir; if data_dir is missing, HOLDFAST_SERVER_USER for root, else the present user.
  * STATUS_FAILED_PRECONDITION: there is no such account. */
 enum status restore_find_owner(const struct config *config, struct restore_owner *ret, struct error *err);
 
-/** Become, for good, who makes the server's files: root becomes restore_find_owner(), and
- * nobody else becomes another. A data_dir that is missing is made first, mode 0700, and the folder of
+/** Become, for good, the owner of the server's files: root becomes restore_find_owner(), and other users stay
+ * as they are. A data_dir that is missing is made first, mode 0700, and the folder of
  * mark_file likewise; with @dry_run neither is. */
 enum status restore_become_owner(const struct config *config, bool dry_run, struct error *err);
 
@@ -53,17 +53,17 @@ enum status restore_become_owner(const struct config *config, bool dry_run, stru
 struct restore_source {
 	const char *path; /* for messages, too */
 	int fd;		  /* opened while it could be read; owned */
-	int log_fd;	  /* of PATH-wal; -EBADF: it has none; owned */
-	struct kit kit;	  /* owned; empty: it is none */
+	int log_fd;	  /* of PATH-wal; -EBADF: no log; owned */
+	struct kit kit;	  /* owned; empty: the file is not a kit */
 };
 
-/** Open the file at @path, and, if it is a kit, take out what is in it; @key NULL: there is none. */
+/** Open the file at @path and, if it is a kit, unpack it; @key NULL: no key was given. */
 enum status restore_source_open(const char *path, const struct kit_key *key, struct restore_source *ret,
 				struct error *err);
 void restore_source_close(struct restore_source *source);
 
-/** The same for a server that is not running: the copy takes the place of its store. With @dry_run nothing is
- * changed and the result is what would be. STATUS_FAILED_PRECONDITION when the server is running. */
+/** The same for a server that is not running: the copy replaces its store. With @dry_run nothing is changed
+ * and the result is that of a real run. STATUS_FAILED_PRECONDITION when the server is running. */
 enum status restore_offline(const struct config *config, const struct restore_source *source,
 			    bool other_cluster, bool dry_run, struct new_epoch_result *ret,
 			    struct error *err);

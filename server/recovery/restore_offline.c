@@ -58,7 +58,7 @@ static enum status find_account(struct restore_owner *ret, struct error *err)
 	return STATUS_OK;
 }
 
-/* Those above it, of whoever runs this, for all to pass. */
+/* Makes the folders above @path, owned by the present user and passable for all. */
 static enum status make_parents(const char *path, struct error *err)
 {
 	char folder[PATH_MAX];
@@ -160,7 +160,7 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 	if (st != STATUS_OK)
 		return st;
 	if (str_format(log, sizeof(log), "%s-wal", path) >= 0)
-		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have none */
+		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have no log */
 	if (kit_is_one(source.fd) && !key)
 		st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
 			       "%s is a kit: say what opens it, with --passphrase-file or --key-file", path);
@@ -217,7 +217,7 @@ static enum status write_file(const struct kit_file *file, const char *to, struc
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", to) : STATUS_OK;
 }
 
-/* A database at @to that this process can read, whoever the source belongs to. */
+/* Makes a database at @to that this process can read; the source may belong to another user. */
 static enum status bring(const struct restore_source *source, const char *to, struct error *err)
 {
 	char log[PATH_MAX];
@@ -243,7 +243,7 @@ struct places {
 	char staged[PATH_MAX];
 };
 
-/* A dry run leaves data_dir alone. */
+/* A dry run does not change data_dir. */
 static enum status name_places(const char *data_dir, bool dry_run, struct places *ret, struct error *err)
 {
 	static const char scratch[] = "/var/tmp/holdfast-dry-run-XXXXXX";
@@ -301,7 +301,7 @@ static enum status stage(const struct restore_source *source, const struct place
 	enum status st = STATUS_OK;
 
 	if (source->kit.n == 0 && access(source->path, R_OK) == 0)
-		from = source->path; /* as of one moment, whoever uses it */
+		from = source->path; /* as of one moment, even while it is in use */
 	else
 		st = bring(source, places->brought, err);
 	if (st == STATUS_OK)
@@ -321,7 +321,7 @@ static enum status stage(const struct restore_source *source, const struct place
 	return st;
 }
 
-/* The store in etcd that the copy takes the place of is kept beside data_dir's own files. */
+/* A copy of the store in etcd, which is replaced, is kept in data_dir. */
 static enum status look_at_etcd(const struct config *config, const struct places *places,
 				struct new_epoch *wanted, bool *ret_known, struct error *err)
 {

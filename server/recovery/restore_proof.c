@@ -21,7 +21,7 @@ struct noted {
 	bool is_key; /* there is one, and its tickets are of today's form: those of another prove nothing here
 		      */
 	uint64_t from_epoch;
-	bool is_there; /* a record, whatever it says */
+	bool is_there; /* the record exists */
 	bool replaced;
 };
 
@@ -100,9 +100,7 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 	return kv_rewrite(kv, write_note, &writing, err);
 }
 
-/* Has every ticket that was ever granted beside the restored store been signed with today's key, in today's
- * form?
- */
+/* Was every ticket that the restored store may lack signed with today's key, in today's form? */
 static bool is_demanded(struct server *server)
 {
 	struct noted noted;
@@ -126,7 +124,7 @@ static bool is_text(const char *field, size_t size)
 	return memchr(field, '\0', size) != NULL;
 }
 
-/* Expired ones prove as well: what was granted is held until the node says otherwise. */
+/* Expired tickets prove as well: a grant is held until the node reports otherwise. */
 static bool is_about(const struct ticket *ticket, const struct claim *claim)
 {
 	char wire_volume[WIRE_VOLUME_SIZE];
@@ -163,7 +161,8 @@ bool restore_proof_by_ticket(const struct server *server, const struct claim *cl
 	return is_proven(server, ticket, &copy);
 }
 
-/* What the node told itself does not count: it would be proof of whatever it likes. */
+/* Does the server's own record of the allocation ask for the volume? A record that the node itself reported
+ * does not count: the node could prove any claim with it. */
 static bool is_asked_for(struct server *server, const struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);

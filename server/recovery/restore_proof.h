@@ -2,9 +2,9 @@
 #pragma once
 /* Proof of what a node reports after a restore: the ticket that this server signed when it granted the claim.
  *
- * A node may lie. Without proof it could name any volume as held and keep everybody else from it. So a claim
+ *  * A node may lie. Without proof it could name any volume as held and keep all others from it. So a claim
  * that the restored store does not know counts when its ticket is signed with this server's key for this
- * node, boot, allocation and volume. Without a ticket it counts all the same
+ * node, boot, allocation and volume. Without a ticket it also counts
  * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
  * could have had by asking, and
  * - when tickets prove nothing: the key has changed since the backup was made, or the store is older than
@@ -28,12 +28,12 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 /** Was what nodes have of this epoch signed with another key, maybe? */
 bool restore_proof_key_has_changed(struct server *server);
 
-/** Does @ticket prove @claim, whatever else speaks for it? */
+/** Does @ticket prove @claim by itself? */
 bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
 			     const ProtobufCBinaryData *ticket);
 
-/** May @claim, of which the store knows nothing, be adopted from the report of its node? @ticket: what came
- * with it, may be empty. What the ticket says better than the node is set in @claim.
+/** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
+ * and may be empty. Fields of the ticket that are more reliable than the report are set in @claim.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
 				struct error *err);

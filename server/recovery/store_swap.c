@@ -91,7 +91,7 @@ static enum status move_aside(const struct exchange *x, struct error *err)
 	if (st == STATUS_OK)
 		st = rename_file(from, to, err);
 	(void)str_format(from, sizeof(from), "%s-shm", x->store);
-	(void)unlink(from); /* made anew from the log */
+	(void)unlink(from); /* sqlite makes it again from the log */
 	return st;
 }
 
@@ -107,7 +107,7 @@ static enum status exchange(const struct exchange *x, struct error *err)
 	enum status st = STATUS_OK;
 	struct stat staged;
 
-	/* while the new store is where it was made, what stands in the place is the old one, or nothing */
+	/* while the new store is where it was made, its final path has the old store, or nothing */
 	if (lstat(x->staged, &staged) == 0) {
 		st = move_aside(x, err);
 		if (st == STATUS_OK)

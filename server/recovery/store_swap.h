@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Putting another store in the place of the present one, so that whatever happens in between the next start
- * finds either the one or the other, whole.
+/* Replaces the present store by another one, so that after any crash the next start finds one of the two,
+ * whole.
  *
- * store_swap_decide() writes data_dir/restore.pending durably: from then on the new store is the one. The
- * next start moves the old one aside with its log, the new one into its place, and removes the note; each
- * step is one rename, and all of them are done again after a crash until the note is gone. */
+ * store_swap_decide() writes data_dir/restore.pending durably: from then on the new store is in force. The
+ * next start renames the old store with its log, moves the new one into its place, and removes the note. Each
+ * step is one rename, and all steps are repeated after a crash until the note is gone. */
 
 #include "base/error.h"
 

@@ -19,7 +19,7 @@ struct worker {
 	pthread_t thread;
 	int fd;			 /* eventfd: the work is done */
 	sd_event_source *source; /* owned */
-	struct error error;	 /* the thread's until it is done; STATUS_OK: none */
+	struct error error;	 /* the thread's until it is done; STATUS_OK: no error */
 };
 
 static void *run(void *userdata)

@@ -8,7 +8,7 @@
 
 struct worker;
 
-/** In the thread: touches nothing that the event loop touches but what @userdata says. */
+/** Runs in the thread. It shares only the data of @userdata with the event loop. */
 typedef enum status worker_work_fn(void *userdata, struct error *err);
 
 /** From the event loop, when the work is done; the worker is gone then. @err NULL: it went well. */
