@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 
-/** The one of @n @candidates that @word was probably meant to be, or NULL when none is near: at most a third
- * of its letters (at least one) inserted, dropped, changed or swapped with a neighbour. Words of more than 64
- * bytes are near nothing. */
+/** Returns the closest of @n @candidates to @word, or NULL: at most a third of its letters (at least one) may
+ * be inserted, dropped, changed or swapped with a neighbour. A text of more than 64 bytes has no match. */
 const char *closest(const char *word, const char *const *candidates, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Credentials of a service: files that the service manager hands to this unit alone. Source: systemd.exec(5),
+/* Credentials of a service: files that the service manager hands only to this unit. Source: systemd.exec(5),
  * LoadCredential=. */
 
 #include <stdbool.h>
@@ -18,6 +18,6 @@ bool credential_choose(const char *name, const char *fallback, char *path, size_
 /** Is @path one of this process's credentials? They are those of its start for as long as it runs. */
 bool credential_is_one(const char *path);
 
-/** Can the file of a secret at @path be read by its owner alone? A credential of this process may also be
+/** Can the file of a secret at @path be read only by its owner? A credential of this process may also be
  * root's with an access list, which the service manager makes where it can. */
 bool credential_is_private(const char *path, const struct stat *st);

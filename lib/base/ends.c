@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where the last @max bytes of @text begin, at a word or else at a character. */
+/* Returns the start of the last @max bytes of @text, after a blank or else at a character. */
 static const char *last_words(const char *text, size_t max)
 {
 	enum { WORD_MAX = 32 };

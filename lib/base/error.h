@@ -54,7 +54,7 @@ struct error {
 	struct error_field fields[ERROR_FIELDS_MAX];
 };
 
-/** What error_set() does, without its value. */
+/** error_set() without its value. */
 void error_fill(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -80,7 +80,7 @@ void error_fill(struct error *err, enum status status, int sys_errno, const char
 #define error_no_memory(err, what) \
 	error_set((err), STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", (what))
 
-/** What error_invalid() does, without its value. */
+/** error_invalid() without its value. */
 void error_fill_field(struct error *err, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -102,18 +102,16 @@ void error_fill_field(struct error *err, const char *field, const char *fmt, ...
  * Returns what @err has now. */
 enum status error_collect(enum status so_far, enum status status, const struct error *one, struct error *err);
 
-/** The @i-th field that an error names, below err->n_fields, and what is said of it. False when it was cut.
- */
+/** Reads the @i-th field that an error names, @i below err->n_fields, and its text. False when it was cut. */
 bool error_get_field(const struct error *err, size_t i, char field[static ERROR_FIELD_SIZE],
 		     char text[static ERROR_MSG_MAX]);
 
-/** Put @path before each field that @err names, "group db" and "count" make "group db.count"; what is of no
- * field is of
- * @path then. Returns the status; @err must not be NULL. */
+/** Put @path before each field that @err names, "group db" and "count" make "group db.count"; an error
+ * without a field gets @path. Returns the status; @err must not be NULL. */
 enum status error_below(struct error *err, const char *path);
 
-/** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. It
- * names no field any more. */
+/** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. Its
+ * fields are removed. */
 enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /** Code for a failed system call. @sys_errno of either sign; unlisted values are STATUS_INTERNAL. */

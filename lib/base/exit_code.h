@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* With what a daemon ends, for the service manager, which starts it again or not. */
+/* Exit codes of a daemon, by which the service manager decides whether to restart it. */
 
 #include "base/error.h"
 

@@ -20,7 +20,7 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len);
 /** How the temporary file of file_write_atomic() ends, which one that is killed leaves: PATH.PID.tmp */
 #define FILE_TMP_SUFFIX ".tmp"
 
-/** Replace @path by @n bytes durably: temporary file beside it, fsync, rename, fsync of the folder.
+/** Replace @path by @n bytes durably: temporary file in the same folder, fsync, rename, fsync of the folder.
  * Never leaves a half-written @path. */
 int file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);
 

@@ -23,5 +23,5 @@ bool id_is_uuid(const char *s);
 
 enum { ID_UUID_BYTES = 16 };
 
-/** The bytes that such a UUID writes down. False, and @ret untouched, when it is none. RFC 9562, section 4 */
+/** Writes the bytes of such a UUID. False, and @ret untouched, for another text. RFC 9562, section 4 */
 bool id_uuid_bytes(const char *s, uint8_t ret[static ID_UUID_BYTES]);

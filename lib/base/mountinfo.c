@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What the kernel writes for characters that would end a field, a line or an escape. */
+/* The kernel's escapes for characters that would end a field, a line or an escape. */
 static const struct {
 	char code[5];
 	char c;
@@ -128,7 +128,7 @@ static int visit_line(char *line, size_t n, mount_visit_fn *visit, void *userdat
 	return r < 0 ? r : visit(&entry, userdata);
 }
 
-/* Visit the whole lines among the @have bytes; *@have becomes what is left, moved to the front. */
+/* Visits the whole lines among the @have bytes, moves the rest to the front and sets *@have to its size. */
 static int visit_lines(char *buf, size_t *have, mount_visit_fn *visit, void *userdata)
 {
 	char *line = buf;

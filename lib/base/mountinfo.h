@@ -45,7 +45,7 @@ typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
  * long, -EBADMSG for a malformed one, or another negative errno. */
 int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
 
-/** Id of what was mounted at @point last; 0: nothing is. Returns 0, or as mountinfo_each(), @ret_id
+/** Finds the id of the last mount at @point; 0: not mounted. Returns 0, or as mountinfo_each(), @ret_id
  * untouched.
  */
 int mountinfo_at(struct mountinfo *mountinfo, const char *point, uint64_t *ret_id);

@@ -10,5 +10,5 @@
  * them and @wait is false, or another negative errno. */
 int ofd_lock(int fd, int64_t start, int64_t n, bool wait);
 
-/** Unlock what is locked of @n bytes (0: all) from @start. */
+/** Unlock @n bytes (0: all) from @start. */
 void ofd_unlock(int fd, int64_t start, int64_t n);

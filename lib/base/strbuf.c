@@ -39,7 +39,7 @@ static char *resize(struct strbuf *sb, size_t cap)
 	return data;
 }
 
-/* Make room for @n more bytes and the NUL where there is none. */
+/* Makes room for @n more bytes and the NUL. */
 static bool grow(struct strbuf *sb, size_t n)
 {
 	size_t cap = sb->cap ? sb->cap : 256;
@@ -103,7 +103,7 @@ void strbuf_printf(struct strbuf *sb, const char *fmt, ...)
 	n = vsnprintf(NULL, 0, fmt, args);
 	va_end(args);
 	if (n < 0 && !sb->error)
-		sb->error = -EMSGSIZE; /* longer than an int can say */
+		sb->error = -EMSGSIZE; /* longer than INT_MAX */
 	if (n < 0 || !reserve(sb, (size_t)n))
 		return;
 	va_start(args, fmt);

@@ -107,11 +107,11 @@ ssize_t sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, s
 ssize_t sys_write(int fd, const void *bytes, size_t n);
 ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);
 int sys_fdatasync(int fd);
-/* SIGALRM in so many seconds; 0: none. */
+/* SIGALRM in so many seconds; 0: cancelled. */
 int sys_set_timer(unsigned int seconds);
 int sys_fallocate(int fd, int mode, off_t offset, off_t n);
 int sys_ofd_lock(int fd, int cmd, struct flock *lock);
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags);
-ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags); /* whoever sent it */
+ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags); /* the sender is not checked */
 ssize_t sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
 		   unsigned int to_len);

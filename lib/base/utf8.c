@@ -3,7 +3,9 @@
 
 #include <stdint.h>
 
-/* Length of the sequence that @first starts, 0 when it starts none; the range of its second byte. */
+/* Returns the length of the sequence that @first starts, 0 if it is invalid; and the range of its second
+ * byte.
+ */
 static size_t sequence(uint8_t first, uint8_t *ret_low, uint8_t *ret_high)
 {
 	*ret_low = 0x80;
