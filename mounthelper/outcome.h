@@ -32,6 +32,6 @@ struct place;
 struct mount_facts;
 
 /** Outcome of a request after which @place, with the facts @facts, is mounted: state bits and device.
- *  * @state further bits, MH_STATE_* */
+ * @state further bits, MH_STATE_* */
 struct outcome outcome_mounted(enum mh_status status, const struct place *place,
 			       const struct mount_facts *facts, unsigned int state);

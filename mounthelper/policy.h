@@ -2,7 +2,7 @@
 #pragma once
 /* The policy of root: one block per agent uid, compiled from root's text (tool/policy_parse.h).
  *
- *  * `holdfast policy apply` reads the text, mounthelper.policy(5), and writes struct policy_file next to it.
+ * `holdfast policy apply` reads the text, mounthelper.policy(5), and writes struct policy_file next to it.
  * The helper reads only that file: it parses no text, and checks each field before anything uses it. */
 
 #include "fstypes.h"

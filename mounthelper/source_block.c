@@ -64,7 +64,7 @@ static struct outcome block_find(struct staging *s)
 }
 
 /* A device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be shared:
- *  * its options would silently be the older ones. Before Linux 6.6 the kernel has no call to refuse that.
+ * its options would silently be the older ones. Before Linux 6.6 the kernel has no call to refuse that.
  * Then the superblocks that it shows must do, and the mount table for types that it does not show. */
 static int create(const struct staging *s, int fs_fd)
 {

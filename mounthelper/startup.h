@@ -114,7 +114,7 @@ void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent
  * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same
  * table.
  *
- *  * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards, and lifts the deadline of the
+ * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards, and lifts the deadline of the
  * start. The memory of libseccomp is never freed: freeing would need system calls that are gone. */
 void filter_load(const struct helper *h);
 

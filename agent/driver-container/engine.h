@@ -2,7 +2,7 @@
 #pragma once
 /* The engine: Docker Engine API 1.40 over a unix socket, a connection for each request, driven by sd-event.
  *
- *  * Its answers are not trusted: each is bounded in bytes and time. Callbacks never run inside a
+ * Its answers are not trusted: each is bounded in bytes and time. Callbacks never run inside a
  * function of this header, and `done` runs exactly once per started request, unless that is cancelled. */
 
 #include "base/error.h"

@@ -14,10 +14,10 @@
 enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, struct error *err);
 
 /** Is each volume of @task mounted at its slot below @publish_dir, marked there as this volume, and with the
- *  * propagation of the order?
+ * propagation of the order?
  * @mountinfo_path /proc/1/mountinfo: the mounts that the engine sees
  * @fd             of publish_open()
- *  * STATUS_FAILED_PRECONDITION names a missing mount, STATUS_PERMISSION_DENIED another volume or a smaller
+ * STATUS_FAILED_PRECONDITION names a missing mount, STATUS_PERMISSION_DENIED another volume or a smaller
  * grant; @ret_reason is the reason for the record */
 enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,

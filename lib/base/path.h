@@ -2,7 +2,7 @@
 #pragma once
 /* Paths of directories that only root (or one named owner) can change.
  *
- *  * A directory is trusted when only root and the named owner could have put it there or can replace it:
+ * A directory is trusted when only root and the named owner could have put it there or can replace it:
  * it is walked one component at a time without following links, and every level is checked on the descriptor
  * that is then used. */
 

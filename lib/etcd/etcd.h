@@ -25,7 +25,7 @@ bool etcd_is_leading(const struct etcd *etcd);
 
 /** Open or create the store of this cluster, while leading. Closed by kv_close(), before etcd_free().
  *
- *  * It differs from a store in sqlite:
+ * It differs from a store in sqlite:
  * - Submissions that are made together share a revision. One that only deletes missing records may have one
  *   of its own.
  * - Nothing is relaxed, and texts are not kept.
@@ -68,7 +68,7 @@ enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, vo
 		      uint64_t *ret_revision, struct error *err);
 
 /** While another one leads, and only if nothing was written since the last on_progress: put the record @op
- *  * into the store, unless it exists, and have the next transaction of the leader fail, which ends its lead.
+ * into the store, unless it exists, and have the next transaction of the leader fail, which ends its lead.
  * So no change is acknowledged before the next leader has read the record. The next on_progress shows the
  * outcome; to retry, call this again. */
 void etcd_interrupt(struct etcd *etcd, const struct kv_op *op);

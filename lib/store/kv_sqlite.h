@@ -2,7 +2,7 @@
 #pragma once
 /* The sqlite database below the store: schema, statements, transactions. SQL lives in kv_sqlite*.c only.
  *
- *  * Two threads. The writer uses its connection between kv_sqlite_begin() and kv_sqlite_commit() or
+ * Two threads. The writer uses its connection between kv_sqlite_begin() and kv_sqlite_commit() or
  * _rollback(); other users of that connection wait for the lock that the writer holds meanwhile. Ranges have
  * a connection of their own: they see the last commit, and neither wait for the commit in flight nor delay
  * it. */
@@ -102,7 +102,7 @@ enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err);
 /** One transaction of the batch.
  *
  * @ret_revision its revision, or the last one when it changed nothing
- *  * @ret_conflict filled for STATUS_ABORTED only. Then the batch is unchanged and @err is untouched. After
+ * @ret_conflict filled for STATUS_ABORTED only. Then the batch is unchanged and @err is untouched. After
  * any other error the batch must be rolled back. */
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
 			    struct kv_conflict *ret_conflict, struct error *err);

@@ -2,7 +2,7 @@
 #pragma once
 /* The store in etcd: made from a copy in sqlite's format while no server leads, or copied into one.
  *
- *  * Each function blocks. It reads the result again and compares number of records and SHA-256 over all keys
+ * Each function blocks. It reads the result again and compares number of records and SHA-256 over all keys
  * and values, in order. */
 
 #include "lead/lead_settings.h"

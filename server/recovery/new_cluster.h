@@ -2,7 +2,7 @@
 #pragma once
 /* The store of a new cluster, made with holdfast-server --new-cluster while no server runs.
  *
- *  * A server with an empty store could grant volumes that nodes still hold. So a server does not start
+ * A server with an empty store could grant volumes that nodes still hold. So a server does not start
  * without a store that an operator has made. The new store begins in an epoch above every earlier one, waits
  * for the nodes that the marks of the last one count, and takes its place in one step: an interruption leaves
  * no store, or one that starts. */

@@ -3,7 +3,7 @@
 /* Beginning a new epoch: in a copy of a store, which is checked to the last record and is then one that a
  * server can start from; or in the server's own store, at its start, when that has lost history.
  *
- *  * The copy lacks grants that were made after it. So that tickets of those grants are rejected, each epoch
+ * The copy lacks grants that were made after it. So that tickets of those grants are rejected, each epoch
  * has generations of its own: (epoch << 32) + the generation of the volume's record. 2^32 grants of one
  * volume in one epoch would take a century at a grant a second, so no grant since the copy reaches the new
  * ones. */

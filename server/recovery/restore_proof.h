@@ -2,7 +2,7 @@
 #pragma once
 /* Proof of what a node reports after a restore: the ticket that this server signed when it granted the claim.
  *
- *  * A node may lie. Without proof it could name any volume as held and keep all others from it. So a claim
+ * A node may lie. Without proof it could name any volume as held and keep all others from it. So a claim
  * that the restored store does not know counts when its ticket is signed with this server's key for this
  * node, boot, allocation and volume. Without a ticket it also counts
  * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
