@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 
 static uint32_t caller_uid;   /* also when this process has another one */
-static bool is_setuid = true; /* launch mode, as far as it is known */
+static bool is_setuid = true; /* launch mode; true until it is known */
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {

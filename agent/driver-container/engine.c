@@ -38,7 +38,7 @@ struct engine_call {
 	int fd; /* or negative: not connected yet */
 	sd_event_source *io;
 	sd_event_source *timer;
-	struct strbuf out; /* head and body of the request, as far as not sent */
+	struct strbuf out; /* the unsent rest of the request */
 	char what[128];
 	char in[BUFFER_SIZE]; /* what came and was not read */
 	size_t in_at;

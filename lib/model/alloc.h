@@ -136,7 +136,7 @@ struct alloc {
 	bool keeps_place;     /* ends for another version of its job, which takes its place in the queues */
 	bool lost_race;	      /* its claim was refused, as another one had the volume */
 	char *wait_node_id;   /* the node that it is to get then; NULL: any, see alloc_wait_node() */
-	bool adopted;	      /* learned from its node after a restore: no claim is granted to it anew */
+	bool adopted;	      /* learned from its node after a restore: it gets no new claim */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;

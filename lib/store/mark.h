@@ -30,7 +30,7 @@ enum status mark_read(const char *path, struct mark *ret, struct error *err);
  * stays as it is until the next mark_write(). @ret owned by the caller, mark_close(). */
 enum status mark_open(const char *path, const struct mark *first, struct mark_file **ret, struct error *err);
 
-/** Write @mark as far as the kernel, so a killed process loses nothing. Returns 0 or a negative errno. */
+/** Write @mark into the kernel's cache, so a killed process loses nothing. Returns 0 or a negative errno. */
 int mark_write(struct mark_file *file, const struct mark *mark);
 
 /** As far as the disk, if there is anything that is not. Returns 0 or a negative errno. */

@@ -84,7 +84,7 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
  * its place: until it is submitted the one before it keeps others from the volume. All are looked at again
  * after each change that may have freed something, in that order; nothing is polled. One that waits for a
  * volume keeps those that came after it from that volume, if they would be in its way; one that the volume
- * would take and no node does keeps nobody. */
+ * would take and no node does keeps no other from it. */
 
 enum { PENDING_PER_VOLUME_MAX = 64 };
 

@@ -399,7 +399,7 @@ static void try_all(struct round *round)
 		look_at(round, i);
 }
 
-/* As far as they are known without placing anything. */
+/* Finds the obstructions that are visible without placing anything. */
 static void look_for_obstructions(struct round *round)
 {
 	for (; round->n_tried < round->queue.n; round->n_tried++)
@@ -409,7 +409,7 @@ static void look_for_obstructions(struct round *round)
 
 /* --- submissions --- */
 
-/* Is anybody there for one of its volumes? Costs those that wait or start. */
+/* Does another allocation wait for one of its volumes, or start with it? Costs one look at each of those. */
 static bool has_rival(struct server *server, const struct alloc *alloc)
 {
 	const struct alloc_entry *entry = first_without_node(server);

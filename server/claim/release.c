@@ -246,7 +246,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 					  .now_ms = clock_realtime_ms()});
 }
 
-/* Every claim for which the controller was asked, and nobody else. */
+/* Every claim for which the controller was asked, and no other claim. */
 static void free_detached(struct claim_entry *entry)
 {
 	struct volume_entry *volume = entry->volume;

@@ -515,7 +515,7 @@ static bool has_node(struct pass *pass, const struct member *member)
 	return false;
 }
 
-/* A submission begins the count anew. */
+/* A submission resets the count. */
 static bool counts_as_failure(const struct pass *pass, const struct job_alloc *alloc)
 {
 	return is_current(pass, alloc) && has_failed(pass, alloc) && alloc->end_ms >= pass->job->submit_ms;
@@ -723,7 +723,7 @@ static bool is_placed_now(const struct pass *pass, const struct job_alloc *alloc
 	return false;
 }
 
-/* A place that is kept for nobody keeps others from the volume. */
+/* Ends places that no member follows: each keeps others from the volume. */
 static void drop_places(struct pass *pass)
 {
 	for (size_t i = 0; i < pass->world->n_allocs && !pass->ret->is_cut; i++) {

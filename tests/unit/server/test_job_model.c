@@ -345,7 +345,7 @@ static bool *place_of(struct model *m, uint32_t job, uint32_t group, uint32_t in
 	return &m->is_unplaceable[job][group][number];
 }
 
-/* Nobody knows who has its volume. */
+/* No holder of its volume is known. */
 static bool is_unknown(const struct model *m, uint32_t job, uint32_t group, uint32_t index)
 {
 	const struct job_group *of = &m->jobs[job].groups[group];
