@@ -136,7 +136,7 @@ static enum status apply_forbidden(const struct conf *conf, json_t *root, struct
 				   struct error *err)
 {
 	json_t *list = json_object_get(root, "attest_forbidden_plugins");
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!list)
 		return STATUS_OK;
@@ -144,11 +144,11 @@ static enum status apply_forbidden(const struct conf *conf, json_t *root, struct
 	if (!json_is_array(list))
 		return conf_error(conf, root, "attest_forbidden_plugins", err,
 				  "attest_forbidden_plugins: a list of plugin ids is wanted");
-	for (size_t i = 0; i < json_array_size(list) && st == STATUS_OK; i++)
-		st = add_forbidden(conf, root, json_string_value(json_array_get(list, i)), config, err);
-	if (st == STATUS_OK)
+	for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++)
+		status = add_forbidden(conf, root, json_string_value(json_array_get(list, i)), config, err);
+	if (status == STATUS_OK)
 		(void)json_object_del(root, "attest_forbidden_plugins");
-	return st;
+	return status;
 }
 
 static const struct conf_field top_fields[] = {
@@ -232,23 +232,23 @@ enum status config_load(const char *path, struct config *config, struct error *e
 {
 	cleanup(release_conf) struct conf *conf = NULL;
 	char dropins[PATH_MAX];
-	enum status st = conf_dropin_dir(path, dropins, err);
+	enum status status = conf_dropin_dir(path, dropins, err);
 
-	if (st == STATUS_OK)
-		st = conf_load_merged(path, dropins, &conf, err);
-	if (st == STATUS_NOT_FOUND && access(path, F_OK) < 0)
+	if (status == STATUS_OK)
+		status = conf_load_merged(path, dropins, &conf, err);
+	if (status == STATUS_NOT_FOUND && access(path, F_OK) < 0)
 		return error_set(
-			err, st, 0,
+			err, status, 0,
 			"there is no file %s: write it, see holdfast-server.hcl(5); then: systemctl restart "
 			"holdfast-server",
 			path);
-	if (st == STATUS_OK)
-		st = apply_forbidden(conf, conf_root(conf), config, err);
-	if (st != STATUS_OK)
-		return st;
-	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = apply_forbidden(conf, conf_root(conf), config, err);
+	if (status != STATUS_OK)
+		return status;
+	status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
 	config->key_is_default = credential_choose(CONFIG_KEY_CREDENTIAL, "/etc/holdfast/tls/server.key",
 						   config->key, sizeof(config->key));

@@ -87,27 +87,27 @@ static void watch_store(struct server *server)
 static enum status open_sqlite(struct server *server, bool *ret_restored, struct error *err)
 {
 	char path[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = disk_start(server, watch_store, err);
-	if (st == STATUS_OK)
-		st = store_swap_finish(server->config.data_dir, ret_restored, err);
-	if (st == STATUS_OK && server->config.needs_store)
-		st = new_cluster_check_store(path, err);
-	return st == STATUS_OK ? kv_open_sqlite(server->event, path, &server->kv, err) : st;
+	status = disk_start(server, watch_store, err);
+	if (status == STATUS_OK)
+		status = store_swap_finish(server->config.data_dir, ret_restored, err);
+	if (status == STATUS_OK && server->config.needs_store)
+		status = new_cluster_check_store(path, err);
+	return status == STATUS_OK ? kv_open_sqlite(server->event, path, &server->kv, err) : status;
 }
 
 static enum status open_etcd(struct server *server, struct error *err)
 {
-	enum status st = disk_start(server, watch_store, err); /* marks, and copies on their way */
+	enum status status = disk_start(server, watch_store, err); /* marks, and copies on their way */
 
-	if (st == STATUS_OK)
-		st = lead_open_store(server->lead, &server->kv, err);
-	if (st == STATUS_OK && server->config.needs_store)
-		st = new_cluster_check_etcd(server->kv, server->config.etcd.prefix, err);
-	return st;
+	if (status == STATUS_OK)
+		status = lead_open_store(server->lead, &server->kv, err);
+	if (status == STATUS_OK && server->config.needs_store)
+		status = new_cluster_check_etcd(server->kv, server->config.etcd.prefix, err);
+	return status;
 }
 
 static void empty_state(struct server *server)
@@ -137,44 +137,45 @@ static bool is_of_this_schema(struct server *server)
 static enum status fill_state(struct server *server, struct error *err)
 {
 	const uint64_t begin_us = clock_monotonic_us();
-	enum status st;
+	enum status status;
 
 	if (server->lead && lead_finish_copy(server->lead) && is_of_this_schema(server)) {
 		log_state(server, "the state is that of the copy", begin_us);
 		return STATUS_OK;
 	}
 	empty_state(server);
-	st = load_state(server->kv, &server->state, err);
-	if (st == STATUS_OK && server->lead)
+	status = load_state(server->kv, &server->state, err);
+	if (status == STATUS_OK && server->lead)
 		log_state(server, "the state is read from the store", begin_us);
-	return st;
+	return status;
 }
 
 static enum status open_store(struct server *server, struct error *err)
 {
 	bool is_restored = false;
-	enum status st = server->lead ? open_etcd(server, err) : open_sqlite(server, &is_restored, err);
+	enum status status = server->lead ? open_etcd(server, err) : open_sqlite(server, &is_restored, err);
 
-	if (st == STATUS_OK)
-		st = text_define_views(server->kv, err);
-	if (st == STATUS_OK)
-		st = schema_bring_up(server->kv, server->config.cluster, err);
-	if (st == STATUS_OK)
-		st = new_epoch_begin_decided(server->kv, server->config.data_dir, server->config.cluster,
-					     err);
-	if (st == STATUS_OK && !is_restored) /* else the marks are of the store that it took the place of */
-		st = marks_check(server, err);
-	if (st == STATUS_OK)
-		st = restore_proof_note_key(server->kv, server->issuer, err);
-	if (st == STATUS_OK)
-		st = fill_state(server, err);
-	if (st == STATUS_OK)
-		st = marks_keep(server, err);
-	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
+	if (status == STATUS_OK)
+		status = text_define_views(server->kv, err);
+	if (status == STATUS_OK)
+		status = schema_bring_up(server->kv, server->config.cluster, err);
+	if (status == STATUS_OK)
+		status = new_epoch_begin_decided(server->kv, server->config.data_dir, server->config.cluster,
+						 err);
+	if (status == STATUS_OK &&
+	    !is_restored) /* else the marks are of the store that it took the place of */
+		status = marks_check(server, err);
+	if (status == STATUS_OK)
+		status = restore_proof_note_key(server->kv, server->issuer, err);
+	if (status == STATUS_OK)
+		status = fill_state(server, err);
+	if (status == STATUS_OK)
+		status = marks_keep(server, err);
+	for (size_t i = 0; status == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
-	if (st == STATUS_OK)
-		st = events_new(server, kv_revision(server->kv), &server->events, err);
-	return st;
+	if (status == STATUS_OK)
+		status = events_new(server, kv_revision(server->kv), &server->events, err);
+	return status;
 }
 
 static enum status write_address(const struct server *server, uint16_t port, struct error *err)
@@ -217,48 +218,49 @@ static enum status explain_key(const struct server *server, const char *what, co
 static enum status open_ticket_key(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
-	enum status st = ticket_issuer_new(config->ticket_key, config->cluster, &server->issuer, err);
+	enum status status = ticket_issuer_new(config->ticket_key, config->cluster, &server->issuer, err);
 
-	if (st == STATUS_NOT_FOUND && config->ticket_key_is_default)
+	if (status == STATUS_NOT_FOUND && config->ticket_key_is_default)
 		return explain_key(server, "key to sign tickets with (openssl genpkey -algorithm ed25519)",
 				   CONFIG_TICKET_CREDENTIAL, "ticket_key =", err);
-	return st;
+	return status;
 }
 
 static enum status open_tls(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
 	const struct rpc_tls_files files = {.ca = config->ca, .cert = config->cert, .key = config->key};
-	enum status st = rpc_tls_new(&files, &server->tls, err);
+	enum status status = rpc_tls_new(&files, &server->tls, err);
 
-	if (st == STATUS_NOT_FOUND && config->key_is_default && access(config->key, F_OK) < 0)
+	if (status == STATUS_NOT_FOUND && config->key_is_default && access(config->key, F_OK) < 0)
 		return explain_key(server, "key of the server's certificate", CONFIG_KEY_CREDENTIAL,
 				   "tls { key = }", err);
-	if (st != STATUS_OK && err && config->path[0] != '\0')
+	if (status != STATUS_OK && err && config->path[0] != '\0')
 		return error_prefix(err, "tls in %s", config->path);
-	return st;
+	return status;
 }
 
 static enum status hand_on_what_another_leads(struct server *server, struct error *err)
 {
-	enum status st = forward_new(server->event, server->rpc, server->tls, server->config.cluster,
-				     access_is_write, &server->forward, err);
+	enum status status = forward_new(server->event, server->rpc, server->tls, server->config.cluster,
+					 access_is_write, &server->forward, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		rpc_server_set_relay(server->rpc, forward_relay, server->forward);
-	return st;
+	return status;
 }
 
 static enum status start_listening(struct server *server, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
 	uint16_t port = 0;
-	enum status st = open_tls(server, err);
+	enum status status = open_tls(server, err);
 
 	raise_file_limit();
-	if (st == STATUS_OK)
-		st = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc, err);
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK)
+		status = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc,
+					err);
+	if (status == STATUS_OK) {
 		rpc_server_set_routes(server->rpc, routes, n_routes);
 		rpc_server_set_gate(server->rpc, access_gate);
 		rpc_server_set_vouching(server->rpc, access_vouching);
@@ -266,15 +268,15 @@ static enum status start_listening(struct server *server, struct error *err)
 		rpc_server_on_refused(server->rpc, refused_peers_log);
 		rpc_server_on_late(server->rpc, stall_explain_late, STALL_LATE_S * USEC_PER_SEC);
 	}
-	if (st == STATUS_OK && config_is_on_etcd(&server->config))
-		st = hand_on_what_another_leads(server, err);
-	if (st == STATUS_OK)
-		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
-					   server->tls, &port, err);
-	if (st == STATUS_OK)
-		st = write_address(server, port, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && config_is_on_etcd(&server->config))
+		status = hand_on_what_another_leads(server, err);
+	if (status == STATUS_OK)
+		status = rpc_server_listen_tls(server->rpc, server->config.host,
+					       (uint16_t)server->config.port, server->tls, &port, err);
+	if (status == STATUS_OK)
+		status = write_address(server, port, err);
+	if (status != STATUS_OK)
+		return status;
 	server->port = port;
 	certificate_watch(server);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "start", .event = LOG_EVENT_SERVER_LISTENING},
@@ -328,36 +330,36 @@ static enum status fetch_digest(struct server *server, struct error *err)
 static enum status read_store(struct server *server, struct error *err)
 {
 	char message[MESSAGE_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_format(message, sizeof(message),
 			 "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=reading the store\n", LOAD_MAX_US);
 	(void)service_send(message);
 	service_watchdog_pause(server->watchdog, LOAD_MAX_US);
-	st = open_store(server, err);
+	status = open_store(server, err);
 	service_watchdog_resume(server->watchdog);
-	return st;
+	return status;
 }
 
 /* The store, and what works on it. */
 static enum status start_work(struct server *server, struct error *err)
 {
-	enum status st = read_store(server, err);
+	enum status status = read_store(server, err);
 
-	if (st == STATUS_OK)
-		st = controllers_new(server, &server->controllers, err);
-	if (st == STATUS_OK)
-		st = releases_new(server, &server->releases, err);
-	if (st == STATUS_OK)
-		st = node_down_start(server, err);
-	if (st == STATUS_OK)
-		st = session_silence_start(server, err);
-	if (st == STATUS_OK)
-		st = gc_new(server, &server->gc, err);
-	if (st == STATUS_OK)
-		st = epoch_record_restore(server, err);
-	server->is_serving = st == STATUS_OK;
-	return st;
+	if (status == STATUS_OK)
+		status = controllers_new(server, &server->controllers, err);
+	if (status == STATUS_OK)
+		status = releases_new(server, &server->releases, err);
+	if (status == STATUS_OK)
+		status = node_down_start(server, err);
+	if (status == STATUS_OK)
+		status = session_silence_start(server, err);
+	if (status == STATUS_OK)
+		status = gc_new(server, &server->gc, err);
+	if (status == STATUS_OK)
+		status = epoch_record_restore(server, err);
+	server->is_serving = status == STATUS_OK;
+	return status;
 }
 
 /* --- with others --- */
@@ -442,49 +444,49 @@ static enum status start_serving(struct server *server, struct error *err)
 						  .on_copy = on_copy,
 						  .on_record = on_record};
 	char address[LEAD_ADDRESS_SIZE];
-	enum status st;
+	enum status status;
 
 	if (config_is_on_etcd(&server->config)) {
 		ticket_issuer_hex(server->issuer, server->config.etcd.ticket_key);
-		st = start_listening(server, err);
+		status = start_listening(server, err);
 		name_address(server, address);
-		if (st == STATUS_OK)
-			st = lead_new(server->event, &server->config.etcd, server->config.cluster, address,
-				      &events, server, &server->lead, err);
-		if (st == STATUS_OK)
-			st = lead_join(server->lead, server->event, &server->config.etcd, err);
-		if (st == STATUS_OK)
+		if (status == STATUS_OK)
+			status = lead_new(server->event, &server->config.etcd, server->config.cluster,
+					  address, &events, server, &server->lead, err);
+		if (status == STATUS_OK)
+			status = lead_join(server->lead, server->event, &server->config.etcd, err);
+		if (status == STATUS_OK)
 			forward_follow(server->forward, server->lead);
-		return st;
+		return status;
 	}
-	st = start_work(server, err);
-	if (st == STATUS_OK)
-		st = start_listening(server, err);
-	if (st == STATUS_OK) {
+	status = start_work(server, err);
+	if (status == STATUS_OK)
+		status = start_listening(server, err);
+	if (status == STATUS_OK) {
 		volume_work_resume_all(server);
 		job_work_resume_all(server);
 		pending_resume(server);
 	}
-	return st;
+	return status;
 }
 
 static enum status build(struct server *server, struct error *err)
 {
-	enum status st;
+	enum status status;
 	int r = sd_event_new(&server->event);
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an event loop");
-	st = add_signals(server->event, server, err);
-	if (st == STATUS_OK)
-		st = open_ticket_key(server, err);
-	if (st == STATUS_OK)
-		st = ticket_signer_new(server->issuer, &server->signer, err);
-	if (st == STATUS_OK)
-		st = fetch_digest(server, err);
-	if (st == STATUS_OK)
-		st = service_status_new(server->event, server_status_text, server, &server->service, err);
-	return st == STATUS_OK ? start_serving(server, err) : st;
+	status = add_signals(server->event, server, err);
+	if (status == STATUS_OK)
+		status = open_ticket_key(server, err);
+	if (status == STATUS_OK)
+		status = ticket_signer_new(server->issuer, &server->signer, err);
+	if (status == STATUS_OK)
+		status = fetch_digest(server, err);
+	if (status == STATUS_OK)
+		status = service_status_new(server->event, server_status_text, server, &server->service, err);
+	return status == STATUS_OK ? start_serving(server, err) : status;
 }
 
 /* What follows from each change: readers that wait are answered first, then work begins. */
@@ -510,7 +512,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 	struct server *server;
-	enum status st;
+	enum status status;
 
 	if (!daemon)
 		return error_no_memory(err, "the server");
@@ -528,10 +530,10 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->state.server = server;
 	RB_INIT(&server->volume_works);
 	TAILQ_INIT(&server->silence.sessions);
-	st = build(server, err);
-	if (st != STATUS_OK) {
+	status = build(server, err);
+	if (status != STATUS_OK) {
 		server_free(server);
-		return st;
+		return status;
 	}
 	*ret = server;
 	return STATUS_OK;

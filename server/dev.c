@@ -28,9 +28,9 @@ static enum status make_folder(const char *path, struct error *err)
 }
 
 /* What exists already is fine. */
-static enum status allow_existing(enum status st)
+static enum status allow_existing(enum status status)
 {
-	return st == STATUS_ALREADY_EXISTS ? STATUS_OK : st;
+	return status == STATUS_ALREADY_EXISTS ? STATUS_OK : status;
 }
 
 struct tls_paths {
@@ -69,10 +69,10 @@ static enum status issue(const struct tls_paths *ca, const struct issue *issue, 
 		.n_ip_addresses = ARRAY_SIZE(ip),
 		.days = CERT_DAYS,
 	};
-	enum status st = tls_paths(issue->dir, issue->file, &paths, err);
+	enum status status = tls_paths(issue->dir, issue->file, &paths, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s/%s", issue->cluster, issue->role, issue->name);
 	return allow_existing(pki_issue(ca->key, ca->cert, &request, paths.key, paths.cert, err));
 }
@@ -82,22 +82,22 @@ static enum status issue_nodes(const struct dev_options *options, const struct t
 {
 	for (size_t i = 0; i < options->n_nodes; i++) {
 		char file[NODE_ID_MAX + 8];
-		enum status st;
+		enum status status;
 
 		if (!id_is_name(options->nodes[i], NODE_ID_MAX))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "--node: '%.64s' is not a node id (A-Z a-z 0-9 _ and -, up to %d)",
 					 options->nodes[i], NODE_ID_MAX);
 		(void)str_format(file, sizeof(file), "node-%s", options->nodes[i]);
-		st = issue(ca,
-			   &(struct issue){.dir = options->dir,
-					   .cluster = cluster,
-					   .file = file,
-					   .role = "node",
-					   .name = options->nodes[i]},
-			   err);
-		if (st != STATUS_OK)
-			return st;
+		status = issue(ca,
+			       &(struct issue){.dir = options->dir,
+					       .cluster = cluster,
+					       .file = file,
+					       .role = "node",
+					       .name = options->nodes[i]},
+			       err);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -105,29 +105,29 @@ static enum status issue_nodes(const struct dev_options *options, const struct t
 static enum status make_identities(const struct dev_options *options, const char *cluster, struct error *err)
 {
 	struct tls_paths ca;
-	enum status st = tls_paths(options->dir, "ca", &ca, err);
+	enum status status = tls_paths(options->dir, "ca", &ca, err);
 
-	if (st == STATUS_OK)
-		st = allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err));
-	if (st == STATUS_OK)
-		st = issue(&ca,
-			   &(struct issue){.dir = options->dir,
-					   .cluster = cluster,
-					   .file = "server",
-					   .role = "server",
-					   .name = "dev"},
-			   err);
-	if (st == STATUS_OK)
-		st = issue(&ca,
-			   &(struct issue){.dir = options->dir,
-					   .cluster = cluster,
-					   .file = "operator",
-					   .role = "operator",
-					   .name = "dev"},
-			   err);
-	if (st == STATUS_OK)
-		st = issue_nodes(options, &ca, cluster, err);
-	return st;
+	if (status == STATUS_OK)
+		status = allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err));
+	if (status == STATUS_OK)
+		status = issue(&ca,
+			       &(struct issue){.dir = options->dir,
+					       .cluster = cluster,
+					       .file = "server",
+					       .role = "server",
+					       .name = "dev"},
+			       err);
+	if (status == STATUS_OK)
+		status = issue(&ca,
+			       &(struct issue){.dir = options->dir,
+					       .cluster = cluster,
+					       .file = "operator",
+					       .role = "operator",
+					       .name = "dev"},
+			       err);
+	if (status == STATUS_OK)
+		status = issue_nodes(options, &ca, cluster, err);
+	return status;
 }
 
 /* The public half in the form in which policies name it. */
@@ -137,11 +137,11 @@ static enum status write_public_key(const struct config *config, const char *dir
 	uint8_t key[TICKET_KEY_SIZE];
 	char text[2 * TICKET_KEY_SIZE + 2];
 	char path[PATH_MAX];
-	enum status st = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, err);
+	enum status status = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, err);
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	ticket_issuer_public_key(issuer, key);
 	ticket_issuer_free(issuer);
 	hex_encode(text, key, sizeof(key));
@@ -192,7 +192,7 @@ enum status dev_prepare(const struct dev_options *options, struct config *config
 {
 	const char *cluster = options->cluster ? options->cluster : "dev";
 	char tls[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (!path_is_normal(options->dir) || str_format(tls, sizeof(tls), "%s/tls", options->dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -201,18 +201,18 @@ enum status dev_prepare(const struct dev_options *options, struct config *config
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--cluster: '%s' is not a cluster's name",
 				 cluster);
 	config_init(config);
-	st = fill_config(options, cluster, config, err);
-	if (st == STATUS_OK)
-		st = make_folder(options->dir, err);
-	if (st == STATUS_OK)
-		st = make_folder(tls, err);
-	if (st == STATUS_OK)
-		st = make_identities(options, cluster, err);
-	if (st == STATUS_OK && options->makes_store) /* first: who is interrupted begins here again */
-		st = make_store(config, err);
-	if (st == STATUS_OK)
-		st = allow_existing(ticket_key_make(config->ticket_key, err));
-	if (st == STATUS_OK)
-		st = write_public_key(config, options->dir, err);
-	return st;
+	status = fill_config(options, cluster, config, err);
+	if (status == STATUS_OK)
+		status = make_folder(options->dir, err);
+	if (status == STATUS_OK)
+		status = make_folder(tls, err);
+	if (status == STATUS_OK)
+		status = make_identities(options, cluster, err);
+	if (status == STATUS_OK && options->makes_store) /* first: who is interrupted begins here again */
+		status = make_store(config, err);
+	if (status == STATUS_OK)
+		status = allow_existing(ticket_key_make(config->ticket_key, err));
+	if (status == STATUS_OK)
+		status = write_public_key(config, options->dir, err);
+	return status;
 }

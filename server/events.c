@@ -141,12 +141,12 @@ static void end_slow(struct watcher *watcher)
 static bool may_read(struct watcher *watcher, const struct event *event)
 {
 	struct error err;
-	enum status st = access_check(watcher->events->server, watcher->call, topics[event->topic].right,
-				      event->namespace, &err);
+	enum status status = access_check(watcher->events->server, watcher->call, topics[event->topic].right,
+					  event->namespace, &err);
 
-	if (st == STATUS_UNAUTHENTICATED)
+	if (status == STATUS_UNAUTHENTICATED)
 		end_watcher(watcher, &err);
-	return st == STATUS_OK;
+	return status == STATUS_OK;
 }
 
 static void set_indexes(ProtobufCMessage *message, uint64_t index)
@@ -365,20 +365,20 @@ static enum status apply_all_topics(struct watcher *watcher, struct error *err)
 static enum status apply_topics(struct watcher *watcher, const Holdfast__V1__WatchRequest *request,
 				struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (request->n_topics == 0)
 		return apply_all_topics(watcher, err);
-	for (size_t i = 0; i < request->n_topics && st == STATUS_OK; i++) {
+	for (size_t i = 0; i < request->n_topics && status == STATUS_OK; i++) {
 		enum topic topic = TOPIC_N;
 
-		st = find_topic(request->topics[i], &topic, err);
-		if (st == STATUS_OK)
-			st = check_topic(watcher, topic, err);
-		if (st == STATUS_OK)
+		status = find_topic(request->topics[i], &topic, err);
+		if (status == STATUS_OK)
+			status = check_topic(watcher, topic, err);
+		if (status == STATUS_OK)
 			watcher->topics |= 1U << topic;
 	}
-	return st;
+	return status;
 }
 
 /* The first event after @index, or the next one to come. */
@@ -433,7 +433,7 @@ static enum status watch(struct watcher *watcher, const Holdfast__V1__WatchReque
 			 struct error *err)
 {
 	const char *namespace = request->namespace_[0] != '\0' ? request->namespace_ : "default";
-	enum status st;
+	enum status status;
 
 	if (watcher->has_begun)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -441,28 +441,28 @@ static enum status watch(struct watcher *watcher, const Holdfast__V1__WatchReque
 	if (str_copy(watcher->namespace, sizeof(watcher->namespace), namespace) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "namespace: longer than %d bytes",
 				 NAMESPACE_MAX);
-	st = apply_topics(watcher, request, err);
-	if (st == STATUS_OK)
-		st = find_place(watcher, request->index, err);
-	if (st == STATUS_OK)
-		st = send_place(watcher, request->index, err);
-	if (st == STATUS_OK)
-		st = start_pump(watcher, err);
-	watcher->has_begun = st == STATUS_OK;
-	return st;
+	status = apply_topics(watcher, request, err);
+	if (status == STATUS_OK)
+		status = find_place(watcher, request->index, err);
+	if (status == STATUS_OK)
+		status = send_place(watcher, request->index, err);
+	if (status == STATUS_OK)
+		status = start_pump(watcher, err);
+	watcher->has_begun = status == STATUS_OK;
+	return status;
 }
 
 /* Before there is a request: who may read nothing at all takes no place from others. */
 static enum status check_caller(struct server *server, const struct rpc_call *call, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	for (int i = 0; i < TOPIC_N; i++) {
-		st = access_check(server, call, topics[i].right, NULL, err);
-		if (st == STATUS_OK)
-			return st;
+		status = access_check(server, call, topics[i].right, NULL, err);
+		if (status == STATUS_OK)
+			return status;
 	}
-	return st;
+	return status;
 }
 
 /* Nor does one caller, however many connections it has, take them all. */
@@ -489,13 +489,13 @@ static enum status new_watcher(struct server *server, struct rpc_call *call, str
 			       struct error *err)
 {
 	char who[ACCESS_WHO_SIZE];
-	enum status st = check_caller(server, call, err);
+	enum status status = check_caller(server, call, err);
 	struct watcher *watcher;
 
-	if (st == STATUS_OK)
-		st = check_room(server->events, access_who(server, call, who), err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_room(server->events, access_who(server, call, who), err);
+	if (status != STATUS_OK)
+		return status;
 	watcher = calloc(1, sizeof(*watcher));
 	if (!watcher)
 		return error_no_memory(err, "an event");

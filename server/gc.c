@@ -291,15 +291,15 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	struct gc_run *run = STAILQ_FIRST(&gc->runs);
 	struct error err;
 	bool done = false;
-	enum status st;
+	enum status status;
 
 	(void)source;
 	(void)usec;
 	gc->slice = sd_event_source_disable_unref(gc->slice);
-	st = run_slice(run, &done, &err);
-	if (st == STATUS_OK && done)
-		st = gc_run_finish(run, &err);
-	if (st != STATUS_OK)
+	status = run_slice(run, &done, &err);
+	if (status == STATUS_OK && done)
+		status = gc_run_finish(run, &err);
+	if (status != STATUS_OK)
 		fail_first(gc, &err);
 	else if (done)
 		drop_first(gc);
@@ -329,11 +329,11 @@ static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older
 		.dry_run = dry_run,
 	};
 	if (!gc->slice) {
-		enum status st = next_slice(gc, err);
+		enum status status = next_slice(gc, err);
 
-		if (st != STATUS_OK) {
+		if (status != STATUS_OK) {
 			free(run);
-			return st;
+			return status;
 		}
 	}
 	STAILQ_INSERT_TAIL(&gc->runs, run, queue);

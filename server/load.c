@@ -49,22 +49,22 @@ static bool is_of_another_plugin(const struct load *load)
 static enum status load_object(const struct load *load, const struct kv_item *item, struct error *err)
 {
 	const struct object_type *type = load->type;
-	enum status st;
+	enum status status;
 
 	memset(load->value, 0, type->size);
-	st = type->from_stored(item->key, item->value, item->len, load->value, err);
-	if (st != STATUS_OK)
-		return st;
+	status = type->from_stored(item->key, item->value, item->len, load->value, err);
+	if (status != STATUS_OK)
+		return status;
 	memcpy((char *)load->value + type->create_index, &item->create_revision, sizeof(uint64_t));
 	memcpy((char *)load->value + type->modify_index, &item->mod_revision, sizeof(uint64_t));
-	st = check_key(type, item->key, load->value, err);
-	if (st == STATUS_OK && is_of_another_plugin(load))
-		st = error_set(err, STATUS_ABORTED, 0, "another plugin has it");
-	if (st == STATUS_OK)
-		st = type->put(load->state, load->value, err);
+	status = check_key(type, item->key, load->value, err);
+	if (status == STATUS_OK && is_of_another_plugin(load))
+		status = error_set(err, STATUS_ABORTED, 0, "another plugin has it");
+	if (status == STATUS_OK)
+		status = type->put(load->state, load->value, err);
 	if (type->release)
 		type->release(load->value);
-	return st;
+	return status;
 }
 
 static bool on_item(const struct kv_item *item, void *userdata)
@@ -122,22 +122,22 @@ static enum status load_range(struct kv *kv, struct state *state, const char *pr
 	const struct object_type *type = type_of(prefix);
 	cleanup_free void *value = malloc(type->size);
 	struct load load = {.state = state, .type = type, .value = value, .err = err};
-	enum status st;
+	enum status status;
 
 	if (!value)
 		return error_no_memory(err, "the objects");
-	st = kv_range(kv, prefix, on_item, &load, err);
-	return st == STATUS_OK ? load.status : st;
+	status = kv_range(kv, prefix, on_item, &load, err);
+	return status == STATUS_OK ? load.status : status;
 }
 
 enum status load_state(struct kv *kv, struct state *state, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	const char *prefix;
 
-	for (size_t i = 0; (prefix = load_prefix(i)) && st == STATUS_OK; i++)
-		st = load_range(kv, state, prefix, err);
-	return st;
+	for (size_t i = 0; (prefix = load_prefix(i)) && status == STATUS_OK; i++)
+		status = load_range(kv, state, prefix, err);
+	return status;
 }
 
 /* --- record by record --- */

@@ -264,16 +264,16 @@ static int serve(struct config *config)
 
 	while (is_restarting) { /* after a restore, on another store; or to follow */
 		struct server *server;
-		enum status st = server_new(config, &server, &err);
+		enum status status = server_new(config, &server, &err);
 
-		if (st != STATUS_OK)
+		if (status != STATUS_OK)
 			return fail_to_start(&err);
-		st = server_run(server, &err);
-		is_restarting = st == STATUS_OK && server->restarting;
+		status = server_run(server, &err);
+		is_restarting = status == STATUS_OK && server->restarting;
 		config->etcd.yields = server->has_stepped_down;
 		exit_code = server->exit_code;
 		server_free(server);
-		if (st != STATUS_OK) {
+		if (status != STATUS_OK) {
 			(void)fail(&err);
 			return exit_code;
 		}
@@ -310,12 +310,12 @@ static int migrate(const struct config *config, const char *where)
 	struct etcd_copy_result result;
 	char digest[2 * COPY_SHA256_SIZE + 1];
 	struct error err;
-	enum status st = restore_become_owner(config, false, &err);
+	enum status status = restore_become_owner(config, false, &err);
 
-	if (st == STATUS_OK)
-		st = str_eq(where, "to-etcd") ? migrate_to_etcd(config, &result, &err)
-					      : migrate_to_sqlite(config, &result, &err);
-	if (st != STATUS_OK)
+	if (status == STATUS_OK)
+		status = str_eq(where, "to-etcd") ? migrate_to_etcd(config, &result, &err)
+						  : migrate_to_sqlite(config, &result, &err);
+	if (status != STATUS_OK)
 		return fail(&err);
 	hex_encode(digest, result.sha256, sizeof(result.sha256));
 	(void)printf("cluster %s: moved %s: %" PRIu64 " records, index %" PRIu64
@@ -328,16 +328,17 @@ static int raise_schema(const struct config *config)
 {
 	struct error err;
 	uint32_t before = 0;
-	enum status st = lead_settings_are_given(&config->etcd)
-				 ? restore_become_owner(config, false, &err)
-				 : error_set(&err, STATUS_FAILED_PRECONDITION, 0,
-					     "--raise-schema is for several servers: the settings have no "
-					     "store \"etcd\"; a "
-					     "server on sqlite raises its store when it starts");
+	enum status status =
+		lead_settings_are_given(&config->etcd)
+			? restore_become_owner(config, false, &err)
+			: error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				    "--raise-schema is for several servers: the settings have no "
+				    "store \"etcd\"; a "
+				    "server on sqlite raises its store when it starts");
 
-	if (st == STATUS_OK)
-		st = lead_raise_schema(&config->etcd, config->cluster, &before, &err);
-	if (st != STATUS_OK)
+	if (status == STATUS_OK)
+		status = lead_raise_schema(&config->etcd, config->cluster, &before, &err);
+	if (status != STATUS_OK)
 		return fail(&err);
 	if (before == config->etcd.schema)
 		(void)printf("cluster %s: is at schema %" PRIu32 " already\n", config->cluster, before);
@@ -352,21 +353,21 @@ static int replace_ticket_key(struct config *config)
 {
 	struct ticket_issuer *issuer = NULL;
 	struct error err;
-	enum status st =
+	enum status status =
 		lead_settings_are_given(&config->etcd)
 			? restore_become_owner(config, false, &err)
 			: error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				    "--replace-ticket-key is for several servers: the settings have no "
 				    "store \"etcd\"; a server on sqlite signs with the key that it has");
 
-	if (st == STATUS_OK)
-		st = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, &err);
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK)
+		status = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, &err);
+	if (status == STATUS_OK) {
 		ticket_issuer_hex(issuer, config->etcd.ticket_key);
-		st = lead_replace_ticket_key(&config->etcd, config->cluster, &err);
+		status = lead_replace_ticket_key(&config->etcd, config->cluster, &err);
 	}
 	ticket_issuer_free(issuer);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		return fail(&err);
 	(void)printf("cluster %s: servers with the ticket key %s lead from now on; restart those that have "
 		     "it, and "
@@ -411,36 +412,36 @@ static enum status prepare_kit(const struct arguments *args, const struct restor
 {
 	struct kit_plan *plan = calloc(1, sizeof(*plan)); /* too large for the stack */
 	struct restore_owner owner = {0};
-	enum status st;
+	enum status status;
 
 	if (!plan)
 		return error_no_memory(err, "the server");
-	st = kit_plan_make(&source->kit, args->config_path, config, plan, err);
-	if (st == STATUS_OK)
-		st = restore_find_owner(config, &owner, err);
-	if (st == STATUS_OK && !args->dry_run)
-		st = kit_plan_do(plan, owner.uid, owner.gid, err);
-	if (st == STATUS_OK)
+	status = kit_plan_make(&source->kit, args->config_path, config, plan, err);
+	if (status == STATUS_OK)
+		status = restore_find_owner(config, &owner, err);
+	if (status == STATUS_OK && !args->dry_run)
+		status = kit_plan_do(plan, owner.uid, owner.gid, err);
+	if (status == STATUS_OK)
 		print_plan(plan, args->dry_run);
 	free(plan);
-	return st;
+	return status;
 }
 
 static enum status open_source(const struct arguments *args, struct restore_source *ret, struct error *err)
 {
 	char passphrase[KIT_PASSPHRASE_SIZE];
 	struct kit_key key = {.path = args->key_file};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (args->passphrase_file) {
-		st = kit_passphrase_read(args->passphrase_file, passphrase, err);
+		status = kit_passphrase_read(args->passphrase_file, passphrase, err);
 		key.passphrase = passphrase;
 	}
-	if (st == STATUS_OK)
-		st = restore_source_open(args->restore_path, key.passphrase || key.path ? &key : NULL, ret,
-					 err);
+	if (status == STATUS_OK)
+		status = restore_source_open(args->restore_path, key.passphrase || key.path ? &key : NULL,
+					     ret, err);
 	explicit_bzero(passphrase, sizeof(passphrase));
-	return st;
+	return status;
 }
 
 static void print_result(const struct arguments *args, const struct config *config,
@@ -466,22 +467,22 @@ static int restore(const struct arguments *args, struct config *config)
 	struct restore_source source;
 	struct new_epoch_result result;
 	struct error err;
-	enum status st = open_source(args, &source, &err);
+	enum status status = open_source(args, &source, &err);
 
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		return fail(&err);
 	if (source.kit.n > 0 && !args->dev.dir)
-		st = prepare_kit(args, &source, config, &err);
+		status = prepare_kit(args, &source, config, &err);
 	else if (!args->dev.dir)
-		st = config_load(args->config_path, config, &err);
-	if (st == STATUS_OK)
-		st = restore_become_owner(config, args->dry_run, &err);
-	if (st == STATUS_OK && args->dry_run)
+		status = config_load(args->config_path, config, &err);
+	if (status == STATUS_OK)
+		status = restore_become_owner(config, args->dry_run, &err);
+	if (status == STATUS_OK && args->dry_run)
 		print_copy(&source);
-	if (st == STATUS_OK)
-		st = restore_offline(config, &source, args->other_cluster, args->dry_run, &result, &err);
+	if (status == STATUS_OK)
+		status = restore_offline(config, &source, args->other_cluster, args->dry_run, &result, &err);
 	restore_source_close(&source);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		return fail(&err);
 	print_result(args, config, &result);
 	return EXIT_OK;
@@ -501,7 +502,7 @@ int main(int argc, char **argv)
 	struct arguments args;
 	struct config config;
 	struct error err;
-	enum status st;
+	enum status status;
 	int r = parse_arguments(argc, argv, &args);
 
 	if (r >= 0)
@@ -510,9 +511,9 @@ int main(int argc, char **argv)
 	config_init(&config);
 	if (args.restore_path && !args.dev.dir) /* a kit brings the settings along */
 		return restore(&args, &config);
-	st = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
-			  : config_load(args.config_path, &config, &err);
-	if (st != STATUS_OK)
+	status = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
+			      : config_load(args.config_path, &config, &err);
+	if (status != STATUS_OK)
 		return is_to_serve(&args) ? fail_to_start(&err) : fail(&err);
 	if (args.check_config)
 		return EXIT_OK;

@@ -180,11 +180,12 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 				     const ProtobufCMessage *request, struct error *err)
 {
 	Holdfast__V1__ListAuditResponse *response;
-	enum status st = audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err);
+	enum status status =
+		audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		answer_durable(server, call, &response->base);
-	return st;
+	return status;
 }
 
 static const struct read_method list_audit_method = {.handle = handle_list_audit};
@@ -351,7 +352,7 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 				       const ProtobufCMessage *request, struct error *err)
 {
 	struct asked *asked;
-	enum status st;
+	enum status status;
 
 	(void)request;
 	if (!server->lead) {
@@ -362,10 +363,10 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 	if (!asked)
 		return error_no_memory(err, "a look at the members");
 	*asked = (struct asked){.server = server, .call = call};
-	st = members_look(lead_members(server->lead), on_look, asked, err);
-	if (st != STATUS_OK)
+	status = members_look(lead_members(server->lead), on_look, asked, err);
+	if (status != STATUS_OK)
 		free(asked);
-	return st;
+	return status;
 }
 
 static const struct read_method list_members_method = {.handle = handle_list_members};

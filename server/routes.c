@@ -55,7 +55,7 @@ static void handle_ready(struct rpc_call *call, void *userdata)
 	enum trouble_kind kind = lead_trouble(server->lead);
 	struct lead_view view = {.is_known = false};
 	struct error err;
-	enum status st = lead_check(server->lead, &err);
+	enum status status = lead_check(server->lead, &err);
 
 	if (server->lead)
 		lead_view(server->lead, &view);
@@ -69,15 +69,16 @@ static void handle_ready(struct rpc_call *call, void *userdata)
 		return;
 	}
 
-	if (st == STATUS_OK && !server->is_serving)
-		st = error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK && !server->is_serving)
+		status =
+			error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
+	if (status == STATUS_OK) {
 		kind = stall_kind(server);
-		st = stall_check(server, &err);
+		status = stall_check(server, &err);
 	}
-	if (st != STATUS_OK && kind != TROUBLE_NONE)
-		st = error_prefix(&err, "%s", trouble_word(kind));
-	if (st != STATUS_OK)
+	if (status != STATUS_OK && kind != TROUBLE_NONE)
+		status = error_prefix(&err, "%s", trouble_word(kind));
+	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
 	else
 		rpc_call_reply_text(call, TYPE, server->lead ? "leads\n" : "ready\n");

@@ -147,14 +147,14 @@ static enum status call_plugin(struct controller_call *call, struct csi_client *
 			       const Holdfast__V1__PluginCall *pb, struct error *err)
 {
 	cleanup_free struct controller_request *request = malloc(sizeof(*request));
-	enum status st;
+	enum status status;
 
 	if (!request)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "call plugin %s",
 				 call->facts.plugin_id);
-	st = controller_request_make(pb, &call->facts, request, err);
-	if (st != STATUS_OK)
-		return st;
+	status = controller_request_make(pb, &call->facts, request, err);
+	if (status != STATUS_OK)
+		return status;
 	return csi_call_start(client, controller_method(pb), &request->base,
 			      controller_timeout_us(pb->timeout_ms), on_answered, call, &call->csi, err);
 }
@@ -163,12 +163,12 @@ static enum status find_plugin(struct controller_call *call, struct csi_client *
 {
 	const char *plugin_id = call->pb->plugin_id;
 	const struct node_plugin *facts;
-	enum status st =
+	enum status status =
 		plugins_client(call->calls->plugins, plugin_id, controller_half_of(call->pb), ret, err);
 
-	if (st != STATUS_OK && st != STATUS_NOT_FOUND)
-		return st;
-	facts = st == STATUS_OK ? plugins_facts(call->calls->plugins, plugin_id) : NULL;
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		return status;
+	facts = status == STATUS_OK ? plugins_facts(call->calls->plugins, plugin_id) : NULL;
 	if (!facts) { /* never NOT_FOUND, which would be a plugin's word on the volume */
 		call->not_here = true;
 		return error_set(err, STATUS_UNAVAILABLE, 0, "plugin %.128s: this half of it is not here",
@@ -185,7 +185,7 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 	struct controller_calls *calls = call->calls;
 	enum csi_method method = controller_method(pb);
 	struct csi_client *client;
-	enum status st;
+	enum status status;
 
 	if (method == CSI_METHOD_N)
 		return controller_check(pb, NULL, err);
@@ -195,11 +195,11 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 			"plugin %.128s: %s was not called: %d calls to plugins are in flight on this "
 			"node already",
 			pb->plugin_id, call_name(call), CONTROLLER_CALLS_MAX);
-	st = find_plugin(call, &client, err);
-	if (st == STATUS_OK)
-		st = controller_check(pb, &call->facts, err);
-	if (st != STATUS_OK)
-		return st;
+	status = find_plugin(call, &client, err);
+	if (status == STATUS_OK)
+		status = controller_check(pb, &call->facts, err);
+	if (status != STATUS_OK)
+		return status;
 	if (method != CSI_NODE_EXPAND_VOLUME)
 		return call_plugin(call, client, pb, err);
 	return volume_manager_expand(calls->volumes, pb->plugin_id, pb->node_expand,

@@ -90,12 +90,12 @@ static enum status fill_publish(const Holdfast__V1__PluginCall *call, const stru
 {
 	const Holdfast__V1__ControllerAttachRequest *from = call->attach;
 	Csi__V1__ControllerPublishVolumeRequest *to = &ret->publish;
-	enum status st = need_volume(from->external_id, err);
+	enum status status = need_volume(from->external_id, err);
 
-	if (st == STATUS_OK)
-		st = need("node id of the provider", from->external_node_id, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = need("node id of the provider", from->external_node_id, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!from->capability)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no capability");
 	to->volume_id = from->external_id;
@@ -113,13 +113,13 @@ static enum status fill_unpublish(const Holdfast__V1__PluginCall *call, const st
 {
 	const Holdfast__V1__ControllerDetachRequest *from = call->detach;
 	Csi__V1__ControllerUnpublishVolumeRequest *to = &ret->unpublish;
-	enum status st = need_volume(from->external_id, err);
+	enum status status = need_volume(from->external_id, err);
 
 	(void)facts;
-	if (st == STATUS_OK) /* without one it would be taken from every node */
-		st = need("node id of the provider", from->external_node_id, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK) /* without one it would be taken from every node */
+		status = need("node id of the provider", from->external_node_id, err);
+	if (status != STATUS_OK)
+		return status;
 	to->volume_id = from->external_id;
 	to->node_id = from->external_node_id;
 	LEND_MAP(to, secrets, from, secrets);
@@ -147,13 +147,13 @@ static enum status fill_validate(const Holdfast__V1__PluginCall *call, const str
 {
 	const Holdfast__V1__ControllerValidateRequest *from = call->validate;
 	Csi__V1__ValidateVolumeCapabilitiesRequest *to = &ret->validate;
-	enum status st = need_volume(from->external_id, err);
+	enum status status = need_volume(from->external_id, err);
 
-	if (st == STATUS_OK)
-		st = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options, facts,
-				       ret, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options,
+					   facts, ret, err);
+	if (status != STATUS_OK)
+		return status;
 	to->volume_id = from->external_id;
 	to->volume_capabilities = ret->capability_list;
 	to->n_volume_capabilities = from->n_capabilities;
@@ -180,10 +180,10 @@ static enum status check_range(uint64_t min, uint64_t max, struct error *err)
 static enum status fill_range(uint64_t min, uint64_t max, struct controller_request *request,
 			      Csi__V1__CapacityRange **ret_range, struct error *err)
 {
-	enum status st = check_range(min, max, err);
+	enum status status = check_range(min, max, err);
 
-	if (st != STATUS_OK || (min == 0 && max == 0))
-		return st;
+	if (status != STATUS_OK || (min == 0 && max == 0))
+		return status;
 	csi__v1__capacity_range__init(&request->range);
 	request->range.required_bytes = (int64_t)min;
 	request->range.limit_bytes = (int64_t)max;
@@ -264,21 +264,21 @@ static enum status fill_create(const Holdfast__V1__PluginCall *call, const struc
 {
 	const Holdfast__V1__ControllerCreateRequest *from = call->create;
 	Csi__V1__CreateVolumeRequest *to = &ret->create;
-	enum status st = need("name for the volume", from->name, err);
+	enum status status = need("name for the volume", from->name, err);
 
-	if (st == STATUS_OK)
-		st = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
-	if (st == STATUS_OK)
-		st = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options, facts,
-				       ret, err);
-	if (st == STATUS_OK && wants_topology(from))
-		st = fill_topology(from->topology_request, ret, err);
-	if (st == STATUS_OK && from->clone_id[0] != '\0' && from->snapshot_id[0] != '\0')
-		st = error_set(
+	if (status == STATUS_OK)
+		status = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
+	if (status == STATUS_OK)
+		status = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options,
+					   facts, ret, err);
+	if (status == STATUS_OK && wants_topology(from))
+		status = fill_topology(from->topology_request, ret, err);
+	if (status == STATUS_OK && from->clone_id[0] != '\0' && from->snapshot_id[0] != '\0')
+		status = error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
 			"the server gave a clone_id and a snapshot_id; a volume is a copy of one thing");
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	to->name = from->name;
 	to->volume_capabilities = ret->capability_list;
 	to->n_volume_capabilities = from->n_capabilities;
@@ -304,14 +304,14 @@ static enum status fill_expand(const Holdfast__V1__PluginCall *call, const struc
 {
 	const Holdfast__V1__ControllerExpandRequest *from = call->expand;
 	Csi__V1__ControllerExpandVolumeRequest *to = &ret->expand;
-	enum status st = need_volume(from->external_id, err);
+	enum status status = need_volume(from->external_id, err);
 
-	if (st == STATUS_OK)
-		st = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
-	if (st == STATUS_OK && !to->capacity_range)
-		st = error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no size to expand to");
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
+	if (status == STATUS_OK && !to->capacity_range)
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no size to expand to");
+	if (status != STATUS_OK)
+		return status;
 	to->volume_id = from->external_id;
 	LEND_MAP(to, secrets, from, secrets);
 	if (from->capability) {
@@ -348,14 +348,14 @@ static enum status fill_create_snapshot(const Holdfast__V1__PluginCall *call, co
 {
 	const Holdfast__V1__ControllerCreateSnapshotRequest *from = call->create_snapshot;
 	Csi__V1__CreateSnapshotRequest *to = &ret->create_snapshot;
-	enum status st = need_volume(from->external_id, err);
+	enum status status = need_volume(from->external_id, err);
 
 	(void)facts;
 	to->source_volume_id = from->external_id;
 	to->name = from->name;
 	LEND_MAP(to, secrets, from, secrets);
 	LEND_MAP(to, parameters, from, parameters);
-	return st == STATUS_OK ? need("name for the snapshot", from->name, err) : st;
+	return status == STATUS_OK ? need("name for the snapshot", from->name, err) : status;
 }
 
 static enum status fill_delete_snapshot(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
@@ -586,22 +586,23 @@ static enum status parse_create(const struct controller_answer *a)
 	const Csi__V1__CreateVolumeResponse *from = (const void *)a->response;
 	const Csi__V1__Volume *volume = from->volume;
 	Holdfast__V1__ControllerCreateResponse *to = &a->reply->create;
-	enum status st;
+	enum status status;
 
 	if (!volume)
 		return bad(a, "no volume");
-	st = check_id(a, "volume_id", volume->volume_id);
-	if (st == STATUS_OK)
-		st = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
-	if (st == STATUS_OK)
-		st = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
-				   volume->n_volume_context);
-	if (st == STATUS_OK && is_copy(a->call->create) && !volume->content_source)
-		st = bad(a,
-			 "volume %s, and not a word that it is the copy that was asked for: it may be empty",
-			 volume->volume_id);
-	if (st != STATUS_OK)
-		return st;
+	status = check_id(a, "volume_id", volume->volume_id);
+	if (status == STATUS_OK)
+		status = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
+	if (status == STATUS_OK)
+		status = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
+				       volume->n_volume_context);
+	if (status == STATUS_OK && is_copy(a->call->create) && !volume->content_source)
+		status = bad(
+			a,
+			"volume %s, and not a word that it is the copy that was asked for: it may be empty",
+			volume->volume_id);
+	if (status != STATUS_OK)
+		return status;
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;
 	LEND_MAP(to, context, volume, volume_context);
@@ -692,7 +693,7 @@ static enum status parse_volume(const struct controller_answer *a,
 				Holdfast__V1__ExternalVolume *to)
 {
 	const Csi__V1__Volume *volume = entry->volume;
-	enum status st;
+	enum status status;
 
 	if (!volume)
 		return bad(a, "an entry without a volume");
@@ -700,15 +701,15 @@ static enum status parse_volume(const struct controller_answer *a,
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;
 	LEND_MAP(to, context, volume, volume_context);
-	st = check_id(a, "volume_id", volume->volume_id);
-	if (st == STATUS_OK)
-		st = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
-	if (st == STATUS_OK)
-		st = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
-				   volume->n_volume_context);
-	if (st == STATUS_OK)
-		st = parse_content(a, volume->content_source, to);
-	return st == STATUS_OK ? parse_status(a, entry->status, to) : st;
+	status = check_id(a, "volume_id", volume->volume_id);
+	if (status == STATUS_OK)
+		status = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
+	if (status == STATUS_OK)
+		status = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
+				       volume->n_volume_context);
+	if (status == STATUS_OK)
+		status = parse_content(a, volume->content_source, to);
+	return status == STATUS_OK ? parse_status(a, entry->status, to) : status;
 }
 
 static enum status parse_volumes(const struct controller_answer *a)
@@ -716,21 +717,21 @@ static enum status parse_volumes(const struct controller_answer *a)
 	const Csi__V1__ListVolumesResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListVolumesResponse *to = &a->reply->list_volumes;
 	Holdfast__V1__ExternalVolume *volumes;
-	enum status st = check_answer_page(a, from->n_entries, from->next_token);
+	enum status status = check_answer_page(a, from->n_entries, from->next_token);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	to->next_token = from->next_token;
 	volumes = new_block(a->reply, from->n_entries, sizeof(*volumes));
 	to->volumes = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalVolume *));
 	if (!volumes || !to->volumes)
 		return no_memory(a);
-	for (size_t i = 0; i < from->n_entries && st == STATUS_OK; i++) {
-		st = parse_volume(a, from->entries[i], &volumes[i]);
+	for (size_t i = 0; i < from->n_entries && status == STATUS_OK; i++) {
+		status = parse_volume(a, from->entries[i], &volumes[i]);
 		to->volumes[i] = &volumes[i];
 		to->n_volumes = i + 1;
 	}
-	return st;
+	return status;
 }
 
 /* Milliseconds since 1970; 0 when it is absent or out of this world. */
@@ -747,7 +748,7 @@ static int64_t created_ms(const Google__Protobuf__Timestamp *time)
 static enum status fill_snapshot(const struct controller_answer *a, const Csi__V1__Snapshot *from,
 				 Holdfast__V1__ExternalSnapshot *to)
 {
-	enum status st;
+	enum status status;
 
 	if (!from)
 		return bad(a, "no snapshot");
@@ -757,10 +758,10 @@ static enum status fill_snapshot(const struct controller_answer *a, const Csi__V
 	to->size_bytes = (uint64_t)from->size_bytes;
 	to->create_time_ms = created_ms(from->creation_time);
 	to->ready = from->ready_to_use;
-	st = check_id(a, "snapshot_id", from->snapshot_id);
-	if (st == STATUS_OK)
-		st = check_text(a, "source_volume_id", from->source_volume_id, EXTERNAL_ID_MAX);
-	return st == STATUS_OK ? check_bytes(a, "size_bytes", from->size_bytes) : st;
+	status = check_id(a, "snapshot_id", from->snapshot_id);
+	if (status == STATUS_OK)
+		status = check_text(a, "source_volume_id", from->source_volume_id, EXTERNAL_ID_MAX);
+	return status == STATUS_OK ? check_bytes(a, "size_bytes", from->size_bytes) : status;
 }
 
 static enum status parse_snapshot(const struct controller_answer *a)
@@ -779,21 +780,21 @@ static enum status parse_snapshots(const struct controller_answer *a)
 	const Csi__V1__ListSnapshotsResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListSnapshotsResponse *to = &a->reply->list_snapshots;
 	Holdfast__V1__ExternalSnapshot *snapshots;
-	enum status st = check_answer_page(a, from->n_entries, from->next_token);
+	enum status status = check_answer_page(a, from->n_entries, from->next_token);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	to->next_token = from->next_token;
 	snapshots = new_block(a->reply, from->n_entries, sizeof(*snapshots));
 	to->snapshots = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalSnapshot *));
 	if (!snapshots || !to->snapshots)
 		return no_memory(a);
-	for (size_t i = 0; i < from->n_entries && st == STATUS_OK; i++) {
-		st = fill_snapshot(a, from->entries[i]->snapshot, &snapshots[i]);
+	for (size_t i = 0; i < from->n_entries && status == STATUS_OK; i++) {
+		status = fill_snapshot(a, from->entries[i]->snapshot, &snapshots[i]);
 		to->snapshots[i] = &snapshots[i];
 		to->n_snapshots = i + 1;
 	}
-	return st;
+	return status;
 }
 
 #define KIND(kind, descriptor)                                \
@@ -920,17 +921,17 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 	struct error why = {.msg = ""};
 	struct controller_answer answer = {
 		.call = call, .facts = facts, .response = response, .reply = ret, .err = &why};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	size_t n;
 
 	begin_response(call, ret);
 	answer.name = csi_method_info(kind->method)->name;
 	if (kind->take)
-		st = kind->take(&answer);
-	if (st != STATUS_OK) {
+		status = kind->take(&answer);
+	if (status != STATUS_OK) {
 		if (err)
 			*err = why;
-		return st;
+		return status;
 	}
 	n = protobuf_c_message_get_packed_size(&ret->pb.base);
 	if (n > CONTROLLER_REPLY_MAX)

@@ -138,7 +138,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 		.on_lost = options->on_lost ? on_rpc_lost : NULL,
 		.userdata = client,
 	};
-	enum status st;
+	enum status status;
 	int r;
 
 	if (!client)
@@ -163,10 +163,10 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 	if (r < 0 || !client->plugin_id)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r < 0 ? r : ENOMEM,
 				 "plugin %s: make a client", options->plugin_id);
-	st = rpc_client_new(event, &endpoint, &client->rpc, err);
-	if (st == STATUS_OK)
+	status = rpc_client_new(event, &endpoint, &client->rpc, err);
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(client);
-	return st;
+	return status;
 }
 
 static bool is_identity(const struct csi_call *call)
@@ -397,12 +397,12 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 {
 	const struct csi_method_info *info = csi_method_info(method);
 	struct csi_call *call;
-	enum status st;
+	enum status status;
 
 	assert(request->descriptor == info->request);
-	st = check_room(client, method, protobuf_c_message_get_packed_size(request), err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_room(client, method, protobuf_c_message_get_packed_size(request), err);
+	if (status != STATUS_OK)
+		return status;
 	if (timeout_us == 0)
 		timeout_us = info->timeout_us < client->call_timeout_us ? info->timeout_us
 									: client->call_timeout_us;

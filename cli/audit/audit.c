@@ -356,14 +356,14 @@ static enum status fetch_heads(struct invocation *inv, struct verifying *v, stru
 	Holdfast__V1__ListTrailsRequest request = HOLDFAST__V1__LIST_TRAILS_REQUEST__INIT;
 	cleanup_message Holdfast__V1__ListTrailsResponse *answer = NULL;
 	cleanup_connection struct connection *connection = NULL;
-	enum status st = connect_server(inv, &connection, err);
+	enum status status = connect_server(inv, &connection, err);
 
 	request.prefix = v->node;
-	if (st == STATUS_OK)
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTrails",
-				     &request.base, CALL_TIMEOUT_US, &answer, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTrails",
+					 &request.base, CALL_TIMEOUT_US, &answer, err);
+	if (status != STATUS_OK)
+		return status;
 	/* the first one is the shortest name with this beginning */
 	if (answer->n_trails > 0 && str_eq(answer->trails[0]->node_id, v->node)) {
 		const Holdfast__V1__NodeTrail *trail = answer->trails[0];

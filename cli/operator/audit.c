@@ -24,21 +24,21 @@ static enum status walk(struct invocation *inv, Holdfast__V1__ListAuditRequest *
 			void *userdata, struct error *err)
 {
 	cleanup_connection struct connection *connection = NULL;
-	enum status st = connect_server(inv, &connection, err);
+	enum status status = connect_server(inv, &connection, err);
 	bool more = true;
 
-	while (st == STATUS_OK && more) {
+	while (status == STATUS_OK && more) {
 		cleanup_message Holdfast__V1__ListAuditResponse *page = NULL;
 
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListAudit",
-				     &request->base, CALL_TIMEOUT_US, &page, err);
-		if (st == STATUS_OK)
-			st = each(page, userdata, err);
-		more = st == STATUS_OK && page->next_after > request->after;
+		status = connection_call(connection, &holdfast__v1__operator__descriptor, "ListAudit",
+					 &request->base, CALL_TIMEOUT_US, &page, err);
+		if (status == STATUS_OK)
+			status = each(page, userdata, err);
+		more = status == STATUS_OK && page->next_after > request->after;
 		if (more)
 			request->after = page->next_after;
 	}
-	return st;
+	return status;
 }
 
 /* --- show --- */
@@ -80,9 +80,9 @@ struct showing {
 static enum status show_record_json(const Holdfast__V1__AuditRecord *record, struct error *err)
 {
 	json_t *json = NULL;
-	enum status st = pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
+	enum status status = pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
 
-	return st == STATUS_OK ? print_json(json, err) : st;
+	return status == STATUS_OK ? print_json(json, err) : status;
 }
 
 static void add_record(struct table *table, const Holdfast__V1__AuditRecord *record)
@@ -128,14 +128,14 @@ static enum status show_page(const Holdfast__V1__ListAuditResponse *page, void *
 	if (!showing->is_json)
 		table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < page->n_records; i++) {
-		enum status st = STATUS_OK;
+		enum status status = STATUS_OK;
 
 		if (showing->is_json)
-			st = show_record_json(page->records[i], err);
+			status = show_record_json(page->records[i], err);
 		else if (table)
 			add_record(table, page->records[i]);
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return showing->is_json ? STATUS_OK : table_print(table, NULL, err);
 }
@@ -144,17 +144,17 @@ static enum status cmd_operator_audit(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	struct showing showing = {.is_json = inv->options[OPT_JSON] != NULL};
-	enum status st = since_of(inv, &request.since_ms, err);
+	enum status status = since_of(inv, &request.since_ms, err);
 
 	request.who = option_text(inv, OPT_WHO);
 	request.object = option_text(inv, OPT_OBJECT);
-	if (st == STATUS_OK)
-		st = walk(inv, &request, show_page, &showing, err);
-	if (st == STATUS_OK && showing.shown == 0 && !showing.is_json)
+	if (status == STATUS_OK)
+		status = walk(inv, &request, show_page, &showing, err);
+	if (status == STATUS_OK && showing.shown == 0 && !showing.is_json)
 		print_line("no records%s", inv->options[OPT_WHO] ? "; --who is a name as in the column WHO, "
 								   "whole (operator/ann) or a part (ann)"
 								 : "");
-	return st;
+	return status;
 }
 
 /* --- verify --- */
@@ -208,18 +208,18 @@ static enum status check_record(struct checking *checking, const Holdfast__V1__A
 static enum status check_page(const Holdfast__V1__ListAuditResponse *page, void *userdata, struct error *err)
 {
 	struct checking *checking = userdata;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!page->head)
 		return error_set(err, STATUS_DATA_LOSS, 0, "the server names no head of its audit");
 	checking->kept_from = page->head->first;
-	for (size_t i = 0; i < page->n_records && st == STATUS_OK; i++)
-		st = check_record(checking, page->records[i], err);
+	for (size_t i = 0; i < page->n_records && status == STATUS_OK; i++)
+		status = check_record(checking, page->records[i], err);
 	checking->head = page->head->sequence;
 	memset(checking->head_sha256, 0, sizeof(checking->head_sha256));
 	if (page->head->sha256.len == sizeof(checking->head_sha256))
 		memcpy(checking->head_sha256, page->head->sha256.data, sizeof(checking->head_sha256));
-	return st;
+	return status;
 }
 
 static enum status check_head(const struct checking *checking, struct error *err)
@@ -239,12 +239,12 @@ static enum status cmd_operator_audit_verify(struct invocation *inv, struct erro
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	struct checking checking = {.first = 0};
 	char hash[2 * SHA256_DIGEST_LENGTH + 1] = "";
-	enum status st = walk(inv, &request, check_page, &checking, err);
+	enum status status = walk(inv, &request, check_page, &checking, err);
 
-	if (st == STATUS_OK)
-		st = check_head(&checking, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_head(&checking, err);
+	if (status != STATUS_OK)
+		return status;
 	if (checking.first != 0)
 		hex_encode(hash, checking.sha256, SHA256_DIGEST_LENGTH);
 	if (inv->options[OPT_JSON])

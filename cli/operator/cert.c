@@ -121,27 +121,28 @@ static enum status cmd_operator_cert_ca(struct invocation *inv, struct error *er
 	struct pair pair = {.uri = ""};
 	unsigned int days = 0;
 	int64_t expires_ms = 0;
-	enum status st = days_of(inv, CA_DAYS, &days, err);
+	enum status status = days_of(inv, CA_DAYS, &days, err);
 
-	if (st == STATUS_OK && !id_is_name(cluster, PKI_CLUSTER_SIZE - 1))
-		st = usage_error(inv, err, "'%.64s' is not a cluster's name (A-Z a-z 0-9 _ and -, up to %d)",
-				 cluster, PKI_CLUSTER_SIZE - 1);
-	if (st == STATUS_OK)
-		st = path_in(inv, pair.cert, "ca", ".pem", err);
-	if (st == STATUS_OK)
-		st = path_in(inv, pair.key, "ca", ".key", err);
-	if (st == STATUS_OK)
-		st = make_folder(folder_of(inv), err);
-	if (st == STATUS_OK)
-		st = pki_make_ca_for(pair.key, pair.cert, cluster, days, err);
-	if (st == STATUS_OK)
-		st = pki_expiry(pair.cert, &expires_ms, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && !id_is_name(cluster, PKI_CLUSTER_SIZE - 1))
+		status = usage_error(inv, err,
+				     "'%.64s' is not a cluster's name (A-Z a-z 0-9 _ and -, up to %d)",
+				     cluster, PKI_CLUSTER_SIZE - 1);
+	if (status == STATUS_OK)
+		status = path_in(inv, pair.cert, "ca", ".pem", err);
+	if (status == STATUS_OK)
+		status = path_in(inv, pair.key, "ca", ".key", err);
+	if (status == STATUS_OK)
+		status = make_folder(folder_of(inv), err);
+	if (status == STATUS_OK)
+		status = pki_make_ca_for(pair.key, pair.cert, cluster, days, err);
+	if (status == STATUS_OK)
+		status = pki_expiry(pair.cert, &expires_ms, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(pair.ca_cert, sizeof(pair.ca_cert), pair.cert); /* same size */
-	st = show_pair(inv, &pair, expires_ms, err);
-	if (st != STATUS_OK || inv->options[OPT_JSON])
-		return st;
+	status = show_pair(inv, &pair, expires_ms, err);
+	if (status != STATUS_OK || inv->options[OPT_JSON])
+		return status;
 	print_line("Copy %s to /etc/holdfast/tls/ca.pem of every machine.", pair.cert);
 	print_line("%s makes any identity of cluster %s: keep it off line, on no server and no node.",
 		   pair.key, cluster);
@@ -189,7 +190,7 @@ static enum status find_paths(struct invocation *inv, const struct role *role, c
 {
 	char cluster[PKI_CLUSTER_SIZE];
 	char file[128];
-	enum status st;
+	enum status status;
 
 	if (name && !id_is_name(name, NAME_MAX_BYTES))
 		return usage_error(inv, err, "'%.64s' is not a name (A-Z a-z 0-9 _ and -, up to %d)", name,
@@ -198,21 +199,21 @@ static enum status find_paths(struct invocation *inv, const struct role *role, c
 		(void)str_format(file, sizeof(file), "%s-%s", role->file, name);
 	else
 		(void)str_copy(file, sizeof(file), role->file);
-	st = path_in(inv, ret->ca_cert, "ca", ".pem", err);
-	if (st == STATUS_OK)
-		st = path_in(inv, ret->ca_key, "ca", ".key", err);
-	if (st == STATUS_OK)
-		st = path_in(inv, ret->cert, file, ".pem", err);
-	if (st == STATUS_OK)
-		st = path_in(inv, ret->key, file, ".key", err);
-	if (st == STATUS_OK)
-		st = pki_ca_cluster(ret->ca_cert, cluster, err);
-	if (st != STATUS_OK && !inv->is_usage_error && err)
+	status = path_in(inv, ret->ca_cert, "ca", ".pem", err);
+	if (status == STATUS_OK)
+		status = path_in(inv, ret->ca_key, "ca", ".key", err);
+	if (status == STATUS_OK)
+		status = path_in(inv, ret->cert, file, ".pem", err);
+	if (status == STATUS_OK)
+		status = path_in(inv, ret->key, file, ".key", err);
+	if (status == STATUS_OK)
+		status = pki_ca_cluster(ret->ca_cert, cluster, err);
+	if (status != STATUS_OK && !inv->is_usage_error && err)
 		return error_prefix(err, "there is no CA to sign with (holdfast operator cert ca CLUSTER)");
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		(void)str_format(ret->uri, sizeof(ret->uri), "holdfast://%s/%s/%s", cluster, role->name,
 				 name ? name : role->name);
-	return st;
+	return status;
 }
 
 static void show_next(const struct role *role, const struct pair *pair)
@@ -237,25 +238,25 @@ static enum status issue(struct invocation *inv, const struct role *role, const 
 	struct pair pair = {.uri = ""};
 	struct pki_cert_request request = {.uri = pair.uri, .common_name = name ? name : role->name};
 	int64_t expires_ms = 0;
-	enum status st = days_of(inv, role->days, &request.days, err);
+	enum status status = days_of(inv, role->days, &request.days, err);
 
-	if (st == STATUS_OK)
-		st = read_hosts(inv, &hosts, err);
-	if (st == STATUS_OK)
-		st = find_paths(inv, role, name, &pair, err);
+	if (status == STATUS_OK)
+		status = read_hosts(inv, &hosts, err);
+	if (status == STATUS_OK)
+		status = find_paths(inv, role, name, &pair, err);
 	request.dns_names = hosts.names;
 	request.n_dns_names = hosts.n_names;
 	request.ip_addresses = hosts.addresses;
 	request.n_ip_addresses = hosts.n_addresses;
-	if (st == STATUS_OK)
-		st = pki_issue(pair.ca_key, pair.ca_cert, &request, pair.key, pair.cert, err);
-	if (st == STATUS_OK)
-		st = pki_expiry(pair.cert, &expires_ms, err);
-	if (st == STATUS_OK)
-		st = show_pair(inv, &pair, expires_ms, err);
-	if (st == STATUS_OK && !inv->options[OPT_JSON])
+	if (status == STATUS_OK)
+		status = pki_issue(pair.ca_key, pair.ca_cert, &request, pair.key, pair.cert, err);
+	if (status == STATUS_OK)
+		status = pki_expiry(pair.cert, &expires_ms, err);
+	if (status == STATUS_OK)
+		status = show_pair(inv, &pair, expires_ms, err);
+	if (status == STATUS_OK && !inv->options[OPT_JSON])
 		show_next(role, &pair);
-	return st;
+	return status;
 }
 
 static enum status cmd_operator_cert_server(struct invocation *inv, struct error *err)

@@ -55,16 +55,16 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 				  "\"NAME\" { }");
 	json_object_foreach ((json_t *)(uintptr_t)blocks, label, body) {
 		cleanup_json json_t *rule = json_pack("{ss}", "namespace", label);
-		enum status st;
+		enum status status;
 
 		if (!rule)
 			return error_no_memory(err, "the policy");
 		if (!json_is_object(body))
 			return conf_error(conf, root, "namespace", err,
 					  "'namespace' must be a block: namespace \"NAME\" { }");
-		st = copy_members(conf, body, known, ARRAY_SIZE(known), rule, err);
-		if (st != STATUS_OK)
-			return st;
+		status = copy_members(conf, body, known, ARRAY_SIZE(known), rule, err);
+		if (status != STATUS_OK)
+			return status;
 		if (json_array_append(rules, rule) < 0)
 			return error_no_memory(err, "the policy");
 	}
@@ -77,17 +77,17 @@ static enum status add_level(const struct conf *conf, const json_t *root, const 
 {
 	static const char *const known[] = {"policy"};
 	cleanup_json json_t *members = json_object();
-	enum status st;
+	enum status status;
 
 	if (!json_is_object(block))
 		return conf_error(conf, root, key, err, "'%s' must be a block: %s { policy = \"read\" }", key,
 				  key);
-	st = members ? copy_members(conf, block, known, ARRAY_SIZE(known), members, err)
-		     : error_no_memory(err, "the policy");
-	if (st == STATUS_OK && json_object_get(members, "policy") &&
+	status = members ? copy_members(conf, block, known, ARRAY_SIZE(known), members, err)
+			 : error_no_memory(err, "the policy");
+	if (status == STATUS_OK && json_object_get(members, "policy") &&
 	    json_object_set(policy, key, json_object_get(members, "policy")) < 0)
 		return error_no_memory(err, "the policy");
-	return st;
+	return status;
 }
 
 static enum status add_member(const struct conf *conf, const json_t *root, const char *key, json_t *value,
@@ -112,22 +112,22 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	cleanup(release_conf) struct conf *conf = NULL;
 	cleanup_json json_t *policy = json_pack("{ss s[]}", "name", inv->args[0], "namespaces");
 	ProtobufCMessage *message = NULL;
-	enum status st = conf_load(inv->args[1], &conf, err);
+	enum status status = conf_load(inv->args[1], &conf, err);
 	const char *key;
 	json_t *value;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!policy)
 		return error_no_memory(err, "the policy");
 	json_object_foreach (conf_root(conf), key, value) {
-		st = add_member(conf, conf_root(conf), key, value, policy, err);
-		if (st != STATUS_OK)
-			return st;
+		status = add_member(conf, conf_root(conf), key, value, policy, err);
+		if (status != STATUS_OK)
+			return status;
 	}
-	st = pbjson_decode(&holdfast__v1__access_policy__descriptor, policy, 0, &message, err);
-	if (st != STATUS_OK)
-		return err ? error_prefix(err, "%s", inv->args[1]) : st;
+	status = pbjson_decode(&holdfast__v1__access_policy__descriptor, policy, 0, &message, err);
+	if (status != STATUS_OK)
+		return err ? error_prefix(err, "%s", inv->args[1]) : status;
 	*ret = (Holdfast__V1__AccessPolicy *)message;
 	return STATUS_OK;
 }

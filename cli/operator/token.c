@@ -106,10 +106,10 @@ static enum status token_create_load(struct call *call, void *message, struct er
 	Holdfast__V1__CreateTokenRequest *request = message;
 	Holdfast__V1__Token *token;
 	uint32_t days = 0;
-	enum status st = check_create(call->inv, &days, err);
+	enum status status = check_create(call->inv, &days, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	token = request->token = message_new(&holdfast__v1__token__descriptor);
 	if (!token)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "describe the token");

@@ -101,13 +101,13 @@ static int on_renewal(sd_event_source *source, void *userdata)
 static enum status add_member(struct etcd_client *client, const char *url, struct error *err)
 {
 	struct member *member = &client->members[client->n];
-	enum status st;
+	enum status status;
 	int r;
 
 	*member = (struct member){.client = client};
-	st = read_url(member, url, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_url(member, url, err);
+	if (status != STATUS_OK)
+		return status;
 	client->n++;
 	r = sd_event_add_defer(client->event, &member->renewal, on_renewal, member);
 	if (r >= 0)
@@ -120,7 +120,7 @@ enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoi
 			    struct error *err)
 {
 	struct etcd_client *client;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (endpoints->n == 0 || endpoints->n > ETCD_ENDPOINTS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "etcd: %zu endpoints; 1 to %d are needed",
@@ -129,11 +129,11 @@ enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoi
 	if (!client)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
 	*client = (struct etcd_client){.event = event, .tls = endpoints->tls};
-	for (size_t i = 0; i < endpoints->n && st == STATUS_OK; i++)
-		st = add_member(client, endpoints->urls[i], err);
-	if (st != STATUS_OK) {
+	for (size_t i = 0; i < endpoints->n && status == STATUS_OK; i++)
+		status = add_member(client, endpoints->urls[i], err);
+	if (status != STATUS_OK) {
 		etcd_client_free(client);
-		return st;
+		return status;
 	}
 	*ret = client;
 	return STATUS_OK;
@@ -167,11 +167,11 @@ struct rpc_client *etcd_client_at(const struct etcd_client *client, size_t i)
 	return client->members[i].rpc;
 }
 
-void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status st)
+void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status status)
 {
-	if (st != STATUS_UNAVAILABLE && st != STATUS_DEADLINE_EXCEEDED)
+	if (status != STATUS_UNAVAILABLE && status != STATUS_DEADLINE_EXCEEDED)
 		return;
-	if (st == STATUS_DEADLINE_EXCEEDED && ++client->members[endpoint].n_late % LATE_MAX == 0)
+	if (status == STATUS_DEADLINE_EXCEEDED && ++client->members[endpoint].n_late % LATE_MAX == 0)
 		(void)sd_event_source_set_enabled(client->members[endpoint].renewal, SD_EVENT_ONESHOT);
 	if (endpoint == client->current)
 		client->current = (endpoint + 1) % client->n;

@@ -55,5 +55,5 @@ struct rpc_client *etcd_client_member(const struct etcd_client *client, size_t *
  */
 struct rpc_client *etcd_client_at(const struct etcd_client *client, size_t i);
 
-/** A call or stream of @endpoint failed with @st. */
-void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status st);
+/** A call or stream of @endpoint failed with @status. */
+void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status status);

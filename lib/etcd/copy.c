@@ -271,7 +271,7 @@ static void watch(struct etcd_copy *copy)
 	Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
 	struct etcd *etcd = copy->etcd;
 	char first[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_format(first, sizeof(first), "%s/", etcd->prefix);
 	(void)str_format(end, sizeof(end), "%s0", etcd->prefix); /* what comes behind a slash */
@@ -283,14 +283,14 @@ static void watch(struct etcd_copy *copy)
 	create.fragment = true;
 	request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
 	request.create_request = &create;
-	st = rpc_stream_open(etcd_client_member(etcd->client, &copy->endpoint),
-			     &etcdserverpb__watch__descriptor, "Watch", etcd->call_us, &events, copy,
-			     &copy->stream, NULL);
-	if (st == STATUS_OK)
-		st = rpc_stream_send(copy->stream, &request.base, NULL);
-	if (st == STATUS_OK)
-		st = confirm(copy);
-	if (st != STATUS_OK)
+	status = rpc_stream_open(etcd_client_member(etcd->client, &copy->endpoint),
+				 &etcdserverpb__watch__descriptor, "Watch", etcd->call_us, &events, copy,
+				 &copy->stream, NULL);
+	if (status == STATUS_OK)
+		status = rpc_stream_send(copy->stream, &request.base, NULL);
+	if (status == STATUS_OK)
+		status = confirm(copy);
+	if (status != STATUS_OK)
 		close_watch(copy);
 }
 

@@ -485,7 +485,7 @@ static enum status open_stream(struct election *e, struct error *err)
 static void beat(struct election *e)
 {
 	Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (e->phase != PHASE_LEADING)
 		return;
@@ -500,12 +500,12 @@ static void beat(struct election *e)
 		etcd_client_failed(e->client, e->stream_endpoint, STATUS_DEADLINE_EXCEEDED);
 	}
 	if (!e->stream)
-		st = open_stream(e, &e->trouble);
+		status = open_stream(e, &e->trouble);
 	request.id = e->lease;
 	e->sent_us = boottime_us();
-	if (st == STATUS_OK)
-		st = rpc_stream_send(e->stream, &request.base, &e->trouble);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = rpc_stream_send(e->stream, &request.base, &e->trouble);
+	if (status == STATUS_OK)
 		backoff_reset(&e->backoff);
 	(void)timer_arm(e->event, &e->beat, e->lease_us / BEAT_PART, on_beat, e);
 }

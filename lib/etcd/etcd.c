@@ -195,31 +195,32 @@ static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_setting
 		.schema = settings->schema,
 		.word_key = settings->ticket_key ? etcd->ticket_key_key : NULL,
 		.word = settings->ticket_key};
-	enum status st;
+	enum status status;
 	int r = watch_loop(etcd);
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
-	st = etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err);
-	if (st == STATUS_OK)
-		st = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election, err);
-	if (st == STATUS_OK && etcd->events.on_progress)
-		st = etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err);
-	if (st == STATUS_OK && etcd->events.copied)
-		st = etcd_copy_new(etcd, settings->lease_us, &etcd->copy, err);
-	if (st == STATUS_OK)
+	status = etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err);
+	if (status == STATUS_OK)
+		status = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election,
+				      err);
+	if (status == STATUS_OK && etcd->events.on_progress)
+		status = etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err);
+	if (status == STATUS_OK && etcd->events.copied)
+		status = etcd_copy_new(etcd, settings->lease_us, &etcd->copy, err);
+	if (status == STATUS_OK)
 		election_start(etcd->election);
-	return st;
+	return status;
 }
 
 enum status etcd_new(sd_event *event, const struct etcd_settings *settings, const struct etcd_events *events,
 		     void *userdata, struct etcd **ret, struct error *err)
 {
-	enum status st = check_settings(settings, err);
+	enum status status = check_settings(settings, err);
 	struct etcd *etcd;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	etcd = malloc(sizeof(*etcd));
 	if (!etcd)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
@@ -233,10 +234,10 @@ enum status etcd_new(sd_event *event, const struct etcd_settings *settings, cons
 			 settings->prefix);
 	(void)str_format(etcd->record_schema_key, sizeof(etcd->record_schema_key), "%s/" ETCD_RECORD_SCHEMA,
 			 settings->prefix);
-	st = etcd_start_parts(etcd, settings, err);
-	if (st != STATUS_OK) {
+	status = etcd_start_parts(etcd, settings, err);
+	if (status != STATUS_OK) {
 		etcd_free(etcd);
-		return st;
+		return status;
 	}
 	*ret = etcd;
 	return STATUS_OK;

@@ -288,16 +288,16 @@ static void send_batch(struct etcd_store *store)
 					.data = store->records.data,
 					.offset = store->records.offset};
 	struct batch_request *request = batch_request_new(&store->batch, &keys, &store->known);
-	enum status st = STATUS_RESOURCE_EXHAUSTED;
+	enum status status = STATUS_RESOURCE_EXHAUSTED;
 
 	store->stage = STAGE_SENT;
 	store->refusal.status = STATUS_OK;
 	if (request)
-		st = etcd_call_start(store->etcd->client, &store->call, &etcdserverpb__kv__descriptor, "Txn",
-				     batch_request_message(request), store->etcd->call_us, on_sent, store,
-				     NULL);
+		status = etcd_call_start(store->etcd->client, &store->call, &etcdserverpb__kv__descriptor,
+					 "Txn", batch_request_message(request), store->etcd->call_us, on_sent,
+					 store, NULL);
 	free(request);
-	if (st != STATUS_OK) /* it was not sent */
+	if (status != STATUS_OK) /* it was not sent */
 		later(store, STAGE_SENDING);
 }
 
@@ -652,19 +652,19 @@ static enum status check_found(struct found *found, struct error *err)
 enum status etcd_store_find(struct etcd_store *store, struct error *err)
 {
 	struct found found = {.store = store};
-	enum status st = etcd_store_look(&found, err);
+	enum status status = etcd_store_look(&found, err);
 
-	if (st == STATUS_OK)
-		st = check_found(&found, err);
-	if (st == STATUS_OK && !found.has_schema) {
-		st = create(store, err);
-		if (st == STATUS_OK)
-			st = etcd_store_look(&found, err);
-		if (st == STATUS_OK)
-			st = check_found(&found, err);
+	if (status == STATUS_OK)
+		status = check_found(&found, err);
+	if (status == STATUS_OK && !found.has_schema) {
+		status = create(store, err);
+		if (status == STATUS_OK)
+			status = etcd_store_look(&found, err);
+		if (status == STATUS_OK)
+			status = check_found(&found, err);
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	store->generation = found.generation.number;
 	memcpy(store->retired_by, found.generation.retired_by, sizeof(store->retired_by));
 	etcd_store_name_records(store, store->generation, &store->records);
@@ -684,7 +684,7 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 {
 	struct etcd *etcd = store->etcd;
-	enum status st;
+	enum status status;
 	int r;
 
 	(void)str_format(store->name, sizeof(store->name), "etcd:%s", etcd->prefix);
@@ -697,14 +697,14 @@ static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name);
-	st = etcd_store_find(store, err);
-	return st == STATUS_OK ? etcd_store_tidy(store, err) : st;
+	status = etcd_store_find(store, err);
+	return status == STATUS_OK ? etcd_store_tidy(store, err) : status;
 }
 
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 {
 	struct etcd_store *store;
-	enum status st;
+	enum status status;
 
 	assert(!etcd->store);
 	if (!election_is_leading(etcd->election))
@@ -722,13 +722,13 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 		.full_backoff = BACKOFF_INIT(USEC_PER_SEC, ETCD_FULL_MAX_US),
 	};
 	etcd->store = store; /* from here on it is notified when the lead is lost */
-	st = etcd_store_start(store, err);
+	status = etcd_store_start(store, err);
 	store->opened_revision = store->revision;
-	if (st == STATUS_OK && store->failure.status != STATUS_OK)
-		st = etcd_explain_failure(&store->kv, err ? err : &(struct error){0});
-	if (st != STATUS_OK) {
+	if (status == STATUS_OK && store->failure.status != STATUS_OK)
+		status = etcd_explain_failure(&store->kv, err ? err : &(struct error){0});
+	if (status != STATUS_OK) {
 		kv_close(&store->kv);
-		return st;
+		return status;
 	}
 	*ret = &store->kv;
 	return STATUS_OK;

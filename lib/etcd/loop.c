@@ -49,9 +49,10 @@ static void on_answered(enum status status, const ProtobufCMessage *response, co
 		question->status = question->answer(response, question->userdata, &question->err);
 }
 
-static bool is_worth_another(enum status st)
+static bool is_worth_another(enum status status)
 {
-	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
+	return status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED ||
+	       status == STATUS_CANCELLED;
 }
 
 /* A process that only reads asks each member some times. */

@@ -55,7 +55,7 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 		etcd_compare_modified(etcd_bytes(raise->etcd.record_schema_key), raise->revision);
 	Etcdserverpb__RequestOp write = etcd_op_put(&put);
 	char number[ETCD_SCHEMA_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_decimal(number, sizeof(number), schema);
 	put.key = etcd_bytes(raise->etcd.record_schema_key);
@@ -63,12 +63,12 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 	txn.n_compare = txn.n_success = 1;
 	txn.compare = (Etcdserverpb__Compare *[]){&unchanged};
 	txn.success = (Etcdserverpb__RequestOp *[]){&write};
-	st = etcd_ask(&raise->etcd, "Txn", &txn.base, on_written, raise, err);
-	if (st == STATUS_OK && !raise->is_unchanged)
+	status = etcd_ask(&raise->etcd, "Txn", &txn.base, on_written, raise, err);
+	if (status == STATUS_OK && !raise->is_unchanged)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the schema was changed meanwhile, or was and the answer was lost; "
 				 "ask again, which says how it is");
-	return st;
+	return status;
 }
 
 static enum status check_schema(const struct raise *raise, uint32_t schema, struct error *err)
@@ -89,7 +89,7 @@ static enum status check_schema(const struct raise *raise, uint32_t schema, stru
 enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *ret_before, struct error *err)
 {
 	struct raise raise = {.etcd = {.call_us = settings->call_us}};
-	enum status st;
+	enum status status;
 	int r = sd_event_new(&raise.etcd.loop);
 
 	if (r < 0)
@@ -97,17 +97,17 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
 	(void)str_copy(raise.etcd.prefix, sizeof(raise.etcd.prefix), settings->prefix);
 	(void)str_format(raise.etcd.record_schema_key, sizeof(raise.etcd.record_schema_key),
 			 "%s/" ETCD_RECORD_SCHEMA, settings->prefix);
-	st = etcd_client_new(raise.etcd.loop, &settings->endpoints, &raise.etcd.client, err);
-	if (st == STATUS_OK)
-		st = find_schema(&raise, err);
-	if (st == STATUS_OK)
-		st = check_schema(&raise, settings->schema, err);
-	if (st == STATUS_OK && raise.schema < settings->schema)
-		st = write_schema(&raise, settings->schema, err);
+	status = etcd_client_new(raise.etcd.loop, &settings->endpoints, &raise.etcd.client, err);
+	if (status == STATUS_OK)
+		status = find_schema(&raise, err);
+	if (status == STATUS_OK)
+		status = check_schema(&raise, settings->schema, err);
+	if (status == STATUS_OK && raise.schema < settings->schema)
+		status = write_schema(&raise, settings->schema, err);
 	etcd_client_free(raise.etcd.client);
 	sd_event_unref(raise.etcd.loop);
 	*ret_before = raise.schema;
-	return st;
+	return status;
 }
 
 /* --- the ticket key --- */
@@ -132,22 +132,22 @@ static enum status put_ticket_key(struct etcd *etcd, const char *ticket_key, str
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
 	bool is_there = false;
-	enum status st;
+	enum status status;
 
 	range.key = put.key = etcd_bytes(etcd->ticket_key_key);
 	put.value = etcd_bytes(ticket_key);
-	st = etcd_ask(etcd, "Range", &range.base, on_word, &is_there, err);
-	if (st == STATUS_OK && !is_there)
+	status = etcd_ask(etcd, "Range", &range.base, on_word, &is_there, err);
+	if (status == STATUS_OK && !is_there)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "etcd: no server has led this cluster yet, there is no key to replace (%s)",
 				 etcd->prefix);
-	return st == STATUS_OK ? etcd_ask(etcd, "Put", &put.base, on_put, NULL, err) : st;
+	return status == STATUS_OK ? etcd_ask(etcd, "Put", &put.base, on_put, NULL, err) : status;
 }
 
 enum status etcd_replace_ticket_key(const struct etcd_settings *settings, struct error *err)
 {
 	struct etcd etcd = {.call_us = settings->call_us};
-	enum status st;
+	enum status status;
 	int r = sd_event_new(&etcd.loop);
 
 	if (r < 0)
@@ -155,10 +155,10 @@ enum status etcd_replace_ticket_key(const struct etcd_settings *settings, struct
 	(void)str_copy(etcd.prefix, sizeof(etcd.prefix), settings->prefix);
 	(void)str_format(etcd.ticket_key_key, sizeof(etcd.ticket_key_key), "%s/" ETCD_TICKET_KEY,
 			 settings->prefix);
-	st = etcd_client_new(etcd.loop, &settings->endpoints, &etcd.client, err);
-	if (st == STATUS_OK)
-		st = put_ticket_key(&etcd, settings->ticket_key, err);
+	status = etcd_client_new(etcd.loop, &settings->endpoints, &etcd.client, err);
+	if (status == STATUS_OK)
+		status = put_ticket_key(&etcd, settings->ticket_key, err);
 	etcd_client_free(etcd.client);
 	sd_event_unref(etcd.loop);
-	return st;
+	return status;
 }

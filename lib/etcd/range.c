@@ -66,7 +66,7 @@ static enum status on_page(const ProtobufCMessage *response, void *userdata, str
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct page *page = userdata;
 	size_t bytes = range->n_kvs * sizeof(*page->items);
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	char *free_space;
 
 	for (size_t i = 0; i < range->n_kvs; i++)
@@ -76,15 +76,15 @@ static enum status on_page(const ProtobufCMessage *response, void *userdata, str
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: read",
 				 page->records->store);
 	free_space = (char *)(page->items + range->n_kvs);
-	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++) {
-		st = etcd_parse_record(page->records, range->kvs[i], free_space, &page->items[i], err);
+	for (size_t i = 0; i < range->n_kvs && status == STATUS_OK; i++) {
+		status = etcd_parse_record(page->records, range->kvs[i], free_space, &page->items[i], err);
 		free_space += range->kvs[i]->key.len + 1 + range->kvs[i]->value.len;
 	}
 	page->n = range->n_kvs;
 	page->has_more = range->more;
 	if (page->revision == 0)
 		page->revision = range->header->revision;
-	return st;
+	return status;
 }
 
 static size_t join(uint8_t ret[static ETCD_FULL_KEY_SIZE], const void *data, size_t data_len, const void *key,
@@ -117,14 +117,14 @@ static enum status read_page(struct etcd *etcd, struct page *page, struct etcd_c
 			     struct error *err)
 {
 	Etcdserverpb__RangeRequest range;
-	enum status st;
+	enum status status;
 
 	do {
 		page_release(page);
 		etcd_cursor_request(cursor, &range);
-		st = etcd_ask(etcd, "Range", &range.base, on_page, page, err);
-	} while (st == STATUS_RESOURCE_EXHAUSTED && etcd_cursor_shrink(cursor));
-	if (st == STATUS_OUT_OF_RANGE) {
+		status = etcd_ask(etcd, "Range", &range.base, on_page, page, err);
+	} while (status == STATUS_RESOURCE_EXHAUSTED && etcd_cursor_shrink(cursor));
+	if (status == STATUS_OUT_OF_RANGE) {
 		char why[ERROR_MSG_MAX];
 
 		str_copy_text(why, sizeof(why), err->msg);
@@ -134,7 +134,7 @@ static enum status read_page(struct etcd *etcd, struct page *page, struct etcd_c
 			": %s)",
 			page->records->store, range.revision, why);
 	}
-	return st;
+	return status;
 }
 
 /* --- the next page ---
@@ -308,13 +308,13 @@ enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, co
 	cleanup(page_release) struct page page = {.records = records, .revision = records->revision};
 	cleanup(ahead_release) struct ahead ahead = {.is_asked = false};
 	struct etcd_cursor cursor;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	etcd_cursor_init(&cursor, records, prefix, from, limit);
 	while (!etcd_cursor_is_at_end(&cursor)) {
 		if (!ahead_take(etcd, &ahead, &page))
-			st = read_page(etcd, &page, &cursor, err);
-		if (st != STATUS_OK)
+			status = read_page(etcd, &page, &cursor, err);
+		if (status != STATUS_OK)
 			break;
 		*n_read += page.n;
 		cursor.revision = page.revision;
@@ -325,5 +325,5 @@ enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, co
 		if (!hand_out(etcd, &page, each, userdata))
 			break;
 	}
-	return st;
+	return status;
 }

@@ -191,14 +191,14 @@ static enum status rewrite_range(struct kv_rewrite *rewrite, const char *prefix,
 {
 	struct etcd_rewrite *r = rewrite_of(rewrite);
 	struct merge merge = {.r = r, .prefix = prefix, .each = each, .userdata = userdata};
-	enum status st;
+	enum status status;
 
 	(void)str_copy(merge.next, sizeof(merge.next), prefix);
-	st = etcd_range(r->store->etcd, &r->records, prefix, prefix, SIZE_MAX, on_item, &merge,
-			&r->store->n_read, err);
-	if (st == STATUS_OK && !merge.is_stopped)
+	status = etcd_range(r->store->etcd, &r->records, prefix, prefix, SIZE_MAX, on_item, &merge,
+			    &r->store->n_read, err);
+	if (status == STATUS_OK && !merge.is_stopped)
 		(void)hand_out_puts(&merge, NULL);
-	return st;
+	return status;
 }
 
 /* --- its end --- */
@@ -224,15 +224,15 @@ static void on_barrier(uint64_t revision, const struct error *err, void *userdat
 static enum status settle(struct etcd_store *store, const struct kv_txn *txn, struct error *err)
 {
 	struct barrier barrier = {.is_done = false};
-	enum status st = txn ? kv_submit(&store->kv, txn, NULL, NULL, err) : STATUS_OK;
+	enum status status = txn ? kv_submit(&store->kv, txn, NULL, NULL, err) : STATUS_OK;
 
-	if (st == STATUS_OK)
-		st = kv_barrier(&store->kv, on_barrier, &barrier, err);
-	while (st == STATUS_OK && !barrier.is_done)
+	if (status == STATUS_OK)
+		status = kv_barrier(&store->kv, on_barrier, &barrier, err);
+	while (status == STATUS_OK && !barrier.is_done)
 		kv_wait(&store->kv, -1);
-	if (st == STATUS_OK && barrier.status != STATUS_OK && err)
+	if (status == STATUS_OK && barrier.status != STATUS_OK && err)
 		*err = barrier.err;
-	return st == STATUS_OK ? barrier.status : st;
+	return status == STATUS_OK ? barrier.status : status;
 }
 
 static enum status commit_small(struct etcd_rewrite *r, struct error *err)
@@ -275,17 +275,17 @@ static enum status clear(struct etcd_store *store, uint32_t generation, struct e
 	struct etcd_records records;
 	char end[ETCD_KEY_SIZE];
 	bool succeeded = false;
-	enum status st;
+	enum status status;
 
 	etcd_store_name_records(store, generation, &records);
 	(void)str_copy(end, sizeof(end), records.data);
 	end[strlen(end) - 1]++; /* the slash */
 	deletion.key = etcd_bytes(records.data);
 	deletion.range_end = etcd_bytes(end);
-	st = transact(store, &op, &succeeded, err);
-	return st == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
-							 "store %s: not the leader", store->name)
-					     : st;
+	status = transact(store, &op, &succeeded, err);
+	return status == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
+							     "store %s: not the leader", store->name)
+						 : status;
 }
 
 /* In one transaction: below the store's own generation, and above it. */
@@ -301,7 +301,7 @@ enum status etcd_store_tidy(struct etcd_store *store, struct error *err)
 		etcd_compare_modified(etcd_bytes(store->sequence_key), store->known.sequence_revision);
 	char first[ETCD_KEY_SIZE], after_own[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
 	bool succeeded = false;
-	enum status st;
+	enum status status;
 
 	(void)str_format(first, sizeof(first), "%s/e/", store->etcd->prefix);
 	(void)str_copy(after_own, sizeof(after_own), store->records.data);
@@ -314,10 +314,10 @@ enum status etcd_store_tidy(struct etcd_store *store, struct error *err)
 	txn.n_compare = txn.n_success = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
 	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
-	st = etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, &succeeded, err);
-	return st == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
-							 "store %s: not the leader", store->name)
-					     : st;
+	status = etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, &succeeded, err);
+	return status == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
+							     "store %s: not the leader", store->name)
+						 : status;
 }
 
 struct copy {
@@ -354,17 +354,17 @@ static enum status switch_to(struct etcd_store *store, uint32_t generation, uint
 	Etcdserverpb__RequestOp op = etcd_op_put(&put);
 	bool succeeded = false;
 	char number[128];
-	enum status st;
+	enum status status;
 
 	(void)str_format(number, sizeof(number), "%u %llu%s", generation, (unsigned long long)offset, word);
 	put.key = etcd_bytes(store->generation_key);
 	put.value = etcd_bytes(number);
-	st = transact(store, &op, &succeeded, err);
-	if (st == STATUS_OK)
-		st = etcd_store_find(store, err);
-	if (st == STATUS_OK && store->generation != generation)
+	status = transact(store, &op, &succeeded, err);
+	if (status == STATUS_OK)
+		status = etcd_store_find(store, err);
+	if (status == STATUS_OK && store->generation != generation)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
-	return st;
+	return status;
 }
 
 /* Returns the offset with which every record, written after this, is above the index that was asked for. */
@@ -381,20 +381,20 @@ static enum status commit_generation(struct etcd_rewrite *r, struct error *err)
 	uint32_t old = store->generation;
 	uint64_t offset = next_offset(r);
 	struct copy copy = {.store = store, .err = err};
-	enum status st = clear(store, old + 1, err);
+	enum status status = clear(store, old + 1, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	etcd_store_name_records(store, old + 1, &store->records);
 	store->records.offset = offset;
-	st = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
+	status = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
 	if (copy.status != STATUS_OK)
-		st = copy.status;
-	if (st == STATUS_OK)
-		st = settle(store, NULL, err);
-	if (st == STATUS_OK)
-		st = switch_to(store, old + 1, offset, "", err);
-	return st == STATUS_OK ? clear(store, old, err) : st;
+		status = copy.status;
+	if (status == STATUS_OK)
+		status = settle(store, NULL, err);
+	if (status == STATUS_OK)
+		status = switch_to(store, old + 1, offset, "", err);
+	return status == STATUS_OK ? clear(store, old, err) : status;
 }
 
 static enum status commit(struct etcd_rewrite *r, struct error *err)
@@ -414,30 +414,30 @@ enum status etcd_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struc
 				 .store = store,
 				 .records = store->records,
 				 .all = STAILQ_HEAD_INITIALIZER(r.all)};
-	enum status st;
+	enum status status;
 
 	store->is_rewriting = true;
-	st = fn(&r.rewrite, userdata, err);
-	if (st == STATUS_OK)
-		st = commit(&r, err);
+	status = fn(&r.rewrite, userdata, err);
+	if (status == STATUS_OK)
+		status = commit(&r, err);
 	store->is_rewriting = false;
 	rewrite_release(&r);
-	return st;
+	return status;
 }
 
 enum status kv_retire_etcd(struct kv *kv, const char *by, struct error *err)
 {
 	struct etcd_store *store = (struct etcd_store *)(uintptr_t)kv;
 	char word[ETCD_CLUSTER_MAX + 16];
-	enum status st;
+	enum status status;
 
 	assert(by[0] != '\0' && strlen(by) <= ETCD_CLUSTER_MAX);
 	(void)str_format(word, sizeof(word), " " ETCD_RETIRED "%s", by);
 	store->etcd->may_be_retired = true; /* it is looked at afterwards */
-	st = switch_to(store, store->generation, store->records.offset, word, err);
-	if (st == STATUS_OK && !str_eq(store->retired_by, by))
+	status = switch_to(store, store->generation, store->records.offset, word, err);
+	if (status == STATUS_OK && !str_eq(store->retired_by, by))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
-	return st;
+	return status;
 }
 
 const char *kv_etcd_retired_by(const struct kv *kv)

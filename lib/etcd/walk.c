@@ -50,35 +50,35 @@ static enum status walk_records(struct walk *walk, struct error *err)
 	struct etcd_records records = {.store = walk->etcd.prefix, .offset = walk->generation.offset};
 	const uint32_t generation = walk->generation.number;
 	uint64_t n = 0;
-	enum status st;
+	enum status status;
 
 	(void)str_format(records.data, sizeof(records.data), "%s/e/%u/", walk->etcd.prefix, generation);
-	st = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, on_item, walk, &n, err);
-	if (st == STATUS_OK)
-		st = find_generation(walk, err);
-	if (st == STATUS_OK && walk->generation.number != generation)
+	status = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, on_item, walk, &n, err);
+	if (status == STATUS_OK)
+		status = find_generation(walk, err);
+	if (status == STATUS_OK && walk->generation.number != generation)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the store was rewritten while it was read; read it again");
-	return st;
+	return status;
 }
 
 enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, void *userdata,
 		      uint64_t *ret_revision, struct error *err)
 {
 	struct walk walk = {.etcd = {.call_us = settings->call_us}, .each = each, .userdata = userdata};
-	enum status st;
+	enum status status;
 	int r = sd_event_new(&walk.etcd.loop);
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
 	(void)str_copy(walk.etcd.prefix, sizeof(walk.etcd.prefix), settings->prefix);
-	st = etcd_client_new(walk.etcd.loop, &settings->endpoints, &walk.etcd.client, err);
-	if (st == STATUS_OK)
-		st = find_generation(&walk, err);
-	if (st == STATUS_OK)
-		st = walk_records(&walk, err);
+	status = etcd_client_new(walk.etcd.loop, &settings->endpoints, &walk.etcd.client, err);
+	if (status == STATUS_OK)
+		status = find_generation(&walk, err);
+	if (status == STATUS_OK)
+		status = walk_records(&walk, err);
 	etcd_client_free(walk.etcd.client);
 	sd_event_unref(walk.etcd.loop);
 	*ret_revision = walk.revision;
-	return st;
+	return status;
 }

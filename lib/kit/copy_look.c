@@ -85,9 +85,9 @@ enum status copy_open(const char *path, int *ret_fd, struct error *err)
 enum status copy_look(const struct kv_copy *copy, struct copy_facts *ret, struct error *err)
 {
 	struct copy_facts facts = {.index = 0};
-	enum status st = kv_walk_copy(copy, on_item, &facts, &facts.index, err);
+	enum status status = kv_walk_copy(copy, on_item, &facts, &facts.index, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		*ret = facts;
-	return st;
+	return status;
 }

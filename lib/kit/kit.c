@@ -116,10 +116,10 @@ static enum status parse_file(const struct head *head, uint64_t size, const uint
 
 enum status kit_tar_read(const uint8_t *bytes, size_t n, struct kit *ret, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	size_t at = 0;
 
-	while (st == STATUS_OK && n - at >= KIT_TAR_BLOCK && !is_end(bytes + at)) {
+	while (status == STATUS_OK && n - at >= KIT_TAR_BLOCK && !is_end(bytes + at)) {
 		struct head head;
 		uint64_t size, sum, mtime;
 
@@ -132,13 +132,13 @@ enum status kit_tar_read(const uint8_t *bytes, size_t n, struct kit *ret, struct
 			return refuse(err, "a header of another kind");
 		if (size > n - at || size + kit_tar_padding(size) > n - at)
 			return refuse(err, "it ends in the middle of a file");
-		st = parse_file(&head, size, bytes + at, ret, err);
+		status = parse_file(&head, size, bytes + at, ret, err);
 		ret->made_at_ms = (int64_t)(mtime * MS_PER_S);
 		at += (size_t)size + kit_tar_padding(size);
 	}
-	if (st == STATUS_OK && n - at < KIT_TAR_BLOCK)
+	if (status == STATUS_OK && n - at < KIT_TAR_BLOCK)
 		return refuse(err, "it has no end");
-	return st;
+	return status;
 }
 
 enum {
@@ -176,12 +176,12 @@ static void free_stack(STACK_OF(X509) * *stack)
 }
 
 /* @err with libcrypto's own words, which it keeps for the thread. */
-static enum status crypto_error(struct error *err, enum status st, const char *path, const char *what)
+static enum status crypto_error(struct error *err, enum status status, const char *path, const char *what)
 {
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
 	ERR_clear_error();
-	return error_set(err, st, 0, "%s: %s%s%s", path, what, reason ? ": " : "", reason ? reason : "");
+	return error_set(err, status, 0, "%s: %s%s%s", path, what, reason ? ": " : "", reason ? reason : "");
 }
 
 static bool is_passphrase(const char *line, size_t n)
@@ -283,23 +283,23 @@ static enum status new_envelope(const struct kit_key *key, const char *path, CMS
 	cleanup(free_stack) STACK_OF(X509) *to = sk_X509_new_null();
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
 	cleanup(free_x509) X509 *certificate = NULL;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	assert(!key->passphrase != !key->path);
 	if (key->path)
-		st = read_certificate(key->path, &certificate, err);
-	if (st != STATUS_OK)
-		return st;
+		status = read_certificate(key->path, &certificate, err);
+	if (status != STATUS_OK)
+		return status;
 	if (to && (!certificate || sk_X509_push(to, certificate) > 0))
 		cms = CMS_encrypt(to, NULL, EVP_aes_256_gcm(), CMS_BINARY | CMS_PARTIAL | CMS_STREAM);
 	if (!cms)
 		return crypto_error(err, STATUS_INVALID_ARGUMENT, key->path ? key->path : path,
 				    "a kit cannot be encrypted to it");
 	if (key->passphrase)
-		st = add_recipient(cms, key->passphrase, path, err);
-	if (st == STATUS_OK)
+		status = add_recipient(cms, key->passphrase, path, err);
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(cms);
-	return st;
+	return status;
 }
 
 struct sink {
@@ -329,12 +329,12 @@ static enum status put(struct sink *sink, const void *bytes, size_t n, struct er
 static enum status put_head(struct sink *sink, const char *name, uint64_t size, struct error *err)
 {
 	uint8_t head[KIT_TAR_BLOCK];
-	enum status st;
+	enum status status;
 
 	if (size > KIT_SIZE_MAX)
 		size = KIT_SIZE_MAX; /* what follows is refused before it is complete */
-	st = kit_tar_head(name, size, sink->made_at_ms, head, err);
-	return st == STATUS_OK ? put(sink, head, sizeof(head), err) : st;
+	status = kit_tar_head(name, size, sink->made_at_ms, head, err);
+	return status == STATUS_OK ? put(sink, head, sizeof(head), err) : status;
 }
 
 static enum status put_padding(struct sink *sink, uint64_t size, struct error *err)
@@ -346,18 +346,18 @@ static enum status put_padding(struct sink *sink, uint64_t size, struct error *e
 
 static enum status put_file(struct sink *sink, const struct kit_file *file, struct error *err)
 {
-	enum status st = put_head(sink, file->name, file->len, err);
+	enum status status = put_head(sink, file->name, file->len, err);
 
-	if (st == STATUS_OK)
-		st = put(sink, file->data, file->len, err);
-	return st == STATUS_OK ? put_padding(sink, file->len, err) : st;
+	if (status == STATUS_OK)
+		status = put(sink, file->data, file->len, err);
+	return status == STATUS_OK ? put_padding(sink, file->len, err) : status;
 }
 
 static enum status put_store(struct sink *sink, const char *path, struct error *err)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	cleanup_free uint8_t *chunk = malloc(CHUNK);
-	enum status st;
+	enum status status;
 	struct stat stat;
 	ssize_t n = 0;
 
@@ -365,29 +365,29 @@ static enum status put_store(struct sink *sink, const char *path, struct error *
 		return error_set(err, status_from_errno(errno), errno, "open %s", path);
 	if (!chunk)
 		return error_no_memory(err, "the kit");
-	st = put_head(sink, KIT_STORE, (uint64_t)stat.st_size, err);
-	while (st == STATUS_OK && (n = read(fd, chunk, CHUNK)) > 0)
-		st = put(sink, chunk, (size_t)n, err);
+	status = put_head(sink, KIT_STORE, (uint64_t)stat.st_size, err);
+	while (status == STATUS_OK && (n = read(fd, chunk, CHUNK)) > 0)
+		status = put(sink, chunk, (size_t)n, err);
 	if (n < 0)
 		return error_set(err, status_from_errno(errno), errno, "read %s", path);
-	return st == STATUS_OK ? put_padding(sink, (uint64_t)stat.st_size, err) : st;
+	return status == STATUS_OK ? put_padding(sink, (uint64_t)stat.st_size, err) : status;
 }
 
 static enum status put_all(struct sink *sink, const struct kit *kit, const char *store_path,
 			   struct error *err)
 {
 	static const uint8_t end[2 * KIT_TAR_BLOCK];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; i < kit->n && st == STATUS_OK; i++)
-		st = put_file(sink, &kit->files[i], err);
-	if (st == STATUS_OK)
-		st = put_store(sink, store_path, err);
-	if (st == STATUS_OK)
-		st = put(sink, end, sizeof(end), err);
-	if (st == STATUS_OK && BIO_flush(sink->bio) <= 0)
-		st = crypto_error(err, STATUS_INTERNAL, sink->path, "cannot be written to its end");
-	return st;
+	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)
+		status = put_file(sink, &kit->files[i], err);
+	if (status == STATUS_OK)
+		status = put_store(sink, store_path, err);
+	if (status == STATUS_OK)
+		status = put(sink, end, sizeof(end), err);
+	if (status == STATUS_OK && BIO_flush(sink->bio) <= 0)
+		status = crypto_error(err, STATUS_INTERNAL, sink->path, "cannot be written to its end");
+	return status;
 }
 
 static enum status write_to(int fd, const struct kit *kit, const char *store_path, const struct kit_key *key,
@@ -396,35 +396,35 @@ static enum status write_to(int fd, const struct kit *kit, const char *store_pat
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
 	BIO *out = NULL;
 	struct sink sink = {.path = path, .made_at_ms = kit->made_at_ms};
-	enum status st = new_envelope(key, path, &cms, err);
+	enum status status = new_envelope(key, path, &cms, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	out = BIO_new_fd(fd, BIO_NOCLOSE);
 	sink.bio = out ? BIO_new_CMS(out, cms) : NULL;
 	if (!sink.bio) {
 		BIO_free_all(out);
 		return crypto_error(err, STATUS_INTERNAL, path, "cannot be encrypted");
 	}
-	st = put_all(&sink, kit, store_path, err);
-	if (st == STATUS_OK && fsync(fd) < 0)
-		st = error_set(err, status_from_errno(errno), errno, "write %s", path);
+	status = put_all(&sink, kit, store_path, err);
+	if (status == STATUS_OK && fsync(fd) < 0)
+		status = error_set(err, status_from_errno(errno), errno, "write %s", path);
 	BIO_free_all(sink.bio); /* with what it is pushed on */
-	return st;
+	return status;
 }
 
 enum status kit_write(const struct kit *kit, const char *store_path, const struct kit_key *key,
 		      const char *path, struct error *err)
 {
 	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	enum status st;
+	enum status status;
 
 	if (fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "create %s", path);
-	st = write_to(fd, kit, store_path, key, path, err);
-	if (st != STATUS_OK)
+	status = write_to(fd, kit, store_path, key, path, err);
+	if (status != STATUS_OK)
 		(void)unlink(path);
-	return st;
+	return status;
 }
 
 /* --- reading --- */
@@ -467,14 +467,14 @@ static enum status unlock(CMS_ContentInfo *cms, const char *path, const struct k
 			  struct error *err)
 {
 	cleanup(free_pkey) EVP_PKEY *pkey = NULL;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	int r;
 
 	assert(!key->passphrase != !key->path);
 	if (key->path)
-		st = read_private_key(key->path, &pkey, err);
-	if (st != STATUS_OK)
-		return st;
+		status = read_private_key(key->path, &pkey, err);
+	if (status != STATUS_OK)
+		return status;
 	if (pkey)
 		r = CMS_decrypt_set1_pkey(cms, pkey, NULL);
 	else
@@ -491,7 +491,7 @@ static enum status read_content(CMS_ContentInfo *cms, const char *path, struct k
 {
 	cleanup(free_bio) BIO *content = BIO_new(BIO_s_secmem());
 	char *bytes = NULL;
-	enum status st;
+	enum status status;
 	long n;
 
 	if (!content)
@@ -501,25 +501,25 @@ static enum status read_content(CMS_ContentInfo *cms, const char *path, struct k
 			err, STATUS_DATA_LOSS, path,
 			"it is not what was written, or this is not its key; take another copy of it");
 	n = BIO_get_mem_data(content, &bytes);
-	st = kit_tar_read((const uint8_t *)bytes, (size_t)n, ret, err);
-	return st == STATUS_OK ? st : err ? error_prefix(err, "%s", path) : st;
+	status = kit_tar_read((const uint8_t *)bytes, (size_t)n, ret, err);
+	return status == STATUS_OK ? status : err ? error_prefix(err, "%s", path) : status;
 }
 
 enum status kit_read(int fd, const char *path, const struct kit_key *key, struct kit *ret, struct error *err)
 {
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
 	struct kit kit = {.n = 0};
-	enum status st = read_envelope(fd, path, &cms, err);
+	enum status status = read_envelope(fd, path, &cms, err);
 
-	if (st == STATUS_OK)
-		st = unlock(cms, path, key, err);
-	if (st == STATUS_OK)
-		st = read_content(cms, path, &kit, err);
-	if (st == STATUS_OK && !kit_find(&kit, KIT_STORE))
-		st = error_set(err, STATUS_DATA_LOSS, 0, "%s: there is no store in it", path);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = unlock(cms, path, key, err);
+	if (status == STATUS_OK)
+		status = read_content(cms, path, &kit, err);
+	if (status == STATUS_OK && !kit_find(&kit, KIT_STORE))
+		status = error_set(err, STATUS_DATA_LOSS, 0, "%s: there is no store in it", path);
+	if (status == STATUS_OK)
 		*ret = kit;
 	else
 		kit_release(&kit);
-	return st;
+	return status;
 }

@@ -100,7 +100,7 @@ static enum status validate_csi_plugin(const struct csi_plugin *plugin, const ch
 static enum status validate_csi_plugins(const struct alloc *alloc, struct error *err)
 {
 	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (alloc->n_more_plugins == 0 && csi_plugin_eq(&alloc->csi_plugin, &none))
 		return STATUS_OK;
@@ -113,19 +113,20 @@ static enum status validate_csi_plugins(const struct alloc *alloc, struct error 
 		if (i > 0)
 			(void)str_format(field, sizeof(field), "csi_plugin[%" PRIu32 "]", i);
 		valid = validate_csi_plugin(plugin, field, &one);
-		if (valid == STATUS_OK && st == STATUS_OK && alloc_find_plugin(alloc, plugin->id) != plugin)
+		if (valid == STATUS_OK && status == STATUS_OK &&
+		    alloc_find_plugin(alloc, plugin->id) != plugin)
 			valid = error_invalid(&one, field,
 					      "id '%s' is that of two blocks: an allocation runs each plugin "
 					      "once",
 					      plugin->id);
-		st = error_collect(st, valid, &one, err);
+		status = error_collect(status, valid, &one, err);
 	}
-	return st;
+	return status;
 }
 
 static enum status validate_volumes(const struct alloc *alloc, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE && !alloc->tasks)
 		return error_invalid(
@@ -138,9 +139,9 @@ static enum status validate_volumes(const struct alloc *alloc, struct error *err
 
 		if (valid == STATUS_OK)
 			valid = validate_unique(alloc, i, &one);
-		st = error_collect(st, valid, &one, err);
+		status = error_collect(status, valid, &one, err);
 	}
-	return st;
+	return status;
 }
 
 static enum status validate_without_unit(const struct alloc *alloc, struct error *err)
@@ -225,17 +226,17 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 		validate_names,		validate_driver,  validate_csi_plugins,
 		validate_mount_timeout, validate_volumes, alloc_validate_tasks,
 	};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct error all = {.msg = ""};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		struct error one;
 
-		st = error_collect(st, checks[i](alloc, &one), &one, &all);
-		if (st != STATUS_OK && st != STATUS_INVALID_ARGUMENT)
+		status = error_collect(status, checks[i](alloc, &one), &one, &all);
+		if (status != STATUS_OK && status != STATUS_INVALID_ARGUMENT)
 			break;
 	}
-	if (st != STATUS_OK && err)
+	if (status != STATUS_OK && err)
 		*err = all;
-	return st;
+	return status;
 }

@@ -293,10 +293,10 @@ static void end_work(struct claim *claim, int64_t now_ms)
 
 static enum status apply_evidence(struct claim *claim, const struct claim_event *event, struct error *err)
 {
-	enum status st = check_evidence(claim, event, err);
+	enum status status = check_evidence(claim, event, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	enter(claim, CLAIM_NODE_DETACHED, event->now_ms);
 	claim->evidence = event->evidence;
 	note_text(claim->evidence_detail, sizeof(claim->evidence_detail), event->detail);
@@ -306,7 +306,7 @@ static enum status apply_evidence(struct claim *claim, const struct claim_event 
 enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 		       struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	assert(claim->state > CLAIM_STATE_UNSPECIFIED && claim->state < CLAIM_STATE_N);
 	assert(event->type < CLAIM_EVENT_N);
@@ -334,17 +334,17 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		end_work(claim, event->now_ms);
 		break;
 	case TO_NODE_DETACHED:
-		st = apply_evidence(claim, event, err);
-		if (st != STATUS_OK)
-			return st;
+		status = apply_evidence(claim, event, err);
+		if (status != STATUS_OK)
+			return status;
 		break;
 	case TO_CONTROLLER_DETACHED:
 		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
 		break;
 	case TO_ATTESTED:
-		st = apply_attestation(claim, event, err);
-		if (st != STATUS_OK)
-			return st;
+		status = apply_attestation(claim, event, err);
+		if (status != STATUS_OK)
+			return status;
 		break;
 	case TO_FREED:
 		enter(claim, CLAIM_FREED, event->now_ms);

@@ -360,15 +360,15 @@ static enum status add_names(struct filter_parser *p, struct filter_match *match
 
 	while (name) {
 		char *dot = strchr(name, '.');
-		enum status st;
+		enum status status;
 
 		if (dot)
 			*dot = '\0';
 		way->column = word->column + (size_t)(name - word->text);
-		st = name[0] == '\0' ? filter_refuse(p, way->column, "expected the name of a field here")
-				     : add_step(p, match, way, name);
-		if (st != STATUS_OK)
-			return st;
+		status = name[0] == '\0' ? filter_refuse(p, way->column, "expected the name of a field here")
+					 : add_step(p, match, way, name);
+		if (status != STATUS_OK)
+			return status;
 		name = dot ? dot + 1 : NULL;
 	}
 	return STATUS_OK;
@@ -376,22 +376,22 @@ static enum status add_names(struct filter_parser *p, struct filter_match *match
 
 static enum status parse_key(struct filter_parser *p, struct filter_match *match, struct way *way)
 {
-	enum status st = filter_advance(p);
+	enum status status = filter_advance(p);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!filter_is_value(p))
 		return filter_refuse(p, p->token.column, "expected the key of a map here");
 	if (!way->is_map)
 		return filter_refuse(p, p->token.column, "'%s' is not a map; [...] takes a map's key",
 				     last_step(match)->field->name);
 	way->column = p->token.column;
-	st = add_step(p, match, way, p->token.text);
-	if (st == STATUS_OK)
-		st = filter_advance(p);
-	if (st == STATUS_OK && !filter_is_sign(p, "]"))
+	status = add_step(p, match, way, p->token.text);
+	if (status == STATUS_OK)
+		status = filter_advance(p);
+	if (status == STATUS_OK && !filter_is_sign(p, "]"))
 		return filter_refuse(p, p->token.column, "expected ] here");
-	return st;
+	return status;
 }
 
 /* @first is the word it begins with; the token behind it is being looked at. */
@@ -399,26 +399,26 @@ static enum status filter_parse_field(struct filter_parser *p, const struct filt
 				      struct filter_match *match)
 {
 	struct way way = {.message = p->descriptor};
-	enum status st = add_names(p, match, &way, first);
+	enum status status = add_names(p, match, &way, first);
 
-	while (st == STATUS_OK && filter_is_sign(p, "[")) {
+	while (status == STATUS_OK && filter_is_sign(p, "[")) {
 		size_t end;
 
-		st = parse_key(p, match, &way);
+		status = parse_key(p, match, &way);
 		end = p->at;
-		if (st == STATUS_OK)
-			st = filter_advance(p);
-		if (st == STATUS_OK && p->token.type == TOKEN_WORD && p->token.text[0] == '.' &&
+		if (status == STATUS_OK)
+			status = filter_advance(p);
+		if (status == STATUS_OK && p->token.type == TOKEN_WORD && p->token.text[0] == '.' &&
 		    p->token.column == end + 1) {
 			struct filter_token rest = {
 				.type = TOKEN_WORD, .text = p->token.text + 1, .column = end + 2};
 
-			st = add_names(p, match, &way, &rest);
-			if (st == STATUS_OK)
-				st = filter_advance(p);
+			status = add_names(p, match, &way, &rest);
+			if (status == STATUS_OK)
+				status = filter_advance(p);
 		}
 	}
-	return st;
+	return status;
 }
 
 /* What the path's end holds: of a map with a key its value. */
@@ -570,11 +570,11 @@ static enum status add_node(struct filter_parser *p, const struct filter_node *n
 static enum status add_match(struct filter_parser *p, const struct filter_match *match, bool negated,
 			     uint32_t *ret)
 {
-	enum status st = add_node(p, &(struct filter_node){.kind = FILTER_MATCH, .match = *match}, ret);
+	enum status status = add_node(p, &(struct filter_node){.kind = FILTER_MATCH, .match = *match}, ret);
 
-	if (st == STATUS_OK && negated)
-		st = add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret);
-	return st;
+	if (status == STATUS_OK && negated)
+		status = add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret);
+	return status;
 }
 
 /* Skips an optional "not". */
@@ -590,38 +590,38 @@ static enum status parse_in(struct filter_parser *p, const struct filter_token *
 {
 	struct filter_match match = {.op = FILTER_CONTAINS};
 	struct filter_token first;
-	enum status st = filter_advance(p);
+	enum status status = filter_advance(p);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	first = p->token;
 	if (first.type != TOKEN_WORD)
 		return filter_refuse(p, first.column, "expected the name of a field here");
-	st = filter_advance(p);
-	if (st == STATUS_OK)
-		st = filter_parse_field(p, &first, &match);
-	if (st == STATUS_OK)
-		st = filter_check(p, value, &match, first.column);
-	return st == STATUS_OK ? add_match(p, &match, negated, ret) : st;
+	status = filter_advance(p);
+	if (status == STATUS_OK)
+		status = filter_parse_field(p, &first, &match);
+	if (status == STATUS_OK)
+		status = filter_check(p, value, &match, first.column);
+	return status == STATUS_OK ? add_match(p, &match, negated, ret) : status;
 }
 
 /* "is" ["not"] "empty" */
 static enum status parse_is(struct filter_parser *p, struct filter_match *match, size_t column, uint32_t *ret)
 {
 	bool is_not;
-	enum status st = filter_advance(p);
+	enum status status = filter_advance(p);
 
-	if (st == STATUS_OK)
-		st = parse_not(p, &is_not);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = parse_not(p, &is_not);
+	if (status != STATUS_OK)
+		return status;
 	if (!filter_is_word(p, "empty"))
 		return filter_refuse(p, p->token.column, "expected empty here");
 	match->op = FILTER_HAS_SOME;
-	st = filter_check(p, NULL, match, column);
-	if (st == STATUS_OK)
-		st = filter_advance(p);
-	return st == STATUS_OK ? add_match(p, match, !is_not, ret) : st;
+	status = filter_check(p, NULL, match, column);
+	if (status == STATUS_OK)
+		status = filter_advance(p);
+	return status == STATUS_OK ? add_match(p, match, !is_not, ret) : status;
 }
 
 static enum status parse_comparison(struct filter_parser *p, struct filter_match *match, size_t column,
@@ -629,24 +629,24 @@ static enum status parse_comparison(struct filter_parser *p, struct filter_match
 {
 	bool equals = !negated && (filter_is_sign(p, "==") || filter_is_sign(p, "!="));
 	struct filter_token value;
-	enum status st;
+	enum status status;
 
 	if (!equals && !filter_is_word(p, "contains"))
 		return filter_refuse(p, p->token.column,
 				     "expected ==, !=, contains, in, or is empty here, not '%.64s'",
 				     p->token.text);
 	negated = negated || filter_is_sign(p, "!=");
-	st = filter_advance(p);
-	if (st != STATUS_OK)
-		return st;
+	status = filter_advance(p);
+	if (status != STATUS_OK)
+		return status;
 	value = p->token;
 	if (!filter_is_value(p))
 		return filter_refuse(p, value.column, "expected a value here");
 	match->op = equals ? FILTER_EQUALS : FILTER_CONTAINS;
-	st = filter_check(p, &value, match, column);
-	if (st == STATUS_OK)
-		st = filter_advance(p);
-	return st == STATUS_OK ? add_match(p, match, negated, ret) : st;
+	status = filter_check(p, &value, match, column);
+	if (status == STATUS_OK)
+		status = filter_advance(p);
+	return status == STATUS_OK ? add_match(p, match, negated, ret) : status;
 }
 
 static enum status parse_match(struct filter_parser *p, uint32_t *ret)
@@ -654,27 +654,27 @@ static enum status parse_match(struct filter_parser *p, uint32_t *ret)
 	struct filter_match match = {.op = FILTER_EQUALS};
 	struct filter_token first = p->token;
 	bool negated;
-	enum status st;
+	enum status status;
 
 	if (!filter_is_value(p))
 		return filter_refuse(p, first.column, "expected a comparison here");
-	st = filter_advance(p);
-	if (st == STATUS_OK && first.type == TOKEN_WORD && !filter_is_word(p, "in") &&
+	status = filter_advance(p);
+	if (status == STATUS_OK && first.type == TOKEN_WORD && !filter_is_word(p, "in") &&
 	    !filter_is_word(p, "not"))
-		st = filter_parse_field(p, &first, &match);
-	if (st == STATUS_OK)
-		st = parse_not(p, &negated);
-	if (st != STATUS_OK)
-		return st;
+		status = filter_parse_field(p, &first, &match);
+	if (status == STATUS_OK)
+		status = parse_not(p, &negated);
+	if (status != STATUS_OK)
+		return status;
 	if (filter_is_word(p, "in"))
 		return match.n_path == 0 ? parse_in(p, &first, negated, ret)
 					 : filter_refuse(p, p->token.column, "expected a value before in");
 	if (first.type == TOKEN_QUOTED)
 		return filter_refuse(p, p->token.column, "expected in or not in after a value");
 	if (match.n_path == 0) { /* "field not contains" */
-		st = filter_parse_field(p, &first, &match);
-		if (st != STATUS_OK)
-			return st;
+		status = filter_parse_field(p, &first, &match);
+		if (status != STATUS_OK)
+			return status;
 	}
 	if (filter_is_word(p, "is") && !negated)
 		return parse_is(p, &match, first.column, ret);
@@ -686,17 +686,17 @@ static enum status parse_or(struct filter_parser *p, uint32_t *ret);
 // NOLINTNEXTLINE(misc-no-recursion): parse_unary() bounds the depth
 static enum status parse_group(struct filter_parser *p, uint32_t *ret)
 {
-	enum status st = parse_or(p, ret);
+	enum status status = parse_or(p, ret);
 
-	if (st == STATUS_OK && !filter_is_sign(p, ")"))
+	if (status == STATUS_OK && !filter_is_sign(p, ")"))
 		return filter_refuse(p, p->token.column, "expected and, or, or ) here");
-	return st == STATUS_OK ? filter_advance(p) : st;
+	return status == STATUS_OK ? filter_advance(p) : status;
 }
 
 static enum status parse_unary(struct filter_parser *p, uint32_t *ret) // NOLINT(misc-no-recursion): bounded
 {
 	bool is_not = filter_is_word(p, "not");
-	enum status st;
+	enum status status;
 
 	if (!is_not && !filter_is_sign(p, "("))
 		return parse_match(p, ret);
@@ -704,13 +704,13 @@ static enum status parse_unary(struct filter_parser *p, uint32_t *ret) // NOLINT
 		return filter_refuse(p, p->token.column,
 				     "more than %d parentheses and nots within each other", FILTER_DEPTH_MAX);
 	p->depth++;
-	st = filter_advance(p);
-	if (st == STATUS_OK)
-		st = is_not ? parse_unary(p, ret) : parse_group(p, ret);
-	if (st == STATUS_OK && is_not)
-		st = add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret);
+	status = filter_advance(p);
+	if (status == STATUS_OK)
+		status = is_not ? parse_unary(p, ret) : parse_group(p, ret);
+	if (status == STATUS_OK && is_not)
+		status = add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret);
 	p->depth--;
-	return st;
+	return status;
 }
 
 typedef enum status parse_fn(struct filter_parser *p, uint32_t *ret);
@@ -719,18 +719,18 @@ typedef enum status parse_fn(struct filter_parser *p, uint32_t *ret);
 static enum status parse_joined(struct filter_parser *p, const char *word, enum filter_kind kind,
 				parse_fn *operand, uint32_t *ret)
 {
-	enum status st = operand(p, ret);
+	enum status status = operand(p, ret);
 
-	while (st == STATUS_OK && filter_is_word(p, word)) {
+	while (status == STATUS_OK && filter_is_word(p, word)) {
 		struct filter_node node = {.kind = kind, .left = *ret};
 
-		st = filter_advance(p);
-		if (st == STATUS_OK)
-			st = operand(p, &node.right);
-		if (st == STATUS_OK)
-			st = add_node(p, &node, ret);
+		status = filter_advance(p);
+		if (status == STATUS_OK)
+			status = operand(p, &node.right);
+		if (status == STATUS_OK)
+			status = add_node(p, &node, ret);
 	}
-	return st;
+	return status;
 }
 
 static enum status parse_and(struct filter_parser *p, uint32_t *ret) // NOLINT(misc-no-recursion): bounded
@@ -760,7 +760,7 @@ enum status filter_new(const char *text, const ProtobufCMessageDescriptor *descr
 	struct filter_parser p = {.filter = filter, .descriptor = descriptor, .source = text, .err = err};
 	size_t len = strlen(text);
 	uint32_t root;
-	enum status st;
+	enum status status;
 
 	if (len > FILTER_TEXT_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "filter: longer than %d bytes",
@@ -774,13 +774,13 @@ enum status filter_new(const char *text, const ProtobufCMessageDescriptor *descr
 	if (!filter || !filter->nodes || !filter->texts)
 		return error_no_memory(err, "a filter");
 	p.next_text = filter->texts;
-	st = filter_advance(&p);
-	if (st == STATUS_OK)
-		st = parse_or(&p, &root);
-	if (st == STATUS_OK && p.token.type != TOKEN_END)
+	status = filter_advance(&p);
+	if (status == STATUS_OK)
+		status = parse_or(&p, &root);
+	if (status == STATUS_OK && p.token.type != TOKEN_END)
 		return filter_refuse(&p, p.token.column, "expected and, or, or the end here, not '%.64s'",
 				     p.token.text);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(filter);
-	return st;
+	return status;
 }

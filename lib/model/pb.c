@@ -619,14 +619,14 @@ static enum status get_enum(const struct field_map *field, const char *from, cha
 static enum status get_message(const struct field_map *field, const char *from, char *to, struct error *err)
 {
 	const ProtobufCMessage *sub = *(const ProtobufCMessage *const *)(const void *)from;
-	enum status st;
+	enum status status;
 
 	if (!sub)
 		return STATUS_OK; /* absent: zero */
-	st = from_message(field->message, sub, to, err);
-	if (st != STATUS_OK && err)
+	status = from_message(field->message, sub, to, err);
+	if (status != STATUS_OK && err)
 		error_prefix(err, "%s", field->name);
-	return st;
+	return status;
 }
 
 static enum status get_list(const struct field_map *field, const void *from, size_t n, char *to,
@@ -639,13 +639,14 @@ static enum status get_list(const struct field_map *field, const void *from, siz
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu are allowed",
 				 field->name, n, field->size);
 	for (uint32_t i = 0; i < count; i++) {
-		enum status st = from_message(field->message, list[i], to + i * field->message->size, err);
+		enum status status =
+			from_message(field->message, list[i], to + i * field->message->size, err);
 
-		if (st == STATUS_OK)
+		if (status == STATUS_OK)
 			continue;
 		if (err)
 			error_prefix(err, "%s[%" PRIu32 "]", field->name, i);
-		return st;
+		return status;
 	}
 	memcpy(count_at, &count, sizeof(count));
 	return STATUS_OK;
@@ -744,10 +745,10 @@ static enum status from_message(const struct message_map *map, const ProtobufCMe
 	memset(to, 0, map->size);
 	for (size_t i = 0; i < map->n_fields; i++) {
 		const struct field_map *field = &map->fields[i];
-		enum status st = get_field(field, find_field(map, i), (const char *)message, to, err);
+		enum status status = get_field(field, find_field(map, i), (const char *)message, to, err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -794,13 +795,13 @@ Holdfast__V1__Allocation *alloc_to_pb_without_events(const struct alloc *value)
 enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err)
 {
 	struct alloc value;
-	enum status st = from_message(&alloc_map, &pb->base, &value, err);
+	enum status status = from_message(&alloc_map, &pb->base, &value, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		*ret = value;
 	else
 		alloc_release(&value);
-	return st;
+	return status;
 }
 
 #define DEFINE_BORROWING(type, Pb)                                           \

@@ -93,7 +93,7 @@ static enum status check_rule(const char *policy, const Holdfast__V1__NamespaceR
 
 enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!id_is_name(policy->name, POLICY_NAME_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -107,10 +107,10 @@ enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct err
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "policy %s: more than %d rules for namespaces", policy->name,
 				 POLICY_RULES_MAX);
-	for (size_t i = 0; i < policy->n_namespaces && st == STATUS_OK; i++)
-		st = check_rule(policy->name, policy->namespaces[i], err);
-	if (st != STATUS_OK)
-		return st;
+	for (size_t i = 0; i < policy->n_namespaces && status == STATUS_OK; i++)
+		status = check_rule(policy->name, policy->namespaces[i], err);
+	if (status != STATUS_OK)
+		return status;
 	if (policy->plugin[0] != '\0' && !str_eq(policy->plugin, "list") && !str_eq(policy->plugin, "read"))
 		return invalid(err, policy->name, "plugin", policy->plugin, "list or read");
 	if (policy->node[0] != '\0' && !str_eq(policy->node, "read") && !str_eq(policy->node, "write"))

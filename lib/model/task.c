@@ -195,26 +195,26 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 {
 	const task_config *task = alloc_task(alloc, i);
 	char field[ERROR_FIELD_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_format(field, sizeof(field), "task %.63s", task->task);
-	st = validate_names(alloc, i, field, err);
-	if (st == STATUS_OK)
-		st = validate_form(task, field, err);
-	if (st == STATUS_OK)
-		st = validate_network(alloc, task, field, err);
-	if (st == STATUS_OK)
-		st = validate_plugin(alloc, task, field, err);
-	for (size_t k = 0; st == STATUS_OK && k < task->n_volumes; k++)
-		st = validate_mount(alloc, task, k, field, err);
-	if (st == STATUS_OK)
-		st = validate_texts(task, field, err);
-	return st;
+	status = validate_names(alloc, i, field, err);
+	if (status == STATUS_OK)
+		status = validate_form(task, field, err);
+	if (status == STATUS_OK)
+		status = validate_network(alloc, task, field, err);
+	if (status == STATUS_OK)
+		status = validate_plugin(alloc, task, field, err);
+	for (size_t k = 0; status == STATUS_OK && k < task->n_volumes; k++)
+		status = validate_mount(alloc, task, k, field, err);
+	if (status == STATUS_OK)
+		status = validate_texts(task, field, err);
+	return status;
 }
 
 enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!alloc->tasks && alloc->network.mode != NETWORK_UNSPECIFIED)
 		return error_invalid(err, "network",
@@ -230,16 +230,16 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 	for (size_t i = 0; i < alloc->tasks->n; i++) {
 		struct error one;
 
-		st = error_collect(st, validate_task(alloc, i, &one), &one, err);
+		status = error_collect(status, validate_task(alloc, i, &one), &one, err);
 	}
-	for (uint32_t i = 0; st == STATUS_OK && i < alloc_n_plugins(alloc); i++)
+	for (uint32_t i = 0; status == STATUS_OK && i < alloc_n_plugins(alloc); i++)
 		if (!task_of_plugin(alloc, alloc_plugin(alloc, i)))
 			return error_invalid(
 				err, "csi_plugin",
 				"'%s' contradicts the task blocks: write it into the task that is "
 				"the plugin",
 				alloc_plugin(alloc, i)->id);
-	return st;
+	return status;
 }
 
 /* The slot is the volume's index; the label is what the mount helper published it by. */
@@ -345,7 +345,7 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 {
 	ProtobufCMessage *copy = message_convert(task->base.descriptor, &task->base);
 	task_config *ordered = (task_config *)(void *)copy;
-	enum status st = STATUS_RESOURCE_EXHAUSTED;
+	enum status status = STATUS_RESOURCE_EXHAUSTED;
 	bool is_made = ordered && message_set_text(&ordered->alloc_id, alloc->id) &&
 		       message_set_text(&ordered->job, alloc->name) &&
 		       message_set_text(&ordered->namespace_, alloc->namespace);
@@ -361,12 +361,12 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 		is_made = order_plugin(plugin_of_task(alloc, task), ordered->csi_plugin);
 	if (is_made) {
 		ordered->network = alloc_task_network(alloc, task);
-		st = pack(copy, ret, ret_n, err);
+		status = pack(copy, ret, ret_n, err);
 	} else {
 		(void)error_no_memory(err, "an order of a task");
 	}
 	protobuf_c_message_free_unpacked(copy, NULL);
-	return st;
+	return status;
 }
 
 enum status alloc_pack_network(const struct alloc *alloc, const char *driver, uint8_t **ret, size_t *ret_n,

@@ -98,7 +98,7 @@ static enum status validate_capability(enum volume_type type, const struct capab
 
 static enum status validate_capabilities(const struct volume *volume, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (volume->n_capabilities == 0)
 		return error_invalid(err, "capability",
@@ -107,9 +107,9 @@ static enum status validate_capabilities(const struct volume *volume, struct err
 		const struct capability *c = &volume->capabilities[i];
 		struct error one;
 
-		st = error_collect(st, validate_capability(volume->type, c, i, &one), &one, err);
+		status = error_collect(status, validate_capability(volume->type, c, i, &one), &one, err);
 	}
-	return st;
+	return status;
 }
 
 bool volume_id_is_valid(const char *id)
@@ -163,17 +163,17 @@ enum status volume_validate(const struct volume *volume, struct error *err)
 	static enum status (*const checks[])(const struct volume *volume, struct error *err) = {
 		validate_id, validate_namespace, validate_type, validate_texts, validate_capabilities,
 	};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct error all = {.msg = ""};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		struct error one;
 
-		st = error_collect(st, checks[i](volume, &one), &one, &all);
+		status = error_collect(status, checks[i](volume, &one), &one, &all);
 	}
-	if (st != STATUS_OK && err)
+	if (status != STATUS_OK && err)
 		*err = all;
-	return st;
+	return status;
 }
 
 static bool capability_eq(const struct capability *a, const struct capability *b)

@@ -54,9 +54,9 @@ static enum status check_values(const char *field, struct message_text_entry *co
 enum status volume_check_map(const char *field, struct message_text_entry *const *map, size_t n,
 			     struct error *err)
 {
-	enum status st = check_map(field, map, n, err);
+	enum status status = check_map(field, map, n, err);
 
-	return st == STATUS_OK ? check_values(field, map, n, err) : st;
+	return status == STATUS_OK ? check_values(field, map, n, err) : status;
 }
 
 enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err)
@@ -135,10 +135,10 @@ static enum status check_topologies(const char *field, Holdfast__V1__Topology *c
 	if (n > VOLUME_TOPOLOGIES_MAX)
 		return too_many(field, n, VOLUME_TOPOLOGIES_MAX, err);
 	for (size_t i = 0; i < n; i++) {
-		enum status st = check_topology(field, i, topologies[i], err);
+		enum status status = check_topology(field, i, topologies[i], err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -147,15 +147,15 @@ static enum status check_all_topologies(const struct volume_parts *parts, struct
 {
 	const Holdfast__V1__VolumeDetail *detail = parts->detail;
 	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
-	enum status st = check_topologies("topologies", detail->topologies, detail->n_topologies, err);
+	enum status status = check_topologies("topologies", detail->topologies, detail->n_topologies, err);
 
-	if (st == STATUS_OK && request)
-		st = check_topologies("topology_request.required", request->required, request->n_required,
-				      err);
-	if (st == STATUS_OK && request)
-		st = check_topologies("topology_request.preferred", request->preferred, request->n_preferred,
-				      err);
-	return st;
+	if (status == STATUS_OK && request)
+		status = check_topologies("topology_request.required", request->required, request->n_required,
+					  err);
+	if (status == STATUS_OK && request)
+		status = check_topologies("topology_request.preferred", request->preferred,
+					  request->n_preferred, err);
+	return status;
 }
 
 static enum status check_content(const struct volume_parts *parts, struct error *err)
@@ -231,19 +231,20 @@ static enum status check_native(const struct volume_parts *parts, struct error *
 		{"snapshot_id", detail->snapshot_id[0] != '\0'},
 	};
 
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		struct error one = {.msg = ""};
 
 		if (fields[i].is_given)
-			st = error_collect(st,
-					   error_invalid(&one, fields[i].field,
-							 "is for csi volumes; a native volume is what its "
-							 "source and its profile say"),
-					   &one, err);
+			status =
+				error_collect(status,
+					      error_invalid(&one, fields[i].field,
+							    "is for csi volumes; a native volume is what its "
+							    "source and its profile say"),
+					      &one, err);
 	}
-	return st;
+	return status;
 }
 
 static enum status check_plain(const struct volume_parts *parts, struct error *err)
@@ -286,15 +287,15 @@ enum status volume_parts_validate(const struct volume_parts *parts, struct error
 		check_all_topologies, check_content,	check_capacity,
 	};
 	struct error one, all = {.msg = ""};
-	enum status st = volume_validate(&parts->volume, &all);
+	enum status status = volume_validate(&parts->volume, &all);
 
-	st = error_collect(st, check_plain(parts, &one), &one, &all);
-	st = error_collect(st, check_shares(parts, &one), &one, &all);
+	status = error_collect(status, check_plain(parts, &one), &one, &all);
+	status = error_collect(status, check_shares(parts, &one), &one, &all);
 	if (parts->volume.type == VOLUME_NATIVE)
-		st = error_collect(st, check_native(parts, &one), &one, &all);
+		status = error_collect(status, check_native(parts, &one), &one, &all);
 	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)
-		st = error_collect(st, csi[i](parts, &one), &one, &all);
-	if (st != STATUS_OK && err)
+		status = error_collect(status, csi[i](parts, &one), &one, &all);
+	if (status != STATUS_OK && err)
 		*err = all;
-	return st;
+	return status;
 }

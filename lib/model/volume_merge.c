@@ -131,9 +131,9 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 {
 	Holdfast__V1__VolumeSecrets *stored = current->secrets;
 	struct volume_parts next = VOLUME_PARTS_INIT;
-	enum status st = volume_parts_copy(&update->volume, NULL, update->secrets, &next, err);
+	enum status status = volume_parts_copy(&update->volume, NULL, update->secrets, &next, err);
 
-	for (size_t i = 0; st == STATUS_OK && i < next.secrets->n_secrets; i++) {
+	for (size_t i = 0; status == STATUS_OK && i < next.secrets->n_secrets; i++) {
 		struct message_text_entry *known;
 
 		if (!str_eq(next.secrets->secrets[i]->value, VOLUME_REDACTED))
@@ -141,14 +141,14 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 		known = message_text_map_find(VOLUME_MAP(stored->secrets), stored->n_secrets,
 					      next.secrets->secrets[i]->key);
 		if (!known)
-			st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				       "secrets: '%.64s' is \"" VOLUME_REDACTED
-				       "\", which keeps what is stored, but nothing is",
-				       next.secrets->secrets[i]->key);
+			status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					   "secrets: '%.64s' is \"" VOLUME_REDACTED
+					   "\", which keeps what is stored, but nothing is",
+					   next.secrets->secrets[i]->key);
 		else if (!volume_secrets_overlay(next.secrets, &known, 1))
-			st = error_no_memory(err, "a volume");
+			status = error_no_memory(err, "a volume");
 	}
-	if (st == STATUS_OK &&
+	if (status == STATUS_OK &&
 	    !message_text_maps_eq(VOLUME_MAP(stored->secrets), stored->n_secrets,
 				  VOLUME_MAP(next.secrets->secrets), next.secrets->n_secrets)) {
 		current->secrets = next.secrets;
@@ -156,7 +156,7 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 		*changed = true;
 	}
 	volume_parts_release(&next);
-	return st;
+	return status;
 }
 
 static enum status merge_context(struct volume_parts *current, const struct volume_parts *update, bool in_use,
@@ -233,7 +233,7 @@ static enum status fill_parts(struct volume_parts *current, const struct volume_
 			      struct error *err)
 {
 	struct volume_parts parts;
-	enum status st;
+	enum status status;
 
 	for (size_t i = 0; i < update->secrets->n_secrets; i++)
 		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
@@ -243,9 +243,9 @@ static enum status fill_parts(struct volume_parts *current, const struct volume_
 				"\", which keeps what is stored, but nothing is: the volume is known from a "
 				"node's report only",
 				update->secrets->secrets[i]->key);
-	st = volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err);
-	if (st != STATUS_OK)
-		return st;
+	status = volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err);
+	if (status != STATUS_OK)
+		return status;
 	volume_parts_release(current);
 	*current = parts;
 	return volume_parts_begin(current, err);
@@ -257,26 +257,26 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 {
 	bool was_placeholder = volume_is_placeholder(&current->volume);
 	bool changed = false;
-	enum status st = volume_merge(&current->volume, &update->volume, in_use, n_in_use, &changed, err);
+	enum status status = volume_merge(&current->volume, &update->volume, in_use, n_in_use, &changed, err);
 	const char *field = immutable_difference(current->detail, update->detail);
 
 	if (was_placeholder) {
 		*ret_changed = true;
-		return st == STATUS_OK ? fill_parts(current, update, err) : st;
+		return status == STATUS_OK ? fill_parts(current, update, err) : status;
 	}
-	if (st == STATUS_OK && field)
-		st = immutable(&current->volume, field, err);
-	if (st == STATUS_OK)
-		st = merge_topology(current, update, &changed, err);
-	if (st == STATUS_OK)
-		st = merge_mount_options(current, update, n_in_use > 0, &changed, err);
-	if (st == STATUS_OK)
-		st = merge_secrets(current, update, &changed, err);
-	if (st == STATUS_OK)
-		st = merge_context(current, update, n_in_use > 0, &changed, err);
-	if (st == STATUS_OK)
-		st = merge_plain(current, update, &changed, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK && field)
+		status = immutable(&current->volume, field, err);
+	if (status == STATUS_OK)
+		status = merge_topology(current, update, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_mount_options(current, update, n_in_use > 0, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_secrets(current, update, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_context(current, update, n_in_use > 0, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_plain(current, update, &changed, err);
+	if (status == STATUS_OK)
 		*ret_changed = changed;
-	return st;
+	return status;
 }

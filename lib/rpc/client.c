@@ -52,13 +52,13 @@ struct behalf_headers {
 static enum status add_behalf(const struct rpc_behalf *behalf, struct behalf_headers *texts,
 			      nghttp2_nv *headers, size_t *n, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (!behalf)
 		return STATUS_OK;
-	st = caller_format(behalf->peer, texts->caller, err);
-	if (st != STATUS_OK)
-		return st;
+	status = caller_format(behalf->peer, texts->caller, err);
+	if (status != STATUS_OK)
+		return status;
 	headers[(*n)++] = h2_header(RPC_CALLER_HEADER, texts->caller);
 	if (!behalf->token)
 		return STATUS_OK;
@@ -73,7 +73,7 @@ static enum status submit(struct client_call *call, uint64_t timeout_us, struct 
 	char path[REQUEST_PATH_MAX + 1];
 	struct behalf_headers behalf;
 	nghttp2_nv headers[12];
-	enum status st;
+	enum status status;
 	size_t n = 0;
 
 	if (str_format(path, sizeof(path), "/%s/%s", call->service->name, call->method->name) < 0)
@@ -91,11 +91,11 @@ static enum status submit(struct client_call *call, uint64_t timeout_us, struct 
 		headers[n++] = h2_header("grpc-timeout", grpc_timeout_format(timeout_us, timeout));
 	if (call->client->authorization)
 		headers[n++] = authorization_header(call->client->authorization);
-	st = add_behalf(call->behalf, &behalf, headers, &n, err);
-	if (st == STATUS_OK)
-		st = h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
+	status = add_behalf(call->behalf, &behalf, headers, &n, err);
+	if (status == STATUS_OK)
+		status = h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
 	explicit_bzero(behalf.authorization, sizeof(behalf.authorization));
-	return st;
+	return status;
 }
 
 enum status client_call_arm(struct client_call *call, uint64_t delay_us, sd_event_time_handler_t handler,
@@ -110,18 +110,18 @@ enum status client_call_start(struct client_call *call, uint64_t timeout_us, str
 {
 	struct rpc_client *client = call->client;
 	uint64_t now_us = clock_monotonic_us();
-	enum status st;
+	enum status status;
 
 	if (client->closing)
 		return error_set(err, STATUS_CANCELLED, 0, "the client of %s is being closed", client->name);
 	call->deadline_us =
 		timeout_us == 0 || timeout_us > UINT64_MAX - now_us ? UINT64_MAX : now_us + timeout_us;
-	st = client_conn_get(client, &call->conn, err);
-	if (st == STATUS_OK)
-		st = submit(call, timeout_us, err);
+	status = client_conn_get(client, &call->conn, err);
+	if (status == STATUS_OK)
+		status = submit(call, timeout_us, err);
 	call->behalf = NULL;
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	LIST_INSERT_HEAD(&client->calls, call, all);
 	return STATUS_OK;
 }
@@ -240,7 +240,7 @@ static void client_call_on_ready(struct h2_stream *stream)
 {
 	struct client_call *call = stream->owner;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	if (!call->accepted)
 		h2_stream_take(stream, byteq_len(&stream->in)); /* some page for people */
@@ -253,8 +253,8 @@ static void client_call_on_ready(struct h2_stream *stream)
 	if (stream->is_paused && is_over(call) && call->conn->is_open)
 		return;
 	call->is_servers_error = is_servers_error(call);
-	st = result(call, &err);
-	client_call_end(call, st, &err);
+	status = result(call, &err);
+	client_call_end(call, status, &err);
 }
 
 const struct client_timing client_timing_default = {
@@ -514,10 +514,10 @@ static enum status check_identity(const struct client_conn *conn, struct error *
 static enum status on_up(void *userdata, struct error *err)
 {
 	struct client_conn *conn = userdata;
-	enum status st = check_identity(conn, err);
+	enum status status = check_identity(conn, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	timer_disarm(conn->connect_timer);
 	conn->up = true;
 	conn->client->first = conn->at;
@@ -576,7 +576,7 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 	cleanup_close int owned_fd = fd;
 	struct error failure;
 	SSL *ssl = NULL;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	conn->dial = NULL;
 	if (fd < 0) {
@@ -586,11 +586,11 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 	if (client->unix_path)
 		conn->peer = listener_of(fd);
 	else
-		st = tls_session_connect(client->tls, fd, &ssl, &failure);
-	if (st == STATUS_OK)
-		st = transport_new(client->poller, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
-				   &conn->transport, &failure);
-	if (st != STATUS_OK)
+		status = tls_session_connect(client->tls, fd, &ssl, &failure);
+	if (status == STATUS_OK)
+		status = transport_new(client->poller, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
+				       &conn->transport, &failure);
+	if (status != STATUS_OK)
 		lose(conn, &failure);
 }
 
@@ -616,15 +616,15 @@ static enum status client_conn_start(struct client_conn *conn, struct error *err
 		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
 		.header_max = RESPONSE_HEADERS_MAX,
 	};
-	enum status st = h2_new(&config, &h2_ops, conn, &conn->h2, err);
+	enum status status = h2_new(&config, &h2_ops, conn, &conn->h2, err);
 
-	return st == STATUS_OK ? dial_server(conn, err) : st;
+	return status == STATUS_OK ? dial_server(conn, err) : status;
 }
 
 static enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err)
 {
 	struct client_conn *conn = client->current;
-	enum status st;
+	enum status status;
 
 	if (conn) {
 		*ret = conn;
@@ -634,13 +634,13 @@ static enum status client_conn_get(struct rpc_client *client, struct client_conn
 	if (!conn)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect to %s", client->name);
 	*conn = (struct client_conn){.client = client, .at = client->first, .refs = 1};
-	st = client_conn_start(conn, err);
-	if (st != STATUS_OK) {
+	status = client_conn_start(conn, err);
+	if (status != STATUS_OK) {
 		dial_cancel(conn->dial);
 		(void)sd_event_source_disable_unref(conn->connect_timer);
 		h2_free(conn->h2);
 		free(conn);
-		return st;
+		return status;
 	}
 	conn->is_open = true;
 	LIST_INSERT_HEAD(&client->conns, conn, all);
@@ -755,7 +755,7 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 			   struct error *err)
 {
 	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
-	enum status st;
+	enum status status;
 	int r;
 
 	assert(endpoint->unix_path || ((endpoint->host || endpoint->n_servers > 0) && endpoint->tls));
@@ -777,11 +777,11 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
 	    !copy_text(&client->server_uri, endpoint->server_uri))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
-	st = set_servers(client, endpoint, err);
-	if (st == STATUS_OK)
-		st = set_token(client, endpoint->token, err);
-	if (st != STATUS_OK)
-		return st;
+	status = set_servers(client, endpoint, err);
+	if (status == STATUS_OK)
+		status = set_token(client, endpoint->token, err);
+	if (status != STATUS_OK)
+		return status;
 	set_name(client);
 	*ret = TAKE_PTR(client);
 	return STATUS_OK;

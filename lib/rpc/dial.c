@@ -255,7 +255,7 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 {
 	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	enum status st;
+	enum status status;
 
 	if (!dial)
 		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
@@ -270,10 +270,10 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 		dial->failed = true;
 		unix_error(errno, &dial->err);
 	}
-	st = finish_soon(dial, err);
-	if (st == STATUS_OK)
+	status = finish_soon(dial, err);
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(dial);
-	return st;
+	return status;
 }
 
 /* The attempt that is in flight failed with @r: that comes behind what is known of those before. */
@@ -384,22 +384,22 @@ enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done
 		.ai_socktype = SOCK_STREAM,
 	};
 	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	char service[8];
 
 	if (!dial)
 		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
 	(void)str_format(service, sizeof(service), "%u", port);
 	if (getaddrinfo(host, service, &hints, &dial->addresses) != 0) {
-		st = resolve_start(event, host, port, on_resolved, dial, &dial->resolve, err);
+		status = resolve_start(event, host, port, on_resolved, dial, &dial->resolve, err);
 	} else {
 		dial->next = dial->addresses;
 		if (attempt(dial) < 0) {
 			dial->failed = true;
-			st = finish_soon(dial, err);
+			status = finish_soon(dial, err);
 		}
 	}
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(dial);
-	return st;
+	return status;
 }

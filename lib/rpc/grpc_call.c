@@ -61,11 +61,11 @@ void grpc_call_open(struct rpc_call *call)
 
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
 {
-	enum status st = message_write(&call->stream, message, err);
+	enum status status = message_write(&call->stream, message, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		grpc_call_open(call);
-	return st;
+	return status;
 }
 
 void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)

@@ -155,16 +155,16 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 			    struct error *err)
 {
 	struct h2 *h2 = stream->h2;
-	enum status st;
+	enum status status;
 	size_t n = 0;
 
 	if (!h2 || stream->closed || stream->out_end)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	for (size_t i = 0; i < n_parts; i++)
 		n += parts[i].n;
-	st = hold(h2, n, err);
-	if (st != STATUS_OK)
-		return st;
+	status = hold(h2, n, err);
+	if (status != STATUS_OK)
+		return status;
 	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {

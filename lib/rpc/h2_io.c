@@ -8,10 +8,10 @@ enum status h2_fill(struct h2 *h2, struct transport *tr, struct error *err)
 	while (!transport_is_full(tr)) {
 		const uint8_t *bytes;
 		size_t n;
-		enum status st = h2_send(h2, &bytes, &n, err);
+		enum status status = h2_send(h2, &bytes, &n, err);
 
-		if (st != STATUS_OK)
-			return transport_is_drained(tr) ? st : STATUS_OK; /* the last words first */
+		if (status != STATUS_OK)
+			return transport_is_drained(tr) ? status : STATUS_OK; /* the last words first */
 		if (n == 0)
 			return STATUS_OK;
 		if (!transport_put(tr, bytes, n))

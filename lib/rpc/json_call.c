@@ -20,14 +20,14 @@ static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **re
 {
 	const struct byteq *in = &call->stream.in;
 	cleanup(json_decrefp) json_t *json = NULL;
-	enum status st;
+	enum status status;
 
 	if (byteq_len(in) == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the request is empty; a message without fields is {}");
-	st = unpack_json("the request", (const char *)byteq_data(in), byteq_len(in), &json, err);
-	if (st != STATUS_OK)
-		return st;
+	status = unpack_json("the request", (const char *)byteq_data(in), byteq_len(in), &json, err);
+	if (status != STATUS_OK)
+		return status;
 	return pbjson_decode(call->descriptor->input, json, 0, ret, err);
 }
 
@@ -47,20 +47,20 @@ static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret
 	const struct byteq *in = &call->stream.in;
 	const struct route_body body = {
 		.text = (const char *)byteq_data(in), .n = byteq_len(in), .secrets = call->head.secrets};
-	enum status st;
+	enum status status;
 
 	if (call->route) {
-		st = check_content_type(call, ret_http, err);
-		if (st != STATUS_OK)
-			return st;
-		st = route_request(call->route, call->head.path,
-				   call->descriptor ? call->descriptor->input : NULL, &body, &call->pretty,
-				   ret, err);
+		status = check_content_type(call, ret_http, err);
+		if (status != STATUS_OK)
+			return status;
+		status = route_request(call->route, call->head.path,
+				       call->descriptor ? call->descriptor->input : NULL, &body,
+				       &call->pretty, ret, err);
 	} else {
-		st = parse_call(call, ret, err);
+		status = parse_call(call, ret, err);
 	}
-	*ret_http = connect_http_status(st);
-	return st;
+	*ret_http = connect_http_status(status);
+	return status;
 }
 
 enum message_result json_call_request(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http,
@@ -157,30 +157,30 @@ void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup_free char *text = NULL;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	read_index(call, message, &answer);
-	st = pbjson_encode(message, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES, &json, &err);
-	if (st == STATUS_OK) {
+	status = pbjson_encode(message, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES, &json, &err);
+	if (status == STATUS_OK) {
 		answer.body = text = print(call, json);
-		st = text ? respond(call, &answer, &err)
-			  : error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
+		status = text ? respond(call, &answer, &err)
+			      : error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
 	}
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		(void)error_prefix(&err, "answer of %s", call->head.path);
-		json_call_fail(call, connect_http_status(st), &err, NULL);
+		json_call_fail(call, connect_http_status(status), &err, NULL);
 	}
 }
 
 void json_call_reply_text(struct rpc_call *call, const char *content_type, const char *text)
 {
 	struct error err;
-	enum status st = respond(
+	enum status status = respond(
 		call, &(struct plain_answer){.http_status = 200, .content_type = content_type, .body = text},
 		&err);
 
-	if (st != STATUS_OK)
-		json_call_fail(call, connect_http_status(st), &err, NULL);
+	if (status != STATUS_OK)
+		json_call_fail(call, connect_http_status(status), &err, NULL);
 }
 
 static char *error_body(const struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)

@@ -225,22 +225,22 @@ enum status listener_new_unix(sd_event *event, const char *path, mode_t mode, li
 	cleanup_close int fd = -EBADF;
 	cleanup_free char *copy = strdup(path);
 	struct stat stat = {0};
-	enum status st;
+	enum status status;
 	int r;
 
 	if (path[0] == '\0' || str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the socket path %s is not between 1 and %zu bytes long", path,
 				 sizeof(address.sun_path) - 1);
-	st = clear_stale(&address, err);
-	if (st != STATUS_OK)
-		return st;
+	status = clear_stale(&address, err);
+	if (status != STATUS_OK)
+		return status;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = fd < 0 || !copy ? -errno : bind_with_mode(fd, &address, mode, &stat);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "listen on %s", path);
-	st = listener_new(event, TAKE_FD(fd), on_accept, userdata, ret, err);
-	if (st != STATUS_OK)
+	status = listener_new(event, TAKE_FD(fd), on_accept, userdata, ret, err);
+	if (status != STATUS_OK)
 		return error_prefix(err, "unix socket %s", path);
 	(*ret)->path = TAKE_PTR(copy);
 	(*ret)->dev = stat.st_dev;
@@ -317,7 +317,7 @@ enum status listener_new_tcp(sd_event *event, const char *host, uint16_t port, l
 	cleanup_close int fd = -EBADF;
 	uint16_t bound = 0;
 	char service[8];
-	enum status st;
+	enum status status;
 	int r;
 
 	(void)str_format(service, sizeof(service), "%u", port);
@@ -327,10 +327,10 @@ enum status listener_new_tcp(sd_event *event, const char *host, uint16_t port, l
 	r = bind_tcp(info, &fd);
 	if (r < 0)
 		return bind_error(r, host, port, err);
-	st = bound_port(fd, &bound, err);
-	if (st == STATUS_OK)
-		st = listener_new(event, TAKE_FD(fd), on_accept, userdata, ret, err);
-	if (st != STATUS_OK)
+	status = bound_port(fd, &bound, err);
+	if (status == STATUS_OK)
+		status = listener_new(event, TAKE_FD(fd), on_accept, userdata, ret, err);
+	if (status != STATUS_OK)
 		return error_prefix(err, "%s port %u", host, port);
 	*ret_port = bound;
 	return STATUS_OK;

@@ -15,17 +15,17 @@ enum status message_write(struct h2_stream *stream, const ProtobufCMessage *mess
 {
 	size_t n = 0;
 	cleanup_free uint8_t *framed = pack_message(message, GRPC_PREFIX_SIZE, &n);
-	enum status st;
+	enum status status;
 
 	if (!framed)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message");
 	if (n > UINT32_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "a message of %zu bytes is too large", n);
 	grpc_frame_prefix(framed, (uint32_t)n);
-	st = h2_stream_write(stream, &(const struct h2_bytes){.bytes = framed, .n = GRPC_PREFIX_SIZE + n}, 1,
-			     err);
+	status = h2_stream_write(stream, &(const struct h2_bytes){.bytes = framed, .n = GRPC_PREFIX_SIZE + n},
+				 1, err);
 	explicit_bzero(framed, GRPC_PREFIX_SIZE + n);
-	return st;
+	return status;
 }
 
 static enum message_result grpc_frame_look(const struct h2_stream *stream, size_t max,
@@ -74,15 +74,15 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	enum message_result result = grpc_frame_look(stream, max, &frame, err);
 	ProtobufCMessage *message;
 	const char *field = NULL;
-	enum status st;
+	enum status status;
 
 	if (result == MESSAGE_NONE)
 		h2_stream_want_more(stream);
 	if (result != MESSAGE_TAKEN)
 		return result;
-	st = unpack_message(type, frame.message, frame.length, max, &message, err);
+	status = unpack_message(type, frame.message, frame.length, max, &message, err);
 	h2_stream_take(stream, GRPC_PREFIX_SIZE + frame.length);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		return MESSAGE_REFUSED;
 	if (!message_text_is_valid(message, &field)) {
 		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s: %s is not UTF-8",

@@ -70,16 +70,16 @@ enum status pem_read_key(const char *path, EVP_PKEY **ret, struct error *err)
 	char *pem = NULL;
 	size_t len = 0;
 	EVP_PKEY *key;
-	enum status st;
+	enum status status;
 
 	if (fd >= 0) {
-		st = check_private(fd, path, err);
-		if (st != STATUS_OK)
-			return st;
+		status = check_private(fd, path, err);
+		if (status != STATUS_OK)
+			return status;
 	}
-	st = read_file(fd, "key", path, &pem, &len, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_file(fd, "key", path, &pem, &len, err);
+	if (status != STATUS_OK)
+		return status;
 	ERR_clear_error();
 	bio = BIO_new_mem_buf(pem, (int)len);
 	key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, NULL) : NULL;
@@ -122,11 +122,11 @@ enum status pem_read_certs(const char *path, STACK_OF(X509) * *ret, struct error
 	STACK_OF(X509) *certs = NULL;
 	char text[TLS_TEXT_SIZE];
 	size_t len = 0;
-	enum status st;
+	enum status status;
 
-	st = read_file(fd, "certificate", path, &pem, &len, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_file(fd, "certificate", path, &pem, &len, err);
+	if (status != STATUS_OK)
+		return status;
 	ERR_clear_error();
 	bio = BIO_new_mem_buf(pem, (int)len);
 	certs = sk_X509_new_null();

@@ -111,19 +111,19 @@ static void free_namesp(GENERAL_NAMES **names)
 static enum status add_alt_names(X509 *cert, const struct pki_cert_request *request, struct error *err)
 {
 	cleanup(free_namesp) GENERAL_NAMES *names = GENERAL_NAMES_new();
-	enum status st;
+	enum status status;
 
 	if (!names)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a certificate");
-	st = add_name(names, GEN_URI, request->uri, err);
-	for (size_t i = 0; st == STATUS_OK && i < request->n_dns_names; i++)
-		st = add_name(names, GEN_DNS, request->dns_names[i], err);
-	for (size_t i = 0; st == STATUS_OK && i < request->n_ip_addresses; i++)
-		st = add_name(names, GEN_IPADD, request->ip_addresses[i], err);
-	if (st == STATUS_OK &&
+	status = add_name(names, GEN_URI, request->uri, err);
+	for (size_t i = 0; status == STATUS_OK && i < request->n_dns_names; i++)
+		status = add_name(names, GEN_DNS, request->dns_names[i], err);
+	for (size_t i = 0; status == STATUS_OK && i < request->n_ip_addresses; i++)
+		status = add_name(names, GEN_IPADD, request->ip_addresses[i], err);
+	if (status == STATUS_OK &&
 	    X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) != 1)
-		st = openssl_error("name", request->uri, err);
-	return st;
+		status = openssl_error("name", request->uri, err);
+	return status;
 }
 
 /* Key identifiers and what the certificate is for, then the signature. */
@@ -185,14 +185,14 @@ static enum status write_cert(X509 *cert, const char *path, struct error *err)
 static enum status write_pair(EVP_PKEY *key, const char *key_path, X509 *cert, const char *cert_path,
 			      struct error *err)
 {
-	enum status st = write_key(key, key_path, err);
+	enum status status = write_key(key, key_path, err);
 
-	if (st != STATUS_OK)
-		return st;
-	st = write_cert(cert, cert_path, err);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
+		return status;
+	status = write_cert(cert, cert_path, err);
+	if (status != STATUS_OK)
 		(void)unlink(key_path); /* we made it a moment ago; the error that counts is the other one */
-	return st;
+	return status;
 }
 
 static enum status look_for(const char *path, bool *ret_exists, struct error *err)
@@ -210,12 +210,12 @@ static enum status check_absent(const char *key_path, const char *cert_path, str
 {
 	bool key = false;
 	bool cert = false;
-	enum status st = look_for(key_path, &key, err);
+	enum status status = look_for(key_path, &key, err);
 
-	if (st == STATUS_OK)
-		st = look_for(cert_path, &cert, err);
-	if (st != STATUS_OK || (!key && !cert))
-		return st;
+	if (status == STATUS_OK)
+		status = look_for(cert_path, &cert, err);
+	if (status != STATUS_OK || (!key && !cert))
+		return status;
 	if (key && cert)
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
@@ -252,15 +252,15 @@ enum status pki_make_ca_for(const char *key_path, const char *cert_path, const c
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
 	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
-	enum status st;
+	enum status status;
 
-	st = check_name("cluster's name", cluster, err);
-	if (st == STATUS_OK)
-		st = check_days(days, err);
-	if (st == STATUS_OK)
-		st = check_absent(key_path, cert_path, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_name("cluster's name", cluster, err);
+	if (status == STATUS_OK)
+		status = check_days(days, err);
+	if (status == STATUS_OK)
+		status = check_absent(key_path, cert_path, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
 			 cluster);
 	ERR_clear_error();
@@ -291,12 +291,12 @@ static enum status check_request(const struct pki_cert_request *request, struct 
 static enum status load_ca(const char *key_path, const char *cert_path, EVP_PKEY **ret_key,
 			   STACK_OF(X509) * *ret_certs, struct error *err)
 {
-	enum status st = pem_read_key(key_path, ret_key, err);
+	enum status status = pem_read_key(key_path, ret_key, err);
 
-	if (st == STATUS_OK)
-		st = pem_read_certs(cert_path, ret_certs, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = pem_read_certs(cert_path, ret_certs, err);
+	if (status != STATUS_OK)
+		return status;
 	if (X509_check_private_key(sk_X509_value(*ret_certs, 0), *ret_key) != 1) {
 		ERR_clear_error();
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -326,25 +326,25 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 	cleanup(free_certsp) STACK_OF(X509) *ca_certs = NULL;
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
-	enum status st;
+	enum status status;
 
-	st = check_request(request, err);
-	if (st == STATUS_OK)
-		st = check_absent(key_path, cert_path, err);
-	if (st == STATUS_OK)
-		st = load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_request(request, err);
+	if (status == STATUS_OK)
+		status = check_absent(key_path, cert_path, err);
+	if (status == STATUS_OK)
+		status = load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err);
+	if (status != STATUS_OK)
+		return status;
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
 	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
-	st = check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err);
-	if (st == STATUS_OK)
-		st = add_alt_names(cert, request, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err);
+	if (status == STATUS_OK)
+		status = add_alt_names(cert, request, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	return write_pair(key, key_path, cert, cert_path, err);
@@ -353,11 +353,11 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct error *err)
 {
 	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
-	enum status st = pem_read_certs(cert_path, &certs, err);
+	enum status status = pem_read_certs(cert_path, &certs, err);
 	int64_t at_ms;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	at_ms = tls_cert_expires_ms(sk_X509_value(certs, 0));
 	if (at_ms == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the time of expiry cannot be read",
@@ -370,11 +370,11 @@ enum status pki_ca_cluster(const char *cert_path, char ret[static PKI_CLUSTER_SI
 {
 	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
 	char name[NAME_MAX_LEN + 1];
-	enum status st = pem_read_certs(cert_path, &certs, err);
+	enum status status = pem_read_certs(cert_path, &certs, err);
 	int n;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	n = X509_NAME_get_text_by_NID(X509_get_subject_name(sk_X509_value(certs, 0)), NID_commonName, name,
 				      sizeof(name));
 	if (n <= (int)strlen(CA_SUFFIX) || !str_eq(name + n - (int)strlen(CA_SUFFIX), CA_SUFFIX))

@@ -207,27 +207,27 @@ static enum status check_fields(const struct request_head *head, int *ret_http, 
 
 enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err)
 {
-	enum status st = check_size(head, ret_http, err);
+	enum status status = check_size(head, ret_http, err);
 
-	if (st == STATUS_OK)
-		st = check_path(head, ret_http, err);
-	return st == STATUS_OK ? check_fields(head, ret_http, err) : st;
+	if (status == STATUS_OK)
+		status = check_path(head, ret_http, err);
+	return status == STATUS_OK ? check_fields(head, ret_http, err) : status;
 }
 
 enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err)
 {
-	enum status st = check_size(head, ret_http, err);
+	enum status status = check_size(head, ret_http, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!str_eq(head->method, "POST")) {
 		*ret_http = 405;
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "calls are made with POST, not %s",
 				 head->method);
 	}
-	st = check_path(head, ret_http, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_path(head, ret_http, err);
+	if (status != STATUS_OK)
+		return status;
 	if (head->kind == REQUEST_OTHER) {
 		*ret_http = 415;
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,

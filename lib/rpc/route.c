@@ -170,16 +170,16 @@ static enum status parse_path(const struct form *form, const char *target)
 	assert(found);
 	for (size_t i = 0; found && i < match.n; i++) {
 		const struct pattern_field *field = &match.fields[i];
-		enum status st;
+		enum status status;
 
 		(void)str_format(name, sizeof(name), "%.*s", (int)field->name_len, field->name);
 		if (percent_decode(value, field->value, field->value_len, false) < 0)
 			return error_set(form->err, STATUS_INVALID_ARGUMENT, 0,
 					 "the %s in the path cannot be read: escape it as %%XX, in UTF-8",
 					 name);
-		st = set_field(form, name, value);
-		if (st != STATUS_OK)
-			return st;
+		status = set_field(form, name, value);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -203,23 +203,24 @@ static enum status parse_query(const struct form *form, const struct target *tar
 	for (size_t i = 0; i < target->n_params; i++) {
 		const struct target_param *param = &target->params[i];
 		const char *field = param->name;
-		enum status st;
+		enum status status;
 
 		if (str_eq(field, "pretty")) {
 			pretty = true;
 			continue;
 		}
 		if (form->route->refuses.parameter && str_eq(field, form->route->refuses.parameter)) {
-			st = refuse_parameter(form, param);
-			if (st != STATUS_OK)
-				return st;
+			status = refuse_parameter(form, param);
+			if (status != STATUS_OK)
+				return status;
 			continue;
 		}
 		if (renamed->parameter && str_eq(field, renamed->parameter))
 			field = renamed->field;
-		st = form->descriptor ? set_field(form, field, param->value) : unknown_parameter(form, field);
-		if (st != STATUS_OK)
-			return st;
+		status = form->descriptor ? set_field(form, field, param->value)
+					  : unknown_parameter(form, field);
+		if (status != STATUS_OK)
+			return status;
 	}
 	*ret_pretty = pretty;
 	return STATUS_OK;
@@ -261,10 +262,10 @@ static enum status parse_secrets(const struct form *form, const char *text)
 		return no_memory(form);
 	for (;;) {
 		size_t n = strcspn(text, ",");
-		enum status st = parse_secret(form, to, text, n);
+		enum status status = parse_secret(form, to, text, n);
 
-		if (st != STATUS_OK || text[n] == '\0')
-			return st;
+		if (status != STATUS_OK || text[n] == '\0')
+			return status;
 		text += n + 1;
 	}
 }
@@ -277,17 +278,18 @@ static enum status merge(const struct form *form, json_t *object, json_t *body) 
 
 	json_object_foreach (body, key, value) {
 		json_t *there = json_object_get(object, key);
-		enum status st = STATUS_OK;
+		enum status status = STATUS_OK;
 
 		if (json_is_object(there) && json_is_object(value))
-			st = merge(form, there, value);
+			status = merge(form, there, value);
 		else if (there && !json_equal(there, value))
-			st = error_set(form->err, STATUS_INVALID_ARGUMENT, 0,
-				       "%s is given in the address and in the body, and not the same", key);
+			status = error_set(form->err, STATUS_INVALID_ARGUMENT, 0,
+					   "%s is given in the address and in the body, and not the same",
+					   key);
 		else if (json_object_set(object, key, value) != 0)
-			st = no_memory(form);
-		if (st != STATUS_OK)
-			return st;
+			status = no_memory(form);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -295,16 +297,16 @@ static enum status merge(const struct form *form, json_t *object, json_t *body) 
 static enum status parse_body(const struct form *form, const struct route_body *body)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
-	enum status st;
+	enum status status;
 
 	if (body->n == 0)
 		return STATUS_OK;
 	if (str_eq(form->route->method, "GET") || !form->descriptor)
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "%s %s takes no body",
 				 form->route->method, form->route->pattern);
-	st = unpack_json("the body", body->text, body->n, &json, form->err);
-	if (st != STATUS_OK)
-		return st;
+	status = unpack_json("the body", body->text, body->n, &json, form->err);
+	if (status != STATUS_OK)
+		return status;
 	if (!json_is_object(json))
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "the body is no JSON object");
 	return merge(form, form->root, json);
@@ -318,23 +320,23 @@ enum status route_request(const struct rpc_route *route, const char *target,
 	const struct form form = {.route = route, .descriptor = descriptor, .root = root, .err = err};
 	struct target parts;
 	bool pretty = false;
-	enum status st;
+	enum status status;
 
 	if (!root)
 		return no_memory(&form);
-	st = target_read(target, &parts, err);
-	if (st == STATUS_OK && descriptor)
-		st = parse_path(&form, target);
-	if (st == STATUS_OK)
-		st = parse_query(&form, &parts, &pretty);
-	if (st == STATUS_OK)
-		st = parse_secrets(&form, body->secrets);
-	if (st == STATUS_OK)
-		st = parse_body(&form, body);
-	if (st == STATUS_OK && descriptor)
-		st = pbjson_decode(descriptor, root, PBJSON_SPEC, ret, err);
-	if (st != STATUS_OK)
-		return st;
+	status = target_read(target, &parts, err);
+	if (status == STATUS_OK && descriptor)
+		status = parse_path(&form, target);
+	if (status == STATUS_OK)
+		status = parse_query(&form, &parts, &pretty);
+	if (status == STATUS_OK)
+		status = parse_secrets(&form, body->secrets);
+	if (status == STATUS_OK)
+		status = parse_body(&form, body);
+	if (status == STATUS_OK && descriptor)
+		status = pbjson_decode(descriptor, root, PBJSON_SPEC, ret, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!descriptor)
 		*ret = NULL;
 	*ret_pretty = pretty;

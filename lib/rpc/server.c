@@ -235,18 +235,18 @@ static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 {
 	const struct rpc_listener *listening = userdata;
 	struct rpc_server *server = listening->server;
-	enum status st;
+	enum status status;
 	struct error err;
 
 	server->n_accepted++;
 	if (!has_room(server, peer) && !server_conn_make_room(server, NULL)) {
 		close_fdp(&fd);
-		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
-			       server->n_conns);
+		status = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
+				   server->n_conns);
 	} else {
-		st = server_conn_new(server, fd, listening->tls, peer, &err);
+		status = server_conn_new(server, fd, listening->tls, peer, &err);
 	}
-	if (st != STATUS_OK) /* the client sees the connection end */
+	if (status != STATUS_OK) /* the client sees the connection end */
 		server_conn_refused(server, peer, &err);
 }
 
@@ -265,13 +265,14 @@ enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, 
 				   struct error *err)
 {
 	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, NULL);
-	enum status st;
+	enum status status;
 
 	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s", path);
-	st = listener_new_unix(server->event, path, mode, on_accept, listening, &listening->listener, err);
-	if (st != STATUS_OK)
-		return st;
+	status =
+		listener_new_unix(server->event, path, mode, on_accept, listening, &listening->listener, err);
+	if (status != STATUS_OK)
+		return status;
 	LIST_INSERT_HEAD(&server->listeners, listening, all);
 	(void)TAKE_PTR(listening);
 	return STATUS_OK;
@@ -282,18 +283,18 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 {
 	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, tls);
 	uint16_t bound = 0;
-	enum status st;
+	enum status status;
 
 	assert(tls != NULL);
-	st = tls_session_check_server(tls, err);
-	if (st != STATUS_OK)
-		return st;
+	status = tls_session_check_server(tls, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);
-	st = listener_new_tcp(server->event, host, port, on_accept, listening, &listening->listener, &bound,
-			      err);
-	if (st != STATUS_OK)
-		return st;
+	status = listener_new_tcp(server->event, host, port, on_accept, listening, &listening->listener,
+				  &bound, err);
+	if (status != STATUS_OK)
+		return status;
 	LIST_INSERT_HEAD(&server->listeners, listening, all);
 	(void)TAKE_PTR(listening);
 	if (ret_port)

@@ -232,21 +232,21 @@ static enum status route_alias(struct rpc_call *call, bool *ret_mine, int *ret_h
 	const struct rpc_server *server = call->conn->server;
 	const struct request_head *head = &call->head;
 	const struct rpc_route *found;
-	enum status st;
+	enum status status;
 	bool near = false;
 
 	*ret_mine = false;
 	if (server->n_routes == 0 || is_grpc(call))
 		return STATUS_OK;
-	st = request_head_check_form(head, ret_http, err);
-	if (st != STATUS_OK)
-		return st;
+	status = request_head_check_form(head, ret_http, err);
+	if (status != STATUS_OK)
+		return status;
 	found = route_find(server->routes, server->n_routes, head->method, head->path, &call->allow, &near);
 	*ret_mine = true;
 	if (found) {
-		st = follow_route(call, found, err);
-		*ret_http = connect_http_status(st);
-		return st;
+		status = follow_route(call, found, err);
+		*ret_http = connect_http_status(status);
+		return status;
 	}
 	if (call->allow != 0) {
 		char allow[ROUTE_ALLOW_SIZE];
@@ -279,15 +279,16 @@ enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *req
 static enum status parse_caller(struct rpc_call *call, struct error *err)
 {
 	struct rpc_server *server = call->conn->server;
-	enum status st;
+	enum status status;
 
 	if (call->head.caller[0] == '\0')
 		return STATUS_OK;
-	st = server->vouching ? server->vouching(&call->conn->peer, server->userdata, err)
-			      : error_set(err, STATUS_PERMISSION_DENIED, 0, "no calls are taken for others");
-	if (st != STATUS_OK) {
+	status = server->vouching
+			 ? server->vouching(&call->conn->peer, server->userdata, err)
+			 : error_set(err, STATUS_PERMISSION_DENIED, 0, "no calls are taken for others");
+	if (status != STATUS_OK) {
 		server_conn_refused(server, &call->conn->peer, err);
-		return st;
+		return status;
 	}
 	call->caller = malloc(sizeof(*call->caller));
 	return call->caller ? caller_parse(call->head.caller, call->caller, err)
@@ -319,37 +320,37 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 {
 	size_t max = call->conn->server->limits.calls;
 	bool alias = false;
-	enum status st;
+	enum status status;
 
-	st = route_alias(call, &alias, ret_http, err);
-	if (st == STATUS_OK && !alias)
-		st = request_head_check(&call->head, ret_http, err);
-	if (st != STATUS_OK)
-		return st;
+	status = route_alias(call, &alias, ret_http, err);
+	if (status == STATUS_OK && !alias)
+		status = request_head_check(&call->head, ret_http, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!alias)
-		st = route_path(call, call->head.path, err);
-	if (st == STATUS_OK && call->method->stream && !is_grpc(call))
-		st = error_set(err, STATUS_UNIMPLEMENTED, 0, "%s is a stream: call it by gRPC",
-			       call->head.path);
-	if (st == STATUS_OK && call->conn->n_held >= max)
-		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			       "%zu calls of this connection are in flight already", max);
-	if (st == STATUS_OK)
-		st = parse_caller(call, err);
-	if (st == STATUS_OK)
+		status = route_path(call, call->head.path, err);
+	if (status == STATUS_OK && call->method->stream && !is_grpc(call))
+		status = error_set(err, STATUS_UNIMPLEMENTED, 0, "%s is a stream: call it by gRPC",
+				   call->head.path);
+	if (status == STATUS_OK && call->conn->n_held >= max)
+		status = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				   "%zu calls of this connection are in flight already", max);
+	if (status == STATUS_OK)
+		status = parse_caller(call, err);
+	if (status == STATUS_OK)
 		choose_relay(call);
-	if (st == STATUS_OK && call->is_waiting)
+	if (status == STATUS_OK && call->is_waiting)
 		return STATUS_OK;
-	if (st == STATUS_OK && call->method->stream) {
-		st = rpc_call_ask_gate(call, NULL, err);
-		if (st != STATUS_OK)
-			count_end(call, st);
+	if (status == STATUS_OK && call->method->stream) {
+		status = rpc_call_ask_gate(call, NULL, err);
+		if (status != STATUS_OK)
+			count_end(call, status);
 	}
-	if (st == STATUS_OK)
-		st = arm_deadline(call, err);
-	if (st != STATUS_OK)
-		*ret_http = connect_http_status(st);
-	return st;
+	if (status == STATUS_OK)
+		status = arm_deadline(call, err);
+	if (status != STATUS_OK)
+		*ret_http = connect_http_status(status);
+	return status;
 }
 
 static void rpc_call_begin(struct rpc_call *call)

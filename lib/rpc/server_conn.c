@@ -296,16 +296,16 @@ static enum status count_address(struct server_conn *conn, struct error *err)
 {
 	char host[RPC_ADDRESS_SIZE];
 	char *colon;
-	enum status st;
+	enum status status;
 
 	(void)str_copy(host, sizeof(host), conn->peer.address);
 	colon = strrchr(host, ':');
 	if (colon)
 		*colon = '\0';
-	st = count_as(conn, host, conn->server->limits.per_address, err);
-	if (st == STATUS_RESOURCE_EXHAUSTED && server_conn_make_room(conn->server, host))
-		st = count_as(conn, host, conn->server->limits.per_address, err);
-	return st;
+	status = count_as(conn, host, conn->server->limits.per_address, err);
+	if (status == STATUS_RESOURCE_EXHAUSTED && server_conn_make_room(conn->server, host))
+		status = count_as(conn, host, conn->server->limits.per_address, err);
+	return status;
 }
 
 static enum status count_user(struct server_conn *conn, struct error *err)
@@ -322,16 +322,16 @@ static enum status refuse(struct server_conn *conn, const struct error *why, str
 {
 	const unsigned char *alpn = NULL;
 	unsigned int n = 0;
-	enum status st;
+	enum status status;
 
 	SSL_get0_alpn_selected(transport_ssl(conn->transport), &alpn, &n);
 	if (n != 2 || memcmp(alpn, "h2", 2) != 0) {
 		*err = *why;
 		return why->status;
 	}
-	st = start_h2(conn, err);
-	if (st != STATUS_OK)
-		return st;
+	status = start_h2(conn, err);
+	if (status != STATUS_OK)
+		return status;
 	conn->up = conn->refused = true;
 	h2_refuse(conn->h2, why->msg);
 	server_conn_refused(conn->server, &conn->peer, why);
@@ -371,7 +371,7 @@ static enum status listen_to_first(struct server_conn *conn, const uint8_t *byte
 	static const char h2_begin[SERVER_FIRST_MAX + 1] = {'P', 'R', 'I', ' '};
 	size_t known = conn->n_first;
 	char begin[sizeof(h2_begin)];
-	enum status st;
+	enum status status;
 
 	memcpy(begin, conn->first, known);
 	while (known < sizeof(begin) && known - conn->n_first < n) {
@@ -379,18 +379,18 @@ static enum status listen_to_first(struct server_conn *conn, const uint8_t *byte
 		known++;
 	}
 	if (memcmp(begin, h2_begin, known) != 0) {
-		st = h1_new(&conn->server->protocols->h1, conn->server->limits.message_bytes, conn, &conn->h1,
-			    err);
+		status = h1_new(&conn->server->protocols->h1, conn->server->limits.message_bytes, conn,
+				&conn->h1, err);
 	} else if (known == sizeof(begin)) {
-		st = start_h2(conn, err);
+		status = start_h2(conn, err);
 	} else {
 		memcpy(conn->first, begin, known);
 		conn->n_first = known;
 		return STATUS_OK;
 	}
-	if (st == STATUS_OK && conn->n_first > 0)
-		st = receive(conn, conn->first, conn->n_first, err);
-	return st == STATUS_OK ? receive(conn, bytes, n, err) : st;
+	if (status == STATUS_OK && conn->n_first > 0)
+		status = receive(conn, conn->first, conn->n_first, err);
+	return status == STATUS_OK ? receive(conn, bytes, n, err) : status;
 }
 
 static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, struct error *err)
@@ -403,14 +403,14 @@ static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, stru
 static enum status on_fill(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (conn->h2)
-		st = h2_fill(conn->h2, conn->transport, err);
+		status = h2_fill(conn->h2, conn->transport, err);
 	else if (conn->h1)
-		st = h1_fill(conn->h1, conn->transport, err);
+		status = h1_fill(conn->h1, conn->transport, err);
 	held_count(conn);
-	return st;
+	return status;
 }
 
 static void on_edge(void *userdata)
@@ -451,34 +451,34 @@ static enum status server_conn_start(struct server_conn *conn, int fd, struct rp
 {
 	cleanup_close int owned_fd = fd;
 	SSL *ssl = NULL;
-	enum status st;
+	enum status status;
 	int r;
 
-	st = tls ? count_address(conn, err) : count_user(conn, err);
-	if (st != STATUS_OK)
-		return st;
+	status = tls ? count_address(conn, err) : count_user(conn, err);
+	if (status != STATUS_OK)
+		return status;
 	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.handshake_us, on_timer, conn);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
 	if (tls) {
-		st = tls_session_accept(tls, fd, &ssl, err);
-		if (st != STATUS_OK)
-			return st;
+		status = tls_session_accept(tls, fd, &ssl, err);
+		if (status != STATUS_OK)
+			return status;
 	}
-	st = transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
-			   conn, &conn->transport, err);
-	if (st == STATUS_OK && tls) {
+	status = transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
+			       conn, &conn->transport, err);
+	if (status == STATUS_OK && tls) {
 		conn->is_starting = true;
 		TAILQ_INSERT_TAIL(&conn->server->starting, conn, starting);
 	}
-	return st;
+	return status;
 }
 
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
 			    const struct rpc_peer *peer, struct error *err)
 {
 	struct server_conn *conn = malloc(sizeof(*conn));
-	enum status st;
+	enum status status;
 
 	if (!conn) {
 		close_fdp(&fd);
@@ -493,10 +493,10 @@ enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *t
 	};
 	server->n_conns++;
 	LIST_INSERT_HEAD(&server->conns, conn, all);
-	st = server_conn_start(conn, fd, tls, err);
-	if (st != STATUS_OK)
+	status = server_conn_start(conn, fd, tls, err);
+	if (status != STATUS_OK)
 		server_conn_close(conn);
-	return st;
+	return status;
 }
 
 void server_conn_close(struct server_conn *conn)

@@ -102,7 +102,7 @@ enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_beha
 	const ProtobufCMethodDescriptor *descriptor =
 		protobuf_c_service_descriptor_get_method_by_name(service, method);
 	struct rpc_stream *stream;
-	enum status st;
+	enum status status;
 
 	assert(descriptor != NULL);
 	if (connect_timeout_us == 0)
@@ -118,16 +118,16 @@ enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_beha
 	};
 	stream->call.behalf = behalf;
 	stream->call.stream.is_paced = events->on_drained != NULL;
-	st = client_call_start(&stream->call, 0, err);
-	if (st != STATUS_OK) {
+	status = client_call_start(&stream->call, 0, err);
+	if (status != STATUS_OK) {
 		free(stream);
-		return st;
+		return status;
 	}
 	client_conn_count_stream(stream->call.conn, 1);
-	st = client_call_arm(&stream->call, connect_timeout_us, on_open_timeout, err);
-	if (st != STATUS_OK) {
+	status = client_call_arm(&stream->call, connect_timeout_us, on_open_timeout, err);
+	if (status != STATUS_OK) {
 		rpc_stream_cancel(stream);
-		return st;
+		return status;
 	}
 	*ret = stream;
 	return STATUS_OK;
@@ -146,13 +146,13 @@ enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *m
 {
 	char name[CALL_NAME_SIZE];
 	struct error failure;
-	enum status st;
+	enum status status;
 
 	assert(message->descriptor == stream->call.method->input);
-	st = message_write(&stream->call.stream, message, &failure);
-	return st == STATUS_OK
-		       ? st
-		       : error_set(err, st, 0, "%s: %s", client_call_name(&stream->call, name), failure.msg);
+	status = message_write(&stream->call.stream, message, &failure);
+	return status == STATUS_OK ? status
+				   : error_set(err, status, 0, "%s: %s",
+					       client_call_name(&stream->call, name), failure.msg);
 }
 
 void rpc_stream_half_close(struct rpc_stream *stream)

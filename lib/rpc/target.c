@@ -81,10 +81,10 @@ enum status target_read(const char *target, struct target *ret, struct error *er
 	ret->n_params = 0;
 	while (*query != '\0') {
 		size_t n = strcspn(query + 1, "&");
-		enum status st = n == 0 ? STATUS_OK : read_param(ret, &used, query + 1, n, err);
+		enum status status = n == 0 ? STATUS_OK : read_param(ret, &used, query + 1, n, err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 		query += 1 + n;
 	}
 	return STATUS_OK;

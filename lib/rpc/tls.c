@@ -113,16 +113,16 @@ DEFINE_CLEANUP(SSL_CTX, SSL_CTX_free)
 
 static enum status material_load(const struct rpc_tls *tls, struct material *m, struct error *err)
 {
-	enum status st = pem_read_certs(tls->ca, &m->ca, err);
+	enum status status = pem_read_certs(tls->ca, &m->ca, err);
 
-	if (st != STATUS_OK || !tls->cert)
-		return st;
-	st = pem_read_certs(tls->cert, &m->chain, err);
-	if (st != STATUS_OK)
-		return st;
-	st = pem_read_key(tls->key, &m->key, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK || !tls->cert)
+		return status;
+	status = pem_read_certs(tls->cert, &m->chain, err);
+	if (status != STATUS_OK)
+		return status;
+	status = pem_read_key(tls->key, &m->key, err);
+	if (status != STATUS_OK)
+		return status;
 	if (X509_check_private_key(sk_X509_value(m->chain, 0), m->key) != 1) {
 		ERR_clear_error();
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -212,11 +212,11 @@ enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
 	cleanup(SSL_CTX_freep) SSL_CTX *server = NULL;
 	cleanup(SSL_CTX_freep) SSL_CTX *client = NULL;
 	char text[TLS_TEXT_SIZE];
-	enum status st;
+	enum status status;
 
-	st = material_load(tls, &m, err);
-	if (st != STATUS_OK)
-		return st;
+	status = material_load(tls, &m, err);
+	if (status != STATUS_OK)
+		return status;
 	ERR_clear_error();
 	client = client_context_new(&m);
 	if (m.chain)
@@ -238,7 +238,7 @@ DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
 enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
 	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
-	enum status st;
+	enum status status;
 
 	assert(files->ca != NULL);
 	if (!files->cert != !files->key)
@@ -255,9 +255,9 @@ enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret,
 	};
 	if (!tls->ca || (files->cert && (!tls->cert || !tls->key)) || !tls->bio_method)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
-	st = rpc_tls_reload(tls, err);
-	if (st != STATUS_OK)
-		return st;
+	status = rpc_tls_reload(tls, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = TAKE_PTR(tls);
 	return STATUS_OK;
 }
@@ -299,20 +299,20 @@ enum status tls_session_check_server(const struct rpc_tls *tls, struct error *er
 
 enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
 {
-	enum status st = tls_session_check_server(tls, err);
+	enum status status = tls_session_check_server(tls, err);
 
-	if (st == STATUS_OK)
-		st = session_new(tls, tls->server, fd, ret, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = session_new(tls, tls->server, fd, ret, err);
+	if (status == STATUS_OK)
 		SSL_set_accept_state(*ret);
-	return st;
+	return status;
 }
 
 enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
 {
-	enum status st = session_new(tls, tls->client, fd, ret, err);
+	enum status status = session_new(tls, tls->client, fd, ret, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		SSL_set_connect_state(*ret);
-	return st;
+	return status;
 }

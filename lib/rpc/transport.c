@@ -254,7 +254,7 @@ static void receive(struct transport *tr)
 	const uint64_t end = clock_monotonic_us() + RECEIVE_US;
 	uint8_t chunk[CHUNK];
 	struct error err;
-	enum status st;
+	enum status status;
 
 	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed; i++) {
 		ssize_t n = read_some(tr, chunk, sizeof(chunk));
@@ -262,9 +262,9 @@ static void receive(struct transport *tr)
 		if (n <= 0)
 			return;
 		tr->last_rx_us = clock_monotonic_us();
-		st = tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err);
+		status = tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err);
 		explicit_bzero(chunk, (size_t)n);
-		if (st != STATUS_OK) {
+		if (status != STATUS_OK) {
 			transport_fail(tr, &err);
 			return;
 		}

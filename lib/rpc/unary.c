@@ -110,18 +110,18 @@ static enum status rpc_pending_start(struct rpc_pending *pending, const Protobuf
 				     uint64_t timeout_us, struct error *err)
 {
 	struct client_call *call = &pending->call;
-	enum status st = client_call_start(call, timeout_of_server(call->client, timeout_us), err);
+	enum status status = client_call_start(call, timeout_of_server(call->client, timeout_us), err);
 
-	if (st != STATUS_OK)
-		return st;
-	st = message_write(&call->stream, request, err);
-	if (st == STATUS_OK)
-		st = client_call_arm(call, timeout_us, on_deadline, err);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
+		return status;
+	status = message_write(&call->stream, request, err);
+	if (status == STATUS_OK)
+		status = client_call_arm(call, timeout_us, on_deadline, err);
+	if (status != STATUS_OK)
 		client_call_unlink(call);
 	else
 		h2_stream_end(&call->stream);
-	return st;
+	return status;
 }
 
 enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_behalf *behalf,
@@ -132,7 +132,7 @@ enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_beha
 	const ProtobufCMethodDescriptor *descriptor =
 		protobuf_c_service_descriptor_get_method_by_name(service, method);
 	struct rpc_pending *pending;
-	enum status st;
+	enum status status;
 
 	assert(descriptor != NULL && request->descriptor == descriptor->input);
 	if (timeout_us == 0)
@@ -147,10 +147,10 @@ enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_beha
 		.userdata = userdata,
 	};
 	pending->call.behalf = behalf;
-	st = rpc_pending_start(pending, request, timeout_us, err);
-	if (st != STATUS_OK) {
+	status = rpc_pending_start(pending, request, timeout_us, err);
+	if (status != STATUS_OK) {
 		pending_free(pending);
-		return st;
+		return status;
 	}
 	if (ret)
 		*ret = pending;
@@ -216,11 +216,12 @@ enum status rpc_client_call_sync(struct rpc_client *client, const ProtobufCServi
 {
 	struct waiter waiter = {.done = false};
 	struct rpc_pending *pending = NULL;
-	enum status st;
+	enum status status;
 
-	st = rpc_client_call(client, service, method, request, timeout_us, on_done, &waiter, &pending, err);
-	if (st != STATUS_OK)
-		return st;
+	status = rpc_client_call(client, service, method, request, timeout_us, on_done, &waiter, &pending,
+				 err);
+	if (status != STATUS_OK)
+		return status;
 	while (!waiter.done) {
 		int r = sd_event_run(client->event, UINT64_MAX);
 

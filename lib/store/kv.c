@@ -129,16 +129,17 @@ static enum status explain(struct kv *kv, const struct submission *s, struct err
 static void answer(struct kv *kv, struct submission *s)
 {
 	struct error err;
-	enum status st;
+	enum status status;
 
 	assert(s->outcome != SUBMISSION_PENDING);
 	assert(s == kv->oldest);
 	kv->oldest = s->later;
 	kv->pending--;
 	kv->pending_bytes -= s->bytes;
-	st = explain(kv, s, &err);
+	status = explain(kv, s, &err);
 	if (s->done)
-		s->done(st == STATUS_OK ? s->revision : 0, st == STATUS_OK ? NULL : &err, s->userdata);
+		s->done(status == STATUS_OK ? s->revision : 0, status == STATUS_OK ? NULL : &err,
+			s->userdata);
 	free(s);
 }
 
@@ -203,9 +204,9 @@ static enum status hand_in(struct kv *kv, struct submission *s, struct error *er
 enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
 		      struct error *err)
 {
-	enum status st = kv_check_txn(txn, err);
+	enum status status = kv_check_txn(txn, err);
 
-	return st == STATUS_OK ? hand_in(kv, submission_new_txn(txn, done, userdata), err) : st;
+	return status == STATUS_OK ? hand_in(kv, submission_new_txn(txn, done, userdata), err) : status;
 }
 
 enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err)
@@ -218,12 +219,13 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err)
 {
-	enum status st = kv_check_prefix(prefix, err);
-	const char *fault = st == STATUS_OK ? find_fault_in_key(from, 0) : NULL;
+	enum status status = kv_check_prefix(prefix, err);
+	const char *fault = status == STATUS_OK ? find_fault_in_key(from, 0) : NULL;
 
 	if (fault)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: first key: %s", fault);
-	return st == STATUS_OK ? kv->backend->range(kv, prefix, from, limit, each, userdata, err) : st;
+	return status == STATUS_OK ? kv->backend->range(kv, prefix, from, limit, each, userdata, err)
+				   : status;
 }
 
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
@@ -258,9 +260,9 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
 			     struct error *err)
 {
-	enum status st = kv_check_prefix(prefix, err);
+	enum status status = kv_check_prefix(prefix, err);
 
-	return st == STATUS_OK ? rewrite->ops->range(rewrite, prefix, each, userdata, err) : st;
+	return status == STATUS_OK ? rewrite->ops->range(rewrite, prefix, each, userdata, err) : status;
 }
 
 void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
@@ -270,9 +272,9 @@ void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
 
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
 {
-	enum status st = kv_check_txn(&(struct kv_txn){.ops = op, .n_ops = 1}, err);
+	enum status status = kv_check_txn(&(struct kv_txn){.ops = op, .n_ops = 1}, err);
 
-	return st == STATUS_OK ? rewrite->ops->put(rewrite, op, err) : st;
+	return status == STATUS_OK ? rewrite->ops->put(rewrite, op, err) : status;
 }
 
 /* --- marks and views --- */

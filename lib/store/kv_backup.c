@@ -83,38 +83,38 @@ static enum status copy_all(const char *from, const char *to, uint64_t *ret_revi
 	cleanup(sqlite_closep) sqlite3 *source = NULL;
 	cleanup(sqlite_closep) sqlite3 *target = NULL;
 	uint64_t revision = 0;
-	enum status st = open_file(from, SQLITE_OPEN_READONLY, &source, err);
+	enum status status = open_file(from, SQLITE_OPEN_READONLY, &source, err);
 	int rc;
 
-	if (st == STATUS_OK)
-		st = open_file(to, SQLITE_OPEN_READWRITE, &target, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = open_file(to, SQLITE_OPEN_READWRITE, &target, err);
+	if (status != STATUS_OK)
+		return status;
 	rc = sqlite3_exec(target, "PRAGMA synchronous=OFF", NULL, NULL, NULL); /* synced once, at the end */
 	if (rc == SQLITE_OK)
 		rc = copy_pages(source, target);
 	if (rc != SQLITE_OK)
 		return sqlite_error(rc, sqlite3_system_errno(target), to, "copy", err);
-	st = kv_sqlite_check_schema(target, to, err);
-	if (st == STATUS_OK)
-		st = read_revision(target, to, &revision, err);
-	if (st == STATUS_OK)
+	status = kv_sqlite_check_schema(target, to, err);
+	if (status == STATUS_OK)
+		status = read_revision(target, to, &revision, err);
+	if (status == STATUS_OK)
 		*ret_revision = revision;
-	return st;
+	return status;
 }
 
 enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err)
 {
-	enum status st = make_private(to, err);
+	enum status status = make_private(to, err);
 
-	if (st != STATUS_OK)
-		return st;
-	st = copy_all(from, to, ret_revision, err);
-	if (st == STATUS_OK)
-		st = sync_copy(to, err);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
+		return status;
+	status = copy_all(from, to, ret_revision, err);
+	if (status == STATUS_OK)
+		status = sync_copy(to, err);
+	if (status != STATUS_OK)
 		(void)unlink(to);
-	return st;
+	return status;
 }
 
 static bool go_on(const struct kv_item *item, void *userdata)
@@ -126,11 +126,11 @@ static bool go_on(const struct kv_item *item, void *userdata)
 
 static enum status open_image(const struct kv_copy *copy, sqlite3 **ret, struct error *err)
 {
-	enum status st = open_file(":memory:", SQLITE_OPEN_READWRITE, ret, err);
+	enum status status = open_file(":memory:", SQLITE_OPEN_READWRITE, ret, err);
 	int rc;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	rc = sqlite3_deserialize(*ret, "main", (unsigned char *)(uintptr_t)copy->image, /* only read */
 				 (sqlite3_int64)copy->len, (sqlite3_int64)copy->len,
 				 SQLITE_DESERIALIZE_READONLY);
@@ -163,23 +163,23 @@ enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *use
 	cleanup_free char *name = strdup(copy->path);
 	struct kv_sqlite db = {.path = name};
 	uint64_t revision = 0;
-	enum status st;
+	enum status status;
 
 	if (!name)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = copy->image ? open_image(copy, &reader, err) : open_still(copy->path, &reader, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_check_schema(reader, copy->path, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_check_whole(reader, copy->path, err);
-	if (st == STATUS_OK)
-		st = read_revision(reader, copy->path, &revision, err);
+	status = copy->image ? open_image(copy, &reader, err) : open_still(copy->path, &reader, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_check_schema(reader, copy->path, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_check_whole(reader, copy->path, err);
+	if (status == STATUS_OK)
+		status = read_revision(reader, copy->path, &revision, err);
 	db.reader = reader;
-	if (st == STATUS_OK)
-		st = kv_sqlite_range(&db, "", "", UINT64_MAX, each, userdata, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = kv_sqlite_range(&db, "", "", UINT64_MAX, each, userdata, err);
+	if (status == STATUS_OK)
 		*ret_revision = revision;
-	return st;
+	return status;
 }
 
 enum status kv_check_copy(const char *path, struct error *err)

@@ -52,11 +52,11 @@ enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revisio
 
 	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++) {
 		struct mark mark;
-		enum status st = mark_read(marks->paths[i], &mark, err);
+		enum status status = mark_read(marks->paths[i], &mark, err);
 
-		if (st != STATUS_OK && st != STATUS_NOT_FOUND && st != STATUS_DATA_LOSS)
-			return st;
-		if (st != STATUS_OK)
+		if (status != STATUS_OK && status != STATUS_NOT_FOUND && status != STATUS_DATA_LOSS)
+			return status;
+		if (status != STATUS_OK)
 			continue;
 		apply_mark(marks, revision, marks->paths[i], &mark, &history);
 		n_read++;
@@ -114,10 +114,10 @@ enum status kv_marks_open(struct kv_mark_files *files, const char *name, const s
 	if (str_copy(files->mark.store_id, sizeof(files->mark.store_id), marks->store_id) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store %s: its id is too long", name);
 	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++) {
-		enum status st = mark_open(marks->paths[i], &files->mark, &files->files[i], err);
+		enum status status = mark_open(marks->paths[i], &files->mark, &files->files[i], err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	write_all(files, revision, marks->nodes);
 	(void)kv_marks_sync(files, 0);

@@ -151,7 +151,7 @@ static enum status forget_changes(struct kv_sqlite *db, struct error *err)
 enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 {
 	bool has_changes = false;
-	enum status st;
+	enum status status;
 
 	for (size_t i = 0; i < QUERY_N; i++) {
 		int rc = sqlite3_prepare_v3(db->db, queries[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -162,8 +162,8 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "open", err);
 	}
-	st = read_position(db, &has_changes, err);
-	return st == STATUS_OK && has_changes ? forget_changes(db, err) : st;
+	status = read_position(db, &has_changes, err);
+	return status == STATUS_OK && has_changes ? forget_changes(db, err) : status;
 }
 
 /* Without the wait sqlite still has the log on the disk before it folds it into the file. */
@@ -185,16 +185,16 @@ enum status kv_sqlite_relax(struct kv_sqlite *db, bool is_relaxed, struct error 
 
 enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err)
 {
-	enum status st;
+	enum status status;
 	int rc;
 
 	(void)pthread_mutex_lock(&db->lock); /* cannot fail for a valid recursive mutex */
 	rc = run(db, QUERY_BEGIN);
 	if (rc == SQLITE_OK)
 		return STATUS_OK;
-	st = fail(db, rc, "begin", err);
+	status = fail(db, rc, "begin", err);
 	(void)pthread_mutex_unlock(&db->lock);
-	return st;
+	return status;
 }
 
 static enum status check_conditions(struct kv_sqlite *db, const struct kv_txn *txn,
@@ -251,10 +251,10 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 	uint64_t revision = db->revision + 1;
 	bool is_changed = false;
 	/* All conditions are read before the first write, so an aborted transaction has nothing to undo. */
-	enum status st = check_conditions(db, txn, ret_conflict, err);
+	enum status status = check_conditions(db, txn, ret_conflict, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	for (size_t i = 0; i < txn->n_ops; i++) {
 		const struct kv_op *op = &txn->ops[i];
 		bool is_change = true;
@@ -320,10 +320,10 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_OK)
 		rc = settle(db, is_raised);
 	if (rc != SQLITE_OK) {
-		enum status st = fail(db, rc, "commit", err);
+		enum status status = fail(db, rc, "commit", err);
 
 		kv_sqlite_rollback(db);
-		return st;
+		return status;
 	}
 	db->committed_revision = db->revision;
 	kv_marks_write(&db->marks, db->committed_revision, atomic_load(&db->nodes));
@@ -486,7 +486,7 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 {
 	for (;;) {
 		struct kv_item item;
-		enum status st;
+		enum status status;
 		int rc;
 
 		errno = 0;
@@ -495,9 +495,9 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			return sqlite_error(rc, errno, db->path, "read", err);
-		st = read_record(db, statement, &item, err);
-		if (st != STATUS_OK)
-			return st;
+		status = read_record(db, statement, &item, err);
+		if (status != STATUS_OK)
+			return status;
 		db->n_read++;
 		if (!each(&item, userdata))
 			return STATUS_OK;
@@ -520,7 +520,7 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 {
 	char end[KV_KEY_MAX + 2];
 	sqlite3_stmt *statement = NULL;
-	enum status st;
+	enum status status;
 	int rc;
 
 	end_of(prefix, end);
@@ -531,10 +531,10 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 		rc = bind_key(statement, 2, end);
 	if (rc == SQLITE_OK) /* negative: no limit */
 		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
-	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
-			     : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "read", err);
+	status = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
+				 : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "read", err);
 	(void)sqlite3_finalize(statement); /* at once: a reading statement keeps the log from being folded */
-	return st;
+	return status;
 }
 
 enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
@@ -544,7 +544,7 @@ enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv
 	char from[KV_KEY_MAX + 1];
 	char last[KV_KEY_MAX + 1] = "";
 	cleanup_statement sqlite3_stmt *statement = NULL;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	bool goes_on = true;
 	int rc = sqlite3_prepare_v2(db->db, query_next, -1, &statement, NULL);
 
@@ -552,7 +552,7 @@ enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv
 	(void)str_copy(from, sizeof(from), prefix);
 	if (rc == SQLITE_OK)
 		rc = bind_key(statement, 2, end);
-	while (rc == SQLITE_OK && st == STATUS_OK && goes_on) {
+	while (rc == SQLITE_OK && status == STATUS_OK && goes_on) {
 		struct kv_item item;
 
 		rc = bind_key(statement, 1, from);
@@ -564,13 +564,13 @@ enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			break;
-		st = read_record(db, statement, &item, err);
-		goes_on = st == STATUS_OK && each(&item, userdata);
-		if (st == STATUS_OK) {
+		status = read_record(db, statement, &item, err);
+		goes_on = status == STATUS_OK && each(&item, userdata);
+		if (status == STATUS_OK) {
 			(void)str_copy(last, sizeof(last), item.key);
 			(void)str_copy(from, sizeof(from), last);
 		}
 		rc = sqlite3_reset(statement);
 	}
-	return rc == SQLITE_OK ? st : fail(db, rc, "read", err);
+	return rc == SQLITE_OK ? status : fail(db, rc, "read", err);
 }

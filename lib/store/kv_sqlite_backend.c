@@ -79,11 +79,11 @@ static enum status sqlite_explain_failure(struct kv *kv, struct error *err)
 
 static enum status start_writer(struct sqlite_store *store, struct error *err)
 {
-	enum status st = writer_start(store->db, &store->writer, err);
+	enum status status = writer_start(store->db, &store->writer, err);
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	r = sd_event_add_io(store->event, &store->source, writer_fd(store->writer), EPOLLIN, on_writer_done,
 			    store);
 	if (r < 0)
@@ -110,19 +110,19 @@ static void stop_writer(struct sqlite_store *store)
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err)
 {
 	struct sqlite_store *store = malloc(sizeof(*store));
-	enum status st;
+	enum status status;
 
 	if (!store)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", path);
 	*store = (struct sqlite_store){.kv = {.backend = &backend}, .event = event};
-	st = kv_sqlite_open(path, &store->db, err);
-	if (st == STATUS_OK) {
+	status = kv_sqlite_open(path, &store->db, err);
+	if (status == STATUS_OK) {
 		store->kv.name = store->db->path;
-		st = start_writer(store, err);
+		status = start_writer(store, err);
 	}
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		kv_close(&store->kv);
-		return st;
+		return status;
 	}
 	*ret = &store->kv;
 	return STATUS_OK;
@@ -204,21 +204,21 @@ static enum status sqlite_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userda
 		.range = rewrite_range, .advance = rewrite_advance, .put = rewrite_put};
 	struct sqlite_store *store = store_of(kv);
 	struct sqlite_rewrite rewrite = {.rewrite = {.ops = &ops}, .db = store->db};
-	enum status st;
+	enum status status;
 
 	stop_writer(store);
-	st = kv_sqlite_relax(store->db, false, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_begin(store->db, err);
-	if (st == STATUS_OK) {
-		st = fn(&rewrite.rewrite, userdata, err);
-		if (st == STATUS_OK)
-			st = kv_sqlite_commit(store->db, err);
+	status = kv_sqlite_relax(store->db, false, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_begin(store->db, err);
+	if (status == STATUS_OK) {
+		status = fn(&rewrite.rewrite, userdata, err);
+		if (status == STATUS_OK)
+			status = kv_sqlite_commit(store->db, err);
 		else
 			kv_sqlite_rollback(store->db);
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return start_writer(store, err);
 }
 
@@ -236,12 +236,12 @@ static enum status sqlite_keep_marks(struct kv *kv, const struct kv_marks *marks
 {
 	struct sqlite_store *store = store_of(kv);
 	struct kv_sqlite *db = store->db;
-	enum status st;
+	enum status status;
 
 	stop_writer(store); /* whose they are */
 	atomic_store(&db->nodes, marks->nodes);
-	st = kv_marks_open(&db->marks, db->path, marks, db->committed_revision, err);
-	return st == STATUS_OK ? start_writer(store, err) : st;
+	status = kv_marks_open(&db->marks, db->path, marks, db->committed_revision, err);
+	return status == STATUS_OK ? start_writer(store, err) : status;
 }
 
 static void sqlite_note_nodes(struct kv *kv, uint64_t nodes)

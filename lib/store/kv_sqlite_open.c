@@ -65,9 +65,9 @@ static int query_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)
 	return SQLITE_OK;
 }
 
-static enum status refuse(const char *path, enum status st, const char *why, struct error *err)
+static enum status refuse(const char *path, enum status status, const char *why, struct error *err)
 {
-	return error_set(err, st, 0, "store %s: %s", path, why);
+	return error_set(err, status, 0, "store %s: %s", path, why);
 }
 
 enum presence { PRESENCE_MISSING, PRESENCE_FILE };
@@ -196,11 +196,11 @@ static int write_schema(sqlite3 *db)
 static enum status build(const char *tmp, struct error *err)
 {
 	cleanup(sqlite_closep) sqlite3 *db = NULL;
-	enum status st = open_connection(tmp, &db, err);
+	enum status status = open_connection(tmp, &db, err);
 	int rc;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	rc = write_schema(db);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -249,18 +249,18 @@ static void remove_all(const char *tmp)
 static enum status create(const char *path, struct error *err)
 {
 	char tmp[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (str_format(tmp, sizeof(tmp), "%s.%d.new", path, getpid()) < 0)
 		return refuse(path, STATUS_INVALID_ARGUMENT, "the path is too long", err);
-	st = reserve_name(tmp, path, err);
-	if (st != STATUS_OK)
-		return st;
-	st = build(tmp, err);
-	if (st == STATUS_OK)
-		st = put_in_place(tmp, path, err);
+	status = reserve_name(tmp, path, err);
+	if (status != STATUS_OK)
+		return status;
+	status = build(tmp, err);
+	if (status == STATUS_OK)
+		status = put_in_place(tmp, path, err);
 	remove_all(tmp);
-	return st;
+	return status;
 }
 
 /* --- an existing database --- */
@@ -338,11 +338,11 @@ static enum status lock_and_fold(const struct kv_sqlite *db, struct error *err)
 /* Call it last: databases that must not be touched have been refused before. */
 static enum status open_reader(struct kv_sqlite *db, struct error *err)
 {
-	enum status st = open_connection(db->path, &db->reader, err);
+	enum status status = open_connection(db->path, &db->reader, err);
 	int rc;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	rc = run_sql(db->reader, "PRAGMA query_only=ON;");
 	return rc == SQLITE_OK ? STATUS_OK
 			       : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "open", err);
@@ -350,23 +350,23 @@ static enum status open_reader(struct kv_sqlite *db, struct error *err)
 
 static enum status open_existing(struct kv_sqlite *db, struct error *err)
 {
-	enum status st = open_connection(db->path, &db->db, err);
+	enum status status = open_connection(db->path, &db->db, err);
 
-	if (st == STATUS_OK)
-		st = check_identity(db, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_check_schema(db->db, db->path, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_check_whole(db->db, db->path, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_upgrade(db, err);
-	if (st == STATUS_OK)
-		st = kv_sqlite_prepare(db, err);
-	if (st == STATUS_OK)
-		st = lock_and_fold(db, err);
-	if (st == STATUS_OK)
-		st = open_reader(db, err);
-	return st;
+	if (status == STATUS_OK)
+		status = check_identity(db, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_check_schema(db->db, db->path, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_check_whole(db->db, db->path, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_upgrade(db, err);
+	if (status == STATUS_OK)
+		status = kv_sqlite_prepare(db, err);
+	if (status == STATUS_OK)
+		status = lock_and_fold(db, err);
+	if (status == STATUS_OK)
+		status = open_reader(db, err);
+	return status;
 }
 
 static struct kv_sqlite *new_closed(const char *path)
@@ -395,23 +395,23 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
 	cleanup_close int lock_fd = -EBADF;
 	enum presence presence = PRESENCE_FILE;
-	enum status st = presence_look(path, &presence, err);
+	enum status status = presence_look(path, &presence, err);
 
-	if (st == STATUS_OK)
-		st = kv_lock_sqlite(path, &lock_fd, err);
-	if (st == STATUS_OK && presence == PRESENCE_MISSING)
-		st = create(path, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = kv_lock_sqlite(path, &lock_fd, err);
+	if (status == STATUS_OK && presence == PRESENCE_MISSING)
+		status = create(path, err);
+	if (status != STATUS_OK)
+		return status;
 	db = new_closed(path);
 	if (!db)
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
 	db->is_unmarked = presence == PRESENCE_MISSING;
 	db->log_dirty_us = clock_monotonic_us(); /* who had it before may have died without a wait */
-	st = open_existing(db, err);
-	if (st != STATUS_OK)
-		return st;
+	status = open_existing(db, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = TAKE_PTR(db);
 	return STATUS_OK;
 }

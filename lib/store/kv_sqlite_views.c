@@ -126,7 +126,7 @@ enum status kv_sqlite_define_views(struct kv_sqlite *db, const struct kv_view *v
 {
 	cleanup_strbuf struct strbuf wanted = STRBUF_INIT(VIEWS_SQL_MAX);
 	cleanup_strbuf struct strbuf found = STRBUF_INIT(VIEWS_SQL_MAX);
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	int rc;
 
 	strbuf_puts(&wanted, "");
@@ -140,7 +140,7 @@ enum status kv_sqlite_define_views(struct kv_sqlite *db, const struct kv_view *v
 	if (rc == SQLITE_OK && (!found.data || !wanted.data || strcmp(found.data, wanted.data) != 0))
 		rc = replace_views(db->db, wanted.data ? wanted.data : "");
 	if (rc != SQLITE_OK)
-		st = sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "make the views", err);
+		status = sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "make the views", err);
 	(void)pthread_mutex_unlock(&db->lock);
-	return st;
+	return status;
 }

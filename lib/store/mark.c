@@ -105,12 +105,12 @@ enum status mark_read(const char *path, struct mark *ret, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
 	struct slot slot;
-	enum status st = open_regular(path, &fd, err);
+	enum status status = open_regular(path, &fd, err);
 
-	if (st == STATUS_OK)
-		st = read_newest(fd, path, &slot, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = read_newest(fd, path, &slot, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = slot.mark;
 	return STATUS_OK;
 }
@@ -132,21 +132,21 @@ enum status mark_open(const char *path, const struct mark *first, struct mark_fi
 	cleanup_close int fd = -EBADF;
 	struct mark_file *file;
 	struct slot slot;
-	enum status st = open_regular(path, &fd, err);
+	enum status status = open_regular(path, &fd, err);
 
-	if (st == STATUS_OK)
-		st = read_newest(fd, path, &slot, err);
-	if (st == STATUS_NOT_FOUND || st == STATUS_DATA_LOSS) {
+	if (status == STATUS_OK)
+		status = read_newest(fd, path, &slot, err);
+	if (status == STATUS_NOT_FOUND || status == STATUS_DATA_LOSS) {
 		close_fdp(&fd);
 		fd = -EBADF;
-		st = create(path, first, err);
-		if (st == STATUS_OK)
-			st = open_regular(path, &fd, err);
-		if (st == STATUS_OK)
-			st = read_newest(fd, path, &slot, err);
+		status = create(path, first, err);
+		if (status == STATUS_OK)
+			status = open_regular(path, &fd, err);
+		if (status == STATUS_OK)
+			status = read_newest(fd, path, &slot, err);
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	file = malloc(sizeof(*file));
 	if (!file)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "mark %s: out of memory", path);

@@ -131,29 +131,29 @@ static bool is_overwritten(const struct submission *before, const struct submiss
 static enum status apply_one(struct kv_sqlite *db, const struct submission *before, struct submission *s,
 			     struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct kv_txn txn = s->txn;
 
 	switch (s->kind) {
 	case SUBMISSION_TXN:
 		txn.n_ops -= is_overwritten(before, s);
-		st = kv_sqlite_apply(db, &txn, &s->revision, &s->conflict, err);
+		status = kv_sqlite_apply(db, &txn, &s->revision, &s->conflict, err);
 		break;
 	case SUBMISSION_BARRIER:
 		s->revision = db->revision;
 		break;
 	}
-	s->outcome = st == STATUS_ABORTED ? SUBMISSION_CONFLICT : SUBMISSION_DURABLE;
-	return st == STATUS_ABORTED ? STATUS_OK : st;
+	s->outcome = status == STATUS_ABORTED ? SUBMISSION_CONFLICT : SUBMISSION_DURABLE;
+	return status == STATUS_ABORTED ? STATUS_OK : status;
 }
 
 static enum status commit(struct writer *w, struct error *err)
 {
 	uint64_t begin_us = clock_monotonic_us();
-	enum status st = kv_sqlite_commit(w->db, err);
+	enum status status = kv_sqlite_commit(w->db, err);
 
 	w->commit_us = clock_monotonic_us() - begin_us;
-	return st;
+	return status;
 }
 
 static enum status apply_batch(struct writer *w, struct batch *batch, struct error *err)
@@ -161,23 +161,23 @@ static enum status apply_batch(struct writer *w, struct batch *batch, struct err
 	struct kv_sqlite *db = w->db;
 	const struct submission *before = NULL;
 	struct submission *s;
-	enum status st = kv_sqlite_relax(db, batch->is_relaxed, err);
+	enum status status = kv_sqlite_relax(db, batch->is_relaxed, err);
 
-	if (st == STATUS_OK)
-		st = kv_sqlite_begin(db, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = kv_sqlite_begin(db, err);
+	if (status != STATUS_OK)
+		return status;
 	STAILQ_FOREACH(s, &batch->list, next)
 	{
-		st = apply_one(db, before, s, err);
-		if (st != STATUS_OK)
+		status = apply_one(db, before, s, err);
+		if (status != STATUS_OK)
 			break;
 		before = s;
 		batch->transactions += s->kind == SUBMISSION_TXN && s->outcome == SUBMISSION_DURABLE;
 	}
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		kv_sqlite_rollback(db);
-		return st;
+		return status;
 	}
 	batch->revision = db->revision;
 	batch->is_written = db->revision != db->committed_revision;
@@ -351,14 +351,14 @@ void writer_collect(struct writer *w, struct submission_list *list)
 
 enum status writer_failure(struct writer *w, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	(void)pthread_mutex_lock(&w->lock);
-	st = w->failure.status;
-	if (st != STATUS_OK)
+	status = w->failure.status;
+	if (status != STATUS_OK)
 		*err = w->failure;
 	(void)pthread_mutex_unlock(&w->lock);
-	return st;
+	return status;
 }
 
 struct writer_stats writer_stats(struct writer *w)

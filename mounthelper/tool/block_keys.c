@@ -93,11 +93,11 @@ static void value_was_set(struct block *block, const struct block_key *key, uint
 /* The end of a line, a semicolon, or the closing brace that stands for both. */
 static enum status end_statement(struct block_lexer *lx, const char *after)
 {
-	enum status st = lexer_next(lx);
+	enum status status = lexer_next(lx);
 
-	if (st == STATUS_OK && lx->token != TOKEN_END && lx->token != TOKEN_CLOSE)
+	if (status == STATUS_OK && lx->token != TOKEN_END && lx->token != TOKEN_CLOSE)
 		return REFUSE(lx, lx->token_line, "expected the end of the line or ; after %s", after);
-	return st;
+	return status;
 }
 
 /* "KEY = VALUE" and its end; the lexer's word is KEY. */
@@ -105,7 +105,7 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 {
 	const struct block_key *key = find_key(block, lx->word);
 	unsigned int line = lx->token_line;
-	enum status st;
+	enum status status;
 	void *field;
 	uint32_t n;
 
@@ -116,11 +116,11 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 	if (!field)
 		return REFUSE(lx, line, "%s is given more than %u times", key->name,
 			      key->times == 0 ? 1U : key->times);
-	st = lexer_expect(lx, TOKEN_EQUALS, "= after the key");
-	if (st == STATUS_OK)
-		st = lexer_expect(lx, TOKEN_WORD, "a value after =");
-	if (st != STATUS_OK)
-		return st;
+	status = lexer_expect(lx, TOKEN_EQUALS, "= after the key");
+	if (status == STATUS_OK)
+		status = lexer_expect(lx, TOKEN_WORD, "a value after =");
+	if (status != STATUS_OK)
+		return status;
 	if (!key->set(field, lx->word, key))
 		return REFUSE(lx, line, "%s = %s: must be %s", key->name, lx->word, key->is);
 	value_was_set(block, key, n);
@@ -130,10 +130,10 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 /* "NAME {" after the block's word. */
 static enum status open_block(struct block_lexer *lx, struct block *block)
 {
-	enum status st = lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block");
+	enum status status = lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block");
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	block->line = lx->token_line;
 	if (str_copy(block->name, sizeof(block->name), lx->word) < 0)
 		return REFUSE(lx, block->line, "%s %s: the name must have at most %d bytes", block->word,
@@ -180,47 +180,47 @@ static enum status read_block(struct block_lexer *lx, const struct block_table *
 			      const struct block_form *form, void *userdata)
 {
 	struct block block = {.table = table, .word = form->word, .kind = form->kind};
-	enum status st = open_block(lx, &block);
+	enum status status = open_block(lx, &block);
 
-	if (st == STATUS_OK)
-		st = check_complaint(lx, &block, form->begin(&block, userdata));
-	while (st == STATUS_OK && lx->token != TOKEN_CLOSE) {
+	if (status == STATUS_OK)
+		status = check_complaint(lx, &block, form->begin(&block, userdata));
+	while (status == STATUS_OK && lx->token != TOKEN_CLOSE) {
 		const struct block_form *inner;
 
-		st = lexer_next_statement(lx);
-		if (st != STATUS_OK || lx->token == TOKEN_CLOSE)
+		status = lexer_next_statement(lx);
+		if (status != STATUS_OK || lx->token == TOKEN_CLOSE)
 			break;
 		inner = find_form(lx, form->inner);
 		if (inner) {
-			st = read_block(lx, table, inner, userdata);
-			if (st == STATUS_OK)
-				st = end_statement(lx, "}");
+			status = read_block(lx, table, inner, userdata);
+			if (status == STATUS_OK)
+				status = end_statement(lx, "}");
 		} else if (lx->token == TOKEN_WORD) {
-			st = read_assignment(lx, &block);
+			status = read_assignment(lx, &block);
 		} else {
-			st = REFUSE(lx, lx->token_line, "expected a key or } in %s %s", block.word,
-				    block.name);
+			status = REFUSE(lx, lx->token_line, "expected a key or } in %s %s", block.word,
+					block.name);
 		}
 	}
-	if (st == STATUS_OK)
-		st = block_finish(lx, &block);
-	return st == STATUS_OK ? check_complaint(lx, &block, form->end(&block, userdata)) : st;
+	if (status == STATUS_OK)
+		status = block_finish(lx, &block);
+	return status == STATUS_OK ? check_complaint(lx, &block, form->end(&block, userdata)) : status;
 }
 
 enum status block_read_text(struct block_lexer *lx, const struct block_table *table,
 			    const struct block_form *forms, void *userdata)
 {
-	enum status st = lexer_check_alphabet(lx);
+	enum status status = lexer_check_alphabet(lx);
 
-	while (st == STATUS_OK) {
+	while (status == STATUS_OK) {
 		const struct block_form *form;
 
-		st = lexer_next_statement(lx);
-		if (st != STATUS_OK || lx->token == TOKEN_EOF)
+		status = lexer_next_statement(lx);
+		if (status != STATUS_OK || lx->token == TOKEN_EOF)
 			break;
 		form = find_form(lx, forms);
-		st = form ? read_block(lx, table, form, userdata)
-			  : REFUSE(lx, lx->token_line, "expected: %s %s {", forms->word, forms->name);
+		status = form ? read_block(lx, table, form, userdata)
+			      : REFUSE(lx, lx->token_line, "expected: %s %s {", forms->word, forms->name);
 	}
-	return st;
+	return status;
 }

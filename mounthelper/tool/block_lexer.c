@@ -68,20 +68,20 @@ enum status lexer_next(struct block_lexer *lx)
 
 enum status lexer_next_statement(struct block_lexer *lx)
 {
-	enum status st;
+	enum status status;
 
 	do {
-		st = lexer_next(lx);
-	} while (st == STATUS_OK && lx->token == TOKEN_END);
-	return st;
+		status = lexer_next(lx);
+	} while (status == STATUS_OK && lx->token == TOKEN_END);
+	return status;
 }
 
 enum status lexer_expect(struct block_lexer *lx, enum token_kind kind, const char *what)
 {
-	enum status st = lexer_next(lx);
+	enum status status = lexer_next(lx);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return lx->token == kind ? STATUS_OK : REFUSE(lx, lx->token_line, "expected %s", what);
 }
 

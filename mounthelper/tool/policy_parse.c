@@ -234,18 +234,18 @@ enum status policy_parse(const char *file, const char *text, size_t n, struct po
 {
 	struct block_lexer lx = {.file = file, .p = text, .end = text + n, .line = 1, .err = err};
 	const char *complaint = NULL;
-	enum status st;
+	enum status status;
 
 	memset(ret, 0, sizeof(*ret));
-	st = n > POLICY_TEXT_MAX ? REFUSE(&lx, 1U, "more than %d bytes", POLICY_TEXT_MAX)
-				 : block_read_text(&lx, &table, agent_forms, ret);
-	if (st == STATUS_OK)
+	status = n > POLICY_TEXT_MAX ? REFUSE(&lx, 1U, "more than %d bytes", POLICY_TEXT_MAX)
+				     : block_read_text(&lx, &table, agent_forms, ret);
+	if (status == STATUS_OK)
 		complaint = ret->n_agents == 0 ? "no agent" : policy_check_paths(ret, &lx.line);
 	if (complaint)
-		st = REFUSE(&lx, lx.line, "%s", complaint);
-	if (st != STATUS_OK)
+		status = REFUSE(&lx, lx.line, "%s", complaint);
+	if (status != STATUS_OK)
 		*ret_line = lx.error_line;
-	return st;
+	return status;
 }
 
 void policy_file_seal(struct policy_file *file)
@@ -262,12 +262,12 @@ void policy_file_seal(struct policy_file *file)
 enum status policy_compile(const char *file, const char *text, size_t n, struct policy_file *ret,
 			   unsigned int *ret_line, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	memset(ret, 0, sizeof(*ret)); /* its padding, too */
-	st = policy_parse(file, text, n, &ret->policy, ret_line, err);
-	if (st != STATUS_OK)
-		return st;
+	status = policy_parse(file, text, n, &ret->policy, ret_line, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)crypto_hash_sha256(ret->text_digest, (const unsigned char *)text, n);
 	policy_file_seal(ret);
 	return STATUS_OK;

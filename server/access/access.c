@@ -114,13 +114,13 @@ static bool is_given(const struct access_scope *scope, const char *namespace)
 static enum status find_scope(struct server *server, const struct rpc_call *call, enum access_right right,
 			      struct access_scope *ret, struct caller *ret_caller, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	assert(right > ACCESS_NONE && right < ACCESS_RIGHT_N);
-	st = access_caller(server, call, ret_caller, err);
+	status = access_caller(server, call, ret_caller, err);
 	*ret = (struct access_scope){.right = right};
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!ret_caller->token) {
 		ret->is_all = true;
 		return check_certificate(server, call, err);
@@ -168,10 +168,10 @@ enum status access_check(struct server *server, const struct rpc_call *call, enu
 {
 	struct access_scope scope;
 	struct caller caller;
-	enum status st = find_scope(server, call, right, &scope, &caller, err);
+	enum status status = find_scope(server, call, right, &scope, &caller, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return is_given(&scope, namespace) ? STATUS_OK : deny(&caller, right, namespace, err);
 }
 
@@ -180,10 +180,10 @@ enum status access_scope_init(struct server *server, const struct rpc_call *call
 {
 	struct access_scope scope;
 	struct caller caller;
-	enum status st = find_scope(server, call, right, &scope, &caller, err);
+	enum status status = find_scope(server, call, right, &scope, &caller, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!is_given(&scope, NULL))
 		return deny(&caller, right, NULL, err);
 	*ret = scope;
@@ -249,7 +249,7 @@ static enum status check_attest(struct server *server, const struct rpc_call *ca
 	const char *path = rule->namespaces;
 	const ProtobufCFieldDescriptor *field = path ? field_of(request, path) : NULL;
 	struct reflect_values refs;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!field)
 		return access_check(server, call, ACCESS_VOLUME_ATTEST, "*", err);
@@ -258,14 +258,14 @@ static enum status check_attest(struct server *server, const struct rpc_call *ca
 				    namespace_or_default(text_of(request, path)), err);
 	assert(field->descriptor == &holdfast__v1__volume_ref__descriptor);
 	refs = reflect_values(request, field);
-	for (size_t i = 0; i < refs.n && st == STATUS_OK; i++) {
+	for (size_t i = 0; i < refs.n && status == STATUS_OK; i++) {
 		const Holdfast__V1__VolumeRef *ref =
 			(const Holdfast__V1__VolumeRef *)reflect_message(reflect_value(&refs, i));
 
-		st = access_check(server, call, ACCESS_VOLUME_ATTEST, namespace_or_default(ref->namespace_),
-				  err);
+		status = access_check(server, call, ACCESS_VOLUME_ATTEST,
+				      namespace_or_default(ref->namespace_), err);
 	}
-	return st;
+	return status;
 }
 
 /* Is the request about @node, which a token is bound to? An allocation that is unknown is of no node, which
@@ -294,9 +294,9 @@ static bool is_about_node(struct server *server, const struct rpc_rule *rule, co
 static enum status check_identity(struct server *server, const struct rpc_call *call, struct error *err)
 {
 	struct caller caller;
-	enum status st = access_caller(server, call, &caller, err);
+	enum status status = access_caller(server, call, &caller, err);
 
-	return st != STATUS_OK || caller.token ? st : check_certificate(server, call, err);
+	return status != STATUS_OK || caller.token ? status : check_certificate(server, call, err);
 }
 
 /* In which namespace the rule's right is wanted; NULL: in any. Whose namespace counts is the object's own. */
@@ -369,41 +369,42 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	const struct rpc_rule *rule = method->rule;
 	struct server *server = userdata;
 	char what[WHAT_SIZE];
-	enum status st;
+	enum status status;
 
 	assert(rule);
-	st = lead_check(server->lead, err);
-	if (st != STATUS_OK && may_do_without_leader(server, call, rule))
+	status = lead_check(server->lead, err);
+	if (status != STATUS_OK && may_do_without_leader(server, call, rule))
 		return STATUS_OK;
-	if (st != STATUS_OK || !server->is_serving)
-		return st == STATUS_OK ? error_set(err, STATUS_UNAVAILABLE, 0,
-						   "the server does not have its store open yet; ask again")
-				       : st;
-	st = rule->is_write ? stall_check(server, err) : STATUS_OK;
-	if (st != STATUS_OK)
-		return st;
-	st = check_node(server, call, rule, request, err);
-	if (st == STATUS_OK && request && attests(rule, request))
-		st = check_attest(server, call, rule, request, err);
-	if (st == STATUS_OK)
-		st = check_right(server, call, rule, request, err);
-	if (st == STATUS_OK && rule->also != ACCESS_NONE)
-		st = access_check(server, call, rule->also, NULL, err);
-	if (st != STATUS_OK && rule->is_write) {
+	if (status != STATUS_OK || !server->is_serving)
+		return status == STATUS_OK
+			       ? error_set(err, STATUS_UNAVAILABLE, 0,
+					   "the server does not have its store open yet; ask again")
+			       : status;
+	status = rule->is_write ? stall_check(server, err) : STATUS_OK;
+	if (status != STATUS_OK)
+		return status;
+	status = check_node(server, call, rule, request, err);
+	if (status == STATUS_OK && request && attests(rule, request))
+		status = check_attest(server, call, rule, request, err);
+	if (status == STATUS_OK)
+		status = check_right(server, call, rule, request, err);
+	if (status == STATUS_OK && rule->also != ACCESS_NONE)
+		status = access_check(server, call, rule->also, NULL, err);
+	if (status != STATUS_OK && rule->is_write) {
 		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
 		audit_refused(server, call, what, NULL, err);
 	}
-	return st;
+	return status;
 }
 
 enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct error *err)
 {
 	const struct server *server = userdata;
 	struct identity identity;
-	enum status st = identity_parse(peer->uri, server->config.cluster, &identity, err);
+	enum status status = identity_parse(peer->uri, server->config.cluster, &identity, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (identity.role != ROLE_SERVER || !server->lead)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,

@@ -83,20 +83,20 @@ enum status answer_changed(struct server *server, struct change *change, struct 
 			   ProtobufCMessage *message, struct error *err)
 {
 	struct reply *reply = message ? calloc(1, sizeof(*reply)) : NULL;
-	enum status st;
+	enum status status;
 
 	if (reply) {
 		*reply = (struct reply){.call = call, .message = message};
-		st = change_commit(server, change, send_reply, reply, err);
+		status = change_commit(server, change, send_reply, reply, err);
 	} else {
-		st = error_no_memory(err, "an answer");
+		status = error_no_memory(err, "an answer");
 	}
-	if (st == STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		return status;
 	free(reply);
 	if (message)
 		protobuf_c_message_free_unpacked(message, NULL);
-	return st;
+	return status;
 }
 
 static Holdfast__V1__FieldViolation *violation_new(const char *field, const char *description)

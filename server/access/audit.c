@@ -201,13 +201,13 @@ void audit_seal(struct server *server, struct change *change)
 {
 	Holdfast__V1__AuditHead head = audit_head(server);
 	uint8_t sha256[SHA256_DIGEST_LENGTH];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (change->audit_first > 0)
 		head.first = change->audit_first;
-	for (size_t i = 0; i < change->n_audit && st == STATUS_OK; i++)
-		st = append(server, change, change->audit[i], &head, sha256);
-	if (st == STATUS_OK)
+	for (size_t i = 0; i < change->n_audit && status == STATUS_OK; i++)
+		status = append(server, change, change->audit[i], &head, sha256);
+	if (status == STATUS_OK)
 		change_put_record(change, KEY_AUDIT_HEAD, &head.base);
 	else if (change->status == STATUS_OK)
 		change->status = error_no_memory(&change->error, "the audit record");

@@ -68,15 +68,15 @@ enum status access_operator(const struct rpc_peer *peer, const char *cluster, bo
 			    struct error *err)
 {
 	struct identity identity = {.role = ROLE_OPERATOR, .name = "dev"};
-	enum status st;
+	enum status status;
 
 	if (peer->uri[0] == '\0' && !dev)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "this call needs an operator's certificate (--cert and --key)");
 	if (peer->uri[0] != '\0') {
-		st = identity_parse(peer->uri, cluster, &identity, err);
-		if (st != STATUS_OK)
-			return st;
+		status = identity_parse(peer->uri, cluster, &identity, err);
+		if (status != STATUS_OK)
+			return status;
 	}
 	if (identity.role != ROLE_OPERATOR)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
@@ -90,13 +90,13 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 			struct error *err)
 {
 	struct identity identity;
-	enum status st;
+	enum status status;
 
 	if (peer->uri[0] == '\0')
 		return error_set(err, STATUS_UNAUTHENTICATED, 0, "this call needs a node's certificate");
-	st = identity_parse(peer->uri, cluster, &identity, err);
-	if (st != STATUS_OK)
-		return st;
+	status = identity_parse(peer->uri, cluster, &identity, err);
+	if (status != STATUS_OK)
+		return status;
 	if (identity.role != ROLE_NODE)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "%s may not make this call: it is not a node", peer->uri);
@@ -179,28 +179,28 @@ enum status access_caller(struct server *server, const struct rpc_call *call, st
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	const char *secret = rpc_call_token(call);
 	struct caller caller = {.identity = {.role = ROLE_NONE}};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (peer->uri[0] != '\0')
-		st = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
-	if (st == STATUS_OK && secret)
-		st = take_token(server, secret, &caller, err);
-	if (st == STATUS_OK)
+		status = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
+	if (status == STATUS_OK && secret)
+		status = take_token(server, secret, &caller, err);
+	if (status == STATUS_OK)
 		*ret = caller;
-	return st;
+	return status;
 }
 
 enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
 			      struct error *err)
 {
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, ret, err);
+	enum status status = access_node(rpc_call_peer(call), server->config.cluster, ret, err);
 
-	if (st == STATUS_OK && rpc_call_token(call))
+	if (status == STATUS_OK && rpc_call_token(call))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "a token cannot be shown with the certificate of node/%s: tokens are for "
 				 "people; leave it out",
 				 ret->name);
-	return st;
+	return status;
 }
 
 const char *access_bound_node(struct server *server, const struct rpc_call *call)

@@ -92,19 +92,19 @@ static enum status handle_put(struct server *server, struct rpc_call *call,
 	bool exists;
 	struct put *put;
 	Policy policy;
-	enum status st;
+	enum status status;
 
 	if (!request->policy)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "policy: missing");
-	st = policy_validate(request->policy, err);
-	if (st != STATUS_OK)
-		return st;
+	status = policy_validate(request->policy, err);
+	if (status != STATUS_OK)
+		return status;
 	policy_key(request->policy->name, key);
 	exists = records_get(&server->state.records, key) != NULL;
 	if (!exists)
-		st = check_room(server, err);
-	if (st != STATUS_OK)
-		return st;
+		status = check_room(server, err);
+	if (status != STATUS_OK)
+		return status;
 	policy = *request->policy;
 	policy.create_index = policy.modify_index = 0; /* the store's */
 	change_put_record(&change, key, &policy.base);
@@ -165,12 +165,13 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Policy **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
+	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (st == STATUS_OK)
-		st = list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token,
+					 err);
+	if (status != STATUS_OK)
+		return status;
 	policies = calloc(page.size, sizeof(*policies));
 	list = calloc(page.size, sizeof(Policy *));
 	if (!policies || !list)

@@ -209,7 +209,7 @@ static enum status make_token(struct server *server, struct rpc_call *call, cons
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct created *created;
-	enum status st;
+	enum status status;
 
 	if (server->state.records.tokens.n >= TOKENS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -220,10 +220,10 @@ static enum status make_token(struct server *server, struct rpc_call *call, cons
 		return error_no_memory(err, "a token");
 	created->call = call;
 	created->is_bootstrap = is_bootstrap;
-	st = fill_created(created, err);
-	if (st != STATUS_OK) {
+	status = fill_created(created, err);
+	if (status != STATUS_OK) {
 		free(created);
-		return st;
+		return status;
 	}
 	stage_token(server, &change, wanted, created, what);
 	return change_commit_taking(server, &change, on_created, created, err);
@@ -254,10 +254,11 @@ DEFINE_WRITE_METHOD(tokens_handle_bootstrap, Holdfast__V1__BootstrapTokenRequest
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateTokenRequest *request, struct error *err)
 {
-	enum status st = check_token(server, request->token, err);
+	enum status status = check_token(server, request->token, err);
 
-	return st == STATUS_OK ? make_token(server, call, request->token, false, "Operator.CreateToken", err)
-			       : st;
+	return status == STATUS_OK
+		       ? make_token(server, call, request->token, false, "Operator.CreateToken", err)
+		       : status;
 }
 
 DEFINE_WRITE_METHOD(tokens_handle_create, Holdfast__V1__CreateTokenRequest, "Operator.CreateToken",
@@ -302,12 +303,13 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Token **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
+	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (st == STATUS_OK)
-		st = list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token,
+					 err);
+	if (status != STATUS_OK)
+		return status;
 	tokens = calloc(page.size, sizeof(*tokens));
 	list = calloc(page.size, sizeof(Token *));
 	if (!tokens || !list)
@@ -333,11 +335,11 @@ static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 	char identity[RPC_URI_SIZE];
 	struct caller caller;
 	Token token;
-	enum status st = access_caller(server, call, &caller, err);
+	enum status status = access_caller(server, call, &caller, err);
 
 	(void)request;
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(identity, sizeof(identity), rpc_call_peer(call)->uri);
 	response.identity = identity;
 	response.acl_enabled = server->config.acl;

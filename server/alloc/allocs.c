@@ -53,27 +53,27 @@ static enum status lose_alloc(struct server *server, struct alloc_entry *entry, 
 			      struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st = claims_lose_alloc(&change, entry, reason, err);
+	enum status status = claims_lose_alloc(&change, entry, reason, err);
 
-	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
 }
 
 enum status allocs_node_gone(struct server *server, struct node_entry *node, bool for_good,
 			     const char *reason, struct error *err)
 {
 	struct alloc_entry *entry;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
 		/* one with a claim may still write: its end needs evidence */
 		if (alloc_is_client_terminal(&entry->alloc) || alloc_has_live_claims(entry) ||
 		    (!for_good && waits_for_node(&entry->alloc)))
 			continue;
-		st = lose_alloc(server, entry, reason, err);
-		if (st != STATUS_OK)
+		status = lose_alloc(server, entry, reason, err);
+		if (status != STATUS_OK)
 			break;
 	}
-	return st;
+	return status;
 }
 
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)
@@ -81,15 +81,15 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		enum status st;
+		enum status status;
 
 		/* one that never got a claim has nothing to lose: it runs in the new boot */
 		if (alloc_is_client_terminal(&entry->alloc) ||
 		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
 			continue;
-		st = lose_alloc(server, entry, "the node was rebooted", err);
-		if (st != STATUS_OK)
-			return st;
+		status = lose_alloc(server, entry, "the node was rebooted", err);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }

@@ -153,13 +153,13 @@ static enum status give_order(struct server *server, struct rpc_call *call, stru
 	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
 	bool is_network = wish.kind == ORDER_NETWORK;
 	struct order order;
-	enum status st;
+	enum status status;
 
 	(void)str_join(who, sizeof(who), "allocation ", alloc->namespace, "/", alloc->name);
 	wish.who = who;
-	st = order_make(server, &wish, &order, err);
-	if (st != STATUS_OK)
-		return st;
+	status = order_make(server, &wish, &order, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
 		       is_network ? ", network" : ", task ", wish.task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
@@ -189,16 +189,17 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 				  .alloc = &entry->alloc,
 				  .boot_id = entry->node->session->boot_id,
 				  .task = alloc_find_task(&entry->alloc, request->task)};
-	enum status st;
+	enum status status;
 
 	if (!wish.task)
 		return error_set(err, STATUS_NOT_FOUND, 0, "allocation %s has no task '%.64s'",
 				 entry->alloc.id, request->task);
-	st = check_handle(&entry->alloc, request, err);
-	if (st == STATUS_OK)
-		st = alloc_pack_task(&entry->alloc, wish.task, request->network, &bytes, &wish.n_bytes, err);
+	status = check_handle(&entry->alloc, request, err);
+	if (status == STATUS_OK)
+		status = alloc_pack_task(&entry->alloc, wish.task, request->network, &bytes, &wish.n_bytes,
+					 err);
 	wish.bytes = bytes;
-	return st == STATUS_OK ? give_order(server, call, wish, err) : st;
+	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
 }
 
 /* Put the driver of its node that makes the network into @ret; false: none can. */
@@ -225,7 +226,7 @@ static enum status order_network(struct server *server, struct rpc_call *call,
 				  .alloc = &entry->alloc,
 				  .boot_id = entry->node->session->boot_id,
 				  .task = &nobody};
-	enum status st;
+	enum status status;
 
 	if (entry->alloc.network.mode != NETWORK_ISOLATED)
 		return error_set(err, STATUS_NOT_FOUND, 0, "allocation %s has no isolated network",
@@ -235,9 +236,9 @@ static enum status order_network(struct server *server, struct rpc_call *call,
 				 "allocation %s: two drivers of node %s must make its network, and only one "
 				 "can",
 				 entry->alloc.id, entry->alloc.node_id);
-	st = alloc_pack_network(&entry->alloc, nobody.driver, &bytes, &wish.n_bytes, err);
+	status = alloc_pack_network(&entry->alloc, nobody.driver, &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
-	return st == STATUS_OK ? give_order(server, call, wish, err) : st;
+	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
 }
 
 static enum status handle_order(struct server *server, struct rpc_call *call,
@@ -245,15 +246,15 @@ static enum status handle_order(struct server *server, struct rpc_call *call,
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	struct identity who;
-	enum status st = access_check_node(server, call, &who, err);
+	enum status status = access_check_node(server, call, &who, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no allocation %.64s", request->id);
-	st = check_allocation(entry, who.name, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_allocation(entry, who.name, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; tasks are ordered of connected nodes only",

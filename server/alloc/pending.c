@@ -332,23 +332,23 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc alloc = entry->alloc; /* shares its lists */
 	char object[OBJECT_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), alloc_wait_node(&alloc));
 	alloc.client_description = NULL;
-	st = allocs_choose_node(round->server, &alloc, &refusal, err);
-	if (st == STATUS_OK) {
+	status = allocs_choose_node(round->server, &alloc, &refusal, err);
+	if (status == STATUS_OK) {
 		alloc.wait_until_ms = 0;
 		alloc.wait_node_id = NULL;
 		alloc.modify_time_ms = alloc.place_time_ms = clock_realtime_ms();
 		change_put_alloc(&change, &alloc);
 		name_alloc(&alloc, object);
 		audit_own(round->server, &change, "Allocations.Place", object, "it was pending");
-		st = change_commit_taking(round->server, &change, on_placed, strdup(alloc.id), err);
-		round->has_failed = round->has_failed || st != STATUS_OK;
+		status = change_commit_taking(round->server, &change, on_placed, strdup(alloc.id), err);
+		round->has_failed = round->has_failed || status != STATUS_OK;
 	}
 	free(alloc.client_description);
-	return st;
+	return status;
 }
 
 static void expire(struct round *round, const struct alloc_entry *entry)
@@ -443,10 +443,10 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
 {
 	cleanup(round_release) struct round round = {.server = NULL};
 	struct obstruction at;
-	enum status st = check_assumed(server, alloc, assumed, err);
+	enum status status = check_assumed(server, alloc, assumed, err);
 
-	if (st != STATUS_OK || alloc->n_volumes == 0 || !has_rival(server, alloc))
-		return st;
+	if (status != STATUS_OK || alloc->n_volumes == 0 || !has_rival(server, alloc))
+		return status;
 	if (!round_init(&round, server))
 		return error_no_memory(err, "an allocation");
 	if (assumed && assumed->is_dry)
@@ -493,7 +493,7 @@ static enum status check_room(const struct round *round, const struct alloc *all
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err)
 {
 	cleanup(round_release) struct round round = {.server = NULL};
-	enum status st;
+	enum status status;
 
 	assert(err->status != STATUS_OK);
 	if (err->status != STATUS_FAILED_PRECONDITION || alloc->csi_plugin.type != CSI_PLUGIN_NONE)
@@ -503,9 +503,9 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 	look_for_obstructions(&round);
 	if (!find_obstruction(&round, alloc).volume_id)
 		return err->status;
-	st = check_room(&round, alloc, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_room(&round, alloc, err);
+	if (status != STATUS_OK)
+		return status;
 	alloc->wait_node_id = alloc->node_id[0] != '\0' ? strdup(alloc->node_id) : NULL;
 	if (alloc->node_id[0] != '\0' && !alloc->wait_node_id)
 		return error_no_memory(err, "an allocation");

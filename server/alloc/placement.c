@@ -90,14 +90,14 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
 			   const struct placement_assumed *assumed, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	*placement = (struct placement){.server = server, .alloc = alloc};
 	if (assumed)
 		placement->assumed = *assumed;
-	for (uint32_t i = 0; st == STATUS_OK && i < alloc->n_volumes; i++)
-		st = add_volume(placement, &alloc->volumes[i], err);
-	return st;
+	for (uint32_t i = 0; status == STATUS_OK && i < alloc->n_volumes; i++)
+		status = add_volume(placement, &alloc->volumes[i], err);
+	return status;
 }
 
 static bool asks_for(const struct placement *placement, const struct volume_entry *volume)

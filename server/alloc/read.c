@@ -88,16 +88,16 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
-	enum status st;
+	enum status status;
 
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
-	st = freed_of_alloc(server, entry, &freed, err);
-	if (st == STATUS_OK)
+	status = freed_of_alloc(server, entry, &freed, err);
+	if (status == STATUS_OK)
 		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
-	return st;
+	return status;
 }
 
 static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -238,15 +238,15 @@ static enum status fill(struct page *page, struct error *err)
 static enum status page_init(struct page *page, struct error *err)
 {
 	Holdfast__V1__ListAllocationsResponse *response = calloc(1, sizeof(*response));
-	enum status st;
+	enum status status;
 
 	if (!response)
 		return error_no_memory(err, "an allocation");
 	holdfast__v1__list_allocations_response__init(response);
 	page->response = response;
-	st = list_page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
-	if (st != STATUS_OK)
-		return st;
+	status = list_page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
+	if (status != STATUS_OK)
+		return status;
 	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
 		return error_no_memory(err, "an allocation");
@@ -261,15 +261,15 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 {
 	cleanup(page_release) struct page page = {.server = server, .request = (const void *)message};
 	const char *bound = access_bound_node(server, call);
-	enum status st = page_init(&page, err);
+	enum status status = page_init(&page, err);
 
 	page.node_id = bound ? bound : page.request->node_id;
-	if (st == STATUS_OK && is_any_namespace(page.request->namespace_))
-		st = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
-	if (st == STATUS_OK)
-		st = fill(&page, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && is_any_namespace(page.request->namespace_))
+		status = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
+	if (status == STATUS_OK)
+		status = fill(&page, err);
+	if (status != STATUS_OK)
+		return status;
 	answer_durable(server, call, &page.response->base);
 	page.response = NULL; /* handed over */
 	return STATUS_OK;

@@ -194,17 +194,17 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 			      const Holdfast__Driver__V1__TaskConfig **ret_task, struct error *err)
 {
 	const struct alloc_entry *entry = state_alloc(&stream->server->state, id);
-	enum status st = access_check(stream->server, stream->caller, kinds[stream->kind].right,
-				      entry ? entry->alloc.namespace : NULL, err);
+	enum status status = access_check(stream->server, stream->caller, kinds[stream->kind].right,
+					  entry ? entry->alloc.namespace : NULL, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them", id);
-	st = find_task(&entry->alloc, task_name, ret_task, err);
-	if (st != STATUS_OK)
-		return st;
+	status = find_task(&entry->alloc, task_name, ret_task, err);
+	if (status != STATUS_OK)
+		return status;
 	if (stream->kind != KIND_LOGS && has_ended(&entry->alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s has ended, it is %s: nothing runs in it any more; what it "
@@ -215,9 +215,9 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 		return error_set(err, STATUS_UNAVAILABLE, 0, "node %s of allocation %s is not connected",
 				 entry->alloc.node_id, entry->alloc.id);
 	if (stream->kind == KIND_EXEC)
-		st = check_offer(entry, *ret_task, err);
-	if (st != STATUS_OK)
-		return st;
+		status = check_offer(entry, *ret_task, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(stream->node_id, sizeof(stream->node_id), entry->alloc.node_id);
 	(void)str_copy(stream->alloc_id, sizeof(stream->alloc_id), entry->alloc.id);
 	*ret = entry;
@@ -325,13 +325,13 @@ static enum status order_command(const struct task_stream *stream, const struct 
 				  .who = access_who(stream->server, stream->caller, who)};
 	cleanup_free uint8_t *bytes = NULL;
 	struct order order;
-	enum status st = pack_command(&entry->alloc, task, asked, &bytes, &wish.n_bytes, err);
+	enum status status = pack_command(&entry->alloc, task, asked, &bytes, &wish.n_bytes, err);
 
 	wish.bytes = bytes;
-	if (st == STATUS_OK)
-		st = order_make(stream->server, &wish, &order, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = order_make(stream->server, &wish, &order, err);
+	if (status != STATUS_OK)
+		return status;
 	setup.order = (ProtobufCBinaryData){.len = sizeof(order), .data = (uint8_t *)&order};
 	setup.command = (ProtobufCBinaryData){.len = wish.n_bytes, .data = bytes};
 	exec.setup = &setup;
@@ -367,13 +367,13 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 	const struct alloc_entry *entry;
 	struct recorded *recorded;
 	ProtobufCMessage *wanted;
-	enum status st = find_alloc(stream, request->id, request->task, &entry, &task, err);
+	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (st == STATUS_OK)
-		st = order_command(stream, entry, task, request->command, &wanted, err);
-	if (st != STATUS_OK) {
+	if (status == STATUS_OK)
+		status = order_command(stream, entry, task, request->command, &wanted, err);
+	if (status != STATUS_OK) {
 		audit_refused(stream->server, stream->caller, kinds[KIND_EXEC].what, NULL, err);
-		return st;
+		return status;
 	}
 	recorded = malloc(sizeof(*recorded));
 	if (!recorded) {
@@ -382,12 +382,12 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 	}
 	*recorded = (struct recorded){stream->id, wanted};
 	record_command(stream, &change, entry, task, request->command);
-	st = change_commit(stream->server, &change, on_recorded, recorded, err);
-	if (st == STATUS_OK)
-		return st;
+	status = change_commit(stream->server, &change, on_recorded, recorded, err);
+	if (status == STATUS_OK)
+		return status;
 	protobuf_c_message_free_unpacked(wanted, NULL);
 	free(recorded);
-	return st;
+	return status;
 }
 
 /* ---- output and figures ---- */
@@ -399,10 +399,10 @@ static enum status begin_logs(struct task_stream *stream, const Holdfast__V1__Al
 	Holdfast__Driver__V1__TaskLogsRequest logs = HOLDFAST__DRIVER__V1__TASK_LOGS_REQUEST__INIT;
 	const Holdfast__Driver__V1__TaskConfig *task;
 	const struct alloc_entry *entry;
-	enum status st = find_alloc(stream, request->id, request->task, &entry, &task, err);
+	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	logs.alloc_id = wanted.alloc_id = stream->alloc_id;
 	logs.task = wanted.task = task->task;
 	logs.stdout = request->stdout;
@@ -422,10 +422,10 @@ static enum status begin_stats(struct task_stream *stream,
 	Holdfast__Driver__V1__TaskStatsRequest stats = HOLDFAST__DRIVER__V1__TASK_STATS_REQUEST__INIT;
 	const Holdfast__Driver__V1__TaskConfig *task;
 	const struct alloc_entry *entry;
-	enum status st = find_alloc(stream, request->id, request->task, &entry, &task, err);
+	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	stats.alloc_id = wanted.alloc_id = stream->alloc_id;
 	stats.task = wanted.task = task->task;
 	stats.interval_ms = request->interval_ms;
@@ -471,35 +471,35 @@ static enum status send_input(struct task_stream *stream, const Holdfast__V1__Ex
 			      struct error *err)
 {
 	Holdfast__V1__TaskStreamDown down = HOLDFAST__V1__TASK_STREAM_DOWN__INIT;
-	enum status st;
+	enum status status;
 
 	if (!request->input || request->input->setup)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "input: what follows the command is input, and no command");
 	down.exec = request->input;
-	st = rpc_call_send(stream->node, &down.base, err);
-	if (st == STATUS_OK && rpc_call_is_full(stream->node))
+	status = rpc_call_send(stream->node, &down.base, err);
+	if (status == STATUS_OK && rpc_call_is_full(stream->node))
 		rpc_call_pause(stream->caller, true);
-	return st;
+	return status;
 }
 
 static void on_caller_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	struct task_stream *stream = rpc_call_data(call);
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct error err;
 
 	(void)userdata;
 	if (!stream)
 		return;
 	if (!stream->is_asked) {
-		st = task_stream_begin(stream, message, &err);
-		stream->is_asked = st == STATUS_OK;
-		rpc_call_pause(call, st == STATUS_OK); /* until its node is there */
+		status = task_stream_begin(stream, message, &err);
+		stream->is_asked = status == STATUS_OK;
+		rpc_call_pause(call, status == STATUS_OK); /* until its node is there */
 	} else if (stream->kind == KIND_EXEC && stream->node) {
-		st = send_input(stream, (const void *)message, &err);
+		status = send_input(stream, (const void *)message, &err);
 	}
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		task_stream_end(stream, &err);
 }
 
@@ -554,10 +554,10 @@ static enum status join(struct server *server, struct rpc_call *call, const Hold
 {
 	struct task_stream *stream = find_stream(server, up->id);
 	struct identity who;
-	enum status st = access_check_node(server, call, &who, err);
+	enum status status = access_check_node(server, call, &who, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!stream || stream->node || !stream->is_asked || !str_eq(stream->node_id, who.name))
 		return error_set(err, STATUS_NOT_FOUND, 0, "nobody waits for this stream of node %s any more",
 				 who.name);

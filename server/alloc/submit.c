@@ -133,12 +133,12 @@ static enum status check_claims(struct server *server, const struct alloc *alloc
 				struct error *err)
 {
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		enum status st = claim_grant_check(server, alloc, &alloc->volumes[i], err);
+		enum status status = claim_grant_check(server, alloc, &alloc->volumes[i], err);
 
-		if (st == STATUS_FAILED_PRECONDITION)
+		if (status == STATUS_FAILED_PRECONDITION)
 			refusal_add_blockers(refusal, server, alloc, alloc->volumes[i].name, alloc->node_id);
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -150,13 +150,13 @@ static enum status check_named_node(struct server *server, const struct placemen
 	const struct node_entry *node = state_node(&server->state, alloc->node_id);
 	char reason[FEASIBILITY_REASON_SIZE];
 	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!is_instead &&
 	    (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED))
-		st = check_claims(server, alloc, refusal, err);
-	if (st != STATUS_OK || obstacle == OBSTACLE_NONE)
-		return st;
+		status = check_claims(server, alloc, refusal, err);
+	if (status != STATUS_OK || obstacle == OBSTACLE_NONE)
+		return status;
 	refusal_add_node(refusal, alloc->node_id, reason);
 	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
 }
@@ -167,16 +167,16 @@ static enum status place(struct server *server, struct alloc *alloc, const struc
 {
 	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
 	const struct node_entry *node;
-	enum status st = placement_init(&placement, server, alloc, assumed, err);
+	enum status status = placement_init(&placement, server, alloc, assumed, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (alloc->node_id[0] != '\0')
 		return check_named_node(server, &placement, alloc, refusal, err);
-	st = placement_choose(&placement, &node, refusal, err);
-	if (st == STATUS_OK)
+	status = placement_choose(&placement, &node, refusal, err);
+	if (status == STATUS_OK)
 		(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
-	return st;
+	return status;
 }
 
 /* Only what was asked for; what becomes of it is not the caller's to say. */
@@ -207,10 +207,10 @@ static enum status choose_node(struct server *server, struct alloc *alloc,
 			       struct error *err)
 {
 	char waiting[NODE_ID_MAX + 64];
-	enum status st = place(server, alloc, assumed, refusal, err);
+	enum status status = place(server, alloc, assumed, refusal, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
 		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
 				 alloc->node_id);
@@ -242,11 +242,11 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 			     const struct placement_assumed *assumed, struct refusal *refusal,
 			     struct error *err)
 {
-	enum status st = begin_new(alloc, err);
+	enum status status = begin_new(alloc, err);
 
-	if (st == STATUS_OK && !(assumed && assumed->without))
-		st = pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err);
-	return st == STATUS_OK ? choose_node(server, alloc, assumed, refusal, err) : st;
+	if (status == STATUS_OK && !(assumed && assumed->without))
+		status = pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err);
+	return status == STATUS_OK ? choose_node(server, alloc, assumed, refusal, err) : status;
 }
 
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
@@ -259,14 +259,14 @@ enum status allocs_place(struct server *server, struct alloc *alloc, struct refu
 static enum status place_or_wait(struct server *server, struct alloc *alloc, uint32_t wait_ms,
 				 struct refusal *refusal, struct error *err)
 {
-	enum status st = begin_new(alloc, err);
+	enum status status = begin_new(alloc, err);
 
-	if (st != STATUS_OK)
-		return st;
-	st = pending_check(server, alloc, NULL, true, err);
-	if (st == STATUS_OK)
-		st = allocs_choose_node(server, alloc, refusal, err);
-	return st == STATUS_OK ? st : pending_enter(server, alloc, wait_ms, err);
+	if (status != STATUS_OK)
+		return status;
+	status = pending_check(server, alloc, NULL, true, err);
+	if (status == STATUS_OK)
+		status = allocs_choose_node(server, alloc, refusal, err);
+	return status == STATUS_OK ? status : pending_enter(server, alloc, wait_ms, err);
 }
 
 static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
@@ -275,16 +275,16 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 			  struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st;
+	enum status status;
 
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
 	alloc->job_version = alloc->job_content = 0;
-	st = request->wait_ms > 0 && !request->dry_run
-		     ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
-		     : allocs_place(server, alloc, refusal, err);
-	if (st != STATUS_OK)
-		return st;
+	status = request->wait_ms > 0 && !request->dry_run
+			 ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
+			 : allocs_place(server, alloc, refusal, err);
+	if (status != STATUS_OK)
+		return status;
 	if (request->dry_run) {
 		answer_run(server, call, alloc);
 		return STATUS_OK;
@@ -302,16 +302,16 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	namespace = namespace_or_default(namespace);
-	st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
+	status = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 
-	if (st == STATUS_OK && alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
-		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
-	if (st == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
-		st = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);
-	return st;
+	if (status == STATUS_OK && alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
+		status = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
+	if (status == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
+		status = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);
+	return status;
 }
 
 /* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
@@ -320,21 +320,21 @@ static enum status parse_submission(struct server *server, const Holdfast__V1__A
 				    struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
 				    struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (!pb)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
-	st = alloc_from_pb(pb, ret, err);
-	if (st != STATUS_OK)
-		return st;
+	status = alloc_from_pb(pb, ret, err);
+	if (status != STATUS_OK)
+		return status;
 	if (pb->csi_plugin && ret->csi_plugin.id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "csi_plugin: id is missing: the plugin_id that volumes name");
 	alloc_default(ret);
-	st = alloc_validate(ret, err);
-	if (st == STATUS_OK)
-		st = check_own_plugin(server, ret, err);
-	return st == STATUS_OK ? alloc_options_take(&server->state, pb, ret, ret_options, err) : st;
+	status = alloc_validate(ret, err);
+	if (status == STATUS_OK)
+		status = check_own_plugin(server, ret, err);
+	return status == STATUS_OK ? alloc_options_take(&server->state, pb, ret, ret_options, err) : status;
 }
 
 static void options_freep(Holdfast__V1__AllocationOptions **options)
@@ -350,15 +350,15 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
 	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	const struct alloc_entry *known;
-	enum status st =
+	enum status status =
 		allocs_may_run(server, call, request->allocation ? request->allocation->namespace_ : "",
 			       request->allocation, err);
 
-	if (st != STATUS_OK)
-		return st;
-	st = parse_submission(server, request->allocation, &alloc, &options, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
+	status = parse_submission(server, request->allocation, &alloc, &options, err);
+	if (status != STATUS_OK)
+		return status;
 	known = state_alloc(&server->state, alloc.id);
 	if (!known)
 		return submit(server, call, &alloc, options, request, refusal, err);

@@ -152,7 +152,7 @@ static bool is_meant(const struct word *word, const struct claim_entry *entry, b
 static enum status check_volume(const struct word *word, const struct volume_entry *volume, bool about_node,
 				size_t *ret_n, struct error *err)
 {
-	enum status st = attest_check_plugin(word->server, &volume->volume, err);
+	enum status status = attest_check_plugin(word->server, &volume->volume, err);
 	const struct claim_entry *entry;
 	size_t n = 0;
 
@@ -160,13 +160,13 @@ static enum status check_volume(const struct word *word, const struct volume_ent
 		if (!is_meant(word, entry, about_node))
 			continue;
 		n++;
-		if (st == STATUS_OK && about_node)
-			st = check_node_part(word, &entry->claim, err);
+		if (status == STATUS_OK && about_node)
+			status = check_node_part(word, &entry->claim, err);
 	}
-	if (st == STATUS_OK && n > 0 && !about_node)
-		st = check_provider_part(word, volume, err);
+	if (status == STATUS_OK && n > 0 && !about_node)
+		status = check_provider_part(word, volume, err);
 	*ret_n = n;
-	return st;
+	return status;
 }
 
 static enum status add_volume(const struct word *word, const struct volume_entry *volume, struct meant *meant,
@@ -174,13 +174,13 @@ static enum status add_volume(const struct word *word, const struct volume_entry
 {
 	bool about_node = is_about_node(word, volume);
 	const struct claim_entry *entry;
-	enum status st;
+	enum status status;
 	size_t n;
 	void *ids;
 
-	st = check_volume(word, volume, about_node, &n, err);
-	if (st != STATUS_OK || n == 0)
-		return st;
+	status = check_volume(word, volume, about_node, &n, err);
+	if (status != STATUS_OK || n == 0)
+		return status;
 	ids = reallocarray(meant->ids, meant->n + n, sizeof(*meant->ids));
 	if (!ids)
 		return error_no_memory(err, "an attestation");
@@ -200,10 +200,11 @@ static enum status free_meant(const struct word *word, const struct meant *meant
 
 	for (size_t i = 0; i < meant->n; i++) {
 		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
-		enum status st = entry ? attest_free_claim(&attested, release_freed, entry, err) : STATUS_OK;
+		enum status status =
+			entry ? attest_free_claim(&attested, release_freed, entry, err) : STATUS_OK;
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -220,12 +221,12 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 			    .field = "attest_reason",
 			    .reason = reason};
 	cleanup(release_meant) struct meant meant = {0};
-	enum status st = name_word(&word, err);
+	enum status status = name_word(&word, err);
 
-	if (st == STATUS_OK)
-		st = add_volume(&word, volume, &meant, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = add_volume(&word, volume, &meant, err);
+	if (status != STATUS_OK)
+		return status;
 	if (meant.n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
@@ -243,7 +244,7 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 		const Holdfast__V1__VolumeRef *ref = request->volumes[i];
 		const char *namespace = namespace_or_default(ref->namespace_);
 		struct volume_entry *volume = state_volume(&word->server->state, namespace, ref->id);
-		enum status st;
+		enum status status;
 
 		if (!volume)
 			return error_set(err, STATUS_NOT_FOUND, 0,
@@ -255,9 +256,9 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 			    str_eq(request->volumes[k]->namespace_, ref->namespace_))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 						 "volumes[%zu]: volume %s is named twice", i, volume->id);
-		st = add_volume(word, volume, meant, err);
-		if (st != STATUS_OK)
-			return st;
+		status = add_volume(word, volume, meant, err);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -363,11 +364,11 @@ static enum status check_effect(const struct word *word, const attest_request *r
 static enum status store_record(const struct word *word, const attestation *record, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st = attest_record_stage(word->server, &change, record, err);
+	enum status status = attest_record_stage(word->server, &change, record, err);
 	char object[OBJECT_SIZE];
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	(void)str_format(object, sizeof(object), "node %s, %zu volume%s, first %.64s/%.128s", word->node->id,
 			 record->n_volumes, str_s(record->n_volumes), record->volumes[0]->namespace_,
 			 record->volumes[0]->id);
@@ -385,12 +386,12 @@ static enum status attest(const struct word *word, const attest_request *request
 						  .n_volumes = request->n_volumes,
 						  .reason = word->detail,
 						  .valid_ms = request->valid_ms};
-	enum status st = find_volumes(word, request, &answer->meant, err);
+	enum status status = find_volumes(word, request, &answer->meant, err);
 
-	if (st == STATUS_OK)
-		st = check_effect(word, request, &answer->meant, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_effect(word, request, &answer->meant, err);
+	if (status != STATUS_OK)
+		return status;
 	response->attestation = attest_record_make(word->server, &facts, err);
 	if (!response->attestation)
 		return STATUS_RESOURCE_EXHAUSTED;
@@ -399,12 +400,12 @@ static enum status attest(const struct word *word, const attest_request *request
 		return error_no_memory(err, "an attestation");
 	if (request->dry_run)
 		return STATUS_OK;
-	st = store_record(word, response->attestation, err);
-	if (st == STATUS_OK)
-		st = free_meant(word, &answer->meant, err);
-	if (st == STATUS_OK && !node_is_connected(word->node))
-		st = allocs_node_gone(word->server, word->node, false, word->detail, err);
-	return st;
+	status = store_record(word, response->attestation, err);
+	if (status == STATUS_OK)
+		status = free_meant(word, &answer->meant, err);
+	if (status == STATUS_OK && !node_is_connected(word->node))
+		status = allocs_node_gone(word->server, word->node, false, word->detail, err);
+	return status;
 }
 
 static enum status handle_attest(struct server *server, struct rpc_call *call, const attest_request *request,
@@ -418,26 +419,26 @@ static enum status handle_attest(struct server *server, struct rpc_call *call, c
 			    .reason = request->reason};
 	cleanup(answer_freep) struct answer *answer = calloc(1, sizeof(*answer));
 	struct change nothing = CHANGE_INIT; /* durable after all the others */
-	enum status st = check_request(request, err);
+	enum status status = check_request(request, err);
 
-	if (st == STATUS_OK)
-		st = nodes_find(server, request->id, &word.node, err);
-	if (st == STATUS_OK)
-		st = name_word(&word, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = nodes_find(server, request->id, &word.node, err);
+	if (status == STATUS_OK)
+		status = name_word(&word, err);
+	if (status != STATUS_OK)
+		return status;
 	if (answer)
 		answer->response = calloc(1, sizeof(*answer->response));
 	if (!answer || !answer->response)
 		return error_no_memory(err, "an attestation");
 	answer->call = call;
 	holdfast__v1__attest_node_response__init(answer->response);
-	st = attest(&word, request, answer, err);
-	if (st == STATUS_OK)
-		st = change_commit(server, &nothing, on_answer, answer, err);
-	if (st == STATUS_OK)
+	status = attest(&word, request, answer, err);
+	if (status == STATUS_OK)
+		status = change_commit(server, &nothing, on_answer, answer, err);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(answer);
-	return st;
+	return status;
 }
 
 DEFINE_WRITE_METHOD(attest_handle, attest_request, "Nodes.Attest", handle_attest)

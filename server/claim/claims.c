@@ -28,16 +28,16 @@ static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *
 {
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};
 	const struct claim_event end = {.type = CLAIM_EVENT_FREE, .now_ms = now_ms};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	bool changed;
 
 	/* that fence is the detach */
 	if (claim->state == CLAIM_NODE_DETACHED &&
 	    (claim->attach == ATTACH_NONE || claim->evidence == EVIDENCE_STORAGE_FENCE))
-		st = claim_step(claim, &detached, &changed, err);
-	if (st == STATUS_OK && claim->state == CLAIM_CONTROLLER_DETACHED)
-		st = claim_step(claim, &end, &changed, err);
-	return st;
+		status = claim_step(claim, &detached, &changed, err);
+	if (status == STATUS_OK && claim->state == CLAIM_CONTROLLER_DETACHED)
+		status = claim_step(claim, &end, &changed, err);
+	return status;
 }
 
 /* What the server did by itself, for the audit: evidence was taken, the claim is free. */
@@ -66,12 +66,12 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 {
 	struct claim claim = entry->claim;
 	bool changed = false;
-	enum status st = claim_step(&claim, event, &changed, err);
+	enum status status = claim_step(&claim, event, &changed, err);
 
-	if (st == STATUS_OK && changed)
-		st = follow_up(&claim, event->now_ms, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && changed)
+		status = follow_up(&claim, event->now_ms, err);
+	if (status != STATUS_OK)
+		return status;
 	if (changed) {
 		change_put_claim(change, &claim);
 		if (!claim_is_live(&claim))
@@ -98,10 +98,10 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 	LIST_FOREACH (entry, &alloc->claims, of_alloc) {
 		const struct claim_event event = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = now_ms};
 		struct claim after;
-		enum status st = claims_step(change, entry, &event, &after, err);
+		enum status status = claims_step(change, entry, &event, &after, err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -128,17 +128,17 @@ enum status claims_take_from_node(struct change *change, const struct claim_entr
 	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
 	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
 	struct claim_entry ending = *entry;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct claim after;
 	bool changed;
 
 	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(entry->node))
-		st = claims_lose_alloc(change, alloc, why, err);
-	if (st == STATUS_OK)
-		st = claim_step(&ending.claim, &ended, &changed, err);
-	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
-		st = claims_step(change, &ending, evidence, &after, err);
-	return st;
+		status = claims_lose_alloc(change, alloc, why, err);
+	if (status == STATUS_OK)
+		status = claim_step(&ending.claim, &ended, &changed, err);
+	if (status == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
+		status = claims_step(change, &ending, evidence, &after, err);
+	return status;
 }
 
 /* Does a boot @boot_id of its node prove that nothing is left of it there? */
@@ -184,14 +184,14 @@ enum status claims_new_boot(struct server *server, struct node_entry *node, cons
 		cleanup(change_release) struct change change = CHANGE_INIT;
 		const struct claim_entry *entry = state_claim(&server->state, ids[i]);
 		struct claim after;
-		enum status st;
+		enum status status;
 
 		assert(entry); /* live claims are never history */
-		st = claims_step(&change, entry, &event, &after, err);
-		if (st == STATUS_OK)
-			st = change_commit(server, &change, NULL, NULL, err);
-		if (st != STATUS_OK)
-			return st;
+		status = claims_step(&change, entry, &event, &after, err);
+		if (status == STATUS_OK)
+			status = change_commit(server, &change, NULL, NULL, err);
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }

@@ -127,10 +127,10 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	enum fence_verdict verdict;
 	size_t index = 0;
 	size_t n;
-	enum status st = list_claims(server, node, volume, &claims, &n, err);
+	enum status status = list_claims(server, node, volume, &claims, &n, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	verdict = release_may_fence(claims, n, &facts, &index);
 	if (verdict != FENCE_POSSIBLE)
 		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
@@ -149,9 +149,9 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 			struct volume_entry *volume, const char *reason, struct error *err)
 {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
-	enum status st = attest_detail(server, call, "fence_reason", reason, detail, err);
+	enum status status = attest_detail(server, call, "fence_reason", reason, detail, err);
 
-	return st == STATUS_OK ? check_claims(server, node, volume, err) : st;
+	return status == STATUS_OK ? check_claims(server, node, volume, err) : status;
 }
 
 bool fence_is_possible(struct server *server, const struct claim_entry *entry)
@@ -190,14 +190,15 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED,
 					     .now_ms = fenced.now_ms};
 	struct claim after;
-	enum status st;
+	enum status status;
 
 	/* the detach counts also for a claim that was released before */
-	st = entry->claim.state == CLAIM_NODE_DETACHED
-		     ? claims_step(&change, entry, &detached, &after, err)
-		     : claims_take_from_node(&change, entry, &fenced,
-					     "its node was cut off from its storage by the provider", err);
-	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+	status =
+		entry->claim.state == CLAIM_NODE_DETACHED
+			? claims_step(&change, entry, &detached, &after, err)
+			: claims_take_from_node(&change, entry, &fenced,
+						"its node was cut off from its storage by the provider", err);
+	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
 }
 
 /* Is the attachment to @node_id, which the provider has removed, that of this claim? The server refuses a new
@@ -229,12 +230,12 @@ static enum status release_all(struct server *server, const struct fence *fence,
 	struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
 	struct node_entry *node = state_node(&server->state, fence->node_id);
 	struct claim_entry *entry;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	while (st == STATUS_OK && volume && node &&
+	while (status == STATUS_OK && volume && node &&
 	       (entry = next_fenced(server, node, volume, fence->external_node_id)))
-		st = release_one(server, entry, fence, err); /* each leaves those that are fenced */
-	return st;
+		status = release_one(server, entry, fence, err); /* each leaves those that are fenced */
+	return status;
 }
 
 /* Puts a claim into @fence that the provider knows as another node's than the one that was just detached, and
@@ -301,21 +302,21 @@ static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *re
 	cleanup_free struct fence *fence = userdata;
 	struct change nothing = CHANGE_INIT; /* durable after all the others */
 	struct error failure;
-	enum status st;
+	enum status status;
 
 	if (!reply || is_no_proof(reply, &failure)) {
 		refuse_fence(server, fence, reply ? &failure : err);
 		return;
 	}
-	st = release_all(server, fence, &failure);
-	if (st == STATUS_OK && find_other_name(server, fence)) {
+	status = release_all(server, fence, &failure);
+	if (status == STATUS_OK && find_other_name(server, fence)) {
 		fence->has_freed = true;
 		on_noted(server, TAKE_PTR(fence));
 		return;
 	}
-	if (st == STATUS_OK)
-		st = change_commit(server, &nothing, answer, fence, &failure);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = change_commit(server, &nothing, answer, fence, &failure);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(fence);
 	else
 		answer_refused(server, fence->call, DETACH, &failure);
@@ -352,9 +353,9 @@ static enum status note_one(struct server *server, const struct claim_entry *ent
 	const struct claim_event asked = {.type = CLAIM_EVENT_FENCE_ASKED, .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim after;
-	enum status st = claims_step(&change, entry, &asked, &after, err);
+	enum status status = claims_step(&change, entry, &asked, &after, err);
 
-	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
 }
 
 enum status fence_volume(struct server *server, struct rpc_call *call, struct node_entry *node,
@@ -364,7 +365,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
 	char object[VOLUME_OBJECT_SIZE];
 	struct claim_entry *entry;
-	enum status st;
+	enum status status;
 
 	if (!fence)
 		return error_no_memory(err, "a fence");
@@ -372,18 +373,18 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	(void)str_copy(fence->namespace, sizeof(fence->namespace), volume->namespace);
 	(void)str_copy(fence->volume_id, sizeof(fence->volume_id), volume->id);
 	(void)str_copy(fence->node_id, sizeof(fence->node_id), node->id);
-	st = attest_detail(server, call, "fence_reason", reason, fence->detail, err);
+	status = attest_detail(server, call, "fence_reason", reason, fence->detail, err);
 	LIST_FOREACH (entry, &node->claims, of_node) { /* none leaves the list by that */
-		if (st != STATUS_OK || !is_held(entry, volume))
+		if (status != STATUS_OK || !is_held(entry, volume))
 			continue;
 		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
-		st = note_one(server, entry, err);
+		status = note_one(server, entry, err);
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	audit_write(server, &change, call, DETACH, volume_object(&volume->volume, object), fence->detail);
-	st = change_commit(server, &change, on_noted, fence, err);
-	if (st == STATUS_OK)
+	status = change_commit(server, &change, on_noted, fence, err);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(fence);
-	return st;
+	return status;
 }

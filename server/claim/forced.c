@@ -29,13 +29,13 @@ static bool is_meant(const struct claim_entry *entry, const char *node_id)
 static enum status name_word(struct server *server, const struct rpc_call *call, const char *reason,
 			     char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
 {
-	enum status st = attest_detail(server, call, FIELD, reason, ret, err);
-	size_t n = st == STATUS_OK ? strlen(ret) : 0;
+	enum status status = attest_detail(server, call, FIELD, reason, ret, err);
+	size_t n = status == STATUS_OK ? strlen(ret) : 0;
 
 	if (n > PLUGIN_WAIVER_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: longer than %zu bytes", FIELD,
 				 (size_t)PLUGIN_WAIVER_MAX - (n - strlen(reason)));
-	return st;
+	return status;
 }
 
 static enum status check_claims(struct server *server, const struct node_entry *node,
@@ -75,7 +75,7 @@ static enum status check_claims(struct server *server, const struct node_entry *
 static enum status forced_check(struct server *server, const struct node_entry *node,
 				const struct volume_entry *volume, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (str_eq(volume->volume.plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -90,8 +90,8 @@ static enum status forced_check(struct server *server, const struct node_entry *
 			"plugin %s: bring it back; when it is certain that it cannot write any "
 			"more: holdfast volume detach %s %s --attest REASON",
 			node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
-	st = attest_check_plugin(server, &volume->volume, err);
-	return st == STATUS_OK ? check_claims(server, node, volume, err) : st;
+	status = attest_check_plugin(server, &volume->volume, err);
+	return status == STATUS_OK ? check_claims(server, node, volume, err) : status;
 }
 
 static enum status note_one(struct server *server, const struct rpc_call *call, const char *what,
@@ -102,10 +102,10 @@ static enum status note_one(struct server *server, const struct rpc_call *call, 
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char why[REASON_SIZE];
 	struct claim after;
-	enum status st = claims_step(&change, entry, &forced, &after, err);
+	enum status status = claims_step(&change, entry, &forced, &after, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	(void)str_format(why, sizeof(why), "without plugin %s: %s", entry->claim.plugin_id, detail);
 	audit_word(server, &change, call, what, &entry->claim, why);
 	return change_commit(server, &change, NULL, NULL, err);
@@ -116,17 +116,17 @@ enum status forced_begin(struct server *server, const struct rpc_call *call, con
 			 bool dry_run, struct error *err)
 {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
-	enum status st = name_word(server, call, reason, detail, err);
+	enum status status = name_word(server, call, reason, detail, err);
 	const struct claim_entry *entry;
 
-	if (st == STATUS_OK)
-		st = forced_check(server, node, volume, err);
+	if (status == STATUS_OK)
+		status = forced_check(server, node, volume, err);
 	if (dry_run)
-		return st;
+		return status;
 	LIST_FOREACH (entry, &volume->claims, of_volume) /* none leaves the list by that */
-		if (st == STATUS_OK && is_meant(entry, node->id))
-			st = note_one(server, call, what, entry, detail, err);
-	return st;
+		if (status == STATUS_OK && is_meant(entry, node->id))
+			status = note_one(server, call, what, entry, detail, err);
+	return status;
 }
 
 void forced_notify(const struct volume_entry *volume, const char *node_id)

@@ -93,11 +93,11 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 static enum status grant_check_past(struct server *server, const struct volume_entry *volume,
 				    const struct claim *claim, struct error *err)
 {
-	enum status st = epoch_check(server, &volume->volume, err);
+	enum status status = epoch_check(server, &volume->volume, err);
 
-	if (st == STATUS_OK)
-		st = held_twice_check(volume, err);
-	return st == STATUS_OK && claim ? held_twice_check_repeat(volume, claim, err) : st;
+	if (status == STATUS_OK)
+		status = held_twice_check(volume, err);
+	return status == STATUS_OK && claim ? held_twice_check_repeat(volume, claim, err) : status;
 }
 
 /* A grant between the node's call and its answer, while a controller is asked. */
@@ -218,15 +218,15 @@ static void grant_sign_ahead(struct server *server, struct claim_entry *entry)
 static enum status sign(struct server *server, const struct claim_entry *entry, struct ticket *ret,
 			struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	/* another writer may have been let in beside since that one was begun */
 	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
 		return STATUS_OK;
-	st = make_ticket(server, entry, ret, err);
-	if (st == STATUS_OK)
+	status = make_ticket(server, entry, ret, err);
+	if (status == STATUS_OK)
 		ticket_sign(server->issuer, ret);
-	return st;
+	return status;
 }
 
 /* @attached: what the controller said; NULL: none was asked. */
@@ -288,9 +288,9 @@ static enum status note(struct server *server, const struct claim_entry *entry,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim after;
-	enum status st = claims_step(&change, entry, event, &after, err);
+	enum status status = claims_step(&change, entry, event, &after, err);
 
-	return st == STATUS_OK ? change_commit(server, &change, done, grant, err) : st;
+	return status == STATUS_OK ? change_commit(server, &change, done, grant, err) : status;
 }
 
 /* The node gets the plugin's code and words; nothing was sent, so that the claim can be tried again or taken
@@ -489,22 +489,22 @@ static enum status admit(struct server *server, const struct asked *asked, const
 		.volume_name = asked->volume_name,
 		.now_ms = clock_realtime_ms(),
 	};
-	enum status st;
+	enum status status;
 
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		st = volume_store_check_usable(server, &volume->volume, err);
-		if (st == STATUS_OK)
-			st = find_holders(volume, &holders, err);
-		if (st != STATUS_OK)
-			return st;
+		status = volume_store_check_usable(server, &volume->volume, err);
+		if (status == STATUS_OK)
+			status = find_holders(volume, &holders, err);
+		if (status != STATUS_OK)
+			return status;
 		in.claims = holders.claims;
 		in.n_claims = holders.n;
 	}
-	st = admission_check(&in, ret_same, err);
-	if (st != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
-		return st;
+	status = admission_check(&in, ret_same, err);
+	if (status != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
+		return status;
 	in.holders = look_at_holders(server, &holders); /* costs more: only who is refused needs it */
 	return admission_check(&in, ret_same, err);
 }
@@ -523,9 +523,9 @@ enum status claim_grant_check(struct server *server, const struct alloc *alloc,
 		.node = node,
 	};
 	const struct claim *same;
-	enum status st = admit(server, &asked, &same, err);
+	enum status status = admit(server, &asked, &same, err);
 
-	return st == STATUS_ALREADY_EXISTS ? STATUS_OK : st;
+	return status == STATUS_ALREADY_EXISTS ? STATUS_OK : status;
 }
 
 static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
@@ -558,12 +558,12 @@ static void on_granted_before(struct server *server, void *userdata)
 static enum status commit_and_attach(struct server *server, struct change *change, struct rpc_call *call,
 				     const char *claim_id, change_done_fn *done, struct error *err)
 {
-	enum status st = change_commit_taking(server, change, done, grant_new(call, claim_id), err);
+	enum status status = change_commit_taking(server, change, done, grant_new(call, claim_id), err);
 	struct claim_entry *entry = state_claim(&server->state, claim_id);
 
-	if (st == STATUS_OK && entry)
+	if (status == STATUS_OK && entry)
 		entry->work.n_grants++;
-	return st;
+	return status;
 }
 
 /* A writer's generation is new, and becomes the volume's with the claim: see state_put_claim(). */
@@ -616,7 +616,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	char object[sizeof("volume /, allocation ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim;
-	enum status st;
+	enum status status;
 	int r;
 
 	assert(request); /* admitted */
@@ -628,10 +628,10 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	(void)str_join(object, sizeof(object), "volume ", claim.namespace, "/", claim.volume_id,
 		       ", allocation ", claim.allocation_id);
 	audit_silent(server, &change, call, "Volumes.Claim", object, NULL);
-	st = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
-	if (st == STATUS_OK && !need->is_needed)
+	status = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
+	if (status == STATUS_OK && !need->is_needed)
 		grant_sign_ahead(server, state_claim(&server->state, claim.id));
-	return st;
+	return status;
 }
 
 /* Its node may have invented it to get the volume. What it was granted before, it keeps. */
@@ -652,14 +652,14 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 			 struct error *err)
 {
 	struct attach_need need;
-	enum status st = check_adopted(asked, err);
+	enum status status = check_adopted(asked, err);
 
-	if (st == STATUS_OK)
-		st = check_detaching(asked->volume, asked->node, err);
+	if (status == STATUS_OK)
+		status = check_detaching(asked->volume, asked->node, err);
 
-	if (st == STATUS_OK)
-		st = grant_need_attach(asked->volume, asked->node, &need, err);
-	return st == STATUS_OK ? reserve(server, call, asked, &need, err) : st;
+	if (status == STATUS_OK)
+		status = grant_need_attach(asked->volume, asked->node, &need, err);
+	return status == STATUS_OK ? reserve(server, call, asked, &need, err) : status;
 }
 
 static enum status handle_claim(struct server *server, struct rpc_call *call,
@@ -675,10 +675,10 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	const struct claim *same = NULL;
 	struct node_entry *node;
 	struct identity who;
-	enum status st = access_check_node(server, call, &who, err);
+	enum status status = access_check_node(server, call, &who, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	node = state_node(&server->state, who.name);
 	if (!node || !node_is_connected(node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -687,13 +687,13 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	asked.node = node;
 	asked.volume = state_volume(&server->state, asked.namespace, asked.volume_id);
 	asked.alloc = alloc ? &alloc->alloc : NULL;
-	st = admit(server, &asked, &same, err);
-	if (st != STATUS_OK && st != STATUS_ALREADY_EXISTS)
-		return st;
+	status = admit(server, &asked, &same, err);
+	if (status != STATUS_OK && status != STATUS_ALREADY_EXISTS)
+		return status;
 	/* also what it has already: after a restore that may be another's by now */
-	st = grant_check_past(server, asked.volume, same, err);
-	if (st != STATUS_OK)
-		return st;
+	status = grant_check_past(server, asked.volume, same, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!same)
 		return grant(server, call, &asked, err);
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it

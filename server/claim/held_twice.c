@@ -108,17 +108,17 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
 {
 	const struct claim_entry *entry;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (volume->n_rivals == 0)
 		return STATUS_OK;
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
 		if (claim_is_live(&entry->claim))
-			st = held_twice_check_repeat(volume, &entry->claim, err);
-		if (st != STATUS_OK)
+			status = held_twice_check_repeat(volume, &entry->claim, err);
+		if (status != STATUS_OK)
 			break;
 	}
-	return st;
+	return status;
 }
 
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.
@@ -158,10 +158,10 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	char what[WHAT_SIZE];
 	struct claim_log log;
 	struct claim claim;
-	enum status st = freed_find(server, claim_id, &entry, err);
+	enum status status = freed_find(server, claim_id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (entry && !str_eq(entry->claim.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
 				 session->node_id);

@@ -178,11 +178,11 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 	struct claim_log log;
 	struct claim after;
 	struct error err;
-	enum status st = claims_step(&change, entry, event, &after, &err);
+	enum status status = claims_step(&change, entry, event, &after, &err);
 
-	if (st == STATUS_OK)
-		st = change_commit(entry->server, &change, NULL, NULL, &err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = change_commit(entry->server, &change, NULL, NULL, &err);
+	if (status == STATUS_OK)
 		return;
 	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "release", LOG_EVENT_NONE, &err),
 		"cannot record a step of the release, to be repeated");
@@ -323,19 +323,20 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 		.done = on_detached,
 		.userdata = detach,
 	};
-	enum status st;
+	enum status status;
 
 	if (!detach)
 		return error_no_memory(err, "a release");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
 	/* after a restore the node may hold it by a claim that is not known here yet */
-	st = epoch_check(server, &entry->volume->volume, err);
+	status = epoch_check(server, &entry->volume->volume, err);
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
-	if (st == STATUS_OK)
-		st = call.call ? controller_call(server, &call, err) : no_provider_node(&entry->claim, err);
-	if (st != STATUS_OK)
+	if (status == STATUS_OK)
+		status = call.call ? controller_call(server, &call, err)
+				   : no_provider_node(&entry->claim, err);
+	if (status != STATUS_OK)
 		free(detach);
-	return st;
+	return status;
 }
 
 static void start_detach(struct server *server, struct claim_entry *entry)
@@ -630,16 +631,16 @@ static enum status release_start_sweeping(struct releases *releases, struct erro
 enum status releases_new(struct server *server, struct releases **ret, struct error *err)
 {
 	struct releases *releases = calloc(1, sizeof(*releases));
-	enum status st;
+	enum status status;
 
 	if (!releases)
 		return error_no_memory(err, "a release");
 	*releases = (struct releases){.server = server};
 	LIST_INIT(&releases->stuck);
-	st = release_start_sweeping(releases, err);
-	if (st != STATUS_OK) {
+	status = release_start_sweeping(releases, err);
+	if (status != STATUS_OK) {
 		releases_free(releases);
-		return st;
+		return status;
 	}
 	*ret = releases;
 	return STATUS_OK;

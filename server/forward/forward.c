@@ -226,7 +226,7 @@ static void on_change(const struct lead_view *view, void *userdata)
 static enum status new_upstream(struct forward *f, struct upstream **ret, struct error *err)
 {
 	struct upstream *upstream;
-	enum status st;
+	enum status status;
 
 	if (f->n_upstreams >= FORWARD_CONNS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -235,10 +235,10 @@ static enum status new_upstream(struct forward *f, struct upstream **ret, struct
 	upstream = calloc(1, sizeof(*upstream));
 	if (!upstream)
 		return error_no_memory(err, "a connection to the server that leads");
-	st = connect_leader(f, &upstream->client, err);
-	if (st != STATUS_OK) {
+	status = connect_leader(f, &upstream->client, err);
+	if (status != STATUS_OK) {
 		free(upstream);
-		return st;
+		return status;
 	}
 	LIST_INSERT_HEAD(&f->upstreams, upstream, all);
 	f->n_upstreams++;
@@ -337,19 +337,20 @@ static enum status start_call(struct forward *f, struct rpc_call *call, const Pr
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(call), .token = rpc_call_token(call)};
 	uint64_t left_us = rpc_call_left_us(call);
 	struct unary *unary;
-	enum status st = client_for_calls(f, err);
+	enum status status = client_for_calls(f, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	unary = malloc(sizeof(*unary));
 	if (!unary)
 		return error_no_memory(err, "a call");
 	*unary = (struct unary){.forward = f, .call = call, .client = f->calls, .is_write = is_write};
-	st = rpc_client_call_for(f->calls, &behalf, rpc_call_service(call), rpc_call_method(call), request,
-				 left_us < CALL_US ? left_us : CALL_US, on_done, unary, NULL, err);
-	if (st != STATUS_OK)
+	status =
+		rpc_client_call_for(f->calls, &behalf, rpc_call_service(call), rpc_call_method(call), request,
+				    left_us < CALL_US ? left_us : CALL_US, on_done, unary, NULL, err);
+	if (status != STATUS_OK)
 		free(unary);
-	return st;
+	return status;
 }
 
 static void hand_on(struct rpc_call *call, const ProtobufCMessage *request, void *userdata, bool is_write)
@@ -447,15 +448,15 @@ static enum status open_stream(struct forward *f, struct relayed *relayed, struc
 							.on_drained = on_leader_drained};
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(relayed->call),
 					  .token = rpc_call_token(relayed->call)};
-	enum status st = upstream_for_stream(f, &relayed->upstream, err);
+	enum status status = upstream_for_stream(f, &relayed->upstream, err);
 
-	if (st == STATUS_OK)
-		st = rpc_stream_open_for(relayed->upstream->client, &behalf, rpc_call_service(relayed->call),
-					 rpc_call_method(relayed->call), OPEN_US, &events, relayed,
-					 &relayed->stream, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = rpc_stream_open_for(relayed->upstream->client, &behalf,
+					     rpc_call_service(relayed->call), rpc_call_method(relayed->call),
+					     OPEN_US, &events, relayed, &relayed->stream, err);
+	if (status == STATUS_OK)
 		relayed->upstream->n_streams++;
-	return st;
+	return status;
 }
 
 static void on_open(struct rpc_call *call, void *userdata)
@@ -463,7 +464,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct forward *f = userdata;
 	struct relayed *relayed = malloc(sizeof(*relayed));
 	struct error err;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (!relayed) {
 		(void)error_no_memory(&err, "a stream");
@@ -472,8 +473,8 @@ static void on_open(struct rpc_call *call, void *userdata)
 	}
 	*relayed = (struct relayed){.forward = f, .call = call};
 	rpc_call_set_data(call, relayed);
-	st = open_stream(f, relayed, &err);
-	if (st != STATUS_OK)
+	status = open_stream(f, relayed, &err);
+	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
 }
 

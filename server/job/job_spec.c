@@ -83,15 +83,16 @@ static enum status check_shared_volume(const Job *job, const Group *group,
 
 static enum status check_volumes(const Job *job, const Group *group, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	for (size_t i = 0; i < group->allocation->n_volumes; i++) {
 		struct error one;
 
-		st = error_collect(st, check_shared_volume(job, group, group->allocation->volumes[i], &one),
-				   &one, err);
+		status = error_collect(status,
+				       check_shared_volume(job, group, group->allocation->volumes[i], &one),
+				       &one, err);
 	}
-	return st;
+	return status;
 }
 
 static enum status check_count(const Job *job, const Group *group, struct error *err)
@@ -160,7 +161,7 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 					   check_volumes};
 	const Group *group = job->groups[i];
 	struct error one;
-	enum status st;
+	enum status status;
 
 	if (!id_is_label(group->name) || strlen(group->name) > JOB_GROUP_NAME_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -168,17 +169,17 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 	for (uint32_t k = 0; k < i; k++)
 		if (str_eq(job->groups[k]->name, group->name))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "it is given twice");
-	st = check_template(group, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_template(group, err);
+	if (status != STATUS_OK)
+		return status;
 	for (size_t k = 0; k < ARRAY_SIZE(checks); k++)
-		st = error_collect(st, checks[k](job, group, &one), &one, err);
-	return error_collect(st, check_member(job, i, &one), &one, err);
+		status = error_collect(status, checks[k](job, group, &one), &one, err);
+	return error_collect(status, check_member(job, i, &one), &one, err);
 }
 
 static enum status check_groups(const Job *job, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	for (uint32_t i = 0; i < job->n_groups; i++) {
 		char path[ERROR_FIELD_SIZE];
@@ -188,9 +189,9 @@ static enum status check_groups(const Job *job, struct error *err)
 		(void)str_format(path, sizeof(path), "group %.64s", job->groups[i]->name);
 		if (of_group == STATUS_INVALID_ARGUMENT)
 			(void)error_below(&one, path);
-		st = error_collect(st, of_group, &one, err);
+		status = error_collect(status, of_group, &one, err);
 	}
-	return st;
+	return status;
 }
 
 enum status job_validate(const Job *job, struct error *err)
@@ -285,10 +286,10 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 			   struct error *err)
 {
 	const Group *from = job->groups[group];
-	enum status st = alloc_from_pb(from->allocation, ret, err);
+	enum status status = alloc_from_pb(from->allocation, ret, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace_or_default(job->namespace_));
 	(void)str_format(ret->name, sizeof(ret->name), "%s-%s-%" PRIu32, job->id, from->name, index);
 	(void)str_copy(ret->job_id, sizeof(ret->job_id), job->id);
@@ -297,8 +298,8 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 	ret->job_version = job->version;
 	ret->job_content = job_content(from);
 	alloc_default(ret);
-	st = name_volumes(from, index, ret, err);
-	return st == STATUS_OK ? alloc_validate(ret, err) : st;
+	status = name_volumes(from, index, ret, err);
+	return status == STATUS_OK ? alloc_validate(ret, err) : status;
 }
 
 /* --- comparison --- */

@@ -313,24 +313,24 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 			      struct alloc *ret, struct error *err)
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
-	enum status st = job_make_alloc(job, action->group, action->index, ret, err);
+	enum status status = job_make_alloc(job, action->group, action->index, ret, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if ((enum job_type)job->type == JOB_SYSTEM)
 		(void)str_copy(ret->node_id, sizeof(ret->node_id), action->node_id);
 	if (action->type == JOB_STOP) {
 		assumed.is_dry = true;
 		assumed.without = action->alloc_id;
 	}
-	for (uint32_t i = 0; st == STATUS_OK && i < ret->n_volumes; i++) {
+	for (uint32_t i = 0; status == STATUS_OK && i < ret->n_volumes; i++) {
 		const struct volume_entry *volume =
 			state_volume(&server->state, ret->namespace, ret->volumes[i].source);
 
-		st = volume ? epoch_check(server, &volume->volume, err) : STATUS_OK;
+		status = volume ? epoch_check(server, &volume->volume, err) : STATUS_OK;
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return allocs_try_place(server, ret, &assumed, &refusal, err);
 }
 
@@ -462,10 +462,10 @@ static enum status drop_place(struct job_work *work, const char *alloc_id, struc
 static enum status place_or_queue(struct job_work *work, const Holdfast__V1__Job *job,
 				  const struct job_action *action, struct alloc *ret, struct error *err)
 {
-	enum status st =
+	enum status status =
 		find_place(work->server, job, action, (struct placement_assumed){.n_placed = 0}, ret, err);
 
-	return st == STATUS_OK || ret->n_volumes == 0 ? st : pending_enter(work->server, ret, 0, err);
+	return status == STATUS_OK || ret->n_volumes == 0 ? status : pending_enter(work->server, ret, 0, err);
 }
 
 static enum status place(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,

@@ -123,11 +123,11 @@ static void on_stop_durable(struct server *server, void *userdata)
 static enum status may_run(struct server *server, const struct rpc_call *call, const Job *job,
 			   struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; st == STATUS_OK && job && i < job->n_groups && i < JOB_GROUPS_MAX; i++)
-		st = allocs_may_run(server, call, job->namespace_, job->groups[i]->allocation, err);
-	return st;
+	for (size_t i = 0; status == STATUS_OK && job && i < job->n_groups && i < JOB_GROUPS_MAX; i++)
+		status = allocs_may_run(server, call, job->namespace_, job->groups[i]->allocation, err);
+	return status;
 }
 
 /* Walks the jobs, which this bounds. */
@@ -164,10 +164,10 @@ static enum status prepare(struct server *server, Job *job, const Job *asked, st
 {
 	char key[OBJECT_KEY_SIZE];
 	const Job *known;
-	enum status st = job_validate(asked, err);
+	enum status status = job_validate(asked, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	*job = *asked;
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
 	job_key(job->namespace_, job->id, key);
@@ -227,14 +227,14 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	struct record_entry *known;
 	bool is_same;
 	Job job;
-	enum status st = may_run(server, call, request->job, err);
+	enum status status = may_run(server, call, request->job, err);
 
-	if (st == STATUS_OK)
-		st = prepare(server, &job, request->job, &known, &is_same, err);
-	if (st == STATUS_OK)
-		st = check_index(request, known, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = prepare(server, &job, request->job, &known, &is_same, err);
+	if (status == STATUS_OK)
+		status = check_index(request, known, err);
+	if (status != STATUS_OK)
+		return status;
 	job_key(job.namespace_, job.id, key);
 	if (!is_same) {
 		change_put_record(&change, key, &job.base);
@@ -284,10 +284,10 @@ static enum status purge(struct server *server, struct rpc_call *call, const str
 {
 	Holdfast__V1__StopJobResponse response = HOLDFAST__V1__STOP_JOB_RESPONSE__INIT;
 	Job job = shown(entry);
-	enum status st = check_ended(server, &job, err);
+	enum status status = check_ended(server, &job, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	response.job = &job;
 	stage_purge(server, change, &job, entry->key);
 	return answer_changed(server, change, call, message_copy(&response.base), err);
@@ -300,10 +300,10 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 	char object[AUDIT_OBJECT_SIZE];
 	struct record_entry *entry;
 	Job job;
-	enum status st = find_job(server, request->namespace_, request->id, &entry, err);
+	enum status status = find_job(server, request->namespace_, request->id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	job = *(const Job *)entry->record.message;
 	(void)str_format(object, sizeof(object), "job %s/%s", job.namespace_, job.id);
 	if (request->purge) {
@@ -531,12 +531,12 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	struct record_entry *known;
 	bool is_same;
 	Job job;
-	enum status st = may_run(server, call, request->job, err);
+	enum status status = may_run(server, call, request->job, err);
 
-	if (st == STATUS_OK)
-		st = prepare(server, &job, request->job, &known, &is_same, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = prepare(server, &job, request->job, &known, &is_same, err);
+	if (status != STATUS_OK)
+		return status;
 	if (is_same)
 		job = shown(known);
 	response = make_plan_response(server, &job);
@@ -647,11 +647,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 {
 	const Holdfast__V1__GetJobRequest *request = (const void *)message;
 	struct record_entry *entry;
-	enum status st = find_job(server, request->namespace_, request->id, &entry, err);
+	enum status status = find_job(server, request->namespace_, request->id, &entry, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
-	return st;
+	return status;
 }
 
 static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -688,17 +688,17 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Job **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
+	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
 	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s%s",
 			 is_any ? "" : namespace_or_default(request->namespace_), is_any ? "" : "/");
-	if (st == STATUS_OK && is_any)
-		st = access_scope_init(server, call, ACCESS_JOB_LIST, &scope, err);
-	if (st == STATUS_OK)
-		st = list_page_begin(server, &page, table, is_any ? "" : request->prefix, request->next_token,
-				     err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && is_any)
+		status = access_scope_init(server, call, ACCESS_JOB_LIST, &scope, err);
+	if (status == STATUS_OK)
+		status = list_page_begin(server, &page, table, is_any ? "" : request->prefix,
+					 request->next_token, err);
+	if (status != STATUS_OK)
+		return status;
 	jobs = calloc(page.size, sizeof(*jobs));
 	list = calloc(page.size, sizeof(Job *));
 	if (!jobs || !list)
@@ -731,10 +731,10 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 	Job *list[JOB_VERSIONS_KEPT];
 	struct record_entry *known;
 	const Job *job;
-	enum status st = find_job(server, request->namespace_, request->id, &known, err);
+	enum status status = find_job(server, request->namespace_, request->id, &known, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	job = (const Job *)known->record.message;
 	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
 		const struct record_entry *entry;

@@ -456,9 +456,9 @@ static enum status open_tls(const struct lead_settings *settings, struct rpc_tls
 {
 	const struct rpc_tls_files files = {
 		.ca = settings->ca, .cert = settings->certificate, .key = settings->key};
-	enum status st = needs_tls(settings) ? rpc_tls_new(&files, ret, err) : STATUS_OK;
+	enum status status = needs_tls(settings) ? rpc_tls_new(&files, ret, err) : STATUS_OK;
 
-	return st != STATUS_OK && err ? error_prefix(err, "store \"etcd\"") : st;
+	return status != STATUS_OK && err ? error_prefix(err, "store \"etcd\"") : status;
 }
 
 static enum status name_itself(struct lead *lead, const struct lead_settings *settings, const char *address,
@@ -519,7 +519,7 @@ enum status lead_new(sd_event *event, const struct lead_settings *settings, cons
 		     struct error *err)
 {
 	struct lead *lead = calloc(1, sizeof(*lead));
-	enum status st;
+	enum status status;
 
 	assert(lead_settings_are_given(settings));
 	if (!lead)
@@ -530,14 +530,14 @@ enum status lead_new(sd_event *event, const struct lead_settings *settings, cons
 	lead->event = event;
 	lead->lease_us = settings->lease_us;
 	lead->look_backoff = (struct backoff)BACKOFF_INIT(LOOK_MIN_US, LOOK_MAX_US);
-	st = name_itself(lead, settings, address, err);
-	if (st == STATUS_OK)
-		st = open_tls(settings, &lead->tls, err);
-	if (st == STATUS_OK)
-		st = campaign(lead, event, settings, cluster, err);
-	if (st != STATUS_OK) {
+	status = name_itself(lead, settings, address, err);
+	if (status == STATUS_OK)
+		status = open_tls(settings, &lead->tls, err);
+	if (status == STATUS_OK)
+		status = campaign(lead, event, settings, cluster, err);
+	if (status != STATUS_OK) {
 		lead_free(lead);
-		return st;
+		return status;
 	}
 	*ret = lead;
 	return STATUS_OK;
@@ -560,14 +560,14 @@ enum status lead_walk_store(const struct lead_settings *settings, const char *cl
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings from;
-	enum status st = open_tls(settings, &tls, err);
+	enum status status = open_tls(settings, &tls, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	from = address(settings, cluster, tls, urls);
-	st = etcd_walk(&from, each, userdata, ret_revision, err);
+	status = etcd_walk(&from, each, userdata, ret_revision, err);
 	rpc_tls_free(tls);
-	return st;
+	return status;
 }
 
 enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
@@ -576,14 +576,14 @@ enum status lead_raise_schema(const struct lead_settings *settings, const char *
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings at;
-	enum status st = open_tls(settings, &tls, err);
+	enum status status = open_tls(settings, &tls, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	at = address(settings, cluster, tls, urls);
-	st = etcd_raise_schema(&at, ret_before, err);
+	status = etcd_raise_schema(&at, ret_before, err);
 	rpc_tls_free(tls);
-	return st;
+	return status;
 }
 
 enum status lead_replace_ticket_key(const struct lead_settings *settings, const char *cluster,
@@ -592,12 +592,12 @@ enum status lead_replace_ticket_key(const struct lead_settings *settings, const 
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings at;
-	enum status st = open_tls(settings, &tls, err);
+	enum status status = open_tls(settings, &tls, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	at = address(settings, cluster, tls, urls);
-	st = etcd_replace_ticket_key(&at, err);
+	status = etcd_replace_ticket_key(&at, err);
 	rpc_tls_free(tls);
-	return st;
+	return status;
 }

@@ -418,7 +418,7 @@ enum status members_new(sd_event *event, const struct lead_settings *settings, s
 			const char *name, const char *address, struct members **ret, struct error *err)
 {
 	struct members *m = calloc(1, sizeof(*m));
-	enum status st;
+	enum status status;
 	int r;
 
 	if (!m)
@@ -432,13 +432,13 @@ enum status members_new(sd_event *event, const struct lead_settings *settings, s
 	(void)str_format(m->prefix, sizeof(m->prefix), "%s/" ETCD_SERVERS, settings->prefix);
 	(void)str_format(m->key, sizeof(m->key), "%s%s/%s", m->prefix, name, address);
 	(void)str_format(m->value, sizeof(m->value), "%.31s %" PRId64, HOLDFAST_VERSION, clock_realtime_ms());
-	st = open_client(m, tls, err);
-	r = st == STATUS_OK ? timer_arm(event, &m->beat, 0, on_beat, m) : 0;
+	status = open_client(m, tls, err);
+	r = status == STATUS_OK ? timer_arm(event, &m->beat, 0, on_beat, m) : 0;
 	if (r < 0)
-		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "the members");
-	if (st != STATUS_OK) {
+		status = error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "the members");
+	if (status != STATUS_OK) {
 		members_free(m);
-		return st;
+		return status;
 	}
 	*ret = m;
 	return STATUS_OK;

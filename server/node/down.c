@@ -25,20 +25,20 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char text[CLOCK_TEXT_SIZE];
-	enum status st;
+	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "a node");
 	/* before the node, so that it is repeated after a crash */
-	st = allocs_node_gone(server, entry, false, "its node is down", err);
-	if (st != STATUS_OK)
-		return st;
+	status = allocs_node_gone(server, entry, false, "its node is down", err);
+	if (status != STATUS_OK)
+		return status;
 	*node = entry->node;
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
 	change_put_node(&change, node);
-	st = change_commit(server, &change, NULL, NULL, err);
-	if (st == STATUS_OK)
+	status = change_commit(server, &change, NULL, NULL, err);
+	if (status == STATUS_OK)
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
 			"node %s is down: not connected for %s; its %zu claims stay, and its allocations "
@@ -48,7 +48,7 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 						      USEC_PER_MSEC,
 					      text),
 			entry->n_live);
-	return st;
+	return status;
 }
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)

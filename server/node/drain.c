@@ -143,14 +143,14 @@ static enum status drain_finish(struct server *server, struct node_entry *entry,
 
 void drain_continue(struct server *server, struct node_entry *node)
 {
-	enum status st;
+	enum status status;
 	struct error err;
 
 	if (!node_is_registered(node) || !node_is_draining(&node->node))
 		return;
-	st = node->n_live == 0 && node->n_live_allocs == 0 ? drain_finish(server, node, &err)
-							   : stop_slice(server, node, &err);
-	if (st != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
+	status = node->n_live == 0 && node->n_live_allocs == 0 ? drain_finish(server, node, &err)
+							       : stop_slice(server, node, &err);
+	if (status != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
 			"the drain does not continue");
 }
@@ -299,13 +299,13 @@ static enum status handle_drain(struct server *server, struct rpc_call *call,
 	char who[ACCESS_WHO_SIZE];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status st;
+	enum status status;
 
 	if (request->deadline_ms > DRAIN_DEADLINE_MAX_MS)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "deadline_ms: more than 30 days");
-	st = nodes_find(server, request->id, &entry, err);
-	if (st != STATUS_OK)
-		return st;
+	status = nodes_find(server, request->id, &entry, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!node)
 		return error_no_memory(err, "a drain");
 	*node = entry->node;

@@ -135,10 +135,10 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 	Holdfast__V1__GetNodeResponse *response;
 	struct node_entry *entry;
-	enum status st = nodes_find(server, request->id, &entry, err);
+	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a node");
@@ -202,21 +202,21 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 			     struct error *err)
 {
 	Holdfast__V1__ListNodesResponse *response = page->response;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	response->nodes = calloc(page->per_page, sizeof(Holdfast__V1__Node *));
 	if (!response->nodes)
 		return error_no_memory(err, "a node");
-	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && st == STATUS_OK;
+	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && status == STATUS_OK;
 	     looked_at++, entry = state_node_next(entry)) {
 		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT) {
 			response->next_token = strdup(entry->id);
 			return response->next_token ? STATUS_OK : error_no_memory(err, "a node");
 		}
 		if (node_is_registered(entry))
-			st = add_node(page, entry, err);
+			status = add_node(page, entry, err);
 	}
-	return st;
+	return status;
 }
 
 DEFINE_CLEANUP(struct filter, filter_free)
@@ -228,14 +228,14 @@ static enum status list(struct server *server, const Holdfast__V1__ListNodesRequ
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
 	struct page page = {.server = server, .response = response};
-	enum status st = list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
+	enum status status = list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (request->filter[0] != '\0') {
-		st = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
-		if (st != STATUS_OK)
-			return st;
+		status = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
+		if (status != STATUS_OK)
+			return status;
 		page.filter = filter;
 	}
 	response->index = watch_index(server, PREFIX_NODE);
@@ -246,17 +246,17 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	Holdfast__V1__ListNodesResponse *response = calloc(1, sizeof(*response));
-	enum status st;
+	enum status status;
 
 	if (!response)
 		return error_no_memory(err, "a node");
 	holdfast__v1__list_nodes_response__init(response);
-	st = list(server, (const void *)message, response, err);
-	if (st == STATUS_OK)
+	status = list(server, (const void *)message, response, err);
+	if (status == STATUS_OK)
 		answer_durable(server, call, &response->base);
 	else
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-	return st;
+	return status;
 }
 
 static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -322,16 +322,16 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status st = nodes_find(server, request->id, &entry, err);
+	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;
-	st = set_eligibility(request, node, err);
-	if (st != STATUS_OK)
-		return st;
+	status = set_eligibility(request, node, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!is_as_wanted(request, &entry->node)) {
 		node->modify_time_ms = clock_realtime_ms();
 		change_put_node(&change, node);
@@ -412,17 +412,17 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
 	struct answer_waiting *waiting;
-	enum status st;
+	enum status status;
 
 	if (request->unknown)
 		return purge_unknown(server, call, request, err);
-	st = nodes_find(server, request->id, &entry, err);
-	if (st == STATUS_OK)
-		st = check_purge(entry, err);
-	if (st == STATUS_OK)
-		st = allocs_node_gone(server, entry, true, "its node was purged", err);
-	if (st != STATUS_OK)
-		return st;
+	status = nodes_find(server, request->id, &entry, err);
+	if (status == STATUS_OK)
+		status = check_purge(entry, err);
+	if (status == STATUS_OK)
+		status = allocs_node_gone(server, entry, true, "its node was purged", err);
+	if (status != STATUS_OK)
+		return status;
 	LIST_FOREACH (instance, &entry->instances, of_node)
 		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
 	attest_forget_node(server, &change, entry);
@@ -508,14 +508,14 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status st = nodes_find(server, request->id, &entry, err);
+	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = attest_detail(server, call, "reason", request->reason, detail, err);
-	if (st == STATUS_OK)
-		st = check_identify(entry, request, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = attest_detail(server, call, "reason", request->reason, detail, err);
+	if (status == STATUS_OK)
+		status = check_identify(entry, request, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;

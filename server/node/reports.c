@@ -102,10 +102,10 @@ static enum status apply_published(const Holdfast__V1__AllocStatus *from, struct
 	to->published = reported->published;
 	to->n_published = 0;
 	for (size_t i = 0; i < from->n_published; i++) {
-		enum status st = alloc_volume_from_pb(from->published[i], &reported->published[i], err);
+		enum status status = alloc_volume_from_pb(from->published[i], &reported->published[i], err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 		to->n_published++;
 	}
 	return STATUS_OK;
@@ -174,7 +174,7 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool has_ended = alloc_is_client_terminal(alloc);
-	enum status st;
+	enum status status;
 
 	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
 		return session_commit(session, &change, has_ended ? SESSION_FORGET_ALLOC : SESSION_STOP_ALLOC,
@@ -186,8 +186,9 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 	change_put_alloc(&change, alloc);
 	if (!has_ended)
 		return session_commit(session, &change, SESSION_NOTHING, "", err);
-	st = claims_end_work(&change, entry, alloc->modify_time_ms, err);
-	return st == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err) : st;
+	status = claims_end_work(&change, entry, alloc->modify_time_ms, err);
+	return status == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err)
+				   : status;
 }
 
 /* The end of an allocation that is not known here, said during a session, is the answer to a late order. */
@@ -339,10 +340,10 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	struct claim_event event;
 	struct claim after;
-	enum status st = freed_find(session->server, receipt->claim_id, &entry, err);
+	enum status status = freed_find(session->server, receipt->claim_id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
 		return epoch_doubt(session, receipt->claim_id, err);
 	trails_take(session->server, &change, session->node_id, receipt->trail, has_mounted(entry, receipt));
@@ -350,20 +351,20 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	 * report has it */
 	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
-	st = check_receipt(session, &entry->claim, receipt, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_receipt(session, &entry->claim, receipt, err);
+	if (status != STATUS_OK)
+		return status;
 	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
 	/* its work is over where it was ordered to stop, though the allocation's end is told after the last
 	 * of its volumes */
-	st = event.evidence == EVIDENCE_OPERATOR
-		     ? claims_take_from_node(&change, entry, &event,
-					     "its node released it without the plugin", err)
-		     : claims_step(&change, entry, &event, &after, err);
-	if (st != STATUS_OK)
-		return st;
+	status = event.evidence == EVIDENCE_OPERATOR
+			 ? claims_take_from_node(&change, entry, &event,
+						 "its node released it without the plugin", err)
+			 : claims_step(&change, entry, &event, &after, err);
+	if (status != STATUS_OK)
+		return status;
 	if (event.type == CLAIM_EVENT_NODE_FAILED)
 		return session_commit(session, &change,
 				      must_report_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
@@ -482,15 +483,15 @@ static enum status check_boot(struct session *session, const struct node_entry *
 {
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
 	bool has_held;
-	enum status st;
+	enum status status;
 
 	if (node_past_boot(&node->node, hello->boot_id) != 0)
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;
-	st = held_in_boot(session->server, node, hello->boot_id, &has_held, err);
-	if (st != STATUS_OK)
-		return st;
+	status = held_in_boot(session->server, node, hello->boot_id, &has_held, err);
+	if (status != STATUS_OK)
+		return status;
 	if (has_held || (runs_volumes(hello) && !forgotten_work(session, hello)))
 		return refuse_boot(node, hello->boot_id, err);
 	return STATUS_OK;
@@ -622,7 +623,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	static const struct node none;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status st;
+	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "a report");
@@ -635,9 +636,9 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
 	trails_take(server, &change, node->id, hello->trail, false);
-	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
-	if (st != STATUS_OK)
-		return st;
+	status = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
+	if (status != STATUS_OK)
+		return status;
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -645,10 +646,10 @@ static enum status handle_statuses(struct session *session, const Holdfast__V1__
 				   struct error *err)
 {
 	for (size_t i = 0; i < hello->n_allocs; i++) {
-		enum status st = take_status(session, hello->allocs[i], err);
+		enum status status = take_status(session, hello->allocs[i], err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -657,10 +658,10 @@ static enum status handle_mounted(struct session *session, const Holdfast__V1__S
 				  struct error *err)
 {
 	for (size_t i = 0; i < hello->n_mounted; i++) {
-		enum status st = held_twice_take(session, hello->mounted[i]->claim_id, err);
+		enum status status = held_twice_take(session, hello->mounted[i]->claim_id, err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 	}
 	return STATUS_OK;
 }
@@ -682,11 +683,11 @@ static void adopt_session(struct session *session, struct node_entry *node)
 static enum status handle_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
 				   struct node_entry *node, struct error *err)
 {
-	enum status st = allocs_node_rebooted(session->server, node, err);
+	enum status status = allocs_node_rebooted(session->server, node, err);
 
-	if (st == STATUS_OK)
-		st = claims_new_boot(session->server, node, session->boot_id, err);
-	return st == STATUS_OK ? store_node(session, hello, session->boot_id, err) : st;
+	if (status == STATUS_OK)
+		status = claims_new_boot(session->server, node, session->boot_id, err);
+	return status == STATUS_OK ? store_node(session, hello, session->boot_id, err) : status;
 }
 
 /* Before anything else goes down comes welcome. */
@@ -707,24 +708,24 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 {
 	bool rebooted = !str_eq(known_boot, session->boot_id);
 	struct node_entry *node;
-	enum status st = store_node(session, hello, known_boot, err);
+	enum status status = store_node(session, hello, known_boot, err);
 
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		session->boot_id[0] = '\0'; /* not greeted */
-		return st;
+		return status;
 	}
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
-	st = fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err);
-	if (st == STATUS_OK)
-		st = handle_mounted(session, hello, err);
-	if (st == STATUS_OK)
-		st = handle_statuses(session, hello, err);
-	if (st == STATUS_OK && rebooted)
-		st = handle_new_boot(session, hello, node, err);
-	if (st != STATUS_OK)
-		return st;
+	status = fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err);
+	if (status == STATUS_OK)
+		status = handle_mounted(session, hello, err);
+	if (status == STATUS_OK)
+		status = handle_statuses(session, hello, err);
+	if (status == STATUS_OK && rebooted)
+		status = handle_new_boot(session, hello, node, err);
+	if (status != STATUS_OK)
+		return status;
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.node = session->node_id,
 				  .op = "session",
@@ -744,18 +745,18 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	bool is_known = node && node_is_registered(node);
 	char known_boot[UUID_TEXT_SIZE];
-	enum status st = check_hello(session, hello, err);
+	enum status status = check_hello(session, hello, err);
 
-	if (st == STATUS_OK && is_known)
-		st = check_machine(session, node, hello, err);
-	if (st == STATUS_OK && is_known)
-		st = check_rival(session, node, hello->boot_id, err);
-	if (st == STATUS_OK)
-		st = history_check(session, hello->mark, err);
-	if (st == STATUS_OK && is_known)
-		st = check_boot(session, node, hello, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && is_known)
+		status = check_machine(session, node, hello, err);
+	if (status == STATUS_OK && is_known)
+		status = check_rival(session, node, hello->boot_id, err);
+	if (status == STATUS_OK)
+		status = history_check(session, hello->mark, err);
+	if (status == STATUS_OK && is_known)
+		status = check_boot(session, node, hello, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
 	return hello_begin(session, hello, known_boot, err);
@@ -771,19 +772,19 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status st = fingerprint_stage(session->server, &change, session->node_id, fingerprint->plugins,
-					   fingerprint->n_plugins, err);
+	enum status status = fingerprint_stage(session->server, &change, session->node_id,
+					       fingerprint->plugins, fingerprint->n_plugins, err);
 
 	if (!node)
 		return error_no_memory(err, "a session");
 	*node = entry->node;
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
-	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
+	if (status == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
 		change_put_node(&change, node);
-	if (st == STATUS_OK)
-		st = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
-					      fingerprint->drivers, fingerprint->n_drivers, err);
-	return st == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : st;
+	if (status == STATUS_OK)
+		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
+						  fingerprint->drivers, fingerprint->n_drivers, err);
+	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;
 }
 
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
@@ -862,11 +863,11 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct server *server = userdata;
 	struct identity who;
 	struct error err;
-	enum status st = access_check_node(server, call, &who, &err);
+	enum status status = access_check_node(server, call, &who, &err);
 
-	if (st == STATUS_OK)
-		st = session_new(server, call, who.name, &err);
-	if (st != STATUS_OK)
+	if (status == STATUS_OK)
+		status = session_new(server, call, who.name, &err);
+	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
 }
 
@@ -887,22 +888,22 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 {
 	struct session *session = rpc_call_data(call);
 	struct error err;
-	enum status st;
+	enum status status;
 
 	(void)userdata;
 	if (!session || session->closing)
 		return;
 	session_heard(session);
-	st = check_pending(session, &err);
-	if (st == STATUS_OK)
-		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
+	status = check_pending(session, &err);
+	if (status == STATUS_OK)
+		status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
 	/* said again: a receipt until it is acknowledged */
-	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
+	if (status == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
 	    session_is_greeted(session) &&
 	    ((const Holdfast__V1__SessionUp *)message)->message_case ==
 		    HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT)
 		return;
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		session_end(session, &err);
 }
 

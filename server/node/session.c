@@ -169,14 +169,14 @@ void session_end(struct session *session, const struct error *err)
 static enum status try_send_down(struct session *session, const Holdfast__V1__SessionDown *message,
 				 struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (session->closing)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the session is ending");
-	st = rpc_call_send(session->call, &message->base, err);
-	if (st != STATUS_OK)
+	status = rpc_call_send(session->call, &message->base, err);
+	if (status != STATUS_OK)
 		session_end(session, err);
-	return st;
+	return status;
 }
 
 void session_send(struct session *session, const Holdfast__V1__SessionDown *message)
@@ -466,13 +466,13 @@ enum status session_commit(struct session *session, struct change *change, enum 
 	struct notice *notice = notice_new(session, kind, id);
 	size_t weight = change->n > 0 ? change->n : 1;
 	struct node_entry *node;
-	enum status st;
+	enum status status;
 
 	if (notice)
 		notice->weight = weight;
-	st = change_commit_taking(session->server, change, on_durable, notice, err);
+	status = change_commit_taking(session->server, change, on_durable, notice, err);
 	node = state_node(&session->server->state, session->node_id);
-	if (st == STATUS_OK && node)
+	if (status == STATUS_OK && node)
 		node->n_pending += weight;
-	return st;
+	return status;
 }

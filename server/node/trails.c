@@ -233,12 +233,13 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Trail **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
+	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (st == STATUS_OK)
-		st = list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token,
+					 err);
+	if (status != STATUS_OK)
+		return status;
 	list = calloc(page.size, sizeof(Trail *));
 	if (!list)
 		return error_no_memory(err, "a trail");
@@ -266,12 +267,12 @@ static enum status handle_accept(struct server *server, struct rpc_call *call,
 	struct node_entry *entry;
 	const Trail *stored;
 	Trail trail;
-	enum status st = attest_detail(server, call, "reason", request->reason, detail, err);
+	enum status status = attest_detail(server, call, "reason", request->reason, detail, err);
 
-	if (st == STATUS_OK)
-		st = nodes_find(server, request->node_id, &entry, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = nodes_find(server, request->node_id, &entry, err);
+	if (status != STATUS_OK)
+		return status;
 	trail_key(request->node_id, key);
 	stored = records_get(&server->state.records, key);
 	if (!stored)

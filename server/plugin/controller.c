@@ -369,15 +369,15 @@ static enum status start_clock(struct plugin_job *job, struct error *err)
 
 static enum status send_down(struct plugin_job *job, struct session *session, struct error *err)
 {
-	enum status st = start_clock(job, err);
+	enum status status = start_clock(job, err);
 	uint64_t now_us = clock_monotonic_us();
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	job->call->timeout_ms =
 		job->deadline_us > now_us ? (uint32_t)((job->deadline_us - now_us) / USEC_PER_MSEC) : 0;
-	st = session_plugin_call(session, job->call, err);
-	if (st != STATUS_OK)
+	status = session_plugin_call(session, job->call, err);
+	if (status != STATUS_OK)
 		return error_set(
 			err, STATUS_UNAVAILABLE, 0,
 			"plugin %s: %s could not be sent to node %s, whose session ends; nothing was "
@@ -486,18 +486,18 @@ enum status controller_call(struct server *server, const struct controller_call 
 	struct controllers *controllers = server->controllers;
 	struct plugin_queue *queue;
 	struct plugin_job *job;
-	enum status st;
+	enum status status;
 
 	assert(call->done && plugin_call_name(call->call));
-	st = check_target(server, call, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_target(server, call, err);
+	if (status != STATUS_OK)
+		return status;
 	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
 		return error_no_memory(err, "a controller");
-	st = plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err);
-	if (st != STATUS_OK)
-		return st;
+	status = plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err);
+	if (status != STATUS_OK)
+		return status;
 	job = job_new(controllers, call);
 	if (!job) {
 		plugin_queue_drop_idle(controllers, queue);

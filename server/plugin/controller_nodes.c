@@ -59,22 +59,22 @@ enum status controller_nodes_bind(const struct conf *conf, const char *label, js
 {
 	struct controller_list *list = &lists->lists[lists->n_lists];
 	json_t *nodes = json_object_get(body, "nodes");
-	enum status st = check_label(conf, label, body, lists, err);
+	enum status status = check_label(conf, label, body, lists, err);
 
-	if (st == STATUS_OK)
-		st = check_keys(conf, body, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_keys(conf, body, err);
+	if (status != STATUS_OK)
+		return status;
 	*list = (struct controller_list){.n_nodes = 0};
 	(void)str_copy(list->plugin_id, sizeof(list->plugin_id), label);
 	if (!json_is_array(nodes))
 		return conf_error(conf, body, "nodes", err,
 				  "controller %s: nodes: a list of node ids is wanted; [] for none", label);
-	for (size_t i = 0; i < json_array_size(nodes) && st == STATUS_OK; i++)
-		st = add_node(conf, body, json_string_value(json_array_get(nodes, i)), list, err);
-	if (st == STATUS_OK)
+	for (size_t i = 0; i < json_array_size(nodes) && status == STATUS_OK; i++)
+		status = add_node(conf, body, json_string_value(json_array_get(nodes, i)), list, err);
+	if (status == STATUS_OK)
 		lists->n_lists++;
-	return st;
+	return status;
 }
 
 bool controller_nodes_allow(const struct controller_nodes *lists, const char *plugin_id, const char *node_id)

@@ -73,12 +73,12 @@ static enum status read_plugin(struct server *server, const char *node_id,
 			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
 			       struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	*ret = (struct plugin_instance){0};
-	st = node_plugin_from_pb(from, &ret->plugin, err);
-	if (st != STATUS_OK)
-		return st;
+	status = node_plugin_from_pb(from, &ret->plugin, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!id_is_name(ret->plugin.plugin_id, PLUGIN_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
@@ -204,10 +204,10 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	if (!reported)
 		return error_no_memory(err, "a plugin");
 	for (size_t i = 0; i < n_plugins; i++) {
-		enum status st = read_plugin(server, node_id, plugins[i], &reported[i], err);
+		enum status status = read_plugin(server, node_id, plugins[i], &reported[i], err);
 
-		if (st != STATUS_OK)
-			return st;
+		if (status != STATUS_OK)
+			return status;
 		for (size_t k = 0; k < i; k++)
 			if (same_key(&reported[k], &reported[i]))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -278,16 +278,16 @@ static enum status check_driver(Holdfast__V1__NodeDriver *const *drivers, size_t
 enum status fingerprint_take_drivers(struct node_entry *node, Holdfast__V1__NodeDriver *const *drivers,
 				     size_t n_drivers, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct message_list *list;
 
 	if (n_drivers > NODE_DRIVERS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%zu task drivers, at most %d are taken",
 				 n_drivers, NODE_DRIVERS_MAX);
-	for (size_t i = 0; i < n_drivers && st == STATUS_OK; i++)
-		st = check_driver(drivers, i, err);
-	if (st != STATUS_OK)
-		return st;
+	for (size_t i = 0; i < n_drivers && status == STATUS_OK; i++)
+		status = check_driver(drivers, i, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!message_list_new((ProtobufCMessage *const *)(const void *)drivers, n_drivers, &list))
 		return error_no_memory(err, "the task drivers of a node");
 	message_list_unref(node->drivers);

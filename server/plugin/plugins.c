@@ -447,11 +447,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
 	struct plugin_page page = {
 		.server = server, .call = call, .plugin = find_plugin(server, request->id)};
-	enum status st = list_page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
+	enum status status = list_page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
 	Holdfast__V1__GetPluginResponse *response;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!page.plugin)
 		return no_such_plugin(server, request->id, err);
 	response = calloc(1, sizeof(*response));
@@ -459,11 +459,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_no_memory(err, "a plugin");
 	holdfast__v1__get_plugin_response__init(response);
 	response->plugin = page.view = plugin_view(page.plugin);
-	st = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err)
-		       : error_no_memory(err, "a plugin");
-	if (st != STATUS_OK) {
+	status = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err)
+			   : error_no_memory(err, "a plugin");
+	if (status != STATUS_OK) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		return st;
+		return status;
 	}
 	response->index = page.plugin->modify_index;
 	answer_durable(server, call, &response->base);
@@ -496,10 +496,10 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
 	size_t counted = 0;
 	size_t per_page;
-	enum status st = list_page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
+	enum status status = list_page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	response->plugins = calloc(per_page, sizeof(Holdfast__V1__Plugin *));
 	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
 		Holdfast__V1__Plugin *view;
@@ -522,15 +522,15 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	Holdfast__V1__ListPluginsResponse *response = calloc(1, sizeof(*response));
-	enum status st;
+	enum status status;
 
 	if (!response)
 		return error_no_memory(err, "a plugin");
 	holdfast__v1__list_plugins_response__init(response);
-	st = fill_page(server, (const void *)message, response, err);
-	if (st != STATUS_OK) {
+	status = fill_page(server, (const void *)message, response, err);
+	if (status != STATUS_OK) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		return st;
+		return status;
 	}
 	response->index = watch_index(server, WATCH_PLUGIN);
 	answer_durable(server, call, &response->base);

@@ -95,40 +95,41 @@ static enum status encrypt(struct backup *backup, struct error *err)
 {
 	const struct kit_key key = {.passphrase = backup->passphrase[0] != '\0' ? backup->passphrase : NULL,
 				    .path = backup->passphrase[0] != '\0' ? NULL : backup->certificate};
-	enum status st = kit_write(&backup->kit, backup->path, &key, backup->kit_path, err);
+	enum status status = kit_write(&backup->kit, backup->path, &key, backup->kit_path, err);
 
 	copy_remove(backup->path);
 	kit_release(&backup->kit);
 	explicit_bzero(backup->passphrase, sizeof(backup->passphrase));
-	return st;
+	return status;
 }
 
 static enum status copy_store(struct backup *backup, struct error *err)
 {
 	const struct config *config = &backup->server->config; /* what it reads does not change */
 	struct etcd_copy_result copied;
-	enum status st;
+	enum status status;
 
 	if (!config_is_on_etcd(config))
 		return kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
-	st = etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
-			   &copied, err);
-	if (st == STATUS_OK)
+	status = etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
+			       &copied, err);
+	if (status == STATUS_OK)
 		backup->index = copied.index;
-	return st;
+	return status;
 }
 
 static enum status make(void *userdata, struct error *err)
 {
 	struct backup *backup = userdata;
-	enum status st = copy_store(backup, err);
+	enum status status = copy_store(backup, err);
 
 	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
-	if (st == STATUS_OK)
-		st = kv_check_copy(backup->path, err);
-	if (st == STATUS_OK && backup->is_kit)
-		st = encrypt(backup, err);
-	return st == STATUS_OK ? copy_digest(path_of(backup), backup->sha256, &backup->size, err) : st;
+	if (status == STATUS_OK)
+		status = kv_check_copy(backup->path, err);
+	if (status == STATUS_OK && backup->is_kit)
+		status = encrypt(backup, err);
+	return status == STATUS_OK ? copy_digest(path_of(backup), backup->sha256, &backup->size, err)
+				   : status;
 }
 
 static enum status offer(struct backup *backup, struct error *err)
@@ -172,7 +173,7 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	cleanup(backup_freep) struct backup *backup = calloc(1, sizeof(*backup));
 	const char *dir = server->config.data_dir;
 	char folder[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (!backup)
 		return error_no_memory(err, "the backup");
@@ -184,10 +185,10 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0 ||
 	    str_format(backup->kit_path, sizeof(backup->kit_path), "%s/%s.kit", folder, backup->id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "no name for the backup in %s", dir);
-	st = copy_folder_make(folder, err);
-	if (st == STATUS_OK)
+	status = copy_folder_make(folder, err);
+	if (status == STATUS_OK)
 		*ret = TAKE_PTR(backup);
-	return st;
+	return status;
 }
 
 static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginBackupRequest *request,
@@ -231,23 +232,23 @@ static enum status backup_begin(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__BeginBackupRequest *request, struct error *err)
 {
 	cleanup(backup_freep) struct backup *backup = NULL;
-	enum status st = access_check(server, call, right_to(request), NULL, err);
+	enum status status = access_check(server, call, right_to(request), NULL, err);
 
-	if (st == STATUS_OK && server->backup && server->backup->worker)
+	if (status == STATUS_OK && server->backup && server->backup->worker)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "a backup is being made already; try again in some seconds");
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK) {
 		forget(server);
-		st = new_backup(server, &backup, err);
+		status = new_backup(server, &backup, err);
 	}
-	if (st == STATUS_OK && request->kit)
-		st = prepare_kit(backup, request, err);
-	if (st == STATUS_OK)
-		st = record(server, call, request->kit, err);
-	if (st == STATUS_OK)
-		st = worker_start(server->event, make, on_made, backup, &backup->worker, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && request->kit)
+		status = prepare_kit(backup, request, err);
+	if (status == STATUS_OK)
+		status = record(server, call, request->kit, err);
+	if (status == STATUS_OK)
+		status = worker_start(server->event, make, on_made, backup, &backup->worker, err);
+	if (status != STATUS_OK)
+		return status;
 	backup->call = call;
 	server->backup = TAKE_PTR(backup);
 	return STATUS_OK;
@@ -309,12 +310,12 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	cleanup_free uint8_t *chunk = NULL;
 	bool is_there = backup && !backup->worker && str_eq(backup->id, request->id);
 	size_t n = 0;
-	enum status st =
+	enum status status =
 		access_check(server, call,
 			     is_there && !backup->is_kit ? ACCESS_BACKUP_COPY : ACCESS_BACKUP_KIT, NULL, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!is_there)
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
@@ -324,9 +325,9 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	chunk = malloc(BACKUP_CHUNK);
 	if (!chunk)
 		return error_no_memory(err, "the backup");
-	st = read_chunk(backup, request->offset, chunk, &n, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_chunk(backup, request->offset, chunk, &n, err);
+	if (status != STATUS_OK)
+		return status;
 	response.data = (ProtobufCBinaryData){.len = n, .data = chunk};
 	rpc_call_reply(call, &response.base);
 	if (n == 0) {

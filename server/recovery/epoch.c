@@ -135,7 +135,7 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char object[OBJECT_SIZE];
-	enum status st;
+	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "the epoch");
@@ -144,9 +144,9 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(server, &change, "Nodes.Doubt", object, what);
-	st = session_commit(session, &change, SESSION_NOTHING, "", err);
-	if (st != STATUS_OK)
-		return st;
+	status = session_commit(session, &change, SESSION_NOTHING, "", err);
+	if (status != STATUS_OK)
+		return status;
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "node %s names what the server does not know (%s): it is to connect again and "
 			 "report what it holds",
@@ -164,10 +164,10 @@ static const char *alloc_object(const struct alloc *alloc, char object[static OB
 static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
 			      struct alloc *ret, struct error *err)
 {
-	enum status st = alloc_from_pb(from, ret, err);
+	enum status status = alloc_from_pb(from, ret, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	message_list_unref(ret->events); /* only the server writes events */
 	ret->events = NULL;
 	alloc_default(ret);
@@ -198,11 +198,11 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	cleanup(alloc_release) struct alloc alloc = {0};
 	struct alloc_entry *known;
 	char object[OBJECT_SIZE];
-	enum status st;
+	enum status status;
 
-	st = read_alloc(session, from, &alloc, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_alloc(session, from, &alloc, err);
+	if (status != STATUS_OK)
+		return status;
 	known = state_alloc(&server->state, alloc.id);
 	if (known && !str_eq(known->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
@@ -222,10 +222,10 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	alloc.modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, &alloc);
 	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
-	st = session_commit(session, &change, word_about(&alloc), alloc.id, err);
-	if (st == STATUS_OK)
+	status = session_commit(session, &change, word_about(&alloc), alloc.id, err);
+	if (status == STATUS_OK)
 		state_alloc(&server->state, alloc.id)->reported_by = session->serial;
-	return st;
+	return status;
 }
 
 /* Claims. */
@@ -238,10 +238,10 @@ static enum status bad_claim(const struct claim *claim, const char *what, struct
 static enum status read_claim(const struct session *session, const Holdfast__V1__Claim *from,
 			      struct claim *ret, struct error *err)
 {
-	enum status st = claim_from_pb(from, ret, err);
+	enum status status = claim_from_pb(from, ret, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!id_is_uuid(ret->id) || !id_is_uuid(ret->allocation_id))
 		return bad_claim(ret, "its id or its allocation's is not a lower-case UUID", err);
 	if (!str_eq(ret->node_id, session->node_id))
@@ -432,16 +432,16 @@ static bool is_reported_already(const struct session *session, const struct clai
 static enum status check_unknown(struct session *session, struct claim *reported,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
-	enum status st = restore_proof_check(session->server, reported, ticket, err);
+	enum status status = restore_proof_check(session->server, reported, ticket, err);
 
-	if (st == STATUS_OK && is_reported_already(session, reported))
+	if (status == STATUS_OK && is_reported_already(session, reported))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
 			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
 			"adopted",
 			reported->node_id, reported->namespace, reported->volume_id, reported->allocation_id,
 			reported->id);
-	return st;
+	return status;
 }
 
 /* The refusal is on record, and the rest of the report counts: one lie must not void the report. */
@@ -498,10 +498,10 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct claim_log log;
 	struct volume volume;
 	struct claim claim;
-	enum status st = epoch_check_leap(server, entry, reported, err);
+	enum status status = epoch_check_leap(server, entry, reported, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
@@ -513,12 +513,12 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
 		return raise_generation(session, entry, reported, err);
 	make_past(session, reported, &volume, &claim);
-	st = epoch_store_claim(session, entry, &claim, err);
-	if (st == STATUS_OK)
+	status = epoch_store_claim(session, entry, &claim, err);
+	if (status == STATUS_OK)
 		log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 			"adopted from the node's report to be detached, generation %" PRIu64,
 			claim.generation);
-	return st;
+	return status;
 }
 
 static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
@@ -531,20 +531,20 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct claim_log log;
 	struct claim reported;
 	struct claim claim;
-	enum status st = read_claim(session, from, &reported, err);
+	enum status status = read_claim(session, from, &reported, err);
 
-	if (st == STATUS_OK)
-		st = freed_find(server, reported.id, &known, err);
-	if (st != STATUS_OK)
-		return st;
-	st = known ? check_known(&known->claim, &reported, err)
-		   : check_history(session, &reported, ticket, err);
-	if (st == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)
+	if (status == STATUS_OK)
+		status = freed_find(server, reported.id, &known, err);
+	if (status != STATUS_OK)
+		return status;
+	status = known ? check_known(&known->claim, &reported, err)
+		       : check_history(session, &reported, ticket, err);
+	if (status == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)
 		return known ? STATUS_OK : epoch_take_past(session, &reported, ticket, err);
-	if (st == STATUS_OK && known)
+	if (status == STATUS_OK && known)
 		known->reported_by = session->serial;
-	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
-		return st;
+	if (status != STATUS_OK || is_held_already(known ? &known->claim : NULL))
+		return status;
 	if (!known && check_unknown(session, &reported, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
@@ -552,9 +552,9 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
 		epoch_make_volume(server, &reported, &unknown);
-	st = epoch_check_leap(server, volume, &reported, err);
-	if (st != STATUS_OK)
-		return st;
+	status = epoch_check_leap(server, volume, &reported, err);
+	if (status != STATUS_OK)
+		return status;
 	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {
@@ -563,9 +563,9 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	}
 	claim.adopted = true;
 	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
-	st = epoch_store_claim(session, volume, &claim, err);
-	if (st != STATUS_OK)
-		return st;
+	status = epoch_store_claim(session, volume, &claim, err);
+	if (status != STATUS_OK)
+		return status;
 	state_claim(&server->state, claim.id)->reported_by = session->serial;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
@@ -627,11 +627,11 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
 	char object[OBJECT_SIZE];
-	enum status st =
+	enum status status =
 		claims_lose_alloc(&change, alloc, "it ended in the time that the server has forgotten", err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	audit_own(session->server, &change, "Allocations.End", alloc_object(&alloc->alloc, object),
 		  "its node does not know it");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
@@ -647,23 +647,23 @@ static enum status end_claim(struct session *session, const char *id, struct err
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct claim_entry *entry = state_claim(&session->server->state, id);
 	struct claim after;
-	enum status st = claims_step(&change, entry, &denied, &after, err);
+	enum status status = claims_step(&change, entry, &denied, &after, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
 }
 
 static enum status end_the_rest(struct session *session, const struct node_entry *node, struct error *err)
 {
 	cleanup(release_ended) struct ended ended = {0};
-	enum status st = list_ended(session, node, &ended, err);
+	enum status status = list_ended(session, node, &ended, err);
 
-	for (size_t i = 0; i < ended.n_allocs && st == STATUS_OK; i++)
-		st = end_alloc(session, ended.allocs[i], err);
-	for (size_t i = 0; i < ended.n_claims && st == STATUS_OK; i++)
-		st = end_claim(session, ended.claims[i], err);
-	return st;
+	for (size_t i = 0; i < ended.n_allocs && status == STATUS_OK; i++)
+		status = end_alloc(session, ended.allocs[i], err);
+	for (size_t i = 0; i < ended.n_claims && status == STATUS_OK; i++)
+		status = end_claim(session, ended.claims[i], err);
+	return status;
 }
 
 static enum status store_reported(struct session *session, const struct node_entry *entry, struct error *err)
@@ -690,12 +690,12 @@ static enum status epoch_finish(struct session *session, struct error *err)
 	/* A journal that was put back may lack mounted volumes: they are used again, or released, by order.
 	 * The same holds for work that the store knows since the node's report in this epoch. */
 	bool is_known_since = has_reported_before(session) || session->is_reverted;
-	enum status st = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
+	enum status status = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
 
-	if (st == STATUS_OK)
-		st = store_reported(session, node, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = store_reported(session, node, err);
+	if (status != STATUS_OK)
+		return status;
 	session->is_report_due = false;
 	if (session->n_unproven > 0)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
@@ -728,14 +728,14 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 			      struct error *err)
 {
 	static const ProtobufCBinaryData none;
-	enum status st = check_report(session, report, err);
+	enum status status = check_report(session, report, err);
 
-	for (size_t i = 0; i < report->n_allocations && st == STATUS_OK; i++)
-		st = handle_alloc(session, report->allocations[i], err);
-	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
-		st = handle_claim(session, report->claims[i],
-				  report->n_tickets > 0 ? &report->tickets[i] : &none, err);
-	return st == STATUS_OK && !report->more ? epoch_finish(session, err) : st;
+	for (size_t i = 0; i < report->n_allocations && status == STATUS_OK; i++)
+		status = handle_alloc(session, report->allocations[i], err);
+	for (size_t i = 0; i < report->n_claims && status == STATUS_OK; i++)
+		status = handle_claim(session, report->claims[i],
+				      report->n_tickets > 0 ? &report->tickets[i] : &none, err);
+	return status == STATUS_OK && !report->more ? epoch_finish(session, err) : status;
 }
 
 enum status epoch_record_restore(struct server *server, struct error *err)

@@ -64,13 +64,13 @@ static enum status visit_begin(struct visit *visit, const struct lead_settings *
 	static const struct lead_events events = {.on_leading = on_leading, .on_lost = on_lost};
 	const uint64_t end = clock_monotonic_us() + LEASES_TO_WAIT * settings->lease_us;
 	int r = sd_event_new(&visit->event);
-	enum status st;
+	enum status status;
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "make an event loop");
-	st = lead_new(visit->event, settings, cluster, "no server", &events, visit, &visit->lead, err);
-	if (st != STATUS_OK)
-		return st;
+	status = lead_new(visit->event, settings, cluster, "no server", &events, visit, &visit->lead, err);
+	if (status != STATUS_OK)
+		return status;
 	for (uint64_t now = clock_monotonic_us(); !visit->is_leading && now < end; now = clock_monotonic_us())
 		if (sd_event_run(visit->event, end - now) < 0)
 			break;
@@ -121,25 +121,25 @@ static enum status digest_kv(struct kv *kv, struct etcd_copy_result *ret, struct
 {
 	struct digest digest;
 	enum status ended;
-	enum status st;
+	enum status status;
 
 	digest_begin(&digest);
-	st = kv_range(kv, "", digest_add, &digest, err);
-	ended = digest_end(&digest, ret, st == STATUS_OK ? err : NULL);
+	status = kv_range(kv, "", digest_add, &digest, err);
+	ended = digest_end(&digest, ret, status == STATUS_OK ? err : NULL);
 	ret->index = kv_revision(kv);
-	return st == STATUS_OK ? ended : st;
+	return status == STATUS_OK ? ended : status;
 }
 
 static enum status digest_copy(const char *path, struct etcd_copy_result *ret, struct error *err)
 {
 	struct digest digest;
 	enum status ended;
-	enum status st;
+	enum status status;
 
 	digest_begin(&digest);
-	st = kv_walk_copy(&(struct kv_copy){.path = path}, digest_add, &digest, &ret->index, err);
-	ended = digest_end(&digest, ret, st == STATUS_OK ? err : NULL);
-	return st == STATUS_OK ? ended : st;
+	status = kv_walk_copy(&(struct kv_copy){.path = path}, digest_add, &digest, &ret->index, err);
+	ended = digest_end(&digest, ret, status == STATUS_OK ? err : NULL);
+	return status == STATUS_OK ? ended : status;
 }
 
 static enum status compare(const struct etcd_copy_result *from, const struct etcd_copy_result *to,
@@ -184,15 +184,16 @@ static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error
 {
 	struct filling *filling = userdata;
 	uint64_t index;
-	enum status st;
+	enum status status;
 
 	filling->rewrite = rewrite;
 	filling->err = err;
 	kv_rewrite_advance(rewrite, filling->above);
-	st = kv_rewrite_range(rewrite, "", delete_item, filling, err);
-	if (st == STATUS_OK && filling->status == STATUS_OK)
-		st = kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index, err);
-	return st == STATUS_OK ? filling->status : st;
+	status = kv_rewrite_range(rewrite, "", delete_item, filling, err);
+	if (status == STATUS_OK && filling->status == STATUS_OK)
+		status = kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index,
+				      err);
+	return status == STATUS_OK ? filling->status : status;
 }
 
 static bool note_one(const struct kv_item *item, void *userdata)
@@ -217,29 +218,29 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 	struct etcd_copy_result from;
 	struct etcd_copy_result to;
 	bool is_there = false;
-	enum status st = digest_copy(path, &from, err);
+	enum status status = digest_copy(path, &from, err);
 
-	if (st == STATUS_OK)
-		st = visit_begin(&visit, settings, cluster, err);
-	if (st == STATUS_OK)
-		st = etcd_copy_look(visit.kv, &is_there, err);
+	if (status == STATUS_OK)
+		status = visit_begin(&visit, settings, cluster, err);
+	if (status == STATUS_OK)
+		status = etcd_copy_look(visit.kv, &is_there, err);
 	may_replace |= visit.kv && kv_etcd_retired_by(visit.kv)[0] != '\0'; /* its records were moved away */
-	if (st == STATUS_OK && is_there && !may_replace)
+	if (status == STATUS_OK && is_there && !may_replace)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"there is a store in etcd at %s: nothing was changed; another prefix in store "
 			"\"etcd\" begins a new one",
 			settings->prefix);
 	filling.above = from.index;
-	if (st == STATUS_OK)
-		st = kv_rewrite(visit.kv, fill, &filling, err);
-	if (st == STATUS_OK)
-		st = digest_kv(visit.kv, &to, err);
-	if (st == STATUS_OK)
-		st = compare(&from, &to, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = kv_rewrite(visit.kv, fill, &filling, err);
+	if (status == STATUS_OK)
+		status = digest_kv(visit.kv, &to, err);
+	if (status == STATUS_OK)
+		status = compare(&from, &to, err);
+	if (status == STATUS_OK)
 		*ret = to;
-	return st;
+	return status;
 }
 
 /* --- out --- */
@@ -268,13 +269,13 @@ static bool write_item(const struct kv_item *item, void *userdata)
 static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct reading *reading = userdata;
-	enum status st;
+	enum status status;
 
 	reading->rewrite = rewrite;
 	reading->err = err;
-	st = lead_walk_store(reading->settings, reading->cluster, write_item, reading, &reading->revision,
-			     err);
-	return st == STATUS_OK ? reading->status : st;
+	status = lead_walk_store(reading->settings, reading->cluster, write_item, reading, &reading->revision,
+				 err);
+	return status == STATUS_OK ? reading->status : status;
 }
 
 /* Advances the index, so the next record is above every index that was ever answered. */
@@ -289,19 +290,19 @@ static enum status write_file(struct reading *reading, const char *path, struct 
 {
 	sd_event *event = NULL;
 	struct kv *kv = NULL;
-	enum status st;
+	enum status status;
 	int r = sd_event_new(&event);
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "make an event loop");
-	st = kv_open_sqlite(event, path, &kv, err);
-	if (st == STATUS_OK)
-		st = kv_rewrite(kv, read_all, reading, err);
-	if (st == STATUS_OK)
-		st = kv_rewrite(kv, advance, &reading->revision, err);
+	status = kv_open_sqlite(event, path, &kv, err);
+	if (status == STATUS_OK)
+		status = kv_rewrite(kv, read_all, reading, err);
+	if (status == STATUS_OK)
+		status = kv_rewrite(kv, advance, &reading->revision, err);
 	kv_close(kv);
 	(void)sd_event_unref(event);
-	return st;
+	return status;
 }
 
 static enum status make_file(struct reading *reading, const char *path, struct etcd_copy_result *ret,
@@ -309,19 +310,19 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 {
 	struct etcd_copy_result from = {.n = 0};
 	enum status ended;
-	enum status st;
+	enum status status;
 
 	digest_begin(&reading->digest);
-	st = write_file(reading, path, err);
-	ended = digest_end(&reading->digest, &from, st == STATUS_OK ? err : NULL);
-	if (st == STATUS_OK)
-		st = ended;
-	if (st == STATUS_OK && from.n == 0)
+	status = write_file(reading, path, err);
+	ended = digest_end(&reading->digest, &from, status == STATUS_OK ? err : NULL);
+	if (status == STATUS_OK)
+		status = ended;
+	if (status == STATUS_OK && from.n == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no store in etcd at %s",
 				 reading->settings->prefix);
-	if (st == STATUS_OK)
-		st = digest_copy(path, ret, err);
-	return st == STATUS_OK ? compare(&from, ret, err) : st;
+	if (status == STATUS_OK)
+		status = digest_copy(path, ret, err);
+	return status == STATUS_OK ? compare(&from, ret, err) : status;
 }
 
 /* Fails if the store was moved to another server, where its records have changed since. */
@@ -346,18 +347,19 @@ enum status etcd_copy_out(const struct lead_settings *settings, const char *clus
 	struct reading reading = {
 		.settings = settings, .cluster = cluster, .text = text, .status = STATUS_OK};
 	struct etcd_copy_result result;
-	enum status st = how == ETCD_COPY_BESIDE ? STATUS_OK : visit_begin(&visit, settings, cluster, err);
+	enum status status =
+		how == ETCD_COPY_BESIDE ? STATUS_OK : visit_begin(&visit, settings, cluster, err);
 
-	if (st == STATUS_OK && visit.kv)
-		st = check_retired(visit.kv, settings, err);
-	if (st != STATUS_OK)
-		return st;
-	st = make_file(&reading, path, &result, err);
-	if (st == STATUS_OK && how == ETCD_COPY_AND_RETIRE)
-		st = kv_retire_etcd(visit.kv, settings->name, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK && visit.kv)
+		status = check_retired(visit.kv, settings, err);
+	if (status != STATUS_OK)
+		return status;
+	status = make_file(&reading, path, &result, err);
+	if (status == STATUS_OK && how == ETCD_COPY_AND_RETIRE)
+		status = kv_retire_etcd(visit.kv, settings->name, err);
+	if (status == STATUS_OK)
 		*ret = result;
 	else
 		copy_remove(path);
-	return st;
+	return status;
 }

@@ -177,16 +177,16 @@ static void on_decided(uint64_t revision, const struct error *err, void *userdat
 static enum status decide_and_restart(struct server *server, const struct new_epoch *wanted,
 				      struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (server->lead) {
 		server->is_superseded = true;
 		return new_epoch_decide_in(server->kv, wanted, on_decided, server, err);
 	}
-	st = new_epoch_decide(server->config.data_dir, wanted, err);
-	if (st == STATUS_OK)
+	status = new_epoch_decide(server->config.data_dir, wanted, err);
+	if (status == STATUS_OK)
 		server_restart(server);
-	return st;
+	return status;
 }
 
 /* Decides @wanted and restarts the server in it. */
@@ -194,11 +194,11 @@ static enum status history_begin(struct session *session, const struct new_epoch
 {
 	struct server *server = session->server;
 	const char *reason = wanted->restored_from;
-	enum status st = decide_and_restart(server, wanted, err);
+	enum status status = decide_and_restart(server, wanted, err);
 
-	if (st != STATUS_OK) { /* without the decision nothing may be granted either */
+	if (status != STATUS_OK) { /* without the decision nothing may be granted either */
 		server_fail(server, err);
-		return st;
+		return status;
 	}
 	log_ctx(LOG_CRIT,
 		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},

@@ -35,20 +35,20 @@ static enum status add_dropins(const char *config_path, struct kit *kit, struct 
 	char name[KIT_NAME_SIZE];
 	char folder[PATH_MAX];
 	char path[PATH_MAX];
-	enum status st = conf_dropin_dir(config_path, folder, err);
+	enum status status = conf_dropin_dir(config_path, folder, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		dir = opendir(folder);
-	while (dir && st == STATUS_OK && (entry = readdir(dir))) {
+	while (dir && status == STATUS_OK && (entry = readdir(dir))) {
 		if (!conf_is_dropin(entry->d_name))
 			continue;
 		if (str_format(name, sizeof(name), KIT_DROPINS "%s", entry->d_name) < 0 ||
 		    str_format(path, sizeof(path), "%s/%s", folder, entry->d_name) < 0)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "%s/%s is too long a name for a kit", folder, entry->d_name);
-		st = kit_add(kit, name, path, err);
+		status = kit_add(kit, name, path, err);
 	}
-	return st;
+	return status;
 }
 
 /* A key that was put there for the next start would make the kit useless until then. */
@@ -57,10 +57,10 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 {
 	uint8_t used[TICKET_KEY_SIZE], found[TICKET_KEY_SIZE];
 	struct ticket_issuer *on_disk;
-	enum status st = ticket_issuer_new(config->ticket_key, config->cluster, &on_disk, err);
+	enum status status = ticket_issuer_new(config->ticket_key, config->cluster, &on_disk, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	ticket_issuer_public_key(on_disk, found);
 	ticket_issuer_public_key(issuer, used);
 	ticket_issuer_free(on_disk);
@@ -76,22 +76,22 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 enum status kit_collect(const struct config *config, const struct ticket_issuer *issuer, struct kit *ret,
 			struct error *err)
 {
-	enum status st = check_ticket_key(config, issuer, err);
+	enum status status = check_ticket_key(config, issuer, err);
 
 	*ret = (struct kit){.made_at_ms = clock_realtime_ms()};
-	if (st == STATUS_OK)
-		st = kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err);
-	if (st == STATUS_OK)
-		st = kit_add(ret, KIT_KEY, config->key, err);
-	if (st == STATUS_OK)
-		st = kit_add(ret, KIT_CERT, config->cert, err);
-	if (st == STATUS_OK)
-		st = kit_add(ret, KIT_CA, config->ca, err);
-	if (st == STATUS_OK && config->path[0] != '\0')
-		st = kit_add(ret, KIT_SETTINGS, config->path, err);
-	if (st == STATUS_OK && config->path[0] != '\0')
-		st = add_dropins(config->path, ret, err);
-	return st;
+	if (status == STATUS_OK)
+		status = kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err);
+	if (status == STATUS_OK)
+		status = kit_add(ret, KIT_KEY, config->key, err);
+	if (status == STATUS_OK)
+		status = kit_add(ret, KIT_CERT, config->cert, err);
+	if (status == STATUS_OK)
+		status = kit_add(ret, KIT_CA, config->ca, err);
+	if (status == STATUS_OK && config->path[0] != '\0')
+		status = kit_add(ret, KIT_SETTINGS, config->path, err);
+	if (status == STATUS_OK && config->path[0] != '\0')
+		status = add_dropins(config->path, ret, err);
+	return status;
 }
 
 /* --- the settings that count --- */
@@ -121,14 +121,14 @@ static enum status each_settings(const struct kit *kit, const char *dir,
 						     struct error *err),
 				 struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < kit->n && st == STATUS_OK; i++)
+	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)
 		if (is_settings(kit->files[i].name) &&
 		    str_format(path, sizeof(path), "%s/%s", dir, kit->files[i].name) >= 0)
-			st = each(path, &kit->files[i], err);
-	return st;
+			status = each(path, &kit->files[i], err);
+	return status;
 }
 
 static enum status drop(const char *path, const struct kit_file *file, struct error *err)
@@ -145,7 +145,7 @@ static enum status load_from_kit(const struct kit *kit, struct config *config, s
 	char dir[] = "/var/tmp/holdfast-kit-XXXXXX";
 	char dropins[sizeof(dir) + sizeof(KIT_DROPINS)];
 	char path[sizeof(dir) + sizeof(KIT_SETTINGS) + 1];
-	enum status st;
+	enum status status;
 
 	if (!kit_find(kit, KIT_SETTINGS))
 		return error_set(
@@ -157,15 +157,15 @@ static enum status load_from_kit(const struct kit *kit, struct config *config, s
 	(void)str_format(path, sizeof(path), "%s/" KIT_SETTINGS, dir);
 	(void)str_format(dropins, sizeof(dropins), "%s/" KIT_DROPINS, dir);
 	if (mkdir(dropins, 0700) < 0)
-		st = error_set(err, status_from_errno(errno), errno, "make %s", dropins);
+		status = error_set(err, status_from_errno(errno), errno, "make %s", dropins);
 	else
-		st = each_settings(kit, dir, write_private, err);
-	if (st == STATUS_OK)
-		st = config_load(path, config, err);
+		status = each_settings(kit, dir, write_private, err);
+	if (status == STATUS_OK)
+		status = config_load(path, config, err);
 	(void)each_settings(kit, dir, drop, err);
 	(void)rmdir(dropins);
 	(void)rmdir(dir);
-	return st;
+	return status;
 }
 
 /* --- where each file goes --- */
@@ -265,19 +265,19 @@ static enum status add_place(const struct planning *planning, const char *config
 {
 	struct kit_place *place = &plan->places[plan->n];
 	bool is_known;
-	enum status st;
+	enum status status;
 
 	if (str_eq(file->name, KIT_STORE))
 		return STATUS_OK;
 	*place = (struct kit_place){.file = file};
-	st = name_place(planning, config_path, place, &is_known, err);
-	if (st != STATUS_OK || !is_known)
-		return st;
-	st = look_at(place, err);
-	if (st == STATUS_OK)
-		st = check_place(planning, place, err);
-	plan->n += st == STATUS_OK;
-	return st;
+	status = name_place(planning, config_path, place, &is_known, err);
+	if (status != STATUS_OK || !is_known)
+		return status;
+	status = look_at(place, err);
+	if (status == STATUS_OK)
+		status = check_place(planning, place, err);
+	plan->n += status == STATUS_OK;
+	return status;
 }
 
 enum status kit_plan_make(const struct kit *kit, const char *config_path, struct config *ret_config,
@@ -285,26 +285,26 @@ enum status kit_plan_make(const struct kit *kit, const char *config_path, struct
 {
 	struct planning planning = {.config = ret_config};
 	bool has_settings = access(config_path, F_OK) == 0;
-	enum status st;
+	enum status status;
 	char *slash;
 
 	if (str_copy(planning.dir, sizeof(planning.dir), config_path) < 0 || config_path[0] != '/')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--config: an absolute path is wanted");
 	slash = strrchr(planning.dir, '/');
 	*slash = '\0';
-	st = conf_dropin_dir(config_path, planning.dropins, err);
-	if (st == STATUS_OK)
-		st = has_settings ? config_load(config_path, ret_config, err)
-				  : load_from_kit(kit, ret_config, err);
-	if (st != STATUS_OK)
-		return st;
+	status = conf_dropin_dir(config_path, planning.dropins, err);
+	if (status == STATUS_OK)
+		status = has_settings ? config_load(config_path, ret_config, err)
+				      : load_from_kit(kit, ret_config, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(ret_config->path, sizeof(ret_config->path), config_path);
 	ret->n = 0;
-	for (size_t i = 0; i < kit->n && st == STATUS_OK; i++)
+	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)
 		/* drop-ins go with the settings that they change */
 		if (!has_settings || !is_dropin(kit->files[i].name))
-			st = add_place(&planning, config_path, &kit->files[i], ret, err);
-	return st;
+			status = add_place(&planning, config_path, &kit->files[i], ret, err);
+	return status;
 }
 
 /* --- doing it --- */
@@ -343,14 +343,14 @@ static enum status write_place(const struct kit_place *place, uid_t uid, gid_t g
 
 enum status kit_plan_do(const struct kit_plan *plan, uid_t uid, gid_t gid, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; i < plan->n && st == STATUS_OK; i++) {
+	for (size_t i = 0; i < plan->n && status == STATUS_OK; i++) {
 		if (plan->places[i].there != KIT_MISSING)
 			continue;
-		st = make_folder(&plan->places[i], err);
-		if (st == STATUS_OK)
-			st = write_place(&plan->places[i], uid, gid, err);
+		status = make_folder(&plan->places[i], err);
+		if (status == STATUS_OK)
+			status = write_place(&plan->places[i], uid, gid, err);
 	}
-	return st;
+	return status;
 }

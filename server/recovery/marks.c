@@ -78,28 +78,28 @@ enum status marks_check(struct server *server, struct error *err)
 	struct kv_history history = {.is_behind = false};
 	struct schema schema;
 	struct own own;
-	enum status st = name_marks(&server->config, &own, err);
+	enum status status = name_marks(&server->config, &own, err);
 
-	if (st == STATUS_OK)
-		st = schema_read(server->kv, &schema, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = schema_read(server->kv, &schema, err);
+	if (status != STATUS_OK)
+		return status;
 	own.marks.store_id = schema.store_id;
-	st = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
-	if (st == STATUS_OK)
-		st = kv_history(server->kv, &own.marks, &history, err);
-	return st == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)
-						    : st;
+	status = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
+	if (status == STATUS_OK)
+		status = kv_history(server->kv, &own.marks, &history, err);
+	return status == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)
+							: status;
 }
 
 enum status marks_keep(struct server *server, struct error *err)
 {
 	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 	struct own own;
-	enum status st = name_marks(&server->config, &own, err);
+	enum status status = name_marks(&server->config, &own, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	own.marks.store_id = schema->store_id;
 	own.marks.epoch = state_epoch(&server->state);
 	own.marks.nodes = history_nodes(server);
@@ -147,14 +147,14 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 	struct kv_history history;
 	struct own own;
 	struct error err;
-	enum status st = name_marks(&server->config, &own, &err);
+	enum status status = name_marks(&server->config, &own, &err);
 
 	own.marks.epoch = progress->epoch;
 	own.marks.nodes = progress->nodes;
 	own.marks.store_id = progress->store_id;
-	if (st == STATUS_OK)
-		st = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
-	if (st == STATUS_OK && history.is_behind) {
+	if (status == STATUS_OK)
+		status = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
+	if (status == STATUS_OK && history.is_behind) {
 		if (!followed->is_behind)
 			log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch"},
 				"etcd is behind what this server has seen: %s; the leader is ended, and an "
@@ -166,12 +166,12 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 		return false;
 	}
 	lead_set_behind(server->lead, NULL);
-	if (st == STATUS_OK && history.revision == 0 && !has_moved(followed, progress))
+	if (status == STATUS_OK && history.revision == 0 && !has_moved(followed, progress))
 		return false;
-	if (st == STATUS_OK)
-		st = kv_marks_open(&followed->files, server->config.etcd.prefix, &own.marks,
-				   progress->revision, &err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = kv_marks_open(&followed->files, server->config.etcd.prefix, &own.marks,
+				       progress->revision, &err);
+	if (status == STATUS_OK)
 		return true;
 	kv_marks_close(&followed->files);
 	followed->files = (struct kv_mark_files){.dirty_us = 0};
@@ -263,10 +263,11 @@ enum status marks_note_restore(const struct config *config, uint64_t epoch, stru
 	const struct mark mark = {.epoch = epoch};
 	struct mark_file *file = NULL;
 	struct own own;
-	enum status st = name_marks(config, &own, err);
+	enum status status = name_marks(config, &own, err);
 
-	if (st == STATUS_OK)
-		st = mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
+	if (status == STATUS_OK)
+		status =
+			mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
 	mark_close(file);
-	return st;
+	return status;
 }

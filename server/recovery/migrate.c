@@ -37,15 +37,15 @@ static enum status name_places(const struct config *config, struct places *ret, 
 static enum status prepare(const struct config *config, struct places *ret, struct error *err)
 {
 	bool is_done;
-	enum status st = name_places(config, ret, err);
+	enum status status = name_places(config, ret, err);
 
-	if (st == STATUS_OK && !config_is_on_etcd(config))
+	if (status == STATUS_OK && !config_is_on_etcd(config))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "%s has no store \"etcd\" { }: write it first, see holdfast-server.hcl(5)",
 				 config->path);
-	if (st == STATUS_OK)
-		st = restore_check_user(config->data_dir, "--migrate", err);
-	return st == STATUS_OK ? store_swap_finish(config->data_dir, &is_done, err) : st;
+	if (status == STATUS_OK)
+		status = restore_check_user(config->data_dir, "--migrate", err);
+	return status == STATUS_OK ? store_swap_finish(config->data_dir, &is_done, err) : status;
 }
 
 static enum status move(const char *from, const char *to, struct error *err)
@@ -60,20 +60,20 @@ static enum status settle(const struct config *config, const char *store, struct
 {
 	sd_event *event = NULL;
 	struct kv *kv = NULL;
-	enum status st = new_cluster_check_store(store, err);
+	enum status status = new_cluster_check_store(store, err);
 	int r = sd_event_new(&event);
 
-	if (st == STATUS_OK && r < 0)
-		st = error_set(err, status_from_errno(r), r, "make an event loop");
-	if (st == STATUS_OK)
-		st = kv_open_sqlite(event, store, &kv, err);
-	if (st == STATUS_OK)
-		st = schema_bring_up(kv, config->cluster, err);
-	if (st == STATUS_OK)
-		st = new_epoch_begin_decided(kv, config->data_dir, config->cluster, err);
+	if (status == STATUS_OK && r < 0)
+		status = error_set(err, status_from_errno(r), r, "make an event loop");
+	if (status == STATUS_OK)
+		status = kv_open_sqlite(event, store, &kv, err);
+	if (status == STATUS_OK)
+		status = schema_bring_up(kv, config->cluster, err);
+	if (status == STATUS_OK)
+		status = new_epoch_begin_decided(kv, config->data_dir, config->cluster, err);
 	kv_close(kv);
 	(void)sd_event_unref(event);
-	return st;
+	return status;
 }
 
 /* The store in etcd may have been moved away before. */
@@ -89,31 +89,31 @@ enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result
 {
 	const struct lead_settings settings = settings_of(config);
 	struct places places;
-	enum status st = prepare(config, &places, err);
+	enum status status = prepare(config, &places, err);
 
-	if (st == STATUS_OK)
-		st = settle(config, places.store, err);
-	if (st == STATUS_OK)
-		st = etcd_copy_in(&settings, config->cluster, places.store, false, ret, err);
-	return st == STATUS_OK ? move(places.store, places.aside, err) : st;
+	if (status == STATUS_OK)
+		status = settle(config, places.store, err);
+	if (status == STATUS_OK)
+		status = etcd_copy_in(&settings, config->cluster, places.store, false, ret, err);
+	return status == STATUS_OK ? move(places.store, places.aside, err) : status;
 }
 
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)
 {
 	const struct lead_settings settings = settings_of(config);
 	struct places places;
-	enum status st = prepare(config, &places, err);
+	enum status status = prepare(config, &places, err);
 
-	if (st == STATUS_OK && new_cluster_check_store(places.store, NULL) == STATUS_OK)
+	if (status == STATUS_OK && new_cluster_check_store(places.store, NULL) == STATUS_OK)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "there is a store, %s: nothing was changed; move it away first",
 				 places.store);
-	if (st == STATUS_OK)
-		st = copy_folder_make(places.folder, err);
-	if (st == STATUS_OK)
-		st = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE,
-				   text_of_stored, ret, err);
-	if (st == STATUS_OK) /* one that is there knows more */
-		st = marks_note_restore(config, 0, err);
-	return st == STATUS_OK ? move(places.staged, places.store, err) : st;
+	if (status == STATUS_OK)
+		status = copy_folder_make(places.folder, err);
+	if (status == STATUS_OK)
+		status = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE,
+				       text_of_stored, ret, err);
+	if (status == STATUS_OK) /* one that is there knows more */
+		status = marks_note_restore(config, 0, err);
+	return status == STATUS_OK ? move(places.staged, places.store, err) : status;
 }

@@ -53,10 +53,10 @@ enum status new_cluster_check_store(const char *store, struct error *err)
 enum status new_cluster_check_etcd(struct kv *kv, const char *prefix, struct error *err)
 {
 	struct schema schema;
-	enum status st = schema_read(kv, &schema, err);
+	enum status status = schema_read(kv, &schema, err);
 
-	if (st != STATUS_OK || schema.store_id[0] != '\0')
-		return st;
+	if (status != STATUS_OK || schema.store_id[0] != '\0')
+		return status;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"there is no store in etcd: it was expected at %s. Put a copy in its place: "
@@ -104,20 +104,20 @@ static enum status build(const struct config *config, const char *staged, const 
 		.restored_from = "with holdfast-server --new-cluster",
 	};
 	struct etcd_copy_result copied;
-	enum status st;
+	enum status status;
 
 	marks_raise(config, &wanted);
 	new_epoch_look_at_decision(config->data_dir, &wanted);
-	st = new_epoch_begin(&wanted, ret, err);
-	if (st == STATUS_OK)
-		st = marks_note_restore(config, ret->epoch, err);
-	if (st == STATUS_OK && config_is_on_etcd(config))
-		st = etcd_copy_in(&config->etcd, config->cluster, staged, false, &copied, err);
-	else if (st == STATUS_OK)
-		st = put_in_place(staged, store, err);
-	if (st != STATUS_OK || config_is_on_etcd(config))
+	status = new_epoch_begin(&wanted, ret, err);
+	if (status == STATUS_OK)
+		status = marks_note_restore(config, ret->epoch, err);
+	if (status == STATUS_OK && config_is_on_etcd(config))
+		status = etcd_copy_in(&config->etcd, config->cluster, staged, false, &copied, err);
+	else if (status == STATUS_OK)
+		status = put_in_place(staged, store, err);
+	if (status != STATUS_OK || config_is_on_etcd(config))
 		copy_remove(staged);
-	return st == STATUS_OK ? new_epoch_forget_decision(config->data_dir, err) : st;
+	return status == STATUS_OK ? new_epoch_forget_decision(config->data_dir, err) : status;
 }
 
 enum status new_cluster_make(const struct config *config, struct new_epoch_result *ret, struct error *err)
@@ -127,20 +127,21 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 	char folder[PATH_MAX];
 	char staged[PATH_MAX];
 	bool is_done;
-	enum status st;
+	enum status status;
 
 	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
 	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
 	    str_format(staged, sizeof(staged), "%s/new-cluster.db", folder) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = restore_check_user(config->data_dir, "--new-cluster", err);
-	if (st == STATUS_OK)
-		st = store_swap_finish(config->data_dir, &is_done, err); /* an earlier restore goes first */
-	if (st == STATUS_OK)
-		st = kv_lock_sqlite(store, &lock_fd, err);
-	if (st == STATUS_OK && !config_is_on_etcd(config))
-		st = refuse_present(store, err);
-	if (st == STATUS_OK)
-		st = copy_folder_make(folder, err);
-	return st == STATUS_OK ? build(config, staged, store, ret, err) : st;
+	status = restore_check_user(config->data_dir, "--new-cluster", err);
+	if (status == STATUS_OK)
+		status = store_swap_finish(config->data_dir, &is_done,
+					   err); /* an earlier restore goes first */
+	if (status == STATUS_OK)
+		status = kv_lock_sqlite(store, &lock_fd, err);
+	if (status == STATUS_OK && !config_is_on_etcd(config))
+		status = refuse_present(store, err);
+	if (status == STATUS_OK)
+		status = copy_folder_make(folder, err);
+	return status == STATUS_OK ? build(config, staged, store, ret, err) : status;
 }

@@ -108,18 +108,18 @@ enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct er
 	struct known_nodes known = wanted->known;
 	uint64_t epoch = 0;
 	uint64_t n_named = 0;
-	enum status st = open_store(path, &store, err);
+	enum status status = open_store(path, &store, err);
 
-	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err);
-	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err);
-	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err);
-	if (st == STATUS_OK)
-		st = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err);
+	if (status == STATUS_OK)
+		status = kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err);
+	if (status == STATUS_OK)
+		status = kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err);
+	if (status == STATUS_OK)
+		status = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
+	if (status != STATUS_OK)
+		return status;
 	wanted->known_epoch = epoch;
 	wanted->known_index = kv_revision(store.kv);
 	wanted->known = known;
@@ -143,16 +143,16 @@ static enum status check_cluster(const struct new_epoch *wanted, const struct sc
 static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct error *err)
 {
 	struct state state;
-	enum status st;
+	enum status status;
 
 	state_init(&state);
-	st = load_state(kv, &state, err);
-	if (st == STATUS_OK)
-		st = freed_check(kv, err);
-	if (st == STATUS_OK)
+	status = load_state(kv, &state, err);
+	if (status == STATUS_OK)
+		status = freed_check(kv, err);
+	if (status == STATUS_OK)
 		*ret_nodes = (uint32_t)state.n_nodes;
 	state_release(&state);
-	return st;
+	return status;
 }
 
 /* --- the new epoch --- */
@@ -236,16 +236,16 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 {
 	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
 	uint64_t old = 0;
-	enum status st = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, on_floor, &old, err);
+	enum status status = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, on_floor, &old, err);
 
 	floor.generation = raised(marking, old);
-	if (st == STATUS_OK)
-		st = schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
-	if (st == STATUS_OK)
-		st = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
-	if (st == STATUS_OK && marking->status != STATUS_OK)
+	if (status == STATUS_OK)
+		status = schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
+	if (status == STATUS_OK)
+		status = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
+	if (status == STATUS_OK && marking->status != STATUS_OK)
 		*err = marking->error;
-	return st == STATUS_OK ? marking->status : st;
+	return status == STATUS_OK ? marking->status : status;
 }
 
 /* A change of one record for the new epoch, written under its key; a missing record is skipped. */
@@ -278,11 +278,11 @@ change_record(struct marking *marking, const char *key, const ProtobufCMessageDe
 	      struct error *err)
 {
 	struct record_change change = {marking, descriptor, how};
-	enum status st = kv_rewrite_range(marking->rewrite, key, on_record, &change, err);
+	enum status status = kv_rewrite_range(marking->rewrite, key, on_record, &change, err);
 
-	if (st == STATUS_OK && marking->status != STATUS_OK)
+	if (status == STATUS_OK && marking->status != STATUS_OK)
 		*err = marking->error;
-	return st == STATUS_OK ? marking->status : st;
+	return status == STATUS_OK ? marking->status : status;
 }
 
 /* Whose it is; and the stores whose nodes it takes over are its own from here on. */
@@ -318,19 +318,20 @@ static enum status count_missing(struct marking *marking, struct error *err)
 {
 	const struct known_nodes *known = &marking->wanted->known;
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-	enum status st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, on_count, &count, err);
+	enum status status = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, on_count, &count, err);
 	uint64_t n_named = 0;
 	uint64_t own = 0;
 	uint64_t more;
 
-	if (st == STATUS_OK)
-		st = kv_rewrite_range(marking->rewrite, PREFIX_NODE, count_one, &n_named, err);
+	if (status == STATUS_OK)
+		status = kv_rewrite_range(marking->rewrite, PREFIX_NODE, count_one, &n_named, err);
 	if (marking->is_related)
 		own = all_nodes(&count, n_named);
 	more = marking->wanted->missing_nodes + (known->n > own ? known->n - own : 0);
 	marking->missing_nodes = count.missing = count.missing + more;
-	return st == STATUS_OK && more > 0 ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err)
-					   : st;
+	return status == STATUS_OK && more > 0
+		       ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err)
+		       : status;
 }
 
 static enum status put_off_proof(struct marking *marking, const char *key, ProtobufCMessage *message,
@@ -347,10 +348,10 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	uint64_t copied = 0;
-	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err);
+	enum status status = kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	marking->rewrite = rewrite;
 	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if no node had to report */
 		return error_set(
@@ -366,15 +367,16 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.lost_history = marking->is_lost;
 	epoch.new_store = marking->is_new;
 	epoch.by_unproven_mark = wanted->by_unproven_mark;
-	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
-	if (st == STATUS_OK)
-		st = change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store, err);
-	if (st == STATUS_OK)
-		st = count_missing(marking, err);
-	if (st == STATUS_OK)
-		st = change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor,
-				   put_off_proof, err);
-	return st == STATUS_OK ? raise_generations(marking, err) : st;
+	status = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
+	if (status == STATUS_OK)
+		status = change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store,
+				       err);
+	if (status == STATUS_OK)
+		status = count_missing(marking, err);
+	if (status == STATUS_OK)
+		status = change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor,
+				       put_off_proof, err);
+	return status == STATUS_OK ? raise_generations(marking, err) : status;
 }
 
 static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_result *ret,
@@ -384,25 +386,25 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 	struct marking marking = {.wanted = wanted, .status = STATUS_OK};
 	struct new_epoch_result result = {.epoch = 0};
 	struct schema schema = {.version = 0};
-	enum status st = open_store(wanted->path, &store, err);
+	enum status status = open_store(wanted->path, &store, err);
 
-	if (st == STATUS_OK)
-		st = schema_read(store.kv, &schema, err);
-	if (st == STATUS_OK)
-		st = check_cluster(wanted, &schema, err);
+	if (status == STATUS_OK)
+		status = schema_read(store.kv, &schema, err);
+	if (status == STATUS_OK)
+		status = check_cluster(wanted, &schema, err);
 	marking.is_related = schema.store_id[0] == '\0'; /* an older schema has no id */
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		result.index = kv_revision(store.kv);
-	marking.is_new = st == STATUS_OK && result.index == 0;
-	if (st == STATUS_OK)
-		st = schema_bring_up(store.kv, schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster,
-				     err);
-	if (st == STATUS_OK)
-		st = check_records(store.kv, &result.nodes, err);
-	if (st == STATUS_OK)
-		st = kv_rewrite(store.kv, mark, &marking, err);
-	if (st != STATUS_OK)
-		return st;
+	marking.is_new = status == STATUS_OK && result.index == 0;
+	if (status == STATUS_OK)
+		status = schema_bring_up(store.kv,
+					 schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster, err);
+	if (status == STATUS_OK)
+		status = check_records(store.kv, &result.nodes, err);
+	if (status == STATUS_OK)
+		status = kv_rewrite(store.kv, mark, &marking, err);
+	if (status != STATUS_OK)
+		return status;
 	result.epoch = marking.epoch;
 	result.missing_nodes = marking.missing_nodes;
 	memcpy(result.store_id, marking.store_id, sizeof(result.store_id));
@@ -430,13 +432,13 @@ static enum status check_closed(const char *path, struct error *err)
 enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err)
 {
 	struct new_epoch_result result;
-	enum status st = change_copy(wanted, &result, err);
+	enum status status = change_copy(wanted, &result, err);
 
-	if (st == STATUS_OK)
-		st = check_closed(wanted->path, err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = check_closed(wanted->path, err);
+	if (status == STATUS_OK)
 		*ret = result;
-	return st;
+	return status;
 }
 
 /* --- in the server's own store --- */
@@ -446,10 +448,10 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
 {
 	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
 	uint64_t index = kv_revision(kv);
-	enum status st = kv_rewrite(kv, mark, &marking, err);
+	enum status status = kv_rewrite(kv, mark, &marking, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
 		"the store has lost history (it is at index %" PRIu64 "): %s. Epoch %" PRIu64
 		" begins, and no volume is granted before the nodes that may hold it have reported; see "
@@ -497,13 +499,13 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	char path[PATH_MAX];
 	size_t n = 0;
-	enum status st = decision_path(data_dir, path, err);
+	enum status status = decision_path(data_dir, path, err);
 	int r;
 
-	if (st == STATUS_OK)
-		st = new_epoch_pack_decision(wanted, bytes, &n, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = new_epoch_pack_decision(wanted, bytes, &n, err);
+	if (status != STATUS_OK)
+		return status;
 	r = file_write_atomic(path, 0600, (const char *)bytes, n);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
@@ -513,10 +515,11 @@ enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, k
 {
 	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
-	enum status st = new_epoch_pack_decision(wanted, bytes, &op.len, err);
+	enum status status = new_epoch_pack_decision(wanted, bytes, &op.len, err);
 
-	return st == STATUS_OK ? kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err)
-			       : st;
+	return status == STATUS_OK
+		       ? kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err)
+		       : status;
 }
 
 /* A decision whose epoch has begun stays behind when the server is killed just then. */
@@ -536,11 +539,11 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 		.known = {.n = decision->known_nodes},
 	};
 	uint64_t epoch = 0;
-	enum status st = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
+	enum status status = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
 
 	known_nodes_add_store(&wanted.known, decision->known_store_id);
-	if (st != STATUS_OK || epoch > decision->known_epoch)
-		return st;
+	if (status != STATUS_OK || epoch > decision->known_epoch)
+		return status;
 	return new_epoch_begin_here(kv, &wanted, NULL, err);
 }
 
@@ -550,12 +553,12 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 	cleanup_free char *bytes = NULL;
 	char path[PATH_MAX];
 	size_t n = 0;
-	enum status st = decision_path(data_dir, path, err);
+	enum status status = decision_path(data_dir, path, err);
 	int r;
 
 	*ret = NULL;
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	r = file_read(path, NEW_EPOCH_DECISION_MAX, &bytes, &n);
 	if (r == -ENOENT)
 		return STATUS_OK;
@@ -573,24 +576,24 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
 {
 	char path[PATH_MAX];
-	enum status st = decision_path(data_dir, path, err);
+	enum status status = decision_path(data_dir, path, err);
 
-	if (st == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
+	if (status == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
 		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
-	return st;
+	return status;
 }
 
 static enum status begin_from_file(struct kv *kv, const char *data_dir, const char *cluster,
 				   struct error *err)
 {
 	Holdfast__V1__EpochDecision *decision;
-	enum status st = read_decision(data_dir, &decision, err);
+	enum status status = read_decision(data_dir, &decision, err);
 
-	if (st != STATUS_OK || !decision)
-		return st;
-	st = begin_decision(kv, cluster, decision, err);
+	if (status != STATUS_OK || !decision)
+		return status;
+	status = begin_decision(kv, cluster, decision, err);
 	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
-	return st == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : st;
+	return status == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : status;
 }
 
 struct stored_decision {
@@ -616,26 +619,26 @@ static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, str
 static enum status begin_from_store(struct kv *kv, const char *cluster, struct error *err)
 {
 	struct stored_decision stored = {.is_there = false};
-	enum status st = kv_range(kv, KEY_DECISION, on_decision, &stored, err);
+	enum status status = kv_range(kv, KEY_DECISION, on_decision, &stored, err);
 
-	if (st != STATUS_OK || !stored.is_there)
-		return st;
+	if (status != STATUS_OK || !stored.is_there)
+		return status;
 	if (!stored.decision)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "the store's record " KEY_DECISION
 				 " says that it has lost history, and cannot "
 				 "be read: restore a backup (holdfast-server --restore FILE)");
-	st = begin_decision(kv, cluster, stored.decision, err);
+	status = begin_decision(kv, cluster, stored.decision, err);
 	holdfast__v1__epoch_decision__free_unpacked(stored.decision, NULL);
-	return st == STATUS_OK ? kv_rewrite(kv, forget_stored, NULL, err) : st;
+	return status == STATUS_OK ? kv_rewrite(kv, forget_stored, NULL, err) : status;
 }
 
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
 				    struct error *err)
 {
-	enum status st = begin_from_file(kv, data_dir, cluster, err);
+	enum status status = begin_from_file(kv, data_dir, cluster, err);
 
-	return st == STATUS_OK ? begin_from_store(kv, cluster, err) : st;
+	return status == STATUS_OK ? begin_from_store(kv, cluster, err) : status;
 }
 
 void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)

@@ -122,7 +122,7 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 {
 	cleanup(restore_freep) struct restore *restore = NULL;
 	char folder[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (server->lead)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -141,11 +141,11 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 	    str_format(restore->path, sizeof(restore->path), "%s/%s.db", folder, restore->id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "no name for the copy in %s",
 				 server->config.data_dir);
-	st = copy_folder_make(folder, err);
-	if (st == STATUS_OK)
-		st = check_space(folder, restore->size, err);
-	if (st != STATUS_OK)
-		return st;
+	status = copy_folder_make(folder, err);
+	if (status == STATUS_OK)
+		status = check_space(folder, restore->size, err);
+	if (status != STATUS_OK)
+		return status;
 	restore->fd = open(restore->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (restore->fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "create %s", restore->path);
@@ -177,18 +177,18 @@ static enum status restore_begin(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__BeginRestoreResponse response = HOLDFAST__V1__BEGIN_RESTORE_RESPONSE__INIT;
 	cleanup(restore_freep) struct restore *restore = NULL;
-	enum status st = check_announced(request, err);
+	enum status status = check_announced(request, err);
 
-	if (st == STATUS_OK)
-		st = check_idle(server, err);
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK)
+		status = check_idle(server, err);
+	if (status == STATUS_OK) {
 		forget(server);
-		st = new_restore(server, request, &restore, err);
+		status = new_restore(server, request, &restore, err);
 	}
-	if (st == STATUS_OK)
-		st = restart_expiry(restore, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = restart_expiry(restore, err);
+	if (status != STATUS_OK)
+		return status;
 	response.id = restore->id;
 	rpc_call_reply(call, &response.base);
 	server->restore = TAKE_PTR(restore);
@@ -199,10 +199,10 @@ DEFINE_WRITE_METHOD(restore_handle_begin, Holdfast__V1__BeginRestoreRequest, wha
 
 static enum status find(struct server *server, const char *id, struct restore **ret, struct error *err)
 {
-	enum status st = check_idle(server, err);
+	enum status status = check_idle(server, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!server->restore || !str_eq(server->restore->id, id))
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
@@ -253,16 +253,16 @@ static enum status handle_part(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__WriteRestoreResponse response = HOLDFAST__V1__WRITE_RESTORE_RESPONSE__INIT;
 	struct restore *restore = NULL;
-	enum status st = find(server, request->id, &restore, err);
+	enum status status = find(server, request->id, &restore, err);
 
-	if (st == STATUS_OK)
-		st = check_part(restore, request, err);
-	if (st == STATUS_OK)
-		st = write_part(restore, &request->data, err);
-	if (st == STATUS_OK)
-		st = restart_expiry(restore, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_part(restore, request, err);
+	if (status == STATUS_OK)
+		status = write_part(restore, &request->data, err);
+	if (status == STATUS_OK)
+		status = restart_expiry(restore, err);
+	if (status != STATUS_OK)
+		return status;
 	response.size_bytes = restore->received;
 	rpc_call_reply(call, &response.base);
 	return STATUS_OK;
@@ -277,10 +277,10 @@ static enum status prepare(void *userdata, struct error *err)
 	struct restore *restore = userdata;
 	uint8_t sha256[COPY_SHA256_SIZE];
 	uint64_t size = 0;
-	enum status st = copy_digest(restore->path, sha256, &size, err);
+	enum status status = copy_digest(restore->path, sha256, &size, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (size != restore->size || memcmp(sha256, restore->sha256, sizeof(sha256)) != 0)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "what arrived is not what was announced: its digest differs; send it again");
@@ -298,12 +298,12 @@ static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 static enum status decide(struct restore *restore, struct error *err)
 {
 	struct server *server = restore->server;
-	enum status st =
+	enum status status =
 		store_swap_decide(server->config.data_dir, restore->path, restore->wanted.now_ms, err);
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	restore->is_decided = true;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
 	r = sd_event_add_time_relative(server->event, &restore->timer, CLOCK_MONOTONIC, FLUSH_US, 0,
@@ -406,29 +406,29 @@ static enum status apply(struct server *server, struct rpc_call *call,
 			 const Holdfast__V1__ApplyRestoreRequest *request, struct error *err)
 {
 	struct restore *restore = NULL;
-	enum status st = find(server, request->id, &restore, err);
+	enum status status = find(server, request->id, &restore, err);
 
-	if (st == STATUS_OK && request->reason[0] == '\0')
-		st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			       "reason: say why; everything since the copy was made is forgotten");
-	if (st == STATUS_OK && restore->received != restore->size)
-		st = error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			       "%" PRIu64 " of %" PRIu64 " bytes have arrived; send the rest first",
-			       restore->received, restore->size);
-	if (st == STATUS_OK)
-		st = record(server, call, request->reason, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK && request->reason[0] == '\0')
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				   "reason: say why; everything since the copy was made is forgotten");
+	if (status == STATUS_OK && restore->received != restore->size)
+		status = error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				   "%" PRIu64 " of %" PRIu64 " bytes have arrived; send the rest first",
+				   restore->received, restore->size);
+	if (status == STATUS_OK)
+		status = record(server, call, request->reason, err);
+	if (status != STATUS_OK)
+		return status;
 	describe(server, call, restore, request);
 	close_fdp(&restore->fd);
 	restore->fd = -EBADF;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
-	st = worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
-	if (st == STATUS_OK)
+	status = worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
+	if (status == STATUS_OK)
 		restore->call = call;
 	else
 		forget(server);
-	return st;
+	return status;
 }
 
 DEFINE_WRITE_METHOD(restore_handle_apply, Holdfast__V1__ApplyRestoreRequest, what_apply, apply)

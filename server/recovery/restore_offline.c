@@ -77,10 +77,10 @@ static enum status make_parents(const char *path, struct error *err)
 static enum status make_folder(const char *path, const struct restore_owner *owner, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status st = make_parents(path, err);
+	enum status status = make_parents(path, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (mkdir(path, 0700) < 0)
 		return errno == EEXIST ? STATUS_OK
 				       : error_set(err, status_from_errno(errno), errno, "make %s", path);
@@ -94,10 +94,10 @@ static enum status make_folders(const struct config *config, const struct restor
 				struct error *err)
 {
 	char folder[PATH_MAX];
-	enum status st = make_folder(config->data_dir, owner, err);
+	enum status status = make_folder(config->data_dir, owner, err);
 
-	if (st != STATUS_OK || config->mark_file[0] == '\0')
-		return st;
+	if (status != STATUS_OK || config->mark_file[0] == '\0')
+		return status;
 	(void)str_copy(folder, sizeof(folder), config->mark_file); /* a path: it fits and has a slash */
 	*strrchr(folder, '/') = '\0';
 	return folder[0] != '\0' ? make_folder(folder, owner, err) : STATUS_OK;
@@ -133,11 +133,11 @@ enum status restore_find_owner(const struct config *config, struct restore_owner
 enum status restore_become_owner(const struct config *config, bool dry_run, struct error *err)
 {
 	struct restore_owner owner;
-	enum status st = restore_find_owner(config, &owner, err);
+	enum status status = restore_find_owner(config, &owner, err);
 
-	if (st == STATUS_OK && !dry_run)
-		st = make_folders(config, &owner, err);
-	return st == STATUS_OK ? become(&owner, err) : st;
+	if (status == STATUS_OK && !dry_run)
+		status = make_folders(config, &owner, err);
+	return status == STATUS_OK ? become(&owner, err) : status;
 }
 
 /* --- where it comes from --- */
@@ -154,23 +154,24 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 {
 	struct restore_source source = {.path = path, .log_fd = -EBADF};
 	char log[PATH_MAX];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	st = copy_open(path, &source.fd, err);
-	if (st != STATUS_OK)
-		return st;
+	status = copy_open(path, &source.fd, err);
+	if (status != STATUS_OK)
+		return status;
 	if (str_format(log, sizeof(log), "%s-wal", path) >= 0)
 		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have no log */
 	if (kit_is_one(source.fd) && !key)
-		st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			       "%s is a kit: say what opens it, with --passphrase-file or --key-file", path);
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				   "%s is a kit: say what opens it, with --passphrase-file or --key-file",
+				   path);
 	else if (kit_is_one(source.fd))
-		st = kit_read(source.fd, path, key, &source.kit, err);
-	if (st == STATUS_OK)
+		status = kit_read(source.fd, path, key, &source.kit, err);
+	if (status == STATUS_OK)
 		*ret = source;
 	else
 		restore_source_close(&source);
-	return st;
+	return status;
 }
 
 static enum status copy_bytes(int from, int to, struct error *err, const char *path)
@@ -200,19 +201,19 @@ static enum status create(const char *path, int *ret_fd, struct error *err)
 static enum status copy_file(int from, const char *to, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status st = create(to, &fd, err);
+	enum status status = create(to, &fd, err);
 
-	return st == STATUS_OK ? copy_bytes(from, fd, err, to) : st;
+	return status == STATUS_OK ? copy_bytes(from, fd, err, to) : status;
 }
 
 static enum status write_file(const struct kit_file *file, const char *to, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status st = create(to, &fd, err);
+	enum status status = create(to, &fd, err);
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	r = fd_write_all(fd, file->data, file->len);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", to) : STATUS_OK;
 }
@@ -221,16 +222,16 @@ static enum status write_file(const struct kit_file *file, const char *to, struc
 static enum status bring(const struct restore_source *source, const char *to, struct error *err)
 {
 	char log[PATH_MAX];
-	enum status st;
+	enum status status;
 
 	if (source->kit.n > 0)
 		return write_file(kit_find(&source->kit, KIT_STORE), to, err);
-	st = copy_file(source->fd, to, err);
-	if (st == STATUS_OK && source->log_fd >= 0) {
+	status = copy_file(source->fd, to, err);
+	if (status == STATUS_OK && source->log_fd >= 0) {
 		(void)str_format(log, sizeof(log), "%s-wal", to);
-		st = copy_file(source->log_fd, log, err);
+		status = copy_file(source->log_fd, log, err);
 	}
-	return st;
+	return status;
 }
 
 /* --- the exchange --- */
@@ -279,18 +280,18 @@ static bool look_at_store(const struct places *places, bool dry_run, struct new_
 {
 	struct restore_source store;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	if (access(places->store, F_OK) < 0) /* one that is missing would be made to be looked at */
 		return false;
 	if (!dry_run)
 		return new_epoch_look(places->store, wanted, &err) == STATUS_OK;
-	st = restore_source_open(places->store, NULL, &store, &err);
-	if (st == STATUS_OK) {
-		st = bring(&store, places->last, &err);
+	status = restore_source_open(places->store, NULL, &store, &err);
+	if (status == STATUS_OK) {
+		status = bring(&store, places->last, &err);
 		restore_source_close(&store);
 	}
-	return st == STATUS_OK && new_epoch_look(places->last, wanted, &err) == STATUS_OK;
+	return status == STATUS_OK && new_epoch_look(places->last, wanted, &err) == STATUS_OK;
 }
 
 static enum status stage(const struct restore_source *source, const struct places *places,
@@ -298,27 +299,27 @@ static enum status stage(const struct restore_source *source, const struct place
 {
 	const char *from = places->brought;
 	uint64_t index;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (source->kit.n == 0 && access(source->path, R_OK) == 0)
 		from = source->path; /* as of one moment, even while it is in use */
 	else
-		st = bring(source, places->brought, err);
-	if (st == STATUS_OK)
-		st = kv_copy_sqlite(from, places->staged, &index, err);
+		status = bring(source, places->brought, err);
+	if (status == STATUS_OK)
+		status = kv_copy_sqlite(from, places->staged, &index, err);
 	copy_remove(places->brought);
-	if (st == STATUS_OK) {
-		st = kv_check_copy(places->staged, err);
-		if (st != STATUS_OK)
+	if (status == STATUS_OK) {
+		status = kv_check_copy(places->staged, err);
+		if (status != STATUS_OK)
 			copy_remove(places->staged);
 	}
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	wanted->path = places->staged;
-	st = new_epoch_begin(wanted, ret, err);
-	if (st != STATUS_OK)
+	status = new_epoch_begin(wanted, ret, err);
+	if (status != STATUS_OK)
 		copy_remove(places->staged);
-	return st;
+	return status;
 }
 
 /* A copy of the store in etcd, which is replaced, is kept in data_dir. */
@@ -328,12 +329,12 @@ static enum status look_at_etcd(const struct config *config, const struct places
 	struct etcd_copy_result last;
 	char when[CLOCK_TEXT_SIZE];
 	char aside[PATH_MAX];
-	enum status st = etcd_copy_out(&config->etcd, config->cluster, places->last, ETCD_COPY_ALONE,
-				       text_of_stored, &last, err);
+	enum status status = etcd_copy_out(&config->etcd, config->cluster, places->last, ETCD_COPY_ALONE,
+					   text_of_stored, &last, err);
 
 	*ret_known = false;
-	if (st != STATUS_OK)
-		return st == STATUS_NOT_FOUND || st == STATUS_DATA_LOSS ? STATUS_OK : st;
+	if (status != STATUS_OK)
+		return status == STATUS_NOT_FOUND || status == STATUS_DATA_LOSS ? STATUS_OK : status;
 	if (str_format(aside, sizeof(aside), "%s.before-restore-%s", places->store,
 		       clock_format(wanted->now_ms, when)) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
@@ -347,41 +348,42 @@ static enum status exchange_in_etcd(const struct config *config, const struct pl
 				    struct error *err)
 {
 	struct etcd_copy_result copied;
-	enum status st = etcd_copy_in(&config->etcd, config->cluster, places->staged, true, &copied, err);
+	enum status status = etcd_copy_in(&config->etcd, config->cluster, places->staged, true, &copied, err);
 
 	copy_remove(places->staged);
-	if (st == STATUS_OK)
-		st = new_epoch_forget_decision(config->data_dir, err);
-	return st == STATUS_OK ? marks_note_restore(config, epoch, err) : st;
+	if (status == STATUS_OK)
+		status = new_epoch_forget_decision(config->data_dir, err);
+	return status == STATUS_OK ? marks_note_restore(config, epoch, err) : status;
 }
 
 static enum status exchange(const struct config *config, const struct places *places,
 			    const struct new_epoch *wanted, uint64_t epoch, struct error *err)
 {
 	bool is_done;
-	enum status st = store_swap_decide(config->data_dir, places->staged, wanted->now_ms, err);
+	enum status status = store_swap_decide(config->data_dir, places->staged, wanted->now_ms, err);
 
-	if (st == STATUS_OK)
-		st = store_swap_finish(config->data_dir, &is_done, err);
-	if (st == STATUS_OK)
-		st = new_epoch_forget_decision(config->data_dir, err);
-	return st == STATUS_OK ? marks_note_restore(config, epoch, err) : st;
+	if (status == STATUS_OK)
+		status = store_swap_finish(config->data_dir, &is_done, err);
+	if (status == STATUS_OK)
+		status = new_epoch_forget_decision(config->data_dir, err);
+	return status == STATUS_OK ? marks_note_restore(config, epoch, err) : status;
 }
 
 static enum status check_place(const struct config *config, const char *store, bool dry_run,
 			       struct error *err)
 {
 	bool is_done;
-	enum status st;
+	enum status status;
 
 	if (dry_run && access(config->data_dir, F_OK) < 0)
 		return STATUS_OK;
-	st = restore_check_user(config->data_dir, "--restore FILE", err);
-	if (st == STATUS_OK)
-		st = refuse_running(store, dry_run, err);
-	if (st == STATUS_OK && !dry_run)
-		st = store_swap_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
-	return st == STATUS_DATA_LOSS ? STATUS_OK : st; /* or cannot be read, and this one takes its place */
+	status = restore_check_user(config->data_dir, "--restore FILE", err);
+	if (status == STATUS_OK)
+		status = refuse_running(store, dry_run, err);
+	if (status == STATUS_OK && !dry_run)
+		status = store_swap_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
+	return status == STATUS_DATA_LOSS ? STATUS_OK
+					  : status; /* or cannot be read, and this one takes its place */
 }
 
 enum status restore_offline(const struct config *config, const struct restore_source *source,
@@ -396,36 +398,36 @@ enum status restore_offline(const struct config *config, const struct restore_so
 	struct new_epoch_result result;
 	struct places places = {.store = ""};
 	bool is_known = false;
-	enum status st;
+	enum status status;
 
 	(void)str_format(places.store, sizeof(places.store), "%s/" SERVER_STORE, config->data_dir);
-	st = check_place(config, places.store, dry_run, err);
-	if (st == STATUS_OK)
-		st = name_places(config->data_dir, dry_run, &places, err);
-	if (st != STATUS_OK)
-		return st;
+	status = check_place(config, places.store, dry_run, err);
+	if (status == STATUS_OK)
+		status = name_places(config->data_dir, dry_run, &places, err);
+	if (status != STATUS_OK)
+		return status;
 	if (config_is_on_etcd(config) && !dry_run)
-		st = look_at_etcd(config, &places, &wanted, &is_known, err);
+		status = look_at_etcd(config, &places, &wanted, &is_known, err);
 	else
 		is_known = look_at_store(&places, dry_run, &wanted);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!is_known)
 		wanted.known_epoch = EPOCH_UNKNOWN; /* that is why there is a restore */
 	marks_raise(config, &wanted);
 	new_epoch_look_at_decision(config->data_dir, &wanted);
-	st = stage(source, &places, &wanted, &result, err);
-	if (st != STATUS_OK && err)
+	status = stage(source, &places, &wanted, &result, err);
+	if (status != STATUS_OK && err)
 		(void)error_prefix(err, "the copy %s", source->path);
-	if (st == STATUS_OK && !dry_run)
-		st = config_is_on_etcd(config) ? exchange_in_etcd(config, &places, result.epoch, err)
-					       : exchange(config, &places, &wanted, result.epoch, err);
+	if (status == STATUS_OK && !dry_run)
+		status = config_is_on_etcd(config) ? exchange_in_etcd(config, &places, result.epoch, err)
+						   : exchange(config, &places, &wanted, result.epoch, err);
 	if (dry_run) {
 		copy_remove(places.last);
 		copy_remove(places.staged);
 		(void)rmdir(places.folder);
 	}
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		*ret = result;
-	return st;
+	return status;
 }

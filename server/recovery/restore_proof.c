@@ -88,12 +88,12 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 	struct writing writing = {.issuer = issuer};
 	struct noted noted = {.is_key = false};
 	uint64_t epoch = 0;
-	enum status st = kv_range(kv, KEY_TICKET_KEY, on_note, &noted, err);
+	enum status status = kv_range(kv, KEY_TICKET_KEY, on_note, &noted, err);
 
-	if (st == STATUS_OK)
-		st = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
-	if (st != STATUS_OK || is_key_of(&noted, issuer))
-		return st;
+	if (status == STATUS_OK)
+		status = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
+	if (status != STATUS_OK || is_key_of(&noted, issuer))
+		return status;
 	/* nodes may still have tickets of the other key or form to show in this epoch */
 	writing.from_epoch = epoch + 1;
 	writing.replaced = noted.is_there;

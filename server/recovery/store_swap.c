@@ -41,12 +41,12 @@ enum status store_swap_decide(const char *data_dir, const char *staged, int64_t 
 	char when[CLOCK_TEXT_SIZE];
 	char text[NOTE_MAX];
 	struct exchange x;
-	enum status st = name_files(data_dir, &x, err);
+	enum status status = name_files(data_dir, &x, err);
 	int n;
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	n = str_format(text, sizeof(text), "%s\n%s.before-restore-%s\n", staged, x.store,
 		       clock_format(now_ms, when));
 	if (n < 0)
@@ -83,16 +83,16 @@ static enum status move_aside(const struct exchange *x, struct error *err)
 {
 	char from[PATH_MAX + 8];
 	char to[PATH_MAX + 8];
-	enum status st;
+	enum status status;
 
 	(void)str_format(from, sizeof(from), "%s-wal", x->store);
 	(void)str_format(to, sizeof(to), "%s-wal", x->aside);
-	st = rename_file(x->store, x->aside, err);
-	if (st == STATUS_OK)
-		st = rename_file(from, to, err);
+	status = rename_file(x->store, x->aside, err);
+	if (status == STATUS_OK)
+		status = rename_file(from, to, err);
 	(void)str_format(from, sizeof(from), "%s-shm", x->store);
 	(void)unlink(from); /* sqlite makes it again from the log */
-	return st;
+	return status;
 }
 
 static enum status sync_folder(const char *path, struct error *err)
@@ -104,22 +104,22 @@ static enum status sync_folder(const char *path, struct error *err)
 
 static enum status exchange(const struct exchange *x, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	struct stat staged;
 
 	/* while the new store is where it was made, its final path has the old store, or nothing */
 	if (lstat(x->staged, &staged) == 0) {
-		st = move_aside(x, err);
-		if (st == STATUS_OK)
-			st = sync_folder(x->store, err);
-		if (st == STATUS_OK)
-			st = rename_file(x->staged, x->store, err);
-		if (st == STATUS_OK)
-			st = sync_folder(x->store, err);
+		status = move_aside(x, err);
+		if (status == STATUS_OK)
+			status = sync_folder(x->store, err);
+		if (status == STATUS_OK)
+			status = rename_file(x->staged, x->store, err);
+		if (status == STATUS_OK)
+			status = sync_folder(x->store, err);
 	}
-	if (st == STATUS_OK && unlink(x->note) < 0 && errno != ENOENT)
-		st = error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
-	return st == STATUS_OK ? sync_folder(x->note, err) : st;
+	if (status == STATUS_OK && unlink(x->note) < 0 && errno != ENOENT)
+		status = error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
+	return status == STATUS_OK ? sync_folder(x->note, err) : status;
 }
 
 enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error *err)
@@ -127,11 +127,11 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 	cleanup_close int lock_fd = -EBADF;
 	cleanup_free char *text = NULL;
 	struct exchange x;
-	enum status st = name_files(data_dir, &x, err);
+	enum status status = name_files(data_dir, &x, err);
 	int r;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	*ret_done = false;
 	r = file_read(x.note, NOTE_MAX, &text, NULL);
 	if (r == -ENOENT)
@@ -144,11 +144,11 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 			"%s: not what a restore writes: which store is to be used is not known; restore a "
 			"backup (holdfast-server --restore FILE)",
 			x.note);
-	st = kv_lock_sqlite(x.store, &lock_fd, err);
-	if (st == STATUS_OK)
-		st = exchange(&x, err);
-	if (st != STATUS_OK)
-		return st;
+	status = kv_lock_sqlite(x.store, &lock_fd, err);
+	if (status == STATUS_OK)
+		status = exchange(&x, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret_done = true;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "restore", .event = LOG_EVENT_STORE_RESTORED},
 		"restored%s%s", access(x.aside, F_OK) == 0 ? ": the store that was there is kept as " : "",

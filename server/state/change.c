@@ -439,32 +439,33 @@ static enum status submit(struct server *server, const struct change *change, st
 	static const struct kv_condition absent = {.key = "confirm"}; /* no record has this key */
 	static const struct kv_txn confirmation = {.conditions = &absent, .n_conditions = 1};
 	struct kv_op ops[SLOTS];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	size_t n = 0;
 
-	for (; n < change->n && st == STATUS_OK; n++)
-		st = pack_object(&change->objects[n], &ops[n], err);
+	for (; n < change->n && status == STATUS_OK; n++)
+		status = pack_object(&change->objects[n], &ops[n], err);
 	bound_texts(ops, n);
-	if (st == STATUS_OK && n > 0)
-		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
-	else if (st == STATUS_OK && change->is_confirmed)
-		st = kv_submit(server->kv, &confirmation, on_durable, commit, err);
-	else if (st == STATUS_OK)
-		st = kv_barrier(server->kv, on_durable, commit, err);
+	if (status == STATUS_OK && n > 0)
+		status = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit,
+				   err);
+	else if (status == STATUS_OK && change->is_confirmed)
+		status = kv_submit(server->kv, &confirmation, on_durable, commit, err);
+	else if (status == STATUS_OK)
+		status = kv_barrier(server->kv, on_durable, commit, err);
 	for (size_t i = 0; i < n; i++) {
-		if (st == STATUS_OK)
+		if (status == STATUS_OK)
 			keep_packed(&change->objects[i], &ops[i]);
 		free_op(&ops[i]);
 	}
-	return st;
+	return status;
 }
 
 enum status change_check(const struct server *server, struct error *err)
 {
-	enum status st = lead_check(server->lead, err);
+	enum status status = lead_check(server->lead, err);
 
-	if (st != STATUS_OK || !server->is_superseded)
-		return st;
+	if (status != STATUS_OK || !server->is_superseded)
+		return status;
 	return error_set(
 		err, STATUS_UNAVAILABLE, 0,
 		"another store takes the place of this one: nothing is taken or acknowledged until the "
@@ -503,32 +504,32 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	size_t n_staged = change->n;
 	struct commit *commit;
 	struct error apply_error;
-	enum status st;
+	enum status status;
 
 	if (change->status != STATUS_OK) {
 		if (err)
 			*err = change->error;
 		return change->status;
 	}
-	st = change_check(server, err);
-	for (size_t i = 0; i < server->n_observers && st == STATUS_OK; i++)
+	status = change_check(server, err);
+	for (size_t i = 0; i < server->n_observers && status == STATUS_OK; i++)
 		if (server->observers[i].check)
-			st = server->observers[i].check(server, change, err);
-	if (st == STATUS_OK)
-		st = note_alloc_events(server, change, err);
-	if (st != STATUS_OK)
-		return st;
+			status = server->observers[i].check(server, change, err);
+	if (status == STATUS_OK)
+		status = note_alloc_events(server, change, err);
+	if (status != STATUS_OK)
+		return status;
 	commit = calloc(1, sizeof(*commit));
 	if (!commit)
 		return error_no_memory(err, "a change");
 	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
-	st = seal(server, change, err);
-	if (st == STATUS_OK)
-		st = submit(server, change, commit, err);
-	if (st != STATUS_OK) {
+	status = seal(server, change, err);
+	if (status == STATUS_OK)
+		status = submit(server, change, commit, err);
+	if (status != STATUS_OK) {
 		unseal(change, n_staged);
 		free(commit);
-		return st;
+		return status;
 	}
 	commit->objects = change->objects; /* done functions never run inside kv_submit() */
 	commit->n = change->n;
@@ -536,8 +537,8 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	change->n = change->size = 0;
 	change_release(change);
 	for (size_t i = 0; i < commit->n; i++) {
-		st = apply_object(&server->state, &commit->objects[i], &apply_error);
-		if (st != STATUS_OK) /* memory must never be behind what was submitted */
+		status = apply_object(&server->state, &commit->objects[i], &apply_error);
+		if (status != STATUS_OK) /* memory must never be behind what was submitted */
 			server_fail(server, &apply_error);
 	}
 	observe_submitted(server, commit->objects, commit->n);
@@ -548,12 +549,12 @@ enum status change_commit_taking(struct server *server, struct change *change, c
 				 void *userdata, struct error *err)
 {
 	cleanup_free void *taken = userdata;
-	enum status st;
+	enum status status;
 
 	if (!taken)
 		return error_no_memory(err, "a change");
-	st = change_commit(server, change, done, taken, err);
-	if (st == STATUS_OK)
+	status = change_commit(server, change, done, taken, err);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(taken);
-	return st;
+	return status;
 }

@@ -74,20 +74,20 @@ static bool on_claim(const struct kv_item *item, void *userdata)
 
 static enum status read_key(struct server *server, const char *key, kv_each_fn *each, struct found *found)
 {
-	enum status st = kv_range_from(server->kv, key, key, 1, each, found, found->err);
+	enum status status = kv_range_from(server->kv, key, key, 1, each, found, found->err);
 
-	return st == STATUS_OK ? found->status : st;
+	return status == STATUS_OK ? found->status : status;
 }
 
 static enum status read_stored(struct server *server, const char *id, struct found *found)
 {
 	char key[OBJECT_KEY_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_join(key, sizeof(key), PREFIX_FREED_ID, id);
-	st = read_key(server, key, on_reference, found);
-	if (st != STATUS_OK || !found->volume)
-		return st;
+	status = read_key(server, key, on_reference, found);
+	if (status != STATUS_OK || !found->volume)
+		return status;
 	(void)str_join(key, sizeof(key), PREFIX_FREED, found->volume->namespace, "/", found->volume->id, "/",
 		       id);
 	return read_key(server, key, on_claim, found);
@@ -96,17 +96,17 @@ static enum status read_stored(struct server *server, const char *id, struct fou
 enum status freed_find(struct server *server, const char *id, struct claim_entry **ret, struct error *err)
 {
 	struct found found = {.state = &server->state, .status = STATUS_OK, .err = err};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	*ret = state_claim(&server->state, id);
 	if (*ret || !id_is_uuid(id))
 		return STATUS_OK;
-	st = read_stored(server, id, &found);
-	if (st != STATUS_OK || !found.is_there)
-		return st;
-	st = state_put_claim(&server->state, &found.claim, err);
-	if (st != STATUS_OK)
-		return st;
+	status = read_stored(server, id, &found);
+	if (status != STATUS_OK || !found.is_there)
+		return status;
+	status = state_put_claim(&server->state, &found.claim, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = state_claim(&server->state, id);
 	state_list_recalled(&server->state, *ret);
 	return STATUS_OK;
@@ -178,15 +178,15 @@ static enum status list(struct server *server, const struct volume_entry *volume
 				  .err = err};
 	char prefix[OBJECT_KEY_SIZE];
 	struct claim *claims;
-	enum status st;
+	enum status status;
 	size_t n;
 
 	if (!ring)
 		return error_no_memory(err, "a freed claim");
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
-	st = kv_range(server->kv, prefix, on_listed, &listing, err);
-	if (st != STATUS_OK || listing.status != STATUS_OK)
-		return st == STATUS_OK ? listing.status : st;
+	status = kv_range(server->kv, prefix, on_listed, &listing, err);
+	if (status != STATUS_OK || listing.status != STATUS_OK)
+		return status == STATUS_OK ? listing.status : status;
 	n = listing.n < CLAIM_HISTORY_MAX ? listing.n : CLAIM_HISTORY_MAX;
 	claims = reallocarray(ret->claims, ret->n + n + 1, sizeof(*claims));
 	if (!claims)
@@ -201,20 +201,20 @@ static enum status list(struct server *server, const struct volume_entry *volume
 enum status freed_of_volume(struct server *server, const struct volume_entry *volume, struct freed_list *ret,
 			    struct error *err)
 {
-	enum status st = list(server, volume, NULL, ret, err);
+	enum status status = list(server, volume, NULL, ret, err);
 
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		freed_list_release(ret);
-	return st;
+	return status;
 }
 
 enum status freed_of_alloc(struct server *server, const struct alloc_entry *alloc, struct freed_list *ret,
 			   struct error *err)
 {
 	const struct alloc *of = &alloc->alloc;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (uint32_t i = 0; i < of->n_volumes && st == STATUS_OK; i++) {
+	for (uint32_t i = 0; i < of->n_volumes && status == STATUS_OK; i++) {
 		const struct volume_entry *volume =
 			state_volume(&server->state, of->namespace, of->volumes[i].source);
 		bool is_repeated = false;
@@ -222,11 +222,11 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 		for (uint32_t k = 0; k < i; k++)
 			is_repeated = is_repeated || str_eq(of->volumes[k].source, of->volumes[i].source);
 		if (volume && !is_repeated)
-			st = list(server, volume, alloc->id, ret, err);
+			status = list(server, volume, alloc->id, ret, err);
 	}
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		freed_list_release(ret);
-	return st;
+	return status;
 }
 
 static bool note_one(const struct kv_item *item, void *userdata)
@@ -438,14 +438,15 @@ enum status freed_collect(struct server *server, struct freed_walk *walk, struct
 					.status = STATUS_OK,
 					.err = err};
 	char from[OBJECT_KEY_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_copy(from, sizeof(from), walk->next[0] != '\0' ? walk->next : PREFIX_FREED);
-	st = kv_range_from(server->kv, PREFIX_FREED, from, FREED_SCAN_MAX, on_collected, &collecting, err);
-	if (st == STATUS_OK)
-		st = collecting.status;
-	if (st != STATUS_OK)
-		return st;
+	status =
+		kv_range_from(server->kv, PREFIX_FREED, from, FREED_SCAN_MAX, on_collected, &collecting, err);
+	if (status == STATUS_OK)
+		status = collecting.status;
+	if (status != STATUS_OK)
+		return status;
 	*ret_done = !collecting.is_full && collecting.n_rows < FREED_SCAN_MAX;
 	if (*ret_done && collecting.has_claim)
 		*ret_done = collect_if_old(&collecting, true);

@@ -46,14 +46,14 @@ enum status freed_read(const struct kv_item *item, struct claim *ret, struct err
 	Holdfast__V1__Claim *message = holdfast__v1__claim__unpack(NULL, item->len, item->value);
 	char key[OBJECT_KEY_SIZE];
 	struct error why;
-	enum status st;
+	enum status status;
 
-	st = message ? check_record(item, message, &why)
-		     : error_set(&why, STATUS_DATA_LOSS, 0, "not a message of this version");
-	if (st == STATUS_OK)
-		st = claim_from_pb(message, ret, &why);
+	status = message ? check_record(item, message, &why)
+			 : error_set(&why, STATUS_DATA_LOSS, 0, "not a message of this version");
+	if (status == STATUS_OK)
+		status = claim_from_pb(message, ret, &why);
 	holdfast__v1__claim__free_unpacked(message, NULL);
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		str_copy_text(key, sizeof(key), item->key);
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
@@ -86,12 +86,12 @@ enum status freed_check(struct kv *kv, struct error *err)
 {
 	static const char *const prefixes[FREED_KEYS] = {PREFIX_FREED, PREFIX_FREED_ID, PREFIX_FREED_BOOT};
 	struct checked checked = {.status = STATUS_OK, .err = err};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++) {
-		st = kv_range(kv, prefixes[i], on_checked, &checked, err);
-		if (st == STATUS_OK)
-			st = checked.status;
+	for (size_t i = 0; i < FREED_KEYS && status == STATUS_OK; i++) {
+		status = kv_range(kv, prefixes[i], on_checked, &checked, err);
+		if (status == STATUS_OK)
+			status = checked.status;
 	}
-	return st;
+	return status;
 }

@@ -64,11 +64,11 @@ static bool on_item(const struct kv_item *item, void *userdata)
 
 static enum status walk_range(struct walk *walk, const char *prefix, struct error *err)
 {
-	enum status st = kv_rewrite_range(walk->rewrite, prefix, on_item, walk, err);
+	enum status status = kv_rewrite_range(walk->rewrite, prefix, on_item, walk, err);
 
-	if (st == STATUS_OK && walk->status != STATUS_OK)
+	if (status == STATUS_OK && walk->status != STATUS_OK)
 		*err = walk->error;
-	return st == STATUS_OK ? walk->status : st;
+	return status == STATUS_OK ? walk->status : status;
 }
 
 /* --- from 0: what nodes say of their plugins was part of them, claims did not say since when --- */
@@ -78,9 +78,9 @@ static enum status split_node(struct walk *walk, const char *key, ProtobufCMessa
 {
 	Holdfast__V1__Node *node = (Holdfast__V1__Node *)message;
 	size_t n = node->n_plugins;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; i < n && st == STATUS_OK; i++) {
+	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		Holdfast__V1__PluginInstance instance = HOLDFAST__V1__PLUGIN_INSTANCE__INIT;
 		char plugin_key[OBJECT_KEY_SIZE];
 
@@ -88,13 +88,13 @@ static enum status split_node(struct walk *walk, const char *key, ProtobufCMessa
 		instance.plugin = node->plugins[i];
 		(void)str_format(plugin_key, sizeof(plugin_key), PREFIX_NODE_PLUGIN "%s/%s/%s", node->id,
 				 node->plugins[i]->plugin_id, node->plugins[i]->profile);
-		st = schema_put(walk->rewrite, plugin_key, &instance.base, err);
+		status = schema_put(walk->rewrite, plugin_key, &instance.base, err);
 	}
 	node->n_plugins = 0;
-	if (st == STATUS_OK)
-		st = schema_put(walk->rewrite, key, message, err);
+	if (status == STATUS_OK)
+		status = schema_put(walk->rewrite, key, message, err);
 	node->n_plugins = n;
-	return st;
+	return status;
 }
 
 static enum status date_claim(struct walk *walk, const char *key, ProtobufCMessage *message,
@@ -121,11 +121,11 @@ static enum status from_0(struct kv_rewrite *rewrite, struct error *err)
 		{rewrite, put_again, &holdfast__v1__allocation__descriptor, STATUS_OK, {0}, NULL},
 	};
 	static const char *const prefixes[] = {PREFIX_NODE, PREFIX_CLAIM, PREFIX_VOLUME, PREFIX_ALLOC};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
-	for (size_t i = 0; i < ARRAY_SIZE(walks) && st == STATUS_OK; i++)
-		st = walk_range(&walks[i], prefixes[i], err);
-	return st;
+	for (size_t i = 0; i < ARRAY_SIZE(walks) && status == STATUS_OK; i++)
+		status = walk_range(&walks[i], prefixes[i], err);
+	return status;
 }
 
 /* --- from 1: a volume had the generation of its newest claim in its own record, too. A server of then, which
@@ -153,12 +153,12 @@ static enum status put_freed(struct kv_rewrite *rewrite, const Holdfast__V1__Cla
 {
 	const Holdfast__V1__Claim reference = freed_reference(claim);
 	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	freed_keys(claim, keys);
-	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++)
-		st = schema_put(rewrite, keys[i], i == 0 ? &claim->base : &reference.base, err);
-	return st;
+	for (size_t i = 0; i < FREED_KEYS && status == STATUS_OK; i++)
+		status = schema_put(rewrite, keys[i], i == 0 ? &claim->base : &reference.base, err);
+	return status;
 }
 
 static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessage *message,
@@ -166,14 +166,14 @@ static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessa
 {
 	Holdfast__V1__Claim *claim = (Holdfast__V1__Claim *)message;
 	const struct kv_op deletion = {.key = key};
-	enum status st;
+	enum status status;
 
 	if (claim->state != HOLDFAST__V1__CLAIM_STATE__FREED)
 		return STATUS_OK;
 	claim->create_index = walk->item->create_revision;
 	claim->modify_index = walk->item->mod_revision;
-	st = put_freed(walk->rewrite, claim, err);
-	return st == STATUS_OK ? kv_rewrite_put(walk->rewrite, &deletion, err) : st;
+	status = put_freed(walk->rewrite, claim, err);
+	return status == STATUS_OK ? kv_rewrite_put(walk->rewrite, &deletion, err) : status;
 }
 
 /* A walk over the freed claims of one volume. */
@@ -206,12 +206,12 @@ static enum status raise_generation(struct walk *walk, const char *key, Protobuf
 					   .status = STATUS_OK},
 				  .generation = volume->generation};
 	char prefix[OBJECT_KEY_SIZE];
-	enum status st;
+	enum status status;
 
 	(void)str_format(prefix, sizeof(prefix), PREFIX_FREED "%s/%s/", volume->namespace_, volume->id);
-	st = walk_range(&raising.walk, prefix, err);
-	if (st != STATUS_OK || raising.generation == volume->generation)
-		return st;
+	status = walk_range(&raising.walk, prefix, err);
+	if (status != STATUS_OK || raising.generation == volume->generation)
+		return status;
 	volume->generation = raising.generation;
 	return schema_put(walk->rewrite, key, message, err);
 }
@@ -226,9 +226,9 @@ static enum status from_3(struct kv_rewrite *rewrite, struct error *err)
 			       .each = raise_generation,
 			       .descriptor = &holdfast__v1__volume__descriptor,
 			       .status = STATUS_OK};
-	enum status st = walk_range(&claims, PREFIX_CLAIM, err);
+	enum status status = walk_range(&claims, PREFIX_CLAIM, err);
 
-	return st == STATUS_OK ? walk_range(&volumes, PREFIX_VOLUME, err) : st;
+	return status == STATUS_OK ? walk_range(&volumes, PREFIX_VOLUME, err) : status;
 }
 
 /* [n] leads from version n to the next. */
@@ -261,10 +261,10 @@ static bool on_schema(const struct kv_item *item, void *userdata)
 enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 {
 	struct schema schema = {.version = 0};
-	enum status st = kv_range(kv, KEY_SCHEMA, on_schema, &schema, err);
+	enum status status = kv_range(kv, KEY_SCHEMA, on_schema, &schema, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (schema.version == UINT32_MAX)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "the store's record " KEY_SCHEMA " cannot be read; keep a copy and restore "
@@ -291,17 +291,17 @@ static enum status run_steps(struct kv_rewrite *rewrite, void *userdata, struct 
 	struct bring_up *up = userdata;
 	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
 	char cluster[64];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (up->store_id[0] == '\0' && uuid_new(up->store_id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "make a store id");
-	for (uint32_t v = up->from; v < SCHEMA_VERSION && st == STATUS_OK; v++)
-		st = steps[v] ? steps[v](rewrite, err) : STATUS_OK;
+	for (uint32_t v = up->from; v < SCHEMA_VERSION && status == STATUS_OK; v++)
+		status = steps[v] ? steps[v](rewrite, err) : STATUS_OK;
 	(void)str_copy(cluster, sizeof(cluster), up->cluster);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = cluster;
 	schema.store_id = up->store_id;
-	return st == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
+	return status == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : status;
 }
 
 enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *err)
@@ -309,10 +309,10 @@ enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *er
 	struct bring_up up = {.cluster = cluster};
 	struct schema found;
 	bool is_new = kv_revision(kv) == 0;
-	enum status st = schema_read(kv, &found, err);
+	enum status status = schema_read(kv, &found, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (found.cluster[0] != '\0' && !str_eq(found.cluster, cluster))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the store is of cluster '%s', the settings are of '%s'; set cluster to its "
@@ -322,9 +322,9 @@ enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *er
 		return STATUS_OK;
 	up.from = found.version;
 	(void)str_copy(up.store_id, sizeof(up.store_id), found.store_id);
-	st = kv_rewrite(kv, run_steps, &up, err);
-	if (st == STATUS_OK && !is_new)
+	status = kv_rewrite(kv, run_steps, &up, err);
+	if (status == STATUS_OK && !is_new)
 		log_line(LOG_NOTICE, "the store was brought from schema %" PRIu32 " to %d", found.version,
 			 SCHEMA_VERSION);
-	return st;
+	return status;
 }

@@ -202,11 +202,11 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 			      struct error *err)
 {
 	cleanup(free_pkey) EVP_PKEY *key = NULL;
-	enum status st = load_key(key_path, &key, err);
+	enum status status = load_key(key_path, &key, err);
 	cleanup(ticket_issuer_freep) struct ticket_issuer *issuer = NULL;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	issuer = calloc(1, sizeof(*issuer));
 	if (!issuer)
 		return error_no_memory(err, "a ticket");
@@ -306,10 +306,10 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 	};
 	bool is_csi = volume->type == VOLUME_CSI;
 	struct mh_source source = {.class = MH_CLASS_CSI}; /* its plugin mounts */
-	enum status st = is_csi ? STATUS_OK : source_to_wire(&volume->source, &source, err);
+	enum status status = is_csi ? STATUS_OK : source_to_wire(&volume->source, &source, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	memcpy(ticket.cluster, issuer->cluster, sizeof(ticket.cluster));
 	volume_wire_name(volume->namespace, volume->id, ticket.volume);
 	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
@@ -328,11 +328,11 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err)
 {
-	enum status st = ticket_make(issuer, claim, volume, not_after_ms, ret, err);
+	enum status status = ticket_make(issuer, claim, volume, not_after_ms, ret, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		ticket_sign(issuer, ret);
-	return st;
+	return status;
 }
 
 /* The signer is woken for a full batch. What never becomes one is signed, together, when the first of them is

@@ -172,16 +172,16 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace, request->id, &entry, err);
+	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = check_detach(request, node, err);
-	if (st == STATUS_OK)
-		st = check_or_attest(server, call, request, entry, node, err);
-	if (st == STATUS_OK && request->fence_reason[0] != '\0' && !request->dry_run)
+	if (status == STATUS_OK)
+		status = check_detach(request, node, err);
+	if (status == STATUS_OK)
+		status = check_or_attest(server, call, request, entry, node, err);
+	if (status == STATUS_OK && request->fence_reason[0] != '\0' && !request->dry_run)
 		return fence_volume(server, call, node, entry, request->fence_reason, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	/* without anybody's word only what is being released is driven: on_detached() does */
 	if (!is_word && !request->dry_run)
 		audit_write(server, &change, call, "Volumes.Detach", volume_object(&entry->volume, object),

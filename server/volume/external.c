@@ -120,26 +120,27 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 		.plugin_id = request->plugin_id, .call = &pb, .done = on_volumes_listed};
 	struct listing *listing;
 	size_t max;
-	enum status st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
+	enum status status =
+		check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
 
-	if (st == STATUS_OK && request->plugin_id[0] == '\0')
+	if (status == STATUS_OK && request->plugin_id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "plugin_id: say whose volumes; holdfast plugin status lists the plugins");
-	if (st == STATUS_OK)
-		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST, err);
-	if (st == STATUS_OK)
-		st = listing_new(call, request->plugin_id, max, &listing, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST, err);
+	if (status == STATUS_OK)
+		status = listing_new(call, request->plugin_id, max, &listing, err);
+	if (status != STATUS_OK)
+		return status;
 	list.max_entries = (uint32_t)listing->max;
 	list.starting_token = request->next_token;
 	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_VOLUMES;
 	pb.list_volumes = &list;
 	controller.userdata = listing;
-	st = controller_call(server, &controller, err);
-	if (st != STATUS_OK)
+	status = controller_call(server, &controller, err);
+	if (status != STATUS_OK)
 		free(listing);
-	return st;
+	return status;
 }
 
 void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage *request, void *server)
@@ -311,14 +312,14 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	struct controller_call controller = {
 		.plugin_id = request->plugin_id, .call = &pb, .done = on_snapshots_listed};
 	struct listing *listing;
-	enum status st = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
+	enum status status = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
 
-	if (st == STATUS_OK)
-		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err);
-	if (st == STATUS_OK)
-		st = listing_new(call, request->plugin_id, max, &listing, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err);
+	if (status == STATUS_OK)
+		status = listing_new(call, request->plugin_id, max, &listing, err);
+	if (status != STATUS_OK)
+		return status;
 	list.max_entries = (uint32_t)listing->max;
 	list.starting_token = request->next_token;
 	list.secrets = (void *)request->secrets;
@@ -326,10 +327,10 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_SNAPSHOTS;
 	pb.list_snapshots = &list;
 	controller.userdata = listing;
-	st = controller_call(server, &controller, err);
-	if (st != STATUS_OK)
+	status = controller_call(server, &controller, err);
+	if (status != STATUS_OK)
 		free(listing);
-	return st;
+	return status;
 }
 
 /* "plugin.name": a plugin's id has no dot. */
@@ -387,12 +388,12 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ListSnapshotsResponse *response;
 	struct access_scope scope;
 	struct record_entry *entry;
-	enum status st = own_from(server, request->next_token, &entry, err);
+	enum status status = own_from(server, request->next_token, &entry, err);
 
-	if (st == STATUS_OK)
-		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err);
+	if (status != STATUS_OK)
+		return status;
 	response = snapshots_response(max);
 	if (response && fill_own(&scope, entry, max, response)) {
 		answer_durable(server, call, &response->base);
@@ -407,10 +408,11 @@ static enum status list_snapshots(struct server *server, struct rpc_call *call,
 				  const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
 {
 	size_t max;
-	enum status st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
+	enum status status =
+		check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	return request->plugin_id[0] != '\0' ? ask_for_snapshots(server, call, request, max, err)
 					     : list_own(server, call, request, max, err);
 }

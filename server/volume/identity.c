@@ -53,12 +53,12 @@ static bool is_itself(const struct volume_entry *entry, const struct volume *vol
 static enum status check_adopt(struct server *server, const struct rpc_call *call, const char *namespace,
 			       const char *owner, const char *field, struct error *err)
 {
-	enum status st = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
+	enum status status = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
 
-	if (st != STATUS_OK) {
+	if (status != STATUS_OK) {
 		(void)error_prefix(err, "%s: no volume or snapshot of namespace %s has this id", field,
 				   namespace);
-		return st;
+		return status;
 	}
 	if (!owner || may(server, call, ACCESS_VOLUME_ADOPT, owner))
 		return STATUS_OK;
@@ -174,7 +174,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	const struct volume *volume = &parts->volume;
 	const char *shares = parts->detail->shares;
 	struct storage_id id;
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	storage_identify(volume, parts->detail, &id);
 	if (is_unchanged(entry, &id))
@@ -186,14 +186,14 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 						     "could name",
 						     volume->id);
 	if (shares[0] == '\0')
-		st = check_adopt(server, call, volume->namespace, NULL, field_of(volume), err);
-	if (st == STATUS_OK)
-		st = check_storage(server, call, volume, shares, &id, err);
-	if (st == STATUS_OK)
-		st = check_provider_id(server, call, volume, &id, err);
-	if (st == STATUS_OK && volume->type == VOLUME_NATIVE)
-		st = check_placeholders(server, call, volume, err);
-	return st;
+		status = check_adopt(server, call, volume->namespace, NULL, field_of(volume), err);
+	if (status == STATUS_OK)
+		status = check_storage(server, call, volume, shares, &id, err);
+	if (status == STATUS_OK)
+		status = check_provider_id(server, call, volume, &id, err);
+	if (status == STATUS_OK && volume->type == VOLUME_NATIVE)
+		status = check_placeholders(server, call, volume, err);
+	return status;
 }
 
 /* The namespace of a volume of that id: @namespace if that has one; NULL: none is known. */

@@ -265,17 +265,17 @@ static Holdfast__V1__ListVolumesResponse *response_new(struct server *server, si
 static enum status fill_page(struct page *page, struct error *err)
 {
 	struct key begin;
-	enum status st = first_key(page, &begin, err);
+	enum status status = first_key(page, &begin, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	page->response = response_new(page->server, page->max);
 	if (!page->response)
 		return error_no_memory(err, "a list of volumes");
-	st = fill(page, &begin, err);
-	if (st != STATUS_OK)
+	status = fill(page, &begin, err);
+	if (status != STATUS_OK)
 		protobuf_c_message_free_unpacked(&page->response->base, NULL);
-	return st;
+	return status;
 }
 
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
@@ -288,21 +288,21 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		.namespace = is_all(list) ? NULL : namespace_or_default(list->namespace_),
 	};
 	struct filter *filter = NULL;
-	enum status st = list_page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
+	enum status status = list_page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
 
-	if (st == STATUS_OK && (unsigned int)list->type >= VOLUME_TYPE_N)
-		st = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
-	if (st == STATUS_OK && list->filter[0] != '\0')
-		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
+	if (status == STATUS_OK && (unsigned int)list->type >= VOLUME_TYPE_N)
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
+	if (status == STATUS_OK && list->filter[0] != '\0')
+		status = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;
-	if (st == STATUS_OK && !page.namespace)
-		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &page.scope, err);
-	if (st == STATUS_OK)
-		st = fill_page(&page, err);
+	if (status == STATUS_OK && !page.namespace)
+		status = access_scope_init(server, call, ACCESS_VOLUME_LIST, &page.scope, err);
+	if (status == STATUS_OK)
+		status = fill_page(&page, err);
 	filter_free(filter);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		answer_durable(server, call, &page.response->base);
-	return st;
+	return status;
 }
 
 static const struct read_method list_method = {

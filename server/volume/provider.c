@@ -82,15 +82,15 @@ static enum status check_csi(const struct volume *volume, const char *what, cons
 static enum status overlay_secrets(struct volume_parts *parts, struct message_text_entry *const *secrets,
 				   size_t n, struct error *err)
 {
-	enum status st = volume_check_secrets(secrets, n, err);
+	enum status status = volume_check_secrets(secrets, n, err);
 
-	if (st == STATUS_OK && !volume_secrets_overlay(parts->secrets, secrets, n))
+	if (status == STATUS_OK && !volume_secrets_overlay(parts->secrets, secrets, n))
 		return error_no_memory(err, "a volume");
 	/* both together have the same bounds: they are stored, so that a server after this one can continue
 	 */
-	return st == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
-						      parts->secrets->n_secrets, err)
-			       : st;
+	return status == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
+							  parts->secrets->n_secrets, err)
+				   : status;
 }
 
 static enum status check_deletable(struct server *server, const struct rpc_call *call,
@@ -99,16 +99,16 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 {
 	const struct volume *volume = &entry->volume;
 	char name[VOLUME_PROVIDER_NAME_SIZE];
-	enum status st = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
+	enum status status = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
 
 	/* before the provider is asked, and what is deleting can no longer be claimed */
-	if (st == STATUS_OK)
-		st = volume_check_unused(server, entry, err);
-	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
-		st = epoch_check(server, volume, err);
-	if (st == STATUS_OK)
-		st = identity_check_alone(server, call, entry, err);
-	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+	if (status == STATUS_OK)
+		status = volume_check_unused(server, entry, err);
+	if (status == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		status = epoch_check(server, volume, err);
+	if (status == STATUS_OK)
+		status = identity_check_alone(server, call, entry, err);
+	if (status == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s is not known to exist at its provider yet%s%.256s; finish it with "
@@ -116,8 +116,8 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 			"at the provider for one named %s",
 			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
 			volume_provider_name(server, volume, name));
-	return st == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
-			       : st;
+	return status == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
+				   : status;
 }
 
 static enum status provider_begin(struct volume_parts *parts, Holdfast__V1__VolumePhase phase,
@@ -145,17 +145,17 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace, request->id, &entry, err);
+	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = volume_store_load(server, entry, &parts, err);
-	if (st == STATUS_OK)
-		st = check_deletable(server, call, entry, parts.detail, err);
-	if (st == STATUS_OK)
-		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (st == STATUS_OK)
-		st = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
-	return st == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : st;
+	if (status == STATUS_OK)
+		status = volume_store_load(server, entry, &parts, err);
+	if (status == STATUS_OK)
+		status = check_deletable(server, call, entry, parts.detail, err);
+	if (status == STATUS_OK)
+		status = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (status == STATUS_OK)
+		status = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
+	return status == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : status;
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_delete, Holdfast__V1__DeleteVolumeRequest, DELETE, handle_delete)
@@ -163,14 +163,14 @@ DEFINE_WRITE_METHOD(volumes_handle_delete, Holdfast__V1__DeleteVolumeRequest, DE
 static enum status check_expandable(struct server *server, const struct volume_parts *parts,
 				    struct error *err)
 {
-	enum status st =
+	enum status status =
 		check_csi(&parts->volume, "expand", "grow its source and the file system on the node", err);
 
-	if (st == STATUS_OK)
-		st = volume_store_check_usable(server, &parts->volume, err);
-	return st == STATUS_OK
+	if (status == STATUS_OK)
+		status = volume_store_check_usable(server, &parts->volume, err);
+	return status == STATUS_OK
 		       ? volume_check_ability(server, parts->volume.plugin_id, &VOLUME_CAN_EXPAND, err)
-		       : st;
+		       : status;
 }
 
 static enum status resize(struct volume_parts *parts, const Holdfast__V1__ExpandVolumeRequest *request,
@@ -191,19 +191,19 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace, request->id, &entry, err);
+	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = volume_store_load(server, entry, &parts, err);
-	if (st == STATUS_OK)
-		st = check_expandable(server, &parts, err);
-	if (st == STATUS_OK)
-		st = resize(&parts, request, err);
-	if (st == STATUS_OK)
-		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (st == STATUS_OK)
-		st = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
-	return st == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : st;
+	if (status == STATUS_OK)
+		status = volume_store_load(server, entry, &parts, err);
+	if (status == STATUS_OK)
+		status = check_expandable(server, &parts, err);
+	if (status == STATUS_OK)
+		status = resize(&parts, request, err);
+	if (status == STATUS_OK)
+		status = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (status == STATUS_OK)
+		status = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
+	return status == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : status;
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_expand, Holdfast__V1__ExpandVolumeRequest, EXPAND, handle_expand)

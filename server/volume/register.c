@@ -85,28 +85,28 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 {
 	struct capability in_use[VOLUME_CAPABILITIES_MAX];
 	size_t n_in_use = volume_spec_modes_in_use(entry, in_use);
-	enum status st = volume_store_load(server, entry, &spec->parts, err);
+	enum status status = volume_store_load(server, entry, &spec->parts, err);
 
-	if (st == STATUS_OK)
-		st = check_phase(server, &spec->parts, is_creation, err);
-	if (st == STATUS_OK)
-		st = volume_parts_merge(&spec->parts, update, in_use, n_in_use, &spec->changed, err);
-	if (st == STATUS_OK)
-		st = volume_detail_resize(spec->parts.detail, update->detail->capacity_min,
-					  update->detail->capacity_max, &spec->resized, err);
+	if (status == STATUS_OK)
+		status = check_phase(server, &spec->parts, is_creation, err);
+	if (status == STATUS_OK)
+		status = volume_parts_merge(&spec->parts, update, in_use, n_in_use, &spec->changed, err);
+	if (status == STATUS_OK)
+		status = volume_detail_resize(spec->parts.detail, update->detail->capacity_min,
+					      update->detail->capacity_max, &spec->resized, err);
 	spec->changed = spec->changed || spec->resized;
-	return st;
+	return status;
 }
 
 static enum status volume_spec_begin(struct server *server, const struct volume_parts *update,
 				     bool is_creation, struct volume_spec *spec, struct error *err)
 {
 	struct volume *volume = &spec->parts.volume;
-	enum status st =
+	enum status status =
 		volume_parts_copy(&update->volume, update->detail, update->secrets, &spec->parts, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	volume->generation = state_generation_floor(&server->state);
 	volume->create_index = volume->modify_index = 0;
 	volume->create_time_ms = volume->modify_time_ms = clock_realtime_ms();
@@ -131,7 +131,7 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 			    struct error *err)
 {
 	bool is_made = entry && entry->volume.external_id[0] != '\0';
-	enum status st;
+	enum status status;
 
 	if (is_creation && !is_made && update->volume.external_id[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -144,13 +144,13 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 		update->volume.external_id[0] = '\0';
 	if (is_creation)
 		volume_parts_forget_answer(update);
-	st = volume_parts_validate(update, err);
-	if (st == STATUS_OK && is_creation && update->volume.type != VOLUME_CSI)
+	status = volume_parts_validate(update, err);
+	if (status == STATUS_OK && is_creation && update->volume.type != VOLUME_CSI)
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
 			"type: only csi volumes have a provider that creates them; a native volume is "
 			"registered: holdfast volume register");
-	return st == STATUS_OK && !entry ? refuse_redacted(update, err) : st;
+	return status == STATUS_OK && !entry ? refuse_redacted(update, err) : status;
 }
 
 /* Check what a caller gave, as volume_parts_from_pb() made it, and merge it with what is stored under its
@@ -164,23 +164,23 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	struct volume_entry *entry =
 		state_volume(&server->state, namespace_or_default(given->volume.namespace), given->volume.id);
-	enum status st = volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err);
+	enum status status = volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err);
 
-	if (st == STATUS_OK)
-		st = complete(&update, entry, is_creation, err);
-	if (st != STATUS_OK)
-		return st;
-	st = entry ? merge(server, entry, &update, is_creation, &spec, err)
-		   : volume_spec_begin(server, &update, is_creation, &spec, err);
-	if (st == STATUS_OK)
-		st = identity_check_volume(server, call, entry, &spec.parts, err);
-	if (st == STATUS_OK && spec.is_new && is_creation)
-		st = identity_check_source(server, call, &spec.parts,
-					   snapshots_find(&server->state, spec.parts.volume.plugin_id,
-							  spec.parts.detail->snapshot_id),
-					   err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = complete(&update, entry, is_creation, err);
+	if (status != STATUS_OK)
+		return status;
+	status = entry ? merge(server, entry, &update, is_creation, &spec, err)
+		       : volume_spec_begin(server, &update, is_creation, &spec, err);
+	if (status == STATUS_OK)
+		status = identity_check_volume(server, call, entry, &spec.parts, err);
+	if (status == STATUS_OK && spec.is_new && is_creation)
+		status = identity_check_source(server, call, &spec.parts,
+					       snapshots_find(&server->state, spec.parts.volume.plugin_id,
+							      spec.parts.detail->snapshot_id),
+					       err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = spec;
 	spec = (struct volume_spec)VOLUME_SPEC_INIT; /* handed over */
 	return STATUS_OK;
@@ -273,12 +273,13 @@ static bool wants_expansion(const struct volume_spec *spec)
 
 static enum status stage_expansion(struct server *server, struct volume_spec *spec, struct error *err)
 {
-	enum status st = volume_check_ability(server, spec->parts.volume.plugin_id, &VOLUME_CAN_EXPAND, err);
+	enum status status =
+		volume_check_ability(server, spec->parts.volume.plugin_id, &VOLUME_CAN_EXPAND, err);
 
-	if (st == STATUS_OK &&
+	if (status == STATUS_OK &&
 	    !volume_phase_begin(spec->parts.detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING))
 		return error_no_memory(err, "a volume");
-	return st;
+	return status;
 }
 
 /* Store a registration that its plugin has confirmed, or need not. */
@@ -289,10 +290,10 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 	struct volumes_waiting *waiting;
 	char object[VOLUME_OBJECT_SIZE];
 	bool expands = wants_expansion(spec);
-	enum status st = expands ? stage_expansion(server, spec, err) : STATUS_OK;
+	enum status status = expands ? stage_expansion(server, spec, err) : STATUS_OK;
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (spec->changed) {
 		volume_store_stage(server, &change, &spec->parts);
 		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), NULL,
@@ -347,21 +348,22 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	const Holdfast__V1__ControllerValidateResponse *answer = reply ? reply->validate : NULL;
 	struct error why;
-	enum status st;
+	enum status status;
 
 	if (err) {
 		why = *err;
-		st = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",
-				  registering->given.volume.id);
+		status = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",
+				      registering->given.volume.id);
 	} else if (!answer || !answer->confirmed) {
-		st = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
+		status = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
 		/* against what is stored now: it may have changed meanwhile */
-		st = volume_spec_prepare(server, registering->call, &registering->given, false, &spec, &why);
-		if (st == STATUS_OK)
-			st = store_registration(server, registering->call, &spec, &why);
+		status = volume_spec_prepare(server, registering->call, &registering->given, false, &spec,
+					     &why);
+		if (status == STATUS_OK)
+			status = store_registration(server, registering->call, &spec, &why);
 	}
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		answer_refused(server, registering->call, REGISTER, &why);
 }
 
@@ -369,16 +371,16 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 			      struct volume_spec *spec, struct error *err)
 {
 	cleanup(registering_freep) struct registering *registering = calloc(1, sizeof(*registering));
-	enum status st;
+	enum status status;
 
 	if (!registering)
 		return error_no_memory(err, "a volume");
 	registering->call = call;
-	st = volume_call_validate(server, &spec->parts, on_validated, registering, err);
-	if (st != STATUS_OK) {
+	status = volume_call_validate(server, &spec->parts, on_validated, registering, err);
+	if (status != STATUS_OK) {
 		(void)error_prefix(err, "volume %s was not confirmed by its plugin, nothing was stored",
 				   spec->parts.volume.id);
-		return st;
+		return status;
 	}
 	registering->asked = spec->parts.volume;
 	registering->given = *given;
@@ -391,13 +393,13 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 static enum status check_access(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__Volume *volume, struct error *err)
 {
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	if (volume && volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI)
-		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-	if (st == STATUS_OK && !volume)
+		status = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+	if (status == STATUS_OK && !volume)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume: missing");
-	return st;
+	return status;
 }
 
 static enum status handle_register(struct server *server, struct rpc_call *call,
@@ -406,16 +408,16 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	bool has_controller = false;
-	enum status st = check_access(server, call, request->volume, err);
+	enum status status = check_access(server, call, request->volume, err);
 
-	if (st == STATUS_OK)
-		st = volume_parts_from_pb(request->volume, &given, err);
-	if (st == STATUS_OK)
-		st = volume_spec_prepare(server, call, &given, false, &spec, err);
-	if (st == STATUS_OK && spec.changed)
-		st = volume_check_plugin(server, &spec.parts.volume, &has_controller, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = volume_parts_from_pb(request->volume, &given, err);
+	if (status == STATUS_OK)
+		status = volume_spec_prepare(server, call, &given, false, &spec, err);
+	if (status == STATUS_OK && spec.changed)
+		status = volume_check_plugin(server, &spec.parts.volume, &has_controller, err);
+	if (status != STATUS_OK)
+		return status;
 	return has_controller ? ask_plugin(server, call, &given, &spec, err)
 			      : store_registration(server, call, &spec, err);
 }
@@ -449,10 +451,10 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 	struct volumes_waiting *waiting;
 	char object[VOLUME_OBJECT_SIZE];
 	bool works;
-	enum status st = begin_phase(server, spec, &works, err);
+	enum status status = begin_phase(server, spec, &works, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (spec->changed)
 		volume_store_stage(server, &change, &spec->parts);
 	if (spec->changed || works)
@@ -469,15 +471,15 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 {
 	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
-	enum status st = check_access(server, call, request->volume, err);
+	enum status status = check_access(server, call, request->volume, err);
 
-	if (st == STATUS_OK)
-		st = volume_parts_from_pb(request->volume, &given, err);
-	if (st == STATUS_OK)
-		st = volume_spec_prepare(server, call, &given, true, &spec, err);
-	if (st == STATUS_OK && (spec.is_new || spec.changed))
-		st = volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err);
-	return st == STATUS_OK ? store_creation(server, call, &spec, err) : st;
+	if (status == STATUS_OK)
+		status = volume_parts_from_pb(request->volume, &given, err);
+	if (status == STATUS_OK)
+		status = volume_spec_prepare(server, call, &given, true, &spec, err);
+	if (status == STATUS_OK && (spec.is_new || spec.changed))
+		status = volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err);
+	return status == STATUS_OK ? store_creation(server, call, &spec, err) : status;
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_create, Holdfast__V1__CreateVolumeRequest, CREATE, handle_create)

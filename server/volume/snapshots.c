@@ -246,7 +246,7 @@ static enum status check_create(struct server *server, const struct volume_entry
 				const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
 	const struct volume *volume = &entry->volume;
-	enum status st;
+	enum status status;
 
 	if (volume->type != VOLUME_CSI)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -258,13 +258,14 @@ static enum status check_create(struct server *server, const struct volume_entry
 			"name: '%.64s' is no name of a snapshot (A-Z a-z 0-9 . _ and -, up to %d); its "
 			"provider recognises a repeat by it",
 			request->name, SNAPSHOT_NAME_MAX);
-	st = volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err);
-	if (st == STATUS_OK)
-		st = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (st == STATUS_OK)
-		st = volume_store_check_usable(server, volume, err);
-	return st == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err)
-			       : st;
+	status = volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err);
+	if (status == STATUS_OK)
+		status = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (status == STATUS_OK)
+		status = volume_store_check_usable(server, volume, err);
+	return status == STATUS_OK
+		       ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err)
+		       : status;
 }
 
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
@@ -288,13 +289,13 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
 	const Holdfast__V1__Snapshot *known;
 	char key[OBJECT_KEY_SIZE];
-	enum status st;
+	enum status status;
 
 	snapshots_key(volume->plugin_id, request->name, key);
 	known = records_get(&server->state.records, key);
-	st = known ? check_same(known, volume, err) : STATUS_OK;
-	if (st != STATUS_OK)
-		return st;
+	status = known ? check_same(known, volume, err) : STATUS_OK;
+	if (status != STATUS_OK)
+		return status;
 	given.plugin_id = work->parts.volume.plugin_id;
 	given.name = request->name;
 	given.source_volume_id = work->parts.volume.id;
@@ -315,12 +316,12 @@ static enum status snapshot_begin(struct server *server, struct rpc_call *call,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
-	enum status st = volume_store_load(server, entry, &work->parts, err);
+	enum status status = volume_store_load(server, entry, &work->parts, err);
 
-	if (st == STATUS_OK)
-		st = fill_snapshot(server, &entry->volume, request, work, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = fill_snapshot(server, &entry->volume, request, work, err);
+	if (status != STATUS_OK)
+		return status;
 	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
@@ -338,19 +339,19 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace, request->volume_id, &entry, err);
+	enum status status = volumes_find(server, namespace, request->volume_id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = check_create(server, entry, request, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_create(server, entry, request, err);
+	if (status != STATUS_OK)
+		return status;
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return error_no_memory(err, "a snapshot");
-	st = snapshot_begin(server, call, entry, request, work, err);
-	if (st == STATUS_OK)
+	status = snapshot_begin(server, call, entry, request, work, err);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(work);
-	return st;
+	return status;
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_create, Holdfast__V1__CreateSnapshotRequest, CREATE, handle_create)
@@ -433,11 +434,11 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 	/* of the volume as long as it is the one it was made of */
 	bool is_source = source && str_eq(source->volume.plugin_id, known->plugin_id) &&
 			 str_eq(source->volume.external_id, known->external_source_id);
-	enum status st = is_source ? volume_store_load(server, source, &work->parts, err)
-				   : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err);
+	enum status status = is_source ? volume_store_load(server, source, &work->parts, err)
+				       : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	given.plugin_id = request->plugin_id;
@@ -452,13 +453,13 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 static enum status check_delete_access(struct server *server, struct rpc_call *call,
 				       const Holdfast__V1__Snapshot *known, struct error *err)
 {
-	enum status st;
+	enum status status;
 
 	if (known && access_check(server, call, ACCESS_VOLUME_WRITE, known->namespace_, NULL) == STATUS_OK)
 		return STATUS_OK;
-	st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
-	if (st != STATUS_OK || !known)
-		return st;
+	status = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	if (status != STATUS_OK || !known)
+		return status;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "snapshot_id: plugin %s has no snapshot of this id that you may delete",
 			 known->plugin_id);
@@ -474,26 +475,26 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
-	enum status st = check_delete_access(server, call, known, err);
+	enum status status = check_delete_access(server, call, known, err);
 
-	if (st == STATUS_OK)
-		st = check_delete(request, err);
-	if (st == STATUS_OK)
-		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = check_delete(request, err);
+	if (status == STATUS_OK)
+		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
+	if (status != STATUS_OK)
+		return status;
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
-	st = fill_delete(server, request, known, work, err);
-	if (st != STATUS_OK)
-		return st;
+	status = fill_delete(server, request, known, work, err);
+	if (status != STATUS_OK)
+		return status;
 	audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
-	st = change_commit(server, &change, on_delete_intended, work, err);
-	if (st == STATUS_OK)
+	status = change_commit(server, &change, on_delete_intended, work, err);
+	if (status == STATUS_OK)
 		(void)TAKE_PTR(work);
-	return st;
+	return status;
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_delete, Holdfast__V1__DeleteSnapshotRequest, DELETE, handle_delete)

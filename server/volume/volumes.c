@@ -95,10 +95,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
 	Holdfast__V1__GetVolumeResponse *response;
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err);
+	enum status status =
+		volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err);
 
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a volume");
@@ -138,16 +139,16 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, namespace, request->id, &entry, err);
+	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = volume_check_unused(server, entry, err);
-	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
-		st = epoch_check(server, &entry->volume, err);
-	if (st == STATUS_OK)
-		st = volume_work_check_idle(server, &entry->volume, err);
-	if (st != STATUS_OK)
-		return st;
+	if (status == STATUS_OK)
+		status = volume_check_unused(server, entry, err);
+	if (status == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		status = epoch_check(server, &entry->volume, err);
+	if (status == STATUS_OK)
+		status = volume_work_check_idle(server, &entry->volume, err);
+	if (status != STATUS_OK)
+		return status;
 	volume_store_stage_deletion(server, &change, entry);
 	audit_about(server, &change, call, "Volumes.Deregister", volume_object(&entry->volume, object), NULL,
 		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});

@@ -344,23 +344,23 @@ static void on_mounted(struct server *server, const struct claim *claim)
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUME_OBJECT_SIZE];
 	struct error err;
-	enum status st;
+	enum status status;
 
 	/* one that continues looks for nodes that are due at its end */
 	if (!detail || !detail->node_expansion_due ||
 	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
 	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
 		return;
-	st = volume_store_load(server, entry, &parts, &err);
-	if (st == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))
-		st = error_no_memory(&err, "a volume");
-	if (st == STATUS_OK) {
+	status = volume_store_load(server, entry, &parts, &err);
+	if (status == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))
+		status = error_no_memory(&err, "a volume");
+	if (status == STATUS_OK) {
 		volume_store_stage(server, &change, &parts);
 		audit_own(server, &change, "Volumes.Expand", volume_object(&entry->volume, object),
 			  claim->node_id);
-		st = change_commit(server, &change, NULL, NULL, &err);
+		status = change_commit(server, &change, NULL, NULL, &err);
 	}
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		volume_work_start(server, claim->namespace, claim->volume_id, NULL, NULL);
 	else
 		log_ctx(LOG_WARNING,
@@ -569,16 +569,16 @@ static enum status ask_node(struct volume_work *work, struct volume_parts *parts
 			    struct error *err)
 {
 	struct node_call *call = calloc(1, sizeof(*call));
-	enum status st;
+	enum status status;
 
 	if (!call)
 		return error_no_memory(err, "a volume");
 	call->work = work;
 	(void)str_copy(call->node_id, sizeof(call->node_id), claim->node_id);
-	st = volume_call_node_expand(work->server, parts, claim, on_node_expanded, call, err);
-	if (st != STATUS_OK)
+	status = volume_call_node_expand(work->server, parts, claim, on_node_expanded, call, err);
+	if (status != STATUS_OK)
 		free(call);
-	return st;
+	return status;
 }
 
 /* A node that cannot be asked delays no other one. */
@@ -620,9 +620,9 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 /* A server that was restored may carry on an old deletion: nothing is deleted that may be in use by now. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
-	enum status st = epoch_check(work->server, &parts->volume, err);
+	enum status status = epoch_check(work->server, &parts->volume, err);
 
-	return st == STATUS_OK ? volume_call_delete(work->server, parts, on_deleted, work, err) : st;
+	return status == STATUS_OK ? volume_call_delete(work->server, parts, on_deleted, work, err) : status;
 }
 
 /* Everything the phase asks for has been done, or failed where only nodes are behind. */

@@ -20,9 +20,9 @@ _Noreturn void die(const char *what, const char *why)
 	exit(1);
 }
 
-void must(const char *what, enum status st, const struct error *err)
+void must(const char *what, enum status status, const struct error *err)
 {
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		die(what, err->msg);
 }
 

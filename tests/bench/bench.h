@@ -12,7 +12,7 @@
 
 /** Say it with the program's name, and end it. */
 _Noreturn void die(const char *what, const char *why);
-void must(const char *what, enum status st, const struct error *err);
+void must(const char *what, enum status status, const struct error *err);
 void *checked(void *p); /* what was allocated */
 
 /** @begin_us: monotonic */

@@ -38,9 +38,9 @@ struct bench {
 	size_t n_messages;
 };
 
-static void must(const char *what, enum status st, const struct error *err)
+static void must(const char *what, enum status status, const struct error *err)
 {
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		return;
 	(void)fprintf(stderr, "%s: %s\n", what, err->msg);
 	exit(1);

@@ -53,9 +53,9 @@ static _Noreturn void die(const char *what, const char *why)
 	exit(1);
 }
 
-static void must(const char *what, enum status st, const struct error *err)
+static void must(const char *what, enum status status, const struct error *err)
 {
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		die(what, err->msg);
 }
 
@@ -187,16 +187,16 @@ static struct rpc_tls *load_tls(const struct node *node)
 	const struct rpc_tls_files files = {.ca = path[1], .cert = path[3], .key = path[2]};
 	struct rpc_tls *tls; /* lives as long as the program */
 	struct error err;
-	enum status st;
+	enum status status;
 
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", shared.cluster, node->id);
 	(void)str_format(path[0], PATH_MAX, "%s/ca.key", shared.tls);
 	(void)str_format(path[1], PATH_MAX, "%s/ca.pem", shared.tls);
 	(void)str_format(path[2], PATH_MAX, "%s/bench-%s.key", shared.tls, node->id);
 	(void)str_format(path[3], PATH_MAX, "%s/bench-%s.pem", shared.tls, node->id);
-	st = pki_issue(path[0], path[1], &request, path[2], path[3], &err);
-	if (st != STATUS_ALREADY_EXISTS)
-		must("certificate", st, &err);
+	status = pki_issue(path[0], path[1], &request, path[2], path[3], &err);
+	if (status != STATUS_ALREADY_EXISTS)
+		must("certificate", status, &err);
 	must("certificate", rpc_tls_new(&files, &tls, &err), &err);
 	return tls;
 }

@@ -287,7 +287,7 @@ static void make_certificate(struct bench *b, const char *node, char cert[static
 	char uri[128];
 	const struct pki_cert_request request = {.uri = uri, .common_name = node, .days = 1};
 	struct error err;
-	enum status st;
+	enum status status;
 
 	(void)str_format(cert, 64, "bench-%s", node);
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", b->config.cluster, node);
@@ -295,9 +295,9 @@ static void make_certificate(struct bench *b, const char *node, char cert[static
 	(void)str_format(path[1], PATH_MAX, "%s/tls/ca.pem", b->dir);
 	(void)str_format(path[2], PATH_MAX, "%s/tls/%s.key", b->dir, cert);
 	(void)str_format(path[3], PATH_MAX, "%s/tls/%s.pem", b->dir, cert);
-	st = pki_issue(path[0], path[1], &request, path[2], path[3], &err);
-	if (st != STATUS_ALREADY_EXISTS)
-		must("certificate", st, &err);
+	status = pki_issue(path[0], path[1], &request, path[2], path[3], &err);
+	if (status != STATUS_ALREADY_EXISTS)
+		must("certificate", status, &err);
 }
 
 static void open_session(struct bench *b, struct session_end *s, uint32_t i)

@@ -84,9 +84,9 @@ static _Noreturn void die(const char *what, const char *why)
 	exit(1);
 }
 
-static void must(const char *what, enum status st, const struct error *err)
+static void must(const char *what, enum status status, const struct error *err)
 {
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		die(what, err->msg);
 }
 

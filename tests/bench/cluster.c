@@ -193,14 +193,15 @@ uint64_t cluster_insist(struct rpc_client *client, const ProtobufCServiceDescrip
 
 	for (;;) {
 		ProtobufCMessage *response = NULL;
-		enum status st =
+		enum status status =
 			rpc_client_call_sync(client, service, method, request, TIMEOUT_US, &response, &err);
 
-		if (st == STATUS_OK) {
+		if (status == STATUS_OK) {
 			*ret = response;
 			return clock_monotonic_us();
 		}
-		if (st != STATUS_UNAVAILABLE && st != STATUS_UNKNOWN && st != STATUS_DEADLINE_EXCEEDED)
+		if (status != STATUS_UNAVAILABLE && status != STATUS_UNKNOWN &&
+		    status != STATUS_DEADLINE_EXCEEDED)
 			die(method, err.msg);
 		if (seconds_since(begin) > WAIT_S)
 			die(method, err.msg);

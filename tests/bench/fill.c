@@ -21,9 +21,9 @@ static _Noreturn void die(const char *why)
 	exit(1);
 }
 
-static void must(enum status st, const struct error *err)
+static void must(enum status status, const struct error *err)
 {
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		die(err->msg);
 }
 

@@ -43,16 +43,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct policy_file file;
 	struct error err = {.msg = ""};
 	unsigned int line;
-	enum status st = policy_parse("fuzz", (const char *)data, size, &policy, &line, &err);
+	enum status status = policy_parse("fuzz", (const char *)data, size, &policy, &line, &err);
 
-	if (st != STATUS_OK) {
-		assert(st == STATUS_INVALID_ARGUMENT && strncmp(err.msg, "fuzz:", 5) == 0);
+	if (status != STATUS_OK) {
+		assert(status == STATUS_INVALID_ARGUMENT && strncmp(err.msg, "fuzz:", 5) == 0);
 		return 0;
 	}
 	assert(policy.n_agents > 0 && policy.n_agents <= POLICY_AGENT_MAX &&
 	       policy.n_profiles <= 2 * POLICY_PROFILE_MAX);
-	st = policy_compile("fuzz", (const char *)data, size, &file, &line, &err);
-	assert(st == STATUS_OK && policy_file_check(&file, sizeof(file)));
+	status = policy_compile("fuzz", (const char *)data, size, &file, &line, &err);
+	assert(status == STATUS_OK && policy_file_check(&file, sizeof(file)));
 	for (uint32_t i = 0; i < policy.n_agents; i++) {
 		const struct agent_policy *agent = &policy.agents[i];
 

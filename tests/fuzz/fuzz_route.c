@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool pretty = false;
 	bool near = false;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	if (size == 0 || n > REQUEST_PATH_MAX || memchr(data + 1, '\0', n))
 		return 0;
@@ -50,8 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			   &near);
 	if (!route)
 		return 0;
-	st = route_request(route, target, requests[route - routes], &body, &pretty, &message, &err);
-	if (st != STATUS_OK && (message || err.status != st))
+	status = route_request(route, target, requests[route - routes], &body, &pretty, &message, &err);
+	if (status != STATUS_OK && (message || err.status != status))
 		abort();
 	protobuf_c_message_free_unpacked(message, NULL);
 	return 0;

@@ -29,11 +29,11 @@ static void serve(void *userdata)
 	log_init("holdfast-server", LOG_NOTICE);
 	while (is_restarting) {
 		struct server *server;
-		enum status st = server_new(&k->config, &server, &err);
+		enum status status = server_new(&k->config, &server, &err);
 
-		if (st == STATUS_OK)
-			st = server_run(server, &err);
-		if (st != STATUS_OK) {
+		if (status == STATUS_OK)
+			status = server_run(server, &err);
+		if (status != STATUS_OK) {
 			(void)fprintf(stderr, "%s\n", err.msg);
 			_exit(1);
 		}

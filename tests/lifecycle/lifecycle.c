@@ -255,14 +255,14 @@ static void do_attest(struct sim *sim)
 
 	bool is_of_node = sim_random(sim, 2) == 0;
 	bool is_lasting = sim_random(sim, 2) == 0;
-	enum status st;
+	enum status status;
 
 	if (node->powered)
 		return;
 	sim->volumes[volume].attached[node->number] = false;
-	st = is_of_node ? sim_attest_node(sim, node->number, volume, is_lasting)
-			: sim_attest(sim, volume, node->number, NULL);
-	sim->counts[COUNT_ATTESTED] += st == STATUS_OK;
+	status = is_of_node ? sim_attest_node(sim, node->number, volume, is_lasting)
+			    : sim_attest(sim, volume, node->number, NULL);
+	sim->counts[COUNT_ATTESTED] += status == STATUS_OK;
 }
 
 static int any_made(struct sim *sim)

@@ -288,14 +288,14 @@ static Holdfast__V1__GetVolumeResponse *get_volume(struct sim *sim, const struct
 	ProtobufCMessage *response = NULL;
 	char text[SIM_ID_SIZE];
 	struct error err;
-	enum status st;
+	enum status status;
 
 	(void)str_copy(text, sizeof(text), volume->id);
 	request.id = text;
 	request.why = true;
-	st = sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err);
+	status = sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err);
 	/* one that comes and goes may have gone meanwhile: sim_look_at_made() judges that */
-	if (st != STATUS_OK && (st != STATUS_NOT_FOUND || (volume->is_known && !volume->is_made)))
+	if (status != STATUS_OK && (status != STATUS_NOT_FOUND || (volume->is_known && !volume->is_made)))
 		sim_fail(sim, "Volumes.Get %s: %s", volume->id, err.msg);
 	return (Holdfast__V1__GetVolumeResponse *)response;
 }

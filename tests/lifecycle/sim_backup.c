@@ -52,11 +52,11 @@ void sim_backup(struct sim *sim)
 	Holdfast__V1__BeginBackupResponse *begun;
 	ProtobufCMessage *response = NULL;
 	struct error err;
-	enum status st = sim_call(sim, OPERATOR, "BeginBackup", &request.base, &response, &err);
+	enum status status = sim_call(sim, OPERATOR, "BeginBackup", &request.base, &response, &err);
 
-	if (st == STATUS_DATA_LOSS) /* history that was damaged: the earlier copy is kept */
+	if (status == STATUS_DATA_LOSS) /* history that was damaged: the earlier copy is kept */
 		return;
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		sim_fail(sim, "Operator.BeginBackup: %s", err.msg);
 	begun = (Holdfast__V1__BeginBackupResponse *)response;
 	free(sim->backup.data);
@@ -114,21 +114,21 @@ enum status sim_restore(struct sim *sim, struct error *err)
 	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	Holdfast__V1__BeginRestoreResponse *begun;
 	ProtobufCMessage *response = NULL;
-	enum status st;
+	enum status status;
 
 	begin.size_bytes = sim->backup.size;
 	begin.sha256.data = sim->backup.sha256;
 	begin.sha256.len = sizeof(sim->backup.sha256);
-	st = call(sim, "BeginRestore", &begin.base, &response, err);
-	if (st != STATUS_OK)
-		return st;
+	status = call(sim, "BeginRestore", &begin.base, &response, err);
+	if (status != STATUS_OK)
+		return status;
 	begun = (Holdfast__V1__BeginRestoreResponse *)response;
-	st = write_all(sim, begun->id, err);
-	if (st == STATUS_OK)
-		st = apply(sim, begun->id, err);
+	status = write_all(sim, begun->id, err);
+	if (status == STATUS_OK)
+		status = apply(sim, begun->id, err);
 	holdfast__v1__begin_restore_response__free_unpacked(begun, NULL);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	oracle_forget_server(sim);
 	sim->index = 0;
 	sim->counts[COUNT_RESTORES]++;

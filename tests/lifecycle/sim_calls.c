@@ -19,14 +19,14 @@ enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service,
 		     const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
 {
 	ProtobufCMessage *response = NULL;
-	enum status st = rpc_client_call_sync(sim->operator, service, method, request, CALL_TIMEOUT_US,
-					      &response, err);
+	enum status status = rpc_client_call_sync(sim->operator, service, method, request, CALL_TIMEOUT_US,
+						  &response, err);
 
 	if (ret)
 		*ret = response;
 	else if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 const ProtobufCServiceDescriptor *sim_service(const struct sim *sim, const char *method)
@@ -74,7 +74,7 @@ enum status sim_ask(struct sim *sim, enum sim_patience patience, const char *met
 	const ProtobufCServiceDescriptor *service = sim_service(sim, method);
 	const char *name = strchr(method, '.') + 1;
 	ProtobufCMessage *request;
-	enum status st = STATUS_UNKNOWN;
+	enum status status = STATUS_UNKNOWN;
 	char text[2048];
 	va_list args;
 
@@ -84,14 +84,14 @@ enum status sim_ask(struct sim *sim, enum sim_patience patience, const char *met
 	va_end(args);
 	request = sim_request(sim, method, text);
 	if (patience == SIM_WAITS)
-		st = sim_call(sim, service, name, request, ret, err);
+		status = sim_call(sim, service, name, request, ret, err);
 	else
 		(void)rpc_client_call(sim->operator, service, name, request, CALL_TIMEOUT_US, on_nobody_waits,
 				      sim, NULL, NULL);
 	for (int i = 0; i < FLUSH_TURNS && patience == SIM_GOES_ON; i++)
 		(void)sd_event_run(sim->event, 0);
 	protobuf_c_message_free_unpacked(request, NULL);
-	return st;
+	return status;
 }
 
 /* Answered once everything before it is durable. */
@@ -137,7 +137,7 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 				   bool is_csi, struct error *err)
 {
 	char place[256];
-	enum status st;
+	enum status status;
 
 	volume->mode = mode;
 	volume->is_csi = is_csi;
@@ -149,13 +149,13 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 		(void)str_format(place, sizeof(place),
 				 "'profile': 'disk', 'source': {'class': 'BLOCK', 'by_id': '%s'}",
 				 volume->id);
-	st = sim_ask(sim, SIM_WAITS, "Volumes.Register", NULL, err,
-		     "{'volume': {'id': '%s', 'type': '%s', %s, 'requested_capabilities': "
-		     "[{'access_mode': %d, 'attachment_mode': 'FILE_SYSTEM'}]}}",
-		     volume->id, is_csi ? "CSI" : "NATIVE", place, (int)mode);
-	if (st == STATUS_OK)
+	status = sim_ask(sim, SIM_WAITS, "Volumes.Register", NULL, err,
+			 "{'volume': {'id': '%s', 'type': '%s', %s, 'requested_capabilities': "
+			 "[{'access_mode': %d, 'attachment_mode': 'FILE_SYSTEM'}]}}",
+			 volume->id, is_csi ? "CSI" : "NATIVE", place, (int)mode);
+	if (status == STATUS_OK)
 		volume->is_known = volume->exists = true;
-	return st;
+	return status;
 }
 
 void sim_register_again(struct sim *sim)

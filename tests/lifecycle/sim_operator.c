@@ -53,12 +53,12 @@ void sim_expand(struct sim *sim, int number, enum sim_patience patience)
 void sim_delete(struct sim *sim, int number, enum sim_patience patience)
 {
 	struct sim_volume *volume = &sim->volumes[number];
-	enum status st = sim_ask(sim, patience, "Volumes.Delete", NULL, NULL, "{'id': '%s'}", volume->id);
+	enum status status = sim_ask(sim, patience, "Volumes.Delete", NULL, NULL, "{'id': '%s'}", volume->id);
 
-	if (st == STATUS_FAILED_PRECONDITION)
+	if (status == STATUS_FAILED_PRECONDITION)
 		return; /* it is in use: nothing has begun */
-	volume->said = st == STATUS_OK ? SIM_GONE : SIM_UNSURE;
-	if (st != STATUS_OK)
+	volume->said = status == STATUS_OK ? SIM_GONE : SIM_UNSURE;
+	if (status != STATUS_OK)
 		return;
 	sim->counts[COUNT_DELETED]++;
 	if (volume->exists)
@@ -81,14 +81,14 @@ void sim_look_at_made(struct sim *sim)
 	for (int v = 0; v < sim->n_volumes; v++) {
 		struct sim_volume *volume = &sim->volumes[v];
 		struct error err;
-		enum status st;
+		enum status status;
 
 		if (!volume->is_made)
 			continue;
-		st = sim_ask(sim, SIM_WAITS, "Volumes.Get", NULL, &err, "{'id': '%s'}", volume->id);
-		if (st != STATUS_OK && st != STATUS_NOT_FOUND)
+		status = sim_ask(sim, SIM_WAITS, "Volumes.Get", NULL, &err, "{'id': '%s'}", volume->id);
+		if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 			sim_fail(sim, "Volumes.Get %s: %s", volume->id, err.msg);
-		volume->is_known = st == STATUS_OK;
+		volume->is_known = status == STATUS_OK;
 		if (!volume->is_known && (volume->said == SIM_THERE || is_in_use(sim, v)))
 			sim_fail(sim, "volume %s was created and is not known", volume->id);
 		if (volume->is_known && volume->said == SIM_GONE)

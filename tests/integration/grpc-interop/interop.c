@@ -45,9 +45,9 @@ static const char *in_dir(const char *dir, const char *name)
 	return path;
 }
 
-static void check(enum status st, const struct error *err)
+static void check(enum status status, const struct error *err)
 {
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		return;
 	(void)fprintf(stderr, "interop: %s\n", err->msg);
 	exit(1);
@@ -271,14 +271,14 @@ static enum status get(struct peer *peer, const char *id, uint64_t timeout_us,
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st;
+	enum status status;
 
 	*err = (struct error){.status = STATUS_OK};
 	request.id = (char *)(uintptr_t)id;
-	st = rpc_client_call_sync(peer->client, &holdfast__v1__volumes__descriptor, "Get", &request.base,
-				  timeout_us, &response, err);
+	status = rpc_client_call_sync(peer->client, &holdfast__v1__volumes__descriptor, "Get", &request.base,
+				      timeout_us, &response, err);
 	*ret = (Holdfast__V1__GetVolumeResponse *)response;
-	return st;
+	return status;
 }
 
 static void responsep(Holdfast__V1__GetVolumeResponse **response)
@@ -293,17 +293,17 @@ static void check_unary(struct peer *peer)
 	cleanup(responsep) Holdfast__V1__GetVolumeResponse *huge = NULL;
 	Holdfast__V1__GetVolumeResponse *none = NULL;
 	struct error err;
-	enum status st;
+	enum status status;
 
-	st = get(peer, "db", CALL_US, &db, &err);
-	report(peer, "a unary call", st == STATUS_OK && str_eq(db->volume->id, "db"), &err);
-	st = get(peer, "huge", CALL_US, &huge, &err);
-	report(peer, "an answer of 3 MB", st == STATUS_OK && strlen(huge->why) == HUGE_BYTES, &err);
-	st = get(peer, "missing", CALL_US, &none, &err);
-	report(peer, "an error with odd characters", st == STATUS_NOT_FOUND && str_eq(err.msg, MISSING_TEXT),
-	       &err);
-	st = get(peer, "hold", 100 * USEC_PER_MSEC, &none, &err);
-	report(peer, "a deadline", st == STATUS_DEADLINE_EXCEEDED, &err);
+	status = get(peer, "db", CALL_US, &db, &err);
+	report(peer, "a unary call", status == STATUS_OK && str_eq(db->volume->id, "db"), &err);
+	status = get(peer, "huge", CALL_US, &huge, &err);
+	report(peer, "an answer of 3 MB", status == STATUS_OK && strlen(huge->why) == HUGE_BYTES, &err);
+	status = get(peer, "missing", CALL_US, &none, &err);
+	report(peer, "an error with odd characters",
+	       status == STATUS_NOT_FOUND && str_eq(err.msg, MISSING_TEXT), &err);
+	status = get(peer, "hold", 100 * USEC_PER_MSEC, &none, &err);
+	report(peer, "a deadline", status == STATUS_DEADLINE_EXCEEDED, &err);
 }
 
 static void check_unknown(struct peer *peer)
@@ -311,11 +311,11 @@ static void check_unknown(struct peer *peer)
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
 	ProtobufCMessage *none = NULL;
 	struct error err = {.status = STATUS_OK};
-	enum status st;
+	enum status status;
 
-	st = rpc_client_call_sync(peer->client, &holdfast__v1__volumes__descriptor, "List", &request.base,
-				  CALL_US, &none, &err);
-	report(peer, "an unknown method", st == STATUS_UNIMPLEMENTED, &err);
+	status = rpc_client_call_sync(peer->client, &holdfast__v1__volumes__descriptor, "List", &request.base,
+				      CALL_US, &none, &err);
+	report(peer, "an unknown method", status == STATUS_UNIMPLEMENTED, &err);
 }
 
 struct session {

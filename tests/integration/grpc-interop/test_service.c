@@ -77,18 +77,18 @@ static bool send_payload(struct rpc_call *call, int32_t size)
 		GRPC__TESTING__STREAMING_OUTPUT_CALL_RESPONSE__INIT;
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	if (!make_payload(size, &payload)) {
 		fail(call, STATUS_INVALID_ARGUMENT, "no answer of that size");
 		return false;
 	}
 	response.payload = &payload;
-	st = rpc_call_send(call, &response.base, &err);
+	status = rpc_call_send(call, &response.base, &err);
 	free(payload.body.data);
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
-	return st == STATUS_OK;
+	return status == STATUS_OK;
 }
 
 static void on_output_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)

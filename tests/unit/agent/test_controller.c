@@ -89,17 +89,17 @@ static size_t compare(const struct case_step *step, const ProtobufCMessage *mess
 }
 
 /* Is @err what the step has, "STATUS: WORDS", and does it name plugin and call? */
-static size_t compare_error(const struct case_step *step, enum status st, const struct error *err)
+static size_t compare_error(const struct case_step *step, enum status status, const struct error *err)
 {
 	const char *words = strstr(step->text, ": ");
 	enum csi_method method = controller_method(now.call);
 
-	if (words && strncmp(step->text, status_name(st), (size_t)(words - step->text)) == 0 &&
-	    status_name(st)[words - step->text] == '\0' && strstr(err->msg, words + 2) &&
+	if (words && strncmp(step->text, status_name(status), (size_t)(words - step->text)) == 0 &&
+	    status_name(status)[words - step->text] == '\0' && strstr(err->msg, words + 2) &&
 	    (strstr(err->msg, "plugin ebs") || method == CSI_NODE_EXPAND_VOLUME) &&
-	    (st == STATUS_INVALID_ARGUMENT || strstr(err->msg, csi_method_info(method)->name)))
+	    (status == STATUS_INVALID_ARGUMENT || strstr(err->msg, csi_method_info(method)->name)))
 		return 0;
-	print_message("line %d: %s %s: %s\n", step->line, step->key, status_name(st), err->msg);
+	print_message("line %d: %s %s: %s\n", step->line, step->key, status_name(status), err->msg);
 	return 1;
 }
 
@@ -126,34 +126,34 @@ static size_t see_request(const struct case_step *step)
 {
 	static struct controller_request request;
 	struct error err = {.msg = ""};
-	enum status st = controller_check(now.call, &now.facts, &err);
+	enum status status = controller_check(now.call, &now.facts, &err);
 
 	if (str_eq(step->key, "allowed"))
-		return st == STATUS_OK ? 0 : compare_error(step, st, &err);
+		return status == STATUS_OK ? 0 : compare_error(step, status, &err);
 	memset(&request, 0xa5, sizeof(request)); /* nothing may count on zeroes */
-	if (st == STATUS_OK)
-		st = controller_request_make(now.call, &now.facts, &request, &err);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
+		status = controller_request_make(now.call, &now.facts, &request, &err);
+	if (status == STATUS_OK)
 		return compare(step, &request.base);
-	return compare_error(step, st, &err);
+	return compare_error(step, status, &err);
 }
 
 static size_t see_reply(const struct case_step *step)
 {
 	struct controller_reply reply;
 	struct error err = {.msg = ""};
-	enum status st;
+	enum status status;
 	size_t n;
 
 	memset(&reply, 0xa5, sizeof(reply));
-	st = controller_reply_make(now.call, &now.facts, now.response, &reply, &err);
-	if (st == STATUS_OK) {
+	status = controller_reply_make(now.call, &now.facts, now.response, &reply, &err);
+	if (status == STATUS_OK) {
 		assert_int_equal(reply.pb.call_id, 9);
 		reply.pb.call_id = 0;
 		n = compare(step, &reply.pb.base);
 	} else {
-		assert_int_equal(st, err.status);
-		n = compare_error(step, st, &err);
+		assert_int_equal(status, err.status);
+		n = compare_error(step, status, &err);
 	}
 	controller_reply_release(&reply);
 	return n;

@@ -203,7 +203,7 @@ WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words)
 static enum status start_large(struct csi_world *world, size_t n, struct end *end, struct error *err)
 {
 	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
-	enum status st;
+	enum status status;
 
 	request.name = malloc(n + 1);
 	assert_non_null(request.name);
@@ -212,10 +212,10 @@ static enum status start_large(struct csi_world *world, size_t n, struct end *en
 	while (protobuf_c_message_get_packed_size(&request.base) > n)
 		request.name[strlen(request.name) - 1] = '\0';
 	*end = (struct end){.n_done = 0};
-	st = csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, LONG_US, csi_world_done, end,
-			    &end->call, err);
+	status = csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, LONG_US, csi_world_done, end,
+				&end->call, err);
 	free(request.name);
-	return st;
+	return status;
 }
 
 WORLD_TEST(the_queue_holds_so_many_bytes_and_no_more)

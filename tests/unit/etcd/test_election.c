@@ -167,7 +167,7 @@ static int run_child(int said, int let)
 	sd_event *event = NULL;
 	struct part part;
 	bool was_leading;
-	enum status st;
+	enum status status;
 
 	(void)sd_event_new(&event);
 	start(&part, event, "child");
@@ -177,10 +177,10 @@ static int run_child(int said, int let)
 	(void)!write(said, "L", 1);
 	(void)!read(let, &(char){0}, 1);
 	was_leading = etcd_is_leading(part.etcd); /* before anything else has run */
-	st = put(&part, "child-2");
+	status = put(&part, "child-2");
 	if (was_leading)
 		return 3;
-	return st == STATUS_FAILED_PRECONDITION ? 0 : 4;
+	return status == STATUS_FAILED_PRECONDITION ? 0 : 4;
 }
 
 TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, teardown)

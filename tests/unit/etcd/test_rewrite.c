@@ -113,15 +113,15 @@ static enum status change(struct kv_rewrite *rewrite, void *userdata, struct err
 {
 	struct rewriting *w = userdata;
 	struct counted counted = {0};
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 	char leader[64];
 
-	for (int i = 0; i < w->n_puts && st == STATUS_OK; i++) {
+	for (int i = 0; i < w->n_puts && status == STATUS_OK; i++) {
 		char key[16];
 		struct kv_op op = {.key = key, .value = i % 3 == 2 ? NULL : "new", .len = i % 3 == 2 ? 0 : 3};
 
 		(void)str_format(key, sizeof(key), i % 3 == 1 ? "r%04d.new" : "r%04d", i);
-		st = kv_rewrite_put(rewrite, &op, err);
+		status = kv_rewrite_put(rewrite, &op, err);
 	}
 	assert_int_equal(kv_rewrite_range(rewrite, "r", count, &counted, err), STATUS_OK);
 	assert_int_equal(counted.n_new, 2 * w->n_puts / 3);
@@ -131,7 +131,7 @@ static enum status change(struct kv_rewrite *rewrite, void *userdata, struct err
 		etcd_world_put(etcd_world->urls[0], leader, NULL);
 	if (w->loses_answers)
 		proxy_do(w->proxy, PROXY_DROP_ANSWERS);
-	return w->fails ? error_set(err, STATUS_CANCELLED, 0, "on purpose") : st;
+	return w->fails ? error_set(err, STATUS_CANCELLED, 0, "on purpose") : status;
 }
 
 static const int sizes[] = {0, 3, 126, 3 * LARGE};

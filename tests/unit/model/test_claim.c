@@ -47,17 +47,17 @@ TEST(every_pair_of_state_and_event_does_what_the_design_says)
 			const char *want = expected[s][e];
 			bool changed = false;
 			struct error err;
-			enum status st;
+			enum status status;
 
 			ev.evidence = EVIDENCE_RECEIPT;
 			ev.detail = "detail";
-			st = claim_step(&claim, &ev, &changed, &err);
+			status = claim_step(&claim, &ev, &changed, &err);
 			if (str_eq(want, "R")) {
-				assert_int_equal(st, STATUS_FAILED_PRECONDITION);
+				assert_int_equal(status, STATUS_FAILED_PRECONDITION);
 				assert_memory_equal(&claim, &before, sizeof(claim));
 				continue;
 			}
-			assert_int_equal(st, STATUS_OK);
+			assert_int_equal(status, STATUS_OK);
 			if (str_eq(want, "-")) {
 				assert_false(changed);
 				assert_memory_equal(&claim, &before, sizeof(claim));

@@ -228,10 +228,10 @@ TEST(what_is_wrong_is_named_with_its_column)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct filter *filter = NULL;
 		struct error err = {0};
-		enum status st =
+		enum status status =
 			filter_new(cases[i].expression, &holdfast__v1__volume__descriptor, &filter, &err);
 
-		if (st != STATUS_INVALID_ARGUMENT || !strstr(err.msg, cases[i].says) || filter)
+		if (status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, cases[i].says) || filter)
 			fail_msg("%s: %s", cases[i].expression, err.msg);
 		assert_true(str_starts_with(err.msg, "filter: "));
 	}
@@ -242,16 +242,16 @@ static enum status parse_repeated(const char *head, const char *part, size_t n, 
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4L * FILTER_TEXT_MAX);
 	struct filter *filter = NULL;
-	enum status st;
+	enum status status;
 
 	strbuf_puts(&sb, head);
 	for (size_t i = 0; i < n; i++)
 		strbuf_puts(&sb, part);
 	strbuf_puts(&sb, tail);
 	assert_int_equal(sb.error, 0);
-	st = filter_new(sb.data, &holdfast__v1__volume__descriptor, &filter, NULL);
+	status = filter_new(sb.data, &holdfast__v1__volume__descriptor, &filter, NULL);
 	filter_free(filter);
-	return st;
+	return status;
 }
 
 TEST(every_limit_holds_at_its_value_and_not_one_above)

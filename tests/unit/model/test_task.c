@@ -49,13 +49,13 @@ static void make(struct work *w)
 static enum status judge(struct work *w, struct error *err)
 {
 	ProtobufCMessage *list[] = {&w->tasks[0].base, &w->tasks[1].base};
-	enum status st;
+	enum status status;
 
 	assert_true(message_list_new(list, w->n, &w->alloc.tasks));
-	st = alloc_validate(&w->alloc, err);
+	status = alloc_validate(&w->alloc, err);
 	message_list_unref(w->alloc.tasks);
 	w->alloc.tasks = NULL;
-	return st;
+	return status;
 }
 
 static void twice(struct work *w)

@@ -23,18 +23,18 @@ static enum status read_parts(const char *json, const struct volume *current, st
 			      struct error *err)
 {
 	Holdfast__V1__Volume *pb = read_volume(json);
-	enum status st = volume_parts_from_pb(pb, ret, err);
+	enum status status = volume_parts_from_pb(pb, ret, err);
 
 	holdfast__v1__volume__free_unpacked(pb, NULL);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	if (current)
 		volume_parts_inherit(ret, current);
 	volume_default(&ret->volume);
-	st = volume_parts_validate(ret, err);
-	if (st != STATUS_OK)
+	status = volume_parts_validate(ret, err);
+	if (status != STATUS_OK)
 		volume_parts_release(ret);
-	return st;
+	return status;
 }
 
 TEST(what_is_wrong_is_named_with_its_field)
@@ -97,12 +97,12 @@ TEST(what_is_wrong_is_named_with_its_field)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct volume_parts parts = VOLUME_PARTS_INIT;
 		struct error err = {0};
-		enum status st = read_parts(cases[i].json, NULL, &parts, &err);
+		enum status status = read_parts(cases[i].json, NULL, &parts, &err);
 
-		if (st != (cases[i].field ? STATUS_INVALID_ARGUMENT : STATUS_OK) ||
+		if (status != (cases[i].field ? STATUS_INVALID_ARGUMENT : STATUS_OK) ||
 		    (cases[i].field && !str_starts_with(err.msg, cases[i].field)))
-			fail_msg("%s: %d %s", cases[i].json, (int)st, err.msg);
-		if (st == STATUS_OK)
+			fail_msg("%s: %d %s", cases[i].json, (int)status, err.msg);
+		if (status == STATUS_OK)
 			volume_parts_release(&parts);
 	}
 }
@@ -112,7 +112,7 @@ static enum status with_many(const char *before, const char *item, size_t n, con
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
 	struct volume_parts parts;
-	enum status st;
+	enum status status;
 
 	strbuf_printf(&sb, CSI ",%s", before);
 	for (size_t i = 0; i < n; i++) {
@@ -126,10 +126,10 @@ static enum status with_many(const char *before, const char *item, size_t n, con
 	}
 	strbuf_printf(&sb, "%s}", behind);
 	assert_int_equal(sb.error, 0);
-	st = read_parts(sb.data, NULL, &parts, NULL);
-	if (st == STATUS_OK)
+	status = read_parts(sb.data, NULL, &parts, NULL);
+	if (status == STATUS_OK)
 		volume_parts_release(&parts);
-	return st;
+	return status;
 }
 
 /* CSI with one text of @n bytes. */
@@ -137,16 +137,16 @@ static enum status with_long(const char *before, size_t n, const char *behind)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
 	struct volume_parts parts;
-	enum status st;
+	enum status status;
 
 	strbuf_printf(&sb, CSI ",%s", before);
 	for (size_t i = 0; i < n; i++)
 		strbuf_puts(&sb, "x");
 	strbuf_printf(&sb, "%s}", behind);
-	st = read_parts(sb.data, NULL, &parts, NULL);
-	if (st == STATUS_OK)
+	status = read_parts(sb.data, NULL, &parts, NULL);
+	if (status == STATUS_OK)
 		volume_parts_release(&parts);
-	return st;
+	return status;
 }
 
 TEST(every_limit_holds_at_its_value_and_not_one_above)

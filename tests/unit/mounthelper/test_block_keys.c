@@ -96,12 +96,12 @@ static enum status read_block(const char *text, uint32_t kind, struct object *ob
 {
 	struct object both[2] = {*object};
 	char whole[256];
-	enum status st;
+	enum status status;
 
 	(void)str_format(whole, sizeof(whole), "block %s", text);
-	st = read_text(whole, kind, both, err);
+	status = read_text(whole, kind, both, err);
 	*object = both[0];
-	return st;
+	return status;
 }
 
 TEST(blocks_stand_inside_of_blocks)

@@ -18,12 +18,12 @@ static enum status parse(const char *text, size_t n, struct policy *ret, unsigne
 			 struct error *err)
 {
 	static struct policy_file file;
-	enum status st = policy_parse("p", text, n, ret, ret_line, err);
+	enum status status = policy_parse("p", text, n, ret, ret_line, err);
 
-	assert_int_equal(policy_compile("p", text, n, &file, &(unsigned int){0}, NULL), st);
-	if (st == STATUS_OK)
+	assert_int_equal(policy_compile("p", text, n, &file, &(unsigned int){0}, NULL), status);
+	if (status == STATUS_OK)
 		assert_true(policy_file_check(&file, sizeof(file)));
-	return st;
+	return status;
 }
 
 TEST(the_parsed_policy_is_what_was_written)
@@ -368,16 +368,16 @@ TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct error err = {.msg = ""};
-		enum status st = parse(refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
+		enum status status = parse(refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
 
 		if (!refusals[i].message) {
-			if (st != STATUS_OK)
+			if (status != STATUS_OK)
 				fail_msg("row %zu: %s", i, err.msg);
 			continue;
 		}
-		if (st != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
-			fail_msg("row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)st, err.msg,
-				 refusals[i].message);
+		if (status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
+			fail_msg("row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)status,
+				 err.msg, refusals[i].message);
 		if (strtoul(err.msg + 2, NULL, 10) != line || strncmp(err.msg, "p:", 2) != 0)
 			fail_msg("row %zu is told at line %u, but says %s", i, line, err.msg);
 	}

@@ -60,10 +60,10 @@ static enum status send_message_of(struct world *world, struct rpc_client *clien
 				   struct answer *answer)
 {
 	char *id = id_for_message(size);
-	enum status st = world_get_now(world, client, id, answer);
+	enum status status = world_get_now(world, client, id, answer);
 
 	free(id);
-	return st;
+	return status;
 }
 
 WORLD_TEST(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not)

@@ -23,10 +23,10 @@ TLS_TEST(the_socket_has_the_mode_asked_for_whatever_the_umask)
 		for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 			const char *path = world_path(tw->world, "other");
 			mode_t before = umask(masks[m]);
-			enum status st = rpc_server_listen_unix(tw->world->server, path, modes[i], &err);
+			enum status status = rpc_server_listen_unix(tw->world->server, path, modes[i], &err);
 
 			(void)umask(before);
-			assert_int_equal(st, STATUS_OK);
+			assert_int_equal(status, STATUS_OK);
 			assert_int_equal(mode_of(path), modes[i]);
 			assert_int_equal(unlink(path), 0);
 		}

@@ -145,17 +145,17 @@ TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
 		ProtobufCMessage *message = NULL;
 		bool pretty;
 		struct error err;
-		enum status st;
+		enum status status;
 
-		st = rows[i].route == &delete
-			     ? route_request(&delete, "/v1/volume/csi/db/delete",
-					     &holdfast__v1__delete_volume_request__descriptor, &body, &pretty,
-					     &message, &err)
-			     : route_request(&detach, "/v1/volume/csi/db/detach",
-					     &holdfast__v1__detach_volume_request__descriptor, &body, &pretty,
-					     &message, &err);
-		assert_int_equal(st, rows[i].n > 0 ? STATUS_OK : STATUS_INVALID_ARGUMENT);
-		if (st != STATUS_OK) {
+		status = rows[i].route == &delete
+				 ? route_request(&delete, "/v1/volume/csi/db/delete",
+						 &holdfast__v1__delete_volume_request__descriptor, &body,
+						 &pretty, &message, &err)
+				 : route_request(&detach, "/v1/volume/csi/db/detach",
+						 &holdfast__v1__detach_volume_request__descriptor, &body,
+						 &pretty, &message, &err);
+		assert_int_equal(status, rows[i].n > 0 ? STATUS_OK : STATUS_INVALID_ARGUMENT);
+		if (status != STATUS_OK) {
 			if (!strstr(err.msg, rows[i].text) || strstr(err.msg, "hunter2"))
 				fail_msg("row %zu: %s", i, err.msg);
 			continue;

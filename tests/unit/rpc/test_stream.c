@@ -312,7 +312,7 @@ GATE_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit)
 	struct session session;
 	char text[32768];
 	struct error err;
-	enum status st;
+	enum status status;
 	size_t n = 0;
 
 	open_session(&session, world, client);
@@ -320,9 +320,9 @@ GATE_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit)
 	memset(text, 't', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	do
-		st = session_send(&session, text, &err);
-	while (st == STATUS_OK && ++n < 10000);
-	assert_int_equal(st, STATUS_RESOURCE_EXHAUSTED);
+		status = session_send(&session, text, &err);
+	while (status == STATUS_OK && ++n < 10000);
+	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "holdfast.v1.Nodes/Session"));
 	assert_in_range(n, 1000, 1024); /* 32 MiB */
 	rpc_client_free(client);

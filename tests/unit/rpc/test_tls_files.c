@@ -18,11 +18,11 @@ static enum status load(struct tls_world *tw, const char *ca, const char *cert, 
 		.key = key ? world_path(tw->world, key) : NULL,
 	};
 	struct rpc_tls *tls = NULL;
-	enum status st = rpc_tls_new(&files, &tls, err);
+	enum status status = rpc_tls_new(&files, &tls, err);
 
-	assert_int_equal(st == STATUS_OK, tls != NULL);
+	assert_int_equal(status == STATUS_OK, tls != NULL);
 	rpc_tls_free(tls);
-	return st;
+	return status;
 }
 
 TLS_TEST(a_key_that_others_can_touch_is_refused_with_the_command_that_helps)

@@ -8,14 +8,14 @@
 static enum status unpack(const uint8_t *bytes, size_t n, size_t max, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status st =
+	enum status status =
 		unpack_message(&holdfast__v1__session_hello__descriptor, bytes, n, max, &message, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		protobuf_c_message_free_unpacked(message, NULL);
 	else
 		assert_null(message);
-	return st;
+	return status;
 }
 
 /* @n statuses of nothing: two bytes each. */
@@ -71,13 +71,13 @@ TEST(rubbish_is_no_message)
 static enum status parse(const char *text, size_t n, struct error *err)
 {
 	json_t *json = NULL;
-	enum status st = unpack_json("the body", text, n, &json, err);
+	enum status status = unpack_json("the body", text, n, &json, err);
 
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		json_decref(json);
 	else
 		assert_null(json);
-	return st;
+	return status;
 }
 
 TEST(a_document_has_a_number_of_values_at_most)

@@ -107,18 +107,18 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
 	ProtobufCMessage *response = NULL;
 	ProtobufCMessage *message;
-	enum status st;
+	enum status status;
 
 	assert_non_null(descriptor);
 	message = read_request(descriptor, request);
-	st = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US, &response,
-				  err);
+	status = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US,
+				      &response, err);
 	protobuf_c_message_free_unpacked(message, NULL);
 	if (response && ret_json)
 		*ret_json = take_answer(response);
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 struct ending {
@@ -173,11 +173,11 @@ void operator_does(struct fixture *f, const char *method, const char *request)
 {
 	struct caller_client caller;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	st = caller_call(&caller, method, request, NULL, &err);
-	if (st != STATUS_OK)
+	status = caller_call(&caller, method, request, NULL, &err);
+	if (status != STATUS_OK)
 		fail_msg("%s %s: %s", method, request, err.msg);
 	caller_release(&caller);
 }

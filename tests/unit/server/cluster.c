@@ -141,14 +141,14 @@ enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service
 		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
 {
 	ProtobufCMessage *response = NULL;
-	enum status st =
+	enum status status =
 		rpc_client_call_sync(as->client, service, method, request, TIMEOUT_US, &response, err);
 
 	if (ret)
 		*ret = response;
 	else if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 enum status register_disk(struct fixture *f, struct fake_node *as, const char *name, const char *disk,
@@ -442,10 +442,10 @@ void seal_store(struct sqlite3 *db)
 enum status restore_from(const struct config *config, const char *path, struct new_epoch_result *ret)
 {
 	struct restore_source source;
-	enum status st;
+	enum status status;
 
 	assert_int_equal(restore_source_open(path, NULL, &source, NULL), STATUS_OK);
-	st = restore_offline(config, &source, false, false, ret, NULL);
+	status = restore_offline(config, &source, false, false, ret, NULL);
 	restore_source_close(&source);
-	return st;
+	return status;
 }

@@ -56,12 +56,12 @@ int __real_unlink(const char *path);
 WRAPPED(enum status, kv_sqlite_commit, struct kv_sqlite *db, struct error *err)
 {
 	int step = count_step();
-	enum status st;
+	enum status status;
 
 	maybe_die(step, FAULT_BEFORE);
-	st = __real_kv_sqlite_commit(db, err);
+	status = __real_kv_sqlite_commit(db, err);
 	maybe_die(step, FAULT_AFTER);
-	return st;
+	return status;
 }
 
 WRAPPED(int, rename, const char *from, const char *to)

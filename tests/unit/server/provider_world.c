@@ -132,20 +132,20 @@ enum status ask(struct fixture *f, const char *method, const char *json, struct 
 	ProtobufCMessage *response = NULL;
 	json_t *tree = NULL;
 	cleanup_free char *text = NULL;
-	enum status st;
+	enum status status;
 
 	ret->json[0] = '\0';
 	ret->err.msg[0] = '\0';
-	st = call(&f->operator, volumes, method, request, &response, &ret->err);
+	status = call(&f->operator, volumes, method, request, &response, &ret->err);
 	protobuf_c_message_free_unpacked(request, NULL);
-	if (st != STATUS_OK)
-		return st;
+	if (status != STATUS_OK)
+		return status;
 	assert_int_equal(pbjson_encode(response, 0, &tree, NULL), STATUS_OK);
 	text = json_dumps(tree, JSON_COMPACT);
 	json_decref(tree);
 	protobuf_c_message_free_unpacked(response, NULL);
 	assert_int_equal(str_copy(ret->json, sizeof(ret->json), text), 0);
-	return st;
+	return status;
 }
 
 void must(struct fixture *f, const char *method, const char *json, const char *part)

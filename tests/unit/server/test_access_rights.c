@@ -85,10 +85,10 @@ static uint32_t rights_in(struct server *server, const char *namespace)
 	uint32_t given = 0;
 
 	for (int right = ACCESS_NONE + 1; right < ACCESS_RIGHT_N; right++) {
-		enum status st = access_check(server, NULL, (enum access_right)right, namespace, NULL);
+		enum status status = access_check(server, NULL, (enum access_right)right, namespace, NULL);
 
-		assert_true(st == STATUS_OK || st == STATUS_PERMISSION_DENIED);
-		given |= st == STATUS_OK ? 1U << right : 0;
+		assert_true(status == STATUS_OK || status == STATUS_PERMISSION_DENIED);
+		given |= status == STATUS_OK ? 1U << right : 0;
 	}
 	return given;
 }

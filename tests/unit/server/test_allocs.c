@@ -48,15 +48,15 @@ static enum status run(struct fixture *f, const struct submission *s, char ret_n
 		       struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status st = call(&f->operator, ALLOCS, "Run", &s->request.base, &message, err);
+	enum status status = call(&f->operator, ALLOCS, "Run", &s->request.base, &message, err);
 	const Holdfast__V1__RunAllocationResponse *response = (const void *)message;
 
 	ret_node[0] = '\0';
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK) {
 		(void)str_copy(ret_node, NODE_ID_MAX + 1, response->allocation->node_id);
 		protobuf_c_message_free_unpacked(message, NULL);
 	}
-	return st;
+	return status;
 }
 
 static Holdfast__V1__ErrorDetails *details(struct fixture *f)

@@ -45,14 +45,14 @@ static enum status read_part(struct fixture *f, const char *id, uint64_t offset,
 	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	char copy[64];
-	enum status st;
+	enum status status;
 
 	(void)str_copy(copy, sizeof(copy), id);
 	request.id = copy;
 	request.offset = offset;
-	st = op(f, "ReadBackup", &request.base, &response, err);
+	status = op(f, "ReadBackup", &request.base, &response, err);
 	*ret = (Holdfast__V1__ReadBackupResponse *)response;
-	return st;
+	return status;
 }
 
 static Holdfast__V1__BeginBackupResponse *begin_backup(struct fixture *f)
@@ -93,13 +93,13 @@ static enum status begin_restore(struct fixture *f, struct copy *copy, char id[s
 {
 	Holdfast__V1__BeginRestoreRequest request = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st;
+	enum status status;
 
 	request.size_bytes = copy->len;
 	request.sha256 = (ProtobufCBinaryData){sizeof(copy->sha256), copy->sha256};
-	st = op(f, "BeginRestore", &request.base, &response, err);
-	if (st != STATUS_OK)
-		return st;
+	status = op(f, "BeginRestore", &request.base, &response, err);
+	if (status != STATUS_OK)
+		return status;
 	(void)str_copy(id, 64, ((Holdfast__V1__BeginRestoreResponse *)response)->id);
 	protobuf_c_message_free_unpacked(response, NULL);
 	return STATUS_OK;
@@ -134,17 +134,17 @@ static enum status apply(struct fixture *f, char *id, const char *reason,
 	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	char why[128];
-	enum status st;
+	enum status status;
 
 	(void)str_copy(why, sizeof(why), reason);
 	request.id = id;
 	request.reason = why;
-	st = op(f, "ApplyRestore", &request.base, &response, err);
+	status = op(f, "ApplyRestore", &request.base, &response, err);
 	if (ret)
 		*ret = (Holdfast__V1__ApplyRestoreResponse *)response;
 	else if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 static void restore(struct fixture *f, struct copy *copy)

@@ -12,16 +12,16 @@ static enum status load(const char *text, struct config *config, struct error *e
 {
 	char dir[] = "/tmp/holdfast-config-XXXXXX";
 	char path[64];
-	enum status st;
+	enum status status;
 
 	assert_non_null(mkdtemp(dir));
 	(void)snprintf(path, sizeof(path), "%s/server.hcl", dir);
 	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
 	config_init(config);
-	st = config_load(path, config, err);
+	status = config_load(path, config, err);
 	assert_int_equal(remove(path), 0);
 	assert_int_equal(remove(dir), 0);
-	return st;
+	return status;
 }
 
 TEST(a_node_is_down_after_a_time_within_bounds)
@@ -77,9 +77,9 @@ TEST(the_reserve_for_a_full_disk_is_within_bounds)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config config;
-		enum status st = load(cases[i].text, &config, NULL);
+		enum status status = load(cases[i].text, &config, NULL);
 
-		assert_int_equal(st, cases[i].wanted_mib == 0 ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+		assert_int_equal(status, cases[i].wanted_mib == 0 ? STATUS_INVALID_ARGUMENT : STATUS_OK);
 		if (cases[i].wanted_mib != 0)
 			assert_true(config.disk_reserve == cases[i].wanted_mib << 20);
 	}

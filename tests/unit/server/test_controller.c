@@ -71,7 +71,7 @@ static enum status start_on(int n, int kind, const char *node_id, struct error *
 	};
 	char volume[] = "vol";
 	char node[] = "i-n1";
-	enum status st;
+	enum status status;
 
 	attach.capability = &capability;
 	attach.external_id = detach_request.external_id = volume;
@@ -91,9 +91,9 @@ static enum status start_on(int n, int kind, const char *node_id, struct error *
 		pb.node_expand = &expand;
 		break;
 	}
-	st = controller_call(world.f->server, &controller, err);
+	status = controller_call(world.f->server, &controller, err);
 	assert_int_equal(world.outcomes[n].times, 0); /* never inside */
-	return st;
+	return status;
 }
 
 static void start_call(int n, int kind)

@@ -63,11 +63,11 @@ static enum status get_status(struct fixture *f, Holdfast__V1__GetStatusResponse
 {
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st = call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
-			      &response, NULL);
+	enum status status = call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+				  &response, NULL);
 
 	*ret = (Holdfast__V1__GetStatusResponse *)response;
-	return st;
+	return status;
 }
 
 static void expect_warning(struct fixture *f, const char *part)
@@ -100,9 +100,9 @@ static enum status register_another(struct fixture *f, struct error *err)
 	return register_disk(f, &f->operator, "another", "wwn-0x2", err);
 }
 
-static void expect_full(enum status st, const struct fixture *f, const struct error *err)
+static void expect_full(enum status status, const struct fixture *f, const struct error *err)
 {
-	assert_int_equal(st, STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err->msg, f->dir));
 	assert_non_null(strstr(err->msg, "Next: df -h "));
 }

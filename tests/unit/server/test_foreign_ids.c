@@ -44,12 +44,12 @@ static enum status ask_as(struct caller_client *caller, const char *method, cons
 {
 	json_t *answer = NULL;
 	struct error err = {.msg = ""};
-	enum status st = caller_call(caller, method, json, &answer, &err);
-	cleanup_free char *text = st == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
+	enum status status = caller_call(caller, method, json, &answer, &err);
+	cleanup_free char *text = status == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
 
 	str_copy_text(ret, ERROR_MSG_MAX, text ? text : err.msg);
 	json_decref(answer);
-	return st;
+	return status;
 }
 
 static void expect(struct caller_client *caller, const char *method, const char *json, enum status status)

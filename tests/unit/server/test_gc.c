@@ -21,13 +21,13 @@ static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Hol
 {
 	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
 	ProtobufCMessage *message = NULL;
-	enum status st;
+	enum status status;
 
 	request.older_than_ms = 1;
 	request.dry_run = dry_run;
-	st = call(as, &holdfast__v1__operator__descriptor, "Gc", &request.base, &message, err);
+	status = call(as, &holdfast__v1__operator__descriptor, "Gc", &request.base, &message, err);
 	*ret = (void *)message;
-	return st;
+	return status;
 }
 
 static void expect(struct fixture *f, bool dry_run, uint32_t allocs, uint32_t claims)

@@ -32,13 +32,13 @@ static int teardown(void **state)
 static enum status load_message(struct state *s, const char *key, const ProtobufCMessage *message)
 {
 	struct kv_item item = {.key = key, .create_revision = 7, .mod_revision = 9};
-	enum status st;
+	enum status status;
 
 	item.value = pack_message(message, 0, &item.len);
 	assert_non_null(item.value);
-	st = load_record(s, &item, NULL);
+	status = load_record(s, &item, NULL);
 	free((void *)(uintptr_t)item.value);
-	return st;
+	return status;
 }
 
 static enum status delete_record(struct state *s, const char *key)
@@ -64,16 +64,16 @@ static enum status load_volume(struct state *s, const char *plugin_id)
 {
 	static struct volume volume = {.id = "db", .namespace = "default", .external_id = "x"};
 	Holdfast__V1__Volume *pb;
-	enum status st;
+	enum status status;
 
 	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), plugin_id);
 	volume.generation = 1;
 	pb = volume_borrow_pb(&volume);
 	assert_non_null(pb);
 	pb->create_index = pb->modify_index = 0;
-	st = load_message(s, PREFIX_VOLUME "default/db", &pb->base);
+	status = load_message(s, PREFIX_VOLUME "default/db", &pb->base);
 	pb_free_borrowing(&pb->base);
-	return st;
+	return status;
 }
 
 TEST_FIXTURE(records_that_only_the_store_has_are_not_loaded, setup, teardown)

@@ -95,13 +95,13 @@ static enum status try_start(const struct fixture *f, struct error *err)
 {
 	struct config config = config_of(f);
 	struct server *server;
-	enum status st;
+	enum status status;
 
 	config.needs_store = true;
-	st = server_new(&config, &server, err);
-	if (st == STATUS_OK)
+	status = server_new(&config, &server, err);
+	if (status == STATUS_OK)
 		server_free(server);
-	return st;
+	return status;
 }
 
 static void make_again(struct fixture *f)

@@ -503,20 +503,21 @@ static enum status try(struct fixture *f, const struct row *row, const char *uri
 static void expect(struct fixture *f, const struct row *row, const char *uri, const char *token,
 		   enum status expected)
 {
-	enum status st = try(f, row, uri, token);
+	enum status status = try(f, row, uri, token);
 
-	if (st != expected)
+	if (status != expected)
 		fail_msg("%s by %s %s: %s instead of %s", row->method, uri ? uri : "nobody",
-			 token ? "with a token" : "without a token", status_name(st), status_name(expected));
+			 token ? "with a token" : "without a token", status_name(status),
+			 status_name(expected));
 }
 
 static void expect_allowed(struct fixture *f, const struct row *row, const char *uri, const char *token)
 {
-	enum status st = try(f, row, uri, token);
+	enum status status = try(f, row, uri, token);
 
-	if (st == STATUS_UNAUTHENTICATED || st == STATUS_PERMISSION_DENIED)
+	if (status == STATUS_UNAUTHENTICATED || status == STATUS_PERMISSION_DENIED)
 		fail_msg("%s by %s %s: %s", row->method, uri ? uri : "nobody",
-			 token ? "with a token" : "without a token", status_name(st));
+			 token ? "with a token" : "without a token", status_name(status));
 }
 
 #define OPERATOR "holdfast://c1/operator/ann"
@@ -755,14 +756,14 @@ static enum status try_empty(struct fixture *f, const struct row *row, const cha
 	json_t *request = json_loads(row->request, 0, NULL);
 	struct row changed = *row;
 	char *text;
-	enum status st;
+	enum status status;
 
 	assert_int_equal(json_object_set_new(request, field, json_string("")), 0);
 	changed.request = text = json_dumps(request, JSON_COMPACT);
-	st = try(f, &changed, uri, NULL);
+	status = try(f, &changed, uri, NULL);
 	free(text);
 	json_decref(request);
-	return st;
+	return status;
 }
 
 TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown_callers)
@@ -776,13 +777,13 @@ TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown_callers
 
 		for (unsigned int k = 0; k < input->n_fields && !rows[i].is_stream; k++) {
 			const char *field = input->fields[k].name;
-			enum status st;
+			enum status status;
 
 			if (!is_id(&input->fields[k]) || is_optional(rows[i].method, field))
 				continue;
-			st = try_empty(f, &rows[i], field);
-			if (st != STATUS_INVALID_ARGUMENT && st != STATUS_NOT_FOUND)
-				fail_msg("%s without %s: %s", rows[i].method, field, status_name(st));
+			status = try_empty(f, &rows[i], field);
+			if (status != STATUS_INVALID_ARGUMENT && status != STATUS_NOT_FOUND)
+				fail_msg("%s without %s: %s", rows[i].method, field, status_name(status));
 			n++;
 		}
 	}

@@ -88,14 +88,14 @@ static enum status open_and_bring_up(struct fixture *f, const char *cluster, str
 {
 	sd_event *event = NULL;
 	struct kv *kv = NULL;
-	enum status st;
+	enum status status;
 
 	assert_true(sd_event_new(&event) >= 0);
 	assert_int_equal(kv_open_sqlite(event, store_path(f, ""), &kv, NULL), STATUS_OK);
-	st = schema_bring_up(kv, cluster, err);
+	status = schema_bring_up(kv, cluster, err);
 	kv_close(kv);
 	(void)sd_event_unref(event);
-	return st;
+	return status;
 }
 
 static void refuse_what_does_not_fit(struct fixture *f)
@@ -146,7 +146,7 @@ static enum status go_back_to_3(struct kv_rewrite *rewrite, void *userdata, stru
 	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
 	char id[UUID_TEXT_SIZE], alloc[] = ALLOC_1, db[] = "db", ns[] = NAMESPACE_DEFAULT, node[] = "n1",
 				 boot[] = BOOT_1, plugin[] = "native", key[128];
-	enum status st = STATUS_OK;
+	enum status status = STATUS_OK;
 
 	claim.id = id;
 	claim.allocation_id = alloc;
@@ -157,16 +157,16 @@ static enum status go_back_to_3(struct kv_rewrite *rewrite, void *userdata, stru
 	claim.plugin_id = plugin;
 	claim.state = HOLDFAST__V1__CLAIM_STATE__FREED;
 	claim.evidence = HOLDFAST__V1__EVIDENCE__EVIDENCE_RECEIPT;
-	for (int i = 0; i < 20 && st == STATUS_OK; i++) {
+	for (int i = 0; i < 20 && status == STATUS_OK; i++) {
 		claim.generation = (uint64_t)i + 1;
 		(void)str_format(id, sizeof(id), "01890000-0000-7000-9000-%012d", i);
 		(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", id);
-		st = schema_put(rewrite, key, &claim.base, err);
+		status = schema_put(rewrite, key, &claim.base, err);
 	}
 	schema.version = 3;
 	schema.cluster = found->cluster;
 	schema.store_id = found->store_id;
-	return st == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
+	return status == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : status;
 }
 
 static void put_v3_in_place(struct fixture *f)

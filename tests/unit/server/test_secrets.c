@@ -21,9 +21,9 @@ static struct strbuf said = STRBUF_INIT(4 << 20);
 static void say(struct fixture *f, const char *method, const char *json)
 {
 	static struct answer answer;
-	enum status st = ask(f, method, json, &answer);
+	enum status status = ask(f, method, json, &answer);
 
-	strbuf_printf(&said, "%s %s: %s %s\n", method, status_name(st), answer.json, answer.err.msg);
+	strbuf_printf(&said, "%s %s: %s %s\n", method, status_name(status), answer.json, answer.err.msg);
 }
 
 static void everything_that_takes_a_secret(struct fixture *f)

@@ -200,17 +200,17 @@ static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	struct fake_node asker;
-	enum status st;
+	enum status status;
 
 	fake_node_init(&asker, s->f.event, s->f.dir, "operator", s->ports[i]);
-	st = rpc_client_call_sync(asker.client, &holdfast__v1__operator__descriptor, "Status", &request.base,
-				  CALL_US, &response, err);
+	status = rpc_client_call_sync(asker.client, &holdfast__v1__operator__descriptor, "Status",
+				      &request.base, CALL_US, &response, err);
 	fake_node_release(&asker);
 	if (ret)
 		*ret = (Holdfast__V1__GetStatusResponse *)response;
 	else if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 /* Have http_send() reach server @i. */
@@ -824,11 +824,12 @@ static Holdfast__V1__ListMembersResponse *try_list_members(struct servers *s, in
 	ProtobufCMessage *response = NULL;
 	struct fake_node asker;
 	struct error err;
-	enum status st;
+	enum status status;
 
 	fake_node_init(&asker, s->f.event, s->f.dir, "operator", s->ports[i]);
-	st = call(&asker, &holdfast__v1__operator__descriptor, "ListMembers", &request.base, &response, &err);
-	if (st != STATUS_OK && st != STATUS_UNAVAILABLE)
+	status = call(&asker, &holdfast__v1__operator__descriptor, "ListMembers", &request.base, &response,
+		      &err);
+	if (status != STATUS_OK && status != STATUS_UNAVAILABLE)
 		fail_msg("%s", err.msg);
 	fake_node_release(&asker);
 	return (Holdfast__V1__ListMembersResponse *)response;
@@ -1288,17 +1289,17 @@ static enum status call_as(struct servers *s, int i, const struct secrets *secre
 			   enum class class)
 {
 	struct caller_client caller;
-	enum status st;
+	enum status status;
 
 	if (class >= CLASS_JSON)
 		return send_as(s, i, secrets, who, class);
 	s->f.port = s->ports[i];
 	caller_init(&caller, &s->f, identities[who].uri, secrets->of[who]);
-	st = class == CLASS_STREAM
-		     ? caller_stream(&caller, classes[class].method, classes[class].request)
-		     : caller_call(&caller, classes[class].method, classes[class].request, NULL, NULL);
+	status = class == CLASS_STREAM
+			 ? caller_stream(&caller, classes[class].method, classes[class].request)
+			 : caller_call(&caller, classes[class].method, classes[class].request, NULL, NULL);
 	caller_release(&caller);
-	return st;
+	return status;
 }
 
 static enum status expected_of(enum who who, enum class class, bool is_leaderless)
@@ -1318,15 +1319,15 @@ static void expect_matrix(struct servers *s, int i, const struct secrets *secret
 	for (int who = 0; who < WHO_N; who++)
 		for (int class = 0; class < CLASS_N; class ++) {
 			enum status expected = expected_of(who, class, is_leaderless);
-			enum status st;
+			enum status status;
 
 			if (is_leaderless && class == CLASS_STREAM)
 				continue; /* it waits for a leader */
-			st = call_as(s, i, secrets, who, class);
-			if (st != expected)
+			status = call_as(s, i, secrets, who, class);
+			if (status != expected)
 				n += str_format(text + n, sizeof(text) - (size_t)n,
 						"%s: %s, %s: %s, not %s\n", server, identities[who].name,
-						classes[class].method, status_name(st),
+						classes[class].method, status_name(status),
 						status_name(expected));
 		}
 	if (n > 0)
@@ -1983,7 +1984,7 @@ static enum status register_within(struct servers *s, const char *name, uint64_t
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	ProtobufCMessage *response = NULL;
-	enum status st;
+	enum status status;
 	char id[32], profile[] = "disk";
 
 	(void)str_copy(id, sizeof(id), name);
@@ -1998,11 +1999,11 @@ static enum status register_within(struct servers *s, const char *name, uint64_t
 	volume.requested_capabilities = capabilities;
 	volume.n_requested_capabilities = 1;
 	request.volume = &volume;
-	st = rpc_client_call_sync(s->f.operator.client, &holdfast__v1__volumes__descriptor, "Register",
-				  &request.base, us, &response, err);
+	status = rpc_client_call_sync(s->f.operator.client, &holdfast__v1__volumes__descriptor, "Register",
+				      &request.base, us, &response, err);
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 /* As a full disk of sqlite's: reads go on at every server, the lead stays, and nothing that waits is lost. */
@@ -2274,23 +2275,23 @@ static bool holds_still(struct servers *s)
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = &s->f;
 	struct error err = {0};
-	enum status st;
+	enum status status;
 
 	f->n1.has = &s->held;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	if (!f->n1.welcomed || !f->n2.welcomed)
 		return false;
-	st = fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err);
-	if (st == STATUS_UNAVAILABLE)
+	status = fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err);
+	if (status == STATUS_UNAVAILABLE)
 		return false;
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_string_equal(response->claim->id, s->held.id);
 	assert_int_equal(response->claim->generation, s->held.generation);
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	st = run_alloc(f, ALLOC_2, "n2", &err);
-	assert_int_not_equal(st, STATUS_OK); /* the volume is held */
+	status = run_alloc(f, ALLOC_2, "n2", &err);
+	assert_int_not_equal(status, STATUS_OK); /* the volume is held */
 	return strstr(err.msg, "n1") != NULL;
 }
 

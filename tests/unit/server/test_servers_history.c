@@ -1525,15 +1525,15 @@ static void get_alloc(struct world *w, struct alloc_model *alloc)
 {
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st = STATUS_UNAVAILABLE;
+	enum status status = STATUS_UNAVAILABLE;
 	struct error err = {.msg = ""};
 
 	request.id = alloc->id;
-	for (int i = 0; i < 100 && is_unanswered(st); i++)
-		st = rpc_client_call_sync(w->clients[0].clients[i % SERVERS],
-					  &holdfast__v1__allocations__descriptor, "Get", &request.base,
-					  CALL_US, &response, &err);
-	if (st != STATUS_OK)
+	for (int i = 0; i < 100 && is_unanswered(status); i++)
+		status = rpc_client_call_sync(w->clients[0].clients[i % SERVERS],
+					      &holdfast__v1__allocations__descriptor, "Get", &request.base,
+					      CALL_US, &response, &err);
+	if (status != STATUS_OK)
 		broken(w, "allocation %s was acknowledged, and is not there: %s", alloc->id, err.msg);
 	protobuf_c_message_free_unpacked(response, NULL);
 }

@@ -46,11 +46,11 @@ static enum status get_status(struct fixture *f, Holdfast__V1__GetStatusResponse
 {
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st = call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
-			      &response, err);
+	enum status status = call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+				  &response, err);
 
 	*ret = (Holdfast__V1__GetStatusResponse *)response;
-	return st;
+	return status;
 }
 
 TEST_FIXTURE(a_write_on_a_disk_that_hangs_is_answered_at_its_deadline_with_the_reason, setup_held,

@@ -150,15 +150,15 @@ static enum status take_of(struct fixture *f, struct fake_node *node, const char
 			   struct error *err)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	enum status st;
+	enum status status;
 
 	f->source = volume;
-	st = run_alloc(f, alloc, node->id, err);
-	if (st == STATUS_OK)
-		st = fake_node_claim(node, volume, alloc, &response, err);
+	status = run_alloc(f, alloc, node->id, err);
+	if (status == STATUS_OK)
+		status = fake_node_claim(node, volume, alloc, &response, err);
 	if (response)
 		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	return st;
+	return status;
 }
 
 CLUSTER_TEST(claims_of_all_names_of_a_storage_count_together)

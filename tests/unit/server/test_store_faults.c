@@ -213,11 +213,11 @@ static enum status begin_backup(struct fixture *f, Holdfast__V1__BeginBackupResp
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status st = call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup",
-			      &request.base, &response, err);
+	enum status status = call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup",
+				  &request.base, &response, err);
 
 	*ret = (Holdfast__V1__BeginBackupResponse *)response;
-	return st;
+	return status;
 }
 
 static int files_in(const char *path)
@@ -257,12 +257,12 @@ CLUSTER_TEST(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone)
 	for (bool has_failed = true; has_failed; n++) {
 		Holdfast__V1__BeginBackupResponse *begun = NULL;
 		struct error err;
-		enum status st;
+		enum status status;
 
 		atomic_store(&disk.syncs_left, n);
-		st = begin_backup(f, &begun, &err);
+		status = begin_backup(f, &begun, &err);
 		has_failed = atomic_exchange(&disk.syncs_left, 0) <= 0;
-		assert_int_equal(st == STATUS_OK, !has_failed);
+		assert_int_equal(status == STATUS_OK, !has_failed);
 		if (has_failed)
 			assert_int_equal(files_in(folder), 0);
 		if (begun)

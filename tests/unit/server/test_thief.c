@@ -566,7 +566,7 @@ static enum status say_hello(struct world *w, const char *text)
 	char node_id[] = "n1", boot_id[] = BOOT_1;
 	char *said_node = hello->node_id, *said_boot = hello->boot_id;
 	struct fake_node second;
-	enum status st;
+	enum status status;
 
 	fake_node_init(&second, w->f->event, w->f->dir, "node-n1", w->f->port);
 	fake_node_open(&second, "n1", BOOT_1);
@@ -578,12 +578,12 @@ static enum status say_hello(struct world *w, const char *text)
 	up.hello = hello;
 	fake_node_send(&second, &up);
 	run_idle(w->f->event);
-	st = second.closed ? second.closed_status : STATUS_OK;
+	status = second.closed ? second.closed_status : STATUS_OK;
 	hello->node_id = said_node;
 	hello->boot_id = said_boot;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	fake_node_release(&second);
-	return st;
+	return status;
 }
 
 static enum status say_first(struct world *w, const char *text)
@@ -599,11 +599,11 @@ static enum status call_as_thief(struct world *w, const struct attempt *a)
 {
 	char *json = expand(w, a->json);
 	struct error err;
-	enum status st = a->via == STREAM ? caller_stream(&w->thief, a->what, json)
-					  : caller_call(&w->thief, a->what, json, NULL, &err);
+	enum status status = a->via == STREAM ? caller_stream(&w->thief, a->what, json)
+					      : caller_call(&w->thief, a->what, json, NULL, &err);
 
 	free(json);
-	return st;
+	return status;
 }
 
 static enum status attempt(struct world *w, const struct attempt *a)
@@ -626,7 +626,7 @@ static enum status attempt(struct world *w, const struct attempt *a)
 static bool try_one(struct world *w, const struct attempt *a)
 {
 	char *before = picture(w);
-	enum status st = attempt(w, a);
+	enum status status = attempt(w, a);
 	char *after;
 
 	run_idle(w->f->event); /* the claim of n2 waits with a deadline: no time passes */
@@ -636,10 +636,10 @@ static bool try_one(struct world *w, const struct attempt *a)
 	assert_int_equal(w->f->n1.calls, 0);
 	free(before);
 	free(after);
-	if (st != a->status)
-		print_error("%s %s: %s, expected %s\n", a->what, a->json, status_name(st),
+	if (status != a->status)
+		print_error("%s %s: %s, expected %s\n", a->what, a->json, status_name(status),
 			    status_name(a->status));
-	return st == a->status;
+	return status == a->status;
 }
 
 TEST(a_stolen_certificate_reaches_nothing_of_others)

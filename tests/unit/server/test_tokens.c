@@ -20,12 +20,12 @@ static enum status as(struct fixture *f, const char *uri, const char *token, con
 		      const char *request, struct error *err)
 {
 	struct caller_client caller;
-	enum status st;
+	enum status status;
 
 	caller_init(&caller, f, uri, token);
-	st = caller_call(&caller, method, request, NULL, err);
+	status = caller_call(&caller, method, request, NULL, err);
 	caller_release(&caller);
-	return st;
+	return status;
 }
 
 static json_t *answer_to(struct fixture *f, const char *uri, const char *token, const char *method,

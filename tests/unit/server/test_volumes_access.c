@@ -17,14 +17,14 @@ static enum status try(struct caller_client *caller, const char *method, const c
 {
 	json_t *answer = NULL;
 	struct error err = {0};
-	enum status st = caller_call(caller, method, json, &answer, &err);
-	char *text = st == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
+	enum status status = caller_call(caller, method, json, &answer, &err);
+	char *text = status == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
 
 	if (ret_text)
 		str_copy_text(ret_text, size, text ? text : err.msg);
 	free(text);
 	json_decref(answer);
-	return st;
+	return status;
 }
 
 TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)

@@ -107,11 +107,11 @@ static bool list_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static const char *take_listing(struct strbuf *text, enum status st)
+static const char *take_listing(struct strbuf *text, enum status status)
 {
 	cleanup_free char *taken = strbuf_take(text);
 
-	assert_int_equal(st, STATUS_OK);
+	assert_int_equal(status, STATUS_OK);
 	assert_non_null(taken);
 	assert_int_equal(str_copy(listing, sizeof(listing), taken), 0);
 	return listing;

@@ -123,15 +123,15 @@ CLOSED_STORE_TEST(a_failed_open_at_any_step_reports_it_and_can_be_repeated)
 
 		for (long n = 1; has_failed; n++) {
 			struct error err = {.status = STATUS_OK};
-			enum status st;
+			enum status status;
 
 			if (is_new)
 				(void)unlink(f->path);
 			arm(codes[i].code, n, LAYER_SQLITE);
-			st = kv_open_sqlite(f->event, f->path, &f->kv, &err);
+			status = kv_open_sqlite(f->event, f->path, &f->kv, &err);
 			has_failed = disarm();
-			assert_int_equal(st, has_failed ? codes[i].status : STATUS_OK);
-			assert_int_equal(err.status, st);
+			assert_int_equal(status, has_failed ? codes[i].status : STATUS_OK);
+			assert_int_equal(err.status, status);
 			fixture_close(f);
 			fixture_open(f);
 			fixture_close(f);
@@ -146,12 +146,12 @@ CLOSED_STORE_TEST(an_open_without_memory_reports_it)
 	fixture_open(f);
 	fixture_close(f);
 	for (long n = 1; has_failed; n++) {
-		enum status st;
+		enum status status;
 
 		arm(SQLITE_NOMEM, n, LAYER_MEMORY);
-		st = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
+		status = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
 		has_failed = disarm();
-		assert_int_equal(st, has_failed ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		assert_int_equal(status, has_failed ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
 		fixture_close(f);
 	}
 }
@@ -160,12 +160,12 @@ CLOSED_STORE_TEST(an_open_without_descriptors_or_threads_reports_it)
 {
 	for (long n = 1; n <= 4; n++) {
 		struct error err = {.status = STATUS_OK};
-		enum status st;
+		enum status status;
 
 		arm(SQLITE_NOMEM, n, LAYER_SYSTEM); /* any code but SQLITE_OK */
-		st = kv_open_sqlite(f->event, f->path, &f->kv, &err);
+		status = kv_open_sqlite(f->event, f->path, &f->kv, &err);
 		assert_int_equal(disarm(), n < 4); /* eventfd, thread, event source */
-		assert_int_equal(st, n < 4 ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		assert_int_equal(status, n < 4 ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
 		assert_int_equal(err.sys_errno, n < 4 ? EMFILE : 0);
 	}
 }

@@ -7,13 +7,13 @@ static enum status submit(struct fixture *f, const struct kv_txn *txn)
 {
 	struct error err = {.status = STATUS_OK};
 	struct answer answer = {0};
-	enum status st = kv_submit(f->kv, txn, answer_fill, &answer, &err);
+	enum status status = kv_submit(f->kv, txn, answer_fill, &answer, &err);
 
-	assert_int_equal(err.status, st);
-	if (st == STATUS_OK)
+	assert_int_equal(err.status, status);
+	if (status == STATUS_OK)
 		await(f, &answer);
-	assert_int_equal(answer.count, st == STATUS_OK ? 1 : 0);
-	return st;
+	assert_int_equal(answer.count, status == STATUS_OK ? 1 : 0);
+	return status;
 }
 
 static enum status submit_op(struct fixture *f, const char *key, const void *value, size_t len)

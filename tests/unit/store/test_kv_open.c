@@ -432,13 +432,13 @@ CLOSED_STORE_TEST(a_cut_file_is_damage)
 static bool is_readable(struct fixture *f)
 {
 	int n = 0;
-	enum status st = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
+	enum status status = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
 
-	if (st != STATUS_OK)
+	if (status != STATUS_OK)
 		return false;
-	st = kv_range(f->kv, "", count_items, &n, NULL);
+	status = kv_range(f->kv, "", count_items, &n, NULL);
 	fixture_close(f);
-	return st == STATUS_OK;
+	return status == STATUS_OK;
 }
 
 CLOSED_STORE_TEST(a_flipped_byte_of_the_header_is_refused_or_harmless)
@@ -484,14 +484,14 @@ static bool append_item(const struct kv_item *item, void *userdata)
 static char *read_all(struct fixture *f, struct error *err)
 {
 	struct strbuf text = STRBUF_INIT(1 << 20);
-	enum status st = kv_open_sqlite(f->event, f->path, &f->kv, err);
+	enum status status = kv_open_sqlite(f->event, f->path, &f->kv, err);
 
-	if (st == STATUS_OK) {
+	if (status == STATUS_OK) {
 		strbuf_printf(&text, "%llu: ", (unsigned long long)kv_revision(f->kv));
-		st = kv_range(f->kv, "", append_item, &text, err);
+		status = kv_range(f->kv, "", append_item, &text, err);
 	}
 	fixture_close(f);
-	if (st == STATUS_OK)
+	if (status == STATUS_OK)
 		return strbuf_take(&text);
 	strbuf_release(&text);
 	return NULL;
