@@ -680,9 +680,7 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 		return error_prefix(err, "tls in %s", config->path);
 	agent_note_certificate(agent);
 	endpoint.tls = agent->tls;
-	status = rpc_client_new(agent->event, &endpoint, &agent->rpc, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_client_new(agent->event, &endpoint, &agent->rpc, err));
 	return session_new(agent->event, agent->rpc, &session, &agent_session_handlers, agent,
 			   &agent->session, err);
 }
@@ -698,11 +696,8 @@ static enum status open_helper(struct agent *agent, struct error *err)
 		.start_timeout_us = config->helper.start_timeout_us,
 		.request_timeout_us = config->helper.request_timeout_us,
 	};
-	enum status status;
 
-	status = helper_client_new(agent->event, &options, &agent_helper_events, agent, &agent->helper, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(helper_client_new(agent->event, &options, &agent_helper_events, agent, &agent->helper, err));
 	mount_snapshot_load_init(&agent->mount_snapshot_load, agent->helper, agent_on_mount_snapshot, agent);
 	agent->mount_snapshot_backoff = (struct backoff)BACKOFF_INIT(
 		MOUNT_SNAPSHOT_RETRY_MIN_MS * USEC_PER_MSEC, MOUNT_SNAPSHOT_RETRY_MAX_MS * USEC_PER_MSEC);
@@ -713,16 +708,11 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 {
 	const struct tasks_options units = {.units = agent->config->task.systemd_units,
 					    .file = agent->config->path};
-	enum status status;
 
-	status = tasks_new(agent->event, &units, &agent->tasks, err);
-	if (status == STATUS_OK)
-		status = allocs_new(&agent->env, &agent->allocs, err);
-	if (status == STATUS_OK)
-		status = volume_manager_new(agent->event, agent->helper, allocs_use_volume, agent->allocs,
-					    &agent->volumes, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(tasks_new(agent->event, &units, &agent->tasks, err));
+	TRY(allocs_new(&agent->env, &agent->allocs, err));
+	TRY(volume_manager_new(agent->event, agent->helper, allocs_use_volume, agent->allocs, &agent->volumes,
+			       err));
 	agent->env = (struct runner_env){
 		.event = agent->event,
 		.journal = agent->journal,
@@ -736,8 +726,8 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 		.claim_timeout_us = agent->config->claim_timeout_us,
 	};
 	agent_fill_env(agent, &agent->env);
-	status = task_streams_new(agent->rpc, agent->drivers, agent->allocs, &agent->task_streams, err);
-	return status == STATUS_OK ? allocs_load(agent->allocs, err) : status;
+	TRY(task_streams_new(agent->rpc, agent->drivers, agent->allocs, &agent->task_streams, err));
+	return allocs_load(agent->allocs, err);
 }
 
 /* What is known of a plugin can be asked for again: it is not worth a refusal to start. */
@@ -761,13 +751,9 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 		.message_bytes = agent->config->plugin_message_max,
 		.call_timeout_us = agent->config->plugin_call_timeout_us,
 	};
-	enum status status;
 
-	status = plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err);
-	if (status == STATUS_OK)
-		status = journal_read(agent->journal, &reader, agent->plugins, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err));
+	TRY(journal_read(agent->journal, &reader, agent->plugins, err));
 	volume_manager_set_plugins(agent->volumes, agent->plugins, agent->config->plugin_wait_us);
 	return controller_calls_new(agent->event, agent->plugins, agent->volumes, agent_on_controller_reply,
 				    agent, &agent->controller_calls, err);
@@ -833,37 +819,23 @@ static enum status open_local(struct agent *agent, struct error *err)
 enum status agent_new(sd_event *event, struct config *config, struct agent **ret, struct error *err)
 {
 	cleanup(agent_freep) struct agent *agent = calloc(1, sizeof(*agent));
-	enum status status;
 
 	if (!agent)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make the agent");
 	agent->event = event;
 	agent->config = config;
-	status = block_signals(err);
-	if (status == STATUS_OK)
-		status = read_node(agent, err);
-	if (status == STATUS_OK)
-		status = open_journal(agent, err);
-	if (status == STATUS_OK)
-		status = open_rpc(agent, err);
-	if (status == STATUS_OK)
-		status = open_helper(agent, err);
-	if (status == STATUS_OK)
-		status = open_drivers(agent, err);
-	if (status == STATUS_OK)
-		status = open_allocs(agent, err);
-	if (status == STATUS_OK)
-		status = open_plugins(agent, err);
-	if (status == STATUS_OK)
-		status = stale_new(event, &agent->stale, err);
-	if (status == STATUS_OK)
-		status = open_drain(agent, err);
-	if (status == STATUS_OK)
-		status = service_status_new(event, agent_status_text, agent, &agent->service, err);
-	if (status == STATUS_OK)
-		status = open_local(agent, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(block_signals(err));
+	TRY(read_node(agent, err));
+	TRY(open_journal(agent, err));
+	TRY(open_rpc(agent, err));
+	TRY(open_helper(agent, err));
+	TRY(open_drivers(agent, err));
+	TRY(open_allocs(agent, err));
+	TRY(open_plugins(agent, err));
+	TRY(stale_new(event, &agent->stale, err));
+	TRY(open_drain(agent, err));
+	TRY(service_status_new(event, agent_status_text, agent, &agent->service, err));
+	TRY(open_local(agent, err));
 	*ret = TAKE_PTR(agent);
 	return STATUS_OK;
 }
@@ -947,16 +919,11 @@ void agent_free(struct agent *agent)
 static enum status run(sd_event *event, struct config *config, bool *has_started, struct error *err)
 {
 	cleanup(agent_freep) struct agent *agent = NULL;
-	enum status status;
 	int r;
 
-	status = agent_new(event, config, &agent, err);
-	if (status == STATUS_OK)
-		status = agent_supervise(agent, err);
-	if (status == STATUS_OK)
-		status = agent_start(agent, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(agent_new(event, config, &agent, err));
+	TRY(agent_supervise(agent, err));
+	TRY(agent_start(agent, err));
 	log_line(LOG_NOTICE, "agent of node %s in cluster %s, version " HOLDFAST_VERSION, config->node_id,
 		 config->cluster);
 	*has_started = true;

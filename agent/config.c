@@ -279,11 +279,8 @@ enum status config_load(const char *path, struct config *ret, struct error *err)
 		return status;
 	config_init(&reading.config);
 	reading.root = conf_root(conf);
-	status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), &reading, err);
-	if (status == STATUS_OK)
-		status = config_check(conf, &reading, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), &reading, err));
+	TRY(config_check(conf, &reading, err));
 	reading.config.tls.key_is_default = credential_choose(
 		CONFIG_KEY_CREDENTIAL, KEY_DEFAULT, reading.config.tls.key, sizeof(reading.config.tls.key));
 	(void)str_copy(reading.config.path, sizeof(reading.config.path), path); /* for messages */

@@ -327,10 +327,8 @@ static enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent,
 static enum status print_agent_json(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
-	enum status status = pbjson_encode(&agent->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(pbjson_encode(&agent->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
 	if (agent->helper && json_object_set_new(json_object_get(json, "helper"), "policy_edited",
 						 json_boolean(is_edited(agent->helper->policy_digest))) < 0)
 		return error_no_memory(err, "the answer");

@@ -59,16 +59,13 @@ static enum status ask(struct watch *watch, struct error *err)
 	Holdfast__V1__DrainAgentRequest request = HOLDFAST__V1__DRAIN_AGENT_REQUEST__INIT;
 	Holdfast__V1__DrainAgentResponse *answer = NULL;
 	uint64_t now_us = clock_monotonic_us();
-	enum status status;
 
 	request.timeout_ms =
 		now_us < watch->deadline_us ? (uint32_t)((watch->deadline_us - now_us) / USEC_PER_MSEC) : 0;
 	if (request.timeout_ms == 0)
 		request.timeout_ms = 1;
 	request.follows_ms = watch->last ? watch->last->drain->started_ms : 0;
-	status = call(watch->connection, &request, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call(watch->connection, &request, &answer, err));
 	if (!answer->drain) {
 		message_freep(&answer);
 		return error_set(err, STATUS_INTERNAL, 0, "the agent's answer tells of no drain");
@@ -134,12 +131,9 @@ static enum status cancel(struct invocation *inv, struct connection *connection,
 {
 	Holdfast__V1__DrainAgentRequest request = HOLDFAST__V1__DRAIN_AGENT_REQUEST__INIT;
 	cleanup_message Holdfast__V1__DrainAgentResponse *answer = NULL;
-	enum status status;
 
 	request.cancel = true;
-	status = call(connection, &request, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call(connection, &request, &answer, err));
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	print_line(

@@ -78,10 +78,8 @@ static enum status withdraw(const struct withdrawal *withdrawal, struct error *e
 	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
 	cleanup_message Holdfast__V1__StopAllocationResponse *answer = NULL;
 	cleanup_connection struct connection *connection = NULL;
-	enum status status = connect_server(withdrawal->inv, &connection, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(connect_server(withdrawal->inv, &connection, err));
 	request.id = withdrawal->id;
 	request.pending_only = true;
 	return connection_call(connection, &holdfast__v1__allocations__descriptor, "Stop", &request.base,
@@ -93,7 +91,6 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	const struct withdrawal *withdrawal = userdata;
 	struct error err = {.msg = ""};
 
-	(void)source;
 	progress_end();
 	if (withdraw(withdrawal, &err) == STATUS_OK)
 		(void)fprintf(stderr, "allocation %s is withdrawn\n", withdrawal->id);
@@ -231,7 +228,6 @@ static enum status alloc_stop_load(struct call *call, void *message, struct erro
 {
 	uint64_t timeout_us;
 
-	(void)message;
 	return value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 }
 
@@ -269,7 +265,6 @@ static enum status alloc_list_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__ListAllocationsRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
 	return STATUS_OK;
@@ -293,7 +288,6 @@ static enum status alloc_list_show(struct call *call, const void *message, struc
 
 static enum status alloc_get_load(struct call *call, void *message, struct error *err)
 {
-	(void)message;
 	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
 		return usage_error(call->inv, err, "--%s is for the list: give it without an ID",
 				   call_has(call, OPT_NODE) ? "node" : "filter");
@@ -310,14 +304,11 @@ static enum status alloc_get_fill(struct call *call, void *message, struct error
 static enum status alloc_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = message;
-	enum status status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
 
-	if (status == STATUS_OK)
-		status = show_claims(answer->claims, answer->n_claims, "claims", call_has(call, OPT_VERBOSE),
-				     err);
-	if (status == STATUS_OK)
-		show_claim_errors(answer->claims, answer->n_claims);
-	return status;
+	TRY(show_alloc(answer->allocation, answer->node_disconnected_ms, err));
+	TRY(show_claims(answer->claims, answer->n_claims, "claims", call_has(call, OPT_VERBOSE), err));
+	show_claim_errors(answer->claims, answer->n_claims);
+	return STATUS_OK;
 }
 
 static const struct command commands[] = {

@@ -142,7 +142,6 @@ static int on_input(sd_event_source *source, int fd, uint32_t revents, void *use
 	struct session *s = userdata;
 	ssize_t n = read(fd, bytes, sizeof(bytes));
 
-	(void)revents;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
@@ -161,8 +160,6 @@ static int on_input(sd_event_source *source, int fd, uint32_t revents, void *use
 
 static int on_resize(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	(void)source;
-	(void)info;
 	send_size(userdata);
 	return 0;
 }
@@ -172,7 +169,6 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	Holdfast__Driver__V1__ExecTaskStreamingRequest nothing =
 		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
 
-	(void)usec;
 	send_frame(userdata, &nothing);
 	(void)sd_event_source_set_time_relative(source, HEARTBEAT_US);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -202,7 +198,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	enum status status = STATUS_OK;
 	struct error err;
 
-	(void)stream;
 	if (reported->stdout)
 		status = put(STDOUT_FILENO, &reported->stdout->value, &err);
 	if (status == STATUS_OK && reported->stderr)
@@ -215,15 +210,12 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_drained(struct rpc_stream *stream, void *userdata)
 {
 	const struct session *s = userdata;
 
-	(void)stream;
 	if (s->input)
 		(void)sd_event_source_set_enabled(s->input, SD_EVENT_ON);
 }
@@ -233,7 +225,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	struct session *s = userdata;
 	struct error ended;
 
-	(void)stream;
 	s->stream = NULL;
 	if (status == STATUS_OK && !s->has_result) {
 		(void)error_set(&ended, STATUS_UNAVAILABLE, 0,
@@ -332,23 +323,20 @@ static enum status start_exec(struct session *s, struct connection *connection, 
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
 	int n_words = s->inv->n_args - s->inv->n_behind;
 	char id[PICK_ID_SIZE];
-	enum status status;
 
 	if (s->inv->n_behind < 1)
 		return usage_error(s->inv, err,
 				   "the command to run is wanted behind --: ID [TASK] -- CMD ...");
-	status = pick_task(s->inv, connection, n_words, id, &request.task, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(pick_task(s->inv, connection, n_words, id, &request.task, err));
 	request.id = id;
 	command.argv = s->inv->args + n_words;
 	command.n_argv = (size_t)s->inv->n_behind;
 	command.tty = s->inv->options[OPT_TTY] != NULL;
 	command.user = option_text(s->inv, OPT_USER);
 	request.command = &command;
-	status = rpc_stream_open(connection_client(connection), &holdfast__v1__allocations__descriptor,
-				 "Exec", CALL_TIMEOUT_US, &events, s, &s->stream, err);
-	return status == STATUS_OK ? rpc_stream_send(s->stream, &request.base, err) : status;
+	TRY(rpc_stream_open(connection_client(connection), &holdfast__v1__allocations__descriptor, "Exec",
+			    CALL_TIMEOUT_US, &events, s, &s->stream, err));
+	return rpc_stream_send(s->stream, &request.base, err);
 }
 
 static enum status run_exec(struct session *s, struct error *err)
@@ -373,9 +361,7 @@ static enum status cmd_alloc_exec(struct invocation *inv, struct error *err)
 
 	if (inv->options[OPT_TTY] && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
 		return usage_error(inv, err, "--tty needs a terminal, which input or output here is not");
-	status = connect_server(inv, &connection, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(connect_server(inv, &connection, err));
 	s.event = connection_event(connection);
 	status = start_exec(&s, connection, err);
 	if (status == STATUS_OK)
@@ -431,14 +417,10 @@ static enum status cmd_alloc_logs(struct invocation *inv, struct error *err)
 	cleanup_connection struct connection *connection = NULL;
 	char id[PICK_ID_SIZE];
 	uint64_t tail = 0;
-	enum status status = value_number(inv, OPT_TAIL, 1, UINT32_MAX, 0, &tail, err);
 
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = pick_task(inv, connection, inv->n_args, id, &request.task, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_number(inv, OPT_TAIL, 1, UINT32_MAX, 0, &tail, err));
+	TRY(connect_server(inv, &connection, err));
+	TRY(pick_task(inv, connection, inv->n_args, id, &request.task, err));
 	request.id = id;
 	request.tail = (uint32_t)tail;
 	request.follow = inv->options[OPT_FOLLOW] != NULL;
@@ -473,16 +455,11 @@ static enum status cmd_alloc_stats(struct invocation *inv, struct error *err)
 	cleanup_connection struct connection *connection = NULL;
 	uint64_t interval_ms = 0;
 	char id[PICK_ID_SIZE];
-	enum status status = value_duration(inv, OPT_INTERVAL, 0, UINT32_MAX, &interval_ms, err);
 
-	if (status == STATUS_OK)
-		status = value_timeout(inv, 0, &stream.timeout_us, err);
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = pick_task(inv, connection, inv->n_args, id, &request.task, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_duration(inv, OPT_INTERVAL, 0, UINT32_MAX, &interval_ms, err));
+	TRY(value_timeout(inv, 0, &stream.timeout_us, err));
+	TRY(connect_server(inv, &connection, err));
+	TRY(pick_task(inv, connection, inv->n_args, id, &request.task, err));
 	request.id = id;
 	request.interval_ms = (uint32_t)interval_ms;
 	return connection_stream(connection, &stream, err);

@@ -79,21 +79,13 @@ static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 	struct policy_words words = {.is_container = is_container()};
 	char text[POLICY_TEXT_SIZE];
 	uint32_t agent_gid;
-	enum status status;
 	int r;
 
-	status = parse_name(inv, OPT_CLUSTER, &words.cluster, err);
-	if (status == STATUS_OK)
-		status = parse_name(inv, OPT_NODE, &words.node, err);
-	if (status == STATUS_OK)
-		status = parse_ticket_key(inv, &words.ticket_key, err);
-	if (status == STATUS_OK)
-		status = find_account(agent_account, "holdfast-agent", &words.agent_uid, &agent_gid, err);
-	if (status == STATUS_OK)
-		status = find_account(helper_account, "holdfast-mounthelper", &words.helper_uid,
-				      &words.helper_gid, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(parse_name(inv, OPT_CLUSTER, &words.cluster, err));
+	TRY(parse_name(inv, OPT_NODE, &words.node, err));
+	TRY(parse_ticket_key(inv, &words.ticket_key, err));
+	TRY(find_account(agent_account, "holdfast-agent", &words.agent_uid, &agent_gid, err));
+	TRY(find_account(helper_account, "holdfast-mounthelper", &words.helper_uid, &words.helper_gid, err));
 	r = policy_text(&words, text);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "put the policy together");

@@ -65,16 +65,14 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 	cleanup_connection struct connection *connection = NULL;
 	const char *kind = inv->n_args > 1 ? inv->args[1] : "";
 	char *prefix = inv->n_args > 2 ? inv->args[2] : (char *)(uintptr_t)protobuf_c_empty_string;
-	enum status status;
 
 	of_volumes.namespace_ = of_jobs.namespace_ = option_text(inv, OPT_NAMESPACE);
 	of_volumes.prefix = of_nodes.prefix = of_plugins.prefix = of_allocs.prefix = of_jobs.prefix = prefix;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (!str_eq(kind, completion_kind(kinds[i].kind)))
 			continue;
-		status = connect_server(inv, &connection, err);
-		return status == STATUS_OK ? print_ids(connection, kinds[i].service, kinds[i].request, err)
-					   : status;
+		TRY(connect_server(inv, &connection, err));
+		return print_ids(connection, kinds[i].service, kinds[i].request, err);
 	}
 	return usage_error(inv, err, "there are no ids of '%s': volume, node, plugin, alloc, job", kind);
 }

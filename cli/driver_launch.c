@@ -75,7 +75,6 @@ static volatile sig_atomic_t driver_pid; /* 0: there is none to be ended */
 
 static void on_interrupt(int number)
 {
-	(void)number;
 	is_interrupted = 1;
 	if (driver_pid > 0) /* a call that waits for it ends with it */
 		(void)kill(driver_pid, SIGTERM);
@@ -117,9 +116,6 @@ static enum status read_boot_id(struct launch *l, struct error *err)
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
-	(void)st;
-	(void)flag;
-	(void)at;
 	return remove(path);
 }
 
@@ -188,7 +184,6 @@ static enum status write_settings(struct launch *l, struct error *err)
 	cleanup_free char *text = NULL;
 	cleanup_free char *filled = NULL;
 	cleanup_close int fd = -EBADF;
-	enum status status;
 	int r;
 
 	if (!path)
@@ -196,9 +191,7 @@ static enum status write_settings(struct launch *l, struct error *err)
 	r = file_read(path, TEMPLATE_MAX, &text, NULL);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
-	status = fill_in(l, text, &filled, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(fill_in(l, text, &filled, err));
 	fd = open(l->settings, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0 || fchmod(fd, 0644) < 0 || write(fd, filled, strlen(filled)) != (ssize_t)strlen(filled))
 		return error_set(err, STATUS_INTERNAL, errno, "write %s", l->settings);
@@ -482,9 +475,7 @@ static enum status make_ordered(const struct launch *l, const struct ordered *ki
 	enum status status;
 
 	set_defaults(l, json, kind->body);
-	status = request_make(kind->body, json, &body, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(request_make(kind->body, json, &body, err));
 	packed.len = protobuf_c_message_get_packed_size(body);
 	packed.data = malloc(packed.len);
 	status = packed.data ? STATUS_OK : error_no_memory(err, "an order");
@@ -540,15 +531,12 @@ struct listening {
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	struct listening *at = userdata;
 
-	(void)stream;
 	if (at->is_done)
 		return;
 	at->status = show(at->l, message, &at->err);
@@ -559,7 +547,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct listening *at = userdata;
 
-	(void)stream;
 	at->stream = NULL;
 	if (!at->is_done && status != STATUS_OK) {
 		at->status = status;
@@ -654,7 +641,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 	const ProtobufCMethodDescriptor *method;
 	ProtobufCMessage *request = NULL;
 	ProtobufCMessage *answer = NULL;
-	enum status status;
+	enum status status = STATUS_OK;
 	json_t *json;
 
 	if (*text != '\0')
@@ -671,9 +658,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 	}
 	if (str_eq(line, "ExecTaskStreaming"))
 		return do_exec_streaming(l, json, err);
-	status = make_request(l, line, method->input, json, &request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(make_request(l, line, method->input, json, &request, err));
 	if (str_eq(line, "Fingerprint") || str_eq(line, "TaskStats") || str_eq(line, "TaskLogs"))
 		status = listen_to(l, line, &(struct stream_input){.messages = {request}, .n = 1}, err);
 	else

@@ -151,7 +151,6 @@ static enum status job_run_show(struct call *call, const void *message, struct e
 {
 	const Holdfast__V1__RunJobResponse *answer = message;
 
-	(void)call;
 	if (!answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
 	print_line("job %s is accepted as version %" PRIu64
@@ -198,7 +197,6 @@ static enum status job_plan_show(struct call *call, const void *message, struct 
 	const Holdfast__V1__PlanJobResponse *answer = message;
 	enum status status = show_plan_groups(answer, err);
 
-	(void)call;
 	if (status == STATUS_OK)
 		status = show_members(answer->actions, answer->n_actions, "at once", "WHY", err);
 	if (status == STATUS_OK)
@@ -214,7 +212,6 @@ static enum status job_get_load(struct call *call, void *message, struct error *
 {
 	Holdfast__V1__GetJobRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->id, call->inv->args[0]);
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	return STATUS_OK;
@@ -224,9 +221,7 @@ static enum status job_get_show(struct call *call, const void *message, struct e
 {
 	const Holdfast__V1__GetJobResponse *answer = message;
 	char version[NUMBER_SIZE];
-	enum status status;
 
-	(void)call;
 	if (!answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
 	print_field("ID", answer->job->id);
@@ -235,18 +230,15 @@ static enum status job_get_show(struct call *call, const void *message, struct e
 	print_field("state", answer->state);
 	print_field("version", number(answer->job->version, version));
 	print_field("update", update_of(answer->job));
-	status = show_groups(answer, err);
-	if (status == STATUS_OK)
-		status = show_members(answer->placed, answer->n_placed, "allocations", "STATE", err);
-	return status == STATUS_OK ? show_members(answer->waits, answer->n_waits, "waits", "WHY", err)
-				   : status;
+	TRY(show_groups(answer, err));
+	TRY(show_members(answer->placed, answer->n_placed, "allocations", "STATE", err));
+	return show_members(answer->waits, answer->n_waits, "waits", "WHY", err);
 }
 
 static enum status job_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListJobsRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	return STATUS_OK;
 }
@@ -255,7 +247,6 @@ static enum status job_list_show(struct call *call, const void *message, struct 
 {
 	const Holdfast__V1__ListJobsResponse *answer = message;
 
-	(void)call;
 	return show_jobs(answer->jobs, answer->n_jobs, false, err);
 }
 
@@ -263,7 +254,6 @@ static enum status job_stop_load(struct call *call, void *message, struct error 
 {
 	Holdfast__V1__StopJobRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->id, call->inv->args[0]);
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	request->purge = call_has(call, OPT_PURGE);
@@ -274,8 +264,6 @@ static enum status job_stop_show(struct call *call, const void *message, struct 
 {
 	const Holdfast__V1__StopJobRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	print_line("job %s %s", request->id, request->purge ? "is forgotten" : "is being stopped");
 	return STATUS_OK;
 }
@@ -284,7 +272,6 @@ static enum status job_history_load(struct call *call, void *message, struct err
 {
 	Holdfast__V1__JobHistoryRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->id, call->inv->args[0]);
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	return STATUS_OK;
@@ -294,7 +281,6 @@ static enum status job_history_show(struct call *call, const void *message, stru
 {
 	const Holdfast__V1__JobHistoryResponse *answer = message;
 
-	(void)call;
 	return show_jobs(answer->versions, answer->n_versions, true, err);
 }
 

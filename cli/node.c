@@ -108,15 +108,12 @@ static enum status drain_watch_look(struct drain_watch *watch, struct error *err
 {
 	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
-	enum status status;
 
 	request.id = (char *)(uintptr_t)watch->node;
 	request.index = watch->last ? watch->last->index : 0;
 	request.wait_ms = watch->last ? ROUND_MS : 0;
-	status = connection_call(watch->connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
-				 ROUND_MS * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(connection_call(watch->connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+			    ROUND_MS * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err));
 	if (!answer->node)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
 	sort_claims(answer);
@@ -254,9 +251,9 @@ static enum status confirm(struct call *call, const char *node, struct error *er
 static enum status node_drain_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__DrainNodeRequest *request = message;
-	enum status status = call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 
-	return status == STATUS_OK ? confirm(call, request->id, err) : status;
+	TRY(call_pick(call, pick_node, call->inv->args[0], &request->id, err));
+	return confirm(call, request->id, err);
 }
 
 static enum status node_drain_show(struct call *call, const void *message, struct error *err)
@@ -417,7 +414,6 @@ static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struc
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
-	enum status status;
 	char skew[NODE_CLOCK_TEXT_SIZE], clock[NODE_CLOCK_TEXT_SIZE + 64];
 
 	if (!node)
@@ -456,8 +452,8 @@ static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struc
 	if (node->disconnected_ms && node->disconnect_reason[0])
 		print_field("disconnected as", node->disconnect_reason);
 	print_field("age", age_text(node->create_time_ms, now_ms, age));
-	status = show_node_plugins(node, verbose, err);
-	return status == STATUS_OK ? show_node_drivers(node, verbose, err) : status;
+	TRY(show_node_plugins(node, verbose, err));
+	return show_node_drivers(node, verbose, err);
 }
 
 #define VALID_MAX_MS (UINT64_C(7) * 86400 * 1000)
@@ -470,7 +466,6 @@ static enum status node_list_load(struct call *call, void *message, struct error
 {
 	Holdfast__V1__ListNodesRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
 	return STATUS_OK;
 }
@@ -484,7 +479,6 @@ static enum status node_list_show(struct call *call, const void *message, struct
 
 static enum status node_get_load(struct call *call, void *message, struct error *err)
 {
-	(void)message;
 	if (call_has(call, OPT_FILTER))
 		return usage_error(call->inv, err, "--filter is for the list: give it without an ID");
 	return STATUS_OK;
@@ -547,17 +541,14 @@ static enum status node_get_show(struct call *call, const void *message, struct 
 {
 	const Holdfast__V1__GetNodeResponse *answer = message;
 	bool verbose = call_has(call, OPT_VERBOSE);
-	enum status status = show_node(answer->node, verbose, err);
 
-	if (status == STATUS_OK)
-		status = show_allocs(answer->allocations, answer->n_allocations, "allocations", verbose, err);
-	if (status == STATUS_OK && answer->n_claims > 0)
-		status = show_node_volumes(call, answer->node->id, verbose, err);
-	if (status == STATUS_OK)
-		status = show_claims(answer->claims, answer->n_claims, "claims", verbose, err);
-	if (status == STATUS_OK)
-		show_claim_errors(answer->claims, answer->n_claims);
-	return status;
+	TRY(show_node(answer->node, verbose, err));
+	TRY(show_allocs(answer->allocations, answer->n_allocations, "allocations", verbose, err));
+	if (answer->n_claims > 0)
+		TRY(show_node_volumes(call, answer->node->id, verbose, err));
+	TRY(show_claims(answer->claims, answer->n_claims, "claims", verbose, err));
+	show_claim_errors(answer->claims, answer->n_claims);
+	return STATUS_OK;
 }
 
 static enum status node_eligibility_load(struct call *call, void *message, struct error *err)
@@ -582,8 +573,6 @@ static enum status node_eligibility_show(struct call *call, const void *message,
 {
 	const Holdfast__V1__SetEligibilityRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	print_line("node %s %s", request->id,
 		   request->eligible ? "is eligible: new allocations may be placed there"
 				     : "is ineligible: nothing new is placed there, what runs continues");
@@ -657,16 +646,11 @@ static enum status fill_known(struct call *call, Holdfast__V1__PurgeNodeRequest 
 {
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
 	char question[QUESTION_SIZE];
-	enum status status = call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 
-	if (status == STATUS_OK)
-		status = value_check_whole(call->inv, "purge", call->inv->args[0], request->id, err);
-	if (status == STATUS_OK)
-		status = get_node(call->connection, request->id, &answer, err);
-	if (status == STATUS_OK)
-		status = check_purge(call->inv, answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call_pick(call, pick_node, call->inv->args[0], &request->id, err));
+	TRY(value_check_whole(call->inv, "purge", call->inv->args[0], request->id, err));
+	TRY(get_node(call->connection, request->id, &answer, err));
+	TRY(check_purge(call->inv, answer, err));
 	call->is_over = call_has(call, OPT_DRY_RUN);
 	if (call->is_over)
 		return print_dry_purge(call->inv, answer, err);
@@ -690,8 +674,6 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 {
 	const Holdfast__V1__PurgeNodeRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	if (request->unknown)
 		print_line("no node is missing any more; one that comes back is a new one");
 	else
@@ -722,18 +704,13 @@ static enum status node_identify_fill(struct call *call, void *message, struct e
 	Holdfast__V1__IdentifyNodeRequest *request = message;
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
 	char question[QUESTION_SIZE];
-	enum status status = call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 
-	if (status == STATUS_OK)
-		status = value_check_whole(call->inv, "identify", call->inv->args[0], request->id, err);
-	if (status == STATUS_OK)
-		status = get_node(call->connection, request->id, &answer, err);
-	if (status == STATUS_OK)
-		status = choose_machine(call, answer->node, &request->machine, err);
-	if (status == STATUS_OK && !call_has(call, OPT_JSON))
-		status = show_node(answer->node, call_has(call, OPT_VERBOSE), err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call_pick(call, pick_node, call->inv->args[0], &request->id, err));
+	TRY(value_check_whole(call->inv, "identify", call->inv->args[0], request->id, err));
+	TRY(get_node(call->connection, request->id, &answer, err));
+	TRY(choose_machine(call, answer->node, &request->machine, err));
+	if (!call_has(call, OPT_JSON))
+		TRY(show_node(answer->node, call_has(call, OPT_VERBOSE), err));
 	(void)str_format(question, sizeof(question), "Is node %s machine %.80s from now on?", request->id,
 			 request->machine);
 	return value_confirm(call->inv, question, err);
@@ -799,11 +776,10 @@ static enum status name_volumes(struct call *call, Holdfast__V1__AttestNodeReque
 static enum status node_attest_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__AttestNodeRequest *request = message;
-	enum status status = call_reason(call, OPT_REASON, &request->reason, err);
 
-	if (status == STATUS_OK)
-		status = value_duration(call->inv, OPT_VALID, 0, VALID_MAX_MS, &request->valid_ms, err);
-	return status == STATUS_OK ? name_volumes(call, request, err) : status;
+	TRY(call_reason(call, OPT_REASON, &request->reason, err));
+	TRY(value_duration(call->inv, OPT_VALID, 0, VALID_MAX_MS, &request->valid_ms, err));
+	return name_volumes(call, request, err);
 }
 
 static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,

@@ -61,8 +61,6 @@ static void print_status(const Holdfast__V1__GetStatusResponse *s)
 
 static enum status operator_status_show(struct call *call, const void *message, struct error *err)
 {
-	(void)call;
-	(void)err;
 	print_status(message);
 	return STATUS_OK;
 }
@@ -118,7 +116,6 @@ static enum status operator_members_show(struct call *call, const void *message,
 	const Holdfast__V1__ListMembersResponse *answer = message;
 	enum status status = print_servers(answer, err);
 
-	(void)call;
 	print_line("%s", "");
 	print_line("index %" PRIu64, answer->index);
 	if (answer->trouble[0] != '\0')
@@ -131,9 +128,6 @@ static enum status operator_members_show(struct call *call, const void *message,
 
 static enum status operator_step_down_show(struct call *call, const void *message, struct error *err)
 {
-	(void)call;
-	(void)message;
-	(void)err;
 	print_line("the server that led hands over; who leads now: holdfast operator members");
 	return STATUS_OK;
 }
@@ -153,7 +147,6 @@ static enum status operator_gc_show(struct call *call, const void *message, stru
 	const Holdfast__V1__GcRequest *request = call->request;
 	const Holdfast__V1__GcResponse *answer = message;
 
-	(void)err;
 	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " attestations, %" PRIu32
 		   " tokens, %" PRIu32 " audit records",
 		   request->dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,

@@ -169,7 +169,6 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 		{.name = "CAPABILITIES AND TOPOLOGY"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
-	enum status status;
 
 	if (plugin->n_instances == 0)
 		return STATUS_OK;
@@ -187,10 +186,9 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 		if (instance->plugin->node || !instance->plugin->controller)
 			add_half(table, instance, false);
 	}
-	status = table_print(table, "nodes", err);
-	if (status == STATUS_OK)
-		show_reasons(plugin);
-	return status;
+	TRY(table_print(table, "nodes", err));
+	show_reasons(plugin);
+	return STATUS_OK;
 }
 
 static enum status show_events(const Holdfast__V1__Plugin *plugin, struct error *err)
@@ -220,7 +218,6 @@ static enum status show_events(const Holdfast__V1__Plugin *plugin, struct error 
 static enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
 	char text[COUNT_SIZE];
-	enum status status;
 
 	if (!plugin)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no plugin");
@@ -236,12 +233,9 @@ static enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose,
 	print_field("nodes healthy", count_text(plugin->nodes_healthy, plugin->nodes_expected, text));
 	(void)str_format(text, sizeof(text), "%" PRIu32, plugin->volumes);
 	print_field("volumes", text);
-	status = show_instances(plugin, verbose, err);
-	if (status == STATUS_OK)
-		status = show_events(plugin, err);
-	return status == STATUS_OK
-		       ? show_allocs(plugin->allocations, plugin->n_allocations, "allocations", verbose, err)
-		       : status;
+	TRY(show_instances(plugin, verbose, err));
+	TRY(show_events(plugin, err));
+	return show_allocs(plugin->allocations, plugin->n_allocations, "allocations", verbose, err);
 }
 
 static enum status plugin_list_show(struct call *call, const void *message, struct error *err)

@@ -27,21 +27,19 @@ static enum status snapshot_create_fill(struct call *call, void *message, struct
 		json_decref(parameters);
 		return status;
 	}
-	status = call_replace(call,
-			      json_pack("{ss ss ss so so}", "volume_id", request->volume_id, "namespace",
-					request->namespace_, "name", call->inv->args[1], "parameters",
-					parameters, "secrets", secrets),
-			      err);
-	if (status == STATUS_OK)
-		call->subject = ((const Holdfast__V1__CreateSnapshotRequest *)call->request)->volume_id;
-	return status;
+	TRY(call_replace(call,
+			 json_pack("{ss ss ss so so}", "volume_id", request->volume_id, "namespace",
+				   request->namespace_, "name", call->inv->args[1], "parameters", parameters,
+				   "secrets", secrets),
+			 err));
+	call->subject = ((const Holdfast__V1__CreateSnapshotRequest *)call->request)->volume_id;
+	return STATUS_OK;
 }
 
 static enum status snapshot_create_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__CreateSnapshotResponse *answer = message;
 
-	(void)call;
 	return show_snapshots(answer->snapshot ? &answer->snapshot : NULL, answer->snapshot ? 1 : 0, true,
 			      err);
 }
@@ -52,13 +50,11 @@ static enum status snapshot_delete_fill(struct call *call, void *message, struct
 	const char *snapshot = call->inv->args[1];
 	char question[QUESTION_SIZE];
 	json_t *secrets = NULL;
-	enum status status = call_pick(call, pick_plugin, call->inv->args[0], &request->plugin_id, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(call_pick(call, pick_plugin, call->inv->args[0], &request->plugin_id, err));
 	(void)str_format(question, sizeof(question), "Delete snapshot %.128s of plugin %s?", snapshot,
 			 request->plugin_id);
-	status = value_confirm(call->inv, question, err);
+	enum status status = value_confirm(call->inv, question, err);
 	if (status == STATUS_OK)
 		status = request_secrets(call->inv, &secrets, err);
 	if (status == STATUS_OK)
@@ -74,15 +70,12 @@ static enum status snapshot_delete_show(struct call *call, const void *message, 
 {
 	const Holdfast__V1__DeleteSnapshotRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	print_line("snapshot %s of plugin %s is deleted", request->snapshot_id, request->plugin_id);
 	return STATUS_OK;
 }
 
 static enum status snapshot_list_load(struct call *call, void *message, struct error *err)
 {
-	(void)message;
 	if (call_has(call, OPT_SECRETS_FILE) && !call_has(call, OPT_PLUGIN))
 		return usage_error(call->inv, err, "--secrets-file is for a plugin: give --plugin too");
 	return STATUS_OK;
@@ -92,17 +85,12 @@ static enum status snapshot_list_fill(struct call *call, void *message, struct e
 {
 	Holdfast__V1__ListSnapshotsRequest *request = message;
 	json_t *secrets = NULL;
-	enum status status = STATUS_OK;
 
 	if (call_has(call, OPT_PLUGIN))
-		status = call_pick(call, pick_plugin, call->inv->options[OPT_PLUGIN], &request->plugin_id,
-				   err);
-	if (status == STATUS_OK)
-		status = request_secrets(call->inv, &secrets, err);
-	if (status == STATUS_OK)
-		status = call_replace(
-			call, json_pack("{ss so}", "plugin_id", request->plugin_id, "secrets", secrets), err);
-	return status;
+		TRY(call_pick(call, pick_plugin, call->inv->options[OPT_PLUGIN], &request->plugin_id, err));
+	TRY(request_secrets(call->inv, &secrets, err));
+	return call_replace(call, json_pack("{ss so}", "plugin_id", request->plugin_id, "secrets", secrets),
+			    err);
 }
 
 static enum status snapshot_list_show(struct call *call, const void *message, struct error *err)

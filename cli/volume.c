@@ -42,13 +42,10 @@ static enum status cmd_volume_init(struct invocation *inv, struct error *err)
 	const char *type = inv->options[OPT_TYPE] ? inv->options[OPT_TYPE] : "csi";
 	const char *path = inv->n_args > 0 ? inv->args[0] : "volume.hcl";
 	bool is_csi = str_eq(type, "csi");
-	enum status status;
 
 	if (!is_csi && !str_eq(type, "native"))
 		return usage_error(inv, err, "--type is csi or native, not '%s'", type);
-	status = write_new(path, is_csi ? example_csi : example_native, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(write_new(path, is_csi ? example_csi : example_native, err));
 	if (inv->options[OPT_JSON])
 		return print_json(json_pack("{ss}", "file", path), err);
 	print_line("%s is an example: change it, then holdfast volume %s %s", path,
@@ -325,7 +322,6 @@ static enum status volume_register_show(struct call *call, const void *message, 
 	const Holdfast__V1__RegisterVolumeRequest *request = call->request;
 	const Holdfast__V1__RegisterVolumeResponse *answer = message;
 
-	(void)err;
 	print_registered(answer->volume ? answer->volume : request->volume,
 			 answer->created ? "is registered" : "was registered already, it is up to date");
 	return STATUS_OK;
@@ -339,11 +335,10 @@ static enum status volume_register_refused(struct call *call, enum status status
 static enum status volume_create_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__CreateVolumeRequest *request = message;
-	enum status status = spec_volume_load(call->inv, &request->volume, err);
 
-	if (status == STATUS_OK)
-		call->subject = request->volume->id;
-	return status;
+	TRY(spec_volume_load(call->inv, &request->volume, err));
+	call->subject = request->volume->id;
+	return STATUS_OK;
 }
 
 /* The server has stored what is asked for before the provider is: the same command continues with it. */
@@ -375,7 +370,6 @@ static enum status volume_create_show(struct call *call, const void *message, st
 	const Holdfast__V1__CreateVolumeRequest *request = call->request;
 	const Holdfast__V1__CreateVolumeResponse *answer = message;
 
-	(void)err;
 	if (answer->volume && answer->volume->external_id[0])
 		print_line("external ID %s", answer->volume->external_id);
 	print_registered(answer->volume ? answer->volume : request->volume,
@@ -403,20 +397,16 @@ static enum status volume_expand_fill(struct call *call, void *message, struct e
 {
 	Holdfast__V1__ExpandVolumeRequest *request = message;
 	json_t *secrets = NULL;
-	enum status status = call_pick_volume(call, &request->id, &request->namespace_, err);
 
-	if (status == STATUS_OK)
-		status = request_secrets(call->inv, &secrets, err);
-	if (status == STATUS_OK)
-		status = call_replace(call,
-				      json_pack("{ss ss sI sI so}", "id", request->id, "namespace",
-						request->namespace_, "capacity_min",
-						(json_int_t)request->capacity_min, "capacity_max",
-						(json_int_t)request->capacity_max, "secrets", secrets),
-				      err);
-	if (status == STATUS_OK)
-		call->subject = ((const Holdfast__V1__ExpandVolumeRequest *)call->request)->id;
-	return status;
+	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
+	TRY(request_secrets(call->inv, &secrets, err));
+	TRY(call_replace(call,
+			 json_pack("{ss ss sI sI so}", "id", request->id, "namespace", request->namespace_,
+				   "capacity_min", (json_int_t)request->capacity_min, "capacity_max",
+				   (json_int_t)request->capacity_max, "secrets", secrets),
+			 err));
+	call->subject = ((const Holdfast__V1__ExpandVolumeRequest *)call->request)->id;
+	return STATUS_OK;
 }
 
 static bool ends_well(const Holdfast__V1__Volume *volume)
@@ -429,7 +419,6 @@ static enum status volume_expand_show(struct call *call, const void *message, st
 	const Holdfast__V1__ExpandVolumeResponse *answer = message;
 	char size[SIZE_TEXT_SIZE];
 
-	(void)err;
 	print_line("volume %s has %s%s", call->subject,
 		   size_text(answer->volume ? answer->volume->capacity : 0, size),
 		   ends_well(answer->volume)
@@ -501,12 +490,9 @@ static enum status volume_deregister_fill(struct call *call, void *message, stru
 {
 	Holdfast__V1__DeregisterVolumeRequest *request = message;
 	char question[QUESTION_SIZE];
-	enum status status = call_pick_volume(call, &request->id, &request->namespace_, err);
 
-	if (status == STATUS_OK)
-		status = value_check_whole(call->inv, "deregister", call->inv->args[0], request->id, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
+	TRY(value_check_whole(call->inv, "deregister", call->inv->args[0], request->id, err));
 	(void)snprintf(question, sizeof(question),
 		       "Forget volume %s of namespace %s, its context and its secrets?", request->id,
 		       request->namespace_);
@@ -517,8 +503,6 @@ static enum status volume_deregister_show(struct call *call, const void *message
 {
 	const Holdfast__V1__DeregisterVolumeRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	print_line("volume %s is deregistered, its data is untouched", request->id);
 	return STATUS_OK;
 }
@@ -528,31 +512,23 @@ static enum status volume_delete_fill(struct call *call, void *message, struct e
 	Holdfast__V1__DeleteVolumeRequest *request = message;
 	char question[QUESTION_SIZE];
 	json_t *secrets = NULL;
-	enum status status = call_pick_volume(call, &request->id, &request->namespace_, err);
 
-	if (status == STATUS_OK)
-		status = value_check_whole(call->inv, "delete", call->inv->args[0], request->id, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
+	TRY(value_check_whole(call->inv, "delete", call->inv->args[0], request->id, err));
 	(void)snprintf(question, sizeof(question), "Delete volume %s of namespace %s and all its data?",
 		       request->id, request->namespace_);
-	status = value_confirm(call->inv, question, err);
-	if (status == STATUS_OK)
-		status = request_secrets(call->inv, &secrets, err);
-	if (status == STATUS_OK)
-		status = call_replace(call,
-				      json_pack("{ss ss so}", "id", request->id, "namespace",
-						request->namespace_, "secrets", secrets),
-				      err);
-	if (status == STATUS_OK)
-		call->subject = ((const Holdfast__V1__DeleteVolumeRequest *)call->request)->id;
-	return status;
+	TRY(value_confirm(call->inv, question, err));
+	TRY(request_secrets(call->inv, &secrets, err));
+	TRY(call_replace(call,
+			 json_pack("{ss ss so}", "id", request->id, "namespace", request->namespace_,
+				   "secrets", secrets),
+			 err));
+	call->subject = ((const Holdfast__V1__DeleteVolumeRequest *)call->request)->id;
+	return STATUS_OK;
 }
 
 static enum status volume_delete_show(struct call *call, const void *message, struct error *err)
 {
-	(void)message;
-	(void)err;
 	print_line("volume %s is deleted at its provider and forgotten", call->subject);
 	return STATUS_OK;
 }
@@ -584,12 +560,11 @@ static enum status check_whole_ids(struct invocation *inv, const char *id, const
 	const char *option = inv->options[OPT_FENCE]		? "--fence"
 			     : inv->options[OPT_WITHOUT_PLUGIN] ? "--without-plugin"
 								: "--attest";
-	enum status status;
 
 	if (!inv->options[OPT_ATTEST] && !inv->options[OPT_FENCE] && !inv->options[OPT_WITHOUT_PLUGIN])
 		return STATUS_OK;
-	status = value_check_whole(inv, option, inv->args[0], id, err);
-	return status == STATUS_OK ? value_check_whole(inv, option, inv->args[1], node, err) : status;
+	TRY(value_check_whole(inv, option, inv->args[0], id, err));
+	return value_check_whole(inv, option, inv->args[1], node, err);
 }
 
 static enum status no_claims(const struct invocation *inv, const Holdfast__V1__DetachVolumeRequest *request,
@@ -677,15 +652,13 @@ static enum status volume_detach_load(struct call *call, void *message, struct e
 static enum status volume_detach_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__DetachVolumeRequest *request = message;
-	enum status status = call_pick_volume(call, &request->id, &request->namespace_, err);
 
-	if (status == STATUS_OK)
-		status = call_pick(call, pick_known_node, call->inv->args[1], &request->node_id, err);
-	if (status == STATUS_OK)
-		status = check_whole_ids(call->inv, request->id, request->node_id, err);
-	if (status == STATUS_OK && is_forced(request) && !request->dry_run)
-		status = confirm_detach(call, request, err);
-	return status;
+	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
+	TRY(call_pick(call, pick_known_node, call->inv->args[1], &request->node_id, err));
+	TRY(check_whole_ids(call->inv, request->id, request->node_id, err));
+	if (is_forced(request) && !request->dry_run)
+		TRY(confirm_detach(call, request, err));
+	return STATUS_OK;
 }
 
 static enum status volume_detach_show(struct call *call, const void *message, struct error *err)

@@ -28,7 +28,7 @@ add_library(hf_flags INTERFACE)
 target_link_libraries(hf_flags INTERFACE hf_hardening)
 target_compile_definitions(hf_flags INTERFACE _GNU_SOURCE)
 target_compile_options(hf_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum
+  -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum
   # clang, unlike gcc, blames us for the casts in protobuf-c's initialisers
   $<$<C_COMPILER_ID:GNU>:-Wcast-qual>
   -Wvla -Wundef -Wwrite-strings -Wimplicit-fallthrough -Wno-missing-field-initializers

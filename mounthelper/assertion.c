@@ -18,8 +18,6 @@ void __assert_fail(const char *what, const char *file, unsigned int line, const 
 {
 	static bool is_ending;
 
-	(void)what;
-	(void)function;
 	if (!is_ending) {
 		is_ending = true;
 		if (!serving)

@@ -61,7 +61,6 @@ static struct outcome make(const struct staging *s, int *ret_fd)
 
 static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
-	(void)facts;
 	return place_is_same(&s->target, &s->origin);
 }
 

@@ -52,7 +52,6 @@ static int visit(const struct mount_entry *entry, void *userdata)
 /* Only the mount table shows the server and the export of a mount. */
 static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
-	(void)facts;
 	return mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s) > 0;
 }
 

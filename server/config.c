@@ -99,14 +99,12 @@ static enum status bind_store(const struct conf *conf, const char *label, json_t
 static enum status bind_listen(const struct conf *conf, const char *label, json_t *body, void *target,
 			       struct error *err)
 {
-	(void)label;
 	return conf_bind(conf, body, listen_fields, ARRAY_SIZE(listen_fields), target, err);
 }
 
 static enum status bind_tls(const struct conf *conf, const char *label, json_t *body, void *target,
 			    struct error *err)
 {
-	(void)label;
 	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
 }
 
@@ -246,9 +244,7 @@ enum status config_load(const char *path, struct config *config, struct error *e
 		status = apply_forbidden(conf, conf_root(conf), config, err);
 	if (status != STATUS_OK)
 		return status;
-	status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err));
 	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
 	config->key_is_default = credential_choose(CONFIG_KEY_CREDENTIAL, "/etc/holdfast/tls/server.key",
 						   config->key, sizeof(config->key));

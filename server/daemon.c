@@ -87,16 +87,14 @@ static void watch_store(struct server *server)
 static enum status open_sqlite(struct server *server, bool *ret_restored, struct error *err)
 {
 	char path[PATH_MAX];
-	enum status status;
 
 	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	status = disk_start(server, watch_store, err);
-	if (status == STATUS_OK)
-		status = store_swap_finish(server->config.data_dir, ret_restored, err);
-	if (status == STATUS_OK && server->config.needs_store)
-		status = new_cluster_check_store(path, err);
-	return status == STATUS_OK ? kv_open_sqlite(server->event, path, &server->kv, err) : status;
+	TRY(disk_start(server, watch_store, err));
+	TRY(store_swap_finish(server->config.data_dir, ret_restored, err));
+	if (server->config.needs_store)
+		TRY(new_cluster_check_store(path, err));
+	return kv_open_sqlite(server->event, path, &server->kv, err);
 }
 
 static enum status open_etcd(struct server *server, struct error *err)
@@ -137,17 +135,16 @@ static bool is_of_this_schema(struct server *server)
 static enum status fill_state(struct server *server, struct error *err)
 {
 	const uint64_t begin_us = clock_monotonic_us();
-	enum status status;
 
 	if (server->lead && lead_finish_copy(server->lead) && is_of_this_schema(server)) {
 		log_state(server, "the state is that of the copy", begin_us);
 		return STATUS_OK;
 	}
 	empty_state(server);
-	status = load_state(server->kv, &server->state, err);
-	if (status == STATUS_OK && server->lead)
+	TRY(load_state(server->kv, &server->state, err));
+	if (server->lead)
 		log_state(server, "the state is read from the store", begin_us);
-	return status;
+	return STATUS_OK;
 }
 
 static enum status open_store(struct server *server, struct error *err)
@@ -242,12 +239,10 @@ static enum status open_tls(struct server *server, struct error *err)
 
 static enum status hand_on_what_another_leads(struct server *server, struct error *err)
 {
-	enum status status = forward_new(server->event, server->rpc, server->tls, server->config.cluster,
-					 access_is_write, &server->forward, err);
-
-	if (status == STATUS_OK)
-		rpc_server_set_relay(server->rpc, forward_relay, server->forward);
-	return status;
+	TRY(forward_new(server->event, server->rpc, server->tls, server->config.cluster, access_is_write,
+			&server->forward, err));
+	rpc_server_set_relay(server->rpc, forward_relay, server->forward);
+	return STATUS_OK;
 }
 
 static enum status start_listening(struct server *server, struct error *err)
@@ -289,8 +284,6 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si,
 {
 	struct server *server = userdata;
 
-	(void)source;
-	(void)si;
 	(void)service_send("RELOADING=1\n");
 	server_reload(server);
 	service_status_notify(server->service, "READY=1\n");
@@ -472,21 +465,16 @@ static enum status start_serving(struct server *server, struct error *err)
 
 static enum status build(struct server *server, struct error *err)
 {
-	enum status status;
 	int r = sd_event_new(&server->event);
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an event loop");
-	status = add_signals(server->event, server, err);
-	if (status == STATUS_OK)
-		status = open_ticket_key(server, err);
-	if (status == STATUS_OK)
-		status = ticket_signer_new(server->issuer, &server->signer, err);
-	if (status == STATUS_OK)
-		status = fetch_digest(server, err);
-	if (status == STATUS_OK)
-		status = service_status_new(server->event, server_status_text, server, &server->service, err);
-	return status == STATUS_OK ? start_serving(server, err) : status;
+	TRY(add_signals(server->event, server, err));
+	TRY(open_ticket_key(server, err));
+	TRY(ticket_signer_new(server->issuer, &server->signer, err));
+	TRY(fetch_digest(server, err));
+	TRY(service_status_new(server->event, server_status_text, server, &server->service, err));
+	return start_serving(server, err);
 }
 
 /* What follows from each change: readers that wait are answered first, then work begins. */

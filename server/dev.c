@@ -69,10 +69,8 @@ static enum status issue(const struct tls_paths *ca, const struct issue *issue, 
 		.n_ip_addresses = ARRAY_SIZE(ip),
 		.days = CERT_DAYS,
 	};
-	enum status status = tls_paths(issue->dir, issue->file, &paths, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(tls_paths(issue->dir, issue->file, &paths, err));
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s/%s", issue->cluster, issue->role, issue->name);
 	return allow_existing(pki_issue(ca->key, ca->cert, &request, paths.key, paths.cert, err));
 }
@@ -82,22 +80,19 @@ static enum status issue_nodes(const struct dev_options *options, const struct t
 {
 	for (size_t i = 0; i < options->n_nodes; i++) {
 		char file[NODE_ID_MAX + 8];
-		enum status status;
 
 		if (!id_is_name(options->nodes[i], NODE_ID_MAX))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "--node: '%.64s' is not a node id (A-Z a-z 0-9 _ and -, up to %d)",
 					 options->nodes[i], NODE_ID_MAX);
 		(void)str_format(file, sizeof(file), "node-%s", options->nodes[i]);
-		status = issue(ca,
-			       &(struct issue){.dir = options->dir,
-					       .cluster = cluster,
-					       .file = file,
-					       .role = "node",
-					       .name = options->nodes[i]},
-			       err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(issue(ca,
+			  &(struct issue){.dir = options->dir,
+					  .cluster = cluster,
+					  .file = file,
+					  .role = "node",
+					  .name = options->nodes[i]},
+			  err));
 	}
 	return STATUS_OK;
 }
@@ -105,29 +100,24 @@ static enum status issue_nodes(const struct dev_options *options, const struct t
 static enum status make_identities(const struct dev_options *options, const char *cluster, struct error *err)
 {
 	struct tls_paths ca;
-	enum status status = tls_paths(options->dir, "ca", &ca, err);
 
-	if (status == STATUS_OK)
-		status = allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err));
-	if (status == STATUS_OK)
-		status = issue(&ca,
-			       &(struct issue){.dir = options->dir,
-					       .cluster = cluster,
-					       .file = "server",
-					       .role = "server",
-					       .name = "dev"},
-			       err);
-	if (status == STATUS_OK)
-		status = issue(&ca,
-			       &(struct issue){.dir = options->dir,
-					       .cluster = cluster,
-					       .file = "operator",
-					       .role = "operator",
-					       .name = "dev"},
-			       err);
-	if (status == STATUS_OK)
-		status = issue_nodes(options, &ca, cluster, err);
-	return status;
+	TRY(tls_paths(options->dir, "ca", &ca, err));
+	TRY(allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err)));
+	TRY(issue(&ca,
+		  &(struct issue){.dir = options->dir,
+				  .cluster = cluster,
+				  .file = "server",
+				  .role = "server",
+				  .name = "dev"},
+		  err));
+	TRY(issue(&ca,
+		  &(struct issue){.dir = options->dir,
+				  .cluster = cluster,
+				  .file = "operator",
+				  .role = "operator",
+				  .name = "dev"},
+		  err));
+	return issue_nodes(options, &ca, cluster, err);
 }
 
 /* The public half in the form in which policies name it. */

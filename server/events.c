@@ -246,7 +246,6 @@ static int on_pump(sd_event_source *source, void *userdata)
 	struct watcher *watcher = userdata;
 	struct events *events = watcher->events;
 
-	(void)source;
 	if (watcher->next < events->first) {
 		end_slow(watcher);
 		return 0;
@@ -526,7 +525,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	struct watcher *watcher = rpc_call_data(call);
 	struct error err;
 
-	(void)userdata;
 	if (!watcher || watcher->has_ended)
 		return;
 	if (watch(watcher, (const Holdfast__V1__WatchRequest *)message, &err) != STATUS_OK)
@@ -536,15 +534,12 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 /* Whoever asks once and then only reads may say so. */
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
 	struct watcher *watcher = rpc_call_data(call);
 
-	(void)userdata;
 	if (!watcher)
 		return;
 	(void)sd_event_source_disable_unref(watcher->pump);

@@ -174,7 +174,6 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 {
 	uint32_t n;
 
-	(void)change;
 	if (run->dry_run) {
 		run->counts.audit = audit_prunable(run->server, GC_AUDIT_COUNT);
 		return true;
@@ -219,7 +218,6 @@ static void on_collected(struct server *server, void *userdata)
 	Holdfast__V1__GcResponse response = HOLDFAST__V1__GC_RESPONSE__INIT;
 	cleanup_free struct gc_answer *answer = userdata;
 
-	(void)server;
 	if (!answer->call)
 		return;
 	response.allocations = answer->counts.allocs;
@@ -293,8 +291,6 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	bool done = false;
 	enum status status;
 
-	(void)source;
-	(void)usec;
 	gc->slice = sd_event_source_disable_unref(gc->slice);
 	status = run_slice(run, &done, &err);
 	if (status == STATUS_OK && done)
@@ -347,7 +343,6 @@ static int on_interval(sd_event_source *source, uint64_t usec, void *userdata)
 	const struct config *config = &gc->server->config;
 	struct error err;
 
-	(void)usec;
 	if (gc->n_runs == 0 &&
 	    gc_start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},

@@ -52,9 +52,7 @@ static enum status load_object(const struct load *load, const struct kv_item *it
 	enum status status;
 
 	memset(load->value, 0, type->size);
-	status = type->from_stored(item->key, item->value, item->len, load->value, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(type->from_stored(item->key, item->value, item->len, load->value, err));
 	memcpy((char *)load->value + type->create_index, &item->create_revision, sizeof(uint64_t));
 	memcpy((char *)load->value + type->modify_index, &item->mod_revision, sizeof(uint64_t));
 	status = check_key(type, item->key, load->value, err);
@@ -122,12 +120,11 @@ static enum status load_range(struct kv *kv, struct state *state, const char *pr
 	const struct object_type *type = type_of(prefix);
 	cleanup_free void *value = malloc(type->size);
 	struct load load = {.state = state, .type = type, .value = value, .err = err};
-	enum status status;
 
 	if (!value)
 		return error_no_memory(err, "the objects");
-	status = kv_range(kv, prefix, on_item, &load, err);
-	return status == STATUS_OK ? load.status : status;
+	TRY(kv_range(kv, prefix, on_item, &load, err));
+	return load.status;
 }
 
 enum status load_state(struct kv *kv, struct state *state, struct error *err)

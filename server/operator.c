@@ -137,8 +137,6 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	uint8_t key[TICKET_KEY_SIZE];
 	struct error stall;
 
-	(void)request;
-	(void)err;
 	ticket_issuer_public_key(server->issuer, key);
 	response.version = version;
 	response.cluster = server->config.cluster;
@@ -180,12 +178,10 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 				     const ProtobufCMessage *request, struct error *err)
 {
 	Holdfast__V1__ListAuditResponse *response;
-	enum status status =
-		audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err);
 
-	if (status == STATUS_OK)
-		answer_durable(server, call, &response->base);
-	return status;
+	TRY(audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err));
+	answer_durable(server, call, &response->base);
+	return STATUS_OK;
 }
 
 static const struct read_method list_audit_method = {.handle = handle_list_audit};
@@ -354,7 +350,6 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 	struct asked *asked;
 	enum status status;
 
-	(void)request;
 	if (!server->lead) {
 		answer_alone(server, call);
 		return STATUS_OK;
@@ -378,8 +373,6 @@ static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 
-	(void)source;
-	(void)usec;
 	server->has_stepped_down = true;
 	server_restart(server);
 	return 0;
@@ -405,7 +398,6 @@ static enum status handle_step_down(struct server *server, struct rpc_call *call
 	char object[LEAD_NAME_SIZE + 16];
 	struct lead_view own;
 
-	(void)request;
 	if (!server->lead)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the store is in sqlite: this server is the only one, and nobody could lead "

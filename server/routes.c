@@ -42,7 +42,6 @@ static const char TYPE[] = "text/plain; charset=utf-8";
 /* As long as the loop turns. */
 static void handle_live(struct rpc_call *call, void *userdata)
 {
-	(void)userdata;
 	rpc_call_reply_text(call, TYPE, "ok\n");
 }
 

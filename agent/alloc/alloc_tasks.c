@@ -169,7 +169,6 @@ static void on_network_failed(const Holdfast__Driver__V1__ExitResult *result, co
 	struct alloc_tasks *tasks = userdata;
 	struct error why = *err;
 
-	(void)result;
 	(void)error_prefix(&why, "network isolated");
 	log_network(tasks, "is not made", err);
 	if (network_of(tasks)->state == TASK_RECORD_NONE) {
@@ -313,26 +312,21 @@ enum status alloc_tasks_watch(struct alloc_tasks *tasks, struct error *err)
 
 static enum status stop_network(struct alloc_tasks *tasks, struct error *err)
 {
-	enum status status = STATUS_OK;
-
 	if (!tasks->network)
-		status = make_network(tasks, DRIVER_TASK_EXITED, err);
-	if (status == STATUS_OK)
-		driver_task_stop(tasks->network);
-	return status;
+		TRY(make_network(tasks, DRIVER_TASK_EXITED, err));
+	driver_task_stop(tasks->network);
+	return STATUS_OK;
 }
 
 static enum status stop_task(struct alloc_tasks *tasks, uint32_t i, struct error *err)
 {
 	struct place *place = &tasks->places[i];
 	bool has_exited = record_of(place)->state == TASK_RECORD_EXITED;
-	enum status status = STATUS_OK;
 
 	if (!place->task)
-		status = make(place, has_exited ? DRIVER_TASK_EXITED : DRIVER_TASK_STOP, err);
-	if (status == STATUS_OK)
-		driver_task_stop(place->task);
-	return status;
+		TRY(make(place, has_exited ? DRIVER_TASK_EXITED : DRIVER_TASK_STOP, err));
+	driver_task_stop(place->task);
+	return STATUS_OK;
 }
 
 enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error *err)

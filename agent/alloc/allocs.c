@@ -238,7 +238,6 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 	struct alloc_entry *known = find(allocs, alloc->id);
 	struct alloc_record *record;
 	struct alloc_runner *runner;
-	enum status status;
 
 	if (known) {
 		allocs->env->on_status(&alloc_runner_record(known->runner)->alloc, allocs->env->userdata);
@@ -249,11 +248,8 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 			err, STATUS_UNAVAILABLE, 0,
 			"node is shutting down: it takes no new allocation (if it stays up after all, "
 			"run there: holdfast agent drain --cancel)");
-	status = alloc_record_new(alloc, allocs->env->boot_id, &record, err);
-	if (status == STATUS_OK)
-		status = add(allocs, record, &runner, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(alloc_record_new(alloc, allocs->env->boot_id, &record, err));
+	TRY(add(allocs, record, &runner, err));
 	alloc_runner_save(runner);
 	if (allocs->is_adopted)
 		alloc_runner_start(runner);

@@ -6,17 +6,14 @@
 static enum status claim_details_check(const Holdfast__V1__ClaimVolumeResponse *response, struct error *err)
 {
 	const Holdfast__V1__Volume *volume = response->volume;
-	enum status status;
 
-	status = volume_check_map("publish_context", VOLUME_MAP(response->publish_context),
-				  response->n_publish_context, err);
-	if (status == STATUS_OK)
-		status = volume_check_map("context", VOLUME_MAP(volume->context), volume->n_context, err);
-	if (status == STATUS_OK)
-		status = volume_check_secrets(VOLUME_MAP(volume->secrets), volume->n_secrets, err);
-	if (status == STATUS_OK && volume->mount_options)
-		status = mount_options_check(volume->mount_options, err);
-	return status;
+	TRY(volume_check_map("publish_context", VOLUME_MAP(response->publish_context),
+			     response->n_publish_context, err));
+	TRY(volume_check_map("context", VOLUME_MAP(volume->context), volume->n_context, err));
+	TRY(volume_check_secrets(VOLUME_MAP(volume->secrets), volume->n_secrets, err));
+	if (volume->mount_options)
+		TRY(mount_options_check(volume->mount_options, err));
+	return STATUS_OK;
 }
 
 enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response, struct secret_message **ret,
@@ -24,10 +21,8 @@ enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response,
 {
 	Holdfast__V1__ClaimVolumeResponse kept = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	enum status status = claim_details_check(response, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(claim_details_check(response, err));
 	kept.volume = &volume;
 	kept.publish_context = response->publish_context;
 	kept.n_publish_context = response->n_publish_context;

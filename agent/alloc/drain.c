@@ -506,15 +506,13 @@ static enum status drain_begin(struct agent_drain *drain, uint64_t timeout_ms, s
 static enum status prolong(struct agent_drain *drain, uint64_t timeout_ms, struct error *err)
 {
 	int64_t deadline_ms = clock_realtime_ms() + (int64_t)timeout_ms;
-	enum status status;
 
 	if (deadline_ms <= drain->deadline_ms)
 		return STATUS_OK;
-	status = wakeup_arm(drain->env.event, &drain->end_timer, timeout_ms * USEC_PER_MSEC, on_time_over,
-			    drain, err);
-	if (status == STATUS_OK)
-		drain->deadline_ms = deadline_ms;
-	return status;
+	TRY(wakeup_arm(drain->env.event, &drain->end_timer, timeout_ms * USEC_PER_MSEC, on_time_over, drain,
+		       err));
+	drain->deadline_ms = deadline_ms;
+	return STATUS_OK;
 }
 
 static void cancel(struct agent_drain *drain)
@@ -554,10 +552,8 @@ enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAg
 			  Holdfast__V1__DrainAgentResponse **ret, struct error *err)
 {
 	Holdfast__V1__DrainAgentResponse *response;
-	enum status status = obey(drain, request, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(obey(drain, request, err));
 	response = malloc(sizeof(*response));
 	if (response)
 		holdfast__v1__drain_agent_response__init(response);

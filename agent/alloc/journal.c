@@ -105,13 +105,10 @@ static enum status check_owner(struct journal *journal, const char *path, const 
 	struct meta meta = {.cluster = cluster, .node_id = node_id};
 	cleanup_free char *cluster_copy = strdup(cluster);
 	cleanup_free char *node_copy = strdup(node_id);
-	enum status status;
 
 	if (!cluster_copy || !node_copy)
 		return error_no_memory(err, "the journal");
-	status = kv_range(journal->kv, KEY_META, on_meta, &meta, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_range(journal->kv, KEY_META, on_meta, &meta, err));
 	if (!meta.is_found)
 		return write_meta(journal, cluster_copy, node_copy, err);
 	if (meta.is_same)
@@ -185,20 +182,15 @@ enum status journal_open(sd_event *event, const char *data_dir, const char *clus
 {
 	cleanup(journal_closep) struct journal *journal = calloc(1, sizeof(*journal));
 	char path[512];
-	enum status status;
 
 	if (!journal)
 		return error_no_memory(err, "the journal");
 	STAILQ_INIT(&journal->in_flight);
 	if (str_format(path, sizeof(path), "%s/" JOURNAL_FILE, data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
-	status = kv_open_sqlite(event, path, &journal->kv, err);
-	if (status == STATUS_OK)
-		status = check_owner(journal, path, cluster, node_id, err);
-	if (status == STATUS_OK)
-		status = read_mark(journal, path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_open_sqlite(event, path, &journal->kv, err));
+	TRY(check_owner(journal, path, cluster, node_id, err));
+	TRY(read_mark(journal, path, err));
 	*ret = TAKE_PTR(journal);
 	return STATUS_OK;
 }
@@ -314,7 +306,6 @@ static void on_written(uint64_t revision, const struct error *err, void *userdat
 	journal_done_fn *done = pending->done;
 	void *done_userdata = pending->userdata;
 
-	(void)revision;
 	STAILQ_REMOVE(&journal->in_flight, pending, pending, entry);
 	free(pending);
 	if (done)
@@ -351,13 +342,10 @@ static struct kv_op *batch_add(struct batch *batch)
 
 static enum status batch_put_alloc(struct batch *batch, struct alloc_record *record, struct error *err)
 {
-	enum status status;
 	size_t n = 0;
 	struct kv_op *op;
 
-	status = alloc_record_pack(record, &batch->alloc_bytes, &n, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(alloc_record_pack(record, &batch->alloc_bytes, &n, err));
 	alloc_key(batch->keys[batch->n], record->alloc.id);
 	op = batch_add(batch);
 	op->value = batch->alloc_bytes;
@@ -422,13 +410,8 @@ static void batch_put_mark(struct batch *batch, const Holdfast__V1__Mark *mark)
 
 static enum status batch_fill(struct batch *batch, const struct journal_write *write, struct error *err)
 {
-	enum status status;
-
-	if (write->alloc) {
-		status = batch_put_alloc(batch, write->alloc, err);
-		if (status != STATUS_OK)
-			return status;
-	}
+	if (write->alloc)
+		TRY(batch_put_alloc(batch, write->alloc, err));
 	if (write->forget_alloc) {
 		alloc_key(batch->keys[batch->n], write->forget_alloc);
 		(void)batch_add(batch);
@@ -456,9 +439,7 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 	struct kv_txn txn;
 	enum status status;
 
-	status = batch_fill(&batch, write, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(batch_fill(&batch, write, err));
 	if (journal->is_mark_unwritten)
 		batch_put_mark(&batch, journal->mark);
 	pending = calloc(1, sizeof(*pending));

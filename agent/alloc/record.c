@@ -126,14 +126,11 @@ enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, str
 {
 	struct alloc fresh = *alloc;
 	struct alloc_record *record;
-	enum status status;
 
 	if (!id_is_uuid(alloc->id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "allocation id '%s' is not a lower-case UUID", alloc->id);
-	status = check_driver(alloc, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_driver(alloc, err));
 	fresh.client_status = CLIENT_PENDING;
 	fresh.client_description = NULL;
 	fresh.client_code = 0;

@@ -103,7 +103,6 @@ static void on_driver_done(const ProtobufCMessage *response, const struct error 
 {
 	struct task_stream *stream = userdata;
 
-	(void)response;
 	stream->call = NULL;
 	send_end(stream, err);
 }
@@ -112,8 +111,6 @@ static void on_driver_done(const ProtobufCMessage *response, const struct error 
 
 static void on_server_open(struct rpc_stream *server, void *userdata)
 {
-	(void)server;
-	(void)userdata;
 }
 
 static void on_server_message(struct rpc_stream *server, const ProtobufCMessage *message, void *userdata)
@@ -137,7 +134,6 @@ static void on_server_drained(struct rpc_stream *server, void *userdata)
 {
 	const struct task_stream *stream = userdata;
 
-	(void)server;
 	if (stream->call)
 		driver_call_pause(stream->call, false);
 }
@@ -147,9 +143,6 @@ static void on_server_closed(struct rpc_stream *server, enum status status, cons
 {
 	struct task_stream *stream = userdata;
 
-	(void)server;
-	(void)status;
-	(void)err;
 	stream->server = NULL;
 	stream_free(stream);
 }
@@ -190,10 +183,8 @@ static enum status begin_call(struct task_stream *stream, const Holdfast__V1__Op
 		.userdata = stream,
 	};
 	struct driver_client *client;
-	enum status status = find_driver(stream->streams, wanted, &client, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_driver(stream->streams, wanted, &client, err));
 	switch (wanted->first_case) {
 	case HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_EXEC:
 		request.method = DRIVER_EXEC_TASK_STREAMING;

@@ -147,14 +147,11 @@ static enum status call_plugin(struct controller_call *call, struct csi_client *
 			       const Holdfast__V1__PluginCall *pb, struct error *err)
 {
 	cleanup_free struct controller_request *request = malloc(sizeof(*request));
-	enum status status;
 
 	if (!request)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "call plugin %s",
 				 call->facts.plugin_id);
-	status = controller_request_make(pb, &call->facts, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(controller_request_make(pb, &call->facts, request, err));
 	return csi_call_start(client, controller_method(pb), &request->base,
 			      controller_timeout_us(pb->timeout_ms), on_answered, call, &call->csi, err);
 }
@@ -185,7 +182,6 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 	struct controller_calls *calls = call->calls;
 	enum csi_method method = controller_method(pb);
 	struct csi_client *client;
-	enum status status;
 
 	if (method == CSI_METHOD_N)
 		return controller_check(pb, NULL, err);
@@ -195,11 +191,8 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 			"plugin %.128s: %s was not called: %d calls to plugins are in flight on this "
 			"node already",
 			pb->plugin_id, call_name(call), CONTROLLER_CALLS_MAX);
-	status = find_plugin(call, &client, err);
-	if (status == STATUS_OK)
-		status = controller_check(pb, &call->facts, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_plugin(call, &client, err));
+	TRY(controller_check(pb, &call->facts, err));
 	if (method != CSI_NODE_EXPAND_VOLUME)
 		return call_plugin(call, client, pb, err);
 	return volume_manager_expand(calls->volumes, pb->plugin_id, pb->node_expand,

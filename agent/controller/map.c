@@ -90,12 +90,9 @@ static enum status fill_publish(const Holdfast__V1__PluginCall *call, const stru
 {
 	const Holdfast__V1__ControllerAttachRequest *from = call->attach;
 	Csi__V1__ControllerPublishVolumeRequest *to = &ret->publish;
-	enum status status = need_volume(from->external_id, err);
 
-	if (status == STATUS_OK)
-		status = need("node id of the provider", from->external_node_id, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(need_volume(from->external_id, err));
+	TRY(need("node id of the provider", from->external_node_id, err));
 	if (!from->capability)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no capability");
 	to->volume_id = from->external_id;
@@ -115,7 +112,6 @@ static enum status fill_unpublish(const Holdfast__V1__PluginCall *call, const st
 	Csi__V1__ControllerUnpublishVolumeRequest *to = &ret->unpublish;
 	enum status status = need_volume(from->external_id, err);
 
-	(void)facts;
 	if (status == STATUS_OK) /* without one it would be taken from every node */
 		status = need("node id of the provider", from->external_node_id, err);
 	if (status != STATUS_OK)
@@ -147,13 +143,10 @@ static enum status fill_validate(const Holdfast__V1__PluginCall *call, const str
 {
 	const Holdfast__V1__ControllerValidateRequest *from = call->validate;
 	Csi__V1__ValidateVolumeCapabilitiesRequest *to = &ret->validate;
-	enum status status = need_volume(from->external_id, err);
 
-	if (status == STATUS_OK)
-		status = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options,
-					   facts, ret, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(need_volume(from->external_id, err));
+	TRY(fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options, facts, ret,
+			      err));
 	to->volume_id = from->external_id;
 	to->volume_capabilities = ret->capability_list;
 	to->n_volume_capabilities = from->n_capabilities;
@@ -264,21 +257,17 @@ static enum status fill_create(const Holdfast__V1__PluginCall *call, const struc
 {
 	const Holdfast__V1__ControllerCreateRequest *from = call->create;
 	Csi__V1__CreateVolumeRequest *to = &ret->create;
-	enum status status = need("name for the volume", from->name, err);
 
-	if (status == STATUS_OK)
-		status = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
-	if (status == STATUS_OK)
-		status = fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options,
-					   facts, ret, err);
-	if (status == STATUS_OK && wants_topology(from))
-		status = fill_topology(from->topology_request, ret, err);
-	if (status == STATUS_OK && from->clone_id[0] != '\0' && from->snapshot_id[0] != '\0')
-		status = error_set(
+	TRY(need("name for the volume", from->name, err));
+	TRY(fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err));
+	TRY(fill_capabilities(from->capabilities, from->n_capabilities, from->mount_options, facts, ret,
+			      err));
+	if (wants_topology(from))
+		TRY(fill_topology(from->topology_request, ret, err));
+	if (from->clone_id[0] != '\0' && from->snapshot_id[0] != '\0')
+		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
 			"the server gave a clone_id and a snapshot_id; a volume is a copy of one thing");
-	if (status != STATUS_OK)
-		return status;
 	to->name = from->name;
 	to->volume_capabilities = ret->capability_list;
 	to->n_volume_capabilities = from->n_capabilities;
@@ -293,7 +282,6 @@ static enum status fill_delete(const Holdfast__V1__PluginCall *call, const struc
 {
 	const Holdfast__V1__ControllerDeleteRequest *from = call->delete_;
 
-	(void)facts;
 	ret->delete.volume_id = from->external_id;
 	LEND_MAP(&ret->delete, secrets, from, secrets);
 	return need_volume(from->external_id, err);
@@ -304,14 +292,11 @@ static enum status fill_expand(const Holdfast__V1__PluginCall *call, const struc
 {
 	const Holdfast__V1__ControllerExpandRequest *from = call->expand;
 	Csi__V1__ControllerExpandVolumeRequest *to = &ret->expand;
-	enum status status = need_volume(from->external_id, err);
 
-	if (status == STATUS_OK)
-		status = fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err);
-	if (status == STATUS_OK && !to->capacity_range)
-		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no size to expand to");
-	if (status != STATUS_OK)
-		return status;
+	TRY(need_volume(from->external_id, err));
+	TRY(fill_range(from->capacity_min, from->capacity_max, ret, &to->capacity_range, err));
+	if (!to->capacity_range)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server gave no size to expand to");
 	to->volume_id = from->external_id;
 	LEND_MAP(to, secrets, from, secrets);
 	if (from->capability) {
@@ -337,7 +322,6 @@ static enum status fill_list_volumes(const Holdfast__V1__PluginCall *call, const
 {
 	const Holdfast__V1__ControllerListVolumesRequest *from = call->list_volumes;
 
-	(void)facts;
 	ret->list_volumes.max_entries = (int32_t)from->max_entries;
 	ret->list_volumes.starting_token = from->starting_token;
 	return check_page(from->max_entries, from->starting_token, err);
@@ -350,7 +334,6 @@ static enum status fill_create_snapshot(const Holdfast__V1__PluginCall *call, co
 	Csi__V1__CreateSnapshotRequest *to = &ret->create_snapshot;
 	enum status status = need_volume(from->external_id, err);
 
-	(void)facts;
 	to->source_volume_id = from->external_id;
 	to->name = from->name;
 	LEND_MAP(to, secrets, from, secrets);
@@ -363,7 +346,6 @@ static enum status fill_delete_snapshot(const Holdfast__V1__PluginCall *call, co
 {
 	const Holdfast__V1__ControllerDeleteSnapshotRequest *from = call->delete_snapshot;
 
-	(void)facts;
 	ret->delete_snapshot.snapshot_id = from->snapshot_id;
 	LEND_MAP(&ret->delete_snapshot, secrets, from, secrets);
 	return need("snapshot_id", from->snapshot_id, err);
@@ -374,7 +356,6 @@ static enum status fill_list_snapshots(const Holdfast__V1__PluginCall *call, con
 {
 	const Holdfast__V1__ControllerListSnapshotsRequest *from = call->list_snapshots;
 
-	(void)facts;
 	ret->list_snapshots.max_entries = (int32_t)from->max_entries;
 	ret->list_snapshots.starting_token = from->starting_token;
 	LEND_MAP(&ret->list_snapshots, secrets, from, secrets);
@@ -401,7 +382,6 @@ static enum status check_create(const Holdfast__V1__PluginCall *call, const stru
 static enum status check_node_expand(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
 				     struct error *err)
 {
-	(void)facts;
 	return check_range(call->node_expand->capacity_min, call->node_expand->capacity_max, err);
 }
 
@@ -586,23 +566,16 @@ static enum status parse_create(const struct controller_answer *a)
 	const Csi__V1__CreateVolumeResponse *from = (const void *)a->response;
 	const Csi__V1__Volume *volume = from->volume;
 	Holdfast__V1__ControllerCreateResponse *to = &a->reply->create;
-	enum status status;
 
 	if (!volume)
 		return bad(a, "no volume");
-	status = check_id(a, "volume_id", volume->volume_id);
-	if (status == STATUS_OK)
-		status = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
-	if (status == STATUS_OK)
-		status = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
-				       volume->n_volume_context);
-	if (status == STATUS_OK && is_copy(a->call->create) && !volume->content_source)
-		status = bad(
-			a,
+	TRY(check_id(a, "volume_id", volume->volume_id));
+	TRY(check_bytes(a, "capacity_bytes", volume->capacity_bytes));
+	TRY(check_context(a, "volume_context", VOLUME_MAP(volume->volume_context), volume->n_volume_context));
+	if (is_copy(a->call->create) && !volume->content_source)
+		TRY(bad(a,
 			"volume %s, and not a word that it is the copy that was asked for: it may be empty",
-			volume->volume_id);
-	if (status != STATUS_OK)
-		return status;
+			volume->volume_id));
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;
 	LEND_MAP(to, context, volume, volume_context);
@@ -693,7 +666,6 @@ static enum status parse_volume(const struct controller_answer *a,
 				Holdfast__V1__ExternalVolume *to)
 {
 	const Csi__V1__Volume *volume = entry->volume;
-	enum status status;
 
 	if (!volume)
 		return bad(a, "an entry without a volume");
@@ -701,15 +673,11 @@ static enum status parse_volume(const struct controller_answer *a,
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;
 	LEND_MAP(to, context, volume, volume_context);
-	status = check_id(a, "volume_id", volume->volume_id);
-	if (status == STATUS_OK)
-		status = check_bytes(a, "capacity_bytes", volume->capacity_bytes);
-	if (status == STATUS_OK)
-		status = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
-				       volume->n_volume_context);
-	if (status == STATUS_OK)
-		status = parse_content(a, volume->content_source, to);
-	return status == STATUS_OK ? parse_status(a, entry->status, to) : status;
+	TRY(check_id(a, "volume_id", volume->volume_id));
+	TRY(check_bytes(a, "capacity_bytes", volume->capacity_bytes));
+	TRY(check_context(a, "volume_context", VOLUME_MAP(volume->volume_context), volume->n_volume_context));
+	TRY(parse_content(a, volume->content_source, to));
+	return parse_status(a, entry->status, to);
 }
 
 static enum status parse_volumes(const struct controller_answer *a)
@@ -717,10 +685,9 @@ static enum status parse_volumes(const struct controller_answer *a)
 	const Csi__V1__ListVolumesResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListVolumesResponse *to = &a->reply->list_volumes;
 	Holdfast__V1__ExternalVolume *volumes;
-	enum status status = check_answer_page(a, from->n_entries, from->next_token);
+	enum status status = STATUS_OK;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_answer_page(a, from->n_entries, from->next_token));
 	to->next_token = from->next_token;
 	volumes = new_block(a->reply, from->n_entries, sizeof(*volumes));
 	to->volumes = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalVolume *));
@@ -748,8 +715,6 @@ static int64_t created_ms(const Google__Protobuf__Timestamp *time)
 static enum status fill_snapshot(const struct controller_answer *a, const Csi__V1__Snapshot *from,
 				 Holdfast__V1__ExternalSnapshot *to)
 {
-	enum status status;
-
 	if (!from)
 		return bad(a, "no snapshot");
 	holdfast__v1__external_snapshot__init(to);
@@ -758,10 +723,9 @@ static enum status fill_snapshot(const struct controller_answer *a, const Csi__V
 	to->size_bytes = (uint64_t)from->size_bytes;
 	to->create_time_ms = created_ms(from->creation_time);
 	to->ready = from->ready_to_use;
-	status = check_id(a, "snapshot_id", from->snapshot_id);
-	if (status == STATUS_OK)
-		status = check_text(a, "source_volume_id", from->source_volume_id, EXTERNAL_ID_MAX);
-	return status == STATUS_OK ? check_bytes(a, "size_bytes", from->size_bytes) : status;
+	TRY(check_id(a, "snapshot_id", from->snapshot_id));
+	TRY(check_text(a, "source_volume_id", from->source_volume_id, EXTERNAL_ID_MAX));
+	return check_bytes(a, "size_bytes", from->size_bytes);
 }
 
 static enum status parse_snapshot(const struct controller_answer *a)
@@ -780,10 +744,9 @@ static enum status parse_snapshots(const struct controller_answer *a)
 	const Csi__V1__ListSnapshotsResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListSnapshotsResponse *to = &a->reply->list_snapshots;
 	Holdfast__V1__ExternalSnapshot *snapshots;
-	enum status status = check_answer_page(a, from->n_entries, from->next_token);
+	enum status status = STATUS_OK;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_answer_page(a, from->n_entries, from->next_token));
 	to->next_token = from->next_token;
 	snapshots = new_block(a->reply, from->n_entries, sizeof(*snapshots));
 	to->snapshots = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalSnapshot *));

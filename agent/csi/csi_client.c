@@ -397,12 +397,9 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 {
 	const struct csi_method_info *info = csi_method_info(method);
 	struct csi_call *call;
-	enum status status;
 
 	assert(request->descriptor == info->request);
-	status = check_room(client, method, protobuf_c_message_get_packed_size(request), err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_room(client, method, protobuf_c_message_get_packed_size(request), err));
 	if (timeout_us == 0)
 		timeout_us = info->timeout_us < client->call_timeout_us ? info->timeout_us
 									: client->call_timeout_us;

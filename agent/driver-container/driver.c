@@ -103,7 +103,6 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, s
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t skipped = 0;
-	enum status status;
 
 	if (taken->use != NONCE_NEW && !trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
 		return error_set(
@@ -113,10 +112,10 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, s
 	if (skipped > 0)
 		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
-	status = trail_write(driver->trail, &record, err);
-	if (status == STATUS_OK && taken->use == NONCE_NEW)
-		status = nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err);
-	return status;
+	TRY(trail_write(driver->trail, &record, err));
+	if (taken->use == NONCE_NEW)
+		TRY(nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err));
+	return STATUS_OK;
 }
 
 void driver_note_end(struct driver *driver, const struct order *order, enum status status)
@@ -195,8 +194,6 @@ static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *reque
 	Holdfast__Driver__V1__CapabilitiesResponse response =
 		HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
 
-	(void)request;
-	(void)userdata;
 	response.name = (char[]){DRIVER_NAME};
 	response.version = (char[]){HOLDFAST_VERSION};
 	response.order_version = ORDER_VERSION;
@@ -218,8 +215,6 @@ static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, vo
 	Holdfast__Driver__V1__ConfigField *fields[32];
 	Holdfast__Driver__V1__ConfigField *const *schema = task_spec_schema(&response.n_task);
 
-	(void)request;
-	(void)userdata;
 	for (size_t i = 0; i < response.n_task; i++)
 		fields[i] = schema[i];
 	response.task = fields;
@@ -275,8 +270,6 @@ static enum status gate(struct rpc_call *call, const char *service, const struct
 	const struct driver *driver = userdata;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 
-	(void)service;
-	(void)request;
 	if (peer->kind == RPC_PEER_UNIX && (peer->uid == 0 || peer->uid == driver->agent_uid))
 		return STATUS_OK;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
@@ -313,15 +306,10 @@ static enum status open_state(struct driver *driver, struct error *err)
 {
 	const struct settings *settings = driver->settings;
 	char path[PATH_MAX];
-	enum status status = read_boot_id(driver, err);
 
-	if (status == STATUS_OK)
-		status = find_agent(driver, err);
-	if (status == STATUS_OK)
-		status = trail_open(settings->state_dir, settings->cluster, settings->node_id, &driver->trail,
-				    err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_boot_id(driver, err));
+	TRY(find_agent(driver, err));
+	TRY(trail_open(settings->state_dir, settings->cluster, settings->node_id, &driver->trail, err));
 	if (str_format(path, sizeof(path), "%s/orders", settings->state_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "state_dir is too long");
 	return nonces_open(path, driver->boot_text, &driver->nonces, err);
@@ -329,8 +317,6 @@ static enum status open_state(struct driver *driver, struct error *err)
 
 static int on_end_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	(void)info;
-	(void)userdata;
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
@@ -357,11 +343,9 @@ static enum status open_loop(struct driver *driver, struct error *err)
 static enum status open_server(struct driver *driver, struct error *err)
 {
 	const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX, .calls = CALLS_MAX};
-	enum status status = rpc_server_new(driver->event, services, ARRAY_SIZE(services), &limits, driver,
-					    &driver->server, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_server_new(driver->event, services, ARRAY_SIZE(services), &limits, driver, &driver->server,
+			   err));
 	rpc_server_set_gate(driver->server, gate);
 	return rpc_server_listen_unix(driver->server, driver->settings->socket, SOCKET_MODE, err);
 }

@@ -272,8 +272,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	enum failure failure = NO_FAILURE;
 	bool is_ended = false;
 
-	(void)source;
-	(void)fd;
 	if (events & EPOLLOUT)
 		failure = call_send(call);
 	if (failure == NO_FAILURE && call->in_at == call->in_n && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
@@ -305,8 +303,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t now_us = clock_monotonic_us();
 	enum failure failure = NO_FAILURE;
 
-	(void)source;
-	(void)usec;
 	if (call->timeout_us > 0 && now_us >= call->begun_us + call->timeout_us)
 		failure = TOO_LATE;
 	else if (call->silence_us > 0 && !call->is_paused && now_us >= call->heard_us + call->silence_us)

@@ -110,7 +110,6 @@ static void on_version(enum status status, const struct error *err, const json_t
 	const char *version = json_string_value(json_object_get(json, "Version"));
 	bool is_known = status == STATUS_OK && version;
 
-	(void)err;
 	driver->asked_version = NULL;
 	driver->version_us = clock_monotonic_us() + (is_known ? VERSION_S : VERSION_RETRY_S) * USEC_PER_SEC;
 	if (status != STATUS_OK)
@@ -133,7 +132,6 @@ static void on_ping(enum status status, const struct error *err, const json_t *j
 {
 	struct driver *driver = userdata;
 
-	(void)json;
 	driver->probe = NULL;
 	arm(driver, status == STATUS_OK ? WELL_S : ILL_S);
 	if (status != STATUS_OK) {
@@ -158,8 +156,6 @@ static int on_probe(sd_event_source *source, uint64_t usec, void *userdata)
 					       .timeout_us = PROBE_TIMEOUT_S * USEC_PER_SEC,
 					       .is_text = true};
 
-	(void)source;
-	(void)usec;
 	if (engine_send(driver->engine, &request, on_ping, driver, &driver->probe, NULL) != STATUS_OK)
 		arm(driver, ILL_S);
 	return 0;
@@ -187,7 +183,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	struct watcher *watcher;
 	struct error err;
 
-	(void)message;
 	if (rpc_call_data(call))
 		return;
 	watcher = calloc(1, sizeof(*watcher));
@@ -205,22 +200,17 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 /* It reads on. */
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
 	struct watcher *watcher = rpc_call_data(call);
 
-	(void)userdata;
 	if (!watcher)
 		return;
 	LIST_REMOVE(watcher, link);

@@ -25,15 +25,12 @@ enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, s
 	size_t piece;
 
 	while (frames->left == 0 && used < n) {
-		enum status status = STATUS_OK;
 
 		frames->head[frames->n_head++] = bytes[used++];
 		if (frames->n_head < FRAMES_HEAD)
 			continue;
 		frames->n_head = 0;
-		status = parse_head(frames, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(parse_head(frames, err));
 	}
 	piece = n - used < frames->left ? n - used : frames->left;
 	*ret_stream = frames->head[0];

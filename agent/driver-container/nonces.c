@@ -252,13 +252,9 @@ static enum status append(struct nonces *nonces, const struct entry *entry, stru
 /* Room for one more: those that have expired may be forgotten. */
 static enum status make_room(struct nonces *nonces, int64_t now_ms, struct error *err)
 {
-	enum status status;
-
 	if (nonces->n >= NONCES_MAX - KEEP_FREE && now_ms > 0) {
 		forget(nonces, (uint64_t)now_ms);
-		status = rewrite(nonces, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(rewrite(nonces, err));
 	}
 	if (nonces->n >= NONCES_MAX - KEEP_FREE)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -269,17 +265,14 @@ static enum status make_room(struct nonces *nonces, int64_t now_ms, struct error
 enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
 {
 	struct entry entry = {.not_after_ms = order->not_after_ms};
-	enum status status;
 
 	assert(nonces_look(nonces, order) == NONCE_NEW);
 	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
 	digest_of(order->alloc, order->task, entry.for_what);
-	status = make_room(nonces, now_ms, err);
-	if (status == STATUS_OK)
-		status = append(nonces, &entry, err);
-	if (status == STATUS_OK)
-		nonces->entries[nonces->n++] = entry;
-	return status;
+	TRY(make_room(nonces, now_ms, err));
+	TRY(append(nonces, &entry, err));
+	nonces->entries[nonces->n++] = entry;
+	return STATUS_OK;
 }
 
 static enum status nonce_record_finish(struct nonces *nonces, struct entry *entry, struct error *err)
@@ -311,18 +304,15 @@ static enum status end_task(struct nonces *nonces, const uint8_t for_what[static
 	struct entry end = {.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS + END_KEPT_MS,
 			    .is_done = true,
 			    .is_end = true};
-	enum status status;
 
 	if (nonces_find(nonces, for_what))
 		return STATUS_OK;
 	memcpy(end.nonce, for_what, FOR_SIZE);
 	memcpy(end.for_what, for_what, FOR_SIZE);
-	status = make_room(nonces, now_ms, err);
-	if (status == STATUS_OK)
-		status = append(nonces, &end, err);
-	if (status == STATUS_OK)
-		nonces->entries[nonces->n++] = end;
-	return status;
+	TRY(make_room(nonces, now_ms, err));
+	TRY(append(nonces, &end, err));
+	nonces->entries[nonces->n++] = end;
+	return STATUS_OK;
 }
 
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,

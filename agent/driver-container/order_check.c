@@ -132,11 +132,8 @@ enum status order_check(const struct order_place *place, enum order_kind kind,
 		ret->reason = "form";
 		return status;
 	}
-	status = check_place(place, kind, ret, err);
-	if (status == STATUS_OK)
-		status = check_body(kind, body, ret, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_place(place, kind, ret, err));
+	TRY(check_body(kind, body, ret, err));
 	ret->use = nonces_look(place->nonces, &ret->order);
 	if (ret->use != NONCE_NEW && kind == ORDER_EXEC)
 		return refuse(ret, "used", STATUS_FAILED_PRECONDITION, err,

@@ -91,7 +91,6 @@ enum status policy_check_task(const struct settings *settings, const struct task
 {
 	const Holdfast__Driver__V1__CsiPluginMount *asked = spec->task->csi_plugin;
 	const struct settings_plugin *plugin = asked ? settings_plugin(settings, asked->id) : NULL;
-	enum status status;
 
 	assert(spec->image);
 	if (asked && !plugin)
@@ -99,10 +98,9 @@ enum status policy_check_task(const struct settings *settings, const struct task
 	if (plugin ? !is_image_listed(plugin->images, SETTINGS_PLUGIN_IMAGES_MAX, spec->image->text)
 		   : !is_image_listed(settings->images, SETTINGS_LIST_MAX, spec->image->text))
 		return refuse(settings, ret_reason, "images", spec->image->text, err);
-	status = check_user(settings, spec->task->user, ret_reason, err);
-	if (status == STATUS_OK)
-		status = policy_check_network(settings, spec->task->network, ret_reason, err);
-	return status == STATUS_OK ? check_config(settings, spec, plugin, ret_reason, err) : status;
+	TRY(check_user(settings, spec->task->user, ret_reason, err));
+	TRY(policy_check_network(settings, spec->task->network, ret_reason, err));
+	return check_config(settings, spec, plugin, ret_reason, err);
 }
 
 enum status policy_check_exec(const struct settings *settings, const char *user, const char **ret_reason,

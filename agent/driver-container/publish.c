@@ -156,10 +156,8 @@ static enum status check_one(const char *mountinfo_path, const char *path,
 			     struct error *err)
 {
 	struct search search = {.path = path};
-	enum status status = read_table(mountinfo_path, visit, &search, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_table(mountinfo_path, visit, &search, err));
 	if (!search.is_found) {
 		*ret_reason = "publish";
 		return error_set(

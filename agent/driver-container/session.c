@@ -325,8 +325,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	struct strbuf raw;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	if (session->has_failed) {
 		session_fail(session, &session->failure);
 		return 0;
@@ -376,7 +374,6 @@ static enum status emit_collect(struct session *session, unsigned int stream, co
 	struct strbuf *to = &session->collected[stream == FRAMES_STDERR];
 	size_t room = COLLECT_MAX - to->len;
 
-	(void)err;
 	session->is_truncated |= n > room;
 	strbuf_put(to, bytes, n > room ? room : n);
 	return STATUS_OK;
@@ -503,8 +500,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	struct session *session = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 			"%s in time; it may still run in task '%s' of allocation %s",
 			session->is_upgraded ? "the command did not end"
@@ -547,9 +542,6 @@ static void on_resized(enum status status, const struct error *err, const json_t
 {
 	struct session *session = userdata;
 
-	(void)status;
-	(void)err;
-	(void)json;
 	session->resizing = NULL;
 	resize(session);
 }
@@ -630,7 +622,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	uint8_t bytes[CHUNK_MAX];
 	ssize_t n;
 
-	(void)source;
 	if (events & EPOLLOUT)
 		push_stdin(session);
 	if (is_full(session) || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
@@ -723,10 +714,9 @@ static enum status handle_command(struct session *session, const ProtobufCBinary
 	struct driver *driver = session->driver;
 	const Holdfast__Driver__V1__ExecCommand *command;
 	const char *reason = "command";
-	enum status status = driver_take_order(driver, ORDER_EXEC, order, bytes, &session->taken, err);
+	enum status status = STATUS_OK;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(driver_take_order(driver, ORDER_EXEC, order, bytes, &session->taken, err));
 	command = (const void *)session->taken.body;
 	if (command->n_argv == 0 || command->n_argv > ARGV_MAX || command->argv[0][0] == '\0' ||
 	    !task_text_is_right(TASK_TEXT_USER, command->user))
@@ -824,15 +814,12 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 
 static void on_stream_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_exec_half_close(struct rpc_call *call, void *userdata)
 {
 	struct session *session = rpc_call_data(call);
 
-	(void)userdata;
 	if (!session || session->is_over)
 		return;
 	session->wants_close = true;
@@ -841,15 +828,12 @@ static void on_exec_half_close(struct rpc_call *call, void *userdata)
 
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_stream_closed(struct rpc_call *call, void *userdata)
 {
 	struct session *session = rpc_call_data(call);
 
-	(void)userdata;
 	if (!session)
 		return;
 	if (!session->is_over && session->has_used)
@@ -861,7 +845,6 @@ static void on_drained(struct rpc_call *call, void *userdata)
 {
 	struct session *session = rpc_call_data(call);
 
-	(void)userdata;
 	if (!session || session->is_over)
 		return;
 	session->is_behind = false;
@@ -903,7 +886,6 @@ static void on_logs_end(enum status status, const struct error *err, const json_
 {
 	struct session *session = userdata;
 
-	(void)json;
 	session->request = NULL;
 	if (status != STATUS_OK) {
 		session_fail(session, err);
@@ -995,8 +977,6 @@ static int on_stats_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct session *session = userdata;
 
-	(void)source;
-	(void)usec;
 	session_look(session, session->alloc, session->task, stats_found);
 	return 0;
 }

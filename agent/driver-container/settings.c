@@ -47,7 +47,6 @@ static const struct conf_field infra_fields[] = {
 static enum status bind_infra(const struct conf *conf, const char *label, json_t *body, void *target,
 			      struct error *err)
 {
-	(void)label;
 	return conf_bind(conf, body, infra_fields, ARRAY_SIZE(infra_fields), target, err);
 }
 

@@ -275,7 +275,6 @@ static void on_started(enum status status, const struct error *err, const json_t
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status != STATUS_OK) {
 		op_fail(op, err);
 		return;
@@ -305,7 +304,6 @@ static void on_created(enum status status, const struct error *err, const json_t
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status != STATUS_OK) { /* 409: something is there, and the next call sees whose it is */
 		op_fail(op, err);
 		return;
@@ -357,7 +355,6 @@ static void on_removed(enum status status, const struct error *err, const json_t
 	struct op *op = userdata;
 	struct error own;
 
-	(void)json;
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
@@ -389,8 +386,6 @@ static void on_ended(enum status status, const struct error *err, const json_t *
 {
 	struct op *op = userdata;
 
-	(void)err;
-	(void)json;
 	if (status == STATUS_OK) {
 		reply_made(op);
 		return;
@@ -467,7 +462,6 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status != STATUS_OK) {
 		op_fail(op, err);
 		return;
@@ -592,9 +586,8 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 	if (status != STATUS_OK || task->n_volumes == 0)
 		return status;
 	*ret_reason = "publish";
-	status = publish_open(publish_dir, op->driver->agent_uid, &fd, err);
-	return status == STATUS_OK ? publish_check(MOUNTINFO_PATH, fd, publish_dir, task, ret_reason, err)
-				   : status;
+	TRY(publish_open(publish_dir, op->driver->agent_uid, &fd, err));
+	return publish_check(MOUNTINFO_PATH, fd, publish_dir, task, ret_reason, err);
 }
 
 /* The container whose namespace it joins is found by the allocation alone; the order has to mean the same
@@ -751,7 +744,6 @@ static void on_waited(enum status status, const struct error *err, const json_t 
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
 		op_fail(op, err);
 		return;
@@ -855,7 +847,6 @@ static void reply_empty(struct op *op, const ProtobufCMessageDescriptor *type)
 
 static void on_signalled(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
-	(void)json;
 	if (status != STATUS_OK)
 		op_fail(userdata, err);
 	else
@@ -901,7 +892,6 @@ void task_signal(struct rpc_call *call, const ProtobufCMessage *request, void *u
 
 static void on_stopped(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
-	(void)json;
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		op_fail(userdata, err);
 	else
@@ -953,7 +943,6 @@ static void on_destroyed(enum status status, const struct error *err, const json
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status == STATUS_OK && op->call) /* that of the last boot went with it: it is another one's now */
 		clear_plugin_folder(op);
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
@@ -983,7 +972,6 @@ static void on_output_end(enum status status, const struct error *err, const jso
 	struct op *op = userdata;
 	struct error own;
 
-	(void)json;
 	if (status == STATUS_OK) {
 		status = last_output_save(op->driver->settings->state_dir, op->alloc, op->task, &op->output,
 					  &own);

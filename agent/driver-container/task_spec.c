@@ -197,9 +197,7 @@ enum status task_spec_read(const task_t *task, struct task_spec *ret, struct err
 		return status;
 	if (!spec.image)
 		return wrong(err, "config", "image", "is missing");
-	status = check_texts(task, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_texts(task, err));
 	status = check_mounts(task, err);
 	if (status == STATUS_OK)
 		status = check_plugin(task, err);

@@ -366,10 +366,7 @@ static enum status send_call(struct driver_call *call, const ProtobufCMessage *m
 	if (!driver_method_is_stream(call->method))
 		return rpc_client_call(call->client->rpc, service, name, message, timeout_us, on_done, call,
 				       &call->pending, err);
-	status = rpc_stream_open(call->client->rpc, service, name, timeout_us, &events, call, &call->stream,
-				 err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_stream_open(call->client->rpc, service, name, timeout_us, &events, call, &call->stream, err));
 	status = rpc_stream_send(call->stream, message, err);
 	if (status != STATUS_OK)
 		rpc_stream_cancel(call->stream);
@@ -402,12 +399,9 @@ enum status driver_call_start(struct driver_client *client, const struct driver_
 	bool is_stream = driver_method_is_stream(request->method);
 	uint64_t timeout_us = request->timeout_us ? request->timeout_us : rows[request->method].timeout_us;
 	cleanup_free struct driver_call *call = NULL;
-	enum status status;
 
 	assert(is_stream == (request->on_message != NULL));
-	status = check_room(client, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_room(client, request, err));
 	call = malloc(sizeof(*call));
 	if (!call)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "driver %s: %s", client->name,
@@ -422,9 +416,7 @@ enum status driver_call_start(struct driver_client *client, const struct driver_
 		.done = request->done,
 		.userdata = request->userdata,
 	};
-	status = send_call(call, request->message, timeout_us, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(send_call(call, request->message, timeout_us, err));
 	LIST_INSERT_HEAD(&client->calls, call, link);
 	client->n_calls++;
 	if (ret)

@@ -356,7 +356,6 @@ enum status driver_instance_new(sd_event *event, const char *name, const char *p
 				void *userdata, struct driver_instance **ret, struct error *err)
 {
 	cleanup(driver_instance_freep) struct driver_instance *instance = calloc(1, sizeof(*instance));
-	enum status status;
 	int r;
 
 	if (!instance)
@@ -373,9 +372,7 @@ enum status driver_instance_new(sd_event *event, const char *name, const char *p
 	    str_copy(instance->path, sizeof(instance->path), path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path of the socket %s is too long",
 				 path);
-	status = open_client(instance, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_client(instance, err));
 	r = timer_arm(event, &instance->timer, 0, on_due, instance);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "driver %s is not taken", name);

@@ -234,12 +234,9 @@ static enum status begin_order(struct driver_task *task, struct error *err)
 {
 	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
 	struct driver_client *client;
-	enum status status = STATUS_OK;
 
 	if (task->driver[0] != '\0')
-		status = drivers_client(task->request.drivers, task->driver, &client, err);
-	if (status != STATUS_OK)
-		return status;
+		TRY(drivers_client(task->request.drivers, task->driver, &client, err));
 	request.id = (char *)(uintptr_t)task->request.alloc_id;
 	if (!is_network(task))
 		request.task = task->request.config->task;
@@ -259,9 +256,9 @@ static enum status call_driver(struct driver_task *task, enum driver_method meth
 		.userdata = task,
 	};
 	struct driver_client *client;
-	enum status status = drivers_client(task->request.drivers, task->driver, &client, err);
 
-	return status == STATUS_OK ? driver_call_start(client, &request, &task->call, err) : status;
+	TRY(drivers_client(task->request.drivers, task->driver, &client, err));
+	return driver_call_start(client, &request, &task->call, err);
 }
 
 static enum status destroy_network(struct driver_task *task, struct error *err)
@@ -338,8 +335,6 @@ static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
 	struct driver_task *task = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	wakeup_disarm(&task->timer);
 	if (begin_call(task, &err) != STATUS_OK)
 		handle_event(task, DRIVER_TASK_PASSING, NULL,

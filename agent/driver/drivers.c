@@ -155,17 +155,13 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 		.on_scanned = on_scanned,
 	};
 	cleanup(drivers_freep) struct drivers *drivers = calloc(1, sizeof(*drivers));
-	enum status status;
 
 	assert(options->driver_dir != NULL);
 	if (!drivers)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;
 	drivers->options = *options;
-	status =
-		plugin_dir_new(event, SCAN_DRIVER, options->driver_dir, &events, drivers, &drivers->dir, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(plugin_dir_new(event, SCAN_DRIVER, options->driver_dir, &events, drivers, &drivers->dir, err));
 	*ret = TAKE_PTR(drivers);
 	return STATUS_OK;
 }

@@ -904,7 +904,6 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 			      struct helper_client **ret, struct error *err)
 {
 	cleanup(helper_client_freep) struct helper_client *client = calloc(1, sizeof(*client));
-	enum status status;
 
 	assert(options->instances >= 1 && options->instances <= HELPER_POOL_MAX);
 	if (!client)
@@ -912,9 +911,7 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 	client->event = event;
 	client->events = events;
 	client->userdata = userdata;
-	status = client_init(client, options, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(client_init(client, options, err));
 	*ret = TAKE_PTR(client);
 	return STATUS_OK;
 }

@@ -231,16 +231,11 @@ static enum status load_begin(struct mount_snapshot_load *load, struct error *er
 static enum status load_apply_page(struct mount_snapshot_load *load, const struct mh_list_reply *page,
 				   struct error *err)
 {
-	enum status status;
-
 	if (page->status != MH_OK && page->status != MH_ALREADY)
 		return error_set(err, STATUS_UNAVAILABLE, page->sys_errno,
 				 "the mount helper cannot list its mounts (status %u)", page->status);
-	for (size_t i = 0; i < page->count; i++) {
-		status = mount_snapshot_add(load->observed, load->kind, &page->entries[i], err);
-		if (status != STATUS_OK)
-			return status;
-	}
+	for (size_t i = 0; i < page->count; i++)
+		TRY(mount_snapshot_add(load->observed, load->kind, &page->entries[i], err));
 	return STATUS_OK;
 }
 

@@ -98,16 +98,11 @@ enum status helper_request_stage(const struct helper_mount *mount, union helper_
 				 struct error *err)
 {
 	union helper_request request;
-	enum status status;
 
 	request_init(&request, MH_OP_STAGE, sizeof(request.stage));
-	status = put_label(request.stage.volume, "volume", mount->volume, err);
-	if (status == STATUS_OK)
-		status = put_label(request.stage.profile, "profile", mount->profile, err);
-	if (status == STATUS_OK)
-		status = put_alloc(request.stage.alloc, mount->alloc, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(put_label(request.stage.volume, "volume", mount->volume, err));
+	TRY(put_label(request.stage.profile, "profile", mount->profile, err));
+	TRY(put_alloc(request.stage.alloc, mount->alloc, err));
 	request.stage.read_only = mount->read_only;
 	request.stage.source = *mount->source;
 	if (mount->ticket)
@@ -120,18 +115,12 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 				   struct error *err)
 {
 	union helper_request request;
-	enum status status;
 
 	request_init(&request, MH_OP_PUBLISH, sizeof(request.publish));
-	status = put_label(request.publish.volume, "volume", mount->volume, err);
-	if (status == STATUS_OK)
-		status = put_label(request.publish.profile, "profile", mount->profile, err);
-	if (status == STATUS_OK)
-		status = put_alloc(request.publish.alloc, mount->alloc, err);
-	if (status == STATUS_OK)
-		status = check_slot(mount->slot, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(put_label(request.publish.volume, "volume", mount->volume, err));
+	TRY(put_label(request.publish.profile, "profile", mount->profile, err));
+	TRY(put_alloc(request.publish.alloc, mount->alloc, err));
+	TRY(check_slot(mount->slot, err));
 	if ((unsigned int)mount->propagation >= PROPAGATION_N)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "propagation %d does not exist",
 				 (int)mount->propagation);
@@ -149,16 +138,11 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 				     union helper_request *ret, struct error *err)
 {
 	union helper_request request;
-	enum status status;
 
 	request_init(&request, MH_OP_UNPUBLISH, sizeof(request.unpublish));
-	status = put_label(request.unpublish.volume, "volume", volume, err);
-	if (status == STATUS_OK)
-		status = put_alloc(request.unpublish.alloc, alloc, err);
-	if (status == STATUS_OK)
-		status = check_slot(slot, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(put_label(request.unpublish.volume, "volume", volume, err));
+	TRY(put_alloc(request.unpublish.alloc, alloc, err));
+	TRY(check_slot(slot, err));
 	request.unpublish.slot = slot;
 	*ret = request;
 	return STATUS_OK;
@@ -167,12 +151,9 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err)
 {
 	union helper_request request;
-	enum status status;
 
 	request_init(&request, MH_OP_UNSTAGE, sizeof(request.unstage));
-	status = put_label(request.unstage.volume, "volume", volume, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(put_label(request.unstage.volume, "volume", volume, err));
 	*ret = request;
 	return STATUS_OK;
 }
@@ -261,11 +242,8 @@ enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret
 {
 	const struct mh_header expected = {.op = MH_OP_HELLO, .length = sizeof(struct mh_hello)};
 	struct mh_hello hello;
-	enum status status;
 
-	status = check_header(bytes, n, &expected, "HELLO", err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_header(bytes, n, &expected, "HELLO", err));
 	memcpy(&hello, bytes, sizeof(hello));
 	if (!is_text(hello.cluster, sizeof(hello.cluster)) || !is_text(hello.node, sizeof(hello.node)) ||
 	    !is_text(hello.publish_base, sizeof(hello.publish_base)) || hello.publish_base[0] != '/' ||
@@ -338,11 +316,9 @@ enum status helper_reply_check(const void *bytes, size_t n, const union helper_r
 							   : sizeof(struct mh_reply),
 	};
 	union helper_reply reply = {0};
-	enum status status;
+	enum status status = STATUS_OK;
 
-	status = check_header(bytes, n, &expected, helper_op_name(expected.op), err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_header(bytes, n, &expected, helper_op_name(expected.op), err));
 	memcpy(&reply, bytes, n);
 	if (expected.op == MH_OP_LIST)
 		status = check_list(&reply.list, &request->list, err);

@@ -574,7 +574,6 @@ enum status helper_proc_start(sd_event *event, const struct helper_launch *launc
 			      struct helper_proc **ret, struct error *err)
 {
 	cleanup(helper_proc_freep) struct helper_proc *proc = calloc(1, sizeof(*proc));
-	enum status status;
 	int r;
 
 	if (!proc)
@@ -583,10 +582,8 @@ enum status helper_proc_start(sd_event *event, const struct helper_launch *launc
 	proc->events = events;
 	proc->userdata = userdata;
 	proc->socket = proc->stderr_fd = -EBADF;
-	status = launch->is_socket ? connect_socket(proc, launch->path, err)
-				   : start_child(proc, launch->path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(launch->is_socket ? connect_socket(proc, launch->path, err)
+			      : start_child(proc, launch->path, err));
 	r = sd_event_add_io(event, &proc->socket_source, proc->socket, EPOLLIN, on_socket_readable, proc);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot watch the mount helper");

@@ -311,16 +311,13 @@ enum status mount_table_read(struct mount_table **ret, struct error *err)
 enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
 	struct mount_table *now;
-	enum status status;
 
 	/* 0: a wait of no time has seen no change */
 	if (*table && mnt_monitor_wait((*table)->monitor, 0) == 0)
 		return STATUS_OK;
 	if (*table && apply_changes(*table, base))
 		return STATUS_OK;
-	status = table_new(base, true, &now, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(table_new(base, true, &now, err));
 	mount_table_free(*table);
 	*table = now;
 	return STATUS_OK;

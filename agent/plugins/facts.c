@@ -128,12 +128,8 @@ void facts_take_node(struct node_plugin *facts, const Csi__V1__NodeGetCapabiliti
 enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeGetInfoResponse *pb,
 				 struct error *err)
 {
-	enum status status;
-
-	status = parse_name(facts->node.provider_node_id, sizeof(facts->node.provider_node_id), facts,
-			    "NodeGetInfo: the node id", pb->node_id, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(parse_name(facts->node.provider_node_id, sizeof(facts->node.provider_node_id), facts,
+		       "NodeGetInfo: the node id", pb->node_id, err));
 	if (!csi_topology_from(pb->accessible_topology, &facts->node.topology))
 		return error_set(err, STATUS_INTERNAL, 0,
 				 "plugin %s: NodeGetInfo: more than %d topology segments, or one above %d "

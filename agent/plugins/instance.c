@@ -38,7 +38,6 @@ static csi_done_fn on_answer;
 
 static bool always(const struct facts_read *read)
 {
-	(void)read;
 	return true;
 }
 
@@ -374,10 +373,8 @@ static enum status open_client(struct instance *instance, struct error *err)
 		.userdata = instance,
 	};
 	struct csi_client *client;
-	enum status status = csi_client_new(instance->event, &options, &client, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(csi_client_new(instance->event, &options, &client, err));
 	csi_client_free(instance->client);
 	instance->client = client;
 	return STATUS_OK;
@@ -388,7 +385,6 @@ enum status instance_new(sd_event *event, const struct instance_options *options
 			 struct error *err)
 {
 	cleanup(instance_freep) struct instance *instance = calloc(1, sizeof(*instance));
-	enum status status;
 	int r;
 
 	if (!instance)
@@ -411,9 +407,7 @@ enum status instance_new(sd_event *event, const struct instance_options *options
 	    str_copy(instance->path, sizeof(instance->path), options->path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path of the socket %s is too long",
 				 options->path);
-	status = open_client(instance, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_client(instance, err));
 	r = timer_arm(event, &instance->timer, 0, on_due, instance);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot probe plugin %s",

@@ -427,7 +427,6 @@ static int on_root_event(sd_event_source *source, const struct inotify_event *ev
 {
 	struct plugin_dir *dir = userdata;
 
-	(void)source;
 	if (event->mask & IN_Q_OVERFLOW) {
 		look_everywhere(dir);
 		return 0;
@@ -499,8 +498,6 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct plugin_dir *dir = userdata;
 
-	(void)source;
-	(void)usec;
 	if (!open_root(dir)) {
 		look_within(dir, PLUGIN_DIR_RETRY_MS * USEC_PER_MSEC);
 		return 0;
@@ -532,8 +529,6 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct plugin_dir *dir = userdata;
 
-	(void)source;
-	(void)usec;
 	look_everywhere(dir);
 	(void)timer_arm(dir->event, &dir->sweep, PLUGIN_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
 	return 0;

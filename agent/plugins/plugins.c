@@ -405,20 +405,15 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	struct plugin_expectation is = *expectation;
 	struct plugin_entry *entry;
 	struct expectation *one;
-	enum status status;
 	int r;
 
 	if (is.socket[0] == '\0')
 		(void)str_copy(is.socket, sizeof(is.socket), CSI_PLUGIN_SOCKET);
 	if (is.health_timeout_us == 0)
 		is.health_timeout_us = PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS * USEC_PER_MSEC;
-	status = expectation_check(&is, err);
-	if (status == STATUS_OK)
-		status = expectation_admit(plugins, &is, err);
-	if (status == STATUS_OK)
-		status = plugins_add(plugins, is.plugin_id, &entry, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(expectation_check(&is, err));
+	TRY(expectation_admit(plugins, &is, err));
+	TRY(plugins_add(plugins, is.plugin_id, &entry, err));
 	one = expectation_find(plugins, is.plugin_id, is.socket);
 	if (one) {
 		one->is_over = false;
@@ -733,7 +728,6 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
 			struct error *err)
 {
 	cleanup(plugins_freep) struct plugins *plugins = calloc(1, sizeof(*plugins));
-	enum status status;
 
 	if (!plugins)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for plugins");
@@ -745,10 +739,8 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
 	TAILQ_INIT(&plugins->expectations);
 	if (plugins->options.probe_interval_us == 0)
 		plugins->options.probe_interval_us = PLUGIN_PROBE_INTERVAL_DEFAULT_MS * UINT64_C(1000);
-	status = plugin_dir_new(event, SCAN_PLUGIN, options->plugin_dir, &dir_events, plugins, &plugins->dir,
-				err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(plugin_dir_new(event, SCAN_PLUGIN, options->plugin_dir, &dir_events, plugins, &plugins->dir,
+			   err));
 	*ret = TAKE_PTR(plugins);
 	return STATUS_OK;
 }
@@ -756,14 +748,11 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
 enum status plugins_restore(struct plugins *plugins, const struct node_plugin *facts, struct error *err)
 {
 	struct plugin_entry *entry;
-	enum status status;
 
 	if (plugins_entry(plugins, facts->plugin_id))
 		return error_set(err, STATUS_ALREADY_EXISTS, 0, "plugin %s is known already",
 				 facts->plugin_id);
-	status = plugins_add(plugins, facts->plugin_id, &entry, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(plugins_add(plugins, facts->plugin_id, &entry, err));
 	entry->is_known = entry->has_facts = entry->is_stored = true;
 	entry->facts = entry->stored = *facts;
 	(void)entry_update(entry, plugins_reason(plugins));

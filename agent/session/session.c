@@ -172,7 +172,6 @@ static enum status handle_welcome(struct session *session, const session_down *d
 {
 	const Holdfast__V1__SessionWelcome *welcome = down->welcome;
 	uint32_t heartbeat_ms = welcome->heartbeat_ms;
-	enum status status;
 
 	if (session->state != SESSION_GREETED)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "the server sent welcome twice");
@@ -188,10 +187,7 @@ static enum status handle_welcome(struct session *session, const session_down *d
 		heartbeat_ms = SESSION_HEARTBEAT_MAX_MS;
 	session->heartbeat_us = heartbeat_ms * USEC_PER_MSEC;
 	rpc_client_set_keepalive(session->client, session->heartbeat_us);
-	status = wakeup_arm(session->event, &session->timer, session->heartbeat_us, on_heartbeat, session,
-			    err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(wakeup_arm(session->event, &session->timer, session->heartbeat_us, on_heartbeat, session, err));
 	apply_clock(session, welcome->clock_ms);
 	memset(session->info.ticket_key, 0, TICKET_KEY_ID_SIZE);
 	if (welcome->ticket_key.len == TICKET_KEY_ID_SIZE)
@@ -241,17 +237,15 @@ static enum status handle_release(struct session *session, const session_down *d
 	bool has_ticket = ticket_is_current(bytes->data, bytes->len);
 	struct ticket ticket;
 	struct claim claim;
-	enum status status;
 
 	if (!down->release->claim)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "it names no claim");
 	if (has_ticket)
 		memcpy(&ticket, bytes->data, sizeof(ticket));
-	status = claim_from_pb(down->release->claim, &claim, err);
-	if (status == STATUS_OK)
-		session->handlers->on_release(&claim, down->release->wire_volume, has_ticket ? &ticket : NULL,
-					      session->userdata);
-	return status;
+	TRY(claim_from_pb(down->release->claim, &claim, err));
+	session->handlers->on_release(&claim, down->release->wire_volume, has_ticket ? &ticket : NULL,
+				      session->userdata);
+	return STATUS_OK;
 }
 
 static enum status handle_forget(struct session *session, const session_down *down, struct error *err)

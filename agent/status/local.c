@@ -105,17 +105,13 @@ enum status local_new(sd_event *event, const char *path, const struct local_hand
 		.calls = CALLS_MAX,
 	};
 	cleanup(local_freep) struct local *local = calloc(1, sizeof(*local));
-	enum status status;
 
 	if (!local)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot listen on %s", path);
 	local->handlers = handlers;
 	local->userdata = userdata;
-	status = rpc_server_new(event, services, ARRAY_SIZE(services), &limits, local, &local->server, err);
-	if (status == STATUS_OK)
-		status = rpc_server_listen_unix(local->server, path, SOCKET_MODE, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_server_new(event, services, ARRAY_SIZE(services), &limits, local, &local->server, err));
+	TRY(rpc_server_listen_unix(local->server, path, SOCKET_MODE, err));
 	*ret = TAKE_PTR(local);
 	return STATUS_OK;
 }

@@ -42,11 +42,9 @@ static enum status guard_look(struct volume_op *op, struct csi_volume_paths *ret
 {
 	struct volume_manager *manager = op->manager;
 	const struct volume_target *target = &op->target;
-	enum status status = csi_volume_paths(helper_client_info(manager->helper)->stage_base,
-					      target->wire_volume, target->read_only, ret_paths, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(csi_volume_paths(helper_client_info(manager->helper)->stage_base, target->wire_volume,
+			     target->read_only, ret_paths, err));
 	(void)str_copy(ret_folder, CSI_VOLUME_PATH_SIZE, ret_paths->staging);
 	*strrchr(ret_folder, '/') = '\0';
 	return volume_stage_table(manager, ret_table, err);
@@ -133,15 +131,12 @@ enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *
 	struct plugin_children children;
 	struct csi_volume_paths paths;
 	const struct mount_table *table;
-	enum status status;
 	const char *why;
 	pid_t pid;
 
 	if (!lost || !lost->is_open)
 		return STATUS_OK;
-	status = guard_look(op, &paths, &table, folder, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(guard_look(op, &paths, &table, folder, err));
 	note_changes(lost, table, folder);
 	if (lost->to == 0 && !plugin_process_is_alive(&lost->plugin))
 		lost->to = plugin_process_now();
@@ -179,10 +174,8 @@ static enum status guard_check(struct volume_op *op, bool is_target, enum csi_me
 	struct csi_volume_paths paths;
 	struct mount_count count;
 	const char *path;
-	enum status status = guard_look(op, &paths, &table, folder, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(guard_look(op, &paths, &table, folder, err));
 	path = is_target ? paths.target : paths.staging;
 	mount_table_count(table, path, &count);
 	if (count.here > 1 || (is_target && count.below > 0))

@@ -600,10 +600,10 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 	default:
 		mount_snapshot_remove_staged(observed, op->target.wire_volume);
 		plugin_owned_remove(&op->manager->plugin_owned, op->target.wire_volume);
-		status = volume_device_check(op, reply, err);
-		if (status == STATUS_OK && op->is_forced)
+		TRY(volume_device_check(op, reply, err));
+		if (op->is_forced)
 			volume_device_note(op, reply);
-		return status;
+		return STATUS_OK;
 	}
 }
 

@@ -17,9 +17,8 @@ static enum status target_look(struct volume_manager *manager, const char *stage
 enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
 			      struct error *err)
 {
-	enum status status = target_look(manager, helper_client_info(manager->helper)->stage_base, err);
-
-	return status == STATUS_OK ? mount_table_find(manager->stage_mounts, path, ret, err) : status;
+	TRY(target_look(manager, helper_client_info(manager->helper)->stage_base, err));
+	return mount_table_find(manager->stage_mounts, path, ret, err);
 }
 
 enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
@@ -36,8 +35,7 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 			       struct error *err)
 {
 	const char *stage_base = helper_client_info(manager->helper)->stage_base;
-	enum status status =
-		csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err);
 
-	return status == STATUS_OK ? volume_stage_find(manager, ret_paths->target, ret_view, err) : status;
+	TRY(csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err));
+	return volume_stage_find(manager, ret_paths->target, ret_view, err);
 }

@@ -536,9 +536,7 @@ static enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 		return usage_error(inv, err, "--head must be 64 hex digits");
 	if (head)
 		hex_encode(want, digest, sizeof(digest));
-	status = read_files(inv, &v, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_files(inv, &v, err));
 	trail_check_end(&v.check);
 	status = show_check(inv, &v, err);
 	if (status == STATUS_OK && inv->options[OPT_HEADS])

@@ -42,33 +42,29 @@ void call_set(struct call *call, char **field, const char *text)
 enum status call_reason(struct call *call, enum option_id id, char **field, struct error *err)
 {
 	char *reason = NULL;
-	enum status status = value_reason(call->inv, id, &reason, err);
 
-	if (status == STATUS_OK)
-		call_set(call, field, reason);
-	return status;
+	TRY(value_reason(call->inv, id, &reason, err));
+	call_set(call, field, reason);
+	return STATUS_OK;
 }
 
 enum status call_pick(struct call *call, pick_fn *complete, const char *given, char **field,
 		      struct error *err)
 {
 	char id[PICK_ID_SIZE];
-	enum status status = complete(call->connection, given, id, err);
 
-	if (status == STATUS_OK)
-		call_set(call, field, id);
-	return status;
+	TRY(complete(call->connection, given, id, err));
+	call_set(call, field, id);
+	return STATUS_OK;
 }
 
 enum status call_pick_volume(struct call *call, char **id, char **namespace, struct error *err)
 {
 	char found[PICK_ID_SIZE];
 	char of[PICK_ID_SIZE];
-	enum status status = pick_volume(call->connection, call->inv->args[0],
-					 call->inv->options[OPT_NAMESPACE], found, of, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(pick_volume(call->connection, call->inv->args[0], call->inv->options[OPT_NAMESPACE], found, of,
+			err));
 	call_set(call, id, found);
 	call_set(call, namespace, of);
 	return STATUS_OK;
@@ -78,10 +74,8 @@ enum status call_replace(struct call *call, json_t *json, struct error *err)
 {
 	const ProtobufCMessage *before = call->request;
 	ProtobufCMessage *made = NULL;
-	enum status status = request_make(before->descriptor, json, &made, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(request_make(before->descriptor, json, &made, err));
 	protobuf_c_message_free_unpacked(call->request, NULL);
 	call->request = made;
 	return STATUS_OK;

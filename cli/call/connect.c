@@ -226,15 +226,13 @@ enum status connection_call_long(struct connection *connection, struct invocatio
 				 void *ret, struct error *err)
 {
 	struct ticker ticker = {.doing = doing, .started_us = clock_monotonic_us()};
-	enum status status = value_timeout(inv, timeout_us, &timeout_us, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_timeout(inv, timeout_us, &timeout_us, err));
 	progress_show("%s ...", doing);
 	/* without it there is no progress to see, nothing else */
 	(void)sd_event_add_time(connection->event, &ticker.timer, CLOCK_MONOTONIC,
 				ticker.started_us + USEC_PER_SEC, 0, on_tick, &ticker);
-	status = connection_call(connection, service, method, request, timeout_us, ret, err);
+	enum status status = connection_call(connection, service, method, request, timeout_us, ret, err);
 	sd_event_source_disable_unref(ticker.timer);
 	progress_end();
 	return status;
@@ -268,7 +266,6 @@ static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage 
 	struct error err = {.msg = ""};
 	enum status status;
 
-	(void)stream;
 	if (reader->done)
 		return;
 	reader->has_message = true;
@@ -279,8 +276,6 @@ static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage 
 
 static void on_stream_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 /* A reader that ended the stream itself keeps its own reason. */
@@ -289,7 +284,6 @@ static void on_stream_closed(struct rpc_stream *stream, enum status status, cons
 {
 	struct open_stream *open = userdata;
 
-	(void)stream;
 	open->stream = NULL;
 	if (!open->reader.done)
 		end_reader(&open->reader, status, err);
@@ -299,8 +293,6 @@ static int on_stream_time(sd_event_source *timer, uint64_t usec, void *userdata)
 {
 	struct open_stream *open = userdata;
 
-	(void)timer;
-	(void)usec;
 	if (!open->reader.done)
 		end_reader(&open->reader, STATUS_OK, NULL);
 	return 0;

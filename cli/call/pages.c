@@ -167,10 +167,9 @@ enum status pages_call(struct connection *connection, struct invocation *inv,
 		       ProtobufCMessage *request, void *ret, struct error *err)
 {
 	uint64_t limit;
-	enum status status = value_number(inv, OPT_LIMIT, 1, LIMIT_MAX, 0, &limit, err);
 
-	return status == STATUS_OK ? pages_fetch(connection, service, method, request, limit, ret, err)
-				   : status;
+	TRY(value_number(inv, OPT_LIMIT, 1, LIMIT_MAX, 0, &limit, err));
+	return pages_fetch(connection, service, method, request, limit, ret, err);
 }
 
 ProtobufCMessage **pages_items(ProtobufCMessage *answer, size_t *ret_n)

@@ -95,13 +95,10 @@ static enum status pick_listed(struct connection *connection, const ProtobufCSer
 	cleanup_message ProtobufCMessage *answer = NULL;
 	cleanup_free struct candidate *candidates = NULL;
 	ProtobufCMessage **items;
-	enum status status;
 	size_t n;
 	size_t i = 0;
 
-	status = pages_fetch(connection, service, "List", request, 0, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(pages_fetch(connection, service, "List", request, 0, &answer, err));
 	items = pages_items(answer, &n);
 	candidates = calloc(n + 1, sizeof(*candidates));
 	if (!candidates)
@@ -111,9 +108,7 @@ static enum status pick_listed(struct connection *connection, const ProtobufCSer
 			.id = message_text(items[k], "id"),
 			.namespace = with_namespace ? message_text(items[k], "namespace") : NULL,
 		};
-	status = pick(what, given, candidates, n, &i, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(pick(what, given, candidates, n, &i, err));
 	*ret = items[i];
 	*ret_answer = TAKE_PTR(answer);
 	return STATUS_OK;
@@ -148,12 +143,11 @@ enum status pick_alloc(struct connection *connection, const char *given, char re
 	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 	cleanup_message ProtobufCMessage *answer = NULL;
 	const ProtobufCMessage *found = NULL;
-	enum status status;
 
 	request.prefix = borrow(given);
-	status = pick_listed(connection, &holdfast__v1__allocations__descriptor, &request.base, "allocation",
-			     given, false, &answer, &found, err);
-	return status == STATUS_OK ? copy_id("allocation", message_text(found, "id"), ret_id, err) : status;
+	TRY(pick_listed(connection, &holdfast__v1__allocations__descriptor, &request.base, "allocation",
+			given, false, &answer, &found, err));
+	return copy_id("allocation", message_text(found, "id"), ret_id, err);
 }
 
 enum status pick_node(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
@@ -162,12 +156,11 @@ enum status pick_node(struct connection *connection, const char *given, char ret
 	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	cleanup_message ProtobufCMessage *answer = NULL;
 	const ProtobufCMessage *found = NULL;
-	enum status status;
 
 	request.prefix = borrow(given);
-	status = pick_listed(connection, &holdfast__v1__nodes__descriptor, &request.base, "node", given,
-			     false, &answer, &found, err);
-	return status == STATUS_OK ? copy_id("node", message_text(found, "id"), ret_id, err) : status;
+	TRY(pick_listed(connection, &holdfast__v1__nodes__descriptor, &request.base, "node", given, false,
+			&answer, &found, err));
+	return copy_id("node", message_text(found, "id"), ret_id, err);
 }
 
 enum status pick_plugin(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],

@@ -402,10 +402,8 @@ static const char *label_field(const struct spec_key *key)
 static enum status append_block(const struct place *at, json_t *body, const char *label, json_t *list)
 {
 	json_t *mapped = NULL;
-	enum status status = map_block(at->conf, at->key->block, body, &mapped, at->err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(map_block(at->conf, at->key->block, body, &mapped, at->err));
 	if (label && json_object_set_new(mapped, label_field(at->key), json_string(label)) < 0) {
 		json_decref(mapped);
 		return error_no_memory(at->err, "the specification");
@@ -600,10 +598,8 @@ static enum status map_config(const struct place *at, json_t *value, json_t *lis
 		return not_a_block(at, "config { }");
 	json_object_foreach (value, key, one) {
 		json_t *mapped = NULL;
-		enum status status = map_config_value(at, value, key, one, &mapped);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(map_config_value(at, value, key, one, &mapped));
 		if (json_array_append_new(list, mapped) < 0)
 			return error_no_memory(at->err, "the specification");
 	}
@@ -706,7 +702,6 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 	cleanup_json json_t *result = NULL;
 	struct spec_key plain = {.key = plain_key(block, name, strlen(name))};
 	struct place at = {.conf = conf, .object = body, .key = plain.key ? &plain : NULL, .err = err};
-	enum status status;
 
 	for (size_t i = 0; i < block->n; i++)
 		if (str_eq(block->keys[i].key, name))
@@ -715,9 +710,7 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 		return unknown_key(conf, block, body, name, err);
 	if (at.key->kind == SPEC_OTHER)
 		return STATUS_OK;
-	status = map_value(&at, block, value, &result);
-	if (status != STATUS_OK)
-		return status;
+	TRY(map_value(&at, block, value, &result));
 	if (json_object_set_new_nocheck(mapped, field_of(at.key), TAKE_PTR(result)) < 0)
 		return error_no_memory(err, "the specification");
 	return STATUS_OK;
@@ -750,9 +743,9 @@ static enum status spec_message(const struct conf *conf, const struct spec_block
 				ProtobufCMessage **ret, struct error *err)
 {
 	cleanup_json json_t *mapped = NULL;
-	enum status status = map_block(conf, block, conf_root(conf), &mapped, err);
 
-	return status == STATUS_OK ? pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err) : status;
+	TRY(map_block(conf, block, conf_root(conf), &mapped, err));
+	return pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err);
 }
 
 /* Take the key secrets_file out of the tree and put the secrets in. Relative names are below @folder. */
@@ -763,7 +756,6 @@ static enum status load_secrets(const struct conf *conf, const char *folder, str
 	const json_t *name = json_object_get(root, key);
 	json_t *secrets = NULL;
 	char path[PATH_MAX];
-	enum status status;
 
 	if (!name)
 		return STATUS_OK;
@@ -774,9 +766,7 @@ static enum status load_secrets(const struct conf *conf, const char *folder, str
 	if (str_format(path, sizeof(path), "%s%s", json_string_value(name)[0] == '/' ? "" : folder,
 		       json_string_value(name)) < 0)
 		return conf_error(conf, root, key, err, "the name is too long");
-	status = secrets_load(path, &secrets, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(secrets_load(path, &secrets, err));
 	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
 		return error_no_memory(err, "the specification");
 	return STATUS_OK;

@@ -65,15 +65,12 @@ static enum status get(struct connection *connection, const Holdfast__V1__Alloca
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
 	uint64_t wait_ms = left_us / USEC_PER_MSEC;
-	enum status status;
 
 	request.id = known->id;
 	request.index = index;
 	request.wait_ms = (uint32_t)(wait_ms < ROUND_MAX_MS ? wait_ms : ROUND_MAX_MS);
-	status = connection_call(connection, &holdfast__v1__allocations__descriptor, "Get", &request.base,
-				 request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(connection_call(connection, &holdfast__v1__allocations__descriptor, "Get", &request.base,
+			    request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err));
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	*ret = TAKE_PTR(answer);

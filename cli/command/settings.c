@@ -86,10 +86,7 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 			"no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server "
 			"started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)");
 	if (!address) {
-		enum status status = read_dev_address(dev_dir, dev_address, err);
-
-		if (status != STATUS_OK)
-			return status;
+		TRY(read_dev_address(dev_dir, dev_address, err));
 		address = dev_address;
 	}
 	n = rpc_addresses_parse(address, settings->servers);
@@ -157,18 +154,12 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
 {
 	const char *dev_dir = setting(inv, OPT_DEV_DIR);
 	struct server_settings settings = {.server_uri = setting(inv, OPT_SERVER_URI)};
-	enum status status = resolve_address(inv, dev_dir, &settings, err);
 
-	if (status == STATUS_OK)
-		status = file_setting(inv, OPT_CA, dev_dir, "ca.pem", settings.ca, err);
-	if (status == STATUS_OK)
-		status = file_setting(inv, OPT_CERT, dev_dir, "operator.pem", settings.cert, err);
-	if (status == STATUS_OK)
-		status = file_setting(inv, OPT_KEY, dev_dir, "operator.key", settings.key, err);
-	if (status == STATUS_OK)
-		status = read_token(inv, settings.token, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(resolve_address(inv, dev_dir, &settings, err));
+	TRY(file_setting(inv, OPT_CA, dev_dir, "ca.pem", settings.ca, err));
+	TRY(file_setting(inv, OPT_CERT, dev_dir, "operator.pem", settings.cert, err));
+	TRY(file_setting(inv, OPT_KEY, dev_dir, "operator.key", settings.key, err));
+	TRY(read_token(inv, settings.token, err));
 	if (!settings.ca[0])
 		return usage_error(inv, err,
 				   "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT");

@@ -272,14 +272,13 @@ static enum status take(struct docker_claim *claim, struct error *err)
 enum status docker_claim_release(struct docker_claim *claim, struct error *err)
 {
 	struct way way = way_of(claim);
-	enum status status;
 
 	if (!claim->record->alloc_id[0])
 		return STATUS_OK;
 	way.hold.state = HOLD_STOPPING;
 	claim->record->is_ending = true;
-	status = save(&way, err);
-	return status == STATUS_OK ? go(&way, err) : status;
+	TRY(save(&way, err));
+	return go(&way, err);
 }
 
 static bool is_for_reading(const Holdfast__V1__VolumeRequest *volume)

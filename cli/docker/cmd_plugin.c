@@ -99,8 +99,6 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *us
 	ssize_t n = read(fd, bytes, sizeof(bytes));
 	char *grown;
 
-	(void)source;
-	(void)revents;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	grown = n > 0 && job->n < ANSWER_MAX ? realloc(job->bytes, job->n + (size_t)n) : NULL;
@@ -247,11 +245,9 @@ static const struct rpc_service services[] = {
 static enum status listen_to(struct plugin *plugin, const char *path, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.message_bytes = REQUEST_MAX};
-	enum status status = rpc_server_new(plugin->event, services, ARRAY_SIZE(services), &limits, plugin,
-					    &plugin->server, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_server_new(plugin->event, services, ARRAY_SIZE(services), &limits, plugin, &plugin->server,
+			   err));
 	rpc_server_set_routes(plugin->server, routes, ARRAY_SIZE(routes));
 	return rpc_server_listen_unix(plugin->server, path, 0600, err);
 }
@@ -259,7 +255,6 @@ static enum status listen_to(struct plugin *plugin, const char *path, struct err
 static enum status serve(struct plugin *plugin, const char *path, struct error *err)
 {
 	int r = sd_event_new(&plugin->event);
-	enum status status;
 
 	if (r >= 0)
 		r = sd_event_add_signal(plugin->event, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, NULL, NULL);
@@ -270,9 +265,7 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 					       plugin);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "wait for requests");
-	status = listen_to(plugin, path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(listen_to(plugin, path, err));
 	(void)sd_notify(0, "READY=1");
 	r = sd_event_loop(plugin->event);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "wait for requests") : STATUS_OK;
@@ -292,17 +285,15 @@ static void stop(struct plugin *plugin)
 
 static enum status find_node(struct invocation *inv, char ret[static HOLD_NODE_SIZE], struct error *err)
 {
-	enum status status;
-
 	if (inv->options[OPT_NODE])
 		return str_copy(ret, HOLD_NODE_SIZE, inv->options[OPT_NODE]) < 0
 			       ? usage_error(inv, err, "--node is too long")
 			       : STATUS_OK;
-	status = hold_own_node(HOLDFAST_AGENT_SETTINGS_PATH, ret, err);
-	if (status == STATUS_OK && !ret[0])
-		status = usage_error(inv, err, "which node is this? %s cannot be read; give --node ID",
-				     HOLDFAST_AGENT_SETTINGS_PATH);
-	return status;
+	TRY(hold_own_node(HOLDFAST_AGENT_SETTINGS_PATH, ret, err));
+	if (!ret[0])
+		return usage_error(inv, err, "which node is this? %s cannot be read; give --node ID",
+				   HOLDFAST_AGENT_SETTINGS_PATH);
+	return STATUS_OK;
 }
 
 /* What every request needs, before the first one. */
@@ -319,19 +310,15 @@ static enum status cmd_volume_docker_plugin(struct invocation *inv, struct error
 {
 	struct plugin plugin = {
 		.volumes = {.inv = inv, .node = plugin.node, .dir = getenv("STATE_DIRECTORY")}};
-	enum status status = value_timeout(inv, TIMEOUT_DEFAULT_US, &plugin.volumes.timeout_us, err);
 
-	if (status == STATUS_OK && (!plugin.volumes.dir || plugin.volumes.dir[0] != '/'))
-		status = usage_error(inv, err,
-				     "STATE_DIRECTORY is not set: this is for a unit. Next: systemctl start "
-				     "holdfast-docker-plugin.service");
-	if (status == STATUS_OK)
-		status = find_node(inv, plugin.node, err);
-	if (status == STATUS_OK)
-		status = check_settings(inv, err);
-	if (status != STATUS_OK)
-		return status;
-	status = serve(&plugin, inv->args[0], err);
+	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &plugin.volumes.timeout_us, err));
+	if (!plugin.volumes.dir || plugin.volumes.dir[0] != '/')
+		return usage_error(inv, err,
+				   "STATE_DIRECTORY is not set: this is for a unit. Next: systemctl start "
+				   "holdfast-docker-plugin.service");
+	TRY(find_node(inv, plugin.node, err));
+	TRY(check_settings(inv, err));
+	enum status status = serve(&plugin, inv->args[0], err);
 	stop(&plugin);
 	return status;
 }

@@ -50,11 +50,11 @@ static enum status read_boot(char ret[static UUID_SIZE], struct error *err)
 static enum status set_boot(Docker__VolumeRecord *record, struct error *err)
 {
 	char boot[UUID_SIZE];
-	enum status status = read_boot(boot, err);
 
-	if (status == STATUS_OK && !message_set_text(&record->boot_id, boot))
-		status = error_no_memory(err, "a volume's record");
-	return status;
+	TRY(read_boot(boot, err));
+	if (!message_set_text(&record->boot_id, boot))
+		return error_no_memory(err, "a volume's record");
+	return STATUS_OK;
 }
 
 enum status record_new(const Docker__VolumeRequest *request, Docker__VolumeRecord **ret, struct error *err)
@@ -166,11 +166,11 @@ enum status record_save(const char *dir, const Docker__VolumeRecord *record, str
 enum status record_remove(const char *dir, const char *name, struct error *err)
 {
 	char path[PATH_MAX];
-	enum status status = record_path(dir, name, path, err);
 
-	if (status == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
-		status = error_set(err, status_from_errno(errno), errno, "remove %s", path);
-	return status;
+	TRY(record_path(dir, name, path, err));
+	if (unlink(path) < 0 && errno != ENOENT)
+		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
+	return STATUS_OK;
 }
 
 /* A byte of the lock file for each name; two that share one wait for each other, no more. FNV-1a */

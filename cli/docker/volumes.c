@@ -124,10 +124,8 @@ static enum status make_alloc(const struct docker_volumes *volumes, const Docker
 	Holdfast__V1__Allocation blank = HOLDFAST__V1__ALLOCATION__INIT;
 	cleanup_message Holdfast__V1__VolumeRequest *volume = NULL;
 	char name[RECORD_NAME_MAX + sizeof("docker-")];
-	enum status status = make_volume(record, &volume, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(make_volume(record, &volume, err));
 	(void)str_format(name, sizeof(name), "docker-%s", record->name);
 	blank.name = name;
 	blank.namespace_ = lent(namespace_of(volumes, record));
@@ -174,12 +172,9 @@ static enum status answer_create(struct task *task, struct error *err)
 {
 	cleanup_message Holdfast__V1__VolumeRequest *volume = NULL;
 	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
-	enum status status = record_new(task->request, &record, err);
 
-	if (status == STATUS_OK)
-		status = make_volume(record, &volume, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(record_new(task->request, &record, err));
+	TRY(make_volume(record, &volume, err));
 	if (task->record) {
 		if (message_text_maps_eq((void *)task->record->opts, task->record->n_opts,
 					 (void *)record->opts, record->n_opts))
@@ -190,8 +185,8 @@ static enum status answer_create(struct task *task, struct error *err)
 			"its data",
 			record->name, record->name);
 	}
-	status = look_up(task->volumes, record, err);
-	return status == STATUS_OK ? record_save(task->volumes->dir, record, err) : status;
+	TRY(look_up(task->volumes, record, err));
+	return record_save(task->volumes->dir, record, err);
 }
 
 /* With a connection and what is to be run. */
@@ -217,19 +212,15 @@ static enum status with_claim(struct task *task, enum status (*work)(struct dock
 
 static enum status answer_mount(struct task *task, struct error *err)
 {
-	enum status status = STATUS_OK;
-
 	if (strlen(task->request->id) > RECORD_ID_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the ID of a mount has at most %d bytes",
 				 RECORD_ID_MAX);
-	status = with_claim(task, docker_claim_take, err);
-	if (status == STATUS_OK)
-		status = record_add_mount(task->record, task->request->id, err);
-	if (status == STATUS_OK)
-		status = record_save(task->volumes->dir, task->record, err);
-	if (status == STATUS_OK && !message_set_text(&task->answer->mountpoint, task->record->path))
-		status = error_no_memory(err, "an answer");
-	return status;
+	TRY(with_claim(task, docker_claim_take, err));
+	TRY(record_add_mount(task->record, task->request->id, err));
+	TRY(record_save(task->volumes->dir, task->record, err));
+	if (!message_set_text(&task->answer->mountpoint, task->record->path))
+		return error_no_memory(err, "an answer");
+	return STATUS_OK;
 }
 
 /* What nobody has mounted any more is released, also when that was tried before. */
@@ -257,9 +248,9 @@ static enum status check_over(struct docker_claim *claim, struct error *err)
 static enum status answer_remove(struct task *task, struct error *err)
 {
 	bool is_mounted = task->record->n_mount_ids > 0;
-	enum status status = with_claim(task, is_mounted ? check_over : docker_claim_release, err);
 
-	return status == STATUS_OK ? record_remove(task->volumes->dir, task->record->name, err) : status;
+	TRY(with_claim(task, is_mounted ? check_over : docker_claim_release, err));
+	return record_remove(task->volumes->dir, task->record->name, err);
 }
 
 /* Where it is mounted now; "": it is not. */

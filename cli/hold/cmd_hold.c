@@ -176,18 +176,15 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 	char credential[CREDENTIAL_SIZE], token[PATH_MAX];
 	struct hold_place place;
 	struct hold_order order = {.place = &place, .name = inv->args[0]};
-	enum status status = value_timeout(inv, TIMEOUT_DEFAULT_US, &order.timeout_us, err);
 
-	if (status == STATUS_OK && !id_is_name(inv->args[0], HOLD_NAME_MAX))
-		status = usage_error(inv, err,
-				     "NAME '%s' is 1 to %d of A-Z a-z 0-9 _ and -: %s/NAME.hcl is read",
-				     inv->args[0], HOLD_NAME_MAX, HOLDFAST_VOLUMES_PATH);
-	if (status == STATUS_OK)
-		status = find_place(inv, &place, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &order.timeout_us, err));
+	if (!id_is_name(inv->args[0], HOLD_NAME_MAX))
+		return usage_error(inv, err,
+				   "NAME '%s' is 1 to %d of A-Z a-z 0-9 _ and -: %s/NAME.hcl is read",
+				   inv->args[0], HOLD_NAME_MAX, HOLDFAST_VOLUMES_PATH);
+	TRY(find_place(inv, &place, err));
 	hold_watch();
-	status = hold_spec_load_named(inv, inv->args[0], &alloc, err);
+	enum status status = hold_spec_load_named(inv, inv->args[0], &alloc, err);
 	if (status != STATUS_OK)
 		inv->exit_code = HOLD_WRONG_SPEC;
 	(void)str_format(credential, sizeof(credential), "holdfast.token.%s", inv->args[0]);

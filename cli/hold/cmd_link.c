@@ -24,16 +24,13 @@ static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX],
 {
 	const char *runtime = getenv("RUNTIME_DIRECTORY");
 	struct hold_place place;
-	enum status status;
 
 	if (!runtime || runtime[0] != '/')
 		return usage_error(inv, err,
 				   "RUNTIME_DIRECTORY is not set: this is for a unit. Next: systemctl start "
 				   "holdfast-volume@%s.service",
 				   inv->args[0]);
-	status = hold_place_init(&place, "/", runtime, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(hold_place_init(&place, "/", runtime, err));
 	if (!hold_link_read(&place, ret))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the holder of volume unit %s does not say where it is published (%s)",
@@ -46,24 +43,18 @@ static enum status cmd_volume_link(struct invocation *inv, struct error *err)
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char path[PATH_MAX];
 	bool is_read_only;
-	enum status status = check_name(inv, err);
 
-	if (status == STATUS_OK)
-		status = read_claim(inv, path, err);
-	if (status == STATUS_OK)
-		status = hold_spec_load_named(inv, inv->args[0], &alloc, err);
-	if (status == STATUS_OK)
-		status = hold_publish_check(publish_dir(), path, alloc, &is_read_only, err);
-	if (status == STATUS_OK)
-		status = hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], path, err);
-	return status;
+	TRY(check_name(inv, err));
+	TRY(read_claim(inv, path, err));
+	TRY(hold_spec_load_named(inv, inv->args[0], &alloc, err));
+	TRY(hold_publish_check(publish_dir(), path, alloc, &is_read_only, err));
+	return hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], path, err);
 }
 
 static enum status cmd_volume_unlink(struct invocation *inv, struct error *err)
 {
-	enum status status = check_name(inv, err);
-
-	return status == STATUS_OK ? hold_link_take(HOLDFAST_LINKS_PATH, inv->args[0], err) : status;
+	TRY(check_name(inv, err));
+	return hold_link_take(HOLDFAST_LINKS_PATH, inv->args[0], err);
 }
 
 static const struct command commands[] = {

@@ -175,8 +175,6 @@ static int on_retry(sd_event_source *timer, uint64_t usec, void *userdata)
 {
 	struct holder *holder = userdata;
 
-	(void)timer;
-	(void)usec;
 	if (holder->trouble.status == STATUS_UNAVAILABLE)
 		rpc_client_move_on(holder->client);
 	ask(holder, false);
@@ -187,8 +185,6 @@ static int on_deadline(sd_event_source *timer, uint64_t usec, void *userdata)
 {
 	struct holder *holder = userdata;
 
-	(void)timer;
-	(void)usec;
 	if (holder->hold.state != HOLD_ENDED)
 		handle_event(holder, HOLD_DEADLINE);
 	return 0;
@@ -198,8 +194,6 @@ static int on_term(sd_event_source *source, const struct signalfd_siginfo *info,
 {
 	struct holder *holder = userdata;
 
-	(void)source;
-	(void)info;
 	if (holder->hold.state == HOLD_ENDED)
 		return 0;
 	/* an answer to Stop that overtakes Run would say that there is nothing to stop */
@@ -243,13 +237,10 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 {
 	struct hold_note note = {.is_ending = false};
 	int r = uuid_new(note.alloc_id);
-	enum status status;
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
-	status = hold_note_write(holder->order->place, &note, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(hold_note_write(holder->order->place, &note, err));
 	holder->note = note;
 	message_freep(&holder->last);
 	holder->last = NULL;
@@ -277,11 +268,9 @@ static enum status release_hold(struct holder *holder, enum hold_event event, st
 
 static enum status become_ready(struct holder *holder, struct error *err)
 {
-	enum status status = hold_link_make(holder->order->place, holder->path, err);
-
-	if (status == STATUS_OK)
-		(void)sd_notify(0, "READY=1");
-	return status;
+	TRY(hold_link_make(holder->order->place, holder->path, err));
+	(void)sd_notify(0, "READY=1");
+	return STATUS_OK;
 }
 
 /* The journal and the service manager learn the reason before this process ends. */
@@ -360,15 +349,12 @@ static enum status holder_begin(struct holder *holder, struct error *err)
 static enum status run_loop(struct holder *holder, struct error *err)
 {
 	int r = sd_event_add_signal(holder->event, NULL, SIGTERM, on_term, holder);
-	enum status status;
 
 	if (r >= 0)
 		r = sd_event_add_signal(holder->event, NULL, SIGINT, on_term, holder);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "wait for signals");
-	status = holder_begin(holder, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(holder_begin(holder, err));
 	r = sd_event_loop(holder->event);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "wait for the server");

@@ -19,23 +19,20 @@ static void conf_freep(struct conf **conf)
 static enum status load_settings(const char *path, struct conf **ret, struct error *err)
 {
 	char folder[PATH_MAX];
-	enum status status = conf_dropin_dir(path, folder, err);
 
-	return status == STATUS_OK ? conf_load_merged(path, folder, ret, err) : status;
+	TRY(conf_dropin_dir(path, folder, err));
+	return conf_load_merged(path, folder, ret, err);
 }
 
 enum status hold_own_node(const char *path, char ret[static HOLD_NODE_SIZE], struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
 	const json_t *node;
-	enum status status;
 
 	ret[0] = '\0';
 	if (access(path, R_OK) < 0)
 		return STATUS_OK;
-	status = load_settings(path, &conf, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(load_settings(path, &conf, err));
 	node = json_object_get(conf_root(conf), "node_id");
 	if (!json_is_string(node) || str_copy(ret, HOLD_NODE_SIZE, json_string_value(node)) < 0)
 		return conf_error(conf, conf_root(conf), "node_id", err, "node_id names no node");

@@ -80,9 +80,9 @@ struct showing {
 static enum status show_record_json(const Holdfast__V1__AuditRecord *record, struct error *err)
 {
 	json_t *json = NULL;
-	enum status status = pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
 
-	return status == STATUS_OK ? print_json(json, err) : status;
+	TRY(pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
+	return print_json(json, err);
 }
 
 static void add_record(struct table *table, const Holdfast__V1__AuditRecord *record)
@@ -239,12 +239,9 @@ static enum status cmd_operator_audit_verify(struct invocation *inv, struct erro
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	struct checking checking = {.first = 0};
 	char hash[2 * SHA256_DIGEST_LENGTH + 1] = "";
-	enum status status = walk(inv, &request, check_page, &checking, err);
 
-	if (status == STATUS_OK)
-		status = check_head(&checking, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(walk(inv, &request, check_page, &checking, err));
+	TRY(check_head(&checking, err));
 	if (checking.first != 0)
 		hex_encode(hash, checking.sha256, SHA256_DIGEST_LENGTH);
 	if (inv->options[OPT_JSON])

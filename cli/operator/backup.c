@@ -232,10 +232,8 @@ static enum status check_backup(struct transfer *transfer, const Holdfast__V1__B
 				struct error *err)
 {
 	uint8_t digest[DIGEST_SIZE];
-	enum status status = end_digest(transfer, digest, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(end_digest(transfer, digest, err));
 	if (begun->sha256.len != DIGEST_SIZE || memcmp(begun->sha256.data, digest, DIGEST_SIZE) != 0)
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
@@ -355,19 +353,14 @@ static enum status cmd_operator_backup(struct invocation *inv, struct error *err
 	cleanup_connection struct connection *connection = NULL;
 	char temporary[TEMPORARY_SIZE];
 	uint64_t timeout_us;
-	enum status status = value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err);
 
-	if (status == STATUS_OK)
-		status = apply_kit(inv, &request, passphrase, err);
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = open_temporary(&transfer, inv->args[0], temporary, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err));
+	TRY(apply_kit(inv, &request, passphrase, err));
+	TRY(connect_server(inv, &connection, err));
+	TRY(open_temporary(&transfer, inv->args[0], temporary, err));
 	transfer.connection = connection;
 	transfer.deadline_us = clock_monotonic_us() + timeout_us;
-	status = fetch_backup(&transfer, &request, &begun, err);
+	enum status status = fetch_backup(&transfer, &request, &begun, err);
 	explicit_bzero(passphrase, sizeof(passphrase));
 	if (status == STATUS_OK)
 		status = keep(temporary, inv->args[0], err);
@@ -450,21 +443,15 @@ static enum status send_copy(struct transfer *transfer, char **ret_id, struct er
 	cleanup_message Holdfast__V1__BeginRestoreResponse *begun = NULL;
 	cleanup_free uint8_t *part = malloc(PART_SIZE);
 	uint8_t digest[DIGEST_SIZE];
-	enum status status;
 
 	if (!part)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read %s", transfer->path);
-	status = measure(transfer, part, digest, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(measure(transfer, part, digest, err));
 	request.size_bytes = transfer->size;
 	request.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
-	status = connection_call(transfer->connection, operator_service, "BeginRestore", &request.base,
-				 CALL_TIMEOUT_US, &begun, err);
-	if (status == STATUS_OK)
-		status = write_parts(transfer, part, begun->id, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(connection_call(transfer->connection, operator_service, "BeginRestore", &request.base,
+			    CALL_TIMEOUT_US, &begun, err));
+	TRY(write_parts(transfer, part, begun->id, err));
 	*ret_id = strdup(begun->id);
 	return *ret_id ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "restore");
 }
@@ -474,15 +461,12 @@ static enum status apply(struct invocation *inv, const struct transfer *transfer
 {
 	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
 	cleanup_message Holdfast__V1__ApplyRestoreResponse *answer = NULL;
-	enum status status;
 
 	request.id = id;
 	request.reason = reason;
 	request.other_cluster = inv->options[OPT_OTHER_CLUSTER] != NULL;
-	status = connection_call_long(transfer->connection, inv, operator_service, "ApplyRestore",
-				      &request.base, TRANSFER_TIMEOUT_US, "restoring", &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(connection_call_long(transfer->connection, inv, operator_service, "ApplyRestore", &request.base,
+				 TRANSFER_TIMEOUT_US, "restoring", &answer, err));
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	print_line("restored to index %" PRIu64 ", epoch %" PRIu64 "; %" PRIu32
@@ -498,12 +482,9 @@ static enum status cmd_operator_restore(struct invocation *inv, struct error *er
 	cleanup_free char *id = NULL;
 	char *reason = NULL;
 	uint64_t timeout_us;
-	enum status status = value_reason(inv, OPT_REASON, &reason, err);
 
-	if (status == STATUS_OK)
-		status = value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(value_reason(inv, OPT_REASON, &reason, err));
+	TRY(value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err));
 	transfer.fd = open(inv->args[0], O_RDONLY | O_CLOEXEC);
 	if (transfer.fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "open %s", inv->args[0]);
@@ -513,7 +494,7 @@ static enum status cmd_operator_restore(struct invocation *inv, struct error *er
 			"%s is a kit, which is for a server that is not running. Next, on its machine: "
 			"holdfast-server --restore %s --dry-run",
 			inv->args[0], inv->args[0]);
-	status = connect_server(inv, &connection, err);
+	enum status status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)
 		status = value_confirm(inv,
 				       "Replace the whole state of the server by this backup? What was "

@@ -121,26 +121,19 @@ static enum status cmd_operator_cert_ca(struct invocation *inv, struct error *er
 	struct pair pair = {.uri = ""};
 	unsigned int days = 0;
 	int64_t expires_ms = 0;
-	enum status status = days_of(inv, CA_DAYS, &days, err);
 
-	if (status == STATUS_OK && !id_is_name(cluster, PKI_CLUSTER_SIZE - 1))
-		status = usage_error(inv, err,
-				     "'%.64s' is not a cluster's name (A-Z a-z 0-9 _ and -, up to %d)",
-				     cluster, PKI_CLUSTER_SIZE - 1);
-	if (status == STATUS_OK)
-		status = path_in(inv, pair.cert, "ca", ".pem", err);
-	if (status == STATUS_OK)
-		status = path_in(inv, pair.key, "ca", ".key", err);
-	if (status == STATUS_OK)
-		status = make_folder(folder_of(inv), err);
-	if (status == STATUS_OK)
-		status = pki_make_ca_for(pair.key, pair.cert, cluster, days, err);
-	if (status == STATUS_OK)
-		status = pki_expiry(pair.cert, &expires_ms, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(days_of(inv, CA_DAYS, &days, err));
+	if (!id_is_name(cluster, PKI_CLUSTER_SIZE - 1))
+		return usage_error(inv, err,
+				   "'%.64s' is not a cluster's name (A-Z a-z 0-9 _ and -, up to %d)", cluster,
+				   PKI_CLUSTER_SIZE - 1);
+	TRY(path_in(inv, pair.cert, "ca", ".pem", err));
+	TRY(path_in(inv, pair.key, "ca", ".key", err));
+	TRY(make_folder(folder_of(inv), err));
+	TRY(pki_make_ca_for(pair.key, pair.cert, cluster, days, err));
+	TRY(pki_expiry(pair.cert, &expires_ms, err));
 	(void)str_copy(pair.ca_cert, sizeof(pair.ca_cert), pair.cert); /* same size */
-	status = show_pair(inv, &pair, expires_ms, err);
+	enum status status = show_pair(inv, &pair, expires_ms, err);
 	if (status != STATUS_OK || inv->options[OPT_JSON])
 		return status;
 	print_line("Copy %s to /etc/holdfast/tls/ca.pem of every machine.", pair.cert);

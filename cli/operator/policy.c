@@ -55,16 +55,13 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 				  "\"NAME\" { }");
 	json_object_foreach ((json_t *)(uintptr_t)blocks, label, body) {
 		cleanup_json json_t *rule = json_pack("{ss}", "namespace", label);
-		enum status status;
 
 		if (!rule)
 			return error_no_memory(err, "the policy");
 		if (!json_is_object(body))
 			return conf_error(conf, root, "namespace", err,
 					  "'namespace' must be a block: namespace \"NAME\" { }");
-		status = copy_members(conf, body, known, ARRAY_SIZE(known), rule, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(copy_members(conf, body, known, ARRAY_SIZE(known), rule, err));
 		if (json_array_append(rules, rule) < 0)
 			return error_no_memory(err, "the policy");
 	}
@@ -121,9 +118,7 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	if (!policy)
 		return error_no_memory(err, "the policy");
 	json_object_foreach (conf_root(conf), key, value) {
-		status = add_member(conf, conf_root(conf), key, value, policy, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(add_member(conf, conf_root(conf), key, value, policy, err));
 	}
 	status = pbjson_decode(&holdfast__v1__access_policy__descriptor, policy, 0, &message, err);
 	if (status != STATUS_OK)
@@ -141,8 +136,6 @@ static enum status policy_put_load(struct call *call, void *message, struct erro
 
 static enum status policy_put_show(struct call *call, const void *message, struct error *err)
 {
-	(void)message;
-	(void)err;
 	print_line("policy %s is in force", call->inv->args[0]);
 	return STATUS_OK;
 }
@@ -198,7 +191,6 @@ static enum status policy_list_load(struct call *call, void *message, struct err
 {
 	Holdfast__V1__ListPoliciesRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
 	return STATUS_OK;
 }
@@ -210,7 +202,6 @@ static enum status policy_list_show(struct call *call, const void *message, stru
 	const Holdfast__V1__ListPoliciesResponse *answer = message;
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
 
-	(void)call;
 	for (size_t i = 0; i < answer->n_policies && table; i++)
 		add_rows(table, answer->policies[i]);
 	return table_print(table, NULL, err);
@@ -220,15 +211,12 @@ static enum status policy_delete_load(struct call *call, void *message, struct e
 {
 	Holdfast__V1__DeletePolicyRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->name, call->inv->args[0]);
 	return STATUS_OK;
 }
 
 static enum status policy_delete_show(struct call *call, const void *message, struct error *err)
 {
-	(void)message;
-	(void)err;
 	print_line("policy %s is deleted", call->inv->args[0]);
 	return STATUS_OK;
 }

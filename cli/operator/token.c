@@ -62,8 +62,6 @@ static enum status token_bootstrap_show(struct call *call, const void *message, 
 {
 	const Holdfast__V1__BootstrapTokenResponse *answer = message;
 
-	(void)call;
-	(void)err;
 	print_token(answer->token);
 	return STATUS_OK;
 }
@@ -106,10 +104,8 @@ static enum status token_create_load(struct call *call, void *message, struct er
 	Holdfast__V1__CreateTokenRequest *request = message;
 	Holdfast__V1__Token *token;
 	uint32_t days = 0;
-	enum status status = check_create(call->inv, &days, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_create(call->inv, &days, err));
 	token = request->token = message_new(&holdfast__v1__token__descriptor);
 	if (!token)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "describe the token");
@@ -125,8 +121,6 @@ static enum status token_create_show(struct call *call, const void *message, str
 {
 	const Holdfast__V1__CreateTokenResponse *answer = message;
 
-	(void)call;
-	(void)err;
 	print_token(answer->token);
 	return STATUS_OK;
 }
@@ -165,7 +159,6 @@ static enum status token_list_show(struct call *call, const void *message, struc
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
 	int64_t now_ms = clock_realtime_ms();
 
-	(void)call;
 	for (size_t i = 0; i < answer->n_tokens && table; i++)
 		add_row(table, answer->tokens[i], now_ms);
 	return table_print(table, NULL, err);
@@ -183,8 +176,6 @@ static enum status token_revoke_load(struct call *call, void *message, struct er
 
 static enum status token_revoke_show(struct call *call, const void *message, struct error *err)
 {
-	(void)message;
-	(void)err;
 	print_line("token %s is revoked", call->inv->args[0]);
 	return STATUS_OK;
 }
@@ -193,8 +184,6 @@ static enum status token_whoami_show(struct call *call, const void *message, str
 {
 	const Holdfast__V1__WhoAmIResponse *answer = message;
 
-	(void)call;
-	(void)err;
 	print_field("certificate", answer->identity);
 	print_field("tokens", answer->acl_enabled ? "are taken" : "are not taken (acl = false)");
 	if (answer->token)

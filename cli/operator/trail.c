@@ -53,7 +53,6 @@ static enum status trail_list_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__ListTrailsRequest *request = message;
 
-	(void)err;
 	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
 	return STATUS_OK;
 }
@@ -69,7 +68,6 @@ static enum status trail_list_show(struct call *call, const void *message, struc
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
 	int64_t now_ms = clock_realtime_ms();
 
-	(void)call;
 	for (size_t i = 0; i < answer->n_trails && table; i++)
 		add_row(table, answer->trails[i], now_ms);
 	return table_print(table, NULL, err);
@@ -99,8 +97,6 @@ static enum status trail_accept_show(struct call *call, const void *message, str
 {
 	const Holdfast__V1__AcceptTrailRequest *request = call->request;
 
-	(void)message;
-	(void)err;
 	print_line(
 		"the trail of node %s counts as whole from its last head on; that it went back stays in the "
 		"audit (holdfast operator audit --object 'node %s')",

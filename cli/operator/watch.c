@@ -95,16 +95,11 @@ static enum status cmd_operator_watch(struct invocation *inv, struct error *err)
 		.userdata = inv,
 	};
 	cleanup_connection struct connection *connection = NULL;
-	enum status status = check_topics(inv, err);
 
-	if (status == STATUS_OK)
-		status = value_number(inv, OPT_INDEX, 0, UINT64_MAX, 0, &request.index, err);
-	if (status == STATUS_OK)
-		status = value_timeout(inv, 0, &stream.timeout_us, err);
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_topics(inv, err));
+	TRY(value_number(inv, OPT_INDEX, 0, UINT64_MAX, 0, &request.index, err));
+	TRY(value_timeout(inv, 0, &stream.timeout_us, err));
+	TRY(connect_server(inv, &connection, err));
 	request.topics = inv->args;
 	request.n_topics = (size_t)inv->n_args;
 	request.namespace_ =

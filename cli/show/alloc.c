@@ -239,7 +239,6 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
-	enum status status;
 
 	if (!alloc)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
@@ -265,8 +264,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 		print_field("description", alloc->client_description);
 	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
 	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
-	status = show_requests(alloc, err);
-	if (status == STATUS_OK)
-		status = show_tasks(alloc, err);
-	return status == STATUS_OK ? show_events(alloc, err) : status;
+	TRY(show_requests(alloc, err));
+	TRY(show_tasks(alloc, err));
+	return show_events(alloc, err);
 }

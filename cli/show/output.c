@@ -224,9 +224,9 @@ enum status print_json(json_t *json, struct error *err)
 enum status print_answer(const ProtobufCMessage *message, struct error *err)
 {
 	json_t *json = NULL;
-	enum status status = pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
 
-	return status == STATUS_OK ? print_json(json, err) : status;
+	TRY(pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
+	return print_json(json, err);
 }
 
 const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE])

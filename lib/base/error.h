@@ -114,6 +114,15 @@ enum status error_below(struct error *err, const char *path);
  * fields are removed. */
 enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/** TRY(enum status expr): return the status of @expr from the calling function unless it is STATUS_OK. Safe
+ * at any point, because the cleanup attribute releases what the function owns. */
+#define TRY(expr)                          \
+	do {                               \
+		enum status try_ = (expr); \
+		if (try_ != STATUS_OK)     \
+			return try_;       \
+	} while (0)
+
 /** Code for a failed system call. @sys_errno of either sign; unlisted values are STATUS_INTERNAL. */
 enum status status_from_errno(int sys_errno);
 

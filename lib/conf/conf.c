@@ -264,17 +264,15 @@ static enum status add_text(struct conf *conf, const char *text, const char *nam
 {
 	cleanup_json json_t *root = NULL;
 	const char *file = NULL;
-	enum status status = parse(text, name, conf->lines, &file, &root, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(parse(text, name, conf->lines, &file, &root, err));
 	if (!conf->name) { /* the first file is the document, the others change it */
 		conf->name = file;
 		json_decref(conf->root);
 		conf->root = TAKE_PTR(root);
 		return STATUS_OK;
 	}
-	status = merge(conf, file, conf->root, root, err);
+	enum status status = merge(conf, file, conf->root, root, err);
 	if (json_array_append(conf->replaced, root) < 0 && status == STATUS_OK)
 		status = line_no_memory(file, err);
 	return status;
@@ -381,12 +379,10 @@ static enum status add_dropins(struct conf *conf, const char *dir, struct error 
 enum status conf_load_merged(const char *path, const char *dropin_dir, struct conf **ret, struct error *err)
 {
 	cleanup_conf struct conf *conf = NULL;
-	enum status status = conf_load(path, &conf, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(conf_load(path, &conf, err));
 	assert(conf);
-	status = add_dropins(conf, dropin_dir, err);
+	enum status status = add_dropins(conf, dropin_dir, err);
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(conf);
 	return status;

@@ -430,12 +430,8 @@ static enum status enter(struct parser *p)
 
 static enum status skip_newlines(struct parser *p)
 {
-	while (p->token.type == HCL_NEWLINE) {
-		enum status status = advance(p);
-
-		if (status != STATUS_OK)
-			return status;
-	}
+	while (p->token.type == HCL_NEWLINE)
+		TRY(advance(p));
 	return STATUS_OK;
 }
 
@@ -564,15 +560,11 @@ static enum status twice(const struct parser *p, const json_t *object, const str
 static enum status parse_attribute(struct parser *p, json_t *object, const struct key *key)
 {
 	json_t *value = NULL;
-	enum status status;
 
 	if (json_object_get(object, key->text))
 		return twice(p, object, key, "given twice");
-	status = advance(p);
-	if (status == STATUS_OK)
-		status = parse_value(p, &value);
-	if (status != STATUS_OK)
-		return status;
+	TRY(advance(p));
+	TRY(parse_value(p, &value));
 	return put(p, object, key, value, LINE_VALUE);
 }
 
@@ -634,9 +626,7 @@ static enum status parse_block(struct parser *p, json_t *object, const struct ke
 		return unexpected(p, kind == LINE_BLOCK ? "'=' or '{'" : "'{'");
 	if (first && first->kind != kind)
 		return twice(p, object, key, "given twice in different forms");
-	status = parse_object(p, &body);
-	if (status != STATUS_OK)
-		return status;
+	TRY(parse_object(p, &body));
 	return kind == LINE_BLOCK ? add_block(p, object, key, body)
 				  : add_labelled(p, object, key, &label, body);
 }
@@ -644,14 +634,11 @@ static enum status parse_block(struct parser *p, json_t *object, const struct ke
 static enum status parse_item(struct parser *p, json_t *object)
 {
 	cleanup_key struct key key = {.text = NULL, .line = p->token.line};
-	enum status status;
 
 	if (p->token.type != HCL_IDENT && p->token.type != HCL_STRING)
 		return unexpected(p, "a name");
 	key.text = TAKE_PTR(p->token.text);
-	status = advance(p);
-	if (status != STATUS_OK)
-		return status;
+	TRY(advance(p));
 	return p->token.type == HCL_ASSIGN ? parse_attribute(p, object, &key) : parse_block(p, object, &key);
 }
 

@@ -92,7 +92,6 @@ static int on_renewal(sd_event_source *source, void *userdata)
 	struct member *member = userdata;
 	struct rpc_client *old = member->rpc;
 
-	(void)source;
 	if (connect_member(member, &member->rpc, NULL) == STATUS_OK)
 		rpc_client_free(old);
 	return 0;
@@ -101,13 +100,10 @@ static int on_renewal(sd_event_source *source, void *userdata)
 static enum status add_member(struct etcd_client *client, const char *url, struct error *err)
 {
 	struct member *member = &client->members[client->n];
-	enum status status;
 	int r;
 
 	*member = (struct member){.client = client};
-	status = read_url(member, url, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_url(member, url, err));
 	client->n++;
 	r = sd_event_add_defer(client->event, &member->renewal, on_renewal, member);
 	if (r >= 0)

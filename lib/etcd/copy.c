@@ -192,7 +192,6 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 {
 	struct etcd_copy *copy = userdata;
 
-	(void)stream;
 	backoff_reset(&copy->backoff);
 }
 
@@ -202,7 +201,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	struct etcd_copy *copy = userdata;
 	bool can_follow = !response->canceled;
 
-	(void)stream;
 	for (size_t i = 0; i < response->n_events && can_follow; i++)
 		can_follow = apply(copy, response->events[i]);
 	if (!can_follow) {
@@ -217,8 +215,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct etcd_copy *copy = userdata;
 
-	(void)stream;
-	(void)err;
 	copy->stream = NULL;
 	etcd_client_failed(copy->etcd->client, copy->endpoint,
 			   status == STATUS_OK ? STATUS_UNAVAILABLE : status);
@@ -375,7 +371,6 @@ static void on_found(enum status status, const ProtobufCMessage *response, const
 {
 	struct etcd_copy *copy = userdata;
 
-	(void)err;
 	if (status != STATUS_OK || !find_store(copy, (const Etcdserverpb__TxnResponse *)response)) {
 		begin_anew(copy);
 		return;
@@ -398,8 +393,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct etcd_copy *copy = userdata;
 
-	(void)source;
-	(void)usec;
 	if (election_is_leading(copy->etcd->election))
 		return 0; /* it ends when the store is open */
 	if (copy->stage == COPY_WATCHED)

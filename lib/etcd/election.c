@@ -89,8 +89,6 @@ static uint64_t boottime_us(void)
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	election_look(userdata);
 	return 0;
 }
@@ -154,8 +152,6 @@ static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 			"not the leader: etcd has not extended the lease within %s%s%s",
 			clock_format_duration(e->lease_us, text), e->trouble.status == STATUS_OK ? "" : ": ",
@@ -426,16 +422,12 @@ static void election_look(struct election *e)
 
 static int on_beat(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	beat(userdata);
 	return 0;
 }
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -445,7 +437,6 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 	struct election *e = userdata;
 	struct error err;
 
-	(void)stream;
 	if (e->phase != PHASE_LEADING || alive->id != e->lease || e->sent_us == 0)
 		return;
 	if (alive->ttl > 0) {
@@ -462,7 +453,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct election *e = userdata;
 
-	(void)stream;
 	e->stream = NULL;
 	e->sent_us = 0;
 	if (err)
@@ -552,8 +542,6 @@ static void on_revoked(enum status status, const ProtobufCMessage *response, con
 	struct election *e = userdata;
 
 	(void)status; /* it ends by itself */
-	(void)response;
-	(void)err;
 	e->phase = PHASE_OVER;
 }
 

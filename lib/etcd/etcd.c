@@ -22,7 +22,6 @@ static int on_prepare(sd_event_source *source, void *userdata)
 	struct etcd *etcd = userdata;
 	int n = 0;
 
-	(void)source;
 	if (etcd->store)
 		etcd_store_kick(etcd->store);
 	while (n < TURNS_MAX && etcd_run(etcd, 0))
@@ -35,9 +34,6 @@ static int on_prepare(sd_event_source *source, void *userdata)
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	(void)source; /* the next turn begins with on_prepare() */
-	(void)fd;
-	(void)revents;
-	(void)userdata;
 	return 0;
 }
 
@@ -48,7 +44,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 	const struct etcd_events *events = &etcd->events;
 	unsigned int changes = etcd->changes;
 
-	(void)source;
 	etcd->changes = 0;
 	if (changes & CHANGE_TROUBLE)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
@@ -195,22 +190,18 @@ static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_setting
 		.schema = settings->schema,
 		.word_key = settings->ticket_key ? etcd->ticket_key_key : NULL,
 		.word = settings->ticket_key};
-	enum status status;
 	int r = watch_loop(etcd);
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
-	status = etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err);
-	if (status == STATUS_OK)
-		status = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election,
-				      err);
-	if (status == STATUS_OK && etcd->events.on_progress)
-		status = etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err);
-	if (status == STATUS_OK && etcd->events.copied)
-		status = etcd_copy_new(etcd, settings->lease_us, &etcd->copy, err);
-	if (status == STATUS_OK)
-		election_start(etcd->election);
-	return status;
+	TRY(etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err));
+	TRY(election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election, err));
+	if (etcd->events.on_progress)
+		TRY(etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err));
+	if (etcd->events.copied)
+		TRY(etcd_copy_new(etcd, settings->lease_us, &etcd->copy, err));
+	election_start(etcd->election);
+	return STATUS_OK;
 }
 
 enum status etcd_new(sd_event *event, const struct etcd_settings *settings, const struct etcd_events *events,

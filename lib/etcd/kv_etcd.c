@@ -56,7 +56,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct submission_list done = STAILQ_HEAD_INITIALIZER(done);
 	struct etcd_store *store = userdata;
 
-	(void)source;
 	STAILQ_CONCAT(&done, &store->done);
 	kv_complete(&store->kv, &done);
 	return 0;
@@ -118,8 +117,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct etcd_store *store = userdata;
 
-	(void)source;
-	(void)usec;
 	if (store->stage == STAGE_SENDING)
 		send_batch(store);
 	else if (store->stage == STAGE_ASKING)
@@ -172,7 +169,6 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 	struct etcd_store *store = userdata;
 	const Etcdserverpb__KeyValue *sequence;
 
-	(void)err;
 	if (status != STATUS_OK) {
 		later(store, STAGE_ASKING);
 		return;
@@ -222,7 +218,6 @@ static void on_alarms(enum status status, const ProtobufCMessage *response, cons
 {
 	struct etcd_store *store = userdata;
 
-	(void)err;
 	if (status == STATUS_OK && has_no_space((const Etcdserverpb__AlarmResponse *)response))
 		(void)error_set(
 			&store->refusal, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -408,10 +403,6 @@ static void etcd_note_nodes(struct kv *kv, uint64_t nodes)
 /* etcd is not read with SQL. */
 static enum status etcd_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
 {
-	(void)kv;
-	(void)views;
-	(void)n;
-	(void)err;
 	return STATUS_OK;
 }
 
@@ -561,8 +552,6 @@ static enum status etcd_store_look(struct found *found, struct error *err)
 static enum status on_created(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	(void)response; /* it is looked at again */
-	(void)userdata;
-	(void)err;
 	return STATUS_OK;
 }
 
@@ -684,7 +673,6 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 {
 	struct etcd *etcd = store->etcd;
-	enum status status;
 	int r;
 
 	(void)str_format(store->name, sizeof(store->name), "etcd:%s", etcd->prefix);
@@ -697,8 +685,8 @@ static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name);
-	status = etcd_store_find(store, err);
-	return status == STATUS_OK ? etcd_store_tidy(store, err) : status;
+	TRY(etcd_store_find(store, err));
+	return etcd_store_tidy(store, err);
 }
 
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)

@@ -32,8 +32,6 @@ static void follower_look(struct etcd_follower *follower);
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	follower_look(userdata);
 	return 0;
 }
@@ -122,9 +120,6 @@ static void on_interrupted(enum status status, const ProtobufCMessage *response,
 			   void *userdata)
 {
 	(void)status; /* the next look shows the outcome */
-	(void)response;
-	(void)err;
-	(void)userdata;
 }
 
 /* Writes the sequence key with its present value: its revision is no longer the one that the leader knows. */

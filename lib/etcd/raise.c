@@ -42,7 +42,6 @@ static enum status on_written(const ProtobufCMessage *response, void *userdata, 
 {
 	struct raise *raise = userdata;
 
-	(void)err;
 	raise->is_unchanged = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
 	return STATUS_OK;
 }
@@ -114,16 +113,12 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
 
 static enum status on_word(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
-	(void)err;
 	*(bool *)userdata = ((const Etcdserverpb__RangeResponse *)response)->n_kvs > 0;
 	return STATUS_OK;
 }
 
 static enum status on_put(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
-	(void)response;
-	(void)userdata;
-	(void)err;
 	return STATUS_OK;
 }
 

@@ -191,14 +191,13 @@ static enum status rewrite_range(struct kv_rewrite *rewrite, const char *prefix,
 {
 	struct etcd_rewrite *r = rewrite_of(rewrite);
 	struct merge merge = {.r = r, .prefix = prefix, .each = each, .userdata = userdata};
-	enum status status;
 
 	(void)str_copy(merge.next, sizeof(merge.next), prefix);
-	status = etcd_range(r->store->etcd, &r->records, prefix, prefix, SIZE_MAX, on_item, &merge,
-			    &r->store->n_read, err);
-	if (status == STATUS_OK && !merge.is_stopped)
+	TRY(etcd_range(r->store->etcd, &r->records, prefix, prefix, SIZE_MAX, on_item, &merge,
+		       &r->store->n_read, err));
+	if (!merge.is_stopped)
 		(void)hand_out_puts(&merge, NULL);
-	return status;
+	return STATUS_OK;
 }
 
 /* --- its end --- */
@@ -213,7 +212,6 @@ static void on_barrier(uint64_t revision, const struct error *err, void *userdat
 {
 	struct barrier *barrier = userdata;
 
-	(void)revision;
 	barrier->is_done = true;
 	if (err)
 		barrier->err = *err;
@@ -246,7 +244,6 @@ static enum status commit_small(struct etcd_rewrite *r, struct error *err)
 
 static enum status on_succeeded(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
-	(void)err;
 	*(bool *)userdata = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
 	return STATUS_OK;
 }
@@ -381,13 +378,11 @@ static enum status commit_generation(struct etcd_rewrite *r, struct error *err)
 	uint32_t old = store->generation;
 	uint64_t offset = next_offset(r);
 	struct copy copy = {.store = store, .err = err};
-	enum status status = clear(store, old + 1, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(clear(store, old + 1, err));
 	etcd_store_name_records(store, old + 1, &store->records);
 	store->records.offset = offset;
-	status = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
+	enum status status = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
 	if (copy.status != STATUS_OK)
 		status = copy.status;
 	if (status == STATUS_OK)

@@ -329,12 +329,11 @@ static enum status put(struct sink *sink, const void *bytes, size_t n, struct er
 static enum status put_head(struct sink *sink, const char *name, uint64_t size, struct error *err)
 {
 	uint8_t head[KIT_TAR_BLOCK];
-	enum status status;
 
 	if (size > KIT_SIZE_MAX)
 		size = KIT_SIZE_MAX; /* what follows is refused before it is complete */
-	status = kit_tar_head(name, size, sink->made_at_ms, head, err);
-	return status == STATUS_OK ? put(sink, head, sizeof(head), err) : status;
+	TRY(kit_tar_head(name, size, sink->made_at_ms, head, err));
+	return put(sink, head, sizeof(head), err);
 }
 
 static enum status put_padding(struct sink *sink, uint64_t size, struct error *err)
@@ -346,11 +345,9 @@ static enum status put_padding(struct sink *sink, uint64_t size, struct error *e
 
 static enum status put_file(struct sink *sink, const struct kit_file *file, struct error *err)
 {
-	enum status status = put_head(sink, file->name, file->len, err);
-
-	if (status == STATUS_OK)
-		status = put(sink, file->data, file->len, err);
-	return status == STATUS_OK ? put_padding(sink, file->len, err) : status;
+	TRY(put_head(sink, file->name, file->len, err));
+	TRY(put(sink, file->data, file->len, err));
+	return put_padding(sink, file->len, err);
 }
 
 static enum status put_store(struct sink *sink, const char *path, struct error *err)
@@ -396,17 +393,15 @@ static enum status write_to(int fd, const struct kit *kit, const char *store_pat
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
 	BIO *out = NULL;
 	struct sink sink = {.path = path, .made_at_ms = kit->made_at_ms};
-	enum status status = new_envelope(key, path, &cms, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(new_envelope(key, path, &cms, err));
 	out = BIO_new_fd(fd, BIO_NOCLOSE);
 	sink.bio = out ? BIO_new_CMS(out, cms) : NULL;
 	if (!sink.bio) {
 		BIO_free_all(out);
 		return crypto_error(err, STATUS_INTERNAL, path, "cannot be encrypted");
 	}
-	status = put_all(&sink, kit, store_path, err);
+	enum status status = put_all(&sink, kit, store_path, err);
 	if (status == STATUS_OK && fsync(fd) < 0)
 		status = error_set(err, status_from_errno(errno), errno, "write %s", path);
 	BIO_free_all(sink.bio); /* with what it is pushed on */

@@ -94,8 +94,6 @@ static int on_status_time(sd_event_source *source, uint64_t usec, void *userdata
 {
 	struct service_status *status = userdata;
 
-	(void)source;
-	(void)usec;
 	status->timer = sd_event_source_disable_unref(status->timer);
 	if (!status_notify(status))
 		look_later(status);
@@ -106,7 +104,6 @@ static int on_event(sd_event_source *source, void *userdata)
 {
 	struct service_status *status = userdata;
 
-	(void)source;
 	if (status->timer)
 		return 0;
 	if (clock_monotonic_us() - status->looked_us < INTERVAL_US || !status_notify(status))
@@ -206,7 +203,6 @@ static int on_watchdog_time(sd_event_source *source, uint64_t usec, void *userda
 	uint64_t parts = watchdog_notify(watchdog) < 0 ? PER_TIME_AGAIN : PER_TIME;
 	int r = sd_event_source_set_time_relative(source, watchdog->usec / parts);
 
-	(void)usec;
 	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 

@@ -195,17 +195,13 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 	const struct volume_request *request = NULL;
 	const struct claim *blocker = NULL;
 	const struct claim *own;
-	enum status status;
 
 	if (!in->volume)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no volume %s; register it: holdfast volume register FILE",
 				 in->volume_id);
-	status = check_alloc(in, &request, err);
-	if (status == STATUS_OK)
-		status = check_modes(in, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_alloc(in, &request, err));
+	TRY(check_modes(in, request, err));
 	own = find_own(in);
 	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN)) {
 		*ret_same = own;
@@ -213,9 +209,7 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 	}
 	if (own) /* its release has begun: no way back to holding it */
 		return refuse_held(in, request, own, err);
-	status = check_plugin(in, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_plugin(in, err));
 	if (!admission_has_room(request->access_mode, volume_request_mode(request), in->node->id, in->claims,
 				in->n_claims, &blocker))
 		return refuse_held(in, request, blocker, err);

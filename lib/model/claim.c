@@ -293,10 +293,7 @@ static void end_work(struct claim *claim, int64_t now_ms)
 
 static enum status apply_evidence(struct claim *claim, const struct claim_event *event, struct error *err)
 {
-	enum status status = check_evidence(claim, event, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_evidence(claim, event, err));
 	enter(claim, CLAIM_NODE_DETACHED, event->now_ms);
 	claim->evidence = event->evidence;
 	note_text(claim->evidence_detail, sizeof(claim->evidence_detail), event->detail);
@@ -306,8 +303,6 @@ static enum status apply_evidence(struct claim *claim, const struct claim_event 
 enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 		       struct error *err)
 {
-	enum status status = STATUS_OK;
-
 	assert(claim->state > CLAIM_STATE_UNSPECIFIED && claim->state < CLAIM_STATE_N);
 	assert(event->type < CLAIM_EVENT_N);
 	switch (steps[claim->state][event->type]) {
@@ -334,17 +329,13 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		end_work(claim, event->now_ms);
 		break;
 	case TO_NODE_DETACHED:
-		status = apply_evidence(claim, event, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(apply_evidence(claim, event, err));
 		break;
 	case TO_CONTROLLER_DETACHED:
 		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
 		break;
 	case TO_ATTESTED:
-		status = apply_attestation(claim, event, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(apply_attestation(claim, event, err));
 		break;
 	case TO_FREED:
 		enter(claim, CLAIM_FREED, event->now_ms);

@@ -360,15 +360,12 @@ static enum status add_names(struct filter_parser *p, struct filter_match *match
 
 	while (name) {
 		char *dot = strchr(name, '.');
-		enum status status;
 
 		if (dot)
 			*dot = '\0';
 		way->column = word->column + (size_t)(name - word->text);
-		status = name[0] == '\0' ? filter_refuse(p, way->column, "expected the name of a field here")
-					 : add_step(p, match, way, name);
-		if (status != STATUS_OK)
-			return status;
+		TRY(name[0] == '\0' ? filter_refuse(p, way->column, "expected the name of a field here")
+				    : add_step(p, match, way, name));
 		name = dot ? dot + 1 : NULL;
 	}
 	return STATUS_OK;
@@ -376,17 +373,14 @@ static enum status add_names(struct filter_parser *p, struct filter_match *match
 
 static enum status parse_key(struct filter_parser *p, struct filter_match *match, struct way *way)
 {
-	enum status status = filter_advance(p);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(filter_advance(p));
 	if (!filter_is_value(p))
 		return filter_refuse(p, p->token.column, "expected the key of a map here");
 	if (!way->is_map)
 		return filter_refuse(p, p->token.column, "'%s' is not a map; [...] takes a map's key",
 				     last_step(match)->field->name);
 	way->column = p->token.column;
-	status = add_step(p, match, way, p->token.text);
+	enum status status = add_step(p, match, way, p->token.text);
 	if (status == STATUS_OK)
 		status = filter_advance(p);
 	if (status == STATUS_OK && !filter_is_sign(p, "]"))
@@ -570,11 +564,10 @@ static enum status add_node(struct filter_parser *p, const struct filter_node *n
 static enum status add_match(struct filter_parser *p, const struct filter_match *match, bool negated,
 			     uint32_t *ret)
 {
-	enum status status = add_node(p, &(struct filter_node){.kind = FILTER_MATCH, .match = *match}, ret);
-
-	if (status == STATUS_OK && negated)
-		status = add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret);
-	return status;
+	TRY(add_node(p, &(struct filter_node){.kind = FILTER_MATCH, .match = *match}, ret));
+	if (negated)
+		TRY(add_node(p, &(struct filter_node){.kind = FILTER_NOT, .left = *ret}, ret));
+	return STATUS_OK;
 }
 
 /* Skips an optional "not". */
@@ -590,38 +583,30 @@ static enum status parse_in(struct filter_parser *p, const struct filter_token *
 {
 	struct filter_match match = {.op = FILTER_CONTAINS};
 	struct filter_token first;
-	enum status status = filter_advance(p);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(filter_advance(p));
 	first = p->token;
 	if (first.type != TOKEN_WORD)
 		return filter_refuse(p, first.column, "expected the name of a field here");
-	status = filter_advance(p);
-	if (status == STATUS_OK)
-		status = filter_parse_field(p, &first, &match);
-	if (status == STATUS_OK)
-		status = filter_check(p, value, &match, first.column);
-	return status == STATUS_OK ? add_match(p, &match, negated, ret) : status;
+	TRY(filter_advance(p));
+	TRY(filter_parse_field(p, &first, &match));
+	TRY(filter_check(p, value, &match, first.column));
+	return add_match(p, &match, negated, ret);
 }
 
 /* "is" ["not"] "empty" */
 static enum status parse_is(struct filter_parser *p, struct filter_match *match, size_t column, uint32_t *ret)
 {
 	bool is_not;
-	enum status status = filter_advance(p);
 
-	if (status == STATUS_OK)
-		status = parse_not(p, &is_not);
-	if (status != STATUS_OK)
-		return status;
+	TRY(filter_advance(p));
+	TRY(parse_not(p, &is_not));
 	if (!filter_is_word(p, "empty"))
 		return filter_refuse(p, p->token.column, "expected empty here");
 	match->op = FILTER_HAS_SOME;
-	status = filter_check(p, NULL, match, column);
-	if (status == STATUS_OK)
-		status = filter_advance(p);
-	return status == STATUS_OK ? add_match(p, match, !is_not, ret) : status;
+	TRY(filter_check(p, NULL, match, column));
+	TRY(filter_advance(p));
+	return add_match(p, match, !is_not, ret);
 }
 
 static enum status parse_comparison(struct filter_parser *p, struct filter_match *match, size_t column,
@@ -629,24 +614,20 @@ static enum status parse_comparison(struct filter_parser *p, struct filter_match
 {
 	bool equals = !negated && (filter_is_sign(p, "==") || filter_is_sign(p, "!="));
 	struct filter_token value;
-	enum status status;
 
 	if (!equals && !filter_is_word(p, "contains"))
 		return filter_refuse(p, p->token.column,
 				     "expected ==, !=, contains, in, or is empty here, not '%.64s'",
 				     p->token.text);
 	negated = negated || filter_is_sign(p, "!=");
-	status = filter_advance(p);
-	if (status != STATUS_OK)
-		return status;
+	TRY(filter_advance(p));
 	value = p->token;
 	if (!filter_is_value(p))
 		return filter_refuse(p, value.column, "expected a value here");
 	match->op = equals ? FILTER_EQUALS : FILTER_CONTAINS;
-	status = filter_check(p, &value, match, column);
-	if (status == STATUS_OK)
-		status = filter_advance(p);
-	return status == STATUS_OK ? add_match(p, match, negated, ret) : status;
+	TRY(filter_check(p, &value, match, column));
+	TRY(filter_advance(p));
+	return add_match(p, match, negated, ret);
 }
 
 static enum status parse_match(struct filter_parser *p, uint32_t *ret)
@@ -654,27 +635,20 @@ static enum status parse_match(struct filter_parser *p, uint32_t *ret)
 	struct filter_match match = {.op = FILTER_EQUALS};
 	struct filter_token first = p->token;
 	bool negated;
-	enum status status;
 
 	if (!filter_is_value(p))
 		return filter_refuse(p, first.column, "expected a comparison here");
-	status = filter_advance(p);
-	if (status == STATUS_OK && first.type == TOKEN_WORD && !filter_is_word(p, "in") &&
-	    !filter_is_word(p, "not"))
-		status = filter_parse_field(p, &first, &match);
-	if (status == STATUS_OK)
-		status = parse_not(p, &negated);
-	if (status != STATUS_OK)
-		return status;
+	TRY(filter_advance(p));
+	if (first.type == TOKEN_WORD && !filter_is_word(p, "in") && !filter_is_word(p, "not"))
+		TRY(filter_parse_field(p, &first, &match));
+	TRY(parse_not(p, &negated));
 	if (filter_is_word(p, "in"))
 		return match.n_path == 0 ? parse_in(p, &first, negated, ret)
 					 : filter_refuse(p, p->token.column, "expected a value before in");
 	if (first.type == TOKEN_QUOTED)
 		return filter_refuse(p, p->token.column, "expected in or not in after a value");
 	if (match.n_path == 0) { /* "field not contains" */
-		status = filter_parse_field(p, &first, &match);
-		if (status != STATUS_OK)
-			return status;
+		TRY(filter_parse_field(p, &first, &match));
 	}
 	if (filter_is_word(p, "is") && !negated)
 		return parse_is(p, &match, first.column, ret);

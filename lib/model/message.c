@@ -276,7 +276,6 @@ static void *allocate(void *userdata, size_t n)
 {
 	struct block *block = n <= SIZE_MAX - sizeof(*block) ? malloc(sizeof(*block) + n) : NULL;
 
-	(void)userdata;
 	if (!block)
 		return NULL;
 	block->n = n;
@@ -287,7 +286,6 @@ static void wipe(void *userdata, void *bytes)
 {
 	struct block *block;
 
-	(void)userdata;
 	if (!bytes)
 		return;
 	block = (void *)((char *)bytes - offsetof(struct block, bytes));

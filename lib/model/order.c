@@ -54,7 +54,6 @@ static bool is_task_right(const struct order *order)
 enum status order_read(const void *bytes, size_t n, struct order *ret, struct error *err)
 {
 	struct order order;
-	enum status status;
 
 	assert(ret && (bytes || n == 0));
 	if (n != sizeof(order))
@@ -67,9 +66,7 @@ enum status order_read(const void *bytes, size_t n, struct order *ret, struct er
 				 ORDER_VERSION);
 	if (order.kind == 0 || order.kind >= ORDER_KIND_N)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "order: of unknown kind %u", order.kind);
-	status = check_texts(&order, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_texts(&order, err));
 	if (!is_task_right(&order))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "order: task is no name of a task");
 	*ret = order;

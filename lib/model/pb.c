@@ -745,10 +745,8 @@ static enum status from_message(const struct message_map *map, const ProtobufCMe
 	memset(to, 0, map->size);
 	for (size_t i = 0; i < map->n_fields; i++) {
 		const struct field_map *field = &map->fields[i];
-		enum status status = get_field(field, find_field(map, i), (const char *)message, to, err);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(get_field(field, find_field(map, i), (const char *)message, to, err));
 	}
 	return STATUS_OK;
 }

@@ -196,12 +196,11 @@ enum status source_validate(const struct source *source, struct error *err)
 		[SOURCE_NFS4] = check_nfs4,
 		[SOURCE_BIND] = check_bind,
 	};
-	enum status status;
 
 	if ((unsigned int)source->class >= SOURCE_CLASS_N || !checks[source->class])
 		return error_invalid(err, "source.class", "say \"block\", \"tmpfs\", \"nfs4\" or \"bind\"");
-	status = check_strangers(source, err);
-	return status == STATUS_OK ? checks[source->class](source, err) : status;
+	TRY(check_strangers(source, err));
+	return checks[source->class](source, err);
 }
 
 bool source_eq(const struct source *a, const struct source *b)

@@ -66,7 +66,6 @@ static bool is_socket_name(const char *s)
 
 static bool is_free(const char *s)
 {
-	(void)s;
 	return true;
 }
 

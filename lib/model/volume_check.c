@@ -54,9 +54,8 @@ static enum status check_values(const char *field, struct message_text_entry *co
 enum status volume_check_map(const char *field, struct message_text_entry *const *map, size_t n,
 			     struct error *err)
 {
-	enum status status = check_map(field, map, n, err);
-
-	return status == STATUS_OK ? check_values(field, map, n, err) : status;
+	TRY(check_map(field, map, n, err));
+	return check_values(field, map, n, err);
 }
 
 enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err)
@@ -134,12 +133,8 @@ static enum status check_topologies(const char *field, Holdfast__V1__Topology *c
 {
 	if (n > VOLUME_TOPOLOGIES_MAX)
 		return too_many(field, n, VOLUME_TOPOLOGIES_MAX, err);
-	for (size_t i = 0; i < n; i++) {
-		enum status status = check_topology(field, i, topologies[i], err);
-
-		if (status != STATUS_OK)
-			return status;
-	}
+	for (size_t i = 0; i < n; i++)
+		TRY(check_topology(field, i, topologies[i], err));
 	return STATUS_OK;
 }
 
@@ -147,15 +142,15 @@ static enum status check_all_topologies(const struct volume_parts *parts, struct
 {
 	const Holdfast__V1__VolumeDetail *detail = parts->detail;
 	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
-	enum status status = check_topologies("topologies", detail->topologies, detail->n_topologies, err);
 
-	if (status == STATUS_OK && request)
-		status = check_topologies("topology_request.required", request->required, request->n_required,
-					  err);
-	if (status == STATUS_OK && request)
-		status = check_topologies("topology_request.preferred", request->preferred,
-					  request->n_preferred, err);
-	return status;
+	TRY(check_topologies("topologies", detail->topologies, detail->n_topologies, err));
+	if (request)
+		TRY(check_topologies("topology_request.required", request->required, request->n_required,
+				     err));
+	if (request)
+		TRY(check_topologies("topology_request.preferred", request->preferred, request->n_preferred,
+				     err));
+	return STATUS_OK;
 }
 
 static enum status check_content(const struct volume_parts *parts, struct error *err)

@@ -91,10 +91,8 @@ static bool split_plain(Holdfast__V1__VolumeDetail *detail, const Holdfast__V1__
 enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_parts *ret, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
-	enum status status = volume_from_pb(pb, &parts.volume, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_from_pb(pb, &parts.volume, err));
 	if (!make_parts(&parts) || !message_copy_fields(&parts.detail->base, &pb->base) ||
 	    !message_copy_fields(&parts.secrets->base, &pb->base) || !split_plain(parts.detail, pb))
 		return error_no_memory(err, "a volume");

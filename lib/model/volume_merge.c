@@ -233,7 +233,6 @@ static enum status fill_parts(struct volume_parts *current, const struct volume_
 			      struct error *err)
 {
 	struct volume_parts parts;
-	enum status status;
 
 	for (size_t i = 0; i < update->secrets->n_secrets; i++)
 		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
@@ -243,9 +242,7 @@ static enum status fill_parts(struct volume_parts *current, const struct volume_
 				"\", which keeps what is stored, but nothing is: the volume is known from a "
 				"node's report only",
 				update->secrets->secrets[i]->key);
-	status = volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err));
 	volume_parts_release(current);
 	*current = parts;
 	return volume_parts_begin(current, err);

@@ -52,13 +52,9 @@ struct behalf_headers {
 static enum status add_behalf(const struct rpc_behalf *behalf, struct behalf_headers *texts,
 			      nghttp2_nv *headers, size_t *n, struct error *err)
 {
-	enum status status;
-
 	if (!behalf)
 		return STATUS_OK;
-	status = caller_format(behalf->peer, texts->caller, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(caller_format(behalf->peer, texts->caller, err));
 	headers[(*n)++] = h2_header(RPC_CALLER_HEADER, texts->caller);
 	if (!behalf->token)
 		return STATUS_OK;
@@ -393,8 +389,6 @@ static int on_connect_timeout(sd_event_source *source, uint64_t usec, void *user
 	const char *before;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	if (conn->dial && dial_skip(conn->dial)) {
 		(void)timer_arm(conn->client->event, &conn->connect_timer, patience_us(conn->client),
 				on_connect_timeout, conn);
@@ -418,8 +412,6 @@ static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata)
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	if (last_rx_us >= conn->pinged_us)
 		conn->pinged_us = 0; /* the answer, or anything else: how long ago does not matter */
 	if (conn->pinged_us != 0) {
@@ -514,10 +506,8 @@ static enum status check_identity(const struct client_conn *conn, struct error *
 static enum status on_up(void *userdata, struct error *err)
 {
 	struct client_conn *conn = userdata;
-	enum status status = check_identity(conn, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_identity(conn, err));
 	timer_disarm(conn->connect_timer);
 	conn->up = true;
 	conn->client->first = conn->at;
@@ -616,9 +606,9 @@ static enum status client_conn_start(struct client_conn *conn, struct error *err
 		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
 		.header_max = RESPONSE_HEADERS_MAX,
 	};
-	enum status status = h2_new(&config, &h2_ops, conn, &conn->h2, err);
 
-	return status == STATUS_OK ? dial_server(conn, err) : status;
+	TRY(h2_new(&config, &h2_ops, conn, &conn->h2, err));
+	return dial_server(conn, err);
 }
 
 static enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err)
@@ -714,7 +704,6 @@ static int on_reap(sd_event_source *source, void *userdata)
 	struct client_conn *conn = LIST_FIRST(&client->conns);
 	struct error why;
 
-	(void)source;
 	(void)error_set(&why, STATUS_CANCELLED, 0, "not needed any more");
 	while (conn) {
 		struct client_conn *next = LIST_NEXT(conn, all);
@@ -755,7 +744,6 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 			   struct error *err)
 {
 	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
-	enum status status;
 	int r;
 
 	assert(endpoint->unix_path || ((endpoint->host || endpoint->n_servers > 0) && endpoint->tls));
@@ -777,11 +765,8 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
 	    !copy_text(&client->server_uri, endpoint->server_uri))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
-	status = set_servers(client, endpoint, err);
-	if (status == STATUS_OK)
-		status = set_token(client, endpoint->token, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(set_servers(client, endpoint, err));
+	TRY(set_token(client, endpoint->token, err));
 	set_name(client);
 	*ret = TAKE_PTR(client);
 	return STATUS_OK;

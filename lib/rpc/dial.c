@@ -121,9 +121,6 @@ static int on_answer(sd_event_source *source, int fd, uint32_t events, void *use
 	void *done_userdata = resolve->userdata;
 	struct error err;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	if (!addresses)
 		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the name %s cannot be resolved: %s", q->host,
 				gai_strerror(q->result));
@@ -202,7 +199,6 @@ static int on_soon(sd_event_source *source, void *userdata)
 {
 	struct dial *dial = userdata;
 
-	(void)source;
 	finish(dial, dial->failed ? &dial->err : NULL);
 	return 0;
 }
@@ -300,8 +296,6 @@ static int on_connected(sd_event_source *source, int fd, uint32_t events, void *
 	socklen_t len = sizeof(int);
 	int error = 0;
 
-	(void)source;
-	(void)events;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		error = errno;
 	if (error == 0) {

@@ -61,11 +61,9 @@ void grpc_call_open(struct rpc_call *call)
 
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
 {
-	enum status status = message_write(&call->stream, message, err);
-
-	if (status == STATUS_OK)
-		grpc_call_open(call);
-	return status;
+	TRY(message_write(&call->stream, message, err));
+	grpc_call_open(call);
+	return STATUS_OK;
 }
 
 void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)

@@ -171,15 +171,12 @@ static enum status read_lines(struct text rest, struct h1_head *head, int *ret_h
 	struct text line;
 
 	while (cut(&rest, '\n', &line)) {
-		enum status status;
 
 		if (line.n == 0 || line.at[line.n - 1] != '\r')
 			return bad(ret_http, 400, err, "a line feed without a carriage return");
 		line.n--;
-		status = first ? read_request_line(line, head, ret_http, err)
-			       : read_field(line, head, &seen, ret_http, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(first ? read_request_line(line, head, ret_http, err)
+			  : read_field(line, head, &seen, ret_http, err));
 		first = false;
 	}
 	return seen.host ? STATUS_OK : bad(ret_http, 400, err, "it has no Host");

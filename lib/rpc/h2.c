@@ -91,8 +91,6 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	struct h2 *h2 = userdata;
 	size_t n;
 
-	(void)buf;
-	(void)source;
 	if (!stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = byteq_len(&stream->out) < size ? byteq_len(&stream->out) : size;
@@ -155,16 +153,13 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 			    struct error *err)
 {
 	struct h2 *h2 = stream->h2;
-	enum status status;
 	size_t n = 0;
 
 	if (!h2 || stream->closed || stream->out_end)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	for (size_t i = 0; i < n_parts; i++)
 		n += parts[i].n;
-	status = hold(h2, n, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(hold(h2, n, err));
 	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {
@@ -362,7 +357,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
 	struct h2 *h2 = userdata;
 
-	(void)flags;
 	if (!stream || frame->hd.type != NGHTTP2_HEADERS)
 		return 0;
 	stream->head_bytes += name_len + value_len + FIELD_BYTES;
@@ -445,7 +439,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	struct h2_stream *stream = stream_of(session, id);
 	struct h2 *h2 = userdata;
 
-	(void)flags;
 	give_window(h2, stream, id, n);
 	if (stream && stream->is_draining)
 		return count_drained(session, stream, n);
@@ -464,7 +457,6 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 {
 	struct h2_stream *stream = stream_of(session, id);
 
-	(void)userdata;
 	if (stream)
 		stream_close(stream, code);
 	return 0;
@@ -476,8 +468,6 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
 	struct h2 *h2 = userdata;
 	struct h2_stream *stream;
 
-	(void)session;
-	(void)error;
 	if (frame->hd.type != NGHTTP2_HEADERS)
 		return 0;
 	LIST_FOREACH (stream, &h2->streams, all)
@@ -517,7 +507,6 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
 	struct h2 *h2 = userdata;
 
-	(void)source;
 	if (!stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!byteq_put(&h2->frame, head, HEAD_SIZE) || !byteq_put(&h2->frame, byteq_data(&stream->out), n))

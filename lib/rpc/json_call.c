@@ -20,14 +20,11 @@ static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **re
 {
 	const struct byteq *in = &call->stream.in;
 	cleanup(json_decrefp) json_t *json = NULL;
-	enum status status;
 
 	if (byteq_len(in) == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the request is empty; a message without fields is {}");
-	status = unpack_json("the request", (const char *)byteq_data(in), byteq_len(in), &json, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(unpack_json("the request", (const char *)byteq_data(in), byteq_len(in), &json, err));
 	return pbjson_decode(call->descriptor->input, json, 0, ret, err);
 }
 
@@ -50,9 +47,7 @@ static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret
 	enum status status;
 
 	if (call->route) {
-		status = check_content_type(call, ret_http, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(check_content_type(call, ret_http, err));
 		status = route_request(call->route, call->head.path,
 				       call->descriptor ? call->descriptor->input : NULL, &body,
 				       &call->pretty, ret, err);
@@ -93,7 +88,6 @@ static enum status respond_h2(struct rpc_call *call, const struct plain_answer *
 	char length[24];
 	nghttp2_nv headers[6];
 	size_t n = 0;
-	enum status st;
 
 	(void)snprintf(status, sizeof(status), "%d", answer->http_status);
 	(void)snprintf(length, sizeof(length), "%zu", body.n);
@@ -107,9 +101,8 @@ static enum status respond_h2(struct rpc_call *call, const struct plain_answer *
 		headers[n++] = h2_header("x-nomad-index", answer->index);
 	}
 	/* the answer to HEAD has the length of a body and none: with one it is an error of the protocol */
-	st = is_head ? STATUS_OK : h2_stream_write(&call->stream, &body, 1, err);
-	if (st != STATUS_OK)
-		return st;
+	if (!is_head)
+		TRY(h2_stream_write(&call->stream, &body, 1, err));
 	call->headers_sent = true;
 	h2_stream_respond(&call->stream, headers, n, !is_head);
 	h2_stream_end(&call->stream);

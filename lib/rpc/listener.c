@@ -84,8 +84,6 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct listener *listener = userdata;
 
-	(void)source;
-	(void)usec;
 	(void)sd_event_source_set_enabled(listener->io, SD_EVENT_ON);
 	return 0;
 }
@@ -121,9 +119,6 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 {
 	struct listener *listener = userdata;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++)
 		if (!accept_one(listener))
 			break;
@@ -232,9 +227,7 @@ enum status listener_new_unix(sd_event *event, const char *path, mode_t mode, li
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the socket path %s is not between 1 and %zu bytes long", path,
 				 sizeof(address.sun_path) - 1);
-	status = clear_stale(&address, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(clear_stale(&address, err));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = fd < 0 || !copy ? -errno : bind_with_mode(fd, &address, mode, &stat);
 	if (r < 0)

@@ -401,11 +401,8 @@ static enum status decode_list(struct decoder *dec, const struct path *at,
 	for (size_t i = 0; i < length; i++) {
 		struct path here = {.parent = at, .index = i};
 		const json_t *element = alone ? json : json_array_get(json, i);
-		enum status status =
-			decode_value(dec, alone ? at : &here, field, element, (char *)*list + i * size);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(decode_value(dec, alone ? at : &here, field, element, (char *)*list + i * size));
 	}
 	return STATUS_OK;
 }
@@ -436,7 +433,6 @@ static enum status decode_entry(struct decoder *dec, const struct path *at,
 				const json_t *json, ProtobufCMessage **ret)
 {
 	const ProtobufCFieldDescriptor *fields = descriptor->fields;
-	enum status status;
 	char *entry;
 
 	entry = malloc(descriptor->sizeof_message);
@@ -444,9 +440,7 @@ static enum status decode_entry(struct decoder *dec, const struct path *at,
 		return no_memory(at, dec->err);
 	descriptor->message_init((ProtobufCMessage *)(void *)entry);
 	*ret = (ProtobufCMessage *)(void *)entry; /* the map owns it from here */
-	status = decode_key(dec, at, &fields[0], key, entry + fields[0].offset);
-	if (status != STATUS_OK)
-		return status;
+	TRY(decode_key(dec, at, &fields[0], key, entry + fields[0].offset));
 	return decode_value(dec, at, &fields[1], json, entry + fields[1].offset);
 }
 
@@ -470,10 +464,8 @@ static enum status decode_map(struct decoder *dec, const struct path *at,
 	*n = json_object_size(json);
 	json_object_foreach (borrow(json), key, value) {
 		struct path here = {.parent = at, .key = key};
-		enum status status = decode_entry(dec, &here, field->descriptor, key, value, &entries[i++]);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(decode_entry(dec, &here, field->descriptor, key, value, &entries[i++]));
 	}
 	return STATUS_OK;
 }
@@ -534,7 +526,6 @@ static enum status decode_fields(struct decoder *dec, const struct path *at,
 		bool twice = false;
 		const ProtobufCFieldDescriptor *field = find_field(descriptor, object, key, &twice);
 		struct path here = {.parent = at, .field = field ? field->name : key};
-		enum status status;
 
 		if (!field)
 			return fail(&here, STATUS_INVALID_ARGUMENT, dec->err, "%s has no such field",
@@ -544,9 +535,7 @@ static enum status decode_fields(struct decoder *dec, const struct path *at,
 				    "is given twice, in both spellings");
 		if (json_is_null(value)) /* the same as leaving it out */
 			continue;
-		status = decode_field(dec, &here, field, value, message);
-		if (status != STATUS_OK)
-			return status;
+		TRY(decode_field(dec, &here, field, value, message));
 	}
 	return STATUS_OK;
 }
@@ -719,11 +708,8 @@ static enum status encode_list(struct encoder *enc, const struct reflect_values 
 	for (size_t i = 0; i < values->n; i++) {
 		struct path here = {.parent = at, .index = i};
 		json_t *element = NULL;
-		enum status status =
-			encode_value(enc, &here, values->field, reflect_value(values, i), &element);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(encode_value(enc, &here, values->field, reflect_value(values, i), &element));
 		if (json_array_append_new(list, element) < 0)
 			return made(enc, &here, NULL, ret);
 	}
@@ -756,14 +742,11 @@ static enum status encode_map(struct encoder *enc, const struct reflect_values *
 					  reflect_at(from, &entry->fields[REFLECT_MAP_KEY]), buffer);
 		struct path here = {.parent = at, .key = key};
 		json_t *value = NULL;
-		enum status status;
 
 		if (!utf8_is_valid(key, strlen(key)))
 			return fail(at, STATUS_INTERNAL, enc->err, "a key is not UTF-8");
-		status = encode_value(enc, &here, &entry->fields[REFLECT_MAP_VALUE],
-				      reflect_at(from, &entry->fields[REFLECT_MAP_VALUE]), &value);
-		if (status != STATUS_OK)
-			return status;
+		TRY(encode_value(enc, &here, &entry->fields[REFLECT_MAP_VALUE],
+				 reflect_at(from, &entry->fields[REFLECT_MAP_VALUE]), &value));
 		if (json_object_set_new_nocheck(object, key, value) < 0)
 			return made(enc, &here, NULL, ret);
 	}
@@ -799,10 +782,8 @@ static enum status encode_fields(struct encoder *enc, const struct path *at, con
 		struct path here = {.parent = at, .field = field->name};
 		char name[REFLECT_NAME_SIZE];
 		json_t *value = NULL;
-		enum status status = encode_field(enc, &here, field, message, &value);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(encode_field(enc, &here, field, message, &value));
 		if (!value)
 			continue;
 		reflect_json_name(field, name);

@@ -19,10 +19,6 @@ DEFINE_CLEANUP(BIO, BIO_free)
 /* OpenSSL would ask on the terminal. */
 static int no_pass_phrase(char *buffer, int size, int writing, void *userdata)
 {
-	(void)buffer;
-	(void)size;
-	(void)writing;
-	(void)userdata;
 	return -1;
 }
 
@@ -70,16 +66,10 @@ enum status pem_read_key(const char *path, EVP_PKEY **ret, struct error *err)
 	char *pem = NULL;
 	size_t len = 0;
 	EVP_PKEY *key;
-	enum status status;
 
-	if (fd >= 0) {
-		status = check_private(fd, path, err);
-		if (status != STATUS_OK)
-			return status;
-	}
-	status = read_file(fd, "key", path, &pem, &len, err);
-	if (status != STATUS_OK)
-		return status;
+	if (fd >= 0)
+		TRY(check_private(fd, path, err));
+	TRY(read_file(fd, "key", path, &pem, &len, err));
 	ERR_clear_error();
 	bio = BIO_new_mem_buf(pem, (int)len);
 	key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, NULL) : NULL;
@@ -122,11 +112,8 @@ enum status pem_read_certs(const char *path, STACK_OF(X509) * *ret, struct error
 	STACK_OF(X509) *certs = NULL;
 	char text[TLS_TEXT_SIZE];
 	size_t len = 0;
-	enum status status;
 
-	status = read_file(fd, "certificate", path, &pem, &len, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_file(fd, "certificate", path, &pem, &len, err));
 	ERR_clear_error();
 	bio = BIO_new_mem_buf(pem, (int)len);
 	certs = sk_X509_new_null();

@@ -185,11 +185,8 @@ static enum status write_cert(X509 *cert, const char *path, struct error *err)
 static enum status write_pair(EVP_PKEY *key, const char *key_path, X509 *cert, const char *cert_path,
 			      struct error *err)
 {
-	enum status status = write_key(key, key_path, err);
-
-	if (status != STATUS_OK)
-		return status;
-	status = write_cert(cert, cert_path, err);
+	TRY(write_key(key, key_path, err));
+	enum status status = write_cert(cert, cert_path, err);
 	if (status != STATUS_OK)
 		(void)unlink(key_path); /* we made it a moment ago; the error that counts is the other one */
 	return status;
@@ -252,15 +249,10 @@ enum status pki_make_ca_for(const char *key_path, const char *cert_path, const c
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
 	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
-	enum status status;
 
-	status = check_name("cluster's name", cluster, err);
-	if (status == STATUS_OK)
-		status = check_days(days, err);
-	if (status == STATUS_OK)
-		status = check_absent(key_path, cert_path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_name("cluster's name", cluster, err));
+	TRY(check_days(days, err));
+	TRY(check_absent(key_path, cert_path, err));
 	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
 			 cluster);
 	ERR_clear_error();
@@ -291,12 +283,8 @@ static enum status check_request(const struct pki_cert_request *request, struct 
 static enum status load_ca(const char *key_path, const char *cert_path, EVP_PKEY **ret_key,
 			   STACK_OF(X509) * *ret_certs, struct error *err)
 {
-	enum status status = pem_read_key(key_path, ret_key, err);
-
-	if (status == STATUS_OK)
-		status = pem_read_certs(cert_path, ret_certs, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(pem_read_key(key_path, ret_key, err));
+	TRY(pem_read_certs(cert_path, ret_certs, err));
 	if (X509_check_private_key(sk_X509_value(*ret_certs, 0), *ret_key) != 1) {
 		ERR_clear_error();
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -326,25 +314,17 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 	cleanup(free_certsp) STACK_OF(X509) *ca_certs = NULL;
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
-	enum status status;
 
-	status = check_request(request, err);
-	if (status == STATUS_OK)
-		status = check_absent(key_path, cert_path, err);
-	if (status == STATUS_OK)
-		status = load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_request(request, err));
+	TRY(check_absent(key_path, cert_path, err));
+	TRY(load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err));
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
 	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
-	status = check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err);
-	if (status == STATUS_OK)
-		status = add_alt_names(cert, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err));
+	TRY(add_alt_names(cert, request, err));
 	if (!finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	return write_pair(key, key_path, cert, cert_path, err);

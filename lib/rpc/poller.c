@@ -108,15 +108,11 @@ static int turn(struct poller *poller)
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	(void)source;
-	(void)fd;
-	(void)events;
 	return turn(userdata);
 }
 
 static int on_again(sd_event_source *source, void *userdata)
 {
-	(void)source;
 	return turn(userdata);
 }
 

@@ -207,27 +207,21 @@ static enum status check_fields(const struct request_head *head, int *ret_http, 
 
 enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err)
 {
-	enum status status = check_size(head, ret_http, err);
-
-	if (status == STATUS_OK)
-		status = check_path(head, ret_http, err);
-	return status == STATUS_OK ? check_fields(head, ret_http, err) : status;
+	TRY(check_size(head, ret_http, err));
+	TRY(check_path(head, ret_http, err));
+	return check_fields(head, ret_http, err);
 }
 
 enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err)
 {
-	enum status status = check_size(head, ret_http, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_size(head, ret_http, err));
 	if (!str_eq(head->method, "POST")) {
 		*ret_http = 405;
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "calls are made with POST, not %s",
 				 head->method);
 	}
-	status = check_path(head, ret_http, err);
-	if (status != STATUS_OK)
-		return status;
+
+	TRY(check_path(head, ret_http, err));
 	if (head->kind == REQUEST_OTHER) {
 		*ret_http = 415;
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,

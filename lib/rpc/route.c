@@ -170,16 +170,13 @@ static enum status parse_path(const struct form *form, const char *target)
 	assert(found);
 	for (size_t i = 0; found && i < match.n; i++) {
 		const struct pattern_field *field = &match.fields[i];
-		enum status status;
 
 		(void)str_format(name, sizeof(name), "%.*s", (int)field->name_len, field->name);
 		if (percent_decode(value, field->value, field->value_len, false) < 0)
 			return error_set(form->err, STATUS_INVALID_ARGUMENT, 0,
 					 "the %s in the path cannot be read: escape it as %%XX, in UTF-8",
 					 name);
-		status = set_field(form, name, value);
-		if (status != STATUS_OK)
-			return status;
+		TRY(set_field(form, name, value));
 	}
 	return STATUS_OK;
 }
@@ -203,24 +200,18 @@ static enum status parse_query(const struct form *form, const struct target *tar
 	for (size_t i = 0; i < target->n_params; i++) {
 		const struct target_param *param = &target->params[i];
 		const char *field = param->name;
-		enum status status;
 
 		if (str_eq(field, "pretty")) {
 			pretty = true;
 			continue;
 		}
 		if (form->route->refuses.parameter && str_eq(field, form->route->refuses.parameter)) {
-			status = refuse_parameter(form, param);
-			if (status != STATUS_OK)
-				return status;
+			TRY(refuse_parameter(form, param));
 			continue;
 		}
 		if (renamed->parameter && str_eq(field, renamed->parameter))
 			field = renamed->field;
-		status = form->descriptor ? set_field(form, field, param->value)
-					  : unknown_parameter(form, field);
-		if (status != STATUS_OK)
-			return status;
+		TRY(form->descriptor ? set_field(form, field, param->value) : unknown_parameter(form, field));
 	}
 	*ret_pretty = pretty;
 	return STATUS_OK;
@@ -297,16 +288,13 @@ static enum status merge(const struct form *form, json_t *object, json_t *body) 
 static enum status parse_body(const struct form *form, const struct route_body *body)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
-	enum status status;
 
 	if (body->n == 0)
 		return STATUS_OK;
 	if (str_eq(form->route->method, "GET") || !form->descriptor)
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "%s %s takes no body",
 				 form->route->method, form->route->pattern);
-	status = unpack_json("the body", body->text, body->n, &json, form->err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(unpack_json("the body", body->text, body->n, &json, form->err));
 	if (!json_is_object(json))
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "the body is no JSON object");
 	return merge(form, form->root, json);
@@ -320,23 +308,17 @@ enum status route_request(const struct rpc_route *route, const char *target,
 	const struct form form = {.route = route, .descriptor = descriptor, .root = root, .err = err};
 	struct target parts;
 	bool pretty = false;
-	enum status status;
 
 	if (!root)
 		return no_memory(&form);
-	status = target_read(target, &parts, err);
-	if (status == STATUS_OK && descriptor)
-		status = parse_path(&form, target);
-	if (status == STATUS_OK)
-		status = parse_query(&form, &parts, &pretty);
-	if (status == STATUS_OK)
-		status = parse_secrets(&form, body->secrets);
-	if (status == STATUS_OK)
-		status = parse_body(&form, body);
-	if (status == STATUS_OK && descriptor)
-		status = pbjson_decode(descriptor, root, PBJSON_SPEC, ret, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(target_read(target, &parts, err));
+	if (descriptor)
+		TRY(parse_path(&form, target));
+	TRY(parse_query(&form, &parts, &pretty));
+	TRY(parse_secrets(&form, body->secrets));
+	TRY(parse_body(&form, body));
+	if (descriptor)
+		TRY(pbjson_decode(descriptor, root, PBJSON_SPEC, ret, err));
 	if (!descriptor)
 		*ret = NULL;
 	*ret_pretty = pretty;

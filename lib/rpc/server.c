@@ -265,14 +265,10 @@ enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, 
 				   struct error *err)
 {
 	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, NULL);
-	enum status status;
 
 	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s", path);
-	status =
-		listener_new_unix(server->event, path, mode, on_accept, listening, &listening->listener, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(listener_new_unix(server->event, path, mode, on_accept, listening, &listening->listener, err));
 	LIST_INSERT_HEAD(&server->listeners, listening, all);
 	(void)TAKE_PTR(listening);
 	return STATUS_OK;
@@ -283,18 +279,13 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 {
 	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, tls);
 	uint16_t bound = 0;
-	enum status status;
 
 	assert(tls != NULL);
-	status = tls_session_check_server(tls, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(tls_session_check_server(tls, err));
 	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);
-	status = listener_new_tcp(server->event, host, port, on_accept, listening, &listening->listener,
-				  &bound, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(listener_new_tcp(server->event, host, port, on_accept, listening, &listening->listener, &bound,
+			     err));
 	LIST_INSERT_HEAD(&server->listeners, listening, all);
 	(void)TAKE_PTR(listening);
 	if (ret_port)

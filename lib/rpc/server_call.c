@@ -133,8 +133,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	struct rpc_call *call = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the deadline passed before %s was done",
 			call->head.path);
 	(void)explain_late(call, &err);
@@ -206,7 +204,6 @@ static enum status route_path(struct rpc_call *call, const char *path, struct er
 
 static void handle_text(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	(void)request;
 	call->route->text(call, userdata);
 }
 
@@ -232,15 +229,13 @@ static enum status route_alias(struct rpc_call *call, bool *ret_mine, int *ret_h
 	const struct rpc_server *server = call->conn->server;
 	const struct request_head *head = &call->head;
 	const struct rpc_route *found;
-	enum status status;
+	enum status status = STATUS_OK;
 	bool near = false;
 
 	*ret_mine = false;
 	if (server->n_routes == 0 || is_grpc(call))
 		return STATUS_OK;
-	status = request_head_check_form(head, ret_http, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(request_head_check_form(head, ret_http, err));
 	found = route_find(server->routes, server->n_routes, head->method, head->path, &call->allow, &near);
 	*ret_mine = true;
 	if (found) {
@@ -320,13 +315,11 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 {
 	size_t max = call->conn->server->limits.calls;
 	bool alias = false;
-	enum status status;
+	enum status status = STATUS_OK;
 
-	status = route_alias(call, &alias, ret_http, err);
-	if (status == STATUS_OK && !alias)
-		status = request_head_check(&call->head, ret_http, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(route_alias(call, &alias, ret_http, err));
+	if (!alias)
+		TRY(request_head_check(&call->head, ret_http, err));
 	if (!alias)
 		status = route_path(call, call->head.path, err);
 	if (status == STATUS_OK && call->method->stream && !is_grpc(call))
@@ -401,8 +394,6 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 	struct rpc_call *call = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "%s takes long", call->head.path);
 	if (explain_late(call, &err))
 		refuse(call, &err);

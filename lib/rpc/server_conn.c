@@ -54,8 +54,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	struct server_conn *conn = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 			"the client did not get to its first request in time");
 	transport_fail(conn->transport, &err);
@@ -322,16 +320,13 @@ static enum status refuse(struct server_conn *conn, const struct error *why, str
 {
 	const unsigned char *alpn = NULL;
 	unsigned int n = 0;
-	enum status status;
 
 	SSL_get0_alpn_selected(transport_ssl(conn->transport), &alpn, &n);
 	if (n != 2 || memcmp(alpn, "h2", 2) != 0) {
 		*err = *why;
 		return why->status;
 	}
-	status = start_h2(conn, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(start_h2(conn, err));
 	conn->up = conn->refused = true;
 	h2_refuse(conn->h2, why->msg);
 	server_conn_refused(conn->server, &conn->peer, why);
@@ -451,20 +446,15 @@ static enum status server_conn_start(struct server_conn *conn, int fd, struct rp
 {
 	cleanup_close int owned_fd = fd;
 	SSL *ssl = NULL;
-	enum status status;
+	enum status status = STATUS_OK;
 	int r;
 
-	status = tls ? count_address(conn, err) : count_user(conn, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(tls ? count_address(conn, err) : count_user(conn, err));
 	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.handshake_us, on_timer, conn);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
-	if (tls) {
-		status = tls_session_accept(tls, fd, &ssl, err);
-		if (status != STATUS_OK)
-			return status;
-	}
+	if (tls)
+		TRY(tls_session_accept(tls, fd, &ssl, err));
 	status = transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
 			       conn, &conn->transport, err);
 	if (status == STATUS_OK && tls) {

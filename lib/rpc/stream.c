@@ -86,8 +86,6 @@ static int on_open_timeout(sd_event_source *source, uint64_t usec, void *userdat
 	char name[CALL_NAME_SIZE];
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "%s: %s in time", client_call_name(call, name),
 			call->conn->up ? "the server did not accept the stream" : "no connection");
 	client_call_end(call, STATUS_DEADLINE_EXCEEDED, &err);

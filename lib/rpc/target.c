@@ -81,10 +81,9 @@ enum status target_read(const char *target, struct target *ret, struct error *er
 	ret->n_params = 0;
 	while (*query != '\0') {
 		size_t n = strcspn(query + 1, "&");
-		enum status status = n == 0 ? STATUS_OK : read_param(ret, &used, query + 1, n, err);
 
-		if (status != STATUS_OK)
-			return status;
+		if (n != 0)
+			TRY(read_param(ret, &used, query + 1, n, err));
 		query += 1 + n;
 	}
 	return STATUS_OK;

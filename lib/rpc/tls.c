@@ -47,8 +47,6 @@ static int bio_read(BIO *bio, char *bytes, int n)
 
 static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
 {
-	(void)number;
-	(void)pointer;
 	switch (command) {
 	case BIO_CTRL_FLUSH:
 		return 1;
@@ -117,12 +115,8 @@ static enum status material_load(const struct rpc_tls *tls, struct material *m, 
 
 	if (status != STATUS_OK || !tls->cert)
 		return status;
-	status = pem_read_certs(tls->cert, &m->chain, err);
-	if (status != STATUS_OK)
-		return status;
-	status = pem_read_key(tls->key, &m->key, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(pem_read_certs(tls->cert, &m->chain, err));
+	TRY(pem_read_key(tls->key, &m->key, err));
 	if (X509_check_private_key(sk_X509_value(m->chain, 0), m->key) != 1) {
 		ERR_clear_error();
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -155,8 +149,6 @@ static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *ou
 	static const unsigned char spoken[] = "\x02h2\x08http/1.1";
 	unsigned char *chosen = NULL;
 
-	(void)ssl;
-	(void)userdata;
 	if (SSL_select_next_proto(&chosen, out_len, spoken, sizeof(spoken) - 1, offered, n) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -212,11 +204,8 @@ enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
 	cleanup(SSL_CTX_freep) SSL_CTX *server = NULL;
 	cleanup(SSL_CTX_freep) SSL_CTX *client = NULL;
 	char text[TLS_TEXT_SIZE];
-	enum status status;
 
-	status = material_load(tls, &m, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(material_load(tls, &m, err));
 	ERR_clear_error();
 	client = client_context_new(&m);
 	if (m.chain)
@@ -238,7 +227,6 @@ DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
 enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
 	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
-	enum status status;
 
 	assert(files->ca != NULL);
 	if (!files->cert != !files->key)
@@ -255,9 +243,7 @@ enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret,
 	};
 	if (!tls->ca || (files->cert && (!tls->cert || !tls->key)) || !tls->bio_method)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
-	status = rpc_tls_reload(tls, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_tls_reload(tls, err));
 	*ret = TAKE_PTR(tls);
 	return STATUS_OK;
 }
@@ -299,20 +285,15 @@ enum status tls_session_check_server(const struct rpc_tls *tls, struct error *er
 
 enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
 {
-	enum status status = tls_session_check_server(tls, err);
-
-	if (status == STATUS_OK)
-		status = session_new(tls, tls->server, fd, ret, err);
-	if (status == STATUS_OK)
-		SSL_set_accept_state(*ret);
-	return status;
+	TRY(tls_session_check_server(tls, err));
+	TRY(session_new(tls, tls->server, fd, ret, err));
+	SSL_set_accept_state(*ret);
+	return STATUS_OK;
 }
 
 enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
 {
-	enum status status = session_new(tls, tls->client, fd, ret, err);
-
-	if (status == STATUS_OK)
-		SSL_set_connect_state(*ret);
-	return status;
+	TRY(session_new(tls, tls->client, fd, ret, err));
+	SSL_set_connect_state(*ret);
+	return STATUS_OK;
 }

@@ -80,8 +80,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	char name[CALL_NAME_SIZE];
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)client_call_name(call, name);
 	if (call->conn->up && !h2_stream_is_sent(&call->stream))
 		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
@@ -110,11 +108,9 @@ static enum status rpc_pending_start(struct rpc_pending *pending, const Protobuf
 				     uint64_t timeout_us, struct error *err)
 {
 	struct client_call *call = &pending->call;
-	enum status status = client_call_start(call, timeout_of_server(call->client, timeout_us), err);
 
-	if (status != STATUS_OK)
-		return status;
-	status = message_write(&call->stream, request, err);
+	TRY(client_call_start(call, timeout_of_server(call->client, timeout_us), err));
+	enum status status = message_write(&call->stream, request, err);
 	if (status == STATUS_OK)
 		status = client_call_arm(call, timeout_us, on_deadline, err);
 	if (status != STATUS_OK)
@@ -216,12 +212,8 @@ enum status rpc_client_call_sync(struct rpc_client *client, const ProtobufCServi
 {
 	struct waiter waiter = {.done = false};
 	struct rpc_pending *pending = NULL;
-	enum status status;
 
-	status = rpc_client_call(client, service, method, request, timeout_us, on_done, &waiter, &pending,
-				 err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(rpc_client_call(client, service, method, request, timeout_us, on_done, &waiter, &pending, err));
 	while (!waiter.done) {
 		int r = sd_event_run(client->event, UINT64_MAX);
 

@@ -23,7 +23,6 @@ static void *allocate(void *userdata, size_t n)
 
 static void give(void *userdata, void *bytes)
 {
-	(void)userdata;
 	free(bytes);
 }
 

@@ -204,9 +204,8 @@ static enum status hand_in(struct kv *kv, struct submission *s, struct error *er
 enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
 		      struct error *err)
 {
-	enum status status = kv_check_txn(txn, err);
-
-	return status == STATUS_OK ? hand_in(kv, submission_new_txn(txn, done, userdata), err) : status;
+	TRY(kv_check_txn(txn, err));
+	return hand_in(kv, submission_new_txn(txn, done, userdata), err);
 }
 
 enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err)
@@ -260,9 +259,8 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
 			     struct error *err)
 {
-	enum status status = kv_check_prefix(prefix, err);
-
-	return status == STATUS_OK ? rewrite->ops->range(rewrite, prefix, each, userdata, err) : status;
+	TRY(kv_check_prefix(prefix, err));
+	return rewrite->ops->range(rewrite, prefix, each, userdata, err);
 }
 
 void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
@@ -272,9 +270,8 @@ void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
 
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
 {
-	enum status status = kv_check_txn(&(struct kv_txn){.ops = op, .n_ops = 1}, err);
-
-	return status == STATUS_OK ? rewrite->ops->put(rewrite, op, err) : status;
+	TRY(kv_check_txn(&(struct kv_txn){.ops = op, .n_ops = 1}, err));
+	return rewrite->ops->put(rewrite, op, err);
 }
 
 /* --- marks and views --- */

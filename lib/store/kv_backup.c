@@ -105,11 +105,8 @@ static enum status copy_all(const char *from, const char *to, uint64_t *ret_revi
 
 enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err)
 {
-	enum status status = make_private(to, err);
-
-	if (status != STATUS_OK)
-		return status;
-	status = copy_all(from, to, ret_revision, err);
+	TRY(make_private(to, err));
+	enum status status = copy_all(from, to, ret_revision, err);
 	if (status == STATUS_OK)
 		status = sync_copy(to, err);
 	if (status != STATUS_OK)
@@ -119,8 +116,6 @@ enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revis
 
 static bool go_on(const struct kv_item *item, void *userdata)
 {
-	(void)item;
-	(void)userdata;
 	return true;
 }
 

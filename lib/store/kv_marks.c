@@ -113,12 +113,8 @@ enum status kv_marks_open(struct kv_mark_files *files, const char *name, const s
 	files->mark = (struct mark){.epoch = marks->epoch, .revision = revision, .nodes = marks->nodes};
 	if (str_copy(files->mark.store_id, sizeof(files->mark.store_id), marks->store_id) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store %s: its id is too long", name);
-	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++) {
-		enum status status = mark_open(marks->paths[i], &files->mark, &files->files[i], err);
-
-		if (status != STATUS_OK)
-			return status;
-	}
+	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++)
+		TRY(mark_open(marks->paths[i], &files->mark, &files->files[i], err));
 	write_all(files, revision, marks->nodes);
 	(void)kv_marks_sync(files, 0);
 	if (files->write_errno != 0)

@@ -251,10 +251,7 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 	uint64_t revision = db->revision + 1;
 	bool is_changed = false;
 	/* All conditions are read before the first write, so an aborted transaction has nothing to undo. */
-	enum status status = check_conditions(db, txn, ret_conflict, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_conditions(db, txn, ret_conflict, err));
 	for (size_t i = 0; i < txn->n_ops; i++) {
 		const struct kv_op *op = &txn->ops[i];
 		bool is_change = true;
@@ -429,7 +426,6 @@ static void run_sum(sqlite3_context *context, int n, sqlite3_value **values)
 {
 	struct kv_item item;
 
-	(void)n;
 	item = (struct kv_item){
 		.key = (const char *)sqlite3_value_text(values[0]),
 		.value = sqlite3_value_blob(values[1]),
@@ -486,7 +482,6 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 {
 	for (;;) {
 		struct kv_item item;
-		enum status status;
 		int rc;
 
 		errno = 0;
@@ -495,9 +490,7 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			return sqlite_error(rc, errno, db->path, "read", err);
-		status = read_record(db, statement, &item, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(read_record(db, statement, &item, err));
 		db->n_read++;
 		if (!each(&item, userdata))
 			return STATUS_OK;

@@ -35,9 +35,6 @@ static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, voi
 	struct submission_list done = STAILQ_HEAD_INITIALIZER(done);
 	struct sqlite_store *store = userdata;
 
-	(void)source;
-	(void)fd;
-	(void)revents;
 	writer_collect(store->writer, &done);
 	kv_complete(&store->kv, &done);
 	return 0;
@@ -47,7 +44,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct sqlite_store *store = userdata;
 
-	(void)source;
 	writer_wake(store->writer);
 	return 0;
 }
@@ -236,12 +232,11 @@ static enum status sqlite_keep_marks(struct kv *kv, const struct kv_marks *marks
 {
 	struct sqlite_store *store = store_of(kv);
 	struct kv_sqlite *db = store->db;
-	enum status status;
 
 	stop_writer(store); /* whose they are */
 	atomic_store(&db->nodes, marks->nodes);
-	status = kv_marks_open(&db->marks, db->path, marks, db->committed_revision, err);
-	return status == STATUS_OK ? start_writer(store, err) : status;
+	TRY(kv_marks_open(&db->marks, db->path, marks, db->committed_revision, err));
+	return start_writer(store, err);
 }
 
 static void sqlite_note_nodes(struct kv *kv, uint64_t nodes)

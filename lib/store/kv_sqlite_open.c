@@ -253,9 +253,7 @@ static enum status create(const char *path, struct error *err)
 
 	if (str_format(tmp, sizeof(tmp), "%s.%d.new", path, getpid()) < 0)
 		return refuse(path, STATUS_INVALID_ARGUMENT, "the path is too long", err);
-	status = reserve_name(tmp, path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(reserve_name(tmp, path, err));
 	status = build(tmp, err);
 	if (status == STATUS_OK)
 		status = put_in_place(tmp, path, err);
@@ -350,23 +348,14 @@ static enum status open_reader(struct kv_sqlite *db, struct error *err)
 
 static enum status open_existing(struct kv_sqlite *db, struct error *err)
 {
-	enum status status = open_connection(db->path, &db->db, err);
-
-	if (status == STATUS_OK)
-		status = check_identity(db, err);
-	if (status == STATUS_OK)
-		status = kv_sqlite_check_schema(db->db, db->path, err);
-	if (status == STATUS_OK)
-		status = kv_sqlite_check_whole(db->db, db->path, err);
-	if (status == STATUS_OK)
-		status = kv_sqlite_upgrade(db, err);
-	if (status == STATUS_OK)
-		status = kv_sqlite_prepare(db, err);
-	if (status == STATUS_OK)
-		status = lock_and_fold(db, err);
-	if (status == STATUS_OK)
-		status = open_reader(db, err);
-	return status;
+	TRY(open_connection(db->path, &db->db, err));
+	TRY(check_identity(db, err));
+	TRY(kv_sqlite_check_schema(db->db, db->path, err));
+	TRY(kv_sqlite_check_whole(db->db, db->path, err));
+	TRY(kv_sqlite_upgrade(db, err));
+	TRY(kv_sqlite_prepare(db, err));
+	TRY(lock_and_fold(db, err));
+	return open_reader(db, err);
 }
 
 static struct kv_sqlite *new_closed(const char *path)
@@ -395,23 +384,18 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
 	cleanup_close int lock_fd = -EBADF;
 	enum presence presence = PRESENCE_FILE;
-	enum status status = presence_look(path, &presence, err);
 
-	if (status == STATUS_OK)
-		status = kv_lock_sqlite(path, &lock_fd, err);
-	if (status == STATUS_OK && presence == PRESENCE_MISSING)
-		status = create(path, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(presence_look(path, &presence, err));
+	TRY(kv_lock_sqlite(path, &lock_fd, err));
+	if (presence == PRESENCE_MISSING)
+		TRY(create(path, err));
 	db = new_closed(path);
 	if (!db)
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
 	db->is_unmarked = presence == PRESENCE_MISSING;
 	db->log_dirty_us = clock_monotonic_us(); /* who had it before may have died without a wait */
-	status = open_existing(db, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_existing(db, err));
 	*ret = TAKE_PTR(db);
 	return STATUS_OK;
 }

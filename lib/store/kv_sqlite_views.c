@@ -17,7 +17,6 @@ static const char in_a_path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU
 static void assert_plain(const char *s)
 {
 	assert(s[0] != '\0' && s[strspn(s, in_a_path)] == '\0');
-	(void)s;
 }
 
 /* Writes the expression of a member of the text of this key, or of its companion key. */
@@ -78,8 +77,6 @@ static int append_line(void *userdata, int n, char **values, char **names)
 {
 	struct strbuf *text = userdata;
 
-	(void)n;
-	(void)names;
 	strbuf_printf(text, "%s;\n", values[0]);
 	return text->error;
 }
@@ -95,8 +92,6 @@ static int append_drop(void *userdata, int n, char **values, char **names)
 {
 	struct strbuf *sql = userdata;
 
-	(void)n;
-	(void)names;
 	if (strchr(values[0], '"')) /* kv_sqlite_check_schema() would have refused it: it was made since */
 		return SQLITE_ABORT;
 	strbuf_printf(sql, "DROP VIEW \"%s\";\n", values[0]);

@@ -105,12 +105,9 @@ enum status mark_read(const char *path, struct mark *ret, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
 	struct slot slot;
-	enum status status = open_regular(path, &fd, err);
 
-	if (status == STATUS_OK)
-		status = read_newest(fd, path, &slot, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_regular(path, &fd, err));
+	TRY(read_newest(fd, path, &slot, err));
 	*ret = slot.mark;
 	return STATUS_OK;
 }

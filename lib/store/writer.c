@@ -161,12 +161,10 @@ static enum status apply_batch(struct writer *w, struct batch *batch, struct err
 	struct kv_sqlite *db = w->db;
 	const struct submission *before = NULL;
 	struct submission *s;
-	enum status status = kv_sqlite_relax(db, batch->is_relaxed, err);
+	enum status status = STATUS_OK;
 
-	if (status == STATUS_OK)
-		status = kv_sqlite_begin(db, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_sqlite_relax(db, batch->is_relaxed, err));
+	TRY(kv_sqlite_begin(db, err));
 	STAILQ_FOREACH(s, &batch->list, next)
 	{
 		status = apply_one(db, before, s, err);

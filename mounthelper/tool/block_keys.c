@@ -25,7 +25,6 @@ bool block_set_size(void *field, const char *text, const struct block_key *key)
 
 bool block_set_bool(void *field, const char *text, const struct block_key *key)
 {
-	(void)key;
 	return parse_bool(text, field) == 0;
 }
 
@@ -105,7 +104,6 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 {
 	const struct block_key *key = find_key(block, lx->word);
 	unsigned int line = lx->token_line;
-	enum status status;
 	void *field;
 	uint32_t n;
 
@@ -116,11 +114,8 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 	if (!field)
 		return REFUSE(lx, line, "%s is given more than %u times", key->name,
 			      key->times == 0 ? 1U : key->times);
-	status = lexer_expect(lx, TOKEN_EQUALS, "= after the key");
-	if (status == STATUS_OK)
-		status = lexer_expect(lx, TOKEN_WORD, "a value after =");
-	if (status != STATUS_OK)
-		return status;
+	TRY(lexer_expect(lx, TOKEN_EQUALS, "= after the key"));
+	TRY(lexer_expect(lx, TOKEN_WORD, "a value after ="));
 	if (!key->set(field, lx->word, key))
 		return REFUSE(lx, line, "%s = %s: must be %s", key->name, lx->word, key->is);
 	value_was_set(block, key, n);
@@ -130,10 +125,7 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 /* "NAME {" after the block's word. */
 static enum status open_block(struct block_lexer *lx, struct block *block)
 {
-	enum status status = lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block");
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block"));
 	block->line = lx->token_line;
 	if (str_copy(block->name, sizeof(block->name), lx->word) < 0)
 		return REFUSE(lx, block->line, "%s %s: the name must have at most %d bytes", block->word,

@@ -78,10 +78,7 @@ enum status lexer_next_statement(struct block_lexer *lx)
 
 enum status lexer_expect(struct block_lexer *lx, enum token_kind kind, const char *what)
 {
-	enum status status = lexer_next(lx);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(lexer_next(lx));
 	return lx->token == kind ? STATUS_OK : REFUSE(lx, lx->token_line, "expected %s", what);
 }
 

@@ -59,7 +59,6 @@ static bool set_by_id(void *field, const char *text, const struct block_key *key
 	static const char exact[] = "exact:";
 	struct by_id_rule *rule = field;
 
-	(void)key;
 	rule->exact = str_starts_with(text, exact);
 	if (rule->exact)
 		text += sizeof(exact) - 1;
@@ -70,7 +69,6 @@ static bool set_server(void *field, const char *text, const struct block_key *ke
 {
 	struct server_rule *rule = field;
 
-	(void)key;
 	return parse_network(text, &rule->family, rule->addr, &rule->prefix_bits) == 0;
 }
 
@@ -78,7 +76,6 @@ static bool set_options(void *field, const char *text, const struct block_key *k
 {
 	uint32_t *options = field;
 
-	(void)key;
 	for (;;) {
 		size_t n = strcspn(text, ",");
 		int i = fs_option_find(text, n);
@@ -262,12 +259,8 @@ void policy_file_seal(struct policy_file *file)
 enum status policy_compile(const char *file, const char *text, size_t n, struct policy_file *ret,
 			   unsigned int *ret_line, struct error *err)
 {
-	enum status status;
-
 	memset(ret, 0, sizeof(*ret)); /* its padding, too */
-	status = policy_parse(file, text, n, &ret->policy, ret_line, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(policy_parse(file, text, n, &ret->policy, ret_line, err));
 	(void)crypto_hash_sha256(ret->text_digest, (const unsigned char *)text, n);
 	policy_file_seal(ret);
 	return STATUS_OK;

@@ -58,7 +58,6 @@ typedef bool parse_fn(struct arguments *args, const char *text);
 
 static bool parse_json(struct arguments *args, const char *text)
 {
-	(void)text;
 	args->is_json = true;
 	return true;
 }
@@ -77,21 +76,18 @@ static bool parse_profile(struct arguments *args, const char *text)
 
 static bool parse_read_only(struct arguments *args, const char *text)
 {
-	(void)text;
 	args->question.read_only = true;
 	return true;
 }
 
 static bool parse_exec(struct arguments *args, const char *text)
 {
-	(void)text;
 	args->question.exec = true;
 	return true;
 }
 
 static bool parse_detach(struct arguments *args, const char *text)
 {
-	(void)text;
 	args->question.detach = true;
 	return true;
 }

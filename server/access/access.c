@@ -168,10 +168,8 @@ enum status access_check(struct server *server, const struct rpc_call *call, enu
 {
 	struct access_scope scope;
 	struct caller caller;
-	enum status status = find_scope(server, call, right, &scope, &caller, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_scope(server, call, right, &scope, &caller, err));
 	return is_given(&scope, namespace) ? STATUS_OK : deny(&caller, right, namespace, err);
 }
 
@@ -180,10 +178,8 @@ enum status access_scope_init(struct server *server, const struct rpc_call *call
 {
 	struct access_scope scope;
 	struct caller caller;
-	enum status status = find_scope(server, call, right, &scope, &caller, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_scope(server, call, right, &scope, &caller, err));
 	if (!is_given(&scope, NULL))
 		return deny(&caller, right, NULL, err);
 	*ret = scope;
@@ -380,9 +376,8 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 			       ? error_set(err, STATUS_UNAVAILABLE, 0,
 					   "the server does not have its store open yet; ask again")
 			       : status;
-	status = rule->is_write ? stall_check(server, err) : STATUS_OK;
-	if (status != STATUS_OK)
-		return status;
+	if (rule->is_write)
+		TRY(stall_check(server, err));
 	status = check_node(server, call, rule, request, err);
 	if (status == STATUS_OK && request && attests(rule, request))
 		status = check_attest(server, call, rule, request, err);
@@ -401,10 +396,8 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 {
 	const struct server *server = userdata;
 	struct identity identity;
-	enum status status = identity_parse(peer->uri, server->config.cluster, &identity, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(identity_parse(peer->uri, server->config.cluster, &identity, err));
 	if (identity.role != ROLE_SERVER || !server->lead)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,

@@ -21,7 +21,6 @@ static void send_reply(struct server *server, void *userdata)
 {
 	cleanup_free struct reply *reply = userdata;
 
-	(void)server;
 	rpc_call_reply(reply->call, reply->message);
 	protobuf_c_message_free_unpacked(reply->message, NULL);
 }

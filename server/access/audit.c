@@ -258,8 +258,6 @@ static int on_suppressed(sd_event_source *source, uint64_t usec, void *userdata)
 	struct server *server = userdata;
 	struct audit_limits *limits = server->audit;
 
-	(void)source;
-	(void)usec;
 	limits->timer = sd_event_source_disable_unref(limits->timer);
 	for (size_t i = 0; i < AUDIT_CALLERS; i++) {
 		struct audit_caller *caller = &limits->callers[i];

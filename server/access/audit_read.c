@@ -144,7 +144,6 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
 	struct page page = {.request = request, .max = request->per_page, .err = err};
 	char from[OBJECT_KEY_SIZE];
-	enum status status;
 
 	if (page.max == 0 || page.max > AUDIT_PAGE_MAX)
 		page.max = AUDIT_PAGE_MAX;
@@ -155,11 +154,8 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 		return error_no_memory(err, "audit records");
 	page.end = response->head->sequence;
 	sequence_key(request->after + 1, from);
-	status = kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err);
-	if (status == STATUS_OK)
-		status = page.status;
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err));
+	TRY(page.status);
 	if (page.is_full || page.scanned == AUDIT_SCAN_MAX)
 		response->next_after = page.last;
 	*ret = TAKE_PTR(response);
@@ -187,13 +183,10 @@ enum status audit_list(struct server *server, const Holdfast__V1__ListAuditReque
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "after: there is nothing after %" PRIu64,
 				 request->after);
 	for (int i = 0; i < TRIES; i++) {
-		enum status status;
 
 		release_response(&response);
 		response = NULL;
-		status = read_page(server, request, &response, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(read_page(server, request, &response, err));
 		if (!was_pruned(server, response))
 			break;
 	}

@@ -68,16 +68,12 @@ enum status access_operator(const struct rpc_peer *peer, const char *cluster, bo
 			    struct error *err)
 {
 	struct identity identity = {.role = ROLE_OPERATOR, .name = "dev"};
-	enum status status;
 
 	if (peer->uri[0] == '\0' && !dev)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "this call needs an operator's certificate (--cert and --key)");
-	if (peer->uri[0] != '\0') {
-		status = identity_parse(peer->uri, cluster, &identity, err);
-		if (status != STATUS_OK)
-			return status;
-	}
+	if (peer->uri[0] != '\0')
+		TRY(identity_parse(peer->uri, cluster, &identity, err));
 	if (identity.role != ROLE_OPERATOR)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "%s may not make this call: it is not an operator", peer->uri);
@@ -90,13 +86,10 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 			struct error *err)
 {
 	struct identity identity;
-	enum status status;
 
 	if (peer->uri[0] == '\0')
 		return error_set(err, STATUS_UNAUTHENTICATED, 0, "this call needs a node's certificate");
-	status = identity_parse(peer->uri, cluster, &identity, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(identity_parse(peer->uri, cluster, &identity, err));
 	if (identity.role != ROLE_NODE)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "%s may not make this call: it is not a node", peer->uri);

@@ -92,13 +92,11 @@ static enum status handle_put(struct server *server, struct rpc_call *call,
 	bool exists;
 	struct put *put;
 	Policy policy;
-	enum status status;
+	enum status status = STATUS_OK;
 
 	if (!request->policy)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "policy: missing");
-	status = policy_validate(request->policy, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(policy_validate(request->policy, err));
 	policy_key(request->policy->name, key);
 	exists = records_get(&server->state.records, key) != NULL;
 	if (!exists)
@@ -165,13 +163,9 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Policy **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (status == STATUS_OK)
-		status = list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token,
-					 err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
+	TRY(list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token, err));
 	policies = calloc(page.size, sizeof(*policies));
 	list = calloc(page.size, sizeof(Policy *));
 	if (!policies || !list)

@@ -236,7 +236,6 @@ static enum status handle_bootstrap(struct server *server, struct rpc_call *call
 	Token token = HOLDFAST__V1__TOKEN__INIT;
 	const Token *existing;
 
-	(void)request;
 	existing = find_management(server);
 	if (existing)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -254,11 +253,8 @@ DEFINE_WRITE_METHOD(tokens_handle_bootstrap, Holdfast__V1__BootstrapTokenRequest
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateTokenRequest *request, struct error *err)
 {
-	enum status status = check_token(server, request->token, err);
-
-	return status == STATUS_OK
-		       ? make_token(server, call, request->token, false, "Operator.CreateToken", err)
-		       : status;
+	TRY(check_token(server, request->token, err));
+	return make_token(server, call, request->token, false, "Operator.CreateToken", err);
 }
 
 DEFINE_WRITE_METHOD(tokens_handle_create, Holdfast__V1__CreateTokenRequest, "Operator.CreateToken",
@@ -303,13 +299,9 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Token **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (status == STATUS_OK)
-		status = list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token,
-					 err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
+	TRY(list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token, err));
 	tokens = calloc(page.size, sizeof(*tokens));
 	list = calloc(page.size, sizeof(Token *));
 	if (!tokens || !list)
@@ -337,7 +329,6 @@ static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 	Token token;
 	enum status status = access_caller(server, call, &caller, err);
 
-	(void)request;
 	if (status != STATUS_OK)
 		return status;
 	(void)str_copy(identity, sizeof(identity), rpc_call_peer(call)->uri);

@@ -53,9 +53,9 @@ static enum status lose_alloc(struct server *server, struct alloc_entry *entry, 
 			      struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status status = claims_lose_alloc(&change, entry, reason, err);
 
-	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
+	TRY(claims_lose_alloc(&change, entry, reason, err));
+	return change_commit(server, &change, NULL, NULL, err);
 }
 
 enum status allocs_node_gone(struct server *server, struct node_entry *node, bool for_good,
@@ -81,15 +81,12 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		enum status status;
 
 		/* one that never got a claim has nothing to lose: it runs in the new boot */
 		if (alloc_is_client_terminal(&entry->alloc) ||
 		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
 			continue;
-		status = lose_alloc(server, entry, "the node was rebooted", err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(lose_alloc(server, entry, "the node was rebooted", err));
 	}
 	return STATUS_OK;
 }

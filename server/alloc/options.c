@@ -110,13 +110,10 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 		return error_no_memory(err, "mount options");
 	for (size_t i = 0; i < pb->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *from = pb->volumes[i];
-		enum status status;
 
 		if (!has_mount_options(from->mount_options))
 			continue;
-		status = check_one(state, alloc, &alloc->volumes[i], from->mount_options, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(check_one(state, alloc, &alloc->volumes[i], from->mount_options, err));
 		if (!add(options, from))
 			return error_no_memory(err, "mount options");
 	}

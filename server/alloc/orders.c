@@ -153,13 +153,10 @@ static enum status give_order(struct server *server, struct rpc_call *call, stru
 	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
 	bool is_network = wish.kind == ORDER_NETWORK;
 	struct order order;
-	enum status status;
 
 	(void)str_join(who, sizeof(who), "allocation ", alloc->namespace, "/", alloc->name);
 	wish.who = who;
-	status = order_make(server, &wish, &order, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(order_make(server, &wish, &order, err));
 	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
 		       is_network ? ", network" : ", task ", wish.task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
@@ -246,15 +243,11 @@ static enum status handle_order(struct server *server, struct rpc_call *call,
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	struct identity who;
-	enum status status = access_check_node(server, call, &who, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(access_check_node(server, call, &who, err));
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no allocation %.64s", request->id);
-	status = check_allocation(entry, who.name, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_allocation(entry, who.name, err));
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; tasks are ordered of connected nodes only",

@@ -493,7 +493,6 @@ static enum status check_room(const struct round *round, const struct alloc *all
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err)
 {
 	cleanup(round_release) struct round round = {.server = NULL};
-	enum status status;
 
 	assert(err->status != STATUS_OK);
 	if (err->status != STATUS_FAILED_PRECONDITION || alloc->csi_plugin.type != CSI_PLUGIN_NONE)
@@ -503,9 +502,7 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 	look_for_obstructions(&round);
 	if (!find_obstruction(&round, alloc).volume_id)
 		return err->status;
-	status = check_room(&round, alloc, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_room(&round, alloc, err));
 	alloc->wait_node_id = alloc->node_id[0] != '\0' ? strdup(alloc->node_id) : NULL;
 	if (alloc->node_id[0] != '\0' && !alloc->wait_node_id)
 		return error_no_memory(err, "an allocation");
@@ -621,8 +618,6 @@ static void wake(struct server *server)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	wake(userdata);
 	return 0;
 }
@@ -654,7 +649,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 	cleanup(round_release) struct round round = {.server = NULL};
 	struct server *server = userdata;
 
-	(void)source;
 	if (!server->is_serving || !first_without_node(server))
 		return 0;
 	if (round_init(&round, server))
@@ -710,7 +704,6 @@ static bool matters(const struct change_object *object)
 
 void pending_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	(void)revision;
 	for (size_t i = 0; i < n; i++)
 		if (matters(&objects[i])) {
 			wake_any(server);

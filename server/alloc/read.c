@@ -88,16 +88,14 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
-	enum status status;
 
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
-	status = freed_of_alloc(server, entry, &freed, err);
-	if (status == STATUS_OK)
-		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
-	return status;
+	TRY(freed_of_alloc(server, entry, &freed, err));
+	answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
+	return STATUS_OK;
 }
 
 static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -238,15 +236,12 @@ static enum status fill(struct page *page, struct error *err)
 static enum status page_init(struct page *page, struct error *err)
 {
 	Holdfast__V1__ListAllocationsResponse *response = calloc(1, sizeof(*response));
-	enum status status;
 
 	if (!response)
 		return error_no_memory(err, "an allocation");
 	holdfast__v1__list_allocations_response__init(response);
 	page->response = response;
-	status = list_page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err));
 	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
 		return error_no_memory(err, "an allocation");
@@ -277,7 +272,6 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 
 static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)message;
 	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC);
 }
 

@@ -105,8 +105,6 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 	struct task_stream *stream = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s has not come within %d s; ask again",
 			stream->node_id, TASK_STREAM_WAIT_MS / 1000);
 	task_stream_end(stream, &err);
@@ -194,17 +192,14 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 			      const Holdfast__Driver__V1__TaskConfig **ret_task, struct error *err)
 {
 	const struct alloc_entry *entry = state_alloc(&stream->server->state, id);
-	enum status status = access_check(stream->server, stream->caller, kinds[stream->kind].right,
-					  entry ? entry->alloc.namespace : NULL, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(access_check(stream->server, stream->caller, kinds[stream->kind].right,
+			 entry ? entry->alloc.namespace : NULL, err));
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them", id);
-	status = find_task(&entry->alloc, task_name, ret_task, err);
-	if (status != STATUS_OK)
-		return status;
+	enum status status = STATUS_OK;
+	TRY(find_task(&entry->alloc, task_name, ret_task, err));
 	if (stream->kind != KIND_LOGS && has_ended(&entry->alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s has ended, it is %s: nothing runs in it any more; what it "
@@ -399,10 +394,8 @@ static enum status begin_logs(struct task_stream *stream, const Holdfast__V1__Al
 	Holdfast__Driver__V1__TaskLogsRequest logs = HOLDFAST__DRIVER__V1__TASK_LOGS_REQUEST__INIT;
 	const Holdfast__Driver__V1__TaskConfig *task;
 	const struct alloc_entry *entry;
-	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
 	logs.alloc_id = wanted.alloc_id = stream->alloc_id;
 	logs.task = wanted.task = task->task;
 	logs.stdout = request->stdout;
@@ -422,10 +415,8 @@ static enum status begin_stats(struct task_stream *stream,
 	Holdfast__Driver__V1__TaskStatsRequest stats = HOLDFAST__DRIVER__V1__TASK_STATS_REQUEST__INIT;
 	const Holdfast__Driver__V1__TaskConfig *task;
 	const struct alloc_entry *entry;
-	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
 	stats.alloc_id = wanted.alloc_id = stream->alloc_id;
 	stats.task = wanted.task = task->task;
 	stats.interval_ms = request->interval_ms;
@@ -471,16 +462,15 @@ static enum status send_input(struct task_stream *stream, const Holdfast__V1__Ex
 			      struct error *err)
 {
 	Holdfast__V1__TaskStreamDown down = HOLDFAST__V1__TASK_STREAM_DOWN__INIT;
-	enum status status;
 
 	if (!request->input || request->input->setup)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "input: what follows the command is input, and no command");
 	down.exec = request->input;
-	status = rpc_call_send(stream->node, &down.base, err);
-	if (status == STATUS_OK && rpc_call_is_full(stream->node))
+	TRY(rpc_call_send(stream->node, &down.base, err));
+	if (rpc_call_is_full(stream->node))
 		rpc_call_pause(stream->caller, true);
-	return status;
+	return STATUS_OK;
 }
 
 static void on_caller_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -489,7 +479,6 @@ static void on_caller_message(struct rpc_call *call, const ProtobufCMessage *mes
 	enum status status = STATUS_OK;
 	struct error err;
 
-	(void)userdata;
 	if (!stream)
 		return;
 	if (!stream->is_asked) {
@@ -507,7 +496,6 @@ static void on_caller_drained(struct rpc_call *call, void *userdata)
 {
 	const struct task_stream *stream = rpc_call_data(call);
 
-	(void)userdata;
 	if (stream && stream->node)
 		rpc_call_pause(stream->node, false);
 }
@@ -515,15 +503,12 @@ static void on_caller_drained(struct rpc_call *call, void *userdata)
 /* It reads on: what a command is given ends by a message. */
 static void on_caller_half_close(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_caller_closed(struct rpc_call *call, void *userdata)
 {
 	struct task_stream *stream = rpc_call_data(call);
 
-	(void)userdata;
 	if (!stream)
 		return;
 	stream->caller = NULL;
@@ -544,8 +529,6 @@ const struct rpc_stream_handlers alloc_stats_stream = CALLER_HANDLERS(on_stats_o
 
 static void on_node_open(struct rpc_call *call, void *server)
 {
-	(void)call;
-	(void)server;
 }
 
 /* Its first message says which one it comes for. */
@@ -554,10 +537,8 @@ static enum status join(struct server *server, struct rpc_call *call, const Hold
 {
 	struct task_stream *stream = find_stream(server, up->id);
 	struct identity who;
-	enum status status = access_check_node(server, call, &who, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(access_check_node(server, call, &who, err));
 	if (!stream || stream->node || !stream->is_asked || !str_eq(stream->node_id, who.name))
 		return error_set(err, STATUS_NOT_FOUND, 0, "nobody waits for this stream of node %s any more",
 				 who.name);
@@ -635,7 +616,6 @@ static void on_node_drained(struct rpc_call *call, void *userdata)
 {
 	const struct task_stream *stream = rpc_call_data(call);
 
-	(void)userdata;
 	if (stream)
 		rpc_call_pause(stream->caller, false);
 }
@@ -653,7 +633,6 @@ static void on_node_closed(struct rpc_call *call, void *userdata)
 {
 	struct task_stream *stream = rpc_call_data(call);
 
-	(void)userdata;
 	if (!stream)
 		return;
 	stream->node = NULL;

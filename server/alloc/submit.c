@@ -167,16 +167,13 @@ static enum status place(struct server *server, struct alloc *alloc, const struc
 {
 	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
 	const struct node_entry *node;
-	enum status status = placement_init(&placement, server, alloc, assumed, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(placement_init(&placement, server, alloc, assumed, err));
 	if (alloc->node_id[0] != '\0')
 		return check_named_node(server, &placement, alloc, refusal, err);
-	status = placement_choose(&placement, &node, refusal, err);
-	if (status == STATUS_OK)
-		(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
-	return status;
+	TRY(placement_choose(&placement, &node, refusal, err));
+	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
+	return STATUS_OK;
 }
 
 /* Only what was asked for; what becomes of it is not the caller's to say. */
@@ -207,10 +204,8 @@ static enum status choose_node(struct server *server, struct alloc *alloc,
 			       struct error *err)
 {
 	char waiting[NODE_ID_MAX + 64];
-	enum status status = place(server, alloc, assumed, refusal, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(place(server, alloc, assumed, refusal, err));
 	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
 		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
 				 alloc->node_id);
@@ -242,11 +237,10 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 			     const struct placement_assumed *assumed, struct refusal *refusal,
 			     struct error *err)
 {
-	enum status status = begin_new(alloc, err);
-
-	if (status == STATUS_OK && !(assumed && assumed->without))
-		status = pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err);
-	return status == STATUS_OK ? choose_node(server, alloc, assumed, refusal, err) : status;
+	TRY(begin_new(alloc, err));
+	if (!(assumed && assumed->without))
+		TRY(pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err));
+	return choose_node(server, alloc, assumed, refusal, err);
 }
 
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
@@ -259,11 +253,8 @@ enum status allocs_place(struct server *server, struct alloc *alloc, struct refu
 static enum status place_or_wait(struct server *server, struct alloc *alloc, uint32_t wait_ms,
 				 struct refusal *refusal, struct error *err)
 {
-	enum status status = begin_new(alloc, err);
-
-	if (status != STATUS_OK)
-		return status;
-	status = pending_check(server, alloc, NULL, true, err);
+	TRY(begin_new(alloc, err));
+	enum status status = pending_check(server, alloc, NULL, true, err);
 	if (status == STATUS_OK)
 		status = allocs_choose_node(server, alloc, refusal, err);
 	return status == STATUS_OK ? status : pending_enter(server, alloc, wait_ms, err);
@@ -275,16 +266,13 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 			  struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status status;
 
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
 	alloc->job_version = alloc->job_content = 0;
-	status = request->wait_ms > 0 && !request->dry_run
-			 ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
-			 : allocs_place(server, alloc, refusal, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(request->wait_ms > 0 && !request->dry_run
+		    ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
+		    : allocs_place(server, alloc, refusal, err));
 	if (request->dry_run) {
 		answer_run(server, call, alloc);
 		return STATUS_OK;
@@ -302,16 +290,13 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	enum status status;
-
 	namespace = namespace_or_default(namespace);
-	status = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
-
-	if (status == STATUS_OK && alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
-		status = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
-	if (status == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
-		status = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);
-	return status;
+	TRY(access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err));
+	if (alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
+		TRY(access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err));
+	if (alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
+		TRY(access_check(server, call, ACCESS_UNIT_RUN, namespace, err));
+	return STATUS_OK;
 }
 
 /* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
@@ -320,21 +305,16 @@ static enum status parse_submission(struct server *server, const Holdfast__V1__A
 				    struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
 				    struct error *err)
 {
-	enum status status;
-
 	if (!pb)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
-	status = alloc_from_pb(pb, ret, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(alloc_from_pb(pb, ret, err));
 	if (pb->csi_plugin && ret->csi_plugin.id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "csi_plugin: id is missing: the plugin_id that volumes name");
 	alloc_default(ret);
-	status = alloc_validate(ret, err);
-	if (status == STATUS_OK)
-		status = check_own_plugin(server, ret, err);
-	return status == STATUS_OK ? alloc_options_take(&server->state, pb, ret, ret_options, err) : status;
+	TRY(alloc_validate(ret, err));
+	TRY(check_own_plugin(server, ret, err));
+	return alloc_options_take(&server->state, pb, ret, ret_options, err);
 }
 
 static void options_freep(Holdfast__V1__AllocationOptions **options)
@@ -350,15 +330,10 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
 	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	const struct alloc_entry *known;
-	enum status status =
-		allocs_may_run(server, call, request->allocation ? request->allocation->namespace_ : "",
-			       request->allocation, err);
 
-	if (status != STATUS_OK)
-		return status;
-	status = parse_submission(server, request->allocation, &alloc, &options, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(allocs_may_run(server, call, request->allocation ? request->allocation->namespace_ : "",
+			   request->allocation, err));
+	TRY(parse_submission(server, request->allocation, &alloc, &options, err));
 	known = state_alloc(&server->state, alloc.id);
 	if (!known)
 		return submit(server, call, &alloc, options, request, refusal, err);

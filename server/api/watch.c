@@ -84,8 +84,6 @@ static void watch_end(struct watch *watch)
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	watch_end(userdata);
 	return 0;
 }

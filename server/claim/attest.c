@@ -200,11 +200,9 @@ static enum status free_meant(const struct word *word, const struct meant *meant
 
 	for (size_t i = 0; i < meant->n; i++) {
 		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
-		enum status status =
-			entry ? attest_free_claim(&attested, release_freed, entry, err) : STATUS_OK;
 
-		if (status != STATUS_OK)
-			return status;
+		if (entry)
+			TRY(attest_free_claim(&attested, release_freed, entry, err));
 	}
 	return STATUS_OK;
 }
@@ -221,12 +219,9 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 			    .field = "attest_reason",
 			    .reason = reason};
 	cleanup(release_meant) struct meant meant = {0};
-	enum status status = name_word(&word, err);
 
-	if (status == STATUS_OK)
-		status = add_volume(&word, volume, &meant, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(name_word(&word, err));
+	TRY(add_volume(&word, volume, &meant, err));
 	if (meant.n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
@@ -244,7 +239,6 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 		const Holdfast__V1__VolumeRef *ref = request->volumes[i];
 		const char *namespace = namespace_or_default(ref->namespace_);
 		struct volume_entry *volume = state_volume(&word->server->state, namespace, ref->id);
-		enum status status;
 
 		if (!volume)
 			return error_set(err, STATUS_NOT_FOUND, 0,
@@ -256,9 +250,7 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 			    str_eq(request->volumes[k]->namespace_, ref->namespace_))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 						 "volumes[%zu]: volume %s is named twice", i, volume->id);
-		status = add_volume(word, volume, meant, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(add_volume(word, volume, meant, err));
 	}
 	return STATUS_OK;
 }
@@ -386,12 +378,9 @@ static enum status attest(const struct word *word, const attest_request *request
 						  .n_volumes = request->n_volumes,
 						  .reason = word->detail,
 						  .valid_ms = request->valid_ms};
-	enum status status = find_volumes(word, request, &answer->meant, err);
 
-	if (status == STATUS_OK)
-		status = check_effect(word, request, &answer->meant, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_volumes(word, request, &answer->meant, err));
+	TRY(check_effect(word, request, &answer->meant, err));
 	response->attestation = attest_record_make(word->server, &facts, err);
 	if (!response->attestation)
 		return STATUS_RESOURCE_EXHAUSTED;
@@ -400,12 +389,11 @@ static enum status attest(const struct word *word, const attest_request *request
 		return error_no_memory(err, "an attestation");
 	if (request->dry_run)
 		return STATUS_OK;
-	status = store_record(word, response->attestation, err);
-	if (status == STATUS_OK)
-		status = free_meant(word, &answer->meant, err);
-	if (status == STATUS_OK && !node_is_connected(word->node))
-		status = allocs_node_gone(word->server, word->node, false, word->detail, err);
-	return status;
+	TRY(store_record(word, response->attestation, err));
+	TRY(free_meant(word, &answer->meant, err));
+	if (!node_is_connected(word->node))
+		TRY(allocs_node_gone(word->server, word->node, false, word->detail, err));
+	return STATUS_OK;
 }
 
 static enum status handle_attest(struct server *server, struct rpc_call *call, const attest_request *request,
@@ -419,26 +407,20 @@ static enum status handle_attest(struct server *server, struct rpc_call *call, c
 			    .reason = request->reason};
 	cleanup(answer_freep) struct answer *answer = calloc(1, sizeof(*answer));
 	struct change nothing = CHANGE_INIT; /* durable after all the others */
-	enum status status = check_request(request, err);
 
-	if (status == STATUS_OK)
-		status = nodes_find(server, request->id, &word.node, err);
-	if (status == STATUS_OK)
-		status = name_word(&word, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_request(request, err));
+	TRY(nodes_find(server, request->id, &word.node, err));
+	TRY(name_word(&word, err));
 	if (answer)
 		answer->response = calloc(1, sizeof(*answer->response));
 	if (!answer || !answer->response)
 		return error_no_memory(err, "an attestation");
 	answer->call = call;
 	holdfast__v1__attest_node_response__init(answer->response);
-	status = attest(&word, request, answer, err);
-	if (status == STATUS_OK)
-		status = change_commit(server, &nothing, on_answer, answer, err);
-	if (status == STATUS_OK)
-		(void)TAKE_PTR(answer);
-	return status;
+	TRY(attest(&word, request, answer, err));
+	TRY(change_commit(server, &nothing, on_answer, answer, err));
+	(void)TAKE_PTR(answer);
+	return STATUS_OK;
 }
 
 DEFINE_WRITE_METHOD(attest_handle, attest_request, "Nodes.Attest", handle_attest)

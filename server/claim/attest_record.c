@@ -208,13 +208,10 @@ enum status attest_free_claim(const struct attest_said *said, change_done_fn *fr
 					  .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim after;
-	enum status status;
 
-	status = at_provider ? claims_step(&change, entry, &event, &after, err)
-			     : claims_take_from_node(&change, entry, &event,
-						     "its node is gone, as an operator attested", err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(at_provider ? claims_step(&change, entry, &event, &after, err)
+			: claims_take_from_node(&change, entry, &event,
+						"its node is gone, as an operator attested", err));
 	audit_word(entry->server, &change, said->call, said->what, &entry->claim, said->why);
 	return change_commit_taking(entry->server, &change, freed, strdup(entry->claim.id), err);
 }

@@ -66,12 +66,10 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 {
 	struct claim claim = entry->claim;
 	bool changed = false;
-	enum status status = claim_step(&claim, event, &changed, err);
 
-	if (status == STATUS_OK && changed)
-		status = follow_up(&claim, event->now_ms, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(claim_step(&claim, event, &changed, err));
+	if (changed)
+		TRY(follow_up(&claim, event->now_ms, err));
 	if (changed) {
 		change_put_claim(change, &claim);
 		if (!claim_is_live(&claim))
@@ -98,10 +96,8 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 	LIST_FOREACH (entry, &alloc->claims, of_alloc) {
 		const struct claim_event event = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = now_ms};
 		struct claim after;
-		enum status status = claims_step(change, entry, &event, &after, err);
 
-		if (status != STATUS_OK)
-			return status;
+		TRY(claims_step(change, entry, &event, &after, err));
 	}
 	return STATUS_OK;
 }
@@ -184,14 +180,10 @@ enum status claims_new_boot(struct server *server, struct node_entry *node, cons
 		cleanup(change_release) struct change change = CHANGE_INIT;
 		const struct claim_entry *entry = state_claim(&server->state, ids[i]);
 		struct claim after;
-		enum status status;
 
 		assert(entry); /* live claims are never history */
-		status = claims_step(&change, entry, &event, &after, err);
-		if (status == STATUS_OK)
-			status = change_commit(server, &change, NULL, NULL, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(claims_step(&change, entry, &event, &after, err));
+		TRY(change_commit(server, &change, NULL, NULL, err));
 	}
 	return STATUS_OK;
 }

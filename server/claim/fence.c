@@ -127,10 +127,8 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	enum fence_verdict verdict;
 	size_t index = 0;
 	size_t n;
-	enum status status = list_claims(server, node, volume, &claims, &n, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_claims(server, node, volume, &claims, &n, err));
 	verdict = release_may_fence(claims, n, &facts, &index);
 	if (verdict != FENCE_POSSIBLE)
 		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
@@ -149,9 +147,9 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 			struct volume_entry *volume, const char *reason, struct error *err)
 {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
-	enum status status = attest_detail(server, call, "fence_reason", reason, detail, err);
 
-	return status == STATUS_OK ? check_claims(server, node, volume, err) : status;
+	TRY(attest_detail(server, call, "fence_reason", reason, detail, err));
+	return check_claims(server, node, volume, err);
 }
 
 bool fence_is_possible(struct server *server, const struct claim_entry *entry)
@@ -190,15 +188,13 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED,
 					     .now_ms = fenced.now_ms};
 	struct claim after;
-	enum status status;
 
 	/* the detach counts also for a claim that was released before */
-	status =
-		entry->claim.state == CLAIM_NODE_DETACHED
-			? claims_step(&change, entry, &detached, &after, err)
-			: claims_take_from_node(&change, entry, &fenced,
-						"its node was cut off from its storage by the provider", err);
-	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
+	TRY(entry->claim.state == CLAIM_NODE_DETACHED
+		    ? claims_step(&change, entry, &detached, &after, err)
+		    : claims_take_from_node(&change, entry, &fenced,
+					    "its node was cut off from its storage by the provider", err));
+	return change_commit(server, &change, NULL, NULL, err);
 }
 
 /* Is the attachment to @node_id, which the provider has removed, that of this claim? The server refuses a new
@@ -353,9 +349,9 @@ static enum status note_one(struct server *server, const struct claim_entry *ent
 	const struct claim_event asked = {.type = CLAIM_EVENT_FENCE_ASKED, .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim after;
-	enum status status = claims_step(&change, entry, &asked, &after, err);
 
-	return status == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : status;
+	TRY(claims_step(&change, entry, &asked, &after, err));
+	return change_commit(server, &change, NULL, NULL, err);
 }
 
 enum status fence_volume(struct server *server, struct rpc_call *call, struct node_entry *node,
@@ -383,8 +379,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	if (status != STATUS_OK)
 		return status;
 	audit_write(server, &change, call, DETACH, volume_object(&volume->volume, object), fence->detail);
-	status = change_commit(server, &change, on_noted, fence, err);
-	if (status == STATUS_OK)
-		(void)TAKE_PTR(fence);
-	return status;
+	TRY(change_commit(server, &change, on_noted, fence, err));
+	(void)TAKE_PTR(fence);
+	return STATUS_OK;
 }

@@ -75,8 +75,6 @@ static enum status check_claims(struct server *server, const struct node_entry *
 static enum status forced_check(struct server *server, const struct node_entry *node,
 				const struct volume_entry *volume, struct error *err)
 {
-	enum status status;
-
 	if (str_eq(volume->volume.plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is native: the mount helper alone mounts it, so there is no "
@@ -90,8 +88,8 @@ static enum status forced_check(struct server *server, const struct node_entry *
 			"plugin %s: bring it back; when it is certain that it cannot write any "
 			"more: holdfast volume detach %s %s --attest REASON",
 			node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
-	status = attest_check_plugin(server, &volume->volume, err);
-	return status == STATUS_OK ? check_claims(server, node, volume, err) : status;
+	TRY(attest_check_plugin(server, &volume->volume, err));
+	return check_claims(server, node, volume, err);
 }
 
 static enum status note_one(struct server *server, const struct rpc_call *call, const char *what,
@@ -102,10 +100,8 @@ static enum status note_one(struct server *server, const struct rpc_call *call, 
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char why[REASON_SIZE];
 	struct claim after;
-	enum status status = claims_step(&change, entry, &forced, &after, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(claims_step(&change, entry, &forced, &after, err));
 	(void)str_format(why, sizeof(why), "without plugin %s: %s", entry->claim.plugin_id, detail);
 	audit_word(server, &change, call, what, &entry->claim, why);
 	return change_commit(server, &change, NULL, NULL, err);

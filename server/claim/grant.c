@@ -218,15 +218,12 @@ static void grant_sign_ahead(struct server *server, struct claim_entry *entry)
 static enum status sign(struct server *server, const struct claim_entry *entry, struct ticket *ret,
 			struct error *err)
 {
-	enum status status;
-
 	/* another writer may have been let in beside since that one was begun */
 	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
 		return STATUS_OK;
-	status = make_ticket(server, entry, ret, err);
-	if (status == STATUS_OK)
-		ticket_sign(server->issuer, ret);
-	return status;
+	TRY(make_ticket(server, entry, ret, err));
+	ticket_sign(server->issuer, ret);
+	return STATUS_OK;
 }
 
 /* @attached: what the controller said; NULL: none was asked. */
@@ -277,7 +274,6 @@ static void on_failure_noted(struct server *server, void *userdata)
 {
 	cleanup(grant_freep) struct grant *grant = userdata;
 
-	(void)server;
 	rpc_call_fail(grant->call, &grant->error);
 }
 
@@ -288,9 +284,9 @@ static enum status note(struct server *server, const struct claim_entry *entry,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim after;
-	enum status status = claims_step(&change, entry, event, &after, err);
 
-	return status == STATUS_OK ? change_commit(server, &change, done, grant, err) : status;
+	TRY(claims_step(&change, entry, event, &after, err));
+	return change_commit(server, &change, done, grant, err);
 }
 
 /* The node gets the plugin's code and words; nothing was sent, so that the claim can be tried again or taken
@@ -494,11 +490,8 @@ static enum status admit(struct server *server, const struct asked *asked, const
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		status = volume_store_check_usable(server, &volume->volume, err);
-		if (status == STATUS_OK)
-			status = find_holders(volume, &holders, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(volume_store_check_usable(server, &volume->volume, err));
+		TRY(find_holders(volume, &holders, err));
 		in.claims = holders.claims;
 		in.n_claims = holders.n;
 	}
@@ -616,7 +609,6 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	char object[sizeof("volume /, allocation ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim;
-	enum status status;
 	int r;
 
 	assert(request); /* admitted */
@@ -628,10 +620,10 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	(void)str_join(object, sizeof(object), "volume ", claim.namespace, "/", claim.volume_id,
 		       ", allocation ", claim.allocation_id);
 	audit_silent(server, &change, call, "Volumes.Claim", object, NULL);
-	status = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
-	if (status == STATUS_OK && !need->is_needed)
+	TRY(commit_and_attach(server, &change, call, claim.id, on_reserved, err));
+	if (!need->is_needed)
 		grant_sign_ahead(server, state_claim(&server->state, claim.id));
-	return status;
+	return STATUS_OK;
 }
 
 /* Its node may have invented it to get the volume. What it was granted before, it keeps. */
@@ -652,14 +644,11 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 			 struct error *err)
 {
 	struct attach_need need;
-	enum status status = check_adopted(asked, err);
 
-	if (status == STATUS_OK)
-		status = check_detaching(asked->volume, asked->node, err);
-
-	if (status == STATUS_OK)
-		status = grant_need_attach(asked->volume, asked->node, &need, err);
-	return status == STATUS_OK ? reserve(server, call, asked, &need, err) : status;
+	TRY(check_adopted(asked, err));
+	TRY(check_detaching(asked->volume, asked->node, err));
+	TRY(grant_need_attach(asked->volume, asked->node, &need, err));
+	return reserve(server, call, asked, &need, err);
 }
 
 static enum status handle_claim(struct server *server, struct rpc_call *call,
@@ -675,10 +664,8 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	const struct claim *same = NULL;
 	struct node_entry *node;
 	struct identity who;
-	enum status status = access_check_node(server, call, &who, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(access_check_node(server, call, &who, err));
 	node = state_node(&server->state, who.name);
 	if (!node || !node_is_connected(node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -687,13 +674,11 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	asked.node = node;
 	asked.volume = state_volume(&server->state, asked.namespace, asked.volume_id);
 	asked.alloc = alloc ? &alloc->alloc : NULL;
-	status = admit(server, &asked, &same, err);
+	enum status status = admit(server, &asked, &same, err);
 	if (status != STATUS_OK && status != STATUS_ALREADY_EXISTS)
 		return status;
 	/* also what it has already: after a restore that may be another's by now */
-	status = grant_check_past(server, asked.volume, same, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(grant_check_past(server, asked.volume, same, err));
 	if (!same)
 		return grant(server, call, &asked, err);
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it

@@ -158,10 +158,8 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	char what[WHAT_SIZE];
 	struct claim_log log;
 	struct claim claim;
-	enum status status = freed_find(server, claim_id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(freed_find(server, claim_id, &entry, err));
 	if (entry && !str_eq(entry->claim.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
 				 session->node_id);

@@ -150,8 +150,6 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct claim_entry *entry = userdata;
 
-	(void)source;
-	(void)usec;
 	stop_waiting(entry);
 	release_drive(entry->server, entry);
 	return 0;
@@ -482,7 +480,6 @@ static void note_claim(struct server *server, const struct claim *claim)
 
 void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	(void)revision;
 	if (!server->releases)
 		return; /* the server is being made */
 	for (size_t i = 0; i < n; i++) {
@@ -614,7 +611,6 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t delay_us = look_at_slice(releases);
 	int r = sd_event_source_set_time_relative(source, delay_us);
 
-	(void)usec;
 	if (r >= 0)
 		r = sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return r; /* the source is then off: events still drive what they did before */

@@ -111,8 +111,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct forward *f = userdata;
 
-	(void)source;
-	(void)usec;
 	f->is_trying = true;
 	rpc_server_retry(f->server, may_hold(f) ? 1 : SIZE_MAX);
 	retry_later(f);
@@ -160,8 +158,6 @@ static void on_probed(enum status status, const ProtobufCMessage *response, cons
 {
 	struct forward *f = userdata;
 
-	(void)response;
-	(void)err;
 	f->probe = NULL;
 	f->has_no_answer = status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED;
 	if (status != STATUS_CANCELLED)
@@ -182,8 +178,6 @@ static int on_probe_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct forward *f = userdata;
 
-	(void)source;
-	(void)usec;
 	if (f->has_no_answer)
 		lead_forget(f->lead);
 	else if (!f->probe)
@@ -337,15 +331,13 @@ static enum status start_call(struct forward *f, struct rpc_call *call, const Pr
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(call), .token = rpc_call_token(call)};
 	uint64_t left_us = rpc_call_left_us(call);
 	struct unary *unary;
-	enum status status = client_for_calls(f, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(client_for_calls(f, err));
 	unary = malloc(sizeof(*unary));
 	if (!unary)
 		return error_no_memory(err, "a call");
 	*unary = (struct unary){.forward = f, .call = call, .client = f->calls, .is_write = is_write};
-	status =
+	enum status status =
 		rpc_client_call_for(f->calls, &behalf, rpc_call_service(call), rpc_call_method(call), request,
 				    left_us < CALL_US ? left_us : CALL_US, on_done, unary, NULL, err);
 	if (status != STATUS_OK)
@@ -400,7 +392,6 @@ static void on_leader_open(struct rpc_stream *stream, void *userdata)
 {
 	const struct relayed *relayed = userdata;
 
-	(void)stream;
 	if (relayed->forward->is_lost)
 		find_leader(relayed->forward);
 }
@@ -420,7 +411,6 @@ static void on_leader_drained(struct rpc_stream *stream, void *userdata)
 {
 	const struct relayed *relayed = userdata;
 
-	(void)stream;
 	rpc_call_pause(relayed->call, false);
 }
 
@@ -430,7 +420,6 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 	struct relayed *relayed = userdata;
 	const struct rpc_client *client = relayed->upstream->client;
 
-	(void)stream;
 	leave_leader(relayed);
 	if (status == STATUS_UNAVAILABLE && !rpc_client_message(client))
 		disconnect_leader(relayed->forward);
@@ -448,15 +437,13 @@ static enum status open_stream(struct forward *f, struct relayed *relayed, struc
 							.on_drained = on_leader_drained};
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(relayed->call),
 					  .token = rpc_call_token(relayed->call)};
-	enum status status = upstream_for_stream(f, &relayed->upstream, err);
 
-	if (status == STATUS_OK)
-		status = rpc_stream_open_for(relayed->upstream->client, &behalf,
-					     rpc_call_service(relayed->call), rpc_call_method(relayed->call),
-					     OPEN_US, &events, relayed, &relayed->stream, err);
-	if (status == STATUS_OK)
-		relayed->upstream->n_streams++;
-	return status;
+	TRY(upstream_for_stream(f, &relayed->upstream, err));
+	TRY(rpc_stream_open_for(relayed->upstream->client, &behalf, rpc_call_service(relayed->call),
+				rpc_call_method(relayed->call), OPEN_US, &events, relayed, &relayed->stream,
+				err));
+	relayed->upstream->n_streams++;
+	return STATUS_OK;
 }
 
 static void on_open(struct rpc_call *call, void *userdata)
@@ -483,7 +470,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	struct relayed *relayed = rpc_call_data(call);
 	struct error err;
 
-	(void)userdata;
 	if (!relayed->stream)
 		return;
 	if (rpc_stream_send(relayed->stream, message, &err) != STATUS_OK)
@@ -496,7 +482,6 @@ static void on_half_close(struct rpc_call *call, void *userdata)
 {
 	const struct relayed *relayed = rpc_call_data(call);
 
-	(void)userdata;
 	if (relayed->stream)
 		rpc_stream_half_close(relayed->stream);
 }
@@ -505,7 +490,6 @@ static void on_drained(struct rpc_call *call, void *userdata)
 {
 	const struct relayed *relayed = rpc_call_data(call);
 
-	(void)userdata;
 	if (relayed->stream)
 		rpc_stream_pause(relayed->stream, false);
 }
@@ -514,7 +498,6 @@ static void on_closed(struct rpc_call *call, void *userdata)
 {
 	struct relayed *relayed = rpc_call_data(call);
 
-	(void)userdata;
 	if (!relayed)
 		return;
 	rpc_stream_cancel(relayed->stream);
@@ -549,7 +532,6 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 	struct forward *f = userdata;
 	struct lead_view view;
 
-	(void)call;
 	if (!f->lead)
 		return NULL;
 	lead_view(f->lead, &view);

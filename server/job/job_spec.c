@@ -124,7 +124,6 @@ static enum status check_template(const Group *group, struct error *err)
 
 static enum status check_reschedule(const Job *job, const Group *group, struct error *err)
 {
-	(void)job;
 	if (!group->reschedule || group->reschedule->interval_ms <= JOB_RESCHEDULE_INTERVAL_MAX_MS)
 		return STATUS_OK;
 	return error_invalid(err, "reschedule.interval", "it is at most %d ms",
@@ -136,7 +135,6 @@ static enum status check_update(const Job *job, const Group *group, struct error
 {
 	const Holdfast__V1__JobUpdate *update = group->update;
 
-	(void)job;
 	if (!update || update->healthy_deadline_ms == 0 ||
 	    update->min_healthy_ms < update->healthy_deadline_ms)
 		return STATUS_OK;
@@ -161,7 +159,7 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 					   check_volumes};
 	const Group *group = job->groups[i];
 	struct error one;
-	enum status status;
+	enum status status = STATUS_OK;
 
 	if (!id_is_label(group->name) || strlen(group->name) > JOB_GROUP_NAME_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -169,9 +167,7 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 	for (uint32_t k = 0; k < i; k++)
 		if (str_eq(job->groups[k]->name, group->name))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "it is given twice");
-	status = check_template(group, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_template(group, err));
 	for (size_t k = 0; k < ARRAY_SIZE(checks); k++)
 		status = error_collect(status, checks[k](job, group, &one), &one, err);
 	return error_collect(status, check_member(job, i, &one), &one, err);
@@ -286,10 +282,8 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 			   struct error *err)
 {
 	const Group *from = job->groups[group];
-	enum status status = alloc_from_pb(from->allocation, ret, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(alloc_from_pb(from->allocation, ret, err));
 	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace_or_default(job->namespace_));
 	(void)str_format(ret->name, sizeof(ret->name), "%s-%s-%" PRIu32, job->id, from->name, index);
 	(void)str_copy(ret->job_id, sizeof(ret->job_id), job->id);
@@ -298,8 +292,8 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 	ret->job_version = job->version;
 	ret->job_content = job_content(from);
 	alloc_default(ret);
-	status = name_volumes(from, index, ret, err);
-	return status == STATUS_OK ? alloc_validate(ret, err) : status;
+	TRY(name_volumes(from, index, ret, err));
+	return alloc_validate(ret, err);
 }
 
 /* --- comparison --- */

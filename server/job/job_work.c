@@ -313,10 +313,9 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 			      struct alloc *ret, struct error *err)
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
-	enum status status = job_make_alloc(job, action->group, action->index, ret, err);
+	enum status status = STATUS_OK;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(job_make_alloc(job, action->group, action->index, ret, err));
 	if ((enum job_type)job->type == JOB_SYSTEM)
 		(void)str_copy(ret->node_id, sizeof(ret->node_id), action->node_id);
 	if (action->type == JOB_STOP) {
@@ -610,8 +609,6 @@ static void wake(struct job_work *work)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	wake(userdata);
 	return 0;
 }
@@ -753,8 +750,6 @@ static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct job_works *works = userdata;
 
-	(void)source;
-	(void)usec;
 	works->is_resting = false;
 	(void)sd_event_source_set_enabled(works->turn,
 					  TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
@@ -896,7 +891,6 @@ static void note_object(struct server *server, const struct change_object *objec
 
 void job_work_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	(void)revision;
 	for (size_t i = 0; i < n; i++)
 		note_object(server, &objects[i]);
 }

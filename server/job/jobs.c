@@ -164,10 +164,8 @@ static enum status prepare(struct server *server, Job *job, const Job *asked, st
 {
 	char key[OBJECT_KEY_SIZE];
 	const Job *known;
-	enum status status = job_validate(asked, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(job_validate(asked, err));
 	*job = *asked;
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
 	job_key(job->namespace_, job->id, key);
@@ -227,14 +225,10 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	struct record_entry *known;
 	bool is_same;
 	Job job;
-	enum status status = may_run(server, call, request->job, err);
 
-	if (status == STATUS_OK)
-		status = prepare(server, &job, request->job, &known, &is_same, err);
-	if (status == STATUS_OK)
-		status = check_index(request, known, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(may_run(server, call, request->job, err));
+	TRY(prepare(server, &job, request->job, &known, &is_same, err));
+	TRY(check_index(request, known, err));
 	job_key(job.namespace_, job.id, key);
 	if (!is_same) {
 		change_put_record(&change, key, &job.base);
@@ -284,10 +278,8 @@ static enum status purge(struct server *server, struct rpc_call *call, const str
 {
 	Holdfast__V1__StopJobResponse response = HOLDFAST__V1__STOP_JOB_RESPONSE__INIT;
 	Job job = shown(entry);
-	enum status status = check_ended(server, &job, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_ended(server, &job, err));
 	response.job = &job;
 	stage_purge(server, change, &job, entry->key);
 	return answer_changed(server, change, call, message_copy(&response.base), err);
@@ -300,10 +292,8 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 	char object[AUDIT_OBJECT_SIZE];
 	struct record_entry *entry;
 	Job job;
-	enum status status = find_job(server, request->namespace_, request->id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_job(server, request->namespace_, request->id, &entry, err));
 	job = *(const Job *)entry->record.message;
 	(void)str_format(object, sizeof(object), "job %s/%s", job.namespace_, job.id);
 	if (request->purge) {
@@ -531,12 +521,9 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	struct record_entry *known;
 	bool is_same;
 	Job job;
-	enum status status = may_run(server, call, request->job, err);
 
-	if (status == STATUS_OK)
-		status = prepare(server, &job, request->job, &known, &is_same, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(may_run(server, call, request->job, err));
+	TRY(prepare(server, &job, request->job, &known, &is_same, err));
 	if (is_same)
 		job = shown(known);
 	response = make_plan_response(server, &job);
@@ -647,11 +634,10 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 {
 	const Holdfast__V1__GetJobRequest *request = (const void *)message;
 	struct record_entry *entry;
-	enum status status = find_job(server, request->namespace_, request->id, &entry, err);
 
-	if (status == STATUS_OK)
-		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
-	return status;
+	TRY(find_job(server, request->namespace_, request->id, &entry, err));
+	answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
+	return STATUS_OK;
 }
 
 static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -731,10 +717,8 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 	Job *list[JOB_VERSIONS_KEPT];
 	struct record_entry *known;
 	const Job *job;
-	enum status status = find_job(server, request->namespace_, request->id, &known, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(find_job(server, request->namespace_, request->id, &known, err));
 	job = (const Job *)known->record.message;
 	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
 		const struct record_entry *entry;

@@ -276,8 +276,6 @@ static int on_look_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct lead *lead = userdata;
 
-	(void)source;
-	(void)usec;
 	log_change(lead);
 	if (!lead->is_in_trouble || lead->is_looking || !lead->members)
 		return 0;
@@ -560,12 +558,10 @@ enum status lead_walk_store(const struct lead_settings *settings, const char *cl
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings from;
-	enum status status = open_tls(settings, &tls, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_tls(settings, &tls, err));
 	from = address(settings, cluster, tls, urls);
-	status = etcd_walk(&from, each, userdata, ret_revision, err);
+	enum status status = etcd_walk(&from, each, userdata, ret_revision, err);
 	rpc_tls_free(tls);
 	return status;
 }
@@ -576,12 +572,10 @@ enum status lead_raise_schema(const struct lead_settings *settings, const char *
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings at;
-	enum status status = open_tls(settings, &tls, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_tls(settings, &tls, err));
 	at = address(settings, cluster, tls, urls);
-	status = etcd_raise_schema(&at, ret_before, err);
+	enum status status = etcd_raise_schema(&at, ret_before, err);
 	rpc_tls_free(tls);
 	return status;
 }
@@ -592,12 +586,10 @@ enum status lead_replace_ticket_key(const struct lead_settings *settings, const 
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct rpc_tls *tls = NULL;
 	struct etcd_settings at;
-	enum status status = open_tls(settings, &tls, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_tls(settings, &tls, err));
 	at = address(settings, cluster, tls, urls);
-	status = etcd_replace_ticket_key(&at, err);
+	enum status status = etcd_replace_ticket_key(&at, err);
 	rpc_tls_free(tls);
 	return status;
 }

@@ -34,16 +34,12 @@ static const struct conf_field fields[] = {
 enum status lead_settings_bind(const struct conf *conf, const char *label, json_t *body,
 			       struct lead_settings *settings, struct error *err)
 {
-	enum status status;
-
 	if (!label || !str_eq(label, "etcd"))
 		return conf_error(conf, body, NULL, err,
 				  "store \"%.64s\": \"etcd\" is wanted; without the block the store is in "
 				  "sqlite, in data_dir",
 				  label ? label : "");
-	status = conf_bind(conf, body, fields, ARRAY_SIZE(fields), settings, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), settings, err));
 	if (settings->endpoints[0][0] == '\0')
 		return conf_error(conf, body, "endpoints", err, "endpoints: at least one is wanted");
 	if (!id_is_name(settings->name, sizeof(settings->name) - 1))

@@ -75,8 +75,6 @@ static void on_put(enum status status, const ProtobufCMessage *response, const s
 {
 	struct members *m = userdata;
 
-	(void)response;
-	(void)err;
 	if (status != STATUS_OK)
 		m->lease = 0; /* it ends by itself */
 }
@@ -99,7 +97,6 @@ static void on_granted(enum status status, const ProtobufCMessage *response, con
 	const Etcdserverpb__LeaseGrantResponse *grant = (const Etcdserverpb__LeaseGrantResponse *)response;
 	struct members *m = userdata;
 
-	(void)err;
 	if (status != STATUS_OK || grant->id == 0) {
 		m->n_refused += m->n_refused < REFUSED_MAX;
 		return;
@@ -123,8 +120,6 @@ static void grant(struct members *m)
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -133,7 +128,6 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 		(const Etcdserverpb__LeaseKeepAliveResponse *)message;
 	struct members *m = userdata;
 
-	(void)stream;
 	m->is_awaited = false;
 	if (alive->id == m->lease && alive->ttl <= 0)
 		m->lease = 0; /* etcd has ended it: another one with the next beat */
@@ -143,8 +137,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct members *m = userdata;
 
-	(void)stream;
-	(void)err;
 	m->stream = NULL;
 	etcd_client_failed(m->client, m->stream_endpoint, status == STATUS_OK ? STATUS_UNAVAILABLE : status);
 }
@@ -179,8 +171,6 @@ static int on_beat(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct members *m = userdata;
 
-	(void)source;
-	(void)usec;
 	/* memory short: the loop cannot continue either */
 	(void)timer_arm(m->event, &m->beat, m->lease_us / BEAT_PART, on_beat, m);
 	if (m->lease != 0)

@@ -25,30 +25,25 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char text[CLOCK_TEXT_SIZE];
-	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "a node");
 	/* before the node, so that it is repeated after a crash */
-	status = allocs_node_gone(server, entry, false, "its node is down", err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(allocs_node_gone(server, entry, false, "its node is down", err));
 	*node = entry->node;
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
 	change_put_node(&change, node);
-	status = change_commit(server, &change, NULL, NULL, err);
-	if (status == STATUS_OK)
-		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
-			"node %s is down: not connected for %s; its %zu claims stay, and its allocations "
-			"without a claim are lost. Bring it back, or see holdfast volume status ID --why",
-			entry->id,
-			clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) *
-						      USEC_PER_MSEC,
-					      text),
-			entry->n_live);
-	return status;
+	TRY(change_commit(server, &change, NULL, NULL, err));
+	log_ctx(LOG_WARNING,
+		&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
+		"node %s is down: not connected for %s; its %zu claims stay, and its allocations "
+		"without a claim are lost. Bring it back, or see holdfast volume status ID --why",
+		entry->id,
+		clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) * USEC_PER_MSEC,
+				      text),
+		entry->n_live);
+	return STATUS_OK;
 }
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
@@ -57,8 +52,6 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 	struct node_entry *node;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
 	for (int i = 0; i < NODE_DOWN_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
 		if (due_ms(server, node) > clock_realtime_ms())

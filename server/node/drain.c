@@ -171,7 +171,6 @@ static void note_object(struct server *server, enum object_kind kind, const void
 
 void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	(void)revision;
 	for (size_t i = 0; i < n; i++)
 		note_object(server, objects[i].kind, objects[i].value);
 }
@@ -299,13 +298,10 @@ static enum status handle_drain(struct server *server, struct rpc_call *call,
 	char who[ACCESS_WHO_SIZE];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status status;
 
 	if (request->deadline_ms > DRAIN_DEADLINE_MAX_MS)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "deadline_ms: more than 30 days");
-	status = nodes_find(server, request->id, &entry, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(nodes_find(server, request->id, &entry, err));
 	if (!node)
 		return error_no_memory(err, "a drain");
 	*node = entry->node;

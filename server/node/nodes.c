@@ -135,10 +135,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 	Holdfast__V1__GetNodeResponse *response;
 	struct node_entry *entry;
-	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(nodes_find(server, request->id, &entry, err));
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a node");
@@ -228,14 +226,10 @@ static enum status list(struct server *server, const Holdfast__V1__ListNodesRequ
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
 	struct page page = {.server = server, .response = response};
-	enum status status = list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err));
 	if (request->filter[0] != '\0') {
-		status = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
-		if (status != STATUS_OK)
-			return status;
+		TRY(filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err));
 		page.filter = filter;
 	}
 	response->index = watch_index(server, PREFIX_NODE);
@@ -261,7 +255,6 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 
 static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)message;
 	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_NODE);
 }
 
@@ -322,16 +315,12 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(nodes_find(server, request->id, &entry, err));
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;
-	status = set_eligibility(request, node, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(set_eligibility(request, node, err));
 	if (!is_as_wanted(request, &entry->node)) {
 		node->modify_time_ms = clock_realtime_ms();
 		change_put_node(&change, node);
@@ -379,7 +368,6 @@ static void on_purged(struct server *server, void *userdata)
 	Holdfast__V1__PurgeNodeResponse response = HOLDFAST__V1__PURGE_NODE_RESPONSE__INIT;
 	cleanup_free struct answer_waiting *waiting = userdata;
 
-	(void)server;
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -412,17 +400,12 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
 	struct answer_waiting *waiting;
-	enum status status;
 
 	if (request->unknown)
 		return purge_unknown(server, call, request, err);
-	status = nodes_find(server, request->id, &entry, err);
-	if (status == STATUS_OK)
-		status = check_purge(entry, err);
-	if (status == STATUS_OK)
-		status = allocs_node_gone(server, entry, true, "its node was purged", err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(nodes_find(server, request->id, &entry, err));
+	TRY(check_purge(entry, err));
+	TRY(allocs_node_gone(server, entry, true, "its node was purged", err));
 	LIST_FOREACH (instance, &entry->instances, of_node)
 		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
 	attest_forget_node(server, &change, entry);
@@ -508,14 +491,10 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	enum status status = nodes_find(server, request->id, &entry, err);
 
-	if (status == STATUS_OK)
-		status = attest_detail(server, call, "reason", request->reason, detail, err);
-	if (status == STATUS_OK)
-		status = check_identify(entry, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(nodes_find(server, request->id, &entry, err));
+	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
+	TRY(check_identify(entry, request, err));
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;

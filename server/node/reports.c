@@ -102,10 +102,7 @@ static enum status apply_published(const Holdfast__V1__AllocStatus *from, struct
 	to->published = reported->published;
 	to->n_published = 0;
 	for (size_t i = 0; i < from->n_published; i++) {
-		enum status status = alloc_volume_from_pb(from->published[i], &reported->published[i], err);
-
-		if (status != STATUS_OK)
-			return status;
+		TRY(alloc_volume_from_pb(from->published[i], &reported->published[i], err));
 		to->n_published++;
 	}
 	return STATUS_OK;
@@ -174,7 +171,6 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool has_ended = alloc_is_client_terminal(alloc);
-	enum status status;
 
 	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
 		return session_commit(session, &change, has_ended ? SESSION_FORGET_ALLOC : SESSION_STOP_ALLOC,
@@ -186,9 +182,8 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 	change_put_alloc(&change, alloc);
 	if (!has_ended)
 		return session_commit(session, &change, SESSION_NOTHING, "", err);
-	status = claims_end_work(&change, entry, alloc->modify_time_ms, err);
-	return status == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err)
-				   : status;
+	TRY(claims_end_work(&change, entry, alloc->modify_time_ms, err));
+	return session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err);
 }
 
 /* The end of an allocation that is not known here, said during a session, is the answer to a late order. */
@@ -340,10 +335,8 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	struct claim_event event;
 	struct claim after;
-	enum status status = freed_find(session->server, receipt->claim_id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(freed_find(session->server, receipt->claim_id, &entry, err));
 	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
 		return epoch_doubt(session, receipt->claim_id, err);
 	trails_take(session->server, &change, session->node_id, receipt->trail, has_mounted(entry, receipt));
@@ -351,20 +344,16 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	 * report has it */
 	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
-	status = check_receipt(session, &entry->claim, receipt, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_receipt(session, &entry->claim, receipt, err));
 	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
 	/* its work is over where it was ordered to stop, though the allocation's end is told after the last
 	 * of its volumes */
-	status = event.evidence == EVIDENCE_OPERATOR
-			 ? claims_take_from_node(&change, entry, &event,
-						 "its node released it without the plugin", err)
-			 : claims_step(&change, entry, &event, &after, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(event.evidence == EVIDENCE_OPERATOR
+		    ? claims_take_from_node(&change, entry, &event, "its node released it without the plugin",
+					    err)
+		    : claims_step(&change, entry, &event, &after, err));
 	if (event.type == CLAIM_EVENT_NODE_FAILED)
 		return session_commit(session, &change,
 				      must_report_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
@@ -483,15 +472,12 @@ static enum status check_boot(struct session *session, const struct node_entry *
 {
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
 	bool has_held;
-	enum status status;
 
 	if (node_past_boot(&node->node, hello->boot_id) != 0)
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;
-	status = held_in_boot(session->server, node, hello->boot_id, &has_held, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(held_in_boot(session->server, node, hello->boot_id, &has_held, err));
 	if (has_held || (runs_volumes(hello) && !forgotten_work(session, hello)))
 		return refuse_boot(node, hello->boot_id, err);
 	return STATUS_OK;
@@ -623,7 +609,6 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	static const struct node none;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "a report");
@@ -636,33 +621,23 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
 	trails_take(server, &change, node->id, hello->trail, false);
-	status = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err));
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
 static enum status handle_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
 				   struct error *err)
 {
-	for (size_t i = 0; i < hello->n_allocs; i++) {
-		enum status status = take_status(session, hello->allocs[i], err);
-
-		if (status != STATUS_OK)
-			return status;
-	}
+	for (size_t i = 0; i < hello->n_allocs; i++)
+		TRY(take_status(session, hello->allocs[i], err));
 	return STATUS_OK;
 }
 
 static enum status handle_mounted(struct session *session, const Holdfast__V1__SessionHello *hello,
 				  struct error *err)
 {
-	for (size_t i = 0; i < hello->n_mounted; i++) {
-		enum status status = held_twice_take(session, hello->mounted[i]->claim_id, err);
-
-		if (status != STATUS_OK)
-			return status;
-	}
+	for (size_t i = 0; i < hello->n_mounted; i++)
+		TRY(held_twice_take(session, hello->mounted[i]->claim_id, err));
 	return STATUS_OK;
 }
 
@@ -683,11 +658,9 @@ static void adopt_session(struct session *session, struct node_entry *node)
 static enum status handle_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
 				   struct node_entry *node, struct error *err)
 {
-	enum status status = allocs_node_rebooted(session->server, node, err);
-
-	if (status == STATUS_OK)
-		status = claims_new_boot(session->server, node, session->boot_id, err);
-	return status == STATUS_OK ? store_node(session, hello, session->boot_id, err) : status;
+	TRY(allocs_node_rebooted(session->server, node, err));
+	TRY(claims_new_boot(session->server, node, session->boot_id, err));
+	return store_node(session, hello, session->boot_id, err);
 }
 
 /* Before anything else goes down comes welcome. */
@@ -717,15 +690,11 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
-	status = fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err);
-	if (status == STATUS_OK)
-		status = handle_mounted(session, hello, err);
-	if (status == STATUS_OK)
-		status = handle_statuses(session, hello, err);
-	if (status == STATUS_OK && rebooted)
-		status = handle_new_boot(session, hello, node, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err));
+	TRY(handle_mounted(session, hello, err));
+	TRY(handle_statuses(session, hello, err));
+	if (rebooted)
+		TRY(handle_new_boot(session, hello, node, err));
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.node = session->node_id,
 				  .op = "session",
@@ -745,18 +714,15 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	bool is_known = node && node_is_registered(node);
 	char known_boot[UUID_TEXT_SIZE];
-	enum status status = check_hello(session, hello, err);
 
-	if (status == STATUS_OK && is_known)
-		status = check_machine(session, node, hello, err);
-	if (status == STATUS_OK && is_known)
-		status = check_rival(session, node, hello->boot_id, err);
-	if (status == STATUS_OK)
-		status = history_check(session, hello->mark, err);
-	if (status == STATUS_OK && is_known)
-		status = check_boot(session, node, hello, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_hello(session, hello, err));
+	if (is_known)
+		TRY(check_machine(session, node, hello, err));
+	if (is_known)
+		TRY(check_rival(session, node, hello->boot_id, err));
+	TRY(history_check(session, hello->mark, err));
+	if (is_known)
+		TRY(check_boot(session, node, hello, err));
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
 	return hello_begin(session, hello, known_boot, err);
@@ -820,8 +786,6 @@ static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userda
 	struct session *session = userdata;
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "node %s did not say hello within %d ms",
 			session->node_id, SESSION_HELLO_MAX_MS);
 	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
@@ -890,7 +854,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	struct error err;
 	enum status status;
 
-	(void)userdata;
 	if (!session || session->closing)
 		return;
 	session_heard(session);

@@ -76,7 +76,6 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	struct silence *silence = userdata;
 	bool has_more;
 
-	(void)usec;
 	silence->listened_us += silence->look_us;
 	has_more = end_some(silence);
 	if (has_more) /* the same look continues in the next turn */
@@ -352,7 +351,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct session *session = userdata;
 
-	(void)source;
 	if (!send_work_slice(session))
 		end_work(session);
 	return 0;

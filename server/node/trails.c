@@ -233,13 +233,9 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Trail **list = NULL;
 	const struct record_entry *entry;
 	struct list_page page = {0};
-	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
-	if (status == STATUS_OK)
-		status = list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token,
-					 err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
+	TRY(list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token, err));
 	list = calloc(page.size, sizeof(Trail *));
 	if (!list)
 		return error_no_memory(err, "a trail");
@@ -267,12 +263,9 @@ static enum status handle_accept(struct server *server, struct rpc_call *call,
 	struct node_entry *entry;
 	const Trail *stored;
 	Trail trail;
-	enum status status = attest_detail(server, call, "reason", request->reason, detail, err);
 
-	if (status == STATUS_OK)
-		status = nodes_find(server, request->node_id, &entry, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
+	TRY(nodes_find(server, request->node_id, &entry, err));
 	trail_key(request->node_id, key);
 	stored = records_get(&server->state.records, key);
 	if (!stored)

@@ -343,8 +343,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	(void)source;
-	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 			"plugin %s on node %s: %s: no answer within %s (controller_timeout); it may or may "
 			"not have been done",
@@ -421,7 +419,6 @@ static int on_send_soon(sd_event_source *source, void *userdata)
 		TAILQ_HEAD_INITIALIZER(turn); /* what gets ready meanwhile has the next one */
 	struct plugin_job *job;
 
-	(void)source;
 	TAILQ_CONCAT(&turn, &controllers->ready, waiting);
 	while ((job = TAILQ_FIRST(&turn))) {
 		TAILQ_REMOVE(&turn, job, waiting);
@@ -486,18 +483,13 @@ enum status controller_call(struct server *server, const struct controller_call 
 	struct controllers *controllers = server->controllers;
 	struct plugin_queue *queue;
 	struct plugin_job *job;
-	enum status status;
 
 	assert(call->done && plugin_call_name(call->call));
-	status = check_target(server, call, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_target(server, call, err));
 	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
 		return error_no_memory(err, "a controller");
-	status = plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err));
 	job = job_new(controllers, call);
 	if (!job) {
 		plugin_queue_drop_idle(controllers, queue);

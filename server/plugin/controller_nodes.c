@@ -59,12 +59,10 @@ enum status controller_nodes_bind(const struct conf *conf, const char *label, js
 {
 	struct controller_list *list = &lists->lists[lists->n_lists];
 	json_t *nodes = json_object_get(body, "nodes");
-	enum status status = check_label(conf, label, body, lists, err);
+	enum status status = STATUS_OK;
 
-	if (status == STATUS_OK)
-		status = check_keys(conf, body, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_label(conf, label, body, lists, err));
+	TRY(check_keys(conf, body, err));
 	*list = (struct controller_list){.n_nodes = 0};
 	(void)str_copy(list->plugin_id, sizeof(list->plugin_id), label);
 	if (!json_is_array(nodes))

@@ -73,12 +73,8 @@ static enum status read_plugin(struct server *server, const char *node_id,
 			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
 			       struct error *err)
 {
-	enum status status;
-
 	*ret = (struct plugin_instance){0};
-	status = node_plugin_from_pb(from, &ret->plugin, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(node_plugin_from_pb(from, &ret->plugin, err));
 	if (!id_is_name(ret->plugin.plugin_id, PLUGIN_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
@@ -204,10 +200,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	if (!reported)
 		return error_no_memory(err, "a plugin");
 	for (size_t i = 0; i < n_plugins; i++) {
-		enum status status = read_plugin(server, node_id, plugins[i], &reported[i], err);
-
-		if (status != STATUS_OK)
-			return status;
+		TRY(read_plugin(server, node_id, plugins[i], &reported[i], err));
 		for (size_t k = 0; k < i; k++)
 			if (same_key(&reported[k], &reported[i]))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,

@@ -496,10 +496,8 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
 	size_t counted = 0;
 	size_t per_page;
-	enum status status = list_page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(list_page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err));
 	response->plugins = calloc(per_page, sizeof(Holdfast__V1__Plugin *));
 	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
 		Holdfast__V1__Plugin *view;
@@ -539,7 +537,6 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 
 static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)message;
 	(void)str_copy(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN);
 }
 

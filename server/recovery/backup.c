@@ -79,8 +79,6 @@ static void forget(struct server *server)
 
 static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	forget(userdata);
 	return 0;
 }
@@ -107,29 +105,25 @@ static enum status copy_store(struct backup *backup, struct error *err)
 {
 	const struct config *config = &backup->server->config; /* what it reads does not change */
 	struct etcd_copy_result copied;
-	enum status status;
 
 	if (!config_is_on_etcd(config))
 		return kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
-	status = etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
-			       &copied, err);
-	if (status == STATUS_OK)
-		backup->index = copied.index;
-	return status;
+	TRY(etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
+			  &copied, err));
+	backup->index = copied.index;
+	return STATUS_OK;
 }
 
 static enum status make(void *userdata, struct error *err)
 {
 	struct backup *backup = userdata;
-	enum status status = copy_store(backup, err);
 
+	TRY(copy_store(backup, err));
 	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
-	if (status == STATUS_OK)
-		status = kv_check_copy(backup->path, err);
-	if (status == STATUS_OK && backup->is_kit)
-		status = encrypt(backup, err);
-	return status == STATUS_OK ? copy_digest(path_of(backup), backup->sha256, &backup->size, err)
-				   : status;
+	TRY(kv_check_copy(backup->path, err));
+	if (backup->is_kit)
+		TRY(encrypt(backup, err));
+	return copy_digest(path_of(backup), backup->sha256, &backup->size, err);
 }
 
 static enum status offer(struct backup *backup, struct error *err)
@@ -310,12 +304,9 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	cleanup_free uint8_t *chunk = NULL;
 	bool is_there = backup && !backup->worker && str_eq(backup->id, request->id);
 	size_t n = 0;
-	enum status status =
-		access_check(server, call,
-			     is_there && !backup->is_kit ? ACCESS_BACKUP_COPY : ACCESS_BACKUP_KIT, NULL, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(access_check(server, call, is_there && !backup->is_kit ? ACCESS_BACKUP_COPY : ACCESS_BACKUP_KIT,
+			 NULL, err));
 	if (!is_there)
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
@@ -325,9 +316,7 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	chunk = malloc(BACKUP_CHUNK);
 	if (!chunk)
 		return error_no_memory(err, "the backup");
-	status = read_chunk(backup, request->offset, chunk, &n, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_chunk(backup, request->offset, chunk, &n, err));
 	response.data = (ProtobufCBinaryData){.len = n, .data = chunk};
 	rpc_call_reply(call, &response.base);
 	if (n == 0) {

@@ -135,7 +135,6 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char object[OBJECT_SIZE];
-	enum status status;
 
 	if (!node)
 		return error_no_memory(err, "the epoch");
@@ -144,9 +143,7 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(server, &change, "Nodes.Doubt", object, what);
-	status = session_commit(session, &change, SESSION_NOTHING, "", err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(session_commit(session, &change, SESSION_NOTHING, "", err));
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "node %s names what the server does not know (%s): it is to connect again and "
 			 "report what it holds",
@@ -164,10 +161,7 @@ static const char *alloc_object(const struct alloc *alloc, char object[static OB
 static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
 			      struct alloc *ret, struct error *err)
 {
-	enum status status = alloc_from_pb(from, ret, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(alloc_from_pb(from, ret, err));
 	message_list_unref(ret->events); /* only the server writes events */
 	ret->events = NULL;
 	alloc_default(ret);
@@ -198,11 +192,8 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	cleanup(alloc_release) struct alloc alloc = {0};
 	struct alloc_entry *known;
 	char object[OBJECT_SIZE];
-	enum status status;
 
-	status = read_alloc(session, from, &alloc, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(read_alloc(session, from, &alloc, err));
 	known = state_alloc(&server->state, alloc.id);
 	if (known && !str_eq(known->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
@@ -222,10 +213,9 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	alloc.modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, &alloc);
 	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
-	status = session_commit(session, &change, word_about(&alloc), alloc.id, err);
-	if (status == STATUS_OK)
-		state_alloc(&server->state, alloc.id)->reported_by = session->serial;
-	return status;
+	TRY(session_commit(session, &change, word_about(&alloc), alloc.id, err));
+	state_alloc(&server->state, alloc.id)->reported_by = session->serial;
+	return STATUS_OK;
 }
 
 /* Claims. */
@@ -238,10 +228,7 @@ static enum status bad_claim(const struct claim *claim, const char *what, struct
 static enum status read_claim(const struct session *session, const Holdfast__V1__Claim *from,
 			      struct claim *ret, struct error *err)
 {
-	enum status status = claim_from_pb(from, ret, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(claim_from_pb(from, ret, err));
 	if (!id_is_uuid(ret->id) || !id_is_uuid(ret->allocation_id))
 		return bad_claim(ret, "its id or its allocation's is not a lower-case UUID", err);
 	if (!str_eq(ret->node_id, session->node_id))
@@ -498,10 +485,8 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct claim_log log;
 	struct volume volume;
 	struct claim claim;
-	enum status status = epoch_check_leap(server, entry, reported, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(epoch_check_leap(server, entry, reported, err));
 	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
@@ -513,12 +498,10 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
 		return raise_generation(session, entry, reported, err);
 	make_past(session, reported, &volume, &claim);
-	status = epoch_store_claim(session, entry, &claim, err);
-	if (status == STATUS_OK)
-		log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
-			"adopted from the node's report to be detached, generation %" PRIu64,
-			claim.generation);
-	return status;
+	TRY(epoch_store_claim(session, entry, &claim, err));
+	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
+		"adopted from the node's report to be detached, generation %" PRIu64, claim.generation);
+	return STATUS_OK;
 }
 
 static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
@@ -531,14 +514,11 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct claim_log log;
 	struct claim reported;
 	struct claim claim;
-	enum status status = read_claim(session, from, &reported, err);
 
-	if (status == STATUS_OK)
-		status = freed_find(server, reported.id, &known, err);
-	if (status != STATUS_OK)
-		return status;
-	status = known ? check_known(&known->claim, &reported, err)
-		       : check_history(session, &reported, ticket, err);
+	TRY(read_claim(session, from, &reported, err));
+	TRY(freed_find(server, reported.id, &known, err));
+	enum status status = known ? check_known(&known->claim, &reported, err)
+				   : check_history(session, &reported, ticket, err);
 	if (status == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)
 		return known ? STATUS_OK : epoch_take_past(session, &reported, ticket, err);
 	if (status == STATUS_OK && known)
@@ -552,9 +532,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
 		epoch_make_volume(server, &reported, &unknown);
-	status = epoch_check_leap(server, volume, &reported, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(epoch_check_leap(server, volume, &reported, err));
 	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {
@@ -563,9 +541,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	}
 	claim.adopted = true;
 	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
-	status = epoch_store_claim(session, volume, &claim, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(epoch_store_claim(session, volume, &claim, err));
 	state_claim(&server->state, claim.id)->reported_by = session->serial;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
@@ -627,11 +603,8 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
 	char object[OBJECT_SIZE];
-	enum status status =
-		claims_lose_alloc(&change, alloc, "it ended in the time that the server has forgotten", err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(claims_lose_alloc(&change, alloc, "it ended in the time that the server has forgotten", err));
 	audit_own(session->server, &change, "Allocations.End", alloc_object(&alloc->alloc, object),
 		  "its node does not know it");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
@@ -647,10 +620,8 @@ static enum status end_claim(struct session *session, const char *id, struct err
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct claim_entry *entry = state_claim(&session->server->state, id);
 	struct claim after;
-	enum status status = claims_step(&change, entry, &denied, &after, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(claims_step(&change, entry, &denied, &after, err));
 	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
 }
 
@@ -690,12 +661,10 @@ static enum status epoch_finish(struct session *session, struct error *err)
 	/* A journal that was put back may lack mounted volumes: they are used again, or released, by order.
 	 * The same holds for work that the store knows since the node's report in this epoch. */
 	bool is_known_since = has_reported_before(session) || session->is_reverted;
-	enum status status = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
 
-	if (status == STATUS_OK)
-		status = store_reported(session, node, err);
-	if (status != STATUS_OK)
-		return status;
+	if (!is_known_since)
+		TRY(end_the_rest(session, node, err));
+	TRY(store_reported(session, node, err));
 	session->is_report_due = false;
 	if (session->n_unproven > 0)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},

@@ -38,8 +38,6 @@ static void on_leading(void *userdata)
 /* The store itself fails with that error. */
 static void on_lost(const struct error *why, void *userdata)
 {
-	(void)why;
-	(void)userdata;
 }
 
 static enum status refuse(const struct visit *visit, const struct lead_settings *settings, struct error *err)
@@ -64,13 +62,10 @@ static enum status visit_begin(struct visit *visit, const struct lead_settings *
 	static const struct lead_events events = {.on_leading = on_leading, .on_lost = on_lost};
 	const uint64_t end = clock_monotonic_us() + LEASES_TO_WAIT * settings->lease_us;
 	int r = sd_event_new(&visit->event);
-	enum status status;
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "make an event loop");
-	status = lead_new(visit->event, settings, cluster, "no server", &events, visit, &visit->lead, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(lead_new(visit->event, settings, cluster, "no server", &events, visit, &visit->lead, err));
 	for (uint64_t now = clock_monotonic_us(); !visit->is_leading && now < end; now = clock_monotonic_us())
 		if (sd_event_run(visit->event, end - now) < 0)
 			break;
@@ -184,21 +179,18 @@ static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error
 {
 	struct filling *filling = userdata;
 	uint64_t index;
-	enum status status;
 
 	filling->rewrite = rewrite;
 	filling->err = err;
 	kv_rewrite_advance(rewrite, filling->above);
-	status = kv_rewrite_range(rewrite, "", delete_item, filling, err);
-	if (status == STATUS_OK && filling->status == STATUS_OK)
-		status = kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index,
-				      err);
-	return status == STATUS_OK ? filling->status : status;
+	TRY(kv_rewrite_range(rewrite, "", delete_item, filling, err));
+	if (filling->status == STATUS_OK)
+		TRY(kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index, err));
+	return filling->status;
 }
 
 static bool note_one(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	*(bool *)userdata = true;
 	return false;
 }
@@ -269,19 +261,17 @@ static bool write_item(const struct kv_item *item, void *userdata)
 static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct reading *reading = userdata;
-	enum status status;
 
 	reading->rewrite = rewrite;
 	reading->err = err;
-	status = lead_walk_store(reading->settings, reading->cluster, write_item, reading, &reading->revision,
-				 err);
-	return status == STATUS_OK ? reading->status : status;
+	TRY(lead_walk_store(reading->settings, reading->cluster, write_item, reading, &reading->revision,
+			    err));
+	return reading->status;
 }
 
 /* Advances the index, so the next record is above every index that was ever answered. */
 static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	(void)err;
 	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);
 	return STATUS_OK;
 }
@@ -347,14 +337,12 @@ enum status etcd_copy_out(const struct lead_settings *settings, const char *clus
 	struct reading reading = {
 		.settings = settings, .cluster = cluster, .text = text, .status = STATUS_OK};
 	struct etcd_copy_result result;
-	enum status status =
-		how == ETCD_COPY_BESIDE ? STATUS_OK : visit_begin(&visit, settings, cluster, err);
 
-	if (status == STATUS_OK && visit.kv)
-		status = check_retired(visit.kv, settings, err);
-	if (status != STATUS_OK)
-		return status;
-	status = make_file(&reading, path, &result, err);
+	if (how != ETCD_COPY_BESIDE)
+		TRY(visit_begin(&visit, settings, cluster, err));
+	if (visit.kv)
+		TRY(check_retired(visit.kv, settings, err));
+	enum status status = make_file(&reading, path, &result, err);
 	if (status == STATUS_OK && how == ETCD_COPY_AND_RETIRE)
 		status = kv_retire_etcd(visit.kv, settings->name, err);
 	if (status == STATUS_OK)

@@ -164,7 +164,6 @@ static void describe(struct session *session, const Holdfast__V1__Mark *mark, ch
 
 static void on_decided(uint64_t revision, const struct error *err, void *userdata)
 {
-	(void)revision;
 	if (err) {
 		server_fail(userdata, err);
 		return;
@@ -177,16 +176,13 @@ static void on_decided(uint64_t revision, const struct error *err, void *userdat
 static enum status decide_and_restart(struct server *server, const struct new_epoch *wanted,
 				      struct error *err)
 {
-	enum status status;
-
 	if (server->lead) {
 		server->is_superseded = true;
 		return new_epoch_decide_in(server->kv, wanted, on_decided, server, err);
 	}
-	status = new_epoch_decide(server->config.data_dir, wanted, err);
-	if (status == STATUS_OK)
-		server_restart(server);
-	return status;
+	TRY(new_epoch_decide(server->config.data_dir, wanted, err));
+	server_restart(server);
+	return STATUS_OK;
 }
 
 /* Decides @wanted and restarts the server in it. */

@@ -57,10 +57,8 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 {
 	uint8_t used[TICKET_KEY_SIZE], found[TICKET_KEY_SIZE];
 	struct ticket_issuer *on_disk;
-	enum status status = ticket_issuer_new(config->ticket_key, config->cluster, &on_disk, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(ticket_issuer_new(config->ticket_key, config->cluster, &on_disk, err));
 	ticket_issuer_public_key(on_disk, found);
 	ticket_issuer_public_key(issuer, used);
 	ticket_issuer_free(on_disk);
@@ -133,8 +131,6 @@ static enum status each_settings(const struct kit *kit, const char *dir,
 
 static enum status drop(const char *path, const struct kit_file *file, struct error *err)
 {
-	(void)file;
-	(void)err;
 	(void)unlink(path);
 	return STATUS_OK;
 }
@@ -285,19 +281,15 @@ enum status kit_plan_make(const struct kit *kit, const char *config_path, struct
 {
 	struct planning planning = {.config = ret_config};
 	bool has_settings = access(config_path, F_OK) == 0;
-	enum status status;
+	enum status status = STATUS_OK;
 	char *slash;
 
 	if (str_copy(planning.dir, sizeof(planning.dir), config_path) < 0 || config_path[0] != '/')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--config: an absolute path is wanted");
 	slash = strrchr(planning.dir, '/');
 	*slash = '\0';
-	status = conf_dropin_dir(config_path, planning.dropins, err);
-	if (status == STATUS_OK)
-		status = has_settings ? config_load(config_path, ret_config, err)
-				      : load_from_kit(kit, ret_config, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(conf_dropin_dir(config_path, planning.dropins, err));
+	TRY(has_settings ? config_load(config_path, ret_config, err) : load_from_kit(kit, ret_config, err));
 	(void)str_copy(ret_config->path, sizeof(ret_config->path), config_path);
 	ret->n = 0;
 	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)

@@ -78,14 +78,11 @@ enum status marks_check(struct server *server, struct error *err)
 	struct kv_history history = {.is_behind = false};
 	struct schema schema;
 	struct own own;
-	enum status status = name_marks(&server->config, &own, err);
 
-	if (status == STATUS_OK)
-		status = schema_read(server->kv, &schema, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(name_marks(&server->config, &own, err));
+	TRY(schema_read(server->kv, &schema, err));
 	own.marks.store_id = schema.store_id;
-	status = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
+	enum status status = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
 	if (status == STATUS_OK)
 		status = kv_history(server->kv, &own.marks, &history, err);
 	return status == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)
@@ -96,10 +93,8 @@ enum status marks_keep(struct server *server, struct error *err)
 {
 	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 	struct own own;
-	enum status status = name_marks(&server->config, &own, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(name_marks(&server->config, &own, err));
 	own.marks.store_id = schema->store_id;
 	own.marks.epoch = state_epoch(&server->state);
 	own.marks.nodes = history_nodes(server);
@@ -263,11 +258,8 @@ enum status marks_note_restore(const struct config *config, uint64_t epoch, stru
 	const struct mark mark = {.epoch = epoch};
 	struct mark_file *file = NULL;
 	struct own own;
-	enum status status = name_marks(config, &own, err);
 
-	if (status == STATUS_OK)
-		status =
-			mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
+	TRY(name_marks(config, &own, err));
+	return mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
 	mark_close(file);
-	return status;
 }

@@ -89,13 +89,11 @@ enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result
 {
 	const struct lead_settings settings = settings_of(config);
 	struct places places;
-	enum status status = prepare(config, &places, err);
 
-	if (status == STATUS_OK)
-		status = settle(config, places.store, err);
-	if (status == STATUS_OK)
-		status = etcd_copy_in(&settings, config->cluster, places.store, false, ret, err);
-	return status == STATUS_OK ? move(places.store, places.aside, err) : status;
+	TRY(prepare(config, &places, err));
+	TRY(settle(config, places.store, err));
+	TRY(etcd_copy_in(&settings, config->cluster, places.store, false, ret, err));
+	return move(places.store, places.aside, err);
 }
 
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)

@@ -68,7 +68,6 @@ static bool on_count(const struct kv_item *item, void *userdata)
 
 static bool count_one(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	++*(uint64_t *)userdata;
 	return true;
 }
@@ -108,18 +107,12 @@ enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct er
 	struct known_nodes known = wanted->known;
 	uint64_t epoch = 0;
 	uint64_t n_named = 0;
-	enum status status = open_store(path, &store, err);
 
-	if (status == STATUS_OK)
-		status = kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err);
-	if (status == STATUS_OK)
-		status = kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err);
-	if (status == STATUS_OK)
-		status = kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err);
-	if (status == STATUS_OK)
-		status = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(open_store(path, &store, err));
+	TRY(kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err));
+	TRY(kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err));
+	TRY(kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err));
+	TRY(kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err));
 	wanted->known_epoch = epoch;
 	wanted->known_index = kv_revision(store.kv);
 	wanted->known = known;
@@ -348,10 +341,8 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	uint64_t copied = 0;
-	enum status status = kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err));
 	marking->rewrite = rewrite;
 	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if no node had to report */
 		return error_set(
@@ -367,16 +358,12 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.lost_history = marking->is_lost;
 	epoch.new_store = marking->is_new;
 	epoch.by_unproven_mark = wanted->by_unproven_mark;
-	status = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
-	if (status == STATUS_OK)
-		status = change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store,
-				       err);
-	if (status == STATUS_OK)
-		status = count_missing(marking, err);
-	if (status == STATUS_OK)
-		status = change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor,
-				       put_off_proof, err);
-	return status == STATUS_OK ? raise_generations(marking, err) : status;
+	TRY(schema_put(rewrite, KEY_EPOCH, &epoch.base, err));
+	TRY(change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store, err));
+	TRY(count_missing(marking, err));
+	TRY(change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor, put_off_proof,
+			  err));
+	return raise_generations(marking, err);
 }
 
 static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_result *ret,
@@ -448,10 +435,8 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
 {
 	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
 	uint64_t index = kv_revision(kv);
-	enum status status = kv_rewrite(kv, mark, &marking, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_rewrite(kv, mark, &marking, err));
 	log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
 		"the store has lost history (it is at index %" PRIu64 "): %s. Epoch %" PRIu64
 		" begins, and no volume is granted before the nodes that may hold it have reported; see "
@@ -515,11 +500,9 @@ enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, k
 {
 	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
-	enum status status = new_epoch_pack_decision(wanted, bytes, &op.len, err);
 
-	return status == STATUS_OK
-		       ? kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err)
-		       : status;
+	TRY(new_epoch_pack_decision(wanted, bytes, &op.len, err));
+	return kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err);
 }
 
 /* A decision whose epoch has begun stays behind when the server is killed just then. */
@@ -612,7 +595,6 @@ static bool on_decision(const struct kv_item *item, void *userdata)
 
 static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	(void)userdata;
 	return kv_rewrite_put(rewrite, &(struct kv_op){.key = KEY_DECISION}, err);
 }
 
@@ -636,9 +618,8 @@ static enum status begin_from_store(struct kv *kv, const char *cluster, struct e
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
 				    struct error *err)
 {
-	enum status status = begin_from_file(kv, data_dir, cluster, err);
-
-	return status == STATUS_OK ? begin_from_store(kv, cluster, err) : status;
+	TRY(begin_from_file(kv, data_dir, cluster, err));
+	return begin_from_store(kv, cluster, err);
 }
 
 void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)

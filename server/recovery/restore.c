@@ -82,8 +82,6 @@ static void forget(struct server *server)
 
 static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	forget(userdata);
 	return 0;
 }
@@ -122,7 +120,6 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 {
 	cleanup(restore_freep) struct restore *restore = NULL;
 	char folder[PATH_MAX];
-	enum status status;
 
 	if (server->lead)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -141,11 +138,8 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 	    str_format(restore->path, sizeof(restore->path), "%s/%s.db", folder, restore->id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "no name for the copy in %s",
 				 server->config.data_dir);
-	status = copy_folder_make(folder, err);
-	if (status == STATUS_OK)
-		status = check_space(folder, restore->size, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(copy_folder_make(folder, err));
+	TRY(check_space(folder, restore->size, err));
 	restore->fd = open(restore->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (restore->fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "create %s", restore->path);
@@ -199,10 +193,7 @@ DEFINE_WRITE_METHOD(restore_handle_begin, Holdfast__V1__BeginRestoreRequest, wha
 
 static enum status find(struct server *server, const char *id, struct restore **ret, struct error *err)
 {
-	enum status status = check_idle(server, err);
-
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_idle(server, err));
 	if (!server->restore || !str_eq(server->restore->id, id))
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
@@ -253,16 +244,11 @@ static enum status handle_part(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__WriteRestoreResponse response = HOLDFAST__V1__WRITE_RESTORE_RESPONSE__INIT;
 	struct restore *restore = NULL;
-	enum status status = find(server, request->id, &restore, err);
 
-	if (status == STATUS_OK)
-		status = check_part(restore, request, err);
-	if (status == STATUS_OK)
-		status = write_part(restore, &request->data, err);
-	if (status == STATUS_OK)
-		status = restart_expiry(restore, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(find(server, request->id, &restore, err));
+	TRY(check_part(restore, request, err));
+	TRY(write_part(restore, &request->data, err));
+	TRY(restart_expiry(restore, err));
 	response.size_bytes = restore->received;
 	rpc_call_reply(call, &response.base);
 	return STATUS_OK;
@@ -277,10 +263,8 @@ static enum status prepare(void *userdata, struct error *err)
 	struct restore *restore = userdata;
 	uint8_t sha256[COPY_SHA256_SIZE];
 	uint64_t size = 0;
-	enum status status = copy_digest(restore->path, sha256, &size, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(copy_digest(restore->path, sha256, &size, err));
 	if (size != restore->size || memcmp(sha256, restore->sha256, sizeof(sha256)) != 0)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "what arrived is not what was announced: its digest differs; send it again");
@@ -289,8 +273,6 @@ static enum status prepare(void *userdata, struct error *err)
 
 static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	server_restart(userdata);
 	return 0;
 }
@@ -331,7 +313,6 @@ static void on_settled(uint64_t revision, const struct error *error, void *userd
 	struct restore *restore = server->restore;
 	struct error err = {.status = STATUS_OK};
 
-	(void)revision;
 	if (!restore) /* the server ends */
 		return;
 	if (error)
@@ -406,24 +387,22 @@ static enum status apply(struct server *server, struct rpc_call *call,
 			 const Holdfast__V1__ApplyRestoreRequest *request, struct error *err)
 {
 	struct restore *restore = NULL;
-	enum status status = find(server, request->id, &restore, err);
 
-	if (status == STATUS_OK && request->reason[0] == '\0')
-		status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				   "reason: say why; everything since the copy was made is forgotten");
-	if (status == STATUS_OK && restore->received != restore->size)
-		status = error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				   "%" PRIu64 " of %" PRIu64 " bytes have arrived; send the rest first",
-				   restore->received, restore->size);
-	if (status == STATUS_OK)
-		status = record(server, call, request->reason, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(find(server, request->id, &restore, err));
+	if (request->reason[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "reason: say why; everything since the copy was made is forgotten");
+	if (restore->received != restore->size)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%" PRIu64 " of %" PRIu64 " bytes have arrived; send the rest first",
+				 restore->received, restore->size);
+	TRY(record(server, call, request->reason, err));
 	describe(server, call, restore, request);
 	close_fdp(&restore->fd);
 	restore->fd = -EBADF;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
-	status = worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
+	enum status status =
+		worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
 	if (status == STATUS_OK)
 		restore->call = call;
 	else

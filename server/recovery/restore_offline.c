@@ -77,10 +77,8 @@ static enum status make_parents(const char *path, struct error *err)
 static enum status make_folder(const char *path, const struct restore_owner *owner, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status status = make_parents(path, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(make_parents(path, err));
 	if (mkdir(path, 0700) < 0)
 		return errno == EEXIST ? STATUS_OK
 				       : error_set(err, status_from_errno(errno), errno, "make %s", path);
@@ -133,11 +131,11 @@ enum status restore_find_owner(const struct config *config, struct restore_owner
 enum status restore_become_owner(const struct config *config, bool dry_run, struct error *err)
 {
 	struct restore_owner owner;
-	enum status status = restore_find_owner(config, &owner, err);
 
-	if (status == STATUS_OK && !dry_run)
-		status = make_folders(config, &owner, err);
-	return status == STATUS_OK ? become(&owner, err) : status;
+	TRY(restore_find_owner(config, &owner, err));
+	if (!dry_run)
+		TRY(make_folders(config, &owner, err));
+	return become(&owner, err);
 }
 
 /* --- where it comes from --- */
@@ -156,9 +154,7 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 	char log[PATH_MAX];
 	enum status status = STATUS_OK;
 
-	status = copy_open(path, &source.fd, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(copy_open(path, &source.fd, err));
 	if (str_format(log, sizeof(log), "%s-wal", path) >= 0)
 		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have no log */
 	if (kit_is_one(source.fd) && !key)
@@ -201,9 +197,9 @@ static enum status create(const char *path, int *ret_fd, struct error *err)
 static enum status copy_file(int from, const char *to, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status status = create(to, &fd, err);
 
-	return status == STATUS_OK ? copy_bytes(from, fd, err, to) : status;
+	TRY(create(to, &fd, err));
+	return copy_bytes(from, fd, err, to);
 }
 
 static enum status write_file(const struct kit_file *file, const char *to, struct error *err)
@@ -360,13 +356,11 @@ static enum status exchange(const struct config *config, const struct places *pl
 			    const struct new_epoch *wanted, uint64_t epoch, struct error *err)
 {
 	bool is_done;
-	enum status status = store_swap_decide(config->data_dir, places->staged, wanted->now_ms, err);
 
-	if (status == STATUS_OK)
-		status = store_swap_finish(config->data_dir, &is_done, err);
-	if (status == STATUS_OK)
-		status = new_epoch_forget_decision(config->data_dir, err);
-	return status == STATUS_OK ? marks_note_restore(config, epoch, err) : status;
+	TRY(store_swap_decide(config->data_dir, places->staged, wanted->now_ms, err));
+	TRY(store_swap_finish(config->data_dir, &is_done, err));
+	TRY(new_epoch_forget_decision(config->data_dir, err));
+	return marks_note_restore(config, epoch, err);
 }
 
 static enum status check_place(const struct config *config, const char *store, bool dry_run,
@@ -398,14 +392,11 @@ enum status restore_offline(const struct config *config, const struct restore_so
 	struct new_epoch_result result;
 	struct places places = {.store = ""};
 	bool is_known = false;
-	enum status status;
+	enum status status = STATUS_OK;
 
 	(void)str_format(places.store, sizeof(places.store), "%s/" SERVER_STORE, config->data_dir);
-	status = check_place(config, places.store, dry_run, err);
-	if (status == STATUS_OK)
-		status = name_places(config->data_dir, dry_run, &places, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_place(config, places.store, dry_run, err));
+	TRY(name_places(config->data_dir, dry_run, &places, err));
 	if (config_is_on_etcd(config) && !dry_run)
 		status = look_at_etcd(config, &places, &wanted, &is_known, err);
 	else

@@ -144,11 +144,8 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 			"%s: not what a restore writes: which store is to be used is not known; restore a "
 			"backup (holdfast-server --restore FILE)",
 			x.note);
-	status = kv_lock_sqlite(x.store, &lock_fd, err);
-	if (status == STATUS_OK)
-		status = exchange(&x, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_lock_sqlite(x.store, &lock_fd, err));
+	TRY(exchange(&x, err));
 	*ret_done = true;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "restore", .event = LOG_EVENT_STORE_RESTORED},
 		"restored%s%s", access(x.aside, F_OK) == 0 ? ": the store that was there is kept as " : "",

@@ -55,9 +55,6 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
 	void *context = worker->userdata;
 	struct error error;
 
-	(void)source;
-	(void)fd;
-	(void)revents;
 	(void)pthread_join(worker->thread, NULL);
 	error = worker->error;
 	release(worker);

@@ -549,12 +549,10 @@ enum status change_commit_taking(struct server *server, struct change *change, c
 				 void *userdata, struct error *err)
 {
 	cleanup_free void *taken = userdata;
-	enum status status;
 
 	if (!taken)
 		return error_no_memory(err, "a change");
-	status = change_commit(server, change, done, taken, err);
-	if (status == STATUS_OK)
-		(void)TAKE_PTR(taken);
-	return status;
+	TRY(change_commit(server, change, done, taken, err));
+	(void)TAKE_PTR(taken);
+	return STATUS_OK;
 }

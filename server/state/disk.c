@@ -126,7 +126,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 
-	(void)usec;
 	disk_look(server);
 	server->disk->watch(server);
 	(void)sd_event_source_set_time_relative(source, TIMER_US);

@@ -74,9 +74,8 @@ static bool on_claim(const struct kv_item *item, void *userdata)
 
 static enum status read_key(struct server *server, const char *key, kv_each_fn *each, struct found *found)
 {
-	enum status status = kv_range_from(server->kv, key, key, 1, each, found, found->err);
-
-	return status == STATUS_OK ? found->status : status;
+	TRY(kv_range_from(server->kv, key, key, 1, each, found, found->err));
+	return found->status;
 }
 
 static enum status read_stored(struct server *server, const char *id, struct found *found)
@@ -104,9 +103,7 @@ enum status freed_find(struct server *server, const char *id, struct claim_entry
 	status = read_stored(server, id, &found);
 	if (status != STATUS_OK || !found.is_there)
 		return status;
-	status = state_put_claim(&server->state, &found.claim, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(state_put_claim(&server->state, &found.claim, err));
 	*ret = state_claim(&server->state, id);
 	state_list_recalled(&server->state, *ret);
 	return STATUS_OK;
@@ -231,7 +228,6 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 
 static bool note_one(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	*(bool *)userdata = true;
 	return false;
 }
@@ -438,15 +434,10 @@ enum status freed_collect(struct server *server, struct freed_walk *walk, struct
 					.status = STATUS_OK,
 					.err = err};
 	char from[OBJECT_KEY_SIZE];
-	enum status status;
 
 	(void)str_copy(from, sizeof(from), walk->next[0] != '\0' ? walk->next : PREFIX_FREED);
-	status =
-		kv_range_from(server->kv, PREFIX_FREED, from, FREED_SCAN_MAX, on_collected, &collecting, err);
-	if (status == STATUS_OK)
-		status = collecting.status;
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_range_from(server->kv, PREFIX_FREED, from, FREED_SCAN_MAX, on_collected, &collecting, err));
+	TRY(collecting.status);
 	*ret_done = !collecting.is_full && collecting.n_rows < FREED_SCAN_MAX;
 	if (*ret_done && collecting.has_claim)
 		*ret_done = collect_if_old(&collecting, true);

@@ -273,7 +273,6 @@ static ProtobufCMessage *record_message(const void *value)
 
 static void keep_message(ProtobufCMessage *message)
 {
-	(void)message;
 }
 
 static enum status record_from_stored(const char *key, const void *bytes, size_t len, void *ret,

@@ -133,8 +133,6 @@ static enum status from_0(struct kv_rewrite *rewrite, struct error *err)
 
 static enum status from_1(struct kv_rewrite *rewrite, struct error *err)
 {
-	(void)rewrite;
-	(void)err;
 	return STATUS_OK;
 }
 
@@ -142,8 +140,6 @@ static enum status from_1(struct kv_rewrite *rewrite, struct error *err)
 
 static enum status from_2(struct kv_rewrite *rewrite, struct error *err)
 {
-	(void)rewrite;
-	(void)err;
 	return STATUS_OK;
 }
 
@@ -166,14 +162,13 @@ static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessa
 {
 	Holdfast__V1__Claim *claim = (Holdfast__V1__Claim *)message;
 	const struct kv_op deletion = {.key = key};
-	enum status status;
 
 	if (claim->state != HOLDFAST__V1__CLAIM_STATE__FREED)
 		return STATUS_OK;
 	claim->create_index = walk->item->create_revision;
 	claim->modify_index = walk->item->mod_revision;
-	status = put_freed(walk->rewrite, claim, err);
-	return status == STATUS_OK ? kv_rewrite_put(walk->rewrite, &deletion, err) : status;
+	TRY(put_freed(walk->rewrite, claim, err));
+	return kv_rewrite_put(walk->rewrite, &deletion, err);
 }
 
 /* A walk over the freed claims of one volume. */
@@ -188,8 +183,6 @@ static enum status note_generation(struct walk *walk, const char *key, ProtobufC
 	struct raising *raising = (struct raising *)(void *)walk;
 	const Holdfast__V1__Claim *claim = (const Holdfast__V1__Claim *)message;
 
-	(void)key;
-	(void)err;
 	if (claim->generation > raising->generation)
 		raising->generation = claim->generation;
 	return STATUS_OK;
@@ -226,9 +219,9 @@ static enum status from_3(struct kv_rewrite *rewrite, struct error *err)
 			       .each = raise_generation,
 			       .descriptor = &holdfast__v1__volume__descriptor,
 			       .status = STATUS_OK};
-	enum status status = walk_range(&claims, PREFIX_CLAIM, err);
 
-	return status == STATUS_OK ? walk_range(&volumes, PREFIX_VOLUME, err) : status;
+	TRY(walk_range(&claims, PREFIX_CLAIM, err));
+	return walk_range(&volumes, PREFIX_VOLUME, err);
 }
 
 /* [n] leads from version n to the next. */
@@ -261,10 +254,8 @@ static bool on_schema(const struct kv_item *item, void *userdata)
 enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 {
 	struct schema schema = {.version = 0};
-	enum status status = kv_range(kv, KEY_SCHEMA, on_schema, &schema, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(kv_range(kv, KEY_SCHEMA, on_schema, &schema, err));
 	if (schema.version == UINT32_MAX)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "the store's record " KEY_SCHEMA " cannot be read; keep a copy and restore "
@@ -309,10 +300,8 @@ enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *er
 	struct bring_up up = {.cluster = cluster};
 	struct schema found;
 	bool is_new = kv_revision(kv) == 0;
-	enum status status = schema_read(kv, &found, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(schema_read(kv, &found, err));
 	if (found.cluster[0] != '\0' && !str_eq(found.cluster, cluster))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the store is of cluster '%s', the settings are of '%s'; set cluster to its "
@@ -322,9 +311,9 @@ enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *er
 		return STATUS_OK;
 	up.from = found.version;
 	(void)str_copy(up.store_id, sizeof(up.store_id), found.store_id);
-	status = kv_rewrite(kv, run_steps, &up, err);
-	if (status == STATUS_OK && !is_new)
+	TRY(kv_rewrite(kv, run_steps, &up, err));
+	if (!is_new)
 		log_line(LOG_NOTICE, "the store was brought from schema %" PRIu32 " to %d", found.version,
 			 SCHEMA_VERSION);
-	return status;
+	return STATUS_OK;
 }

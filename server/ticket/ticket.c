@@ -306,10 +306,9 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 	};
 	bool is_csi = volume->type == VOLUME_CSI;
 	struct mh_source source = {.class = MH_CLASS_CSI}; /* its plugin mounts */
-	enum status status = is_csi ? STATUS_OK : source_to_wire(&volume->source, &source, err);
 
-	if (status != STATUS_OK)
-		return status;
+	if (!is_csi)
+		TRY(source_to_wire(&volume->source, &source, err));
 	memcpy(ticket.cluster, issuer->cluster, sizeof(ticket.cluster));
 	volume_wire_name(volume->namespace, volume->id, ticket.volume);
 	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
@@ -328,11 +327,9 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err)
 {
-	enum status status = ticket_make(issuer, claim, volume, not_after_ms, ret, err);
-
-	if (status == STATUS_OK)
-		ticket_sign(issuer, ret);
-	return status;
+	TRY(ticket_make(issuer, claim, volume, not_after_ms, ret, err));
+	ticket_sign(issuer, ret);
+	return STATUS_OK;
 }
 
 /* The signer is woken for a full batch. What never becomes one is signed, together, when the first of them is

@@ -312,14 +312,10 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	struct controller_call controller = {
 		.plugin_id = request->plugin_id, .call = &pb, .done = on_snapshots_listed};
 	struct listing *listing;
-	enum status status = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
 
-	if (status == STATUS_OK)
-		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err);
-	if (status == STATUS_OK)
-		status = listing_new(call, request->plugin_id, max, &listing, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err));
+	TRY(listing_new(call, request->plugin_id, max, &listing, err));
 	list.max_entries = (uint32_t)listing->max;
 	list.starting_token = request->next_token;
 	list.secrets = (void *)request->secrets;
@@ -327,7 +323,7 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_SNAPSHOTS;
 	pb.list_snapshots = &list;
 	controller.userdata = listing;
-	status = controller_call(server, &controller, err);
+	enum status status = controller_call(server, &controller, err);
 	if (status != STATUS_OK)
 		free(listing);
 	return status;
@@ -388,12 +384,9 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ListSnapshotsResponse *response;
 	struct access_scope scope;
 	struct record_entry *entry;
-	enum status status = own_from(server, request->next_token, &entry, err);
 
-	if (status == STATUS_OK)
-		status = access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(own_from(server, request->next_token, &entry, err));
+	TRY(access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err));
 	response = snapshots_response(max);
 	if (response && fill_own(&scope, entry, max, response)) {
 		answer_durable(server, call, &response->base);
@@ -408,11 +401,8 @@ static enum status list_snapshots(struct server *server, struct rpc_call *call,
 				  const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
 {
 	size_t max;
-	enum status status =
-		check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_page(request->plugin_id, request->per_page, request->next_token, &max, err));
 	return request->plugin_id[0] != '\0' ? ask_for_snapshots(server, call, request, max, err)
 					     : list_own(server, call, request, max, err);
 }

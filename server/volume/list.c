@@ -243,7 +243,6 @@ static bool is_all(const Holdfast__V1__ListVolumesRequest *request)
 
 static void name_list(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)request;
 	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME);
 }
 
@@ -265,14 +264,12 @@ static Holdfast__V1__ListVolumesResponse *response_new(struct server *server, si
 static enum status fill_page(struct page *page, struct error *err)
 {
 	struct key begin;
-	enum status status = first_key(page, &begin, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(first_key(page, &begin, err));
 	page->response = response_new(page->server, page->max);
 	if (!page->response)
 		return error_no_memory(err, "a list of volumes");
-	status = fill(page, &begin, err);
+	enum status status = fill(page, &begin, err);
 	if (status != STATUS_OK)
 		protobuf_c_message_free_unpacked(&page->response->base, NULL);
 	return status;

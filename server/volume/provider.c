@@ -29,8 +29,6 @@ static void answer_deleted(struct server *server, struct rpc_call *call, const c
 {
 	Holdfast__V1__DeleteVolumeResponse response = HOLDFAST__V1__DELETE_VOLUME_RESPONSE__INIT;
 
-	(void)namespace;
-	(void)id;
 	if (err)
 		answer_refused(server, call, DELETE, err);
 	else
@@ -145,17 +143,13 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (status == STATUS_OK)
-		status = volume_store_load(server, entry, &parts, err);
-	if (status == STATUS_OK)
-		status = check_deletable(server, call, entry, parts.detail, err);
-	if (status == STATUS_OK)
-		status = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (status == STATUS_OK)
-		status = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
-	return status == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : status;
+	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_store_load(server, entry, &parts, err));
+	TRY(check_deletable(server, call, entry, parts.detail, err));
+	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err));
+	return store_and_work(server, call, &parts, DELETE, on_deleting, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_delete, Holdfast__V1__DeleteVolumeRequest, DELETE, handle_delete)
@@ -163,14 +157,9 @@ DEFINE_WRITE_METHOD(volumes_handle_delete, Holdfast__V1__DeleteVolumeRequest, DE
 static enum status check_expandable(struct server *server, const struct volume_parts *parts,
 				    struct error *err)
 {
-	enum status status =
-		check_csi(&parts->volume, "expand", "grow its source and the file system on the node", err);
-
-	if (status == STATUS_OK)
-		status = volume_store_check_usable(server, &parts->volume, err);
-	return status == STATUS_OK
-		       ? volume_check_ability(server, parts->volume.plugin_id, &VOLUME_CAN_EXPAND, err)
-		       : status;
+	TRY(check_csi(&parts->volume, "expand", "grow its source and the file system on the node", err));
+	TRY(volume_store_check_usable(server, &parts->volume, err));
+	return volume_check_ability(server, parts->volume.plugin_id, &VOLUME_CAN_EXPAND, err);
 }
 
 static enum status resize(struct volume_parts *parts, const Holdfast__V1__ExpandVolumeRequest *request,
@@ -191,19 +180,14 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (status == STATUS_OK)
-		status = volume_store_load(server, entry, &parts, err);
-	if (status == STATUS_OK)
-		status = check_expandable(server, &parts, err);
-	if (status == STATUS_OK)
-		status = resize(&parts, request, err);
-	if (status == STATUS_OK)
-		status = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (status == STATUS_OK)
-		status = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
-	return status == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : status;
+	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_store_load(server, entry, &parts, err));
+	TRY(check_expandable(server, &parts, err));
+	TRY(resize(&parts, request, err));
+	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err));
+	return store_and_work(server, call, &parts, EXPAND, on_expanding, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_expand, Holdfast__V1__ExpandVolumeRequest, EXPAND, handle_expand)

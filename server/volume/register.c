@@ -102,11 +102,8 @@ static enum status volume_spec_begin(struct server *server, const struct volume_
 				     bool is_creation, struct volume_spec *spec, struct error *err)
 {
 	struct volume *volume = &spec->parts.volume;
-	enum status status =
-		volume_parts_copy(&update->volume, update->detail, update->secrets, &spec->parts, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_parts_copy(&update->volume, update->detail, update->secrets, &spec->parts, err));
 	volume->generation = state_generation_floor(&server->state);
 	volume->create_index = volume->modify_index = 0;
 	volume->create_time_ms = volume->modify_time_ms = clock_realtime_ms();
@@ -164,23 +161,17 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	struct volume_entry *entry =
 		state_volume(&server->state, namespace_or_default(given->volume.namespace), given->volume.id);
-	enum status status = volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err);
 
-	if (status == STATUS_OK)
-		status = complete(&update, entry, is_creation, err);
-	if (status != STATUS_OK)
-		return status;
-	status = entry ? merge(server, entry, &update, is_creation, &spec, err)
-		       : volume_spec_begin(server, &update, is_creation, &spec, err);
-	if (status == STATUS_OK)
-		status = identity_check_volume(server, call, entry, &spec.parts, err);
-	if (status == STATUS_OK && spec.is_new && is_creation)
-		status = identity_check_source(server, call, &spec.parts,
-					       snapshots_find(&server->state, spec.parts.volume.plugin_id,
-							      spec.parts.detail->snapshot_id),
-					       err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err));
+	TRY(complete(&update, entry, is_creation, err));
+	TRY(entry ? merge(server, entry, &update, is_creation, &spec, err)
+		  : volume_spec_begin(server, &update, is_creation, &spec, err));
+	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
+	if (spec.is_new && is_creation)
+		TRY(identity_check_source(server, call, &spec.parts,
+					  snapshots_find(&server->state, spec.parts.volume.plugin_id,
+							 spec.parts.detail->snapshot_id),
+					  err));
 	*ret = spec;
 	spec = (struct volume_spec)VOLUME_SPEC_INIT; /* handed over */
 	return STATUS_OK;
@@ -290,10 +281,9 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 	struct volumes_waiting *waiting;
 	char object[VOLUME_OBJECT_SIZE];
 	bool expands = wants_expansion(spec);
-	enum status status = expands ? stage_expansion(server, spec, err) : STATUS_OK;
 
-	if (status != STATUS_OK)
-		return status;
+	if (expands)
+		TRY(stage_expansion(server, spec, err));
 	if (spec->changed) {
 		volume_store_stage(server, &change, &spec->parts);
 		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), NULL,
@@ -408,16 +398,12 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	bool has_controller = false;
-	enum status status = check_access(server, call, request->volume, err);
 
-	if (status == STATUS_OK)
-		status = volume_parts_from_pb(request->volume, &given, err);
-	if (status == STATUS_OK)
-		status = volume_spec_prepare(server, call, &given, false, &spec, err);
-	if (status == STATUS_OK && spec.changed)
-		status = volume_check_plugin(server, &spec.parts.volume, &has_controller, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_access(server, call, request->volume, err));
+	TRY(volume_parts_from_pb(request->volume, &given, err));
+	TRY(volume_spec_prepare(server, call, &given, false, &spec, err));
+	if (spec.changed)
+		TRY(volume_check_plugin(server, &spec.parts.volume, &has_controller, err));
 	return has_controller ? ask_plugin(server, call, &given, &spec, err)
 			      : store_registration(server, call, &spec, err);
 }
@@ -451,10 +437,8 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 	struct volumes_waiting *waiting;
 	char object[VOLUME_OBJECT_SIZE];
 	bool works;
-	enum status status = begin_phase(server, spec, &works, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(begin_phase(server, spec, &works, err));
 	if (spec->changed)
 		volume_store_stage(server, &change, &spec->parts);
 	if (spec->changed || works)
@@ -471,15 +455,13 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 {
 	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
-	enum status status = check_access(server, call, request->volume, err);
 
-	if (status == STATUS_OK)
-		status = volume_parts_from_pb(request->volume, &given, err);
-	if (status == STATUS_OK)
-		status = volume_spec_prepare(server, call, &given, true, &spec, err);
-	if (status == STATUS_OK && (spec.is_new || spec.changed))
-		status = volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err);
-	return status == STATUS_OK ? store_creation(server, call, &spec, err) : status;
+	TRY(check_access(server, call, request->volume, err));
+	TRY(volume_parts_from_pb(request->volume, &given, err));
+	TRY(volume_spec_prepare(server, call, &given, true, &spec, err));
+	if (spec.is_new || spec.changed)
+		TRY(volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err));
+	return store_creation(server, call, &spec, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_create, Holdfast__V1__CreateVolumeRequest, CREATE, handle_create)

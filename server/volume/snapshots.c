@@ -124,7 +124,6 @@ static void on_made(struct server *server, void *userdata)
 	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
 	Holdfast__V1__CreateSnapshotResponse response = HOLDFAST__V1__CREATE_SNAPSHOT_RESPONSE__INIT;
 
-	(void)server;
 	response.snapshot = work->snapshot;
 	rpc_call_reply(work->call, &response.base);
 }
@@ -246,7 +245,6 @@ static enum status check_create(struct server *server, const struct volume_entry
 				const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
 	const struct volume *volume = &entry->volume;
-	enum status status;
 
 	if (volume->type != VOLUME_CSI)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -258,14 +256,10 @@ static enum status check_create(struct server *server, const struct volume_entry
 			"name: '%.64s' is no name of a snapshot (A-Z a-z 0-9 . _ and -, up to %d); its "
 			"provider recognises a repeat by it",
 			request->name, SNAPSHOT_NAME_MAX);
-	status = volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err);
-	if (status == STATUS_OK)
-		status = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
-	if (status == STATUS_OK)
-		status = volume_store_check_usable(server, volume, err);
-	return status == STATUS_OK
-		       ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err)
-		       : status;
+	TRY(volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err));
+	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(volume_store_check_usable(server, volume, err));
+	return volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
 }
 
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
@@ -289,13 +283,11 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
 	const Holdfast__V1__Snapshot *known;
 	char key[OBJECT_KEY_SIZE];
-	enum status status;
 
 	snapshots_key(volume->plugin_id, request->name, key);
 	known = records_get(&server->state.records, key);
-	status = known ? check_same(known, volume, err) : STATUS_OK;
-	if (status != STATUS_OK)
-		return status;
+	if (known)
+		TRY(check_same(known, volume, err));
 	given.plugin_id = work->parts.volume.plugin_id;
 	given.name = request->name;
 	given.source_volume_id = work->parts.volume.id;
@@ -316,12 +308,9 @@ static enum status snapshot_begin(struct server *server, struct rpc_call *call,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
-	enum status status = volume_store_load(server, entry, &work->parts, err);
 
-	if (status == STATUS_OK)
-		status = fill_snapshot(server, &entry->volume, request, work, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volume_store_load(server, entry, &work->parts, err));
+	TRY(fill_snapshot(server, &entry->volume, request, work, err));
 	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
@@ -339,19 +328,15 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
-	enum status status = volumes_find(server, namespace, request->volume_id, &entry, err);
 
-	if (status == STATUS_OK)
-		status = check_create(server, entry, request, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volumes_find(server, namespace, request->volume_id, &entry, err));
+	TRY(check_create(server, entry, request, err));
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return error_no_memory(err, "a snapshot");
-	status = snapshot_begin(server, call, entry, request, work, err);
-	if (status == STATUS_OK)
-		(void)TAKE_PTR(work);
-	return status;
+	TRY(snapshot_begin(server, call, entry, request, work, err));
+	(void)TAKE_PTR(work);
+	return STATUS_OK;
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_create, Holdfast__V1__CreateSnapshotRequest, CREATE, handle_create)
@@ -361,7 +346,6 @@ static void on_forgotten(struct server *server, void *userdata)
 	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
 	Holdfast__V1__DeleteSnapshotResponse response = HOLDFAST__V1__DELETE_SNAPSHOT_RESPONSE__INIT;
 
-	(void)server;
 	rpc_call_reply(work->call, &response.base);
 }
 
@@ -372,7 +356,6 @@ static void on_provider_deleted(struct server *server, const Holdfast__V1__Plugi
 	struct snapshotting *work = userdata;
 	char object[OBJECT_NAME_SIZE];
 
-	(void)reply;
 	if (err && (err->status != STATUS_NOT_FOUND || !work->is_recorded)) {
 		answer_refused(server, work->call, DELETE, err);
 		snapshotting_free(work);
@@ -434,11 +417,9 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 	/* of the volume as long as it is the one it was made of */
 	bool is_source = source && str_eq(source->volume.plugin_id, known->plugin_id) &&
 			 str_eq(source->volume.external_id, known->external_source_id);
-	enum status status = is_source ? volume_store_load(server, source, &work->parts, err)
-				       : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(is_source ? volume_store_load(server, source, &work->parts, err)
+		      : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err));
 	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	given.plugin_id = request->plugin_id;
@@ -475,26 +456,19 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
-	enum status status = check_delete_access(server, call, known, err);
 
-	if (status == STATUS_OK)
-		status = check_delete(request, err);
-	if (status == STATUS_OK)
-		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_delete_access(server, call, known, err));
+	TRY(check_delete(request, err));
+	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err));
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
-	status = fill_delete(server, request, known, work, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(fill_delete(server, request, known, work, err));
 	audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
-	status = change_commit(server, &change, on_delete_intended, work, err);
-	if (status == STATUS_OK)
-		(void)TAKE_PTR(work);
-	return status;
+	TRY(change_commit(server, &change, on_delete_intended, work, err));
+	(void)TAKE_PTR(work);
+	return STATUS_OK;
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_delete, Holdfast__V1__DeleteSnapshotRequest, DELETE, handle_delete)

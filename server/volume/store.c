@@ -84,7 +84,6 @@ uint64_t volume_store_index(struct server *server, struct volume_entry *entry)
 	uint64_t index = entry->volume.modify_index; /* its details never change without it */
 	struct claim_entry *claim;
 
-	(void)server;
 	if (entry->freed_index > index)
 		index = entry->freed_index;
 	LIST_FOREACH (claim, &entry->claims, of_volume)

@@ -95,11 +95,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
 	Holdfast__V1__GetVolumeResponse *response;
 	struct volume_entry *entry;
-	enum status status =
-		volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err));
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a volume");
@@ -128,7 +125,6 @@ static void on_deregistered(struct server *server, void *userdata)
 	cleanup_free struct volumes_waiting *waiting = userdata;
 	Holdfast__V1__DeregisterVolumeResponse response = HOLDFAST__V1__DEREGISTER_VOLUME_RESPONSE__INIT;
 
-	(void)server;
 	rpc_call_reply(waiting->call, &response.base);
 }
 

@@ -137,8 +137,6 @@ static void begin_try(struct volume_work *work)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	begin_try(userdata);
 	return 0;
 }
@@ -174,13 +172,11 @@ static void commit_failed(struct volume_work *work, const struct error *err)
 
 static void volume_work_on_stored(struct server *server, void *userdata)
 {
-	(void)server;
 	volume_work_step(userdata);
 }
 
 static void on_stored_retry(struct server *server, void *userdata)
 {
-	(void)server;
 	volume_work_retry(userdata);
 }
 
@@ -189,7 +185,6 @@ static void volume_work_on_done(struct server *server, void *userdata)
 	struct volume_work *work = userdata;
 	struct error err = work->error;
 
-	(void)server;
 	work->is_busy = false;
 	volume_work_end(work, err.status == STATUS_OK ? NULL : &err);
 }
@@ -374,7 +369,6 @@ static void on_mounted(struct server *server, const struct claim *claim)
 void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision)
 {
-	(void)revision;
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = objects[i].value;
 
@@ -442,7 +436,6 @@ static bool apply_created(struct volume_work *work, struct volume_parts *parts,
 {
 	const Holdfast__V1__ControllerCreateResponse *made = reply->create;
 
-	(void)work;
 	if (str_copy(parts->volume.external_id, sizeof(parts->volume.external_id), made->external_id) < 0)
 		return false;
 	return volume_phase_created(parts->detail, made);
@@ -490,7 +483,6 @@ static void on_expanded(struct server *server, const Holdfast__V1__PluginReply *
 {
 	struct error bad;
 
-	(void)server;
 	if (!err && !reply->expand) {
 		(void)error_set(&bad, STATUS_INTERNAL, 0, "the plugin gave no answer to expand");
 		err = &bad;
@@ -505,7 +497,6 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 	bool is_gone = !err || err->status == STATUS_NOT_FOUND;
 	struct error in_use;
 
-	(void)reply;
 	if (!is_gone) {
 		volume_work_take_reply(work, NULL, err, NULL, NULL);
 		return;
@@ -549,7 +540,6 @@ static void on_node_expanded(struct server *server, const Holdfast__V1__PluginRe
 	cleanup_free struct node_call *call = userdata;
 	struct volume_work *work = call->work;
 
-	(void)server;
 	if (!volume_work_load(work, &parts))
 		return;
 	if (err && err->status != STATUS_NOT_FOUND) {
@@ -620,9 +610,8 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 /* A server that was restored may carry on an old deletion: nothing is deleted that may be in use by now. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
-	enum status status = epoch_check(work->server, &parts->volume, err);
-
-	return status == STATUS_OK ? volume_call_delete(work->server, parts, on_deleted, work, err) : status;
+	TRY(epoch_check(work->server, &parts->volume, err));
+	return volume_call_delete(work->server, parts, on_deleted, work, err);
 }
 
 /* Everything the phase asks for has been done, or failed where only nodes are behind. */

@@ -239,13 +239,11 @@ static enum status exec_wish(const struct wish *w, char out[static 256], int32_t
 {
 	Holdfast__Driver__V1__ExecTaskRequest request = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecTaskResponse *response = NULL;
-	enum status status;
+	enum status status = STATUS_OK;
 
 	request.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
 	request.command = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
-	status = call("ExecTask", &request.base, &response, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call("ExecTask", &request.base, &response, err));
 	(void)snprintf(out, 256, "%.*s", (int)response->stdout.len, (const char *)response->stdout.data);
 	*ret_code = response->result->exit_code;
 	drop(response);

@@ -307,7 +307,6 @@ void fake_csi_end(enum csi_method method, const ProtobufCMessage *request)
 	const char *id = volume_id(request);
 	struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
 
-	(void)method;
 	if (volume && volume->in_flight > 0)
 		volume->in_flight--;
 }
@@ -718,7 +717,6 @@ enum status fake_csi_perform(struct fake_csi_plugin *plugin, enum csi_method met
 	const char *id = volume_id(request);
 	struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
 	struct answer answer = {0};
-	enum status status;
 
 	if (!is_announced(plugin, method, id) || (plugin->has_no_node && actions[method].half == HALF_NODE))
 		return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s", "");
@@ -726,9 +724,7 @@ enum status fake_csi_perform(struct fake_csi_plugin *plugin, enum csi_method met
 		return error_set(err, STATUS_NOT_FOUND, 0, "no such volume");
 	if (volume)
 		note(volume, request);
-	status = actions[method].perform(plugin, request, volume, &answer, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(actions[method].perform(plugin, request, volume, &answer, err));
 	*ret = answer.bytes;
 	*ret_len = answer.len;
 	return STATUS_OK;

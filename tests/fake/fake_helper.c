@@ -275,7 +275,6 @@ static enum mh_status do_unpublish(const void *bytes, struct mh_reply *reply)
 	const struct mh_unpublish *request = bytes;
 	struct fake_mount *mount = find(request->volume, request->alloc, request->slot);
 
-	(void)reply;
 	if (!mount)
 		return MH_OK;
 	if (strcmp(mount->volume, request->volume) != 0)

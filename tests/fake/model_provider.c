@@ -235,7 +235,6 @@ static void note_node(const plugin_call *call, const char *node_id)
 {
 	size_t len = strlen(provider.nodes);
 
-	(void)call;
 	(void)snprintf(provider.nodes + len, sizeof(provider.nodes) - len, "%s,", node_id);
 }
 
@@ -346,7 +345,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct job *job = userdata;
 	plugin_reply *reply;
 
-	(void)source;
 	job->source = sd_event_source_disable_unref(job->source);
 	if (job->orders.outcome == PROVIDER_HOLD_DONE) {
 		reply = message(&holdfast__v1__plugin_reply__descriptor);
@@ -423,6 +421,5 @@ enum status __wrap_controller_call(struct server *server, const struct controlle
 
 const struct controller_half *__wrap_controller_capabilities(struct plugin_entry *plugin)
 {
-	(void)plugin;
 	return provider.has_no_controller ? NULL : &provider.can;
 }

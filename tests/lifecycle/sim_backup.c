@@ -119,9 +119,7 @@ enum status sim_restore(struct sim *sim, struct error *err)
 	begin.size_bytes = sim->backup.size;
 	begin.sha256.data = sim->backup.sha256;
 	begin.sha256.len = sizeof(sim->backup.sha256);
-	status = call(sim, "BeginRestore", &begin.base, &response, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call(sim, "BeginRestore", &begin.base, &response, err));
 	begun = (Holdfast__V1__BeginRestoreResponse *)response;
 	status = write_all(sim, begun->id, err);
 	if (status == STATUS_OK)

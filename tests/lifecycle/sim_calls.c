@@ -137,7 +137,6 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 				   bool is_csi, struct error *err)
 {
 	char place[256];
-	enum status status;
 
 	volume->mode = mode;
 	volume->is_csi = is_csi;
@@ -149,13 +148,12 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 		(void)str_format(place, sizeof(place),
 				 "'profile': 'disk', 'source': {'class': 'BLOCK', 'by_id': '%s'}",
 				 volume->id);
-	status = sim_ask(sim, SIM_WAITS, "Volumes.Register", NULL, err,
-			 "{'volume': {'id': '%s', 'type': '%s', %s, 'requested_capabilities': "
-			 "[{'access_mode': %d, 'attachment_mode': 'FILE_SYSTEM'}]}}",
-			 volume->id, is_csi ? "CSI" : "NATIVE", place, (int)mode);
-	if (status == STATUS_OK)
-		volume->is_known = volume->exists = true;
-	return status;
+	TRY(sim_ask(sim, SIM_WAITS, "Volumes.Register", NULL, err,
+		    "{'volume': {'id': '%s', 'type': '%s', %s, 'requested_capabilities': "
+		    "[{'access_mode': %d, 'attachment_mode': 'FILE_SYSTEM'}]}}",
+		    volume->id, is_csi ? "CSI" : "NATIVE", place, (int)mode));
+	volume->is_known = volume->exists = true;
+	return STATUS_OK;
 }
 
 void sim_register_again(struct sim *sim)

@@ -265,7 +265,6 @@ static int start(void **state)
 	struct mh_publish publish = publish_tmpfs();
 	struct mh_stage stage = stage_tmpfs();
 
-	(void)state;
 	agent_up(&agent);
 	fill_ticket(&stage.ticket, "mem-1");
 	fill_ticket(&publish.ticket, "mem-1");
@@ -276,7 +275,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	expect_unpublish(&agent, unpublish("mem-1"), MH_OK);
 	expect_unstage(&agent, unstage("mem-1"), MH_OK);
 	assert_int_equal(agent_stop_code(&agent), 0);
@@ -291,8 +289,6 @@ static int add_file(const char *path, const struct stat *st, int type, struct FT
 {
 	size_t n = strlen(picture_text);
 
-	(void)type;
-	(void)ftw;
 	(void)snprintf(picture_text + n, sizeof(picture_text) - n, "%s %o %u:%u\n", path,
 		       (unsigned int)st->st_mode, (unsigned int)st->st_uid, (unsigned int)st->st_dev);
 	return 0;

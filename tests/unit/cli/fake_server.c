@@ -26,7 +26,6 @@ void __wrap_rpc_stream_cancel(struct rpc_stream *stream);
 
 WRAPPED(enum status, rpc_tls_new, const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
-	(void)err;
 	*ret = files->ca ? malloc(1) : NULL;
 	return STATUS_OK;
 }
@@ -39,7 +38,6 @@ WRAPPED(void, rpc_tls_free, struct rpc_tls *tls)
 WRAPPED(enum status, rpc_client_new, sd_event *event, const struct rpc_endpoint *endpoint,
 	struct rpc_client **ret, struct error *err)
 {
-	(void)err;
 	fake_event = event;
 	(void)str_copy(fake.token, sizeof(fake.token), endpoint->token ? endpoint->token : "");
 	*ret = endpoint->unix_path || endpoint->tls ? malloc(1) : NULL;
@@ -246,7 +244,6 @@ static ProtobufCMessage *operator_status(const ProtobufCMessage *request)
 {
 	Holdfast__V1__GetStatusResponse *answer = answer_new(&holdfast__v1__get_status_response__descriptor);
 
-	(void)request;
 	called("Operator", "Status", "");
 	answer->cluster = strdup("demo");
 	answer->volumes = 3;
@@ -261,7 +258,6 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	Holdfast__V1__GetAgentStatusResponse *answer =
 		answer_new(&holdfast__v1__get_agent_status_response__descriptor);
 
-	(void)request;
 	called("Agent", "Status", "");
 	answer->node_id = strdup("n1");
 	answer->last_session_error = strdup("bad \033[2J bytes");
@@ -367,20 +363,17 @@ static enum status give(const struct fake_answer *answer, const ProtobufCService
 
 WRAPPED(bool, rpc_client_may_have_begun, const struct rpc_client *client)
 {
-	(void)client;
 	return true;
 }
 
 WRAPPED(const char *, rpc_client_message, const struct rpc_client *client)
 {
-	(void)client;
 	return refusal && refusal->lost ? NULL : "";
 }
 
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 					    const ProtobufCMessageDescriptor *descriptor)
 {
-	(void)client;
 	return refusal && refusal->details ? from_json(descriptor, refusal->details) : NULL;
 }
 
@@ -399,7 +392,6 @@ static int deliver(sd_event_source *source, void *userdata)
 	struct rpc_stream *stream = userdata;
 	struct error err;
 
-	(void)source;
 	for (size_t i = 0; i < FAKE_MAX && fake.events[i]; i++) {
 		ProtobufCMessage *event = from_json(stream->output, fake.events[i]);
 
@@ -419,8 +411,6 @@ WRAPPED(enum status, rpc_stream_open, struct rpc_client *client, const ProtobufC
 {
 	struct rpc_stream *stream = calloc(1, sizeof(*stream));
 
-	(void)client;
-	(void)err;
 	if (!stream || connect_timeout_us == 0)
 		abort();
 	stream->events = events;
@@ -437,7 +427,6 @@ WRAPPED(enum status, rpc_stream_open, struct rpc_client *client, const ProtobufC
 WRAPPED(enum status, rpc_stream_send, struct rpc_stream *stream, const ProtobufCMessage *message,
 	struct error *err)
 {
-	(void)err;
 	log_request(stream->service, stream->method, message);
 	return STATUS_OK;
 }
@@ -476,7 +465,6 @@ WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
 
 	const struct fake_answer *answer;
 
-	(void)client;
 	refusal = NULL;
 	if (timeout_us == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no timeout");

@@ -23,12 +23,11 @@ static enum status take_block(const struct conf *conf, const char *label, json_t
 		{.key = "weight", .type = CONF_U32, .offset = 0, .required = true},
 	};
 	size_t n = strlen(settings->blocks);
-	enum status status = conf_bind(conf, body, fields, ARRAY_SIZE(fields), &weight, err);
 
-	if (status == STATUS_OK)
-		(void)str_format(settings->blocks + n, sizeof(settings->blocks) - n, "%s=%u ",
-				 label ? label : "-", weight);
-	return status;
+	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), &weight, err));
+	(void)str_format(settings->blocks + n, sizeof(settings->blocks) - n, "%s=%u ", label ? label : "-",
+			 weight);
+	return STATUS_OK;
 }
 
 #define MEMBER(name) .offset = offsetof(struct settings, name)

@@ -112,7 +112,6 @@ static enum status with_many(const char *before, const char *item, size_t n, con
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
 	struct volume_parts parts;
-	enum status status;
 
 	strbuf_printf(&sb, CSI ",%s", before);
 	for (size_t i = 0; i < n; i++) {
@@ -126,10 +125,9 @@ static enum status with_many(const char *before, const char *item, size_t n, con
 	}
 	strbuf_printf(&sb, "%s}", behind);
 	assert_int_equal(sb.error, 0);
-	status = read_parts(sb.data, NULL, &parts, NULL);
-	if (status == STATUS_OK)
-		volume_parts_release(&parts);
-	return status;
+	TRY(read_parts(sb.data, NULL, &parts, NULL));
+	volume_parts_release(&parts);
+	return STATUS_OK;
 }
 
 /* CSI with one text of @n bytes. */
@@ -137,16 +135,14 @@ static enum status with_long(const char *before, size_t n, const char *behind)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
 	struct volume_parts parts;
-	enum status status;
 
 	strbuf_printf(&sb, CSI ",%s", before);
 	for (size_t i = 0; i < n; i++)
 		strbuf_puts(&sb, "x");
 	strbuf_printf(&sb, "%s}", behind);
-	status = read_parts(sb.data, NULL, &parts, NULL);
-	if (status == STATUS_OK)
-		volume_parts_release(&parts);
-	return status;
+	TRY(read_parts(sb.data, NULL, &parts, NULL));
+	volume_parts_release(&parts);
+	return STATUS_OK;
 }
 
 TEST(every_limit_holds_at_its_value_and_not_one_above)

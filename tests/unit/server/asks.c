@@ -93,7 +93,7 @@ static void expect_held_by_former(struct fixture *f, const char *node,
 enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err)
 {
 	ProtobufCMessage *response = NULL;
-	enum status status;
+	enum status status = STATUS_OK;
 	Holdfast__V1__IdentifyNodeRequest request = HOLDFAST__V1__IDENTIFY_NODE_REQUEST__INIT;
 	char reason[] = "new mainboard";
 	char name[80];
@@ -104,9 +104,7 @@ enum status identify(struct fixture *f, const char *node, const char *machine, s
 	request.id = texts.id;
 	request.machine = name;
 	request.reason = reason;
-	status = call(&f->operator, NODES, "Identify", &request.base, &response, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(call(&f->operator, NODES, "Identify", &request.base, &response, err));
 	expect_held_by_former(f, node, (Holdfast__V1__IdentifyNodeResponse *)response);
 	protobuf_c_message_free_unpacked(response, NULL);
 	return status;

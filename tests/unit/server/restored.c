@@ -165,10 +165,8 @@ bool has_reported(struct fixture *f, const char *node)
 enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	enum status status = fake_node_claim(node, "db", alloc, &response, err);
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(fake_node_claim(node, "db", alloc, &response, err));
 	assert_int_equal(claim_from_pb(response->claim, ret, NULL), STATUS_OK);
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	return STATUS_OK;

@@ -93,13 +93,10 @@ static enum status begin_restore(struct fixture *f, struct copy *copy, char id[s
 {
 	Holdfast__V1__BeginRestoreRequest request = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	enum status status;
 
 	request.size_bytes = copy->len;
 	request.sha256 = (ProtobufCBinaryData){sizeof(copy->sha256), copy->sha256};
-	status = op(f, "BeginRestore", &request.base, &response, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(op(f, "BeginRestore", &request.base, &response, err));
 	(void)str_copy(id, 64, ((Holdfast__V1__BeginRestoreResponse *)response)->id);
 	protobuf_c_message_free_unpacked(response, NULL);
 	return STATUS_OK;

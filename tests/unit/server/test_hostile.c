@@ -263,23 +263,15 @@ struct flooder {
 
 static void on_flood_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_flood_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
-	(void)stream;
-	(void)message;
-	(void)userdata;
 }
 
 static void on_flood_closed(struct rpc_stream *stream, enum status status, const struct error *err,
 			    void *userdata)
 {
-	(void)stream;
-	(void)status;
-	(void)err;
 	((struct flooder *)userdata)->stream = NULL;
 }
 

@@ -285,8 +285,6 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 {
 	struct read *read = userdata;
 
-	(void)err;
-	(void)response;
 	assert_int_equal(status, STATUS_OK);
 	read->is_done = true;
 }

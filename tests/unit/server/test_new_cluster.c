@@ -95,13 +95,11 @@ static enum status try_start(const struct fixture *f, struct error *err)
 {
 	struct config config = config_of(f);
 	struct server *server;
-	enum status status;
 
 	config.needs_store = true;
-	status = server_new(&config, &server, err);
-	if (status == STATUS_OK)
-		server_free(server);
-	return status;
+	TRY(server_new(&config, &server, err));
+	server_free(server);
+	return STATUS_OK;
 }
 
 static void make_again(struct fixture *f)

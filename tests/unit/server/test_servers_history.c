@@ -708,7 +708,6 @@ static void on_down(struct rpc_stream *stream, const ProtobufCMessage *message, 
 	struct node_model *node = userdata;
 	struct task *task;
 
-	(void)stream;
 	switch ((int)down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		node->is_welcome = true;
@@ -743,17 +742,12 @@ static void on_down(struct rpc_stream *stream, const ProtobufCMessage *message, 
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
 	struct node_model *node = userdata;
 
-	(void)stream;
-	(void)status;
-	(void)err;
 	node->stream = NULL;
 	node->is_welcome = false;
 	node->since_us = clock_monotonic_us() + PAUSE_MS * USEC_PER_MSEC;
@@ -937,7 +931,6 @@ static void on_run(struct client_model *c, enum status status, const ProtobufCMe
 {
 	struct alloc_model *alloc = &c->w->allocs[c->alloc];
 
-	(void)response;
 	if (status == STATUS_OK)
 		alloc->fate = FATE_ACKNOWLEDGED;
 	else if (!is_unanswered(status))
@@ -948,7 +941,6 @@ static void on_stop(struct client_model *c, enum status status, const ProtobufCM
 {
 	struct alloc_model *alloc = &c->w->allocs[c->alloc];
 
-	(void)response;
 	if (status == STATUS_NOT_FOUND && c->value == FATE_ACKNOWLEDGED)
 		broken(c->w, "allocation %s was acknowledged, and is not found", alloc->id);
 	if (status == STATUS_OK || (status == STATUS_NOT_FOUND && ++alloc->misses == MISSES))
@@ -1447,9 +1439,6 @@ static int setup_hosts(void **state)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 

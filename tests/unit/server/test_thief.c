@@ -396,9 +396,6 @@ static struct claim take(struct world *w, struct fake_node *node, const char *na
 static void ignore(enum status status, const ProtobufCMessage *response, const struct error *err,
 		   void *userdata)
 {
-	(void)status;
-	(void)response;
-	(void)err;
 	*(bool *)userdata = true;
 }
 

@@ -369,11 +369,10 @@ static bool double_value(const struct kv_item *item, void *userdata)
 static enum status double_all(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct doubling *doubling = userdata;
-	enum status status;
 
 	doubling->rewrite = rewrite;
-	status = kv_rewrite_range(rewrite, "n/", double_value, doubling, err);
-	return status == STATUS_OK ? doubling->end : status;
+	TRY(kv_rewrite_range(rewrite, "n/", double_value, doubling, err));
+	return doubling->end;
 }
 
 CASE(a_rewrite_is_one_transaction_of_any_size)
