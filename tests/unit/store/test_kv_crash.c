@@ -61,6 +61,7 @@ static _Noreturn void run_stream(const char *path, int ack_fd)
 	sd_event *event = NULL;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)raise(SIGSTOP);
 	if (sd_event_new(&event) < 0 || kv_open_sqlite(event, path, &stream.kv, NULL) != STATUS_OK)
 		_exit(2);
 	stream.next = kv_revision(stream.kv) + 1;
@@ -85,6 +86,7 @@ static uint64_t read_acks(int fd, uint64_t last)
 	return last;
 }
 
+/* After 0 microseconds the process has not begun to open the store. */
 static uint64_t stream_and_kill(const char *path, int64_t after_us, uint64_t last)
 {
 	cleanup_close int reader = -EBADF;
@@ -99,6 +101,10 @@ static uint64_t stream_and_kill(const char *path, int64_t after_us, uint64_t las
 	if (pid == 0)
 		run_stream(path, ends[1]);
 	(void)close(ends[1]);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	if (after_us > 0)
+		assert_int_equal(kill(pid, SIGCONT), 0);
 	/* the pipe holds the acknowledgements meanwhile, or holds the stream up when it is full */
 	(void)ppoll(NULL, 0, &(struct timespec){.tv_nsec = after_us * 1000}, NULL);
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -187,7 +193,8 @@ CLOSED_STORE_TEST(a_store_whose_creation_was_killed_can_be_opened)
 		if (!sample_has(&sample, (uint64_t)round))
 			continue;
 		use_new_folder(f);
-		acknowledged = stream_and_kill(f->path, (int64_t)CREATION_WITHIN_US * round / CREATIONS, 0);
+		acknowledged = stream_and_kill(
+			f->path, (int64_t)CREATION_WITHIN_US * (round - (int)sample.part) / CREATIONS, 0);
 		n_missing += access(f->path, F_OK) < 0;
 		n_streaming += acknowledged > 0;
 		fixture_open(f);
