@@ -45,11 +45,12 @@ static bool can_repair(const struct mount_facts *facts, enum ticket_propagation 
 struct outcome attach_repair(struct helper *h, const struct place *place, enum ticket_propagation propagation,
 			     uint64_t group)
 {
+	assert(place->fd >= 0 && place->is_mount_root);
+
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts = {.peer_group = 0};
 	int r = mount_flags(&h->mountinfo, place, &facts);
 
-	assert(place->fd >= 0 && place->is_mount_root);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (has_propagation(&facts, propagation, group))
@@ -97,14 +98,15 @@ static void undo(struct helper *h, struct attach *attach, const struct place *at
 
 struct outcome attach_mount(struct helper *h, struct attach *attach)
 {
+	assert(attach->mount_fd >= 0 && attach->dir_fd >= 0);
+	assert((attach->attributes & MOUNT_FLOOR) == MOUNT_FLOOR);
+
 	const unsigned int empty_paths = SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH;
 	cleanup_place struct place target = PLACE_INIT;
 	struct place attached = PLACE_INIT;
 	struct outcome outcome;
 	int r = place_of_fd(attach->mount_fd, &attached);
 
-	assert(attach->mount_fd >= 0 && attach->dir_fd >= 0);
-	assert((attach->attributes & MOUNT_FLOOR) == MOUNT_FLOOR);
 	/* only now: a descriptor of a directory continues naming it when something is mounted over it, and
 	 * attaching there would stack */
 	if (r == 0)

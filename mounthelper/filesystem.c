@@ -82,8 +82,9 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
  * kernel refuse all others. */
 struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 {
+	assert(s->profile->kind < FS_N);
+
 	struct outcome outcome = make(s, NULL, ret_fd);
 
-	assert(s->profile->kind < FS_N);
 	return outcome.reason == REASON_JOURNAL ? make(s, NO_JOURNAL_DEVICE, ret_fd) : outcome;
 }

@@ -74,9 +74,10 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 
 void filter_load(const struct helper *h)
 {
+	assert(h->state_fd > HELPER_MESSAGE_FD && (h->trail.fd < 0 || h->trail.fd > HELPER_MESSAGE_FD));
+
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
 
-	assert(h->state_fd > HELPER_MESSAGE_FD && (h->trail.fd < 0 || h->trail.fd > HELPER_MESSAGE_FD));
 	start_need(filter != NULL, START_LOCKDOWN, 0, "filter");
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), START_LOCKDOWN,
 		  "filter");

@@ -176,12 +176,13 @@ static void fill_reply(struct helper *h, struct mh_reply *reply, const struct ou
 
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
 {
+	assert(h->agent && h->state);
+
 	uint64_t now_us = clock_monotonic_us();
 	struct outcome outcome = {.status = MH_OK};
 	enum reason end = REASON_NONE;
 	uint64_t rec = 0;
 
-	assert(h->agent && h->state);
 	memset(ret, 0, sizeof(*ret));
 	record_refusals_summary(h, now_us, false);
 	if (req->header.op == MH_OP_LIST) {

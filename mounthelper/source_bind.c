@@ -19,11 +19,12 @@ static int visit(const struct mount_entry *entry, void *userdata)
 struct outcome host_volume_look(struct helper *h, const struct profile *profile, bool read_only,
 				struct place *ret)
 {
+	assert(profile->class == MH_CLASS_BIND);
+
 	struct mount_facts facts = {.peer_group = 0};
 	int fd = path_open_trusted(h->root_fd, profile->path);
 	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
-	assert(profile->class == MH_CLASS_BIND);
 	ret->fd = fd;
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);

@@ -110,9 +110,10 @@ static struct state_slot *state_slot_of(struct state_table *table, const char *v
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms)
 {
+	assert(volume[0] != '\0');
+
 	struct state_slot *slot = state_slot_of(table, volume, &now_ms);
 
-	assert(volume[0] != '\0');
 	if (!slot)
 		return -ENOSPC;
 	if (generation < slot->generation)
@@ -146,10 +147,11 @@ static void set_stage(struct state_table *table, struct state_slot *slot, enum s
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
 		      const struct agent_policy *limits, int64_t now_ms)
 {
+	assert(volume[0] != '\0');
+
 	struct state_slot *slot = state_slot_of(table, volume, &now_ms);
 	uint64_t others;
 
-	assert(volume[0] != '\0');
 	if (!slot)
 		return -ENOSPC;
 	others = table->header.tmpfs_bytes - slot->tmpfs_bytes;

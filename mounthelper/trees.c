@@ -40,11 +40,12 @@ static int has_mark(int alloc_fd, uint8_t slot, const char *volume)
 
 int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
 {
+	assert(alloc_fd >= 0 && volume[0] != '\0');
+
 	char name[MARK_NAME_SIZE];
 	cleanup_place struct place mark = PLACE_INIT;
 	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* nobody's, after a death */
 
-	assert(alloc_fd >= 0 && volume[0] != '\0');
 	if (r == -ENOTEMPTY) {
 		r = has_mark(alloc_fd, slot, volume);
 		return r == 0 ? -EEXIST : r < 0 ? r : 0;
@@ -110,9 +111,10 @@ bool place_shows_trees(const struct helper *h, const struct place *place)
 
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags)
 {
+	assert(dir_fd >= 0 && !strchr(name, '/'));
+
 	int r = sys_fchdir(dir_fd);
 
-	assert(dir_fd >= 0 && !strchr(name, '/'));
 	if (r < 0)
 		return r;
 	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | flags);
@@ -159,10 +161,11 @@ const char *csi_target_name(bool read_only)
 
 int csi_target_enter(struct place *place, bool read_only)
 {
+	assert(place->fd >= 0 && !place->is_mount_root);
+
 	struct place target = PLACE_INIT;
 	int r = place_open(place->fd, csi_target_name(read_only), &target);
 
-	assert(place->fd >= 0 && !place->is_mount_root);
 	if (r == -ENOTDIR || (r == 0 && !target.is_mount_root)) /* a block attachment has a file there */
 		r = -ENOENT;
 	place_release(r == 0 ? place : &target);

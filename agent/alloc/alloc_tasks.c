@@ -205,6 +205,8 @@ static const struct driver_task_events network_events = {
 
 static enum status make_network(struct alloc_tasks *tasks, enum driver_task_state state, struct error *err)
 {
+	assert(!tasks->network);
+
 	const struct alloc_tasks_options *options = &tasks->options;
 	const struct driver_task_request request = {
 		.event = options->event,
@@ -217,7 +219,6 @@ static enum status make_network(struct alloc_tasks *tasks, enum driver_task_stat
 		.userdata = tasks,
 	};
 
-	assert(!tasks->network);
 	return driver_task_new(&request, &tasks->network, err);
 }
 
@@ -231,6 +232,8 @@ static const struct driver_task_events events = {
 
 static enum status make(struct place *place, enum driver_task_state state, struct error *err)
 {
+	assert(!place->task);
+
 	const struct alloc_tasks_options *options = &place->tasks->options;
 	const struct message_list *handle = record_of(place)->handle;
 	const struct message_list *network = options->record->network.spec;
@@ -247,7 +250,6 @@ static enum status make(struct place *place, enum driver_task_state state, struc
 		.userdata = place,
 	};
 
-	assert(!place->task);
 	return driver_task_new(&request, &place->task, err);
 }
 

@@ -467,10 +467,11 @@ static void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 
 static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
 {
+	assert(!err); /* an unmount is repeated until it succeeds */
+
 	struct alloc_runner *runner = userdata;
 	const struct log_ctx ctx = runner_context(runner, "release");
 
-	assert(!err); /* an unmount is repeated until it succeeds */
 	if (mounted)
 		log_ctx(LOG_NOTICE, &ctx, "released without its plugin, as the server wants: %s",
 			mounted->kernel);

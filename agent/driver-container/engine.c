@@ -238,9 +238,10 @@ static enum failure call_send(struct engine_call *call)
 /* Once in a turn. @ret_end: the connection has ended. */
 static enum failure call_receive(struct engine_call *call, bool *ret_end)
 {
+	assert(call->in_at == call->in_n);
+
 	ssize_t n = recv(call->fd, call->in, sizeof(call->in), 0);
 
-	assert(call->in_at == call->in_n);
 	*ret_end = n == 0 || (n < 0 && errno == ECONNRESET);
 	if (n < 0 && !*ret_end && errno != EAGAIN && errno != EINTR)
 		return BROKE_OFF;

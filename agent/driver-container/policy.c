@@ -89,10 +89,11 @@ enum status policy_check_network(const struct settings *settings, Holdfast__Driv
 enum status policy_check_task(const struct settings *settings, const struct task_spec *spec,
 			      const char **ret_reason, struct error *err)
 {
+	assert(spec->image);
+
 	const Holdfast__Driver__V1__CsiPluginMount *asked = spec->task->csi_plugin;
 	const struct settings_plugin *plugin = asked ? settings_plugin(settings, asked->id) : NULL;
 
-	assert(spec->image);
 	if (asked && !plugin)
 		return refuse(settings, ret_reason, "csi_plugin", asked->id, err);
 	if (plugin ? !is_image_listed(plugin->images, SETTINGS_PLUGIN_IMAGES_MAX, spec->image->text)

@@ -205,6 +205,8 @@ static void ask(struct session *session, struct engine_request request, engine_d
 static void ask(struct session *session, struct engine_request request, engine_done_fn *done, const char *fmt,
 		...)
 {
+	assert(!session->request);
+
 	char path[ENGINE_PATH_SIZE];
 	struct error err;
 	va_list args;
@@ -213,7 +215,6 @@ static void ask(struct session *session, struct engine_request request, engine_d
 	(void)vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
 	request.path = path;
-	assert(!session->request);
 	if (engine_send(session->driver->engine, &request, done, session, &session->request, &err) !=
 	    STATUS_OK)
 		session_fail(session, &err);

@@ -486,10 +486,11 @@ static void name_task(struct driver_task *task)
 enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
 			    struct error *err)
 {
+	assert(request->state != DRIVER_TASK_RECOVER || request->handle);
+
 	struct driver_task *task = calloc(1, sizeof(*task));
 	enum status status = STATUS_OK;
 
-	assert(request->state != DRIVER_TASK_RECOVER || request->handle);
 	if (!task)
 		return error_no_memory(err, "a task");
 	task->request = *request;

@@ -149,6 +149,8 @@ static void on_scanned(void *userdata)
 enum status drivers_new(sd_event *event, const struct drivers_options *options, struct drivers **ret,
 			struct error *err)
 {
+	assert(options->driver_dir != NULL);
+
 	static const struct plugin_dir_events events = {
 		.on_folder = on_folder,
 		.on_gone = on_gone,
@@ -156,7 +158,6 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 	};
 	cleanup(drivers_freep) struct drivers *drivers = calloc(1, sizeof(*drivers));
 
-	assert(options->driver_dir != NULL);
 	if (!drivers)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;

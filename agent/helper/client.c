@@ -903,9 +903,10 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 			      const struct helper_client_events *events, void *userdata,
 			      struct helper_client **ret, struct error *err)
 {
+	assert(options->instances >= 1 && options->instances <= HELPER_POOL_MAX);
+
 	cleanup(helper_client_freep) struct helper_client *client = calloc(1, sizeof(*client));
 
-	assert(options->instances >= 1 && options->instances <= HELPER_POOL_MAX);
 	if (!client)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
 	client->event = event;

@@ -450,6 +450,8 @@ static const char *text_of(const struct mh_reply *reply, char buf[static HELPER_
 
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err)
 {
+	assert(reply->status < MH_STATUS_N);
+
 	const struct outcome *outcome;
 	const char *step = names_get(step_names, STEP_N, reply->step);
 	const char *word =
@@ -457,7 +459,6 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	char sentence[HELPER_SENTENCE_SIZE];
 	char where[64] = "more in";
 
-	assert(reply->status < MH_STATUS_N);
 	if (helper_reply_is_locked(reply))
 		return error_set(err, STATUS_ABORTED, 0,
 				 "%s of %s: another instance of the mount helper is at work on the volume, "

@@ -31,9 +31,10 @@ static void move_to_front(struct registry *registry, size_t i)
 
 enum registry_result registry_add(struct registry *registry, const struct plugin_socket *socket)
 {
+	assert(registry->n <= REGISTRY_MAX);
+
 	size_t i = index_of(registry, socket->name);
 
-	assert(registry->n <= REGISTRY_MAX);
 	if (i < registry->n && plugin_socket_eq(&registry->slots[i].socket, socket)) {
 		bool is_touched = registry->slots[i].socket.changed_ns != socket->changed_ns;
 

@@ -256,10 +256,11 @@ static struct way way_of(struct docker_claim *claim)
 
 static enum status take(struct docker_claim *claim, struct error *err)
 {
+	assert(claim->alloc);
+
 	struct way way = way_of(claim);
 	enum status status = STATUS_OK;
 
-	assert(claim->alloc);
 	if (!claim->record->alloc_id[0]) {
 		way.hold.state = HOLD_SUBMITTING;
 		status = begin_anew(&way, err);

@@ -37,9 +37,10 @@ bool path_is_normal(const char *path)
 
 bool path_is_within(const char *path, const char *base)
 {
+	assert(base[0] == '/');
+
 	size_t n = base[1] == '\0' ? 0 : strlen(base); /* everything is below "/" */
 
-	assert(base[0] == '/');
 	return strncmp(path, base, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 

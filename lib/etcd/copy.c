@@ -418,11 +418,12 @@ bool etcd_has_copy(const struct etcd *etcd)
 
 bool etcd_copy_finish(struct etcd *etcd)
 {
+	assert(etcd->store);
+
 	const uint64_t end = clock_monotonic_us() + CATCH_UP_MAX_US;
 	struct etcd_copy *copy = etcd->copy;
 	bool is_complete;
 
-	assert(etcd->store);
 	if (!copy)
 		return false;
 	for (uint64_t now = clock_monotonic_us(); copy->stream && !is_current(copy, etcd->store) && now < end;

@@ -580,9 +580,10 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 			 const struct election_settings *settings, const struct election_events *events,
 			 void *userdata, struct election **ret, struct error *err)
 {
+	assert(settings->lease_us >= USEC_PER_SEC && settings->call_us > 0);
+
 	struct election *e = malloc(sizeof(*e));
 
-	assert(settings->lease_us >= USEC_PER_SEC && settings->call_us > 0);
 	if (!e)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
 	*e = (struct election){

@@ -280,12 +280,13 @@ static enum status read_certificate(const char *path, X509 **ret, struct error *
 static enum status new_envelope(const struct kit_key *key, const char *path, CMS_ContentInfo **ret,
 				struct error *err)
 {
+	assert(!key->passphrase != !key->path);
+
 	cleanup(free_stack) STACK_OF(X509) *to = sk_X509_new_null();
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
 	cleanup(free_x509) X509 *certificate = NULL;
 	enum status status = STATUS_OK;
 
-	assert(!key->passphrase != !key->path);
 	if (key->path)
 		status = read_certificate(key->path, &certificate, err);
 	if (status != STATUS_OK)

@@ -61,10 +61,11 @@ int place_look(int dir_fd, const char *name, struct place *ret)
 
 int place_open(int dir_fd, const char *name, struct place *ret)
 {
+	assert(dir_fd >= 0 || dir_fd == AT_FDCWD);
+
 	cleanup_close int fd = sys_openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
-	assert(dir_fd >= 0 || dir_fd == AT_FDCWD);
 	if (r == 0)
 		ret->fd = TAKE_FD(fd);
 	return r;

@@ -743,10 +743,11 @@ static enum status set_servers(struct rpc_client *client, const struct rpc_endpo
 enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
 			   struct error *err)
 {
+	assert(endpoint->unix_path || ((endpoint->host || endpoint->n_servers > 0) && endpoint->tls));
+
 	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
 	int r;
 
-	assert(endpoint->unix_path || ((endpoint->host || endpoint->n_servers > 0) && endpoint->tls));
 	if (!client)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
 	*client = (struct rpc_client){

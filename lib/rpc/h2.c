@@ -116,9 +116,10 @@ static const nghttp2_data_provider body_provider = {.source = {.ptr = NULL}, .re
 enum status h2_stream_request(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *headers, size_t n,
 			      struct error *err)
 {
+	assert(!stream->h2);
+
 	int32_t id = nghttp2_submit_request(h2->session, NULL, headers, n, &body_provider, stream);
 
-	assert(!stream->h2);
 	if (id < 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror(id));
 	adopt(h2, stream, id);

@@ -277,10 +277,11 @@ enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, 
 enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
 				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err)
 {
+	assert(tls != NULL);
+
 	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, tls);
 	uint16_t bound = 0;
 
-	assert(tls != NULL);
 	TRY(tls_session_check_server(tls, err));
 	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);

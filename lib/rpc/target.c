@@ -74,10 +74,11 @@ static enum status read_param(struct target *target, size_t *used, const char *p
 
 enum status target_read(const char *target, struct target *ret, struct error *err)
 {
+	assert(strlen(target) <= REQUEST_PATH_MAX);
+
 	const char *query = target + target_path_length(target);
 	size_t used = 0;
 
-	assert(strlen(target) <= REQUEST_PATH_MAX);
 	ret->n_params = 0;
 	while (*query != '\0') {
 		size_t n = strcspn(query + 1, "&");

@@ -226,9 +226,10 @@ DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
 
 enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
+	assert(files->ca != NULL);
+
 	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
 
-	assert(files->ca != NULL);
 	if (!files->cert != !files->key)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "TLS %s %s lacks its %s",
 				 files->cert ? "certificate" : "key", files->cert ? files->cert : files->key,

@@ -382,10 +382,11 @@ static void on_poll(struct poll_item *item, uint32_t events)
 enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct transport_ops *ops,
 			  void *userdata, struct transport **ret, struct error *err)
 {
+	assert(fd >= 0);
+
 	struct transport *tr = malloc(sizeof(*tr));
 	int r;
 
-	assert(fd >= 0);
 	if (!tr) {
 		SSL_free(ssl);
 		close_fdp(&fd);

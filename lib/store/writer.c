@@ -53,6 +53,8 @@ size_t writer_batch_size(size_t n_queued, uint64_t commit_us)
 /* Move the head of the queue into @batch, within the bounds of a batch. */
 static void take_head(struct writer *w, struct batch *batch)
 {
+	assert((w->n_queued == 0) == STAILQ_EMPTY(&w->queue));
+
 	size_t n_max = writer_batch_size(w->n_queued, w->commit_us);
 	size_t n = 0;
 	size_t bytes = 0;
@@ -68,7 +70,6 @@ static void take_head(struct writer *w, struct batch *batch)
 		batch->is_relaxed = batch->is_relaxed && s->kind == SUBMISSION_TXN && s->txn.is_relaxed;
 	}
 	w->n_queued -= n;
-	assert((w->n_queued == 0) == STAILQ_EMPTY(&w->queue));
 }
 
 /* Returns false when marks or log are due before there is any. */

@@ -516,10 +516,11 @@ enum status lead_new(sd_event *event, const struct lead_settings *settings, cons
 		     const char *address, const struct lead_events *events, void *userdata, struct lead **ret,
 		     struct error *err)
 {
+	assert(lead_settings_are_given(settings));
+
 	struct lead *lead = calloc(1, sizeof(*lead));
 	enum status status;
 
-	assert(lead_settings_are_given(settings));
 	if (!lead)
 		return error_no_memory(err, "the lead");
 	lead->events = *events;

@@ -189,11 +189,12 @@ void change_put_record(struct change *change, const char *key, const ProtobufCMe
 /* What a freed claim leaves in the store, in the transaction that frees it; see freed.h. */
 static void stage_freed(struct change *change, const struct claim *claim)
 {
+	assert(!claim_is_live(claim));
+
 	Holdfast__V1__Claim *message = claim_borrow_pb(claim);
 	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
 	Holdfast__V1__Claim reference;
 
-	assert(!claim_is_live(claim));
 	if (!message) {
 		change->status = error_no_memory(&change->error, "a freed claim");
 		return;

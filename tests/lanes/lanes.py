@@ -173,7 +173,7 @@ def of_packages(lane, *words, needs=("package",), suite=()):
 
 
 LANES = {
-    "static": Lane("licences, shell scripts and plain English", "build static", lambda lane: [script(lane, "./dev", "static")],
+    "static": Lane("licences, shell scripts, plain English and asserts before effects", "build static", lambda lane: [script(lane, "./dev", "static")],
                    ". dev", True),
     "unit": Lane("every module on models of kernel, helper, plugins and time", "build run",
                  lambda lane: ctest(lane, "dev", "unit"), "lib proto mounthelper agent server cli tests docs", True),
