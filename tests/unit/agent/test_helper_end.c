@@ -51,7 +51,7 @@ TEST(every_fault_of_the_trail_is_reported_with_its_sentence)
 {
 	assert_null(helper_end_trail_fault(TRAIL_GOOD));
 	assert_null(helper_end_trail_fault(TRAIL_N));
-	for (int i = TRAIL_GOOD + 1; i < TRAIL_N; i++)
+	for (enum mh_trail i = TRAIL_GOOD + 1; i < TRAIL_N; i++)
 		assert_true(strlen(strchr(helper_end_trail_fault(i), ':')) > 20);
 }
 

@@ -1316,8 +1316,8 @@ static void expect_matrix(struct servers *s, int i, const struct secrets *secret
 	char text[MATRIX_SIZE] = "";
 	int n = 0;
 
-	for (int who = 0; who < WHO_N; who++)
-		for (int class = 0; class < CLASS_N; class ++) {
+	for (enum who who = 0; who < WHO_N; who++)
+		for (enum class class = 0; class < CLASS_N; class ++) {
 			enum status expected = expected_of(who, class, is_leaderless);
 			enum status status;
 
