@@ -41,7 +41,7 @@ static struct outcome count_in(const struct staging *s)
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), s->h->agent,
+	r = state_begin_stage(s->h->state, s->req->volume, source_tmpfs_bytes(&s->req->source), s->h->agent,
 			      clock_realtime_ms());
 	unlock_table(s->h->state_fd);
 	if (r == 0)
@@ -61,7 +61,7 @@ static struct outcome remember(const struct staging *s, bool was_there)
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
 	if (was_there && s->admission->slot.stage == STATE_UNSTAGED)
-		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), NULL,
+		r = state_begin_stage(s->h->state, s->req->volume, source_tmpfs_bytes(&s->req->source), NULL,
 				      clock_realtime_ms());
 	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);

@@ -20,7 +20,7 @@ void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *
 
 /** Returns the bytes of a tmpfs @source that count against max_tmpfs_total: whole pages; 0 for other classes.
  */
-uint64_t tmpfs_bytes(const struct mh_source *source);
+uint64_t source_tmpfs_bytes(const struct mh_source *source);
 
 /* The answer that the caller must send. */
 union mh_answer {

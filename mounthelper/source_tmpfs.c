@@ -9,7 +9,7 @@
 
 enum { TMPFS_PAGE = 4096 };
 
-uint64_t tmpfs_bytes(const struct mh_source *source)
+uint64_t source_tmpfs_bytes(const struct mh_source *source)
 {
 	if (source->class != MH_CLASS_TMPFS)
 		return 0;
@@ -23,7 +23,7 @@ static int set_options(const struct staging *s, int fs_fd)
 	int r;
 
 	assert(s->req->source.class == MH_CLASS_TMPFS);
-	(void)str_format(size, sizeof(size), "%" PRIu64, tmpfs_bytes(&s->req->source));
+	(void)str_format(size, sizeof(size), "%" PRIu64, source_tmpfs_bytes(&s->req->source));
 	(void)str_format(inodes, sizeof(inodes), "%" PRIu64, s->req->source.u.tmpfs.inodes);
 	r = filesystem_set(fs_fd, "size", size);
 	return r < 0 ? r : filesystem_set(fs_fd, "nr_inodes", inodes);
@@ -34,7 +34,7 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
 	struct statfs fs = {.f_type = 0};
 
 	return facts->root_is_whole && sys_fstatfs(s->target.fd, &fs) == 0 &&
-	       fs.f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
+	       fs.f_blocks * TMPFS_PAGE == source_tmpfs_bytes(&s->req->source) &&
 	       fs.f_files == s->req->source.u.tmpfs.inodes;
 }
 

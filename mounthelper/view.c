@@ -63,9 +63,10 @@ struct view view_enter_host(struct helper *h)
 
 void view_settle(struct helper *h, const struct view *view)
 {
+	assert(h->agent && view->proc_fd >= 0);
+
 	bool container = h->agent->container;
 
-	assert(h->agent && view->proc_fd >= 0);
 	if (container && view->home_ns_fd >= 0)
 		enter(view->home_ns_fd);
 	start_need(container || view->is_at_home || view->home_ns_fd >= 0, START_NAMESPACE, 0, "");

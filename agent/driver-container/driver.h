@@ -46,36 +46,12 @@ struct driver {
 	char health_text[512];
 	char engine_name[64];
 	char engine_version[64];
+	bool has_new_version; /* that the watchers are not told of */
 };
 
 /** Run until SIGTERM or SIGINT.
  * @ret_has_started the sockets were open: a failure after it is none of the settings */
 enum status driver_run(const struct settings *settings, bool *ret_has_started, struct error *err);
-
-/** Is this ordered? As order_check(); a refusal is put on record. */
-enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
-			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err);
-
-/** Put @why, for which an order is refused, on record; returns its status. */
-enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
-			  struct error *why);
-
-/** driver_refuse() for what was made otherwise than ordered; @fault goes on record too. */
-enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
-			       const struct readback_fault *fault, struct error *why);
-
-/** Whose account no task may have: the agent's, the driver's own, and of whom the mount helper's folders
- * are. */
-struct readback_users driver_users(const struct driver *driver);
-/** STATUS_PERMISSION_DENIED for a number that is one of them. */
-enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
-			      struct error *err);
-
-/** Put on record that @taken is carried out, and that it was used; both durable before it returns. */
-enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err);
-
-/** Put on record how it ended: "success" or the name of @status. */
-void driver_note_end(struct driver *driver, const struct order *order, enum status status);
 
 extern const struct rpc_method driver_methods[];
 extern const size_t driver_n_methods;
@@ -111,7 +87,3 @@ extern const struct rpc_stream_handlers stats_stream;
 extern const struct rpc_stream_handlers fingerprint_stream;
 enum status fingerprint_begin(struct driver *driver, struct error *err);
 void fingerprint_end(struct driver *driver);
-/** Has the engine said which one it is? How it binds depends on it. */
-bool fingerprint_knows_engine(const struct driver *driver);
-/** @json answer of GET /version */
-void fingerprint_read_version(struct driver *driver, const json_t *json);

@@ -2,6 +2,7 @@
 /* How the engine is: asked again and again, said when it changes. Which one it is, rarely: podman runs a
  * dozen programs to say it, for seconds on a busy machine. */
 #include "driver.h"
+#include "engine_version.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -57,8 +58,9 @@ static void tell_all(struct driver *driver)
 
 static void set(struct driver *driver, int health, const char *text)
 {
-	if (driver->health == health && str_eq(driver->health_text, text))
+	if (driver->health == health && str_eq(driver->health_text, text) && !driver->has_new_version)
 		return;
+	driver->has_new_version = false;
 	driver->health = health;
 	str_copy_text(driver->health_text, sizeof(driver->health_text), text);
 	tell_all(driver);
@@ -73,34 +75,10 @@ static void set_well(struct driver *driver)
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
 }
 
-static void keep_version(struct driver *driver, const char *name, const char *version)
-{
-	if (str_eq(driver->engine_name, name) && str_eq(driver->engine_version, version))
-		return;
-	str_copy_text(driver->engine_name, sizeof(driver->engine_name), name);
-	str_copy_text(driver->engine_version, sizeof(driver->engine_version), version);
-	tell_all(driver);
-}
-
 static void arm(struct driver *driver, uint64_t seconds)
 {
 	(void)sd_event_source_set_time(driver->probe_timer, clock_monotonic_us() + seconds * USEC_PER_SEC);
 	(void)sd_event_source_set_enabled(driver->probe_timer, SD_EVENT_ONESHOT);
-}
-
-bool fingerprint_knows_engine(const struct driver *driver)
-{
-	return driver->engine_version[0] != '\0';
-}
-
-void fingerprint_read_version(struct driver *driver, const json_t *json)
-{
-	const json_t *component = json_array_get(json_object_get(json, "Components"), 0);
-	const char *name = json_string_value(json_object_get(component, "Name"));
-	const char *version = json_string_value(json_object_get(json, "Version"));
-
-	if (version)
-		keep_version(driver, name ? name : "", version);
 }
 
 /* That it is late says nothing of its health. */
@@ -115,7 +93,7 @@ static void on_version(enum status status, const struct error *err, const json_t
 	if (status != STATUS_OK)
 		return;
 	driver->is_nonsense = !version;
-	fingerprint_read_version(driver, json);
+	engine_version_read(driver, json);
 	set_well(driver);
 }
 

@@ -7,6 +7,7 @@
 #include "driver.h"
 #include "frames.h"
 #include "last_output.h"
+#include "order_admit.h"
 #include "policy.h"
 
 #include "base/cleanup.h"

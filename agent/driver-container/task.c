@@ -3,7 +3,9 @@
  * is never asked for again. */
 #include "container.h"
 #include "driver.h"
+#include "engine_version.h"
 #include "last_output.h"
+#include "order_admit.h"
 #include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
@@ -638,10 +640,10 @@ static void on_engine(enum status status, const struct error *err, const json_t 
 	struct error own;
 
 	if (status == STATUS_OK)
-		fingerprint_read_version(op->driver, json);
+		engine_version_read(op->driver, json);
 	if (status != STATUS_OK) {
 		op_fail(op, err);
-	} else if (!fingerprint_knows_engine(op->driver)) {
+	} else if (!engine_version_is_known(op->driver)) {
 		(void)error_set(&own, STATUS_UNAVAILABLE, 0,
 				"cannot start task '%s': the engine does not say which one it is", op->task);
 		op_fail(op, &own);
@@ -653,7 +655,7 @@ static void on_engine(enum status status, const struct error *err, const json_t 
 /* Which engine it is decides how it is asked. */
 static void begin_look(struct op *op)
 {
-	if (fingerprint_knows_engine(op->driver))
+	if (engine_version_is_known(op->driver))
 		task_op_look(op);
 	else
 		ask(op, SHORT("GET"), on_engine, "/version");

@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/claims.h"
+#include "node/lookup.h"
+#include "node/session.h"
 #include "state/change.h"
 
 #include <stdio.h>
@@ -89,4 +91,25 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 		TRY(lose_alloc(server, entry, "the node was rebooted", err));
 	}
 	return STATUS_OK;
+}
+
+bool alloc_is_pending(const struct alloc *alloc)
+{
+	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
+	       alloc->client_status == CLIENT_PENDING;
+}
+
+int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry)
+{
+	return entry->alloc.node_id[0] != '\0' ? nodes_disconnected_ms(server, entry->node) : 0;
+}
+
+void allocs_send(const struct alloc_entry *entry)
+{
+	if (!node_is_connected(entry->node) || alloc_is_client_terminal(&entry->alloc))
+		return;
+	if (entry->alloc.desired_status == DESIRED_RUN)
+		session_run_alloc(entry->node->session, &entry->alloc);
+	else
+		session_stop_alloc(entry->node->session, entry->alloc.id);
 }

@@ -38,11 +38,6 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 			     const struct placement_assumed *assumed, struct refusal *refusal,
 			     struct error *err);
 
-/** The part of allocs_place() about the node, of one that has its times. Its description is given to it where
- * the node is not connected. */
-enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
-			       struct error *err);
-
 /** As it is shown: a pending one with what it waits for. Owned by the caller; NULL when memory is short. */
 Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc);
 

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/refusal.h"
+#include "claim/release.h"
 #include "model/admission.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
-#include "volume/why.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -54,12 +54,6 @@ struct round {
 };
 
 /* --- who waits --- */
-
-bool alloc_is_pending(const struct alloc *alloc)
-{
-	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
-	       alloc->client_status == CLIENT_PENDING;
-}
 
 /* One that is not durable yet came last. */
 uint64_t alloc_arrival(const struct alloc *alloc)
@@ -336,7 +330,7 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), alloc_wait_node(&alloc));
 	alloc.client_description = NULL;
-	status = allocs_choose_node(round->server, &alloc, &refusal, err);
+	status = placement_choose_node(round->server, &alloc, NULL, &refusal, err);
 	if (status == STATUS_OK) {
 		alloc.wait_until_ms = 0;
 		alloc.wait_node_id = NULL;
@@ -586,7 +580,7 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	}
 	(void)str_copy(copy.node_id, sizeof(copy.node_id), alloc_wait_node(alloc));
 	copy.client_description = NULL;
-	(void)allocs_choose_node(server, &copy, &refusal, &err);
+	(void)placement_choose_node(server, &copy, NULL, &refusal, &err);
 	free(copy.client_description);
 	(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1, "waits to be placed: %.900s", err.msg);
 	return ret;

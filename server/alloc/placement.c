@@ -6,8 +6,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "claim/admit.h"
 #include "model/admission.h"
 #include "model/task.h"
+#include "node/nodes.h"
 #include "plugin/controller.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
@@ -457,5 +459,70 @@ enum status placement_choose(const struct placement *placement, const struct nod
 	if (!best)
 		return refuse(placement, tally, refusal, err);
 	*ret = best;
+	return STATUS_OK;
+}
+
+/* Admission explains every claim that is in the way. */
+static enum status check_claims(struct server *server, const struct alloc *alloc, struct refusal *refusal,
+				struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		enum status status = claim_admit_alloc(server, alloc, &alloc->volumes[i], err);
+
+		if (status == STATUS_FAILED_PRECONDITION)
+			refusal_add_blockers(refusal, server, alloc, alloc->volumes[i].name, alloc->node_id);
+		if (status != STATUS_OK)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+static enum status check_named_node(struct server *server, const struct placement *placement,
+				    const struct alloc *alloc, struct refusal *refusal, struct error *err)
+{
+	bool is_instead = placement->assumed.without; /* the claims that go are not counted below */
+	const struct node_entry *node = state_node(&server->state, alloc->node_id);
+	char reason[FEASIBILITY_REASON_SIZE];
+	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
+	enum status status = STATUS_OK;
+
+	if (!is_instead &&
+	    (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED))
+		status = check_claims(server, alloc, refusal, err);
+	if (status != STATUS_OK || obstacle == OBSTACLE_NONE)
+		return status;
+	refusal_add_node(refusal, alloc->node_id, reason);
+	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
+}
+
+/* Check the node that is named, or choose one and put it into @alloc. */
+static enum status place(struct server *server, struct alloc *alloc, const struct placement_assumed *assumed,
+			 struct refusal *refusal, struct error *err)
+{
+	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
+	const struct node_entry *node;
+
+	TRY(placement_init(&placement, server, alloc, assumed, err));
+	if (alloc->node_id[0] != '\0')
+		return check_named_node(server, &placement, alloc, refusal, err);
+	TRY(placement_choose(&placement, &node, refusal, err));
+	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
+	return STATUS_OK;
+}
+
+enum status placement_choose_node(struct server *server, struct alloc *alloc,
+				  const struct placement_assumed *assumed, struct refusal *refusal,
+				  struct error *err)
+{
+	char waiting[NODE_ID_MAX + 64];
+
+	TRY(place(server, alloc, assumed, refusal, err));
+	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
+		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
+				 alloc->node_id);
+		alloc->client_description = strdup(waiting);
+		if (!alloc->client_description)
+			return error_no_memory(err, "an allocation");
+	}
 	return STATUS_OK;
 }

@@ -63,3 +63,10 @@ enum obstacle placement_check(const struct placement *placement, const struct no
  * full: the message counts nodes by what is in the way, @refusal has one line per node. */
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
 			     struct refusal *refusal, struct error *err);
+
+/** Checks the node that @alloc names, or chooses one and puts it into @alloc, which has its times; gives it a
+ * description where that node is not connected. @assumed: as placement_init(). @refusal gets what is in the
+ * way. */
+enum status placement_choose_node(struct server *server, struct alloc *alloc,
+				  const struct placement_assumed *assumed, struct refusal *refusal,
+				  struct error *err);

@@ -37,11 +37,6 @@ Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc 
 	return alloc_to_pb(&shown);
 }
 
-int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry)
-{
-	return entry->alloc.node_id[0] != '\0' ? nodes_disconnected_ms(server, entry->node) : 0;
-}
-
 static void add_claim(Holdfast__V1__GetAllocationResponse *response, const struct claim *claim)
 {
 	Holdfast__V1__Claim *message = claim_to_pb(claim);

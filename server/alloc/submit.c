@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "claim/grant.h"
 #include "claim/refusal.h"
 #include "model/alloc_validate.h"
 #include "model/pb.h"
@@ -58,16 +57,6 @@ static const struct alloc_entry *find_or_fail(struct server *server, const struc
 	if (!entry)
 		answer_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
 	return entry;
-}
-
-void allocs_send(const struct alloc_entry *entry)
-{
-	if (!node_is_connected(entry->node) || alloc_is_client_terminal(&entry->alloc))
-		return;
-	if (entry->alloc.desired_status == DESIRED_RUN)
-		session_run_alloc(entry->node->session, &entry->alloc);
-	else
-		session_stop_alloc(entry->node->session, entry->alloc.id);
 }
 
 static void on_run_durable(struct server *server, void *userdata)
@@ -128,54 +117,6 @@ static enum status check_own_plugin(struct server *server, const struct alloc *a
 	return STATUS_OK;
 }
 
-/* What admission would say, which explains every claim that is in the way. */
-static enum status check_claims(struct server *server, const struct alloc *alloc, struct refusal *refusal,
-				struct error *err)
-{
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		enum status status = claim_grant_check(server, alloc, &alloc->volumes[i], err);
-
-		if (status == STATUS_FAILED_PRECONDITION)
-			refusal_add_blockers(refusal, server, alloc, alloc->volumes[i].name, alloc->node_id);
-		if (status != STATUS_OK)
-			return status;
-	}
-	return STATUS_OK;
-}
-
-static enum status check_named_node(struct server *server, const struct placement *placement,
-				    const struct alloc *alloc, struct refusal *refusal, struct error *err)
-{
-	bool is_instead = placement->assumed.without; /* the claims that go are not counted below */
-	const struct node_entry *node = state_node(&server->state, alloc->node_id);
-	char reason[FEASIBILITY_REASON_SIZE];
-	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
-	enum status status = STATUS_OK;
-
-	if (!is_instead &&
-	    (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED))
-		status = check_claims(server, alloc, refusal, err);
-	if (status != STATUS_OK || obstacle == OBSTACLE_NONE)
-		return status;
-	refusal_add_node(refusal, alloc->node_id, reason);
-	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
-}
-
-/* Check the node that is named, or choose one and put it into @alloc. */
-static enum status place(struct server *server, struct alloc *alloc, const struct placement_assumed *assumed,
-			 struct refusal *refusal, struct error *err)
-{
-	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
-	const struct node_entry *node;
-
-	TRY(placement_init(&placement, server, alloc, assumed, err));
-	if (alloc->node_id[0] != '\0')
-		return check_named_node(server, &placement, alloc, refusal, err);
-	TRY(placement_choose(&placement, &node, refusal, err));
-	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
-	return STATUS_OK;
-}
-
 /* Only what was asked for; what becomes of it is not the caller's to say. */
 static void alloc_begin(struct alloc *alloc)
 {
@@ -199,29 +140,6 @@ static void alloc_begin(struct alloc *alloc)
 	alloc->client_description = NULL;
 }
 
-static enum status choose_node(struct server *server, struct alloc *alloc,
-			       const struct placement_assumed *assumed, struct refusal *refusal,
-			       struct error *err)
-{
-	char waiting[NODE_ID_MAX + 64];
-
-	TRY(place(server, alloc, assumed, refusal, err));
-	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
-		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
-				 alloc->node_id);
-		alloc->client_description = strdup(waiting);
-		if (!alloc->client_description)
-			return error_no_memory(err, "an allocation");
-	}
-	return STATUS_OK;
-}
-
-enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
-			       struct error *err)
-{
-	return choose_node(server, alloc, NULL, refusal, err);
-}
-
 static enum status begin_new(struct alloc *alloc, struct error *err)
 {
 	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
@@ -240,7 +158,7 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 	TRY(begin_new(alloc, err));
 	if (!(assumed && assumed->without))
 		TRY(pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err));
-	return choose_node(server, alloc, assumed, refusal, err);
+	return placement_choose_node(server, alloc, assumed, refusal, err);
 }
 
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
@@ -256,7 +174,7 @@ static enum status place_or_wait(struct server *server, struct alloc *alloc, uin
 	TRY(begin_new(alloc, err));
 	enum status status = pending_check(server, alloc, NULL, true, err);
 	if (status == STATUS_OK)
-		status = allocs_choose_node(server, alloc, refusal, err);
+		status = placement_choose_node(server, alloc, NULL, refusal, err);
 	return status == STATUS_OK ? status : pending_enter(server, alloc, wait_ms, err);
 }
 

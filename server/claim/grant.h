@@ -3,9 +3,6 @@
 /* Granting claims: who may have one is decided by admission_check() of lib/model; then the controller
  * attaches the volume where it has to, and the node is answered. */
 
-#include "base/error.h"
-#include "model/alloc.h"
-
 #include <protobuf-c/protobuf-c.h>
 
 enum { PUBLISH_CONTEXT_MAX = 16 * 1024 }; /* bytes on the wire; CSI allows 4096 */
@@ -15,8 +12,3 @@ struct rpc_call;
 
 /** Volumes.Claim, by a node for one of its allocations. */
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
-
-/** Would the volume be granted to this allocation now? For submissions: the decision falls when the node
- * claims. */
-enum status claim_grant_check(struct server *server, const struct alloc *alloc,
-			      const struct volume_request *request, struct error *err);

@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "claim/release.h"
 #include "model/admission.h"
 #include "state/storage_index.h"
-#include "volume/why.h"
 
 #include <stdlib.h>
 #include <string.h>

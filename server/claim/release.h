@@ -6,6 +6,7 @@
  * the stored states, so a restart continues where it was. */
 
 #include "base/error.h"
+#include "model/explain.h"
 #include "model/release.h"
 #include "state/change.h"
 #include "state/state.h"
@@ -49,6 +50,9 @@ void release_freed(struct server *server, void *userdata);
 
 /** What is next for the claim, as far as is known now. */
 enum release_action release_next(struct server *server, const struct claim_entry *entry);
+
+/** What is known about the holder of a claim. */
+struct holder claim_holder(struct server *server, const struct claim *claim);
 
 /** Is the claim's release in flight, or scheduled? */
 bool release_is_driven(const struct claim_entry *entry);

@@ -14,6 +14,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "claim/refusal.h"
+#include "claim/release.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
 #include "rpc/server.h"
@@ -21,7 +22,6 @@
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/storage_index.h"
-#include "volume/why.h"
 
 #include <inttypes.h>
 #include <stdio.h>

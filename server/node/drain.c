@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "claim/release.h"
 #include "log/log.h"
 #include "model/explain.h"
 #include "model/pb.h"
@@ -18,7 +19,6 @@
 #include "node/session.h"
 #include "state/change.h"
 #include "volume/view.h"
-#include "volume/why.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdlib.h>

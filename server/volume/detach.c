@@ -16,7 +16,6 @@
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/volumes.h"
-#include "volume/why.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>

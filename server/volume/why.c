@@ -25,50 +25,6 @@ static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONFIG_CONTROLLER_TIMEOUT_MS,
 
 enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
 
-static bool has_controller(struct server *server, const char *plugin_id)
-{
-	struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
-
-	return plugin && controller_capabilities(plugin);
-}
-
-/* When the node or the controller is asked again, or a reservation is taken back, as wall-clock time. */
-static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
-{
-	uint64_t at_us;
-
-	if (!entry || !entry->work.timer || sd_event_source_get_time(entry->work.timer, &at_us) < 0)
-		return 0;
-	return now_ms + ((int64_t)at_us - (int64_t)clock_monotonic_us()) / (int64_t)USEC_PER_MSEC;
-}
-
-struct holder claim_holder(struct server *server, const struct claim *claim)
-{
-	const struct node_entry *node = state_node(&server->state, claim->node_id);
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
-	const struct drain *drain = node ? &node->node.drain : NULL;
-	const struct claim_entry *entry = state_claim(&server->state, claim->id);
-
-	return (struct holder){
-		.is_connected = node && node_is_connected(node),
-		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
-		.doing = alloc && alloc->alloc.client_status == CLIENT_PENDING
-				 ? alloc->alloc.client_description
-				 : NULL,
-		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
-		/* a claim keeps an entry for its node, which then has no record of its own */
-		.is_purged = !node || node->node.boot_id[0] == '\0',
-		.must_report = node && node->is_unreported,
-		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
-		.can_fence = entry && fence_is_possible(server, entry),
-		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
-		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
-		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),
-		.waits_for_other = entry && claim->state == CLAIM_NODE_DETACHED &&
-				   release_next(server, entry) == RELEASE_WAIT_SIBLING,
-	};
-}
-
 /* A volume that nobody holds: can it be used, and how was it last released? */
 static void write_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
 {

@@ -11,9 +11,6 @@ struct server;
 
 enum { WHY_CLAIMS_MAX = 100 }; /* explained at once; of more their number is said */
 
-/** What is known about the holder of a claim. */
-struct holder claim_holder(struct server *server, const struct claim *claim);
-
 /** Who holds it and what is missing, one line per live claim; what keeps a free one from being used, and how
  * it was last released. NULL when memory is short; owned by the caller. */
 char *volume_why(struct server *server, struct volume_entry *entry);

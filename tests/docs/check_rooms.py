@@ -61,12 +61,18 @@ def a_circle_that_grows_is_refused():
     house = changed("mounthelper/ring_a.h", "int a;\n")
     house = changed("mounthelper/ring_b.h", '#include "ring_a.h"\n', house)
     house = changed("mounthelper/ring_a.h", '#include "ring_b.h"\n', house)
-    assert "mounthelper: 2 files include each other in a circle, 1 at most" in refused(house), refused(house)
+    assert "mounthelper: 2 files include or call each other in a circle, 1 at most" in refused(house), refused(house)
+
+
+def a_circle_of_calls_without_includes_is_refused():
+    house = changed("mounthelper/ring_a.c", "int ring_a(void)\n{\n\treturn ring_b();\n}\n")
+    house = changed("mounthelper/ring_b.c", "int ring_b(void)\n{\n\treturn ring_a();\n}\n", house)
+    assert "mounthelper: 2 files" in refused(house), refused(house)
 
 
 def a_circle_through_what_is_open_to_all_is_refused():
     said = refused(changed("server/server.h", '#include "volume/work.h"\n'))
-    assert "files include each other in a circle, 1 at most" in said and "server/server " in said, said
+    assert "files include or call each other in a circle, 1 at most" in said and "server/server " in said, said
 
 
 def main():
@@ -74,6 +80,7 @@ def main():
     for check in (the_tree_keeps_to_its_floors, an_arrow_that_leads_up_is_refused,
                   an_arrow_along_a_floor_is_refused_without_brackets, a_program_uses_neither_another_one_nor_all_of_lib,
                   a_room_without_a_floor_is_refused, a_circle_that_grows_is_refused,
+                  a_circle_of_calls_without_includes_is_refused,
                   a_circle_through_what_is_open_to_all_is_refused):  # fmt: skip
         try:
             check()

@@ -7,6 +7,7 @@ rooms.py [--graph] [ROOT]: without an option, every arrow that leads up, and cir
 """
 
 import argparse
+import functools
 import os
 import re
 import sys
@@ -40,9 +41,7 @@ OPEN = {
     "lib/privileged/keyline.h": "the lines of that trail",
 }
 # Modules in the largest circle that lies within these rooms: a number that falls. No other files are in a circle.
-LARGEST = {
-    "server/alloc server/claim server/node server/plugin server/recovery server/volume": 2,
-}
+LARGEST = {"lib/etcd": 2}
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.S)
@@ -79,27 +78,45 @@ class House:
         return found
 
     def circles(self):
-        """Modules (a header and its .c are one) that reach each other, as sorted lists of more than one."""
-        graph = defaultdict(set)
+        """Modules (a header and its .c are one) that reach each other, by what they include or by whose public functions
+        they name, as sorted lists of more than one."""
+        includes, calls = defaultdict(set), defaultdict(set)
         for name, others in self.includes.items():
-            graph[module(name)].update(module(other) for other in others if module(other) != module(name))
-        return [sorted(part) for part in strong_parts(graph) if len(part) > 1]
+            includes[module(name)].update(module(other) for other in others if module(other) != module(name))
+        public = self.public()
+        for function, users in self.users().items():
+            for user in users:
+                if user.split("/")[0] == public[function].split("/")[0]:
+                    calls[module(user)].add(module(public[function]))
+        found = {tuple(sorted(part)) for graph in (includes, calls) for part in strong_parts(graph) if len(part) > 1}
+        return [list(part) for part in sorted(found)]
 
     def public(self):
         """{function: its .c} of those that are not static."""
         return {function: name for name, text in self.text.items() if name.endswith(".c")
-                for function in DEFINED.findall(COMMENT.sub(" ", text)) if function != "main"}  # fmt: skip
+                for function in defined(text) if function != "main"}  # fmt: skip
 
     def users(self):
         """{function: the other .c files that name it}."""
-        found = {function: set() for function in self.public()}
-        defined = self.public()
+        public = self.public()
+        found = {function: set() for function in public}
         for name, text in self.text.items():
             if name.endswith(".c"):
-                for word in set(re.findall(r"\w+", COMMENT.sub(" ", text))) & found.keys():
-                    if defined[word] != name:
+                for word in words(text) & found.keys():
+                    if public[word] != name:
                         found[word].add(name)
         return found
+
+
+@functools.cache
+def defined(text):
+    """Public functions that @text defines."""
+    return DEFINED.findall(COMMENT.sub(" ", text))
+
+
+@functools.cache
+def words(text):
+    return frozenset(re.findall(r"\w+", COMMENT.sub(" ", text)))
 
 
 def room(name):
@@ -165,7 +182,7 @@ def faults(house):
     for circle in house.circles():
         within = [n for rooms, n in LARGEST.items() if {room(name) for name in circle} <= set(rooms.split())]
         if len(circle) > max(within, default=1):
-            yield (f"{circle[0].split('/')[0]}: {len(circle)} files include each other in a circle, "
+            yield (f"{circle[0].split('/')[0]}: {len(circle)} files include or call each other in a circle, "
                    f"{max(within, default=1)} at most: {' '.join(circle)}")  # fmt: skip
 
 

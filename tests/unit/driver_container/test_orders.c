@@ -3,6 +3,7 @@
 #include "driver.h"
 #include "folder.h"
 #include "nonces.h"
+#include "order_admit.h"
 #include "order_check.h"
 #include "trail.h"
 #include "unit.h"

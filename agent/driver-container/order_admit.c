@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "order_admit.h"
+
+#include "driver.h"
+#include "policy.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/order.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FAULT_MAX = 96 };
+
+static void begin_record(struct keyline *record, const struct order *order)
+{
+	char alloc[2 * ORDER_UUID_SIZE + 1];
+	char nonce[2 * ORDER_NONCE_SIZE + 1];
+
+	hex_encode(alloc, order->alloc, sizeof(order->alloc));
+	hex_encode(nonce, order->nonce, sizeof(order->nonce));
+	keyline_words(record, "op", order_kind_name(order->kind), "alloc", alloc, "task", order->task,
+		      "order", nonce, "who", order->who);
+	keyline_sha256(record, "digest", order->digest, sizeof(order->digest));
+}
+
+/* Values may be of the engine: short enough for a line, whatever is in them. */
+static void add_fault(struct keyline *record, const struct readback_fault *fault)
+{
+	char value[FAULT_MAX + 1];
+
+	keyline_words(record, "field", fault->field);
+	str_copy_text(value, sizeof(value), fault->ordered);
+	keyline_words(record, "ordered", value);
+	str_copy_text(value, sizeof(value), fault->found);
+	keyline_words(record, "found", value);
+}
+
+static enum status refuse(struct driver *driver, const struct taken *taken, const char *reason,
+			  const struct readback_fault *fault, struct error *why)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t skipped = 0;
+	struct error err;
+
+	if (!trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+		return why->status;
+	begin_record(&record, &taken->order);
+	if (skipped > 0)
+		keyline_number(&record, "skipped", skipped);
+	keyline_words(&record, "res", "refused", "reason", reason, "code", status_name(why->status));
+	if (fault)
+		add_fault(&record, fault);
+	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal is not on record");
+	log_line(LOG_WARNING, "%s", why->msg);
+	return why->status;
+}
+
+enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
+			  struct error *why)
+{
+	return refuse(driver, taken, reason, NULL, why);
+}
+
+enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
+			       const struct readback_fault *fault, struct error *why)
+{
+	return refuse(driver, taken, "made", fault, why);
+}
+
+enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
+			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err)
+{
+	struct order_place place = {
+		.settings = driver->settings, .nonces = driver->nonces, .now_ms = clock_realtime_ms()};
+	enum status status;
+
+	memcpy(place.boot_id, driver->boot_id, sizeof(place.boot_id));
+	status = order_check(&place, kind, order, body, ret, err);
+	if (status == STATUS_OK)
+		return status;
+	if (ret->order.magic == 0) /* could not be read: that much is known */
+		ret->order.kind = (uint8_t)kind;
+	return driver_refuse(driver, ret, ret->reason, err);
+}
+
+enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t skipped = 0;
+
+	if (taken->use != NONCE_NEW && !trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"the same order was shown too often; see holdfast alloc status for its task");
+	begin_record(&record, &taken->order);
+	if (skipped > 0)
+		keyline_number(&record, "skipped", skipped);
+	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
+	TRY(trail_write(driver->trail, &record, err));
+	if (taken->use == NONCE_NEW)
+		TRY(nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err));
+	return STATUS_OK;
+}
+
+void driver_note_end(struct driver *driver, const struct order *order, enum status status)
+{
+	struct keyline record = KEYLINE_INIT;
+	struct error err;
+
+	begin_record(&record, order);
+	keyline_words(&record, "phase", "result", "res", status == STATUS_OK ? "success" : "failed", "code",
+		      status_name(status));
+	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the end of an order is not on record");
+}
+
+/* Uid 0 is the host's own, and `users` in root's file decides about it. */
+static void add_user(struct readback_users *users, uid_t uid)
+{
+	if (uid != 0)
+		users->never[users->n++] = uid;
+}
+
+static void add_owner(struct readback_users *users, const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		add_user(users, st.st_uid);
+}
+
+struct readback_users driver_users(const struct driver *driver)
+{
+	struct readback_users users = {.is_root_named = policy_names_root(driver->settings)};
+
+	add_user(&users, driver->agent_uid);
+	add_user(&users, getuid());
+	add_owner(&users, driver->settings->publish_dir);
+	add_owner(&users, driver->settings->stage_dir);
+	return users;
+}
+
+enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
+			      struct error *err)
+{
+	struct readback_users users = driver_users(driver);
+	char name[64];
+	uint32_t uid;
+
+	if (str_format(name, sizeof(name), "%.*s", (int)strcspn(user, ":"), user) < 0 ||
+	    parse_u32(name, 0, UINT32_MAX, &uid) < 0)
+		return STATUS_OK; /* whom a name means shows when it runs */
+	for (size_t i = 0; i < users.n; i++) {
+		if (uid != users.never[i])
+			continue;
+		*ret_reason = "users";
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"user %s is the account of the agent, of the driver, or of the mount helper's "
+			"folders, which no task may have",
+			user);
+	}
+	return STATUS_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Orders of the server: each is admitted once, refused or ended, on record. */
+
+#include "order_check.h"
+#include "readback.h"
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct driver;
+
+/** Is this ordered? As order_check(); a refusal is put on record. */
+enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
+			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err);
+
+/** Put @why, for which an order is refused, on record; returns its status. */
+enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
+			  struct error *why);
+
+/** driver_refuse() for what was made otherwise than ordered; @fault goes on record too. */
+enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
+			       const struct readback_fault *fault, struct error *why);
+
+/** Whose account no task may have: the agent's, the driver's own, and of whom the mount helper's folders
+ * are. */
+struct readback_users driver_users(const struct driver *driver);
+/** STATUS_PERMISSION_DENIED for a number that is one of them. */
+enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
+			      struct error *err);
+
+/** Put on record that @taken is carried out, and that it was used; both durable before it returns. */
+enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err);
+
+/** Put on record how it ended: "success" or the name of @status. */
+void driver_note_end(struct driver *driver, const struct order *order, enum status status);
