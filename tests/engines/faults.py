@@ -204,6 +204,8 @@ class Watch:
 
 
 class Faults(Flow):
+    GROUP = "a000"
+
     def open(self):
         self.proxy = Proxy(f"{self.engine.work}/proxy.sock", f"{self.engine.work}/engine.sock")
         super().open()
@@ -253,7 +255,7 @@ class Faults(Flow):
     def begin(self, row):
         """A task that runs, whoever died while it was started."""
         marker = f"holdfast-task-{self.n + 1}"
-        alloc = f"0192f3a0-0000-7000-9000-{self.n + 1:012d}"
+        alloc = self.next_id()
         self.watch.look_for(marker, self.node.published(alloc))
         with self.killed(row) if row else contextlib.nullcontext():
             assert self.in_network("isolated", check=not row, main=SCRIPT.replace("{marker}", marker)) == alloc

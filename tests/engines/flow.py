@@ -81,6 +81,8 @@ SERVES = ("echo started >> /data/starts; "
 class Flow(Execs):
     """The engine's driver is started here again, as that of node-1."""
 
+    GROUP = "9000"  # in the id of each allocation; a driver starts each id once in a boot, so classes have different ones
+
     def __init__(self, engine):
         self.engine, self.room, self.n = engine, World(nodes=2), 0
 
@@ -118,11 +120,14 @@ class Flow(Execs):
         return self.run(check=check, spec=head + "".join(
             TASK_OF_NETWORK.format(task=task, script=script).replace("{", "{{").replace("}", "}}") for task, script in scripts.items()))
 
+    def next_id(self):
+        return f"0192f3a0-0000-7000-{self.GROUP}-{self.n + 1:012d}"
+
     def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC, check=True):
         """Submit it, for the only node that has the driver; its id."""
         wait_for("the server to know the driver", self.driver_is_healthy)
+        alloc = self.next_id()
         self.n += 1
-        alloc = f"0192f3a0-0000-7000-9000-{self.n:012d}"
         spec = self.room.spec("task.hcl", spec.format(name=f"task-{self.n}", script=script, image=image))
         self.submission = ("alloc", "run", spec, "--id", alloc, "--no-wait")
         self.room.holdfast(*self.submission, check=check)
