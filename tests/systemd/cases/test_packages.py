@@ -305,6 +305,8 @@ class Life(unittest.TestCase):
         machine.holdfast("volume", "status", "data")
         machine.systemctl("start", "holdfast-volume@nothing.service", check=False)  # it has its folders all the same
         self.assertTrue(os.path.isdir("/var/lib/holdfast-volumes/nothing"))
+        subprocess.run([HELPER], check=False)  # a refused start, which is counted
+        self.assertTrue(os.path.exists(f"{machine.TREE}/lock/refused"))
         dpkg("--purge", *names())
         self.assertEqual(processes(), {})
         for path in ("/etc/holdfast", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount", HELPER, "/var/lib/holdfast-driver",
