@@ -157,6 +157,11 @@ struct rpc_client *etcd_client_member(const struct etcd_client *client, size_t *
 	return client->members[client->current].rpc;
 }
 
+size_t etcd_client_n(const struct etcd_client *client)
+{
+	return client->n;
+}
+
 struct rpc_client *etcd_client_at(const struct etcd_client *client, size_t i)
 {
 	assert(i < client->n);

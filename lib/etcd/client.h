@@ -51,6 +51,9 @@ void etcd_call_cancel(struct etcd_call *call);
  * freed in the turn after that. */
 struct rpc_client *etcd_client_member(const struct etcd_client *client, size_t *ret_endpoint);
 
+/** How many endpoints there are. */
+size_t etcd_client_n(const struct etcd_client *client);
+
 /** The member of the @i-th endpoint, to ask it about itself. As that of etcd_client_member() it may be freed.
  */
 struct rpc_client *etcd_client_at(const struct etcd_client *client, size_t i);

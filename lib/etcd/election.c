@@ -19,7 +19,7 @@
 enum {
 	LOOK_PART = 10,	 /* of a lease, at most between two looks at the key while another leads */
 	BEAT_PART = 5,	 /* how often the lease is kept alive */
-	LATE_BEATS = 2,	 /* for which an answer is waited for at one member */
+	LATE_BEATS = 2,	 /* for which a member is waited for at least before it is asked again */
 	SPARE_PART = 16, /* that this clock may be slower than etcd's */
 	VALUE_SIZE = ELECTION_NAME_MAX + 32,
 };
@@ -36,6 +36,15 @@ enum phase {
 	PHASE_LEADING,
 	PHASE_RESIGNING,
 	PHASE_OVER,
+};
+
+/* Keep-alives at one member: one at a time is in flight, so that an answer is known to be of the one that was
+ * sent last. */
+struct keeper {
+	struct election *election;
+	size_t member;
+	struct rpc_stream *stream; /* NULL: none is open */
+	uint64_t sent_us;	   /* boot time, of the keep-alive in flight; 0: not in flight */
 };
 
 struct election {
@@ -55,19 +64,19 @@ struct election {
 	char *word;
 	int64_t word_revision; /* as schema_revision */
 	bool has_other_word;   /* on_other_key(true) was called */
-	unsigned int n_late;   /* beats without an answer to the last keep-alive */
 	const struct election_events *events;
 	void *userdata;
 	enum phase phase;
 	struct etcd_call call;
 	sd_event_source *retry;
 	struct backoff backoff;
-	int64_t lease;	  /* 0: no lease */
-	uint64_t sent_us; /* boot time, of the request for it or the keep-alive in flight; 0: not in flight */
+	int64_t lease;	      /* 0: no lease */
+	uint64_t sent_us;     /* boot time, of the request for it */
+	uint64_t extended_us; /* boot time, of the last keep-alive sent that was answered; 0: none */
 	uint64_t deadline_us; /* boot time, when it may be over */
 	int64_t revision;     /* the key's create revision, while leading */
-	struct rpc_stream *stream;
-	size_t stream_endpoint;
+	struct keeper keepers[ETCD_ENDPOINTS_MAX];
+	size_t member; /* which is asked to extend the lease */
 	sd_event_source *beat;
 	sd_event_source *end; /* on the boot time's clock */
 	int64_t followed;     /* create revision of the leader's key; 0: no leader is known */
@@ -160,13 +169,12 @@ static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* The lease was given for @ttl_s when the request of sent_us arrived, or later. */
-static void extend(struct election *e, int64_t ttl_s)
+/* The lease was given for @ttl_s when the request of @sent_us arrived, or later. */
+static void extend(struct election *e, uint64_t sent_us, int64_t ttl_s)
 {
 	uint64_t us = (uint64_t)ttl_s * USEC_PER_SEC;
 
-	e->deadline_us = e->sent_us + us - us / SPARE_PART;
-	e->sent_us = 0;
+	e->deadline_us = sent_us + us - us / SPARE_PART;
 	if (e->end) {
 		(void)sd_event_source_set_time(e->end, e->deadline_us);
 		(void)sd_event_source_set_enabled(e->end, SD_EVENT_ONESHOT);
@@ -193,6 +201,7 @@ static void lead(struct election *e, int64_t revision)
 	}
 	(void)sd_event_source_set_priority(e->end, SD_EVENT_PRIORITY_IMPORTANT);
 	e->phase = PHASE_LEADING;
+	(void)etcd_client_member(e->client, &e->member);
 	e->revision = revision;
 	e->trouble.status = STATUS_OK;
 	backoff_reset(&e->backoff);
@@ -302,7 +311,7 @@ static void on_granted(enum status status, const ProtobufCMessage *response, con
 		return;
 	}
 	e->lease = grant->id;
-	extend(e, grant->ttl);
+	extend(e, e->sent_us, grant->ttl);
 	create(e);
 }
 
@@ -434,14 +443,19 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 {
 	const Etcdserverpb__LeaseKeepAliveResponse *alive =
 		(const Etcdserverpb__LeaseKeepAliveResponse *)message;
-	struct election *e = userdata;
+	struct keeper *k = userdata;
+	struct election *e = k->election;
+	const uint64_t sent_us = k->sent_us;
 	struct error err;
 
-	if (e->phase != PHASE_LEADING || alive->id != e->lease || e->sent_us == 0)
+	(void)stream;
+	k->sent_us = 0;
+	if (e->phase != PHASE_LEADING || alive->id != e->lease || sent_us == 0)
 		return;
 	if (alive->ttl > 0) {
-		e->n_late = 0;
-		extend(e, alive->ttl);
+		if (sent_us > e->extended_us) /* another member may have answered a later one */
+			extend(e, sent_us, alive->ttl);
+		e->extended_us = sent_us > e->extended_us ? sent_us : e->extended_us;
 		e->trouble.status = STATUS_OK;
 		return;
 	}
@@ -451,59 +465,83 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
-	struct election *e = userdata;
+	struct keeper *k = userdata;
+	struct election *e = k->election;
 
-	e->stream = NULL;
-	e->sent_us = 0;
+	(void)stream;
+	k->stream = NULL;
+	k->sent_us = 0;
 	if (err)
 		e->trouble = *err;
-	etcd_client_failed(e->client, e->stream_endpoint, status == STATUS_OK ? STATUS_UNAVAILABLE : status);
+	etcd_client_failed(e->client, k->member, status == STATUS_OK ? STATUS_UNAVAILABLE : status);
+	if (k->member != e->member)
+		return;
+	e->member = (e->member + 1) % etcd_client_n(e->client);
 	(void)timer_arm(e->event, &e->beat, backoff_next(&e->backoff, backoff_random()), on_beat, e);
 }
 
-static enum status open_stream(struct election *e, struct error *err)
+static enum status open_stream(struct election *e, struct keeper *k, struct error *err)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_alive, .on_closed = on_closed};
-	struct rpc_client *member = etcd_client_member(e->client, &e->stream_endpoint);
 
-	return rpc_stream_open(member, &etcdserverpb__lease__descriptor, "LeaseKeepAlive", e->call_us,
-			       &events, e, &e->stream, err);
+	return rpc_stream_open(etcd_client_at(e->client, k->member), &etcdserverpb__lease__descriptor,
+			       "LeaseKeepAlive", e->call_us, &events, k, &k->stream, err);
 }
 
-/* One keep-alive at a time is in flight, so that an answer is known to be of the one that was sent last. */
+static void close_stream(struct keeper *k)
+{
+	rpc_stream_cancel(k->stream);
+	k->stream = NULL;
+	k->sent_us = 0;
+}
+
+/* The member that is asked next. If one is late the next one is asked, too: when etcd's leader stops, the
+ * others hang until they have elected one, and a lease is short for asking one after the other. NULL: it was
+ * asked a moment ago. */
+static struct keeper *choose_keeper(struct election *e)
+{
+	struct keeper *k = &e->keepers[e->member];
+
+	if (k->sent_us != 0) {
+		etcd_client_failed(e->client, e->member, STATUS_UNAVAILABLE);
+		e->member = (e->member + 1) % etcd_client_n(e->client);
+		k = &e->keepers[e->member];
+	}
+	if (k->sent_us != 0 && boottime_us() - k->sent_us < LATE_BEATS * e->lease_us / BEAT_PART)
+		return NULL;
+	if (k->sent_us != 0) {
+		close_stream(k);
+		etcd_client_failed(e->client, k->member, STATUS_DEADLINE_EXCEEDED);
+	}
+	return k;
+}
+
 static void beat(struct election *e)
 {
 	Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
-	enum status status = STATUS_OK;
+	enum status st = STATUS_OK;
+	struct keeper *k;
 
 	if (e->phase != PHASE_LEADING)
 		return;
-	if (e->stream && e->sent_us != 0 && ++e->n_late < LATE_BEATS) { /* it may be slow */
-		(void)timer_arm(e->event, &e->beat, e->lease_us / BEAT_PART, on_beat, e);
-		return;
-	}
-	e->n_late = 0;
-	if (e->stream && e->sent_us != 0) {
-		rpc_stream_cancel(e->stream);
-		e->stream = NULL;
-		etcd_client_failed(e->client, e->stream_endpoint, STATUS_DEADLINE_EXCEEDED);
-	}
-	if (!e->stream)
-		status = open_stream(e, &e->trouble);
+	k = choose_keeper(e);
+	if (k)
+		k->sent_us = boottime_us(); /* if it cannot be sent it is late, too */
+	if (k && !k->stream)
+		st = open_stream(e, k, &e->trouble);
 	request.id = e->lease;
-	e->sent_us = boottime_us();
-	if (status == STATUS_OK)
-		status = rpc_stream_send(e->stream, &request.base, &e->trouble);
-	if (status == STATUS_OK)
+	if (k && st == STATUS_OK)
+		st = rpc_stream_send(k->stream, &request.base, &e->trouble);
+	if (k && st == STATUS_OK)
 		backoff_reset(&e->backoff);
 	(void)timer_arm(e->event, &e->beat, e->lease_us / BEAT_PART, on_beat, e);
 }
 
 static void stop_leading(struct election *e)
 {
-	rpc_stream_cancel(e->stream);
-	e->stream = NULL;
+	for (size_t i = 0; i < ETCD_ENDPOINTS_MAX; i++)
+		close_stream(&e->keepers[i]);
 	e->beat = sd_event_source_disable_unref(e->beat);
 	e->end = sd_event_source_disable_unref(e->end);
 }
@@ -602,6 +640,8 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.userdata = userdata,
 		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
 	};
+	for (size_t i = 0; i < ETCD_ENDPOINTS_MAX; i++)
+		e->keepers[i] = (struct keeper){.election = e, .member = i};
 	if (!e->key || !e->name || (settings->schema_key && !e->schema_key) ||
 	    (settings->word_key && (!e->word_key || !e->word))) {
 		election_free(e);

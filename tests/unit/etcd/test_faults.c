@@ -7,6 +7,9 @@
 
 #include "base/clock.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 struct faults {
 	struct proxy *proxy;
 	char proxy_url[WORLD_URL_SIZE];
@@ -453,4 +456,40 @@ TEST_ON(an_endpoint_without_a_listener_is_named, struct faults, f, setup, teardo
 	assert_int_equal(f->part.trouble.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(f->part.trouble.msg, "/nonexistent/etcd"));
 	assert_int_equal(f->part.n_leading, 0);
+}
+
+enum { MEMBER_LEASE_S = 8, ENDPOINTS = 4 };
+
+/* Takes connections and never answers. */
+static int listen_silently(const struct faults *f, int n, char url[static WORLD_URL_SIZE])
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)str_format(url, WORLD_URL_SIZE, "%s-silent%d", f->proxy_url, n);
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), url + strlen("unix:")), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	return fd;
+}
+
+/* As while etcd elects a leader of its own: the member that was asked hangs, and so do the next two. */
+TEST_ON(a_lease_is_extended_by_the_one_member_that_answers, struct faults, f, setup, teardown)
+{
+	char silent[2][WORLD_URL_SIZE];
+	const int fds[2] = {listen_silently(f, 0, silent[0]), listen_silently(f, 1, silent[1])};
+	const char *urls[ENDPOINTS] = {f->proxy_url, silent[0], silent[1], etcd_world->urls[0]};
+	struct etcd_settings settings = part_settings(urls, ENDPOINTS, f->prefix, "s1");
+
+	settings.lease_us = MEMBER_LEASE_S * USEC_PER_SEC;
+	settings.call_us = settings.lease_us / 4; /* as a server's */
+	part_start(&f->part, f->event, &settings);
+	part_lead(&f->part);
+	proxy_do(f->proxy, PROXY_DROP_REQUESTS);
+	run_for(f->event, MEMBER_LEASE_S * 1000);
+	assert_int_equal(f->part.n_lost, 0);
+	assert_true(etcd_is_leading(f->part.etcd));
+	put_ok(f, "a", "1");
+	(void)close(fds[0]);
+	(void)close(fds[1]);
 }
