@@ -8,6 +8,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <sys/epoll.h>
@@ -20,7 +22,13 @@ enum {
 	OUT_FULL = 64 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
 	ERROR_TEXT_SIZE = 256,
 	LINGER_MAX = 256 * 1024, /* bytes of a client that was refused and has not noticed */
+	RETRANSMIT_MAX_MS = 1000,
+	UNACKNOWLEDGED_MAX_MS = 60000, /* then the connection ends */
 };
+
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* of Linux 6.15 */
+#endif
 
 enum transport_state {
 	TRANSPORT_STARTING,
@@ -379,6 +387,18 @@ static void on_poll(struct poll_item *item, uint32_t events)
 	turn(tr, (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0);
 }
 
+/* TCP doubles the time between two tries: a network that lost packets for ten seconds would stay silent for
+ * as long again. Does nothing for a unix socket and an older kernel. */
+static void limit_retransmission(int fd)
+{
+	const unsigned int unacknowledged_ms = UNACKNOWLEDGED_MAX_MS;
+	const int retransmit_ms = RETRANSMIT_MAX_MS;
+
+	/* else so few tries of a second each would end the connection */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof(unacknowledged_ms)) == 0)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &retransmit_ms, sizeof(retransmit_ms));
+}
+
 enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct transport_ops *ops,
 			  void *userdata, struct transport **ret, struct error *err)
 {
@@ -387,6 +407,7 @@ enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct 
 	struct transport *tr = malloc(sizeof(*tr));
 	int r;
 
+	limit_retransmission(fd);
 	if (!tr) {
 		SSL_free(ssl);
 		close_fdp(&fd);
