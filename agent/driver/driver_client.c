@@ -358,6 +358,7 @@ static enum status send_call(struct driver_call *call, const ProtobufCMessage *m
 		.on_message = on_stream_message,
 		.on_closed = on_stream_closed,
 		.on_drained = on_stream_drained,
+		.headers_may_wait = true,
 	};
 	const ProtobufCServiceDescriptor *service = &holdfast__driver__v1__driver__descriptor;
 	const char *name = driver_method_name(call->method);

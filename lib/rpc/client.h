@@ -124,9 +124,12 @@ struct rpc_stream_events {
 	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
 	 * asks. */
 	void (*on_drained)(struct rpc_stream *stream, void *userdata);
+	/* The server may send its headers with its first message, as servers of grpcio, grpc-go and C++ do.
+	 * The time limit then bounds the connection alone; keep-alive finds a server that is silent. */
+	bool headers_may_wait;
 };
 
-/** Open a bidirectional stream. @connect_timeout_us bounds the time until on_open. */
+/** Open a bidirectional stream. @connect_timeout_us bounds the time until on_open, see headers_may_wait. */
 enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
 			    const char *method, uint64_t connect_timeout_us,
 			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,

@@ -83,9 +83,12 @@ static const struct client_call_ops call_ops = {.on_progress = on_progress, .on_
 static int on_open_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct client_call *call = userdata;
+	const struct rpc_stream *stream = call->owner;
 	char name[CALL_NAME_SIZE];
 	struct error err;
 
+	if (call->conn->up && stream->events->headers_may_wait)
+		return 0;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "%s: %s in time", client_call_name(call, name),
 			call->conn->up ? "the server did not accept the stream" : "no connection");
 	client_call_end(call, STATUS_DEADLINE_EXCEEDED, &err);

@@ -179,6 +179,29 @@ GATE_TEST(an_unaccepted_stream_ends_in_time)
 	rpc_client_free(client);
 }
 
+/* A command in a task that prints nothing: the server's headers come with its first message. */
+GATE_TEST(a_stream_whose_headers_may_wait_needs_a_server_that_lives)
+{
+	const struct rpc_stream_events *usual = session_events;
+	struct rpc_stream_events events = *usual;
+	struct session session;
+	struct answer answer;
+
+	events.headers_may_wait = true;
+	session_events = &events;
+	client->timing.keepalive_us = client->timing.silence_us = 50 * USEC_PER_MSEC;
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+	gate->shut = true;
+	session_open_within(&session, world, client, 30 * USEC_PER_MSEC);
+	run_for(world->event, 60);
+	assert_false(session.opened);
+	assert_false(session.closed);
+	world_run_until(world, &session.closed); /* the server answers no PING */
+	assert_int_equal(session.status, STATUS_UNAVAILABLE);
+	session_events = usual;
+	rpc_client_free(client);
+}
+
 WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about)
 {
 	struct session session;

@@ -326,7 +326,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 		session->err = *err;
 }
 
-static const struct rpc_stream_events session_events = {
+const struct rpc_stream_events *session_events = &(const struct rpc_stream_events){
 	.on_open = on_open,
 	.on_message = on_message,
 	.on_closed = on_closed,
@@ -338,7 +338,7 @@ static void open_stream(struct session *session, struct world *world, struct rpc
 	struct error err;
 
 	*session = (struct session){.world = world};
-	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, timeout_us, &session_events,
+	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, timeout_us, session_events,
 			    session, &session->stream, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_false(session->opened);

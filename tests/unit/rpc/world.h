@@ -102,6 +102,7 @@ struct session {
 	bool cancel_on_message;
 };
 
+extern const struct rpc_stream_events *session_events; /* of the sessions that are opened next */
 void session_open(struct session *session, struct world *world, struct rpc_client *client);
 void session_open_within(struct session *session, struct world *world, struct rpc_client *client,
 			 uint64_t timeout_us);
