@@ -260,6 +260,7 @@ enum status marks_note_restore(const struct config *config, uint64_t epoch, stru
 	struct own own;
 
 	TRY(name_marks(config, &own, err));
-	return mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
+	TRY(mark_open(own.path, &mark, &file, err)); /* one that is there is of an earlier epoch */
 	mark_close(file);
+	return STATUS_OK;
 }
