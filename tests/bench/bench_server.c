@@ -430,9 +430,10 @@ int main(int argc, char **argv)
 	struct rpc_client *client;
 	struct error err;
 
-	if ((argc != 2 && argc != 4) || (argc == 4 && (parse_u32(argv[2], 1, 1000000, &b.volumes) < 0 ||
-						       parse_u32(argv[3], 1, 100000, &b.nodes) < 0))) {
-		(void)fputs("usage: bench_server FOLDER [VOLUMES NODES]\n", stderr);
+	if ((argc != 2 && argc != 4) ||
+	    (argc == 4 && (parse_u32(argv[2], RELEASED + 1, 1000000, &b.volumes) < 0 ||
+			   parse_u32(argv[3], 1, 100000, &b.nodes) < 0))) {
+		(void)fputs("usage: bench_server FOLDER [VOLUMES NODES], at least 1001 VOLUMES\n", stderr);
 		return 2;
 	}
 	log_init("bench-server", LOG_ERR);
