@@ -154,6 +154,10 @@ struct conf {
 	 * with it their lines. */
 	json_t *replaced;
 	struct lines *lines;
+	enum conf_templates templates;
+	bool keeps_mistakes; /* for conf_mistakes() */
+	enum status status;  /* of the mistakes */
+	struct error mistakes;
 };
 
 DEFINE_CLEANUP(struct conf, conf_free)
@@ -201,10 +205,11 @@ static unsigned int bad_line(const char *text)
 	return line;
 }
 
-/* Parse one file into @lines. */
-static enum status parse(const char *text, const char *name, struct lines *lines, const char **ret_file,
+/* Parse one file into the lines of @conf. */
+static enum status parse(struct conf *conf, const char *text, const char *name, const char **ret_file,
 			 json_t **ret, struct error *err)
 {
+	struct lines *lines = conf->lines;
 	const char *file = lines_file(lines, name);
 	size_t n = strnlen(text, CONF_SIZE_MAX + 1);
 	enum status status;
@@ -219,10 +224,15 @@ static enum status parse(const char *text, const char *name, struct lines *lines
 	if (text[strspn(text, " \t\r\n")] == '{')
 		status = json_parse(text, file, lines, ret, err);
 	else
-		status = hcl_parse(text, file, lines, ret, err);
-	if (status == STATUS_OK)
-		*ret_file = file;
-	return status;
+		status = hcl_parse(text, file, conf->templates, lines, ret, err);
+	*ret_file = file;
+	if (status != STATUS_INVALID_ARGUMENT || !conf->keeps_mistakes)
+		return status;
+	conf->status = status;
+	conf->mistakes = *err;
+	if (!*ret)
+		*ret = json_object();
+	return *ret ? STATUS_OK : line_no_memory(file, err);
 }
 
 static enum status move(struct lines *lines, const char *name, const json_t *to, const json_t *from,
@@ -265,7 +275,7 @@ static enum status add_text(struct conf *conf, const char *text, const char *nam
 	cleanup_json json_t *root = NULL;
 	const char *file = NULL;
 
-	TRY(parse(text, name, conf->lines, &file, &root, err));
+	TRY(parse(conf, text, name, &file, &root, err));
 	if (!conf->name) { /* the first file is the document, the others change it */
 		conf->name = file;
 		json_decref(conf->root);
@@ -302,6 +312,41 @@ static enum status add_file(struct conf *conf, const char *path, struct error *e
 		return line_error(name, line, err, "the file holds a NUL byte");
 	}
 	return add_text(conf, text, name, err);
+}
+
+enum status conf_parse_whole(const char *text, const char *name, enum conf_templates templates,
+			     struct conf **ret, struct error *err)
+{
+	cleanup_conf struct conf *conf = conf_new();
+
+	if (!conf)
+		return line_no_memory(name, err);
+	conf->templates = templates;
+	conf->keeps_mistakes = true;
+	TRY(add_text(conf, text, name, err));
+	*ret = TAKE_PTR(conf);
+	return STATUS_OK;
+}
+
+enum status conf_load_whole(const char *path, enum conf_templates templates, struct conf **ret,
+			    struct error *err)
+{
+	cleanup_conf struct conf *conf = conf_new();
+
+	if (!conf)
+		return line_no_memory(path, err);
+	conf->templates = templates;
+	conf->keeps_mistakes = true;
+	TRY(add_file(conf, path, err));
+	*ret = TAKE_PTR(conf);
+	return STATUS_OK;
+}
+
+enum status conf_mistakes(const struct conf *conf, struct error *err)
+{
+	if (conf->status != STATUS_OK && err)
+		*err = conf->mistakes;
+	return conf->status;
 }
 
 enum status conf_parse(const char *text, const char *name, struct conf **ret, struct error *err)
@@ -400,15 +445,35 @@ enum status conf_dropin_dir(const char *path, char ret[static PATH_MAX], struct 
 	return STATUS_OK;
 }
 
+/* A missing member is the fault of its block. */
+static const struct line *find_line(const struct conf *conf, const json_t *object, const char *key)
+{
+	const struct line *line = lines_find(conf->lines, object, key);
+
+	return line ? line : lines_find(conf->lines, object, NULL);
+}
+
+unsigned int conf_line(const struct conf *conf, const json_t *object, const char *key)
+{
+	const struct line *line = find_line(conf, object, key);
+
+	return line ? line->number : 0;
+}
+
+bool conf_is_labelled(const struct conf *conf, const json_t *object, const char *key)
+{
+	const struct line *line = lines_find(conf->lines, object, key);
+
+	return line && line->kind == LINE_LABELLED;
+}
+
 enum status conf_error(const struct conf *conf, const json_t *object, const char *key, struct error *err,
 		       const char *fmt, ...)
 {
-	const struct line *line = lines_find(conf->lines, object, key);
+	const struct line *line = find_line(conf, object, key);
 	char message[ERROR_MSG_MAX];
 	va_list args;
 
-	if (!line) /* a missing member is the fault of its block */
-		line = lines_find(conf->lines, object, NULL);
 	va_start(args, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);

@@ -4,7 +4,7 @@
  *
  * Subset: `key = value` and `key: value`, blocks with at most one label, lists, objects, strings with
  * escapes, heredocs, integers, reals, booleans, null, three comment forms. No expressions, no variables: "${"
- * is refused. A file whose first non-blank byte is '{' is JSON.
+ * is refused, unless the caller keeps it. A file whose first non-blank byte is '{' is JSON.
  *
  * In the tree a block is an object and repeated blocks are an array of objects; blocks with labels are
  * members, named by their labels, of one object, so `volume "a" { }` is {"volume": {"a": {}}}. */
@@ -25,12 +25,32 @@ enum {
 
 struct conf; /* a document */
 
-/** Parse @text. @name for messages, "agent.hcl". Errors begin with "NAME:LINE: ".
+/* Whether "${" and "%{" in a text are kept as they are written; then "$${" and "%%{" are kept too. */
+enum conf_templates {
+	CONF_NO_TEMPLATES, /* a mistake; "$${" is "${" */
+	CONF_REFERENCES, /* "${NAME}" is kept, with a name of letters, digits and . _ -; all else is a mistake
+			  */
+	CONF_EXPRESSIONS, /* all are kept, and an expression that is no text is the text "${EXPRESSION}" */
+};
+
+/** Parse @text. @name for messages, "agent.hcl". Errors begin with "NAME:LINE: ", all of a text at once.
  * @ret owned by the caller, conf_free() */
 enum status conf_parse(const char *text, const char *name, struct conf **ret, struct error *err);
 
 /** Parse the file at @path; "-" is standard input. */
 enum status conf_load(const char *path, struct conf **ret, struct error *err);
+
+/** Load @path as conf_load() does, but keep templates, and keep mistakes for conf_mistakes(): the tree has
+ * all the rest, or nothing if the end of the text is missing. */
+enum status conf_load_whole(const char *path, enum conf_templates templates, struct conf **ret,
+			    struct error *err);
+
+/** The same of @text. */
+enum status conf_parse_whole(const char *text, const char *name, enum conf_templates templates,
+			     struct conf **ret, struct error *err);
+
+/** STATUS_INVALID_ARGUMENT with the mistakes that conf_load_whole() kept, or STATUS_OK. */
+enum status conf_mistakes(const struct conf *conf, struct error *err);
 
 /** Load @path, then every *.hcl and *.json of @dropin_dir in lexical order, later values replacing earlier
  * ones (objects are merged, lists replaced). A missing folder is fine, a missing main file is not. */
@@ -46,6 +66,13 @@ void conf_free(struct conf *conf);
 
 /** The tree; borrowed. */
 json_t *conf_root(const struct conf *conf);
+
+/** The line of member @key of @object, or of @object if it has no such member or @key is NULL; 0: not known.
+ */
+unsigned int conf_line(const struct conf *conf, const json_t *object, const char *key);
+
+/** Is member @key of @object written as blocks with labels? */
+bool conf_is_labelled(const struct conf *conf, const json_t *object, const char *key);
 
 /** Fill @err with "FILE:LINE: <message>" for member @key of @object (a node of the tree), for @object when it
  * has no such member or @key is NULL, or for the whole file when both are unknown. Returns

@@ -14,6 +14,7 @@ struct hcl_lexer {
 	const char *file; /* for messages; borrowed */
 	const char *at;	  /* UTF-8; borrowed */
 	unsigned int line;
+	enum conf_templates templates;
 };
 
 enum hcl_type {
@@ -28,11 +29,13 @@ enum hcl_type {
 	HCL_CLOSE_BRACE,
 	HCL_OPEN_BRACKET,
 	HCL_CLOSE_BRACKET,
+	HCL_OTHER, /* no token of the subset; a mistake, or part of an expression */
 };
 
 struct hcl_token {
 	enum hcl_type type;
 	unsigned int line; /* where it begins */
+	const char *start; /* the same in the text; borrowed */
 	char *text;	   /* owned; set for names, strings and numbers */
 };
 
@@ -72,6 +75,7 @@ static const char *hcl_show(const struct hcl_token *token, char buffer[static HC
 		[HCL_CLOSE_BRACE] = "'}'",
 		[HCL_OPEN_BRACKET] = "'['",
 		[HCL_CLOSE_BRACKET] = "']'",
+		[HCL_OTHER] = "an expression",
 		[HCL_IDENT] = NULL,
 		[HCL_NUMBER] = NULL,
 	};
@@ -105,8 +109,10 @@ static enum status skip(struct hcl_lexer *lexer, struct error *err)
 		} else if (lexer->at[0] == '/' && lexer->at[1] == '*') {
 			const char *end = strstr(lexer->at + 2, "*/");
 
-			if (!end)
+			if (!end) {
+				lexer->at += strlen(lexer->at);
 				return line_error(lexer->file, lexer->line, err, "the comment has no end");
+			}
 			for (; lexer->at < end + 2; lexer->at++)
 				lexer->line += lexer->at[0] == '\n';
 		} else {
@@ -115,19 +121,57 @@ static enum status skip(struct hcl_lexer *lexer, struct error *err)
 	}
 }
 
-/* "${" and "%{" begin an expression in HCL; doubled they are text. Moves *@at past text. Returns false for an
- * expression. */
-static bool parse_template(const char **at, struct strbuf *text)
+/* The end of the expression in braces that begins at @p with "${" or "%{"; NULL: its line has no end of it.
+ */
+static const char *expression_end(const char *p)
 {
-	const char *p = *at;
+	bool is_text = false;
+	size_t depth = 0;
+
+	for (p++; *p != '\0' && *p != '\n'; p++) {
+		if (*p == '"')
+			is_text = !is_text;
+		else if (is_text && p[0] == '\\' && p[1] != '\0')
+			p++;
+		else if (!is_text && *p == '{')
+			depth++;
+		else if (!is_text && *p == '}' && --depth == 0)
+			return p + 1;
+	}
+	return NULL;
+}
+
+/* Is the text from @p to @end "${NAME}", with a name of letters, digits and . _ -? */
+static bool is_reference(const char *p, const char *end)
+{
+	if (*p++ != '$')
+		return false;
+	for (p++; p < end - 1; p++)
+		if (!is_ident(*p))
+			return false;
+	return true;
+}
+
+/* "${" and "%{" begin an expression in HCL; doubled they are text. Moves *@at past text. Returns false for an
+ * expression that @templates does not keep. */
+static bool parse_template(const char **at, enum conf_templates templates, struct strbuf *text)
+{
+	const char *p = *at, *end;
 
 	if ((p[0] == '$' || p[0] == '%') && p[1] == p[0] && p[2] == '{') {
-		strbuf_put(text, p + 1, 2);
+		strbuf_put(text, templates == CONF_NO_TEMPLATES ? p + 1 : p,
+			   templates == CONF_NO_TEMPLATES ? 2 : 3);
 		*at = p + 3;
 		return true;
 	}
-	if ((p[0] == '$' || p[0] == '%') && p[1] == '{')
-		return false;
+	if ((p[0] == '$' || p[0] == '%') && p[1] == '{') {
+		end = templates == CONF_NO_TEMPLATES ? NULL : expression_end(p);
+		if (!end || (templates == CONF_REFERENCES && !is_reference(p, end)))
+			return false;
+		strbuf_put(text, p, (size_t)(end - p));
+		*at = end;
+		return true;
+	}
 	strbuf_put(text, p, 1);
 	*at = p + 1;
 	return true;
@@ -135,6 +179,13 @@ static bool parse_template(const char **at, struct strbuf *text)
 
 static enum status is_template(const struct hcl_lexer *lexer, unsigned int line, struct error *err)
 {
+	if (lexer->templates == CONF_EXPRESSIONS)
+		return line_error(lexer->file, line, err, "the expression has no end in its line");
+	if (lexer->templates == CONF_REFERENCES)
+		return line_error(
+			lexer->file, line, err,
+			"only references are replaced, as in ${node.unique.name}; write the value of "
+			"another expression, and $${ for the characters ${");
 	return line_error(
 		lexer->file, line, err,
 		"expressions are not supported, write $${ for the characters ${ (and %%%%{ for %%{)");
@@ -205,7 +256,7 @@ static enum status lex_string(struct hcl_lexer *lexer, struct hcl_token *token, 
 				return line_error(lexer->file, lexer->line, err,
 						  "unknown escape in a string, there are \\n \\t \\r \\\" "
 						  "\\\\ and \\uXXXX");
-		} else if (!parse_template(&p, &text)) {
+		} else if (!parse_template(&p, lexer->templates, &text)) {
 			return is_template(lexer, lexer->line, err);
 		}
 	}
@@ -255,6 +306,17 @@ static bool measure_heredoc(struct heredoc *doc, bool strip)
 	return false;
 }
 
+/* An expression at @at in a heredoc whose last line begins at @last. */
+static enum status heredoc_template(struct hcl_lexer *lexer, const char *at, const char *last,
+				    struct error *err)
+{
+	unsigned int line = lexer->line;
+
+	for (; at < last; at++)
+		lexer->line += *at == '\n';
+	return is_template(lexer, line, err);
+}
+
 static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token, struct error *err)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(SIZE_MAX / 4);
@@ -266,13 +328,18 @@ static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token,
 		doc.tag_length++;
 	rest = doc.tag + doc.tag_length;
 	rest += strspn(rest, " \t\r");
-	if (doc.tag_length == 0 || *rest != '\n')
+	if (doc.tag_length == 0 || *rest != '\n') {
+		lexer->at += strlen(lexer->at);
 		return line_error(lexer->file, lexer->line, err,
 				  "a heredoc begins with <<WORD (or <<-WORD) at the end of a line");
+	}
 	doc.body = rest + 1;
-	if (!measure_heredoc(&doc, strip))
+	if (!measure_heredoc(&doc, strip)) {
+		lexer->at += strlen(lexer->at);
 		return line_error(lexer->file, lexer->line, err, "the heredoc has no closing %.*s",
 				  (int)(doc.tag_length < 64 ? doc.tag_length : 64), doc.tag);
+	}
+	lexer->at = doc.last + strspn(doc.last, " \t") + doc.tag_length;
 	lexer->line++;
 	for (const char *p = doc.body; p < doc.last;) {
 		size_t blanks = strspn(p, " \t");
@@ -281,13 +348,12 @@ static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token,
 		while (*p != '\n')
 			if (*p == '\r' && p[1] == '\n')
 				p++;
-			else if (!parse_template(&p, &text))
-				return is_template(lexer, lexer->line, err);
+			else if (!parse_template(&p, lexer->templates, &text))
+				return heredoc_template(lexer, p, doc.last, err);
 		strbuf_puts(&text, "\n");
 		p++;
 		lexer->line++;
 	}
-	lexer->at = doc.last + strspn(doc.last, " \t") + doc.tag_length;
 	token->type = HCL_STRING;
 	return hcl_token_finish(lexer, &text, token, err);
 }
@@ -316,17 +382,27 @@ static enum status lex_sign(struct hcl_lexer *lexer, struct hcl_token *token, st
 	};
 	const char *sign = strchr(signs, lexer->at[0]);
 
-	if (!sign)
+	if (!sign && lexer->templates == CONF_EXPRESSIONS && lexer->at[0] > ' ' && lexer->at[0] < 0x7f) {
+		token->type = HCL_OTHER;
+		lexer->at++;
+		return STATUS_OK;
+	}
+	if (!sign) {
+		char c = *lexer->at++;
+
 		return line_error(lexer->file, lexer->line, err,
-				  lexer->at[0] > ' ' && lexer->at[0] < 0x7f ? "unexpected character '%c'"
-									    : "unexpected byte 0x%02x",
-				  (unsigned char)lexer->at[0]);
+				  c > ' ' && c < 0x7f ? "unexpected character '%c'"
+						      : "unexpected byte 0x%02x",
+				  (unsigned char)c);
+	}
 	token->type = types[sign - signs];
 	lexer->at++;
 	return STATUS_OK;
 }
 
-/* Read the next token over @token, which is released first. Blanks and comments are passed over. */
+/* Read the next token over @token, which is released first. Blanks and comments are passed over, and so is a
+ * mistake: a character, the rest of the line of a text, or the rest of the file if the end of something is
+ * missing. */
 static enum status hcl_lex(struct hcl_lexer *lexer, struct hcl_token *token, struct error *err)
 {
 	enum status status = skip(lexer, err);
@@ -336,6 +412,7 @@ static enum status hcl_lex(struct hcl_lexer *lexer, struct hcl_token *token, str
 	if (status != STATUS_OK)
 		return status;
 	token->line = lexer->line;
+	token->start = lexer->at;
 	if (c == '\0') {
 		token->type = HCL_END;
 		return STATUS_OK;
@@ -346,8 +423,12 @@ static enum status hcl_lex(struct hcl_lexer *lexer, struct hcl_token *token, str
 		lexer->line++;
 		return STATUS_OK;
 	}
-	if (c == '"')
-		return lex_string(lexer, token, err);
+	if (c == '"') {
+		status = lex_string(lexer, token, err);
+		if (status != STATUS_OK)
+			lexer->at += strcspn(lexer->at, "\n");
+		return status;
+	}
 	if (c == '<' && lexer->at[1] == '<')
 		return lex_heredoc(lexer, token, err);
 	if (is_ident_start(c))
@@ -365,6 +446,8 @@ struct parser {
 	struct lines *lines;
 	unsigned int depth;
 	struct error *err;
+	struct error mistakes; /* those that were passed over, all of them */
+	enum status status;    /* STATUS_OK: no mistake */
 };
 
 /* A key with its place, taken from the text. */
@@ -385,7 +468,11 @@ static enum status parse_body(struct parser *p, enum hcl_type closing, unsigned 
 
 static enum status advance(struct parser *p)
 {
-	return hcl_lex(&p->lexer, &p->token, p->err);
+	enum status status = hcl_lex(&p->lexer, &p->token, p->err);
+
+	if (status == STATUS_INVALID_ARGUMENT) /* the lexer has passed over it */
+		p->token.type = HCL_OTHER;
+	return status;
 }
 
 static enum status no_memory(const struct parser *p)
@@ -471,10 +558,9 @@ static enum status parse_list(struct parser *p, json_t **ret)
 static enum status parse_object(struct parser *p, json_t **ret)
 {
 	unsigned int line = p->token.line;
-	enum status status = enter(p);
 
-	if (status == STATUS_OK)
-		status = parse_body(p, HCL_CLOSE_BRACE, line, ret);
+	TRY(enter(p));
+	enum status status = parse_body(p, HCL_CLOSE_BRACE, line, ret);
 	p->depth--;
 	return status;
 }
@@ -501,6 +587,11 @@ static enum status parse_word(struct parser *p, json_t **ret)
 		*ret = json_false();
 	else if (str_eq(p->token.text, "null"))
 		*ret = json_null();
+	else if (strchr(p->token.text, '.') || p->lexer.at[0] == '(')
+		return line_error(
+			p->lexer.file, p->token.line, p->err,
+			"'%.48s' is part of an expression, and they are not evaluated: write the value",
+			p->token.text);
 	else
 		return line_error(p->lexer.file, p->token.line, p->err,
 				  "'%.48s' must be quoted, only true, false and null are not", p->token.text);
@@ -533,15 +624,70 @@ static enum status parse_any(struct parser *p, json_t **ret)
 	case HCL_COMMA:
 	case HCL_CLOSE_BRACE:
 	case HCL_CLOSE_BRACKET:
+	case HCL_OTHER:
 		break;
 	}
 	return unexpected(p, "a value");
 }
 
+static bool is_constant(const char *word)
+{
+	return str_eq(word, "true") || str_eq(word, "false") || str_eq(word, "null");
+}
+
+/* Does an expression begin with the token that comes next? */
+static bool is_expression(const struct parser *p)
+{
+	const char *behind = p->lexer.at + strspn(p->lexer.at, " \t");
+	bool is_comment = behind[0] == '/' && (behind[1] == '/' || behind[1] == '*');
+
+	if (p->token.type == HCL_OTHER || (p->token.type == HCL_IDENT && !is_constant(p->token.text)))
+		return true;
+	if (p->token.type == HCL_OPEN_BRACKET || p->token.type == HCL_OPEN_BRACE)
+		return str_starts_with(behind, "for ");
+	if (p->token.type != HCL_IDENT && p->token.type != HCL_STRING && p->token.type != HCL_NUMBER)
+		return false;
+	return !is_comment && *behind != '\0' &&
+	       (strchr("+-*/%?<>&|!", *behind) || str_starts_with(behind, "=="));
+}
+
+/* Passes over one character, or over a text in quotes. */
+static const char *skip_part(const char *at)
+{
+	if (*at++ != '"')
+		return at;
+	while (*at != '\0' && *at != '\n' && *at != '"')
+		at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
+	return at + (*at == '"');
+}
+
+/* An expression as it is written, up to the end of the line, of the list or of the block that it is in. */
+static enum status parse_expression(struct parser *p, json_t **ret)
+{
+	const char *start = p->token.start, *end = start;
+	size_t depth = 0;
+
+	while (*end != '\0' && !(depth == 0 && strchr("\n,]}#", *end)) &&
+	       !(depth == 0 && end[0] == '/' && (end[1] == '/' || end[1] == '*'))) {
+		if (strchr("([{", *end))
+			depth++;
+		else if (strchr(")]}", *end) && depth > 0)
+			depth--;
+		p->lexer.line += *end == '\n';
+		end = skip_part(end);
+	}
+	p->lexer.at = end;
+	while (end > start && strchr(" \t\r", end[-1]))
+		end--;
+	*ret = json_sprintf("${%.*s}", (int)(end - start), start);
+	return *ret ? advance(p) : no_memory(p);
+}
+
 static enum status parse_value(struct parser *p, json_t **ret)
 {
 	cleanup_json json_t *value = NULL;
-	enum status status = parse_any(p, &value);
+	bool is_kept = p->lexer.templates == CONF_EXPRESSIONS && is_expression(p);
+	enum status status = is_kept ? parse_expression(p, &value) : parse_any(p, &value);
 
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(value);
@@ -652,21 +798,51 @@ static enum status end_item(struct parser *p, enum hcl_type closing)
 	return unexpected(p, "the end of the line");
 }
 
+/* Notes the mistake that ended an item and passes over the rest of it, so that the mistakes behind it are
+ * found too. @depth is that of the body. Returns the mistake if nothing comes behind it. */
+static enum status pass_over(struct parser *p, unsigned int depth)
+{
+	unsigned int open = p->depth - depth;
+
+	if (p->token.type == HCL_END)
+		return STATUS_INVALID_ARGUMENT;
+	p->status = error_collect(p->status, STATUS_INVALID_ARGUMENT, p->err, &p->mistakes);
+	p->depth = depth;
+	while (p->token.type != HCL_END && (open > 0 || p->token.type != HCL_NEWLINE)) {
+		enum status status;
+
+		if (p->token.type == HCL_CLOSE_BRACE && open == 0 && depth > 0)
+			break;
+		if (p->token.type == HCL_OPEN_BRACE || p->token.type == HCL_OPEN_BRACKET)
+			open++;
+		else if ((p->token.type == HCL_CLOSE_BRACE || p->token.type == HCL_CLOSE_BRACKET) && open > 0)
+			open--;
+		status = advance(p);
+		if (status != STATUS_OK && status != STATUS_INVALID_ARGUMENT)
+			return status;
+	}
+	return STATUS_OK;
+}
+
 /* Items until @closing, which is passed over; @line is where they began. */
 static enum status parse_body(struct parser *p, enum hcl_type closing, unsigned int line, json_t **ret)
 {
 	cleanup_json json_t *object = json_object();
 	enum status status = object ? note(p, object, NULL, line, LINE_VALUE) : no_memory(p);
+	unsigned int depth = p->depth;
 
 	while (status == STATUS_OK) {
 		status = skip_newlines(p);
-		if (status != STATUS_OK || p->token.type == closing)
+		if (status == STATUS_OK && p->token.type == closing)
 			break;
-		if (p->token.type == HCL_END)
+		if (status == STATUS_OK && p->token.type == HCL_END)
 			return line_error(p->lexer.file, line, p->err, "the '{' has no closing '}'");
-		status = parse_item(p, object);
+		if (status == STATUS_OK)
+			status = parse_item(p, object);
 		if (status == STATUS_OK)
 			status = end_item(p, closing);
+		if (status == STATUS_INVALID_ARGUMENT)
+			status = pass_over(p, depth);
 	}
 	if (status == STATUS_OK && closing != HCL_END)
 		status = advance(p);
@@ -675,18 +851,34 @@ static enum status parse_body(struct parser *p, enum hcl_type closing, unsigned 
 	return status;
 }
 
-enum status hcl_parse(const char *text, const char *file, struct lines *lines, json_t **ret,
-		      struct error *err)
+/* The first token: a mistake in it is one of the first item. */
+static enum status begin(struct parser *p)
 {
+	enum status status = advance(p);
+
+	return status == STATUS_INVALID_ARGUMENT ? pass_over(p, 0) : status;
+}
+
+enum status hcl_parse(const char *text, const char *file, enum conf_templates templates, struct lines *lines,
+		      json_t **ret, struct error *mistakes)
+{
+	struct error err = {.msg = ""};
 	struct parser parser = {
-		.lexer = {.file = file, .at = text, .line = 1},
+		.lexer = {.file = file, .at = text, .line = 1, .templates = templates},
 		.lines = lines,
-		.err = err,
+		.err = &err,
 	};
-	enum status status = advance(&parser);
+	cleanup_json json_t *root = NULL;
+	enum status status = begin(&parser);
 
 	if (status == STATUS_OK)
-		status = parse_body(&parser, HCL_END, 1, ret);
+		status = parse_body(&parser, HCL_END, 1, &root);
 	hcl_token_release(&parser.token);
-	return status;
+	if (status != STATUS_OK)
+		parser.status = error_collect(parser.status, status, &err, &parser.mistakes);
+	if (root)
+		*ret = TAKE_PTR(root);
+	if (parser.status != STATUS_OK)
+		*mistakes = parser.mistakes;
+	return parser.status;
 }

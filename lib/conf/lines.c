@@ -11,7 +11,7 @@
 
 struct entry {
 	RB_ENTRY(entry) node;
-	const json_t *object; /* compared, never followed */
+	const json_t *object; /* compared, never followed; a reference of it is held if there is no key */
 	char *key;	      /* owned; NULL: the object itself */
 	struct line line;
 };
@@ -63,6 +63,8 @@ void lines_free(struct lines *lines)
 		return;
 	while ((entry = RB_ROOT(&lines->entries)) != NULL) {
 		RB_REMOVE(entries, &lines->entries, entry);
+		if (!entry->key)
+			json_decref((json_t *)(uintptr_t)entry->object);
 		free(entry->key);
 		free(entry);
 	}
@@ -104,6 +106,8 @@ int lines_set(struct lines *lines, const json_t *object, const char *key, const 
 		there->line = *line;
 		free(entry->key);
 		free(entry);
+	} else if (!key) {
+		(void)json_incref((json_t *)(uintptr_t)object);
 	}
 	return 0;
 }

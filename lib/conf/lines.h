@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The side table of a document: which file and line a member of the JSON tree comes from. Nodes are known by
- * their address, so they must live as long as the table. */
+ * their address, so they must live as long as the table, which holds a reference of each object that was
+ * noted. */
 
 #include "base/error.h"
 

@@ -109,10 +109,10 @@ TEST(every_mistake_is_reported_with_its_line)
 		{"a \"x\" {}\na {}", "t.hcl:2: 'a' is given twice in different forms, first in line 1"},
 		{"a \"x\" {}\n\na \"x\" {}", "t.hcl:3: 'x' is the label of two blocks, first in line 1"},
 		{"a", "t.hcl:1: '=' or '{' expected, found the end of the file"},
-		{"a\n=1", "t.hcl:1: '=' or '{' expected, found the end of the line"},
+		{"a\nb = 1", "t.hcl:1: '=' or '{' expected, found the end of the line"},
 		{"a \"x\" \"y\" {}", "t.hcl:1: '{' expected, found a string"},
 		{"a =", "t.hcl:1: a value expected, found the end of the file"},
-		{"a =\n1", "t.hcl:1: a value expected, found the end of the line"},
+		{"a =\n", "t.hcl:1: a value expected, found the end of the line"},
 		{"a = }", "t.hcl:1: a value expected, found '}'"},
 		{"= 1", "t.hcl:1: a name expected, found '='"},
 		{"5 = 1", "t.hcl:1: a name expected, found '5'"},
@@ -136,7 +136,11 @@ TEST(every_mistake_is_reported_with_its_line)
 		{"a = 9223372036854775808",
 		 "t.hcl:1: '9223372036854775808' is not a number, quote values with a unit"},
 		{"a = \"x", "t.hcl:1: the string has no end"},
-		{"a = \"x\n\"", "t.hcl:1: the string has no end"},
+		{"a = \"x\nb = 1", "t.hcl:1: the string has no end"},
+		{"a = var.x",
+		 "t.hcl:1: 'var.x' is part of an expression, and they are not evaluated: write the value"},
+		{"a = max(1, 2)",
+		 "t.hcl:1: 'max' is part of an expression, and they are not evaluated: write the value"},
 		{"a = \"x\001\"", "t.hcl:1: the string holds the control character 0x01"},
 		{"\n\na = \"\\x\"",
 		 "t.hcl:3: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
@@ -178,6 +182,120 @@ TEST(every_mistake_is_reported_with_its_line)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		expect_error(cases[i].text, cases[i].error);
+}
+
+TEST(all_mistakes_of_a_text_are_reported_at_once)
+{
+	static const struct {
+		const char *text;
+		const char *error;
+	} cases[] = {
+		{"a = yes\nb = 1\nc = 10GiB",
+		 "t.hcl:1: 'yes' must be quoted, only true, false and null are not\n"
+		 "t.hcl:3: '10GiB' is not a number, quote values with a unit"},
+		{"b \"x\" \"y\" {\nc = 1\n}\na = no",
+		 "t.hcl:1: '{' expected, found a string\n"
+		 "t.hcl:4: 'no' must be quoted, only true, false and null are not"},
+		{"b {\na = yes\nc {\nd = no\n}\n}\ne = ]",
+		 "t.hcl:2: 'yes' must be quoted, only true, false and null are not\n"
+		 "t.hcl:4: 'no' must be quoted, only true, false and null are not\n"
+		 "t.hcl:7: a value expected, found ']'"},
+		{"b { ;\na = yes\n}\nb = no",
+		 "t.hcl:1: unexpected character ';'\n"
+		 "t.hcl:4: 'no' must be quoted, only true, false and null are not"},
+		{"a = [\n1,\nx,\n2\n]\nb = y",
+		 "t.hcl:3: 'x' must be quoted, only true, false and null are not\n"
+		 "t.hcl:6: 'y' must be quoted, only true, false and null are not"},
+		{"a = \"\\q\" }\nb = <<X\n${c}\n\nX\nd = x",
+		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX\n"
+		 "t.hcl:3: expressions are not supported, write $${ for the characters ${ (and %%{ for %{)\n"
+		 "t.hcl:6: 'x' must be quoted, only true, false and null are not"},
+		{"a = x\nb {\n", "t.hcl:1: 'x' must be quoted, only true, false and null are not\n"
+				 "t.hcl:2: the '{' has no closing '}'"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_error(cases[i].text, cases[i].error);
+}
+
+static void expect_whole(const char *text, enum conf_templates templates, const char *tree,
+			 const char *mistakes)
+{
+	struct conf *conf = NULL;
+	struct error err = {.msg = ""};
+	cleanup_free char *got = NULL;
+
+	assert_int_equal(conf_parse_whole(text, "t.hcl", templates, &conf, &err), STATUS_OK);
+	got = json_dumps(conf_root(conf), JSON_COMPACT);
+	assert_string_equal(got, tree);
+	assert_int_equal(conf_mistakes(conf, &err), mistakes[0] ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+	assert_string_equal(err.msg, mistakes);
+	conf_free(conf);
+}
+
+TEST(a_text_with_mistakes_gives_all_the_rest)
+{
+	expect_whole("a = 1\nb = x\nc { d = y\n e = 2 }", CONF_NO_TEMPLATES, "{\"a\":1,\"c\":{\"e\":2}}",
+		     "t.hcl:2: 'x' must be quoted, only true, false and null are not\n"
+		     "t.hcl:3: 'y' must be quoted, only true, false and null are not");
+	expect_whole("a = 1\nb {", CONF_NO_TEMPLATES, "{}", "t.hcl:2: the '{' has no closing '}'");
+}
+
+TEST(a_mistake_in_a_list_is_no_level_for_what_follows)
+{
+	static const char mistake[] = "x = [y\n]\n";
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(4096);
+	struct conf *conf = NULL;
+	struct error err;
+
+	for (int i = 0; i < CONF_DEPTH_MAX + 1; i++)
+		strbuf_puts(&text, mistake);
+	strbuf_puts(&text, "a = [1]");
+	assert_int_equal(conf_parse_whole(text.data, "t.hcl", CONF_NO_TEMPLATES, &conf, &err), STATUS_OK);
+	assert_non_null(json_object_get(conf_root(conf), "a"));
+	conf_free(conf);
+}
+
+TEST(references_are_kept_as_they_are_written)
+{
+	static const char refused[] =
+		"t.hcl:1: only references are replaced, as in ${node.unique.name}; write the "
+		"value of another expression, and $${ for the characters ${";
+
+	expect_whole("a = \"x-${NOMAD_ALLOC_ID}/${node.unique.name}\"\nb = \"$${c} %%{d}\"", CONF_REFERENCES,
+		     "{\"a\":\"x-${NOMAD_ALLOC_ID}/${node.unique.name}\",\"b\":\"$${c} %%{d}\"}", "");
+	expect_whole("a = <<X\n${attr.kernel.name}\nX", CONF_REFERENCES, "{\"a\":\"${attr.kernel.name}\\n\"}",
+		     "");
+	expect_whole("a = \"${f(x)}\"", CONF_REFERENCES, "{}", refused);
+	expect_whole("a = \"%{if x}\"", CONF_REFERENCES, "{}", refused);
+	expect_whole("a = \"${x\"", CONF_REFERENCES, "{}", refused);
+}
+
+TEST(expressions_are_kept_as_texts)
+{
+	static const struct {
+		const char *text;
+		const char *tree;
+	} cases[] = {
+		{"a = var.x # c", "{\"a\":\"${var.x}\"}"},
+		{"a = var.x // c\nb = 1", "{\"a\":\"${var.x}\",\"b\":1}"},
+		{"a = [var.x, \"y\", 1]", "{\"a\":[\"${var.x}\",\"y\",1]}"},
+		{"a = 2 * 1024\nb = \"x\" == local.y ? 1 : 2",
+		 "{\"a\":\"${2 * 1024}\",\"b\":\"${\\\"x\\\" == local.y ? 1 : 2}\"}"},
+		{"a = concat([1,\n2],\n[\"}\"])\nb = 1",
+		 "{\"a\":\"${concat([1,\\n2],\\n[\\\"}\\\"])}\",\"b\":1}"},
+		{"a = [for x in var.y : x]\nb = { c = !d }",
+		 "{\"a\":\"${[for x in var.y : x]}\",\"b\":{\"c\":\"${!d}\"}}"},
+		{"a = \"${lookup(var.m, \"k\")}-%{ if x }\"",
+		 "{\"a\":\"${lookup(var.m, \\\"k\\\")}-%{ if x }\"}"},
+		{"a = (1)\nb = true", "{\"a\":\"${(1)}\",\"b\":true}"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_whole(cases[i].text, CONF_EXPRESSIONS, cases[i].tree, "");
+	expect_whole("a = \"${x\"\nb = concat(1,\n2)\nc = ]", CONF_EXPRESSIONS,
+		     "{\"b\":\"${concat(1,\\n2)}\"}",
+		     "t.hcl:1: the expression has no end in its line\nt.hcl:4: a value expected, found ']'");
 }
 
 static char *repeat(const char *open, const char *middle, const char *close, int n)
