@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/step.h"
 
+#include "base/grid.h"
 #include "base/str.h"
 #include "model/task.h"
 
@@ -8,10 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What becomes of a phase by an event. An empty cell refuses the event, STAY is written out. */
-#define NO 0
-#define STAY (ALLOC_PHASE_N + 1)
-#define TO(phase) (ALLOC_##phase + 1)
+#define NO GRID_NO
+#define STAY GRID_STAY
+#define TO(phase) GRID_TO(ALLOC_##phase)
 
 /* clang-format off */
 static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
@@ -43,13 +43,10 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 
 enum alloc_phase alloc_phase_step(enum alloc_phase phase, enum alloc_event_type event)
 {
-	uint8_t step;
-
 	assert(event < ALLOC_EVENT_N && phase < ALLOC_PHASE_N);
-	step = phase_steps[event][phase];
-	if (step == STAY)
-		return phase;
-	return step == NO ? ALLOC_PHASE_N : (enum alloc_phase)(step - 1);
+	if (phase_steps[event][phase] == NO)
+		return ALLOC_PHASE_N;
+	return (enum alloc_phase)grid_next(phase_steps[event][phase], phase);
 }
 
 static void describe(struct alloc_record *record, enum status code, const char *text)

@@ -2,6 +2,7 @@
 #include "model/claim.h"
 
 #include "base/ends.h"
+#include "base/grid.h"
 #include "base/names.h"
 #include "base/str.h"
 
@@ -43,90 +44,39 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_FORCED] = "release without the plugin",
 };
 
-/* What an event does in a state: go to a state, note an error and stay, or nothing because it has already
- * been passed. PASSED is 0, so that pairs which are not named below must be REFUSED explicitly to be refused.
- */
+/* What an event does in a state. */
 enum step {
-	PASSED = 0,
-	REFUSED,
-	NOTE,
-	NOTE_SENT,
-	NOTE_FENCE,
-	NOTE_FORCED,
-	TO_TAKEN,
-	TO_UNPUBLISHING,
-	TO_NODE_DETACHED,
-	TO_CONTROLLER_DETACHED,
-	TO_ATTESTED, /* controller-detached, by an operator's word */
-	TO_FREED,
+	NO = GRID_NO, /* it is refused */
+	STAY,	      /* nothing: the state has passed it already */
+	FAILURE,      /* count it */
+	SENT,
+	FENCE,
+	FORCE,
+	TAKEN,
+	UNPUBLISH, /* or FREED, if the grant was never sent to the node */
+	EVIDENCE,  /* node-detached */
+	DETACHED,  /* controller-detached */
+	ATTEST,	   /* controller-detached, as an operator says */
+	FREED,
 };
 
-static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
-	[CLAIM_RESERVED] =
-		{
-			[CLAIM_EVENT_SENT] = NOTE_SENT,
-			[CLAIM_EVENT_ATTACH_FAILED] = NOTE,
-			[CLAIM_EVENT_MOUNTED] = TO_TAKEN,
-			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING, /* or freed: never sent to the node */
-			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
-			[CLAIM_EVENT_NODE_FAILED] = NOTE,
-			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
-			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
-			[CLAIM_EVENT_FREE] = REFUSED,
-			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
-			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
-		},
-	[CLAIM_TAKEN] =
-		{
-			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED, /* it was attached, and stays so */
-			[CLAIM_EVENT_MOUNTED] = PASSED,
-			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING,
-			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
-			[CLAIM_EVENT_NODE_FAILED] = NOTE,
-			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
-			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
-			[CLAIM_EVENT_FREE] = REFUSED,
-			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
-			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
-		},
-	[CLAIM_UNPUBLISHING] =
-		{
-			[CLAIM_EVENT_SENT] = REFUSED, /* its release has begun */
-			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
-			[CLAIM_EVENT_MOUNTED] = PASSED,
-			[CLAIM_EVENT_WORK_ENDED] = PASSED,
-			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
-			[CLAIM_EVENT_NODE_FAILED] = NOTE,
-			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
-			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
-			[CLAIM_EVENT_FREE] = REFUSED,
-			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
-			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
-		},
-	[CLAIM_NODE_DETACHED] =
-		{
-			[CLAIM_EVENT_SENT] = REFUSED,
-			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
-			[CLAIM_EVENT_CONTROLLER_DETACHED] = TO_CONTROLLER_DETACHED,
-			[CLAIM_EVENT_CONTROLLER_FAILED] = NOTE,
-			[CLAIM_EVENT_FREE] = REFUSED,
-			[CLAIM_EVENT_DETACH_ATTESTED] = TO_ATTESTED,
-		},
-	[CLAIM_CONTROLLER_DETACHED] =
-		{
-			[CLAIM_EVENT_SENT] = REFUSED,
-			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
-			[CLAIM_EVENT_FREE] = TO_FREED,
-		},
-	[CLAIM_FREED] =
-		{
-			[CLAIM_EVENT_SENT] = REFUSED,
-			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
-		},
+/* clang-format off */
+static const uint8_t steps[CLAIM_EVENT_N][CLAIM_STATE_N] = {
+	/*                                       reserved   taken      unpublishing node-detached ctl-detached  freed */
+	[CLAIM_EVENT_SENT] =                {NO, SENT,      STAY,      NO,          NO,           NO,           NO},
+	[CLAIM_EVENT_ATTACH_FAILED] =       {NO, FAILURE,   NO,        NO,          NO,           NO,           NO},
+	[CLAIM_EVENT_MOUNTED] =             {NO, TAKEN,     STAY,      STAY,        STAY,         STAY,         STAY},
+	[CLAIM_EVENT_WORK_ENDED] =          {NO, UNPUBLISH, UNPUBLISH, STAY,        STAY,         STAY,         STAY},
+	[CLAIM_EVENT_EVIDENCE] =            {NO, EVIDENCE,  EVIDENCE,  EVIDENCE,    STAY,         STAY,         STAY},
+	[CLAIM_EVENT_NODE_FAILED] =         {NO, FAILURE,   FAILURE,   FAILURE,     STAY,         STAY,         STAY},
+	[CLAIM_EVENT_CONTROLLER_DETACHED] = {NO, NO,        NO,        NO,          DETACHED,     STAY,         STAY},
+	[CLAIM_EVENT_CONTROLLER_FAILED] =   {NO, NO,        NO,        NO,          FAILURE,      STAY,         STAY},
+	[CLAIM_EVENT_FREE] =                {NO, NO,        NO,        NO,          NO,           FREED,        STAY},
+	[CLAIM_EVENT_FENCE_ASKED] =         {NO, FENCE,     FENCE,     FENCE,       STAY,         STAY,         STAY},
+	[CLAIM_EVENT_DETACH_ATTESTED] =     {NO, NO,        NO,        NO,          ATTEST,       STAY,         STAY},
+	[CLAIM_EVENT_FORCED] =              {NO, FORCE,     FORCE,     FORCE,       STAY,         STAY,         STAY},
 };
+/* clang-format on */
 
 const char *claim_state_name(enum claim_state state)
 {
@@ -305,39 +255,39 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 {
 	assert(claim->state > CLAIM_STATE_UNSPECIFIED && claim->state < CLAIM_STATE_N);
 	assert(event->type < CLAIM_EVENT_N);
-	switch (steps[claim->state][event->type]) {
-	case PASSED:
+	switch ((enum step)steps[event->type][claim->state]) {
+	case STAY:
 		*ret_changed = false;
 		return STATUS_OK;
-	case REFUSED:
+	case NO:
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "claim %s is %s: %s is not possible yet",
 				 claim->id, claim_state_name(claim->state), event_names[event->type]);
-	case NOTE:
+	case FAILURE:
 		note_failure(claim, event);
 		break;
-	case NOTE_SENT:
+	case SENT:
 		*ret_changed = note_sent(claim, event->now_ms);
 		return STATUS_OK;
-	case NOTE_FENCE:
+	case FENCE:
 		return note_fence(claim, event->now_ms, ret_changed, err);
-	case NOTE_FORCED:
+	case FORCE:
 		return note_forced(claim, event, ret_changed, err);
-	case TO_TAKEN:
+	case TAKEN:
 		enter(claim, CLAIM_TAKEN, event->now_ms);
 		break;
-	case TO_UNPUBLISHING:
+	case UNPUBLISH:
 		end_work(claim, event->now_ms);
 		break;
-	case TO_NODE_DETACHED:
+	case EVIDENCE:
 		TRY(apply_evidence(claim, event, err));
 		break;
-	case TO_CONTROLLER_DETACHED:
+	case DETACHED:
 		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
 		break;
-	case TO_ATTESTED:
+	case ATTEST:
 		TRY(apply_attestation(claim, event, err));
 		break;
-	case TO_FREED:
+	case FREED:
 		enter(claim, CLAIM_FREED, event->now_ms);
 		break;
 	}
