@@ -3,6 +3,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/grid.h"
 #include "base/id.h"
 #include "base/join.h"
 #include "base/names.h"
@@ -47,101 +48,73 @@ const char *driver_task_state_name(enum driver_task_state state)
 }
 
 /* clang-format off */
-#define TO(state, action) {DRIVER_TASK_##state, DRIVER_TASK_DO_##action}
-static const struct driver_task_step steps[DRIVER_TASK_STATE_N][DRIVER_TASK_EVENT_N] = {
-	[DRIVER_TASK_NEW] = {
-		[DRIVER_TASK_OK] =          TO(READY, JOURNAL),
-		[DRIVER_TASK_NOT_FOUND] =   TO(OVER, FAILED),
-		[DRIVER_TASK_PASSING] =     TO(NEW, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(OVER, FAILED),
-		[DRIVER_TASK_STOP_WANTED] = TO(OVER, GONE),
-	},
-	[DRIVER_TASK_READY] = {
-		[DRIVER_TASK_JOURNALLED] =  TO(START, CALL),
-		[DRIVER_TASK_STOP_WANTED] = TO(OVER, GONE),
-	},
-	[DRIVER_TASK_ORDER] = {
-		[DRIVER_TASK_OK] =          TO(START, CALL),
-		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, FAILED),
-		[DRIVER_TASK_PASSING] =     TO(ORDER, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(EXITED, FAILED),
-		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
-	},
-	[DRIVER_TASK_START] = {
-		[DRIVER_TASK_OK] =          TO(WAIT, RUNS),
-		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, FAILED),
-		[DRIVER_TASK_PASSING] =     TO(ORDER, RETRY), /* it may have been started: by the same nonce, once */
-		[DRIVER_TASK_REFUSED] =     TO(EXITED, FAILED),
-		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
-	},
-	[DRIVER_TASK_RECOVER] = {
-		[DRIVER_TASK_OK] =          TO(WAIT, CALL),
-		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, LOST),
-		[DRIVER_TASK_PASSING] =     TO(RECOVER, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(RECOVER, RETRY), /* it may run all the same */
-		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
-	},
-	[DRIVER_TASK_WAIT] = {
-		[DRIVER_TASK_OK] =          TO(EXITED, EXITED),
-		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, LOST),
-		[DRIVER_TASK_PASSING] =     TO(RECOVER, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(RECOVER, RETRY),
-		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
-	},
-	[DRIVER_TASK_EXITED] = {
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
-	},
-	[DRIVER_TASK_STOP] = {
-		[DRIVER_TASK_OK] =          TO(DESTROY, CALL),
-		[DRIVER_TASK_NOT_FOUND] =   TO(DESTROY, CALL),
-		[DRIVER_TASK_PASSING] =     TO(STOP, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(STOP, RETRY),
-		[DRIVER_TASK_STOP_WANTED] = TO(STOP, NOTHING),
-	},
-	[DRIVER_TASK_DESTROY] = {
-		[DRIVER_TASK_OK] =          TO(OVER, GONE),
-		[DRIVER_TASK_NOT_FOUND] =   TO(OVER, GONE),
-		[DRIVER_TASK_PASSING] =     TO(DESTROY, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(DESTROY, RETRY),
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, NOTHING),
-	},
+/* The next state, and what to do. */
+#define NO {GRID_NO, DRIVER_TASK_NO_STEP}
+#define CELL(state, action) {GRID_TO(DRIVER_TASK_##state), DRIVER_TASK_DO_##action}
+
+#define STAY {GRID_STAY, DRIVER_TASK_DO_NOTHING}
+#define RETRY {GRID_STAY, DRIVER_TASK_DO_RETRY}
+#define JOURNAL CELL(READY, JOURNAL)
+#define ORDER CELL(ORDER, CALL)
+#define REORDER CELL(ORDER, RETRY) /* it may have been started: by the same nonce, once */
+#define START CELL(START, CALL)
+#define RUNS CELL(WAIT, RUNS)
+#define WAIT CELL(WAIT, CALL)
+#define RECOVER CELL(RECOVER, RETRY) /* it may run all the same */
+#define EXITED CELL(EXITED, EXITED)
+#define LOST CELL(EXITED, LOST)
+#define FAILED CELL(EXITED, FAILED)
+#define NEVER CELL(OVER, FAILED) /* no driver has heard of it */
+#define STOP CELL(STOP, CALL)
+#define DESTROY CELL(DESTROY, CALL)
+#define GONE CELL(OVER, GONE)
+#define UP CELL(UP, UP)
+#define REMAKE CELL(REMAKE, CALL) /* no task is in it yet */
+
+static const struct cell {
+	uint8_t to;
+	enum driver_task_action action;
+} steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
+	/*                           NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY */
+	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,   RUNS,    WAIT,   EXITED,  NO,      DESTROY, GONE},
+	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED,  FAILED,  LOST,   LOST,    NO,      DESTROY, GONE},
+	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,   REORDER, RETRY,  RECOVER, NO,      RETRY,   RETRY},
+	[DRIVER_TASK_REFUSED] =     {NEVER,   NO,    FAILED,  FAILED,  RETRY,  RECOVER, NO,      RETRY,   RETRY},
+	[DRIVER_TASK_JOURNALLED] =  {NO,      START, NO,      NO,      NO,     NO,      NO,      NO,      NO},
+	[DRIVER_TASK_STOP_WANTED] = {GONE,    GONE,  STOP,    STOP,    STOP,   STOP,    DESTROY, STAY,    STAY},
 };
 
-/* What differs for a network. */
-static const struct driver_task_step network_steps[DRIVER_TASK_STATE_N][DRIVER_TASK_EVENT_N] = {
-	[DRIVER_TASK_ORDER] = {
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
-	},
-	[DRIVER_TASK_START] = {
-		[DRIVER_TASK_OK] =          TO(UP, UP),
-		[DRIVER_TASK_WRONG] =       TO(REMAKE, CALL), /* no task is in it yet */
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
-	},
-	[DRIVER_TASK_REMAKE] = {
-		[DRIVER_TASK_OK] =          TO(ORDER, CALL),
-		[DRIVER_TASK_NOT_FOUND] =   TO(ORDER, CALL),
-		[DRIVER_TASK_PASSING] =     TO(REMAKE, RETRY),
-		[DRIVER_TASK_REFUSED] =     TO(REMAKE, RETRY),
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
-	},
-	[DRIVER_TASK_UP] = {
-		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
-	},
+/* What differs for a network: NO leaves what a task does. */
+static const struct cell network_steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
+	/*                           NEW READY ORDER    START    RECOV WAIT EXITED STOP DESTR OVER UP       REMAKE */
+	[DRIVER_TASK_OK] =          {NO, NO,   NO,      UP,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      ORDER},
+	[DRIVER_TASK_NOT_FOUND] =   {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      ORDER},
+	[DRIVER_TASK_PASSING] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      RETRY},
+	[DRIVER_TASK_REFUSED] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      RETRY},
+	[DRIVER_TASK_WRONG] =       {NO, NO,   NO,      REMAKE,  NO,   NO,  NO,    NO,  NO,   NO,  NO,      NO},
+	[DRIVER_TASK_STOP_WANTED] = {NO, NO,   DESTROY, DESTROY, NO,   NO,  NO,    NO,  NO,   NO,  DESTROY, DESTROY},
 };
-#undef TO
 /* clang-format on */
+
+static struct driver_task_step step_of(const struct cell *cell, enum driver_task_state state)
+{
+	if (cell->to == GRID_NO)
+		return (struct driver_task_step){state, DRIVER_TASK_NO_STEP};
+	return (struct driver_task_step){(enum driver_task_state)grid_next(cell->to, state), cell->action};
+}
 
 struct driver_task_step driver_task_step(enum driver_task_state state, enum driver_task_event event)
 {
 	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
-	return steps[state][event];
+	return step_of(&steps[event][state], state);
 }
 
 struct driver_task_step driver_network_step(enum driver_task_state state, enum driver_task_event event)
 {
 	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
-	return network_steps[state][event].action != DRIVER_TASK_NO_STEP ? network_steps[state][event]
-									 : driver_task_step(state, event);
+	if (network_steps[event][state].to == GRID_NO)
+		return driver_task_step(state, event);
+	return step_of(&network_steps[event][state], state);
 }
 
 static bool is_network(const struct driver_task *task)

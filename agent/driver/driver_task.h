@@ -50,7 +50,7 @@ enum driver_task_event {
 };
 
 enum driver_task_action {
-	DRIVER_TASK_NO_STEP, /* an empty cell of the table: the event cannot happen in this state */
+	DRIVER_TASK_NO_STEP, /* the event cannot happen in this state */
 	DRIVER_TASK_DO_NOTHING,
 	DRIVER_TASK_DO_CALL,	/* of the new state */
 	DRIVER_TASK_DO_RETRY,	/* the same, later */

@@ -2,93 +2,44 @@
 #include "plugins/instance_step.h"
 
 #include "base/cleanup.h"
+#include "base/grid.h"
 #include "base/names.h"
 
 #include <assert.h>
 
-#define STAY(state)                          \
-	{                                    \
-		(state), INSTANCE_DO_NOTHING \
-	}
-#define FAILED                                                             \
-	{                                                                  \
-		INSTANCE_UNHEALTHY, INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF \
-	}
-#define STILL_FAILED                                                         \
-	{                                                                    \
-		INSTANCE_UNHEALTHY, INSTANCE_DO_REASON | INSTANCE_DO_BACKOFF \
-	}
-#define AGAIN(state)                                           \
-	{                                                      \
-		(state), INSTANCE_DO_CANCEL | INSTANCE_DO_SOON \
-	}
-#define REMOVED(tell)                                      \
-	{                                                  \
-		INSTANCE_GONE, INSTANCE_DO_CANCEL | (tell) \
-	}
-
 /* clang-format off */
-static const struct instance_step steps[INSTANCE_STATE_N][INSTANCE_EVENT_N] = {
-	[INSTANCE_DIALLING] = {
-		[INSTANCE_DUE] =          {INSTANCE_DIALLING, INSTANCE_DO_PROBE},
-		[INSTANCE_PROBE_OK] =     {INSTANCE_FINGERPRINTING, INSTANCE_DO_FACTS},
-		[INSTANCE_PROBE_FAILED] = FAILED,
-		[INSTANCE_FACTS_OK] =     STAY(INSTANCE_DIALLING),
-		[INSTANCE_FACTS_FAILED] = STAY(INSTANCE_DIALLING),
-		[INSTANCE_LOST] =         STAY(INSTANCE_DIALLING), /* the probe says so */
-		[INSTANCE_RECREATED] =    AGAIN(INSTANCE_DIALLING),
-		[INSTANCE_REMOVED] =      REMOVED(0),
-	},
-	[INSTANCE_FINGERPRINTING] = {
-		[INSTANCE_DUE] =          STAY(INSTANCE_FINGERPRINTING),
-		[INSTANCE_PROBE_OK] =     STAY(INSTANCE_FINGERPRINTING),
-		[INSTANCE_PROBE_FAILED] = STAY(INSTANCE_FINGERPRINTING),
-		[INSTANCE_FACTS_OK] =     {INSTANCE_HEALTHY, INSTANCE_DO_TELL | INSTANCE_DO_INTERVAL},
-		[INSTANCE_FACTS_FAILED] = FAILED,
-		[INSTANCE_LOST] =         STAY(INSTANCE_FINGERPRINTING), /* the call in flight says so */
-		[INSTANCE_RECREATED] =    AGAIN(INSTANCE_DIALLING),
-		[INSTANCE_REMOVED] =      REMOVED(0),
-	},
-	[INSTANCE_HEALTHY] = {
-		[INSTANCE_DUE] =          {INSTANCE_HEALTHY, INSTANCE_DO_PROBE},
-		[INSTANCE_PROBE_OK] =     {INSTANCE_HEALTHY, INSTANCE_DO_SETTLE | INSTANCE_DO_INTERVAL},
-		[INSTANCE_PROBE_FAILED] = FAILED,
-		[INSTANCE_FACTS_OK] =     STAY(INSTANCE_HEALTHY),
-		[INSTANCE_FACTS_FAILED] = STAY(INSTANCE_HEALTHY),
-		[INSTANCE_LOST] =         AGAIN(INSTANCE_RECHECKING),
-		[INSTANCE_RECREATED] =    AGAIN(INSTANCE_RECHECKING),
-		[INSTANCE_REMOVED] =      REMOVED(INSTANCE_DO_TELL),
-	},
-	[INSTANCE_RECHECKING] = {
-		[INSTANCE_DUE] =          {INSTANCE_RECHECKING, INSTANCE_DO_PROBE},
-		[INSTANCE_PROBE_OK] =     {INSTANCE_RECHECKING, INSTANCE_DO_FACTS},
-		[INSTANCE_PROBE_FAILED] = FAILED,
-		[INSTANCE_FACTS_OK] =     {INSTANCE_HEALTHY, INSTANCE_DO_REASON | INSTANCE_DO_INTERVAL},
-		[INSTANCE_FACTS_FAILED] = FAILED,
-		[INSTANCE_LOST] =         STAY(INSTANCE_RECHECKING), /* it is asked anyway */
-		[INSTANCE_RECREATED] =    AGAIN(INSTANCE_RECHECKING),
-		[INSTANCE_REMOVED] =      REMOVED(INSTANCE_DO_TELL),
-	},
-	[INSTANCE_UNHEALTHY] = {
-		[INSTANCE_DUE] =          {INSTANCE_UNHEALTHY, INSTANCE_DO_PROBE},
-		[INSTANCE_PROBE_OK] =     {INSTANCE_UNHEALTHY, INSTANCE_DO_FACTS},
-		[INSTANCE_PROBE_FAILED] = STILL_FAILED,
-		[INSTANCE_FACTS_OK] =     {INSTANCE_HEALTHY, INSTANCE_DO_TELL | INSTANCE_DO_INTERVAL},
-		[INSTANCE_FACTS_FAILED] = STILL_FAILED,
-		[INSTANCE_LOST] =         STAY(INSTANCE_UNHEALTHY), /* its back-off holds: it may close each one */
-		[INSTANCE_RECREATED] =    AGAIN(INSTANCE_UNHEALTHY),
-		[INSTANCE_REMOVED] =      REMOVED(INSTANCE_DO_TELL),
-	},
-	[INSTANCE_GONE] = {
-		[INSTANCE_DUE] =          STAY(INSTANCE_GONE),
-		[INSTANCE_PROBE_OK] =     STAY(INSTANCE_GONE),
-		[INSTANCE_PROBE_FAILED] = STAY(INSTANCE_GONE),
-		[INSTANCE_FACTS_OK] =     STAY(INSTANCE_GONE),
-		[INSTANCE_FACTS_FAILED] = STAY(INSTANCE_GONE),
-		[INSTANCE_LOST] =         STAY(INSTANCE_GONE),
-		[INSTANCE_RECREATED] =    STAY(INSTANCE_GONE),
-		[INSTANCE_REMOVED] =      STAY(INSTANCE_GONE),
-	},
+/* The next state, and what to do. */
+#define CELL(state, actions) {GRID_TO(INSTANCE_##state), (actions)}
+
+#define STAY {GRID_STAY, 0}
+#define PROBE {GRID_STAY, INSTANCE_DO_PROBE}
+#define FACTS {GRID_STAY, INSTANCE_DO_FACTS}
+#define SETTLE {GRID_STAY, INSTANCE_DO_SETTLE | INSTANCE_DO_INTERVAL}
+#define AGAIN {GRID_STAY, INSTANCE_DO_CANCEL | INSTANCE_DO_SOON}
+#define FAILS {GRID_STAY, INSTANCE_DO_REASON | INSTANCE_DO_BACKOFF}
+#define REDIAL CELL(DIALLING, INSTANCE_DO_CANCEL | INSTANCE_DO_SOON)
+#define READ CELL(FINGERPRINTING, INSTANCE_DO_FACTS)
+#define RECHECK CELL(RECHECKING, INSTANCE_DO_CANCEL | INSTANCE_DO_SOON)
+#define HEALTHY CELL(HEALTHY, INSTANCE_DO_TELL | INSTANCE_DO_INTERVAL)
+#define SAME CELL(HEALTHY, INSTANCE_DO_REASON | INSTANCE_DO_INTERVAL)
+#define FAILED CELL(UNHEALTHY, INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF)
+#define UNSEEN CELL(GONE, INSTANCE_DO_CANCEL)
+#define GONE CELL(GONE, INSTANCE_DO_CANCEL | INSTANCE_DO_TELL)
+
+static const struct cell {
+	uint8_t to;
+	unsigned int actions;
+} steps[INSTANCE_EVENT_N][INSTANCE_STATE_N] = {
+	/*                         DIALLING FINGERPRINTING HEALTHY  RECHECKING UNHEALTHY GONE */
+	[INSTANCE_DUE] =          {PROBE,   STAY,          PROBE,   PROBE,     PROBE,    STAY},
+	[INSTANCE_PROBE_OK] =     {READ,    STAY,          SETTLE,  FACTS,     FACTS,    STAY},
+	[INSTANCE_PROBE_FAILED] = {FAILED,  STAY,          FAILED,  FAILED,    FAILS,    STAY},
+	[INSTANCE_FACTS_OK] =     {STAY,    HEALTHY,       STAY,    SAME,      HEALTHY,  STAY},
+	[INSTANCE_FACTS_FAILED] = {STAY,    FAILED,        STAY,    FAILED,    FAILS,    STAY},
+	/* but for a healthy one, the call in flight or the next probe says so; back-off holds */
+	[INSTANCE_LOST] =         {STAY,    STAY,          RECHECK, STAY,      STAY,     STAY},
+	[INSTANCE_RECREATED] =    {AGAIN,   REDIAL,        RECHECK, AGAIN,     AGAIN,    STAY},
+	[INSTANCE_REMOVED] =      {UNSEEN,  UNSEEN,        GONE,    GONE,      GONE,     STAY},
 };
 /* clang-format on */
 
@@ -100,9 +51,11 @@ static const char *const names[INSTANCE_STATE_N] = {
 
 struct instance_step instance_step(enum instance_state state, enum instance_event event)
 {
+	const struct cell *cell;
+
 	assert(state < INSTANCE_STATE_N && event < INSTANCE_EVENT_N);
-	assert(steps[state][event].actions != 0);
-	return steps[state][event];
+	cell = &steps[event][state];
+	return (struct instance_step){(enum instance_state)grid_next(cell->to, state), cell->actions};
 }
 
 bool instance_state_is_healthy(enum instance_state state)

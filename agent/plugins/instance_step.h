@@ -41,7 +41,6 @@ enum {
 	INSTANCE_DO_TELL = 1U << 6,	/* its health has changed */
 	INSTANCE_DO_REASON = 1U << 7,	/* unhealthy as before, perhaps for another reason */
 	INSTANCE_DO_CANCEL = 1U << 8,	/* forget what is in flight */
-	INSTANCE_DO_NOTHING = 1U << 9,	/* alone, and written out: an empty cell of the table refuses */
 };
 
 struct instance_step {

@@ -475,7 +475,6 @@ static void feed(struct task *task, enum task_event event, const struct error *r
 		log_unit_event(task, LOG_EVENT_UNIT_STOPPED, NULL);
 		task->events->on_stopped(task->userdata);
 		return;
-	case TASK_NO_STEP:
 	case TASK_DO_NOTHING:
 	case TASK_ACTION_N:
 		return;

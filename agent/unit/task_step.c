@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/task_step.h"
 
+#include "base/grid.h"
 #include "base/names.h"
 #include "base/str.h"
 
@@ -19,111 +20,52 @@ const char *task_state_name(enum task_state state)
 }
 
 /* clang-format off */
-static const struct task_step steps[TASK_STATE_N][TASK_EVENT_N] = {
-	[TASK_FIRST] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_FIRST, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_IDLE] =           {TASK_FIRST, TASK_DO_JOURNAL},
-		[TASK_SEES_QUEUED] =         {TASK_FIRST, TASK_DO_NOTHING}, /* by somebody else */
-		[TASK_SEES_ENDED] =          {TASK_FIRST, TASK_DO_JOURNAL},
-		[TASK_SEES_FAILED] =         {TASK_FIRST, TASK_DO_JOURNAL},
-		[TASK_SEES_COMING] =         {TASK_OVER, TASK_DO_REFUSE},
-		[TASK_SEES_RESTARTING] =     {TASK_OVER, TASK_DO_REFUSE},
-		[TASK_SEES_ACTIVE] =         {TASK_OVER, TASK_DO_REFUSE},
-		[TASK_SEES_GOING] =          {TASK_FIRST, TASK_DO_NOTHING},
-		[TASK_EVENT_JOURNALLED] =    {TASK_STARTING, TASK_DO_START},
-		[TASK_EVENT_START_REFUSED] = {TASK_OVER, TASK_DO_FAILED},
-		[TASK_EVENT_START_UNSURE] =  {TASK_FIRST, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_OVER, TASK_DO_STOPPED},
-	},
-	[TASK_RESUMED] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_RESUMED, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_IDLE] =           {TASK_STARTING, TASK_DO_START},
-		[TASK_SEES_QUEUED] =         {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_ENDED] =          {TASK_OVER, TASK_DO_ENDED},
-		[TASK_SEES_FAILED] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_COMING] =         {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_RESTARTING] =     {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_ACTIVE] =         {TASK_RUNNING, TASK_DO_RUNS},
-		[TASK_SEES_GOING] =          {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_EVENT_JOURNALLED] =    {TASK_RESUMED, TASK_DO_NOTHING},
-		[TASK_EVENT_START_REFUSED] = {TASK_OVER, TASK_DO_FAILED},
-		[TASK_EVENT_START_UNSURE] =  {TASK_RESUMED, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_STOPPING, TASK_DO_NOTHING},
-	},
-	[TASK_STARTING] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_IDLE] =           {TASK_OVER, TASK_DO_FAILED}, /* the job came to nothing */
-		[TASK_SEES_QUEUED] =         {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_ENDED] =          {TASK_OVER, TASK_DO_ENDED},
-		[TASK_SEES_FAILED] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_COMING] =         {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_RESTARTING] =     {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_SEES_ACTIVE] =         {TASK_RUNNING, TASK_DO_RUNS},
-		[TASK_SEES_GOING] =          {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_EVENT_JOURNALLED] =    {TASK_STARTING, TASK_DO_NOTHING},
-		[TASK_EVENT_START_REFUSED] = {TASK_OVER, TASK_DO_FAILED},
-		[TASK_EVENT_START_UNSURE] =  {TASK_RESUMED, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_STOPPING, TASK_DO_NOTHING},
-	},
-	[TASK_RUNNING] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_ENDED},
-		[TASK_SEES_IDLE] =           {TASK_OVER, TASK_DO_ENDED}, /* systemd has forgotten how */
-		[TASK_SEES_QUEUED] =         {TASK_RUNNING, TASK_DO_NOTHING}, /* systemctl restart */
-		[TASK_SEES_ENDED] =          {TASK_OVER, TASK_DO_ENDED},
-		[TASK_SEES_FAILED] =         {TASK_OVER, TASK_DO_FAILED},
-		[TASK_SEES_COMING] =         {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_SEES_RESTARTING] =     {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_SEES_ACTIVE] =         {TASK_RUNNING, TASK_DO_RUNS}, /* perhaps another invocation */
-		[TASK_SEES_GOING] =          {TASK_RUNNING, TASK_DO_NOTHING}, /* how it ends is not known yet */
-		[TASK_EVENT_JOURNALLED] =    {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_EVENT_START_REFUSED] = {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_EVENT_START_UNSURE] =  {TASK_RUNNING, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_STOPPING, TASK_DO_NOTHING},
-	},
-	[TASK_STOPPING] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_STOPPING, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_STOPPED},
-		[TASK_SEES_IDLE] =           {TASK_OVER, TASK_DO_STOPPED},
-		[TASK_SEES_QUEUED] =         {TASK_STOPPING, TASK_DO_STOP},
-		[TASK_SEES_ENDED] =          {TASK_OVER, TASK_DO_STOPPED},
-		[TASK_SEES_FAILED] =         {TASK_OVER, TASK_DO_STOPPED},
-		[TASK_SEES_COMING] =         {TASK_STOPPING, TASK_DO_STOP},
-		[TASK_SEES_RESTARTING] =     {TASK_STOPPING, TASK_DO_STOP},
-		[TASK_SEES_ACTIVE] =         {TASK_STOPPING, TASK_DO_STOP},
-		[TASK_SEES_GOING] =          {TASK_STOPPING, TASK_DO_STOP}, /* or Restart= would begin again */
-		[TASK_EVENT_JOURNALLED] =    {TASK_STOPPING, TASK_DO_NOTHING},
-		[TASK_EVENT_START_REFUSED] = {TASK_STOPPING, TASK_DO_NOTHING},
-		[TASK_EVENT_START_UNSURE] =  {TASK_STOPPING, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_STOPPING, TASK_DO_NOTHING},
-	},
-	[TASK_OVER] = {
-		[TASK_SEES_UNKNOWN] =        {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_ABSENT] =         {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_IDLE] =           {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_QUEUED] =         {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_ENDED] =          {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_FAILED] =         {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_COMING] =         {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_RESTARTING] =     {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_ACTIVE] =         {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_SEES_GOING] =          {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_EVENT_JOURNALLED] =    {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_EVENT_START_REFUSED] = {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_EVENT_START_UNSURE] =  {TASK_OVER, TASK_DO_NOTHING},
-		[TASK_EVENT_STOP] =          {TASK_OVER, TASK_DO_NOTHING},
-	},
+/* The next state, and what to do. */
+#define CELL(to, action) {to, TASK_DO_##action}
+#define TO(state) GRID_TO(TASK_##state)
+
+#define STAY CELL(GRID_STAY, NOTHING)
+#define STOP CELL(GRID_STAY, STOP) /* or Restart= would begin again */
+#define JOURNAL CELL(GRID_STAY, JOURNAL)
+#define START CELL(TO(STARTING), START)
+#define STARTS CELL(TO(STARTING), NOTHING) /* by itself, or by a start of before */
+#define RUNS CELL(TO(RUNNING), RUNS)	   /* perhaps another invocation */
+#define UNSURE CELL(TO(RESUMED), NOTHING)
+#define STOPPING CELL(TO(STOPPING), NOTHING)
+#define REFUSE CELL(TO(OVER), REFUSE)
+#define FAILED CELL(TO(OVER), FAILED)
+#define ENDED CELL(TO(OVER), ENDED) /* even if systemd has forgotten how */
+#define STOPPED CELL(TO(OVER), STOPPED)
+
+static const struct cell {
+	uint8_t to;
+	enum task_action action;
+} steps[TASK_EVENT_N][TASK_STATE_N] = {
+	/*                            FIRST    RESUMED   STARTING  RUNNING   STOPPING OVER */
+	[TASK_SEES_UNKNOWN] =        {STAY,    STAY,     STAY,     STAY,     STAY,    STAY},
+	[TASK_SEES_ABSENT] =         {FAILED,  FAILED,   FAILED,   ENDED,    STOPPED, STAY},
+	[TASK_SEES_IDLE] =           {JOURNAL, START,    FAILED,   ENDED,    STOPPED, STAY},
+	[TASK_SEES_QUEUED] =         {STAY,    STARTS,   STAY,     STAY,     STOP,    STAY},
+	[TASK_SEES_ENDED] =          {JOURNAL, ENDED,    ENDED,    ENDED,    STOPPED, STAY},
+	[TASK_SEES_FAILED] =         {JOURNAL, FAILED,   FAILED,   FAILED,   STOPPED, STAY},
+	[TASK_SEES_COMING] =         {REFUSE,  STARTS,   STAY,     STAY,     STOP,    STAY},
+	[TASK_SEES_RESTARTING] =     {REFUSE,  STARTS,   STAY,     STAY,     STOP,    STAY},
+	[TASK_SEES_ACTIVE] =         {REFUSE,  RUNS,     RUNS,     RUNS,     STOP,    STAY},
+	[TASK_SEES_GOING] =          {STAY,    STARTS,   STAY,     STAY,     STOP,    STAY},
+	[TASK_EVENT_JOURNALLED] =    {START,   STAY,     STAY,     STAY,     STAY,    STAY},
+	[TASK_EVENT_START_REFUSED] = {FAILED,  FAILED,   FAILED,   STAY,     STAY,    STAY},
+	[TASK_EVENT_START_UNSURE] =  {STAY,    STAY,     UNSURE,   STAY,     STAY,    STAY},
+	[TASK_EVENT_STOP] =          {STOPPED, STOPPING, STOPPING, STOPPING, STAY,    STAY},
 };
 /* clang-format on */
 
 struct task_step task_step(enum task_state state, enum task_event event)
 {
+	const struct cell *cell;
+
 	assert(state < TASK_STATE_N && event < TASK_EVENT_N);
-	assert(steps[state][event].action != TASK_NO_STEP);
-	return steps[state][event];
+	cell = &steps[event][state];
+	return (struct task_step){(enum task_state)grid_next(cell->to, state), cell->action};
 }
 
 static enum task_event see_down(const struct task_view *view, const char *before, bool has_run)

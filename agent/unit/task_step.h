@@ -39,7 +39,6 @@ enum task_event {
 };
 
 enum task_action {
-	TASK_NO_STEP, /* an empty cell of the table: the event cannot happen in this state */
 	TASK_DO_NOTHING,
 	TASK_DO_JOURNAL, /* that it is to be started, with the invocation of before */
 	TASK_DO_START,

@@ -1,129 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "volume/step.h"
 
+#include "base/grid.h"
 #include "base/names.h"
 
-#include <assert.h>
-#include <stddef.h>
+/* clang-format off */
+/* The next state, and what to do. P: by the plugin. */
+#define NO {GRID_NO, VOLUME_OP_REFUSE}
+#define CELL(state, action) {GRID_TO(VOLUME_OP_##state), VOLUME_OP_##action}
 
-/* A step of a mount: repeated as it is while there is hope, given up otherwise. */
-#define MOUNT_STEP(state, action)                                                                  \
-	[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},                                    \
-	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
-	[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL}
+#define STAGE CELL(STAGING, STAGE)
+#define WAIT CELL(WAITING, WAIT_PLUGIN)
+#define P_STAGE CELL(PLUGIN_STAGING, PLUGIN_STAGE)
+#define P_PUBLISH CELL(PLUGIN_PUBLISHING, PLUGIN_PUBLISH)
+#define CONFIRM CELL(CONFIRMING, STAGE)
+#define PUBLISH CELL(PUBLISHING, PUBLISH)
+#define VERIFY CELL(VERIFYING, VERIFY)
+#define UNPUBLISH CELL(UNPUBLISHING, UNPUBLISH)
+#define LOOK CELL(LOOKING, LOOK)
+#define CHECK CELL(CHECKING, CHECK)
+#define P_UNPUBL CELL(PLUGIN_UNPUBLISHING, PLUGIN_UNPUBLISH)
+#define RECHECK CELL(RECHECKING, RECHECK)
+#define P_UNSTAGE CELL(PLUGIN_UNSTAGING, PLUGIN_UNSTAGE)
+#define UNSTAGE CELL(UNSTAGING, UNSTAGE)
+#define EXPAND CELL(EXPANDING, PLUGIN_EXPAND)
+#define PAUSE {GRID_STAY, VOLUME_OP_PAUSE} /* the same once more, while its outcome is unknown */
+#define RETRY CELL(IDLE, RETRY)		   /* the unmount, from its beginning */
+#define SUCCEED CELL(ENDED, SUCCEED)
+#define FAIL CELL(ENDED, FAIL)
+#define EMPTY CELL(ENDED, FAIL_EMPTY)
 
-/* A call of an unmount: repeated as it is while its outcome is unknown, else the unmount begins anew. */
-#define UNMOUNT_CALL(state, action)                                                                \
-	[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},                                    \
-	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
-	[VOLUME_OP_FORCED] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK}
-
-static const struct volume_op_step steps[VOLUME_OP_STATE_N][VOLUME_OP_EVENT_N] =
-	{
-		[VOLUME_OP_IDLE] =
-			{
-				[VOLUME_OP_MOUNT] = {VOLUME_OP_STAGING, VOLUME_OP_STAGE},
-				[VOLUME_OP_UNMOUNT] = {VOLUME_OP_UNPUBLISHING, VOLUME_OP_UNPUBLISH},
-				[VOLUME_OP_RELEASE] = {VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
-				[VOLUME_OP_EXPAND] = {VOLUME_OP_EXPANDING, VOLUME_OP_PLUGIN_EXPAND},
-				[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-			},
-		[VOLUME_OP_STAGING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
-				[VOLUME_OP_PREPARED] = {VOLUME_OP_WAITING, VOLUME_OP_WAIT_PLUGIN},
-				[VOLUME_OP_DEVICE] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-				MOUNT_STEP(VOLUME_OP_STAGING, VOLUME_OP_STAGE),
-			},
-		[VOLUME_OP_WAITING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-				[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-			},
-		[VOLUME_OP_PLUGIN_STAGING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
-				MOUNT_STEP(VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE),
-			},
-		[VOLUME_OP_PLUGIN_PUBLISHING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE},
-				[VOLUME_OP_UNSTAGED] = {VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
-				MOUNT_STEP(VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH),
-			},
-		[VOLUME_OP_CONFIRMING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
-				[VOLUME_OP_PREPARED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL_EMPTY},
-				[VOLUME_OP_DEVICE] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-				MOUNT_STEP(VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE),
-			},
-		[VOLUME_OP_PUBLISHING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-				MOUNT_STEP(VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH),
-			},
-		[VOLUME_OP_VERIFYING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-			},
-		[VOLUME_OP_UNPUBLISHING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-				[VOLUME_OP_UNSURE] = {VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-			},
-		[VOLUME_OP_LOOKING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-			},
-		[VOLUME_OP_CHECKING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
-				[VOLUME_OP_PLUGINS_TURN] = {VOLUME_OP_PLUGIN_UNPUBLISHING,
-							    VOLUME_OP_PLUGIN_UNPUBLISH},
-				[VOLUME_OP_IN_USE] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-			},
-		[VOLUME_OP_PLUGIN_UNPUBLISHING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_RECHECKING, VOLUME_OP_RECHECK},
-				UNMOUNT_CALL(VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PLUGIN_UNPUBLISH),
-			},
-		[VOLUME_OP_RECHECKING] =
-			{
-				[VOLUME_OP_PLUGINS_TURN] =
-					{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
-				[VOLUME_OP_IN_USE] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-			},
-		[VOLUME_OP_PLUGIN_UNSTAGING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
-				UNMOUNT_CALL(VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE),
-			},
-		[VOLUME_OP_UNSTAGING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-			},
-		[VOLUME_OP_EXPANDING] =
-			{
-				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-			},
+struct cell {
+	uint8_t to;
+	enum volume_op_action action;
 };
+
+static const struct cell mount_steps[VOLUME_OP_EVENT_N][VOLUME_OP_UNPUBLISHING] = {
+	/*                       IDLE       STAGING  WAITING  P_STAGE    P_PUBLISH  CONFIRMING PUBLISHING VERIFYING */
+	[VOLUME_OP_MOUNT] =     {STAGE,     NO,      NO,      NO,        NO,        NO,        NO,        NO},
+	[VOLUME_OP_UNMOUNT] =   {UNPUBLISH, NO,      NO,      NO,        NO,        NO,        NO,        NO},
+	[VOLUME_OP_RELEASE] =   {LOOK,      NO,      NO,      NO,        NO,        NO,        NO,        NO},
+	[VOLUME_OP_EXPAND] =    {EXPAND,    NO,      NO,      NO,        NO,        NO,        NO,        NO},
+	[VOLUME_OP_OK] =        {NO,        PUBLISH, P_STAGE, P_PUBLISH, CONFIRM,   PUBLISH,   VERIFY,    SUCCEED},
+	[VOLUME_OP_PREPARED] =  {NO,        WAIT,    NO,      NO,        NO,        EMPTY,     NO,        NO},
+	[VOLUME_OP_DEVICE] =    {NO,        VERIFY,  NO,      NO,        NO,        VERIFY,    NO,        NO},
+	[VOLUME_OP_FAILED] =    {NO,        FAIL,    FAIL,    FAIL,      FAIL,      FAIL,      FAIL,      FAIL},
+	[VOLUME_OP_PENDING] =   {NO,        PAUSE,   NO,      PAUSE,     PAUSE,     PAUSE,     PAUSE,     NO},
+	[VOLUME_OP_AGAIN] =     {NO,        STAGE,   NO,      P_STAGE,   P_PUBLISH, CONFIRM,   PUBLISH,   NO},
+	[VOLUME_OP_UNSTAGED] =  {NO,        NO,      NO,      NO,        P_STAGE,   NO,        NO,        NO},
+	[VOLUME_OP_CANCELLED] = {FAIL,      FAIL,    FAIL,    FAIL,      FAIL,      FAIL,      FAIL,      NO},
+};
+
+/* From VOLUME_OP_UNPUBLISHING on; nothing leaves VOLUME_OP_ENDED. */
+static const struct cell unmount_steps[VOLUME_OP_EVENT_N][VOLUME_OP_STATE_N - VOLUME_OP_UNPUBLISHING] = {
+	/*                          UNPUBLISH LOOKING CHECKING  P_UNPUBL  RECHECKING P_UNSTAGE  UNSTAGING EXPANDING */
+	[VOLUME_OP_OK] =           {CHECK,    CHECK,  UNSTAGE,  RECHECK,  NO,        UNSTAGE,   SUCCEED,  SUCCEED},
+	[VOLUME_OP_UNSURE] =       {LOOK,     NO,     NO,       NO,       NO,        NO,        NO,       NO},
+	[VOLUME_OP_FAILED] =       {RETRY,    RETRY,  RETRY,    RETRY,    NO,        RETRY,     RETRY,    FAIL},
+	[VOLUME_OP_PENDING] =      {NO,       NO,     NO,       PAUSE,    NO,        PAUSE,     NO,       NO},
+	[VOLUME_OP_AGAIN] =        {NO,       NO,     NO,       P_UNPUBL, NO,        P_UNSTAGE, NO,       NO},
+	[VOLUME_OP_IN_USE] =       {NO,       NO,     SUCCEED,  NO,       SUCCEED,   NO,        NO,       NO},
+	[VOLUME_OP_PLUGINS_TURN] = {NO,       NO,     P_UNPUBL, NO,       P_UNSTAGE, NO,        NO,       NO},
+	[VOLUME_OP_FORCED] =       {NO,       NO,     NO,       CHECK,    NO,        CHECK,     NO,       NO},
+};
+/* clang-format on */
 
 struct volume_op_step volume_op_step(enum volume_op_state state, enum volume_op_event event)
 {
+	const struct cell *cell;
+
 	if ((unsigned int)state >= VOLUME_OP_STATE_N || (unsigned int)event >= VOLUME_OP_EVENT_N)
 		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
-	if (steps[state][event].action == VOLUME_OP_REFUSE)
+	cell = state < VOLUME_OP_UNPUBLISHING ? &mount_steps[event][state]
+					      : &unmount_steps[event][state - VOLUME_OP_UNPUBLISHING];
+	if (cell->to == GRID_NO)
 		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
-	assert(steps[state][event].next < VOLUME_OP_STATE_N);
-	return steps[state][event];
+	return (struct volume_op_step){(enum volume_op_state)grid_next(cell->to, state), cell->action};
 }
 
 bool volume_op_is_plugins(enum volume_op_state state)

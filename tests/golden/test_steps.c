@@ -112,8 +112,7 @@ static void print_unit(int state, int event, char *ret)
 {
 	struct task_step step = task_step((enum task_state)state, (enum task_event)event);
 
-	if (step.action != TASK_NO_STEP)
-		(void)snprintf(ret, CELL_SIZE, "%s, %s", unit_states[step.state], unit_actions[step.action]);
+	(void)snprintf(ret, CELL_SIZE, "%s, %s", unit_states[step.state], unit_actions[step.action]);
 }
 
 #define N(name) [VOLUME_OP_##name] = #name
@@ -171,11 +170,12 @@ static const char *const instance_events[INSTANCE_EVENT_N] = {
 static void print_instance(int state, int event, char *ret)
 {
 	static const char *const actions[] = {"PROBE",	"FACTS", "BACKOFF", "INTERVAL", "SOON",
-					      "SETTLE", "TELL",	 "REASON",  "CANCEL",	"NOTHING"};
+					      "SETTLE", "TELL",	 "REASON",  "CANCEL"};
 	struct instance_step step = instance_step((enum instance_state)state, (enum instance_event)event);
-	size_t at = strlen(instance_states[step.state]);
+	size_t at;
 
-	(void)str_copy(ret, CELL_SIZE, instance_states[step.state]);
+	at = (size_t)snprintf(ret, CELL_SIZE, "%s%s", instance_states[step.state],
+			      step.actions ? "" : ", NOTHING");
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
 		if (step.actions & (1U << i))
 			at += (size_t)snprintf(ret + at, CELL_SIZE - at, ", %s", actions[i]);

@@ -1,61 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit of an allocation, state by state and event by event. */
+/* What holds for the steps of a unit. Each step is in tests/golden/steps.txt. */
 
 #include "unit.h"
 
 #include "unit/task_step.h"
-
-TEST(each_event_has_the_step_that_is_drawn)
-{
-	static const struct {
-		enum task_state from;
-		enum task_event event;
-		enum task_state to;
-		enum task_action action;
-	} rows[] = {
-		/* journalled before it is started, and only if it does not run */
-		{TASK_FIRST, TASK_SEES_IDLE, TASK_FIRST, TASK_DO_JOURNAL},
-		{TASK_FIRST, TASK_SEES_FAILED, TASK_FIRST, TASK_DO_JOURNAL},
-		{TASK_FIRST, TASK_SEES_ENDED, TASK_FIRST, TASK_DO_JOURNAL},
-		{TASK_FIRST, TASK_EVENT_JOURNALLED, TASK_STARTING, TASK_DO_START},
-		{TASK_FIRST, TASK_SEES_ACTIVE, TASK_OVER, TASK_DO_REFUSE},
-		{TASK_FIRST, TASK_SEES_COMING, TASK_OVER, TASK_DO_REFUSE},
-		{TASK_FIRST, TASK_SEES_RESTARTING, TASK_OVER, TASK_DO_REFUSE},
-		{TASK_FIRST, TASK_SEES_ABSENT, TASK_OVER, TASK_DO_FAILED},
-		/* nothing was started: nothing is stopped */
-		{TASK_FIRST, TASK_EVENT_STOP, TASK_OVER, TASK_DO_STOPPED},
-		{TASK_STARTING, TASK_SEES_ACTIVE, TASK_RUNNING, TASK_DO_RUNS},
-		{TASK_STARTING, TASK_SEES_COMING, TASK_STARTING, TASK_DO_NOTHING},
-		{TASK_STARTING, TASK_SEES_RESTARTING, TASK_STARTING, TASK_DO_NOTHING},
-		{TASK_STARTING, TASK_SEES_QUEUED, TASK_STARTING, TASK_DO_NOTHING},
-		{TASK_STARTING, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
-		{TASK_STARTING, TASK_SEES_IDLE, TASK_OVER, TASK_DO_FAILED},
-		{TASK_STARTING, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
-		{TASK_STARTING, TASK_EVENT_START_REFUSED, TASK_OVER, TASK_DO_FAILED},
-		{TASK_STARTING, TASK_EVENT_START_UNSURE, TASK_RESUMED, TASK_DO_NOTHING},
-		/* an agent that comes back starts only what has not run */
-		{TASK_RESUMED, TASK_SEES_IDLE, TASK_STARTING, TASK_DO_START},
-		{TASK_RESUMED, TASK_SEES_ACTIVE, TASK_RUNNING, TASK_DO_RUNS},
-		{TASK_RESUMED, TASK_SEES_COMING, TASK_STARTING, TASK_DO_NOTHING},
-		{TASK_RESUMED, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
-		{TASK_RESUMED, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
-		/* systemd's own restarts are no end */
-		{TASK_RUNNING, TASK_SEES_RESTARTING, TASK_RUNNING, TASK_DO_NOTHING},
-		{TASK_RUNNING, TASK_SEES_QUEUED, TASK_RUNNING, TASK_DO_NOTHING},
-		{TASK_RUNNING, TASK_SEES_GOING, TASK_RUNNING, TASK_DO_NOTHING},
-		{TASK_RUNNING, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
-		{TASK_RUNNING, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
-		{TASK_RUNNING, TASK_SEES_IDLE, TASK_OVER, TASK_DO_ENDED},
-		{TASK_RUNNING, TASK_EVENT_STOP, TASK_STOPPING, TASK_DO_NOTHING},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct task_step step = task_step(rows[i].from, rows[i].event);
-
-		if (step.state != rows[i].to || step.action != rows[i].action)
-			fail_msg("row %zu: %s, action %d", i, task_state_name(step.state), (int)step.action);
-	}
-}
 
 /* The promise: volumes go only when the unit is down. */
 TEST(what_is_stopping_has_stopped_only_when_it_is_down)

@@ -3,103 +3,20 @@
 
 #include "volume/step.h"
 
-/* Every step that exists; all others are refused. */
-static const struct row {
-	enum volume_op_state state;
-	enum volume_op_event event;
-	enum volume_op_state next;
-	enum volume_op_action action;
-} rows[] = {
-	{VOLUME_OP_IDLE, VOLUME_OP_MOUNT, VOLUME_OP_STAGING, VOLUME_OP_STAGE},
-	{VOLUME_OP_IDLE, VOLUME_OP_UNMOUNT, VOLUME_OP_UNPUBLISHING, VOLUME_OP_UNPUBLISH},
-	{VOLUME_OP_IDLE, VOLUME_OP_RELEASE, VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
-	{VOLUME_OP_IDLE, VOLUME_OP_EXPAND, VOLUME_OP_EXPANDING, VOLUME_OP_PLUGIN_EXPAND},
-	{VOLUME_OP_IDLE, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_STAGING, VOLUME_OP_OK, VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
-	{VOLUME_OP_STAGING, VOLUME_OP_PREPARED, VOLUME_OP_WAITING, VOLUME_OP_WAIT_PLUGIN},
-	{VOLUME_OP_STAGING, VOLUME_OP_DEVICE, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-	{VOLUME_OP_STAGING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_STAGING, VOLUME_OP_PENDING, VOLUME_OP_STAGING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_STAGING, VOLUME_OP_AGAIN, VOLUME_OP_STAGING, VOLUME_OP_STAGE},
-	{VOLUME_OP_STAGING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_WAITING, VOLUME_OP_OK, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
-	{VOLUME_OP_WAITING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_WAITING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_OK, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
-	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
-	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_OK, VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_UNSTAGED, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
-	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_OK, VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_PREPARED, VOLUME_OP_ENDED, VOLUME_OP_FAIL_EMPTY},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_DEVICE, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_PENDING, VOLUME_OP_CONFIRMING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_AGAIN, VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE},
-	{VOLUME_OP_CONFIRMING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PUBLISHING, VOLUME_OP_OK, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
-	{VOLUME_OP_PUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_PUBLISHING, VOLUME_OP_PENDING, VOLUME_OP_PUBLISHING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_PUBLISHING, VOLUME_OP_AGAIN, VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
-	{VOLUME_OP_PUBLISHING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_VERIFYING, VOLUME_OP_OK, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-	{VOLUME_OP_VERIFYING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-	{VOLUME_OP_UNPUBLISHING, VOLUME_OP_OK, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-	{VOLUME_OP_UNPUBLISHING, VOLUME_OP_UNSURE, VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
-	{VOLUME_OP_UNPUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_LOOKING, VOLUME_OP_OK, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-	{VOLUME_OP_LOOKING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_CHECKING, VOLUME_OP_OK, VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
-	{VOLUME_OP_CHECKING, VOLUME_OP_PLUGINS_TURN, VOLUME_OP_PLUGIN_UNPUBLISHING,
-	 VOLUME_OP_PLUGIN_UNPUBLISH},
-	{VOLUME_OP_CHECKING, VOLUME_OP_IN_USE, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-	{VOLUME_OP_CHECKING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_FORCED, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_FORCED, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
-	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_OK, VOLUME_OP_RECHECKING, VOLUME_OP_RECHECK},
-	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_UNPUBLISHING,
-	 VOLUME_OP_PLUGIN_UNPUBLISH},
-	{VOLUME_OP_RECHECKING, VOLUME_OP_PLUGINS_TURN, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
-	{VOLUME_OP_RECHECKING, VOLUME_OP_IN_USE, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_OK, VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
-	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PAUSE},
-	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
-	{VOLUME_OP_UNSTAGING, VOLUME_OP_OK, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-	{VOLUME_OP_UNSTAGING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
-	{VOLUME_OP_EXPANDING, VOLUME_OP_OK, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
-	{VOLUME_OP_EXPANDING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
-};
-
-static const struct row *find(enum volume_op_state state, enum volume_op_event event)
+TEST(what_is_no_state_or_event_is_refused)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		if (rows[i].state == state && rows[i].event == event)
-			return &rows[i];
-	}
-	return NULL;
+	for (enum volume_op_event e = 0; e <= VOLUME_OP_EVENT_N; e++)
+		assert_int_equal(volume_op_step(VOLUME_OP_STATE_N, e).action, VOLUME_OP_REFUSE);
+	for (enum volume_op_state s = 0; s <= VOLUME_OP_STATE_N; s++)
+		assert_int_equal(volume_op_step(s, VOLUME_OP_EVENT_N).action, VOLUME_OP_REFUSE);
 }
 
-TEST(every_pair_of_state_and_event_is_as_listed)
-{
-	for (enum volume_op_state s = 0; s <= VOLUME_OP_STATE_N; s++) {
-		for (enum volume_op_event e = 0; e <= VOLUME_OP_EVENT_N; e++) {
-			struct volume_op_step step = volume_op_step(s, e);
-			const struct row *row = find(s, e);
-
-			assert_int_equal(step.next, row ? row->next : s);
-			assert_int_equal(step.action, row ? row->action : VOLUME_OP_REFUSE);
-		}
-	}
-}
+/* Every step that is not refused. */
+#define FOREACH_STEP(s, e, step)                                                \
+	for (enum volume_op_state s = 0; s < VOLUME_OP_STATE_N; s++)            \
+		for (enum volume_op_event e = 0; e < VOLUME_OP_EVENT_N; e++)    \
+			for (struct volume_op_step step = volume_op_step(s, e); \
+			     step.action != VOLUME_OP_REFUSE; step.action = VOLUME_OP_REFUSE)
 
 /* From where an action can follow. */
 static void only_after(enum volume_op_action action, const enum volume_op_state *states, size_t n)
@@ -158,35 +75,36 @@ TEST(a_failed_unmount_never_falls_through)
 /* What may have been carried out, or was not begun, is made again as it is. */
 TEST(the_call_after_a_pause_is_the_same)
 {
-	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
-		struct volume_op_step again;
+	FOREACH_STEP(s, e, pause)
+	{
+		struct volume_op_step again = volume_op_step(s, VOLUME_OP_AGAIN);
 
-		if (row->action != VOLUME_OP_PAUSE)
+		if (pause.action != VOLUME_OP_PAUSE)
 			continue;
-		assert_int_equal(row->next, row->state);
-		again = volume_op_step(row->state, VOLUME_OP_AGAIN);
-		assert_int_equal(again.next, row->state);
+		assert_int_equal(pause.next, s);
+		assert_int_equal(again.next, s);
 		/* as the step before it began */
-		for (const struct row *first = rows; first < rows + sizeof(rows) / sizeof(*rows); first++) {
-			if (first->next == row->state && first->state != row->state)
-				assert_int_equal(first->action, again.action);
+		FOREACH_STEP(from, event, first)
+		{
+			if (first.next == s && from != s)
+				assert_int_equal(first.action, again.action);
 		}
 	}
 }
 
 TEST(steps_of_plugins_are_known_as_such)
 {
-	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
+	FOREACH_STEP(s, e, step)
+	{
 		bool is_plugins =
-			row->action == VOLUME_OP_WAIT_PLUGIN ||
-			(row->action >= VOLUME_OP_PLUGIN_STAGE && row->action <= VOLUME_OP_PLUGIN_PUBLISH) ||
-			row->action == VOLUME_OP_PLUGIN_UNPUBLISH ||
-			row->action == VOLUME_OP_PLUGIN_UNSTAGE || row->action == VOLUME_OP_PLUGIN_EXPAND;
+			step.action == VOLUME_OP_WAIT_PLUGIN ||
+			(step.action >= VOLUME_OP_PLUGIN_STAGE && step.action <= VOLUME_OP_PLUGIN_PUBLISH) ||
+			step.action == VOLUME_OP_PLUGIN_UNPUBLISH ||
+			step.action == VOLUME_OP_PLUGIN_UNSTAGE || step.action == VOLUME_OP_PLUGIN_EXPAND;
 
 		/* whose, the step tells that it comes again */
-		if (row->action == VOLUME_OP_PAUSE)
-			continue;
-		assert_int_equal(volume_op_is_plugins(row->next), is_plugins);
+		if (step.action != VOLUME_OP_PAUSE)
+			assert_int_equal(volume_op_is_plugins(step.next), is_plugins);
 	}
 }
 
