@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "rpc/wakeup.h"
 #include "volume/op.h"
+#include "volume/queue.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,137 +14,6 @@
 #include <string.h>
 
 DEFINE_CLEANUP(struct volume_manager, volume_manager_free)
-
-static int compare_queues(const struct volume_queue *a, const struct volume_queue *b)
-{
-	return strcmp(a->wire_volume, b->wire_volume);
-}
-
-TREE_GENERATE(volume_queues, volume_queue, entry, compare_queues)
-
-static void kick(struct volume_manager *manager)
-{
-	/* cannot fail for a source that exists */
-	(void)sd_event_source_set_enabled(manager->dispatch, SD_EVENT_ONESHOT);
-}
-
-static struct volume_queue *queue_get(struct volume_manager *manager, const char *wire_volume)
-{
-	struct volume_queue key = {0};
-	struct volume_queue *queue;
-
-	(void)str_copy(key.wire_volume, sizeof(key.wire_volume), wire_volume);
-	queue = RB_FIND(volume_queues, &manager->queues, &key);
-	if (queue)
-		return queue;
-	queue = calloc(1, sizeof(*queue));
-	if (!queue)
-		return NULL;
-	memcpy(queue->wire_volume, key.wire_volume, sizeof(queue->wire_volume));
-	TAILQ_INIT(&queue->waiting);
-	RB_INSERT(volume_queues, &manager->queues, queue);
-	return queue;
-}
-
-/* What is queued may be scheduled as soon as nothing is in flight. */
-static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
-{
-	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))
-		return;
-	queue->is_ready = true;
-	TAILQ_INSERT_TAIL(&manager->ready, queue, ready);
-	kick(manager);
-}
-
-static struct volume_queue *ready_take(struct volume_manager *manager)
-{
-	struct volume_queue *queue = TAILQ_FIRST(&manager->ready);
-
-	if (queue) {
-		TAILQ_REMOVE(&manager->ready, queue, ready);
-		queue->is_ready = false;
-	}
-	return queue;
-}
-
-static void queue_put(struct volume_manager *manager, struct volume_queue *queue)
-{
-	if (queue->n_ops > 0) {
-		queue_note(manager, queue);
-		return;
-	}
-	if (queue->is_ready)
-		TAILQ_REMOVE(&manager->ready, queue, ready);
-	RB_REMOVE(volume_queues, &manager->queues, queue);
-	free(queue);
-}
-
-/* Out of the queue and away; the callback is the caller's to run. */
-static void op_free(struct volume_op *op)
-{
-	struct volume_manager *manager = op->manager;
-	struct volume_queue *queue = op->queue;
-
-	wakeup_disarm(&op->timer);
-	path_probe_cancel(op->probe);
-	volume_plugin_stop(op);
-	secret_message_unref(op->target.details);
-	secret_message_unref(op->expansion);
-	if (queue->current == op)
-		queue->current = NULL;
-	LIST_REMOVE(op, all);
-	manager->n_ops--;
-	queue->n_ops--;
-	queue_put(manager, queue);
-	free(op);
-}
-
-/* Out of its queue, tell, and away. */
-static void finish_op(struct volume_op *op, const struct error *err)
-{
-	volume_expanded_fn *expanded = op->expanded;
-	volume_done_fn *done = op->done;
-	void *userdata = op->userdata;
-	int64_t bytes = op->expanded_bytes;
-	bool has_mounted = !err && (op->has_mounted || op->is_forced);
-	struct volume_mounted mounted = op->mounted;
-
-	op_free(op);
-	if (expanded)
-		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
-	else
-		done(has_mounted ? &mounted : NULL, err, userdata);
-}
-
-static void op_wait(struct volume_op *op)
-{
-	TAILQ_INSERT_TAIL(&op->queue->waiting, op, entry);
-	queue_note(op->manager, op->queue);
-}
-
-static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct volume_op *op = userdata;
-
-	wakeup_disarm(&op->timer);
-	op->next_try_ms = 0;
-	op_wait(op);
-	return 0;
-}
-
-/* Step aside, so that others of the volume are scheduled, and try again later. */
-static void retry_op(struct volume_op *op)
-{
-	uint64_t delay_us = backoff_next(&op->backoff, backoff_random());
-
-	op->queue->current = NULL;
-	op->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (wakeup_arm(op->manager->event, &op->timer, delay_us, on_retry_due, op, NULL) != STATUS_OK)
-		op_wait(op);
-	queue_note(op->manager, op->queue);
-	if (op->retry)
-		op->retry(&op->last_error, op->userdata);
-}
 
 static void op_begin(struct volume_queue *queue, struct volume_op *op)
 {
@@ -163,44 +33,14 @@ static void op_begin(struct volume_queue *queue, struct volume_op *op)
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct volume_manager *manager = userdata;
-	struct volume_queue *queue = manager->observed ? ready_take(manager) : NULL;
+	struct volume_queue *queue = manager->observed ? volume_queue_take(manager) : NULL;
 
 	if (!queue)
 		return 0;
 	if (!TAILQ_EMPTY(&manager->ready))
-		kick(manager);
+		volume_queue_kick(manager);
 	op_begin(queue, TAILQ_FIRST(&queue->waiting));
 	return 0;
-}
-
-static enum status op_add(struct volume_manager *manager, const struct volume_op *init,
-			  struct volume_op **ret, struct error *err)
-{
-	struct volume_queue *queue;
-	struct volume_op *op;
-
-	if (manager->n_ops >= VOLUME_OPS_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d volume operations are in flight already", VOLUME_OPS_MAX);
-	op = malloc(sizeof(*op));
-	queue = op ? queue_get(manager, init->target.wire_volume) : NULL;
-	if (!queue) {
-		free(op);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a volume operation");
-	}
-	*op = *init;
-	(void)secret_message_ref(op->target.details);
-	op->manager = manager;
-	op->queue = queue;
-	op->since_ms = op->step_since_ms = clock_realtime_ms();
-	op->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
-						   VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
-	LIST_INSERT_HEAD(&manager->ops, op, all);
-	queue->n_ops++;
-	manager->n_ops++;
-	op_wait(op);
-	*ret = op;
-	return STATUS_OK;
 }
 
 enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
@@ -214,7 +54,7 @@ enum status volume_manager_mount(struct volume_manager *manager, const struct vo
 		.userdata = userdata,
 	};
 
-	return op_add(manager, &init, ret, err);
+	return volume_queue_add(manager, &init, ret, err);
 }
 
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
@@ -229,7 +69,7 @@ enum status volume_manager_unmount(struct volume_manager *manager, const struct 
 		.userdata = userdata,
 	};
 
-	return op_add(manager, &init, ret, err);
+	return volume_queue_add(manager, &init, ret, err);
 }
 
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
@@ -244,7 +84,7 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 		.userdata = userdata,
 	};
 
-	return op_add(manager, &init, ret, err);
+	return volume_queue_add(manager, &init, ret, err);
 }
 
 /* Whether it is queued behind something that is in flight. */
@@ -339,7 +179,7 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 
 	status = expansion_new(plugin_id, request, &init, err);
 	if (status == STATUS_OK)
-		status = op_add(manager, &init, &op, err);
+		status = volume_queue_add(manager, &init, &op, err);
 	if (status != STATUS_OK) {
 		secret_message_unref(init.expansion);
 		return status;
@@ -382,7 +222,7 @@ void volume_manager_set_observed(struct volume_manager *manager, struct mount_sn
 {
 	mount_snapshot_free(manager->observed);
 	manager->observed = observed;
-	kick(manager);
+	volume_queue_kick(manager);
 }
 
 const struct mount_snapshot *volume_manager_observed(const struct volume_manager *manager)
@@ -433,8 +273,6 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 
 	if (!manager)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make the volume manager");
-	manager->finish = finish_op;
-	manager->retry = retry_op;
 	manager->event = event;
 	manager->helper = helper;
 	manager->in_use = in_use;
@@ -462,7 +300,7 @@ void volume_manager_free(struct volume_manager *manager)
 	if (!manager)
 		return;
 	while ((op = LIST_FIRST(&manager->ops)))
-		op_free(op);
+		volume_op_free(op);
 	path_probes_free(manager->probes);
 	plugin_owned_clear(&manager->plugin_owned);
 	device_changes_release(&manager->device_changes);

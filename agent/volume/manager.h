@@ -20,12 +20,6 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-enum {
-	VOLUME_OPS_MAX = 8192,
-	VOLUME_RETRY_MIN_MS = 250,
-	VOLUME_RETRY_MAX_MS = 30000,
-};
-
 struct volume_manager;
 struct volume_op;
 

@@ -11,6 +11,7 @@
 #include "volume/device.h"
 #include "volume/guard.h"
 #include "volume/nfs.h"
+#include "volume/queue.h"
 #include "volume/stage_mounts.h"
 #include "volume/verify.h"
 
@@ -486,14 +487,6 @@ static void volume_plugin_mounted_nothing(const struct volume_op *op, struct err
 			op->target.volume_id, op->target.profile, paths.target);
 }
 
-void volume_plugin_stop(struct volume_op *op)
-{
-	plugin_wait_cancel(op->wait);
-	op->wait = NULL;
-	csi_call_cancel(op->call);
-	op->call = NULL;
-}
-
 static void note_observed(struct volume_op *op, enum mh_list_kind kind, const struct mh_reply *reply)
 {
 	struct mh_list_entry entry = {
@@ -950,7 +943,7 @@ static void op_fail(struct volume_op *op)
 {
 	struct error failure = op->last_error;
 
-	op->manager->finish(op, &failure);
+	volume_op_finish(op, &failure);
 }
 
 static void op_run(struct volume_op *op, enum volume_op_action action)
@@ -986,7 +979,7 @@ static void op_run(struct volume_op *op, enum volume_op_action action)
 		op_recheck(op);
 		return;
 	case VOLUME_OP_SUCCEED:
-		op->manager->finish(op, NULL);
+		volume_op_finish(op, NULL);
 		return;
 	case VOLUME_OP_FAIL_EMPTY:
 		volume_plugin_mounted_nothing(op, &op->last_error);
@@ -996,7 +989,7 @@ static void op_run(struct volume_op *op, enum volume_op_action action)
 		op_fail(op);
 		return;
 	case VOLUME_OP_RETRY:
-		op->manager->retry(op);
+		volume_op_retry(op);
 		return;
 	case VOLUME_OP_PAUSE:
 		volume_op_pause(op);

@@ -18,6 +18,3 @@ bool volume_op_is_pausing(const struct volume_op *op);
 
 /** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
 const char *volume_plugin_call_name(enum volume_op_state state);
-
-/** Forget wait and call of a plugin; no events. */
-void volume_plugin_stop(struct volume_op *op);

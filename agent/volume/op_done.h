@@ -10,6 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	VOLUME_OPS_MAX = 8192,
+	VOLUME_RETRY_MIN_MS = 250,
+	VOLUME_RETRY_MAX_MS = 30000,
+};
+
 struct volume_mounted {
 	char path[ALLOC_PATH_MAX + 1];
 	bool is_device; /* path is a block device, made by the plugin */

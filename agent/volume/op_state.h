@@ -73,10 +73,6 @@ struct volume_queue {
 RB_HEAD(volume_queues, volume_queue);
 
 struct volume_manager {
-	/* What becomes of an operation when its steps are over: it is told and gone; or when one of them is
-	 * to be tried again later: others of the volume have their turn. */
-	void (*finish)(struct volume_op *op, const struct error *err);
-	void (*retry)(struct volume_op *op);
 	sd_event *event;	      /* borrowed */
 	struct helper_client *helper; /* borrowed */
 	volume_in_use_fn *in_use;
