@@ -18,7 +18,7 @@ struct claim_grant {
 	bool has_ticket;
 	struct ticket ticket;
 	struct secret_message *details; /* csi, as of volume_target; whoever keeps it refers to it */
-	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL: the server sent none */
+	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL when the server sent no error */
 };
 
 /* In place of a task's index: the network of all of them. */

@@ -9,7 +9,8 @@
 enum status volume_queue_add(struct volume_manager *manager, const struct volume_op *init,
 			     struct volume_op **ret, struct error *err);
 
-/** Removes the next queue whose first operation may begin from those that wait for that. NULL: there is none.
+/** Removes the next queue whose first operation may begin from those that wait for that; NULL when no such
+ * queue is left.
  */
 struct volume_queue *volume_queue_take(struct volume_manager *manager);
 

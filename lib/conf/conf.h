@@ -10,6 +10,7 @@
  * members, named by their labels, of one object, so `volume "a" { }` is {"volume": {"a": {}}}. */
 
 #include "base/error.h"
+#include "conf/hcl.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -24,14 +25,6 @@ enum {
 };
 
 struct conf; /* a document */
-
-/* Whether "${" and "%{" in a text are kept as they are written; then "$${" and "%%{" are kept too. */
-enum conf_templates {
-	CONF_NO_TEMPLATES, /* a mistake; "$${" is "${" */
-	CONF_REFERENCES, /* "${NAME}" is kept, with a name of letters, digits and . _ -; all else is a mistake
-			  */
-	CONF_EXPRESSIONS, /* all are kept, and an expression that is no text is the text "${EXPRESSION}" */
-};
 
 /** Parse @text. @name for messages, "agent.hcl". Errors begin with "NAME:LINE: ", all of a text at once.
  * @ret owned by the caller, conf_free() */

@@ -3,7 +3,7 @@
 
 #include "volume/step.h"
 
-TEST(what_is_no_state_or_event_is_refused)
+TEST(an_unknown_state_or_event_is_refused)
 {
 	for (enum volume_op_event e = 0; e <= VOLUME_OP_EVENT_N; e++)
 		assert_int_equal(volume_op_step(VOLUME_OP_STATE_N, e).action, VOLUME_OP_REFUSE);

@@ -241,7 +241,7 @@ TEST(a_text_with_mistakes_gives_all_the_rest)
 	expect_whole("a = 1\nb {", CONF_NO_TEMPLATES, "{}", "t.hcl:2: the '{' has no closing '}'");
 }
 
-TEST(a_mistake_in_a_list_is_no_level_for_what_follows)
+TEST(a_mistake_in_a_list_leaves_the_level_of_the_next_line)
 {
 	static const char mistake[] = "x = [y\n]\n";
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(4096);
