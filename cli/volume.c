@@ -502,8 +502,13 @@ static enum status volume_deregister_fill(struct call *call, void *message, stru
 static enum status volume_deregister_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__DeregisterVolumeRequest *request = call->request;
+	const Holdfast__V1__DeregisterVolumeResponse *answer = message;
 
 	print_line("volume %s is deregistered, its data is untouched", request->id);
+	if (answer->left_at_provider[0] != '\0')
+		print_line("its creation had not ended: look at the provider for a volume named %s, which "
+			   "Holdfast does not delete any more",
+			   answer->left_at_provider);
 	return STATUS_OK;
 }
 

@@ -113,7 +113,7 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 			"holdfast volume create, or forget it with holdfast volume deregister and look "
 			"at the provider for one named %s",
 			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
-			volume_provider_name(server, volume, name));
+			volume_provider_name(server, volume->namespace, volume->id, name));
 	return status == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
 				   : status;
 }

@@ -92,10 +92,17 @@ uint64_t volume_store_index(struct server *server, struct volume_entry *entry)
 	return index;
 }
 
+bool volume_is_creating(struct server *server, const struct volume *volume)
+{
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, volume);
+
+	return detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+}
+
 enum status volume_store_check_usable(struct server *server, const struct volume *volume, struct error *err)
 {
 	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, volume);
-	bool is_creating = detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+	bool is_creating = volume_is_creating(server, volume);
 
 	if (!is_creating && (!detail || detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING))
 		return STATUS_OK;

@@ -25,6 +25,9 @@ void volume_store_stage_deletion(struct server *server, struct change *change, s
 /** Revision of the last durable change of what a read of the volume shows. */
 uint64_t volume_store_index(struct server *server, struct volume_entry *entry);
 
+/** Whether the provider has not said yet that it made the volume. */
+bool volume_is_creating(struct server *server, const struct volume *volume);
+
 /** May the volume be claimed, as far as its provider goes? STATUS_FAILED_PRECONDITION while it is being
  * created or deleted there. For admission. */
 enum status volume_store_check_usable(struct server *server, const struct volume *volume, struct error *err);

@@ -124,7 +124,11 @@ static void on_deregistered(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 	Holdfast__V1__DeregisterVolumeResponse response = HOLDFAST__V1__DEREGISTER_VOLUME_RESPONSE__INIT;
+	char name[VOLUME_PROVIDER_NAME_SIZE];
 
+	if (waiting->is_creating)
+		response.left_at_provider =
+			volume_provider_name(server, waiting->namespace, waiting->id, name);
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -134,22 +138,20 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUME_OBJECT_SIZE];
+	struct volumes_waiting *waiting;
 	struct volume_entry *entry;
-	enum status status = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (status == STATUS_OK)
-		status = volume_check_unused(server, entry, err);
-	if (status == STATUS_OK) /* also by nobody that a restored server has forgotten */
-		status = epoch_check(server, &entry->volume, err);
-	if (status == STATUS_OK)
-		status = volume_work_check_idle(server, &entry->volume, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_check_unused(server, entry, err));
+	TRY(epoch_check(server, &entry->volume, err)); /* no node that a restored server forgot uses it */
+	TRY(volume_work_check_idle(server, &entry->volume, err));
+	waiting = volumes_waiting_new(call, &entry->volume);
+	if (waiting)
+		waiting->is_creating = volume_is_creating(server, &entry->volume);
 	volume_store_stage_deletion(server, &change, entry);
 	audit_about(server, &change, call, "Volumes.Deregister", volume_object(&entry->volume, object), NULL,
 		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});
-	return change_commit_taking(server, &change, on_deregistered,
-				    volumes_waiting_new(call, &entry->volume), err);
+	return change_commit_taking(server, &change, on_deregistered, waiting, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_deregister, Holdfast__V1__DeregisterVolumeRequest, "Volumes.Deregister",

@@ -41,6 +41,7 @@ struct volumes_waiting {
 	bool created;		       /* register, create */
 	bool dry_run;		       /* detach */
 	bool without_plugin;	       /* detach */
+	bool is_creating;	       /* deregister */
 };
 
 /** NULL when memory is short; change_commit_taking() takes care of that. */

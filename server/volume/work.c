@@ -421,12 +421,12 @@ void volume_work_release_all(struct server *server)
 		volume_work_end(work, &ending);
 }
 
-char *volume_provider_name(const struct server *server, const struct volume *volume,
+char *volume_provider_name(const struct server *server, const char *namespace, const char *id,
 			   char ret[static VOLUME_PROVIDER_NAME_SIZE])
 {
 	char wire[WIRE_VOLUME_SIZE];
 
-	volume_wire_name(volume->namespace, volume->id, wire);
+	volume_wire_name(namespace, id, wire);
 	(void)str_format(ret, VOLUME_PROVIDER_NAME_SIZE, "%s-%s", server->config.cluster, wire);
 	return ret;
 }
@@ -636,9 +636,10 @@ static enum status step(struct volume_work *work, struct volume_parts *parts, bo
 	*ret_asked = true;
 	switch (parts->detail->phase) {
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING:
-		return volume_call_create(work->server, parts,
-					  volume_provider_name(work->server, &parts->volume, name),
-					  on_created, work, err);
+		return volume_call_create(
+			work->server, parts,
+			volume_provider_name(work->server, parts->volume.namespace, parts->volume.id, name),
+			on_created, work, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING:
 		return step_expanding(work, parts, ret_asked, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING:

@@ -51,5 +51,5 @@ enum { VOLUME_PROVIDER_NAME_SIZE = 160 };
 
 /** The name of the volume towards its provider: the same at every try, another one in every cluster and
  * namespace. */
-char *volume_provider_name(const struct server *server, const struct volume *volume,
+char *volume_provider_name(const struct server *server, const char *namespace, const char *id,
 			   char ret[static VOLUME_PROVIDER_NAME_SIZE]);

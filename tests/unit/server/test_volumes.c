@@ -246,6 +246,16 @@ PROVIDER_TEST(a_provider_that_may_have_made_it_is_asked_again_under_the_same_nam
 	assert_int_equal(provider_volumes(), 1);
 }
 
+PROVIDER_TEST(deregistering_names_what_an_unfinished_creation_may_have_left)
+{
+	provider_order(CALL_CREATE, PROVIDER_FAIL_DONE, 1, STATUS_DEADLINE_EXCEEDED);
+	refuses(f, "Create", DB, STATUS_DEADLINE_EXCEEDED, "the provider's words");
+	must(f, "Deregister", ID, "\"leftAtProvider\":\"c1-db-");
+	assert_int_equal(provider_volumes(), 1);
+	must(f, "Register", DB, NULL);
+	must(f, "Deregister", ID, NULL);
+}
+
 PROVIDER_TEST(it_is_also_asked_again_by_the_server_itself)
 {
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
