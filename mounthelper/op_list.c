@@ -27,13 +27,31 @@ static struct mh_list_entry *next_entry(struct listing *l, const char *name)
 	return entry;
 }
 
+/* Is this mount where the volume of its name is? A plugin can mount in its own folder under the name of a
+ * volume of another one, which the table knows to be elsewhere. */
+static bool is_in_place(const struct listing *l, const struct tree_name *name)
+{
+	const struct state_slot *slot;
+	bool is_so;
+
+	if (l->req->volume[0] != '\0')
+		return str_eq(name->plugin, l->req->profile);
+	if (name->plugin[0] == '\0' || lock_table(l->h->state_fd) < 0)
+		return true;
+	slot = state_find(l->h->state, name->volume);
+	is_so = !slot || state_is_at(slot, name->plugin);
+	unlock_table(l->h->state_fd);
+	return is_so;
+}
+
 static int visit_mount(const struct mount_entry *mount, void *userdata)
 {
 	struct listing *l = userdata;
 	struct tree_name name;
 	enum tree_kind kind = tree_classify(l->h->agent, mount->point, &name);
 	enum tree_kind wanted = l->req->kind == MH_LIST_STAGED ? TREE_STAGED : TREE_PUBLISHED;
-	struct mh_list_entry *entry = kind == wanted ? next_entry(l, name.volume) : NULL;
+	bool is_wanted = kind == wanted && (kind == TREE_PUBLISHED || is_in_place(l, &name));
+	struct mh_list_entry *entry = is_wanted ? next_entry(l, name.volume) : NULL;
 	unsigned int state = wanted == TREE_STAGED ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 
 	if (!entry)
@@ -75,13 +93,19 @@ static void list_profiles(struct listing *l)
 /* A volume that is not mounted may have its directory, and a plugin of class csi may have been there. */
 static int list_prepared(struct listing *l)
 {
+	const bool is_native = l->req->profile[0] == '\0';
+	cleanup_place struct place plugin = PLACE_INIT;
 	struct place folder = PLACE_INIT;
-	int r = place_look(l->h->stage.fd, l->req->volume, &folder);
-	struct mh_list_entry *entry = r == 0 ? next_entry(l, l->req->volume) : NULL;
+	int r = is_native ? 0 : plugin_folder_open(l->h, l->req->profile, false, &plugin);
+	struct mh_list_entry *entry;
 
+	if (r == 0)
+		r = place_look(is_native ? l->h->stage.fd : plugin.fd, l->req->volume, &folder);
+	/* also if the folder is not to be entered: unknown means keep */
+	entry = r >= 0 ? next_entry(l, l->req->volume) : NULL;
 	if (entry)
 		entry->state = MH_STATE_PREPARED;
-	return r == -ENOENT ? 0 : r;
+	return r == -ENOENT || r > 0 ? 0 : r;
 }
 
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply)

@@ -65,9 +65,14 @@ static struct outcome open_staged(struct publishing *p)
 	const struct profile *profile = p->admission->profile;
 	struct mount_facts facts = {.peer_group = 0};
 	bool is_plugins = profile->class == MH_CLASS_CSI;
+	cleanup_place struct place plugin = PLACE_INIT;
 	cleanup_place struct place folder = PLACE_INIT;
-	int r = is_plugins ? place_open(p->h->stage.fd, p->req->volume, &folder) : 0;
+	int r = is_plugins ? plugin_folder_open(p->h, profile->name, false, &plugin) : 0;
 
+	if (r > 0)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	if (r == 0 && is_plugins)
+		r = place_open(plugin.fd, p->req->volume, &folder);
 	/* over the folder of a plugin's targets it would serve readers and writers alike */
 	if (folder.is_mount_root)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
@@ -144,7 +149,7 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct outcome outcome;
-	int r = publish_is_of(p->h, p->alloc.fd, p->req->slot, p->req->volume);
+	int r = publish_is_of(p->alloc.fd, p->req->slot, p->req->volume);
 	bool is_ours = r > 0;
 
 	if (r >= 0)

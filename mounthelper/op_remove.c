@@ -16,9 +16,11 @@ struct removal {
 	uint8_t slot;
 	/* of UNSTAGE */
 	const struct state_slot *staged; /* the volume's slot of the state table */
+	const char *plugin;		 /* in whose folder it is; native: empty */
 	bool is_plugins;		 /* below its directory, where the plugin mounts as it likes */
-					 /* the result */
+	/* the result */
 	bool unmounted;
+	bool plugin_left;  /* what the plugin should have unmounted */
 	struct place last; /* the last mount that was unmounted, released */
 	char type[16];	   /* of its file system; only for UNSTAGE */
 };
@@ -80,7 +82,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 	int e = mount_flags(&r->h->mountinfo, mount, &facts);
 
 	if (e == 0)
-		e = publish_is_of(r->h, r->alloc_fd, r->slot, r->volume);
+		e = publish_is_of(r->alloc_fd, r->slot, r->volume);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
 	if (e == 0)
@@ -165,13 +167,36 @@ static struct outcome remove_inside(struct removal *r, const struct place *volum
 
 	if (!place_is_own(r->h, &r->h->stage, volume))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	r->is_plugins = true;
-	for (size_t i = 0; i < ARRAY_SIZE(names) && outcome.status == MH_OK; i++) {
+	r->is_plugins = r->plugin[0] != '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r->is_plugins && outcome.status == MH_OK; i++) {
 		outcome = remove_mount_point(r, volume->fd, names[i]);
 		if (outcome.status == MH_ALREADY)
 			outcome = OUTCOME_OK;
 	}
+	r->plugin_left = r->unmounted;
+	r->is_plugins = false;
 	return outcome;
+}
+
+/* The folder of the plugin stays: its container keeps the one that it has started with. */
+static struct outcome remove_volume(struct removal *r)
+{
+	cleanup_place struct place folder = PLACE_INIT;
+	struct place volume = PLACE_INIT;
+	struct outcome outcome = OUTCOME_OK;
+	int e = r->plugin[0] == '\0' ? 0 : plugin_folder_open(r->h, r->plugin, false, &folder);
+	int dir_fd = r->plugin[0] == '\0' ? r->h->stage.fd : folder.fd;
+
+	if (e == -ENOENT)
+		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
+	if (e > 0)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	if (e < 0)
+		return outcome_kernel(STEP_OPEN, e);
+	if (place_open(dir_fd, r->volume, &volume) == 0 && !volume.is_mount_root)
+		outcome = remove_inside(r, &volume);
+	place_release(&volume);
+	return outcome.status == MH_OK ? remove_mount_point(r, dir_fd, r->volume) : outcome;
 }
 
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
@@ -184,20 +209,16 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 			    .volume = req->volume,
 			    .detach = req->detach,
 			    .staged = &admission->slot,
+			    .plugin = req->profile,
 			    .check = may_unstage};
-	struct place volume = PLACE_INIT;
-	struct outcome outcome = check_publishes(&r);
-	bool plugin_left;
+	struct outcome outcome;
 
-	if (outcome.status != MH_OK)
-		return outcome;
-	if (place_open(h->stage.fd, req->volume, &volume) == 0 && !volume.is_mount_root)
-		outcome = remove_inside(&r, &volume);
-	place_release(&volume);
-	plugin_left = r.unmounted;
-	r.is_plugins = false;
+	/* nothing is there; if that ended the count, what is in the other folder would not be counted */
+	if (!state_is_at(r.staged, r.plugin))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	outcome = check_publishes(&r);
 	if (outcome.status == MH_OK)
-		outcome = remove_mount_point(&r, h->stage.fd, req->volume);
+		outcome = remove_volume(&r);
 	/* A file below is not ours, and nothing is ever removed recursively; a file in place of a directory
 	 * is the device of a block attachment, and the errno in the reply distinguishes it. */
 	if (outcome.status == MH_KERNEL &&
@@ -208,7 +229,7 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	counts_end_stage(h, req->volume);
-	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
+	outcome.reason = r.plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;
 	if (superblock_is_alive(h, r.type, r.last.dev_major, r.last.dev_minor))

@@ -41,8 +41,8 @@ static struct outcome count_in(const struct staging *s)
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	r = state_begin_stage(s->h->state, s->req->volume, source_tmpfs_bytes(&s->req->source), s->h->agent,
-			      clock_realtime_ms());
+	r = state_begin_stage(s->h->state, s->req->volume, s->plugin, source_tmpfs_bytes(&s->req->source),
+			      s->h->agent, clock_realtime_ms());
 	unlock_table(s->h->state_fd);
 	if (r == 0)
 		return OUTCOME_OK;
@@ -61,8 +61,8 @@ static struct outcome remember(const struct staging *s, bool was_there)
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
 	if (was_there && s->admission->slot.stage == STATE_UNSTAGED)
-		r = state_begin_stage(s->h->state, s->req->volume, source_tmpfs_bytes(&s->req->source), NULL,
-				      clock_realtime_ms());
+		r = state_begin_stage(s->h->state, s->req->volume, s->plugin,
+				      source_tmpfs_bytes(&s->req->source), NULL, clock_realtime_ms());
 	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);
 	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : OUTCOME_OK;
@@ -187,28 +187,37 @@ static struct outcome csi_enter(struct staging *s)
 	return r < 0 && r != -ENOENT ? outcome_kernel(STEP_OPEN, r) : OUTCOME_OK;
 }
 
-/* Open the directory of the volume; a plugin's folders in it are not to be covered. */
+/* The folder that the volume's directory is in. */
+static int folder_fd(const struct staging *s)
+{
+	return s->class ? s->h->stage.fd : s->folder.fd;
+}
+
 static struct outcome open_target(struct staging *s)
 {
-	cleanup_place struct place folder = PLACE_INIT;
-	int r = place_make(s->h->stage.fd, s->req->volume, &s->target);
+	int r = s->class ? 0 : plugin_folder_open(s->h, s->plugin, true, &s->folder);
 
+	if (r > 0)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	if (r == 0)
+		r = place_make(folder_fd(s), s->req->volume, &s->target);
 	if (r < 0)
 		return outcome_kernel(STEP_DIRECTORY, r);
 	if (s->class && s->target.is_mount_root)
 		return OUTCOME_OK;
 	if (!place_is_own(s->h, &s->h->stage, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	if (!s->class)
-		return csi_enter(s);
-	r = place_open(s->target.fd, MH_CSI_STAGING, &folder);
-	return r == -ENOENT ? OUTCOME_OK : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
+	return s->class ? OUTCOME_OK : csi_enter(s);
 }
 
 static struct outcome stage(struct staging *s)
 {
-	struct outcome outcome = s->class && s->class->find ? s->class->find(s) : OUTCOME_OK;
+	struct outcome outcome = OUTCOME_OK;
 
+	if (!state_is_at(&s->admission->slot, s->plugin))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	if (s->class && s->class->find)
+		outcome = s->class->find(s);
 	if (outcome.status == MH_OK)
 		outcome = open_target(s);
 	if (outcome.status != MH_OK)
@@ -217,7 +226,7 @@ static struct outcome stage(struct staging *s)
 		return already_there(s);
 	outcome = s->class ? stage_new(s) : prepare(s);
 	if (outcome.status != MH_OK)
-		(void)sys_rmdirat(s->h->stage.fd, s->req->volume); /* tidy; a mount there refuses */
+		(void)sys_rmdirat(folder_fd(s), s->req->volume); /* tidy; a mount there refuses */
 	return outcome;
 }
 
@@ -230,6 +239,8 @@ struct outcome op_stage(struct helper *h, const union mh_request *request, const
 			    .class = classes[req->source.class],
 			    .admission = admission,
 			    .origin = PLACE_INIT,
+			    .plugin = req->source.class == MH_CLASS_CSI ? req->profile : "",
+			    .folder = PLACE_INIT,
 			    .target = PLACE_INIT,
 			    .propagation = admission->profile->shared ? TICKET_PROPAGATION_BIDIRECTIONAL
 								      : TICKET_PROPAGATION_PRIVATE};
@@ -239,6 +250,7 @@ struct outcome op_stage(struct helper *h, const union mh_request *request, const
 	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
 	outcome = stage(&s);
 	place_release(&s.origin);
+	place_release(&s.folder);
 	place_release(&s.target);
 	return outcome;
 }

@@ -69,7 +69,10 @@ static void put_request(struct keyline *record, const union mh_request *req)
 		keyline_word(record, "detach", flag(req->unpublish.detach));
 		break;
 	case MH_OP_UNSTAGE:
-		keyline_words(record, "vol", req->unstage.volume, "detach", flag(req->unstage.detach));
+		keyline_word(record, "vol", req->unstage.volume);
+		if (req->unstage.profile[0] != '\0')
+			keyline_word(record, "profile", req->unstage.profile);
+		keyline_word(record, "detach", flag(req->unstage.detach));
 		break;
 	default: /* no other is recorded */
 		break;

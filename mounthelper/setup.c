@@ -194,6 +194,17 @@ void setup_trees(struct helper *h)
 	h->procfs_fd = open_system(h, "/proc/fs", "proc", "proc");
 }
 
+void setup_plugin_folders(const struct helper *h)
+{
+	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {
+		const struct profile *profile = &h->agent->profiles[i];
+		cleanup_place struct place folder = PLACE_INIT;
+
+		if (profile->class == MH_CLASS_CSI)
+			(void)plugin_folder_open(h, profile->name, true, &folder);
+	}
+}
+
 void setup_types(struct helper *h)
 {
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {

@@ -16,6 +16,8 @@ struct staging {
 	const struct admission *admission;
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
+	const char *plugin;  /* csi: in whose folder the volume is; else empty */
+	struct place folder; /* that folder; only csi */
 	struct place target; /* where the volume is mounted or will be */
 	enum ticket_propagation propagation;
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
-_Static_assert(sizeof(struct state_slot) == 192, "no padding");
+_Static_assert(sizeof(struct state_slot) == 256, "no padding");
 _Static_assert(sizeof(struct state_header) == 272, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
@@ -144,7 +144,12 @@ static void set_stage(struct state_table *table, struct state_slot *slot, enum s
 	table->header.tmpfs_bytes -= old_bytes;
 }
 
-int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
+bool state_is_at(const struct state_slot *slot, const char *plugin)
+{
+	return slot->stage == STATE_UNSTAGED || str_eq(slot->plugin, plugin);
+}
+
+int state_begin_stage(struct state_table *table, const char *volume, const char *plugin, uint64_t tmpfs_bytes,
 		      const struct agent_policy *limits, int64_t now_ms)
 {
 	assert(volume[0] != '\0');
@@ -160,6 +165,12 @@ int state_begin_stage(struct state_table *table, const char *volume, uint64_t tm
 	if (limits && tmpfs_bytes > 0 &&
 	    (others > limits->max_tmpfs_total || tmpfs_bytes > limits->max_tmpfs_total - others))
 		return -EDQUOT;
+	assert(state_is_at(slot, plugin));
+	if (slot->stage == STATE_UNSTAGED) {
+		memset(slot->plugin, 0, sizeof(slot->plugin));
+		(void)str_copy(slot->plugin, sizeof(slot->plugin), plugin);
+		BARRIER();
+	}
 	set_stage(table, slot, STATE_STAGING, tmpfs_bytes);
 	return 0;
 }

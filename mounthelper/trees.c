@@ -24,17 +24,15 @@ static const char *mark_name(uint8_t slot, char ret[static MARK_NAME_SIZE])
 	return ret;
 }
 
-/* 1, 0: it is another volume's or nobody's, -ENOENT: there is no mark at all, or another negative errno. */
-static int has_mark(int alloc_fd, uint8_t slot, const char *volume)
+int publish_is_of(int alloc_fd, uint8_t slot, const char *volume)
 {
 	char name[MARK_NAME_SIZE];
 	cleanup_place struct place mark = PLACE_INIT;
 	struct place own = PLACE_INIT;
 	int r = place_open(alloc_fd, mark_name(slot, name), &mark);
 
-	if (r < 0)
-		return r;
-	r = place_look(mark.fd, volume, &own);
+	if (r == 0)
+		r = place_look(mark.fd, volume, &own);
 	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
@@ -47,7 +45,7 @@ int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
 	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* nobody's, after a death */
 
 	if (r == -ENOTEMPTY) {
-		r = has_mark(alloc_fd, slot, volume);
+		r = publish_is_of(alloc_fd, slot, volume);
 		return r == 0 ? -EEXIST : r < 0 ? r : 0;
 	}
 	r = r < 0 && r != -ENOENT ? r : place_make(alloc_fd, name, &mark);
@@ -66,24 +64,6 @@ int publish_unmark(int alloc_fd, uint8_t slot, const char *volume)
 	if (r == 0 || r == -ENOENT)
 		r = sys_rmdirat(alloc_fd, name);
 	return r == -ENOENT || r == -ENOTEMPTY ? 0 : r;
-}
-
-int publish_is_of(const struct helper *h, int alloc_fd, uint8_t slot, const char *volume)
-{
-	char name[SLOT_NAME_SIZE];
-	struct place mount = PLACE_INIT;
-	int r = has_mark(alloc_fd, slot, volume);
-
-	if (r != -ENOENT)
-		return r;
-	r = place_look(alloc_fd, slot_name(slot, name), &mount);
-	for (int read_only = 0; read_only < 2 && r == 0; read_only++) {
-		cleanup_place struct place staged = PLACE_INIT;
-
-		if (volume_open(h, volume, read_only, &staged) == 0 && place_is_same(&staged, &mount))
-			return 1;
-	}
-	return 0;
 }
 
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
@@ -174,13 +154,18 @@ int csi_target_enter(struct place *place, bool read_only)
 	return r;
 }
 
-int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret)
+int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret)
 {
-	int r = place_look(h->stage.fd, volume, ret);
+	int (*const enter)(int dir_fd, const char *name, struct place *ret) = make ? place_make : place_open;
+	cleanup_place struct place all = PLACE_INIT;
+	int r = enter(h->stage.fd, MH_CSI_FOLDER, &all);
 
-	if (r == 0 && !ret->is_mount_root)
-		r = place_open(h->stage.fd, volume, ret);
-	return r < 0 || ret->is_mount_root ? r : csi_target_enter(ret, read_only);
+	assert(plugin[0] != '\0');
+	if (r == 0 && !place_is_own(h, &h->stage, &all))
+		return 1;
+	if (r == 0)
+		r = enter(all.fd, plugin, ret);
+	return r == 0 && !place_is_own(h, &h->stage, ret) ? 1 : r;
 }
 
 /* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
@@ -199,6 +184,17 @@ static const char *parse_name(const char *point, const char *base, char *ret, si
 	return name + len;
 }
 
+/* Is "/PLUGIN/VOLUME/TARGET" what follows the base and .csi in the name of a plugin's mount? */
+static bool is_plugins(const char *rest, struct tree_name *ret)
+{
+	rest = parse_name(rest, "", ret->plugin, sizeof(ret->plugin));
+	if (!rest || !id_is_label(ret->plugin))
+		return false;
+	rest = parse_name(rest, "", ret->volume, sizeof(ret->volume));
+	return rest && id_is_label(ret->volume) &&
+	       (str_eq(rest, "/" MH_CSI_PUBLISH_RO) || str_eq(rest, "/" MH_CSI_PUBLISH_RW));
+}
+
 enum tree_kind tree_classify(const struct agent_policy *agent, const char *point, struct tree_name *ret)
 {
 	struct tree_name name = {.slot = 0};
@@ -206,9 +202,12 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 	const char *rest = parse_name(point, agent->stage_base, name.volume, sizeof(name.volume));
 	uint32_t slot;
 
-	if (rest && id_is_label(name.volume) &&
-	    (*rest == '\0' || str_eq(rest, "/" MH_CSI_PUBLISH_RO) || str_eq(rest, "/" MH_CSI_PUBLISH_RW)))
+	if (rest && str_eq(name.volume, MH_CSI_FOLDER)) {
+		memset(name.volume, 0, sizeof(name.volume));
+		kind = is_plugins(rest, &name) ? TREE_STAGED : TREE_NONE;
+	} else if (rest && id_is_label(name.volume) && *rest == '\0') {
 		kind = TREE_STAGED;
+	}
 	rest = parse_name(point, agent->publish_base, name.alloc, sizeof(name.alloc));
 	if (rest && id_is_uuid(name.alloc) && *rest == '/' &&
 	    parse_u32(rest + 1, 0, MH_SLOT_MAX, &slot) == 0) {
@@ -227,7 +226,7 @@ static int is_publish_of(const struct census *c, const struct tree_name *name)
 	int r = place_open(c->h->publish.fd, name->alloc, &alloc);
 
 	if (r == 0)
-		r = publish_is_of(c->h, alloc.fd, name->slot, c->volume);
+		r = publish_is_of(alloc.fd, name->slot, c->volume);
 	return r == -ENOENT ? 0 : r;
 }
 

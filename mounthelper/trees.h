@@ -2,12 +2,14 @@
 #pragma once
 /* Names below the two trees, and what the whole mount table says about them.
  *
- *	stage base/VOLUME		one staged file system
- *	stage base/VOLUME/staging	class csi: what the plugin stages for itself
- *	stage base/VOLUME/ro-publish	class csi: what it publishes for readers, a staged mount for us
- *	stage base/VOLUME/rw-publish	class csi: and for writers
- *	publish base/ALLOC/SLOT		one publish of a volume for an allocation
- *	publish base/ALLOC/.SLOT/VOLUME	its mark, an empty directory: of which volume that publish is
+ *	stage base/VOLUME			one staged file system
+ *	stage base/.csi/PLUGIN			class csi: what the container of this plugin sees of the tree
+ *	stage base/.csi/PLUGIN/VOLUME		class csi, and in it
+ *		staging				what the plugin stages for itself
+ *		ro-publish			what it publishes for readers, a staged mount for us
+ *		rw-publish			and for writers
+ *	publish base/ALLOC/SLOT			one publish of a volume for an allocation
+ *	publish base/ALLOC/.SLOT/VOLUME		its mark, an empty directory: of which volume that publish is
  *
  * A mark is made before the mount and removed after it, and there is at most one for a slot. Nobody but the
  * helper and root can make one, and it lasts as long as the mount itself, whatever becomes of the state file.
@@ -34,14 +36,13 @@ int publish_mark(int alloc_fd, uint8_t slot, const char *volume);
 /** Remove that mark, if there is one. Returns 0 or a negative errno. */
 int publish_unmark(int alloc_fd, uint8_t slot, const char *volume);
 
-/** Is what is mounted at @slot a publish of @volume? Its mark says so; without any mark, as an earlier helper
- * left it, it is if it shows what is staged. Returns 1, 0 or a negative errno. */
-int publish_is_of(const struct helper *h, int alloc_fd, uint8_t slot, const char *volume);
+/** Does the mark of @slot name @volume? Returns 1, 0 or a negative errno. */
+int publish_is_of(int alloc_fd, uint8_t slot, const char *volume);
 
-/** What the staged mount of @volume is, of class csi the one for @read_only; pinned only there. Returns 0;
- * -ENOENT when there is none, with what there is of its directory in @ret; or another negative errno. @ret is
- * to be released in any case. */
-int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret);
+/** Pin the folder of @plugin, a profile of class csi, in the stage tree; with @make it is made. It is never
+ * removed: the plugin's container, which started before its volumes came, would keep the removed one.
+ * Returns 0; 1 when a folder on the way is not the helper's own; -ENOENT; or another negative errno. */
+int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret);
 
 /** Name of the target of a csi volume for this use. */
 const char *csi_target_name(bool read_only);
@@ -79,6 +80,7 @@ enum tree_kind {
 
 struct tree_name {
 	char volume[MH_LABEL_SIZE];
+	char plugin[MH_LABEL_SIZE]; /* staged: in whose folder; native: empty */
 	char alloc[MH_UUID_SIZE];
 	uint8_t slot;
 };

@@ -18,7 +18,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 7,
+	MH_VERSION = 8,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -30,10 +30,12 @@ enum {
 	MH_KEYS_MAX = 2,
 };
 
-/* Below the stage base a volume of class csi is VOLUME/staging, the plugin's staging target path, one per
- * volume as CSI demands; and VOLUME/ro-publish and VOLUME/rw-publish, its target paths: one per use, so that
- * a writer can join readers. The helper makes VOLUME and VOLUME/staging; the plugin makes the targets. STAGE
- * is about the target of its read_only, PUBLISH clones the one of its read_only. */
+/* Below the stage base a native volume is VOLUME. A volume of class csi is .csi/PROFILE/VOLUME, in a folder
+ * that the container of this plugin sees and no other: no label begins with a dot. In it are staging, the
+ * plugin's staging target path, one per volume as CSI demands; and ro-publish and rw-publish, its target
+ * paths: one per use, so that a writer can join readers. The helper makes all but the targets, which the
+ * plugin makes. STAGE is about the target of its read_only, PUBLISH clones the one of its read_only. */
+#define MH_CSI_FOLDER ".csi"
 #define MH_CSI_STAGING "staging"
 #define MH_CSI_PUBLISH_RO "ro-publish"
 #define MH_CSI_PUBLISH_RW "rw-publish"
@@ -202,6 +204,7 @@ struct mh_unpublish {
 struct mh_unstage {
 	struct mh_header header;
 	char volume[MH_LABEL_SIZE];
+	char profile[MH_LABEL_SIZE]; /* of class csi: where the volume is; native: empty */
 	uint8_t detach;
 	uint8_t reserved[7];
 };
@@ -216,8 +219,9 @@ struct mh_list {
 	struct mh_header header;
 	uint8_t kind; /* enum mh_list_kind */
 	uint8_t reserved[3];
-	uint32_t cursor;	    /* 0, then what the last reply gave */
-	char volume[MH_LABEL_SIZE]; /* only entries of this name; empty: all */
+	uint32_t cursor;	     /* 0, then what the last reply gave */
+	char volume[MH_LABEL_SIZE];  /* only entries of this name; empty: all */
+	char profile[MH_LABEL_SIZE]; /* with a volume: as in UNSTAGE; else empty */
 };
 
 struct mh_reply {
@@ -264,8 +268,8 @@ _Static_assert(sizeof(struct mh_failure) == 32 + 8 + 256, "no padding");
 _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 512, "no padding");
 _Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 512, "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
-_Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
-_Static_assert(sizeof(struct mh_list) == 32 + 8 + 64, "no padding");
+_Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 64 + 8, "no padding");
+_Static_assert(sizeof(struct mh_list) == 32 + 8 + 64 + 64, "no padding");
 _Static_assert(sizeof(struct mh_reply) == 32 + 32 + 32, "no padding");
 _Static_assert(sizeof(struct mh_list_entry) == 120, "no padding");
 _Static_assert(sizeof(struct mh_list_reply) == 32 + 16 + 8 * 120, "no padding");

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <mounthelper_wire.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -96,19 +97,21 @@ static int add_bind(json_t *mounts, const char *source, const char *target, bool
 	return json_array_append_new(mounts, mount_of(source, target, read_only, propagation));
 }
 
-/* Mounts of a plugin in the staging folders must reach the host. A privileged plugin also makes devices, and
- * must see those that it makes. */
+/* The plugin sees its own folder of the stage tree at the node's path, by which the agent names it, and its
+ * mounts there must reach the host. A privileged plugin also makes devices, and must see those that it makes.
+ */
 static int add_plugin(json_t *mounts, const struct settings *settings, const struct task_spec *spec)
 {
 	const Holdfast__Driver__V1__CsiPluginMount *plugin = spec->task->csi_plugin;
-	char path[PATH_MAX];
+	char sockets[PATH_MAX], stage[PATH_MAX];
 
 	if (!plugin)
 		return 0;
-	if (str_format(path, sizeof(path), "%s/%s", settings->plugin_dir, plugin->id) < 0)
+	if (str_format(sockets, sizeof(sockets), "%s/%s", settings->plugin_dir, plugin->id) < 0 ||
+	    str_format(stage, sizeof(stage), "%s/" MH_CSI_FOLDER "/%s", settings->stage_dir, plugin->id) < 0)
 		return -1;
-	return add_bind(mounts, path, plugin->destination, false, "rprivate") |
-	       add_bind(mounts, settings->stage_dir, settings->stage_dir, false, "rshared") |
+	return add_bind(mounts, sockets, plugin->destination, false, "rprivate") |
+	       add_bind(mounts, stage, stage, false, "rshared") |
 	       add_bind(mounts, HOLDFAST_CSI_UMASK, UMASK_INSIDE, true, "rprivate") |
 	       (is_set(spec->privileged) ? add_bind(mounts, "/dev", "/dev", false, "rprivate") : 0);
 }

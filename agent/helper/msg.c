@@ -148,12 +148,20 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 	return STATUS_OK;
 }
 
-enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err)
+/* Empty for a native volume. */
+static enum status put_plugin(char field[static MH_LABEL_SIZE], const char *plugin, struct error *err)
+{
+	return plugin[0] == '\0' ? STATUS_OK : put_label(field, "profile", plugin, err);
+}
+
+enum status helper_request_unstage(const char *volume, const char *plugin, union helper_request *ret,
+				   struct error *err)
 {
 	union helper_request request;
 
 	request_init(&request, MH_OP_UNSTAGE, sizeof(request.unstage));
 	TRY(put_label(request.unstage.volume, "volume", volume, err));
+	TRY(put_plugin(request.unstage.profile, plugin, err));
 	*ret = request;
 	return STATUS_OK;
 }
@@ -165,16 +173,16 @@ void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_r
 	ret->list.cursor = cursor;
 }
 
-enum status helper_request_look(const char *volume, union helper_request *ret, struct error *err)
+enum status helper_request_look(const char *volume, const char *plugin, union helper_request *ret,
+				struct error *err)
 {
 	union helper_request request;
-	enum status status;
 
 	helper_request_list(MH_LIST_STAGED, 0, &request);
-	status = put_label(request.list.volume, "volume", volume, err);
-	if (status == STATUS_OK)
-		*ret = request;
-	return status;
+	TRY(put_label(request.list.volume, "volume", volume, err));
+	TRY(put_plugin(request.list.profile, plugin, err));
+	*ret = request;
+	return STATUS_OK;
 }
 
 void helper_request_ack(union helper_request *ret)

@@ -65,9 +65,12 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 				   struct error *err);
 enum status helper_request_unpublish(const char *volume, const char *alloc, uint8_t slot,
 				     union helper_request *ret, struct error *err);
-enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err);
-/** What is there of one volume, in the stage tree: a list with that volume alone. */
-enum status helper_request_look(const char *volume, union helper_request *ret, struct error *err);
+/** @plugin whose folder the volume is in; empty: a native volume's place */
+enum status helper_request_unstage(const char *volume, const char *plugin, union helper_request *ret,
+				   struct error *err);
+/** What is there of one volume, in the stage tree: a list with that volume alone. @plugin as above */
+enum status helper_request_look(const char *volume, const char *plugin, union helper_request *ret,
+				struct error *err);
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
 void helper_request_ack(union helper_request *ret);
 

@@ -3,6 +3,7 @@
 
 #include "mounthelper_wire.h"
 
+#include "base/id.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -17,21 +18,29 @@ static char *text(const char *s)
 	return (char *)(uintptr_t)s; /* only read */
 }
 
-enum status csi_volume_paths(const char *stage_base, const char *wire_volume, bool read_only,
+enum status csi_volume_paths(const char *stage_base, const struct volume_target *target,
 			     struct csi_volume_paths *ret, struct error *err)
 {
-	const char *target = read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
+	const char *const use = target->read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
+	const char *const volume = target->wire_volume;
+	const char *const plugin = target->profile;
 	struct csi_volume_paths paths;
 
 	if (stage_base[0] != '/')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"the mount helper has not told where plugins stage: see holdfast agent status");
-	if (str_format(paths.staging, sizeof(paths.staging), "%s/%s/" MH_CSI_STAGING, stage_base,
-		       wire_volume) < 0 ||
-	    str_format(paths.target, sizeof(paths.target), "%s/%s/%s", stage_base, wire_volume, target) < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "the path %s/%s/%s is too long",
-				 stage_base, wire_volume, target);
+	if (!id_is_label(plugin))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: cannot name the folder of plugin '%.64s': malformed id",
+				 target->volume_id, plugin);
+	if (str_format(paths.staging, sizeof(paths.staging), "%s/" MH_CSI_FOLDER "/%s/%s/" MH_CSI_STAGING,
+		       stage_base, plugin, volume) < 0 ||
+	    str_format(paths.target, sizeof(paths.target), "%s/" MH_CSI_FOLDER "/%s/%s/%s", stage_base,
+		       plugin, volume, use) < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the path %s/" MH_CSI_FOLDER "/%s/%s/%s is too long", stage_base, plugin,
+				 volume, use);
 	*ret = paths;
 	return STATUS_OK;
 }

@@ -19,9 +19,9 @@ struct csi_volume_paths {
 	char target[CSI_VOLUME_PATH_SIZE]; /* of one use */
 };
 
-/** @read_only which of the two targets. STATUS_FAILED_PRECONDITION: the helper did not tell its stage base,
- * or a path is too long. */
-enum status csi_volume_paths(const char *stage_base, const char *wire_volume, bool read_only,
+/** Paths in the plugin's folder, for the use of @target. STATUS_FAILED_PRECONDITION: the helper did not tell
+ * its stage base, or a path is too long. STATUS_INVALID_ARGUMENT: the name of the plugin is no label. */
+enum status csi_volume_paths(const char *stage_base, const struct volume_target *target,
 			     struct csi_volume_paths *ret, struct error *err);
 
 /* One request with all that it consists of; must stay where it is. */

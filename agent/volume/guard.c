@@ -41,10 +41,8 @@ static enum status guard_look(struct volume_op *op, struct csi_volume_paths *ret
 			      char ret_folder[static CSI_VOLUME_PATH_SIZE], struct error *err)
 {
 	struct volume_manager *manager = op->manager;
-	const struct volume_target *target = &op->target;
 
-	TRY(csi_volume_paths(helper_client_info(manager->helper)->stage_base, target->wire_volume,
-			     target->read_only, ret_paths, err));
+	TRY(csi_volume_paths(helper_client_info(manager->helper)->stage_base, &op->target, ret_paths, err));
 	(void)str_copy(ret_folder, CSI_VOLUME_PATH_SIZE, ret_paths->staging);
 	*strrchr(ret_folder, '/') = '\0';
 	return volume_stage_table(manager, ret_table, err);

@@ -323,8 +323,8 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 	}
 	if (!is_allowed(op, step->method, csi_client_peer(client)))
 		return;
-	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, op->target.wire_volume,
-				  op->target.read_only, &request.paths, &err);
+	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, &op->target,
+				  &request.paths, &err);
 	if (status == STATUS_OK) {
 		step->build(op, node, &request);
 		if (op->kind == VOLUME_OP_MOUNT)
@@ -352,7 +352,7 @@ static bool is_staged(const struct volume_op *op)
 	struct mount_view view;
 
 	return plugin_owned_is_staged(&op->manager->plugin_owned, wire_volume) &&
-	       csi_volume_paths(stage_base, wire_volume, false, &paths, NULL) == STATUS_OK &&
+	       csi_volume_paths(stage_base, &op->target, &paths, NULL) == STATUS_OK &&
 	       volume_stage_find(op->manager, paths.staging, &view, NULL) == STATUS_OK;
 }
 
@@ -476,8 +476,8 @@ static void volume_plugin_mounted_nothing(const struct volume_op *op, struct err
 {
 	struct csi_volume_paths paths = {.target = "its target"};
 
-	(void)csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, op->target.wire_volume,
-			       op->target.read_only, &paths, NULL);
+	(void)csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, &op->target, &paths,
+			       NULL);
 	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			volume_target_is_device(&op->target)
 				? "volume %s: plugin %s answered OK to NodePublishVolume and bound no block "
@@ -685,6 +685,7 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 				union helper_request *request, struct error *err)
 {
 	const struct volume_target *target = &op->target;
+	const char *const plugin = target->type == VOLUME_CSI ? target->profile : "";
 	struct mh_source source;
 	struct helper_mount mount = {
 		.volume = target->wire_volume,
@@ -702,9 +703,9 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 		return helper_request_unpublish(target->wire_volume, target->alloc_id, target->slot, request,
 						err);
 	if (action == VOLUME_OP_UNSTAGE)
-		return helper_request_unstage(target->wire_volume, request, err);
+		return helper_request_unstage(target->wire_volume, plugin, request, err);
 	if (action == VOLUME_OP_LOOK)
-		return helper_request_look(target->wire_volume, request, err);
+		return helper_request_look(target->wire_volume, plugin, request, err);
 	if (action == VOLUME_OP_PUBLISH) {
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);
@@ -852,8 +853,8 @@ static void op_verify_device(struct volume_op *op)
 	struct csi_volume_paths paths;
 	struct error err;
 
-	if (csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, target->wire_volume,
-			     target->read_only, &paths, &err) != STATUS_OK) {
+	if (csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, target, &paths, &err) !=
+	    STATUS_OK) {
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 		return;
 	}

@@ -36,6 +36,6 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 {
 	const char *stage_base = helper_client_info(manager->helper)->stage_base;
 
-	TRY(csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err));
+	TRY(csi_volume_paths(stage_base, target, ret_paths, err));
 	return volume_stage_find(manager, ret_paths->target, ret_view, err);
 }

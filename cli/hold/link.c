@@ -61,21 +61,25 @@ static bool is_published_path(const char *publish_dir, const char *path)
 	       str_eq(dir, publish_dir);
 }
 
-/* Writes BASE of "BASE/WIRE", "BASE/WIRE/ro-publish" or "BASE/WIRE/rw-publish" to @ret. For a device only the
- * last component @target is valid: a node that reports the target of writers does not make a reader a writer.
- */
+/* Writes BASE of "BASE/WIRE", or "BASE/.csi/PLUGIN/WIRE/ro-publish" or rw-publish, to @ret. For a device only
+ * the last component @target is valid: a node that reports the target of writers does not make a reader a
+ * writer. */
 static bool staged_base(const char *path, const char *wire, const char *target, char ret[static PATH_MAX])
 {
-	const char *last;
+	const char *last, *plugin, *folder;
 
 	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
 		return false;
 	last = split_last(ret);
 	if (!last || (target && !str_eq(last, target)))
 		return false;
-	if (str_eq(last, MH_CSI_PUBLISH_RO) || str_eq(last, MH_CSI_PUBLISH_RW))
-		last = split_last(ret);
-	return last && str_eq(last, wire);
+	if (!str_eq(last, MH_CSI_PUBLISH_RO) && !str_eq(last, MH_CSI_PUBLISH_RW))
+		return str_eq(last, wire);
+	last = split_last(ret);
+	plugin = split_last(ret);
+	folder = split_last(ret);
+	return last && plugin && folder && str_eq(last, wire) && id_is_label(plugin) &&
+	       str_eq(folder, MH_CSI_FOLDER);
 }
 
 /* Who owns fd, and may others write to it? */

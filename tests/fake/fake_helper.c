@@ -199,7 +199,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
 
-	if (strcmp(request->profile, "plug") != 0 || state->refuses_csi)
+	if (strcmp(request->profile, FAKE_PLUGIN) != 0 || state->refuses_csi)
 		return MH_REFUSED;
 	reply->state = MH_STATE_PREPARED;
 	if (!target->is_mounted)
@@ -309,6 +309,8 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	struct fake_mount *mount = find(request->volume, "", 0);
 	struct fake_folder *folder = folder_find(request->volume);
 
+	if ((folder || mount) && strcmp(request->profile, folder ? FAKE_PLUGIN : "") != 0)
+		return MH_CONFLICT;
 	if (folder && (is_published(request->volume) || take(&state->busy_unstage)))
 		return MH_BUSY;
 	if (folder)
@@ -326,11 +328,14 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 static enum mh_status do_look(const void *bytes, struct mh_reply *reply)
 {
 	const struct mh_list *request = bytes;
-	const struct fake_folder *folder = folder_find(request->volume);
-	const struct fake_mount *mount = find(request->volume, "", 0);
+	const bool is_native = request->profile[0] == '\0';
+	const struct fake_folder *folder = is_native ? NULL : folder_find(request->volume);
+	const struct fake_mount *mount = is_native ? find(request->volume, "", 0) : NULL;
 
 	if (take(&state->fail_look))
 		return MH_KERNEL;
+	if (!is_native && strcmp(request->profile, FAKE_PLUGIN) != 0)
+		return MH_NOT_FOUND;
 	if (mount)
 		describe(reply, mount);
 	else if (folder)

@@ -148,7 +148,7 @@ const struct fake_folder *fake_helper_folder(const struct fake_helper *fake, con
 /* NULL: there is no such folder, or no such place in it. */
 static struct fake_place *place_at(const struct fake_helper *fake, const char *path)
 {
-	static const char base[] = FAKE_STAGE_BASE "/";
+	static const char base[] = FAKE_PLUGIN_BASE "/";
 	char volume[MH_LABEL_SIZE] = {0};
 	struct fake_folder *folder;
 	size_t n;

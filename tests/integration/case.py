@@ -222,7 +222,7 @@ class CsiTest(unittest.TestCase):
     def assert_nothing_mounted(self):
         for node in self.world.nodes:
             self.assertEqual(node.mounts(), [])
-            self.assertEqual(os.listdir(f"{node.dir}/stage"), [])
+            self.assertEqual(node.staged(), [])
             self.assertEqual(os.listdir(f"{node.dir}/publish"), [])
 
     def assert_no_breach(self):

@@ -63,8 +63,8 @@ class OrphanTest(CsiTest):
 
     def target(self):
         """Of the one volume that is there."""
-        (folder,) = os.listdir(f"{self.node.dir}/stage")
-        return f"{self.node.dir}/stage/{folder}/rw-publish"
+        (folder,) = self.node.staged()
+        return f"{folder}/rw-publish"
 
     def mounts_at_target(self):
         target = self.target()

@@ -213,7 +213,7 @@ class Trial:
         wait_for("the claim to be freed", lambda: not self.world.live_claims(self.volume), seconds=60)
         if self.mounts():
             raise Failure(f"still mounted: {self.mounts()}")
-        left = os.listdir(f"{self.node.dir}/stage")
+        left = self.node.staged()
         if left:
             raise Failure(f"left in the stage: {left}")
 

@@ -7,6 +7,7 @@ it. The demo, the integration tests and the benchmarks all stand on this.
 """
 
 import fcntl
+import glob
 import grp
 import json
 import os
@@ -348,6 +349,11 @@ helper {{
 
     def published(self, alloc, slot=0):
         return f"{self.dir}/publish/{alloc}/{slot}"
+
+    def staged(self):
+        """Folders of volumes in the stage tree; those of plugins stay."""
+        native = [name for name in os.listdir(f"{self.dir}/stage") if not name.startswith(".")]
+        return [f"{self.dir}/stage/{name}" for name in native] + glob.glob(f"{self.dir}/stage/.csi/*/*")
 
     def mounts(self):
         return mounts_below(self.dir)

@@ -352,7 +352,8 @@ bool agent_call(struct agent *agent, void *request, size_t n, struct mh_reply *r
 	return true;
 }
 
-static bool list(struct agent *agent, enum mh_list_kind kind, const char *volume, struct mh_list_reply *ret)
+static bool list(struct agent *agent, enum mh_list_kind kind, const char *volume, const char *plugin,
+		 struct mh_list_reply *ret)
 {
 	struct mh_list req = {.header = {.magic = MH_MAGIC,
 					 .version = MH_VERSION,
@@ -363,6 +364,7 @@ static bool list(struct agent *agent, enum mh_list_kind kind, const char *volume
 	uint8_t answer[2048];
 
 	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.profile, sizeof(req.profile), plugin);
 	if (agent_raw(agent, &req, sizeof(req), answer) != sizeof(*ret))
 		return false;
 	memcpy(ret, answer, sizeof(*ret));
@@ -371,14 +373,14 @@ static bool list(struct agent *agent, enum mh_list_kind kind, const char *volume
 
 bool agent_list(struct agent *agent, enum mh_list_kind kind, struct mh_list_reply *ret)
 {
-	return list(agent, kind, "", ret);
+	return list(agent, kind, "", "", ret);
 }
 
-bool agent_look(struct agent *agent, const char *volume, struct mh_reply *ret)
+bool agent_look(struct agent *agent, const char *volume, const char *plugin, struct mh_reply *ret)
 {
 	struct mh_list_reply page;
 
-	if (!list(agent, MH_LIST_STAGED, volume, &page))
+	if (!list(agent, MH_LIST_STAGED, volume, plugin, &page))
 		return false;
 	*ret = (struct mh_reply){.status = page.status == MH_OK && page.count == 0 ? (uint16_t)MH_NOT_FOUND
 										   : page.status,
@@ -517,6 +519,14 @@ struct mh_unstage unstage(const char *volume)
 	struct mh_unstage req = {.header = header(MH_OP_UNSTAGE, sizeof(req))};
 
 	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	return req;
+}
+
+struct mh_unstage unstage_plugins(const char *volume)
+{
+	struct mh_unstage req = unstage(volume);
+
+	(void)str_copy(req.profile, sizeof(req.profile), "plugin");
 	return req;
 }
 

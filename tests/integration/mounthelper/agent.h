@@ -68,8 +68,9 @@ size_t agent_raw_from_child(struct agent *agent, const void *bytes, size_t n, vo
 
 /** Fill the header of @request (its op and size) and exchange it; false when the helper is gone. */
 bool agent_call(struct agent *agent, void *request, size_t n, struct mh_reply *ret);
-/** What LIST tells of the staged volume @volume in @ret: MH_NOT_FOUND when it tells nothing. */
-bool agent_look(struct agent *agent, const char *volume, struct mh_reply *ret);
+/** What LIST tells of the staged volume @volume in the folder of @plugin, "" for a native one, in @ret:
+ * MH_NOT_FOUND when it tells nothing. */
+bool agent_look(struct agent *agent, const char *volume, const char *plugin, struct mh_reply *ret);
 bool agent_list(struct agent *agent, enum mh_list_kind kind, struct mh_list_reply *ret);
 
 /* Requests for the default policy, with a ticket. */
@@ -79,6 +80,7 @@ struct mh_publish publish_disk(void);
 struct mh_publish publish_tmpfs(void);
 struct mh_unpublish unpublish(const char *volume);
 struct mh_unstage unstage(const char *volume);
+struct mh_unstage unstage_plugins(const char *volume); /* of the profile plugin */
 void sign_ticket(struct ticket *ticket);
 
 /** Exchange and compare the status. */

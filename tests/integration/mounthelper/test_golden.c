@@ -16,7 +16,7 @@
 
 #define TRACE TEST_PREFIX "/trace"
 #define HOST TEST_PREFIX "/host"
-#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET PLUGIN_STAGED "/" MH_CSI_PUBLISH_RW
 
 enum { TRACE_MAX = 1 << 22, SEEN_MAX = 64, NAME_MAX_ = 24, LINE_MAX_ = 1024 };
 
@@ -131,7 +131,7 @@ static void unstage_after_the_plugin(void)
 {
 	assert_int_equal(umount2(TARGET, 0), 0);
 	assert_int_equal(rmdir(TARGET), 0);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 }
 
 static void be_refused(void)
@@ -146,7 +146,7 @@ static void ask_for_a_volume(void)
 {
 	struct mh_reply reply;
 
-	assert_true(agent_look(&agent, "vol-1", &reply));
+	assert_true(agent_look(&agent, "vol-1", "", &reply));
 }
 
 static void list(enum mh_list_kind kind)

@@ -134,7 +134,7 @@ static void a_profile_that_the_kernel_lacks_does_not_end_it(void **state)
 	(void)agent_stop(&agent);
 	world_policy("required", "profile filer { class = nfs4; server = 10.1.2.3; export = /srv }\n");
 	agent_up(&agent);
-	assert_true(agent_look(&agent, "vol-1", &reply));
+	assert_true(agent_look(&agent, "vol-1", "", &reply));
 	assert_int_equal(reply.status, MH_NOT_FOUND);
 	assert_int_equal(agent_stop_code(&agent), 0);
 	world_policy("required", "");

@@ -11,14 +11,16 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
-#define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO
-#define STAGING STAGED "/" MH_CSI_STAGING
+#define TARGET PLUGIN_STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET_RO PLUGIN_STAGED "/" MH_CSI_PUBLISH_RO
+#define STAGING PLUGIN_STAGED "/" MH_CSI_STAGING
+#define EVIL STAGE_BASE "/" MH_CSI_FOLDER "/evil" /* of another plugin */
 #define OLDER TEST_PREFIX "/older"
 #define ALLOC_2 "aaaaaaaa-1111-2222-3333-555555555555"
 #define ALLOC_3 "aaaaaaaa-1111-2222-3333-666666666666"
 
-static const char policy[] = "\tnfs_timeout = 1\n\tprofile plugin { class = csi; exec = yes }\n";
+static const char policy[] = "\tnfs_timeout = 1\n\tprofile plugin { class = csi; exec = yes }\n"
+			     "\tprofile evil { class = csi }\n";
 
 static struct agent agent;
 static int automount_fd = -1; /* of the daemon; once it is closed nobody is waited for any more */
@@ -55,7 +57,9 @@ static int stop(void **state)
 					     TARGET,
 					     TARGET_RO,
 					     STAGING,
-					     STAGED};
+					     PLUGIN_STAGED,
+					     EVIL "/vol-1/" MH_CSI_PUBLISH_RW,
+					     EVIL "/vol-1"};
 
 	if (automount_fd >= 0)
 		(void)close(automount_fd);
@@ -124,11 +128,11 @@ TEST_FIXTURE(a_link_or_a_file_in_the_place_of_a_target_is_never_followed, start,
 		else
 			expect_stage(&agent, stage_req(), MH_KERNEL);
 		expect_publish(&agent, publish_req(ALLOC), MH_NOT_FOUND);
-		reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+		reply = expect_unstage(&agent, unstage_plugins("vol-1"), MH_BUSY);
 		assert_int_equal(reply.sys_errno, ENOTDIR);
 		MUST(access("/etc/passwd", F_OK));
 		MUST(unlink(places[i]));
-		expect_unstage(&agent, unstage("vol-1"), MH_OK);
+		expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 	}
 }
 
@@ -138,14 +142,14 @@ TEST_FIXTURE(a_mount_over_the_volumes_folder_is_published_to_nobody, start, stop
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
 	expect_stage(&agent, stage_req(), MH_OK);
-	MUST(mount("cover", STAGED, "tmpfs", 0, "mode=0777"));
+	MUST(mount("cover", PLUGIN_STAGED, "tmpfs", 0, "mode=0777"));
 	expect_stage(&agent, stage_req(), MH_CONFLICT);
 	expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
 	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_CONFLICT);
 	assert_false(find_mount(PUBLISHED, &(struct mount_entry){.id = 0}));
-	MUST(umount(STAGED));
+	MUST(umount(PLUGIN_STAGED));
 	expect_publish(&agent, publish_req(ALLOC), MH_OK);
-	take_away(&agent);
+	take_away_plugins(&agent);
 }
 
 /* Whether anything is below, the kernel is asked in a way that would unmount if it were the second time. */
@@ -161,7 +165,7 @@ TEST_FIXTURE(no_question_unmounts_what_the_plugin_has_mounted, start, stop)
 	expect_publish(&agent, publish_req(ALLOC_2), MH_OK);
 	assert_true(find_mount(TARGET, &(struct mount_entry){.id = 0}));
 	expect_unpublish(&agent, unpublish_req(ALLOC_2), MH_OK);
-	take_away(&agent);
+	take_away_plugins(&agent);
 }
 
 TEST_FIXTURE(what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount, start, stop)
@@ -188,7 +192,7 @@ TEST_FIXTURE(what_is_mounted_below_is_found_though_older_and_though_somebody_use
 	MUST(umount(TARGET "/sub"));
 	MUST(rmdir(OLDER));
 	expect_publish(&agent, publish_req(ALLOC), MH_OK);
-	take_away(&agent);
+	take_away_plugins(&agent);
 }
 
 TEST_FIXTURE(what_the_plugin_mounts_later_does_not_reach_a_private_publish, start, stop)
@@ -204,7 +208,7 @@ TEST_FIXTURE(what_the_plugin_mounts_later_does_not_reach_a_private_publish, star
 	assert_int_equal(shown(PUBLISHED).peer_group, 0);
 	assert_int_equal(shown(PUBLISHED).master, 0);
 	MUST(umount(TARGET "/sub"));
-	take_away(&agent);
+	take_away_plugins(&agent);
 }
 
 TEST_FIXTURE(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same, start, stop)
@@ -219,7 +223,7 @@ TEST_FIXTURE(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_sam
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
 	MUST(umount(TARGET));
 	expect_publish(&agent, publish_req(ALLOC), MH_NOT_FOUND);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 }
 
 /* Each publish is of another mount; none may be stuck, or the volume would be. */
@@ -236,11 +240,11 @@ TEST_FIXTURE(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving
 			MUST(umount(TARGET));
 	}
 	for (size_t i = ARRAY_SIZE(allocs); i > 0; i--) {
-		expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+		expect_unstage(&agent, unstage_plugins("vol-1"), MH_BUSY);
 		assert_last_record("reason=still-published");
 		expect_unpublish(&agent, unpublish_req(allocs[i - 1]), MH_OK);
 	}
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 	assert_int_equal(count_mounts(), 0);
 }
 
@@ -252,16 +256,17 @@ TEST_FIXTURE(stacked_mounts_are_taken_away_one_by_one, start, stop)
 	expect_stage(&agent, stage_req(), MH_OK);
 	expect_publish(&agent, publish_req(ALLOC), MH_OK);
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
-	expect_unstage(&agent, unstage("vol-1"), MH_CONFLICT);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_CONFLICT);
 	assert_last_record("reason=stacked");
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 	assert_int_equal(count_mounts(), 0);
 }
 
 /* The trees themselves: a task that had them could put links and files where names are looked up. */
 TEST_FIXTURE(the_trees_are_published_to_nobody, start, stop)
 {
-	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, STAGED, STAGING, "/", TEST_PREFIX};
+	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, PLUGIN_FOLDER, PLUGIN_STAGED,
+					      STAGING,	  "/",		TEST_PREFIX};
 
 	expect_stage(&agent, stage_req(), MH_OK);
 	(void)mkdir(TARGET, 0755);
@@ -274,7 +279,84 @@ TEST_FIXTURE(the_trees_are_published_to_nobody, start, stop)
 		expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
 		MUST(umount(TARGET));
 	}
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+}
+
+/* A container of a plugin binds its folder before any volume of it comes. */
+TEST_FIXTURE(each_plugin_of_the_policy_has_its_folder_before_any_request, start, stop)
+{
+	static const char *const folders[] = {STAGE_BASE "/" MH_CSI_FOLDER, PLUGIN_FOLDER, EVIL};
+	struct stat before, after;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		MUST(stat(folders[i], &before));
+		assert_int_equal(before.st_uid, HELPER_UID);
+		assert_int_equal(before.st_mode, S_IFDIR | 0755);
+	}
+	assert_int_equal(access(STAGE_BASE "/" MH_CSI_FOLDER "/disk", F_OK), -1);
+	/* the container keeps the folder that it has started with */
+	MUST(stat(PLUGIN_FOLDER, &before));
+	expect_stage(&agent, stage_req(), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(stat(PLUGIN_FOLDER, &after));
+	assert_true(before.st_ino == after.st_ino);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+}
+
+static void name_evil(char profile[static MH_LABEL_SIZE])
+{
+	memset(profile, 0, MH_LABEL_SIZE);
+	(void)str_copy(profile, MH_LABEL_SIZE, "evil");
+}
+
+/* All that a plugin can reach is its own folder. */
+TEST_FIXTURE(a_plugin_changes_no_volume_of_another_one, start, stop)
+{
+	struct mh_unstage req = unstage_plugins("vol-1");
+	struct mh_list_reply page;
+	struct mh_reply reply;
+
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mkdir(EVIL "/vol-1", 0755));
+	MUST(mkdir(EVIL "/vol-1/" MH_CSI_PUBLISH_RW, 0755));
+	MUST(mount("evil", EVIL "/vol-1/" MH_CSI_PUBLISH_RW, "tmpfs", 0, NULL));
+	assert_true(agent_list(&agent, MH_LIST_STAGED, &page));
+	assert_int_equal(page.count, 0);
+	assert_true(agent_look(&agent, "vol-1", "plugin", &reply));
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	expect_publish(&agent, publish_req(ALLOC), MH_NOT_FOUND);
+	name_evil(req.profile);
+	expect_unstage(&agent, req, MH_CONFLICT);
+	expect_unstage(&agent, unstage("vol-1"), MH_CONFLICT);
+	mount_target("plugin");
+	expect_stage(&agent, stage_req(), MH_OK);
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	assert_string_equal(shown(PUBLISHED).source, "plugin");
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+	assert_true(find_mount(EVIL "/vol-1/" MH_CSI_PUBLISH_RW, &(struct mount_entry){.id = 0}));
+}
+
+/* A plugin that is root takes its own folder over: its volumes are refused, and the helper serves the others.
+ */
+TEST_FIXTURE(a_plugin_that_takes_its_folder_over_is_refused_alone, start, stop)
+{
+	struct mh_stage req = stage_req();
+
+	MUST(chown(EVIL, 0, 0));
+	MUST(chmod(EVIL, 0777));
+	assert_int_equal(agent_stop_code(&agent), 0);
+	agent_up(&agent);
+	name_evil(req.profile);
+	name_evil(req.ticket.profile);
+	sign_ticket(&req.ticket);
+	expect_stage(&agent, req, MH_CONFLICT);
+	assert_last_record("reason=foreign-directory");
+	expect_stage(&agent, stage_req(), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+	MUST(chmod(EVIL, 0755));
+	MUST(chown(EVIL, HELPER_UID, HELPER_UID));
 }
 
 /* The names of a plugin's folders, one level higher. */
@@ -291,7 +373,7 @@ TEST_FIXTURE(a_volume_may_be_called_as_a_plugins_folder_is, start, stop)
 		assert_int_equal(expect_stage(&agent, req, MH_OK).state, MH_STATE_PREPARED);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		expect_unstage(&agent, unstage(names[i]), MH_OK);
+		expect_unstage(&agent, unstage_plugins(names[i]), MH_OK);
 }
 
 /* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
@@ -318,7 +400,7 @@ TEST_FIXTURE(an_automount_that_nobody_serves_ends_the_helper_and_no_more, start,
 	automount_fd = -1;
 	MUST(umount2(TARGET, MNT_DETACH));
 	agent_up(&agent);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 }
 
 /* A ticket of one volume, one use or an older generation, for the other one. It is the last case, for it
@@ -353,7 +435,7 @@ TEST_FIXTURE(a_ticket_is_good_for_one_volume_and_its_use, start, stop)
 	/* the other use does not bring an older generation back */
 	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_REFUSED);
 	assert_last_record("reason=ticket-generation");
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 }
 
 TEST_GROUP(group_up, world_down)

@@ -189,7 +189,7 @@ static void walk_a_cycle(int i)
 
 	cycle(&lanes[i], false);
 	walked->is_over = true;
-	assert_true(agent_look(&lanes[i].agent, "race-0", &reply)); /* the next stop is the last one */
+	assert_true(agent_look(&lanes[i].agent, "race-0", "", &reply)); /* the next stop is the last one */
 	steps_wait(tracer);
 	end_attack(witness);
 	print_message("%u calls\n", walked->n);

@@ -16,8 +16,8 @@ enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229
 #define TREE TEST_PREFIX "/tree"
 #define BY_HAND TEST_PREFIX "/by-hand"
 #define HOST TEST_PREFIX "/host"
-#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
-#define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO
+#define TARGET PLUGIN_STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET_RO PLUGIN_STAGED "/" MH_CSI_PUBLISH_RO
 
 static const char policy[] =
 	"\tprofile ext4 { class = block; fstype = ext4; trust = trusted; exec = yes; by_id = source-\n"
@@ -206,7 +206,8 @@ static int stop(void **state)
 	(void)unlink(TARGET);
 	(void)rmdir(TARGET);
 	(void)rmdir(TARGET_RO);
-	(void)rmdir(STAGED "/" MH_CSI_STAGING);
+	(void)rmdir(PLUGIN_STAGED "/" MH_CSI_STAGING);
+	(void)rmdir(PLUGIN_STAGED);
 	(void)rmdir(STAGED);
 	(void)unlink(HOST "/data");
 	(void)chmod(HOST, 0755);
@@ -613,7 +614,7 @@ TEST_FIXTURE(a_plugins_mount_gets_the_floor_when_it_is_published, start, stop)
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
 	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
-	MUST(stat(STAGED "/" MH_CSI_STAGING, &st));
+	MUST(stat(PLUGIN_STAGED "/" MH_CSI_STAGING, &st));
 	assert_int_equal(st.st_uid, HELPER_UID);
 	assert_int_equal(st.st_mode & 07777, 0755);
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
@@ -642,8 +643,8 @@ TEST_FIXTURE(a_plugins_mount_gets_the_floor_when_it_is_published, start, stop)
 	MUST(rmdir(TARGET_RO));
 	MUST(umount(TARGET));
 	MUST(rmdir(TARGET));
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
-	assert_int_equal(access(STAGED, F_OK), -1);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+	assert_int_equal(access(PLUGIN_STAGED, F_OK), -1);
 }
 
 TEST_FIXTURE(a_mount_below_the_target_is_a_conflict, start, stop)
@@ -679,9 +680,9 @@ TEST_FIXTURE(a_plugins_daemon_that_answers_nothing_stops_nobody, start, stop)
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
 	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev,noexec", "");
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_ALREADY);
-	assert_true(agent_look(&agent, "vol-1", &reply));
+	assert_true(agent_look(&agent, "vol-1", "plugin", &reply));
 	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
-	take_away(&agent);
+	take_away_plugins(&agent);
 	(void)close(fd);
 }
 
@@ -699,31 +700,31 @@ TEST_FIXTURE(a_plugins_device_is_named_when_it_is_left_over, start, stop)
 	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
-	reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	reply = expect_unstage(&agent, unstage_plugins("vol-1"), MH_BUSY);
 	assert_int_equal(reply.sys_errno, ENOTDIR);
 	assert_last_record("reason=plugin-target");
 	MUST(umount(TARGET));
-	reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	reply = expect_unstage(&agent, unstage_plugins("vol-1"), MH_BUSY);
 	assert_int_equal(reply.sys_errno, ENOTDIR);
 	MUST(access(TARGET, F_OK));
 	MUST(unlink(TARGET));
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
-	assert_int_equal(access(STAGED, F_OK), -1);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+	assert_int_equal(access(PLUGIN_STAGED, F_OK), -1);
 }
 
 TEST_FIXTURE(mounts_of_a_dead_plugin_are_removed, start, stop)
 {
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
-	MUST(mount("staged", STAGED "/" MH_CSI_STAGING, "tmpfs", 0, NULL));
+	MUST(mount("staged", PLUGIN_STAGED "/" MH_CSI_STAGING, "tmpfs", 0, NULL));
 	plugin_mounts();
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
-	expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_BUSY);
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 	assert_last_record("reason=plugin-left-mount");
 	assert_int_equal(count_mounts(), 0);
-	assert_int_equal(access(STAGED, F_OK), -1);
+	assert_int_equal(access(PLUGIN_STAGED, F_OK), -1);
 }
 
 TEST_GROUP(group_up, world_down)

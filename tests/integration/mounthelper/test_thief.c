@@ -169,6 +169,10 @@ static const struct attempt attempts[] = {
 	{"to unstage a path", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, volume, "../publish"), ENDS},
 	{"to unstage the tree", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, volume, "."), ENDS},
 	{"to unstage a staging folder", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, volume, "mem-1/staging"), ENDS},
+	{"to unstage it in a plugin's folder", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, profile, "plugin"),
+	 MH_CONFLICT},
+	{"to unstage in the folder of a path", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, profile, "../.."), ENDS},
+	{"to unstage the folder of all plugins", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, volume, ".csi"), ENDS},
 	/* the messages themselves */
 	{"an operation that does not exist", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, header.op, "\x63"), ENDS},
 	{"the helper's own HELLO", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, header.op, "\1"), ENDS},
@@ -182,6 +186,7 @@ static const struct attempt attempts[] = {
 	{"a reserved word", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.reserved, "\1"), ENDS},
 	{"a list of another kind", LIST, AS_IT_WAS, FIELD(mh_list, kind, "\x9"), ENDS},
 	{"a list of a path", LIST, AS_IT_WAS, FIELD(mh_list, volume, "../../etc"), ENDS},
+	{"a list in the folder of a path", LIST, AS_IT_WAS, FIELD(mh_list, profile, "../.."), ENDS},
 };
 
 static struct agent agent;

@@ -70,11 +70,21 @@ void assert_inert(const char *more)
 	assert_int_equal(entry.master, 0);
 }
 
-void take_away(struct agent *agent)
+static void take_away_from(struct agent *agent, struct mh_unstage req)
 {
 	expect_unpublish(agent, unpublish("vol-1"), MH_OK);
-	expect_unstage(agent, unstage("vol-1"), MH_OK);
+	expect_unstage(agent, req, MH_OK);
 	assert_int_equal(count_mounts(), 0);
+}
+
+void take_away(struct agent *agent)
+{
+	take_away_from(agent, unstage("vol-1"));
+}
+
+void take_away_plugins(struct agent *agent)
+{
+	take_away_from(agent, unstage_plugins("vol-1"));
 }
 
 int task_writes(const char *path)

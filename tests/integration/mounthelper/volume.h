@@ -9,6 +9,8 @@
 enum { TASK_UID = 64104 };
 
 #define STAGED STAGE_BASE "/vol-1"
+#define PLUGIN_FOLDER STAGE_BASE "/" MH_CSI_FOLDER "/plugin" /* of the profile plugin */
+#define PLUGIN_STAGED PLUGIN_FOLDER "/vol-1"
 
 /** With a ticket for exactly that. */
 struct mh_stage stage_of(const char *profile, struct mh_source source, bool read_only);
@@ -16,6 +18,7 @@ struct mh_publish publish_of(const char *profile, struct mh_source source, bool 
 
 /** UNPUBLISH and UNSTAGE, which must leave nothing. */
 void take_away(struct agent *agent);
+void take_away_plugins(struct agent *agent);
 
 /** What is mounted at @point; fails the test if nothing is. Strings are valid until the next look. */
 struct mount_entry shown(const char *point);

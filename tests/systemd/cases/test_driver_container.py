@@ -174,7 +174,7 @@ class Driver(unittest.TestCase):
             self.assertRegex(f.read(), "res=refused reason=images ")
         machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE))
 
-    def test_a_task_that_is_a_csi_plugin_has_its_folder_the_staging_folders_and_a_umask(self):
+    def test_a_task_that_is_a_csi_plugin_has_its_folder_its_staging_folder_and_a_umask(self):
         machine.write("/root/csi.hcl", PLUGIN.format(node=machine.NODE, image=test_podman.IMAGE))
         ident = machine.holdfast_json("alloc", "run", "--no-wait", "/root/csi.hcl")["allocation"]["id"]
         pids = machine.wait_for("the task to run", lambda: machine.run("podman", "ps", "--filter", "label=dev.holdfast.csi_plugin=hostpath",
@@ -182,7 +182,8 @@ class Driver(unittest.TestCase):
                                 seen=lambda: machine.journal("-u", DRIVER)[-3000:])  # fmt: skip
         machine.wait_for("its own program to run", lambda: "Umask:\t0002\n" in status_of(pids[0]), seen=lambda: status_of(pids[0]))
         with open(f"/proc/{pids[0]}/mountinfo", encoding="ascii") as f:
-            (stage,) = [line.split(" - ")[0] for line in f if line.split(" ")[4] == "/run/holdfast-mount/stage"]
+            (stage,) = [line.split(" - ")[0] for line in f if line.split(" ")[4].startswith("/run/holdfast-mount")]
+        self.assertEqual(stage.split(" ")[4], "/run/holdfast-mount/stage/.csi/hostpath")
         self.assertIn(" shared:", stage)
         folder = "/run/holdfast/plugins/hostpath"
         seen = {account: machine.run("runuser", "-u", account, "--", "ls", folder, check=False).returncode == 0

@@ -138,7 +138,7 @@ static enum status make_request(enum mh_op op, const struct helper_mount *mount,
 	case MH_OP_UNPUBLISH:
 		return helper_request_unpublish(mount->volume, mount->alloc, mount->slot, ret, err);
 	case MH_OP_UNSTAGE:
-		return helper_request_unstage(mount->volume, ret, err);
+		return helper_request_unstage(mount->volume, "", ret, err);
 	case MH_OP_LIST:
 		helper_request_list(MH_LIST_STAGED, 0, ret);
 		return STATUS_OK;

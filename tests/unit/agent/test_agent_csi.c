@@ -174,8 +174,8 @@ CASE(readers_and_writers_share_a_volume_and_go_one_by_one)
 	run_a(w, 1);
 	model_server_run(&w->server, &b);
 	WORLD_UNTIL(w, both_run);
-	(void)str_format(path[0], sizeof(path[0]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), rw);
-	(void)str_format(path[1], sizeof(path[1]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), ro);
+	(void)str_format(path[0], sizeof(path[0]), FAKE_PLUGIN_BASE "/%s%s", world_wire("vol0"), rw);
+	(void)str_format(path[1], sizeof(path[1]), FAKE_PLUGIN_BASE "/%s%s", world_wire("vol0"), ro);
 	assert_true(fake_csi_is_published("ext/vol0", path[0]));
 	assert_true(fake_csi_is_published("ext/vol0", path[1]));
 	stop_only(w, ALLOC_A);
@@ -544,7 +544,7 @@ CASE(a_device_is_handed_out_and_found_again)
 	run_with_device(w);
 	published = &model_server_alloc(&w->server, ALLOC_A)->alloc.published[0];
 	assert_true(published->is_device);
-	assert_true(str_starts_with(published->path, FAKE_STAGE_BASE "/"));
+	assert_true(str_starts_with(published->path, FAKE_PLUGIN_BASE "/"));
 	assert_int_equal(done(w, MH_OP_PUBLISH), 0);
 	report = world_report(w);
 	assert_int_equal(report->n_mounts, 1);

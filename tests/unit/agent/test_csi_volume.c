@@ -92,6 +92,7 @@ static struct volume_target make_target(struct secret_message *details, bool rea
 		.volume_id = "data",
 		.wire_volume = "data-0123456789abcdef",
 		.external_id = "127.0.0.1/share#vol-a##",
+		.profile = "smb",
 		.type = VOLUME_CSI,
 		.access_mode = MULTI_NODE_MULTI_WRITER,
 		.attachment_mode = is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM,
@@ -104,9 +105,7 @@ static struct volume_target make_target(struct secret_message *details, bool rea
 
 static void make_paths(const struct volume_target *target, struct csi_volume_request *request)
 {
-	assert_int_equal(csi_volume_paths("/run/hf/stage", target->wire_volume, target->read_only,
-					  &request->paths, NULL),
-			 STATUS_OK);
+	assert_int_equal(csi_volume_paths("/run/hf/stage", target, &request->paths, NULL), STATUS_OK);
 }
 
 /* Through the wire, as the plugin reads it. */
@@ -122,22 +121,26 @@ static void *reread(const ProtobufCMessage *message)
 
 TEST(each_use_has_its_path)
 {
+	struct volume_target target = {.profile = "p", .wire_volume = "v", .read_only = true};
 	struct csi_volume_paths paths = {.target = "before"};
 	char base[CSI_VOLUME_PATH_SIZE] = {0};
 	struct error err;
-	size_t longest = CSI_VOLUME_PATH_SIZE - 1 - strlen("/v/rw-publish");
+	size_t longest = CSI_VOLUME_PATH_SIZE - 1 - strlen("/.csi/p/v/rw-publish");
 
-	assert_int_equal(csi_volume_paths("/s", "v", true, &paths, &err), STATUS_OK);
-	assert_string_equal(paths.staging, "/s/v/staging");
-	assert_string_equal(paths.target, "/s/v/ro-publish");
-	assert_int_equal(csi_volume_paths("/s", "v", false, &paths, &err), STATUS_OK);
-	assert_string_equal(paths.target, "/s/v/rw-publish");
-	assert_int_equal(csi_volume_paths("", "v", true, &paths, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(csi_volume_paths("/s", &target, &paths, &err), STATUS_OK);
+	assert_string_equal(paths.staging, "/s/.csi/p/v/staging");
+	assert_string_equal(paths.target, "/s/.csi/p/v/ro-publish");
+	target.read_only = false;
+	assert_int_equal(csi_volume_paths("/s", &target, &paths, &err), STATUS_OK);
+	assert_string_equal(paths.target, "/s/.csi/p/v/rw-publish");
+	assert_int_equal(csi_volume_paths("", &target, &paths, &err), STATUS_FAILED_PRECONDITION);
 	memset(base, 'x', longest);
 	base[0] = '/';
-	assert_int_equal(csi_volume_paths(base, "v", false, &paths, &err), STATUS_OK);
+	assert_int_equal(csi_volume_paths(base, &target, &paths, &err), STATUS_OK);
 	base[longest] = 'x';
-	assert_int_equal(csi_volume_paths(base, "v", false, &paths, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(csi_volume_paths(base, &target, &paths, &err), STATUS_FAILED_PRECONDITION);
+	(void)str_copy(target.profile, sizeof(target.profile), "..");
+	assert_int_equal(csi_volume_paths("/s", &target, &paths, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(strlen(paths.target), CSI_VOLUME_PATH_SIZE - 1); /* as it was */
 }
 
@@ -157,7 +160,8 @@ TEST(a_plugin_is_reported_all_that_was_granted)
 	csi_volume_stage(&target, &request);
 	stage = reread(&request.pb.base);
 	assert_string_equal(stage->volume_id, "127.0.0.1/share#vol-a##");
-	assert_string_equal(stage->staging_target_path, "/run/hf/stage/data-0123456789abcdef/staging");
+	assert_string_equal(stage->staging_target_path,
+			    "/run/hf/stage/.csi/smb/data-0123456789abcdef/staging");
 	assert_string_equal(stage->secrets[0]->value, SECRET);
 	assert_string_equal(stage->volume_context[0]->key, "pool");
 	assert_string_equal(stage->publish_context[0]->value, "7");
@@ -170,8 +174,9 @@ TEST(a_plugin_is_reported_all_that_was_granted)
 		csi_volume_publish(&target, stages != 0, &request);
 		publish = reread(&request.pb.base);
 		assert_string_equal(publish->staging_target_path,
-				    stages ? "/run/hf/stage/data-0123456789abcdef/staging" : "");
-		assert_string_equal(publish->target_path, "/run/hf/stage/data-0123456789abcdef/ro-publish");
+				    stages ? "/run/hf/stage/.csi/smb/data-0123456789abcdef/staging" : "");
+		assert_string_equal(publish->target_path,
+				    "/run/hf/stage/.csi/smb/data-0123456789abcdef/ro-publish");
 		assert_true(publish->readonly);
 		assert_string_equal(publish->secrets[0]->value, SECRET);
 		assert_string_equal(publish->volume_context[0]->value, "fast");
@@ -211,11 +216,11 @@ TEST(what_is_undone_needs_ids_alone)
 	csi_volume_unpublish(&target, &request);
 	assert_string_equal(request.pb.unpublish.volume_id, "127.0.0.1/share#vol-a##");
 	assert_string_equal(request.pb.unpublish.target_path,
-			    "/run/hf/stage/data-0123456789abcdef/rw-publish");
+			    "/run/hf/stage/.csi/smb/data-0123456789abcdef/rw-publish");
 	csi_volume_unstage(&target, &request);
 	assert_string_equal(request.pb.unstage.volume_id, "127.0.0.1/share#vol-a##");
 	assert_string_equal(request.pb.unstage.staging_target_path,
-			    "/run/hf/stage/data-0123456789abcdef/staging");
+			    "/run/hf/stage/.csi/smb/data-0123456789abcdef/staging");
 }
 
 TEST(an_expansion_is_of_the_target)
@@ -248,9 +253,10 @@ TEST(an_expansion_is_of_the_target)
 		assert_int_equal(request.pb.expand.capacity_range->limit_bytes, rows[i].limit);
 	}
 	assert_string_equal(request.pb.expand.volume_id, "data");
-	assert_string_equal(request.pb.expand.volume_path, "/run/hf/stage/data-0123456789abcdef/rw-publish");
+	assert_string_equal(request.pb.expand.volume_path,
+			    "/run/hf/stage/.csi/smb/data-0123456789abcdef/rw-publish");
 	assert_string_equal(request.pb.expand.staging_target_path,
-			    "/run/hf/stage/data-0123456789abcdef/staging");
+			    "/run/hf/stage/.csi/smb/data-0123456789abcdef/staging");
 	assert_null(request.pb.expand.volume_capability);
 	expand.external_id = text("ext");
 	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;

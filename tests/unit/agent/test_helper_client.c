@@ -132,7 +132,7 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 		assert_int_equal(helper_request_unpublish("v", ALLOC, (uint8_t)slot, &req, &err), STATUS_OK);
 		break;
 	case MH_OP_UNSTAGE:
-		assert_int_equal(helper_request_unstage("v", &req, &err), STATUS_OK);
+		assert_int_equal(helper_request_unstage("v", "", &req, &err), STATUS_OK);
 		break;
 	case MH_OP_LIST:
 		helper_request_list(MH_LIST_STAGED, 0, &req);

@@ -52,9 +52,12 @@ TEST(requests_are_the_wire_structs)
 	assert_int_equal(request.unpublish.slot, 3);
 	assert_int_equal(request.unpublish.detach, 0);
 
-	assert_int_equal(helper_request_unstage("v", &request, &err), STATUS_OK);
+	assert_int_equal(helper_request_unstage("v", "", &request, &err), STATUS_OK);
 	assert_int_equal(request.header.length, sizeof(struct mh_unstage));
 	assert_string_equal(request.unstage.volume, "v");
+	assert_string_equal(request.unstage.profile, "");
+	assert_int_equal(helper_request_unstage("v", "plug", &request, &err), STATUS_OK);
+	assert_string_equal(request.unstage.profile, "plug");
 
 	helper_request_list(MH_LIST_PUBLISHED, 5, &request);
 	helper_request_seal(&request, 9);
@@ -102,8 +105,10 @@ TEST(a_value_beyond_the_wire_format_is_refused)
 	assert_int_equal(helper_request_unpublish("v", "", 0, &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(helper_request_unpublish("v", ALLOC, MH_SLOT_MAX + 1, &request, &err),
 			 STATUS_INVALID_ARGUMENT);
-	assert_int_equal(helper_request_unstage(".", &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_int_equal(helper_request_look(".", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unstage(".", "", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_look(".", "", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unstage("v", "../plug", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_look("v", "../plug", &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_memory_equal(&request, &untouched, sizeof(request));
 }
 
@@ -193,7 +198,7 @@ TEST(no_change_of_framing_in_a_reply_is_accepted)
 	struct mh_reply reply;
 	struct error err;
 
-	assert_int_equal(helper_request_unstage("v", &request, &err), STATUS_OK);
+	assert_int_equal(helper_request_unstage("v", "", &request, &err), STATUS_OK);
 	helper_request_seal(&request, 5);
 	reply = (struct mh_reply){.header = request.header, .status = MH_BUSY, .sys_errno = 16};
 	reply.header.length = sizeof(reply);
@@ -280,8 +285,9 @@ TEST(a_look_is_a_list_of_one_volume)
 	struct mh_reply said;
 	struct error err;
 
-	assert_int_equal(helper_request_look("v", &request, &err), STATUS_OK);
+	assert_int_equal(helper_request_look("v", "plug", &request, &err), STATUS_OK);
 	assert_string_equal(helper_request_volume(&request), "v");
+	assert_string_equal(request.list.profile, "plug");
 	helper_request_seal(&request, 2);
 	list.header = request.header;
 	list.header.length = sizeof(list);

@@ -228,7 +228,7 @@ TEST(a_number_is_another_ones_only_when_that_is_sure)
 		{true, "/mnt/filer", OWN, false},
 		{false, "/mnt/filer", OWN, false},
 		{false, "/mnt/filer", SHARED, false},
-		{true, STAGE "/v-2/staging", OWN, false},
+		{true, STAGE "/.csi/p/v-2/staging", OWN, false},
 		{true, STAGE "/", OWN, false},
 		{true, STAGE, OWN, false},
 		{true, STAGE "-2/v-2", OWN, false},

@@ -72,8 +72,8 @@ TEST_FIXTURE(a_volume_goes_by_its_plugin_and_back, csi_node_setup, csi_node_tear
 	expect_calls(node, 1, 1, 0, 0);
 	volume = fake_csi_volume("ext/v");
 	assert_non_null(volume);
-	assert_string_equal(volume->staged, FAKE_STAGE_BASE "/v/staging");
-	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	assert_string_equal(volume->staged, FAKE_PLUGIN_BASE "/v/staging");
+	assert_true(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/rw-publish"));
 	assert_string_equal(volume->last_secret, CSI_SECRET);
 	assert_string_equal(volume->last_publish_context, "/dev/x");
 	assert_string_equal(volume->last_context, "pool");
@@ -202,13 +202,13 @@ NODE_TEST(each_use_has_its_target_and_goes_with_its_last_user)
 	struct csi_user *writer = csi_node_add(node, "v", false, false);
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
-	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
-	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	assert_true(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/ro-publish"));
+	assert_true(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/rw-publish"));
 	expect_calls(node, 1, 2, 0, 0); /* staged once */
 	csi_user_stop(writer);
 	CSI_NODE_UNTIL(node, csi_node_is_quiet);
-	assert_false(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
-	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
+	assert_false(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/rw-publish"));
+	assert_true(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/ro-publish"));
 	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 1);
 	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), 0);
 	csi_user_stop(reader);
@@ -235,7 +235,7 @@ NODE_TEST(a_second_use_stages_what_is_not_staged_for_certain)
 		if (rows[i].restarts)
 			csi_node_restart(node);
 		if (rows[i].is_gone) /* somebody has unmounted it */
-			fake_helper_plugin(&node->fake, FAKE_STAGE_BASE "/v/staging", NULL);
+			fake_helper_plugin(&node->fake, FAKE_PLUGIN_BASE "/v/staging", NULL);
 		(void)csi_node_add(node, "v", true, false);
 		CSI_NODE_UNTIL(node, csi_node_all_mounted);
 		assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME) - before, rows[i].stages);
@@ -328,7 +328,7 @@ NODE_TEST(an_ok_of_the_plugin_is_not_trusted_alone)
 	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
 	EXPECT_WORDS(user->mount_error.msg,
 		     "plugin plug answered OK to NodePublishVolume and mounted nothing");
-	EXPECT_WORDS(user->mount_error.msg, FAKE_STAGE_BASE "/v/rw-publish");
+	EXPECT_WORDS(user->mount_error.msg, FAKE_PLUGIN_BASE "/v/rw-publish");
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
 	csi_node_expect_nothing(node);
 }
@@ -945,7 +945,7 @@ NODE_TEST(a_device_is_the_plugins_target_itself)
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_true(first->mounted.is_device);
-	assert_string_equal(first->mounted.path, FAKE_STAGE_BASE "/v/rw-publish");
+	assert_string_equal(first->mounted.path, FAKE_PLUGIN_BASE "/v/rw-publish");
 	assert_int_equal(first->mounted.dev_major, 8);
 	assert_true(first->mounted.dev_minor != 0);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
@@ -971,7 +971,7 @@ NODE_TEST(a_device_that_is_none_is_no_success)
 	assert_int_equal(user->mounts, 0);
 	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
 	EXPECT_WORDS(user->mount_error.msg,
-		     "bound no block device of /dev at " FAKE_STAGE_BASE "/v/rw-publish");
+		     "bound no block device of /dev at " FAKE_PLUGIN_BASE "/v/rw-publish");
 	csi_node_expect_nothing(node);
 }
 
@@ -1091,7 +1091,7 @@ TEST_FIXTURE(whatever_helper_and_plugin_do_nothing_is_left, csi_node_setup, csi_
 	print_message("%u lives\n", n);
 }
 
-static const char target[] = FAKE_STAGE_BASE "/v/rw-publish";
+static const char target[] = FAKE_PLUGIN_BASE "/v/rw-publish";
 
 /* The plugin dies in a call that mounts, is started again, and a child of the first one is still at it. */
 static struct csi_user *lose_a_mount(struct csi_node *node, enum csi_method method)
@@ -1219,9 +1219,9 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 		const char *extra;
 		unsigned int unpublish;
 	} rows[] = {
-		{FAKE_STAGE_BASE "/v/rw-publish", 0},
-		{FAKE_STAGE_BASE "/v/rw-publish/deep", 0},
-		{FAKE_STAGE_BASE "/v/staging", 1},
+		{FAKE_PLUGIN_BASE "/v/rw-publish", 0},
+		{FAKE_PLUGIN_BASE "/v/rw-publish/deep", 0},
+		{FAKE_PLUGIN_BASE "/v/staging", 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -1237,8 +1237,8 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 		while (user->retries < 3)
 			csi_node_turn(node);
 		assert_int_equal(user->last_retry.status, STATUS_FAILED_PRECONDITION);
-		EXPECT_WORDS(user->last_retry.msg, "2 mounts stand at " FAKE_STAGE_BASE "/v/");
-		EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_STAGE_BASE "/v/");
+		EXPECT_WORDS(user->last_retry.msg, "2 mounts stand at " FAKE_PLUGIN_BASE "/v/");
+		EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_PLUGIN_BASE "/v/");
 		assert_true(calls(node, CSI_NODE_UNPUBLISH_VOLUME) - unpublish >= rows[i].unpublish);
 		if (rows[i].unpublish == 0)
 			assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), unpublish);

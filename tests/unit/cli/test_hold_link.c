@@ -18,6 +18,7 @@
 #define WIRE "db-0123456789abcdef"
 #define ALLOC "01890000-0000-7000-8000-000000000001"
 #define STAGED "/run/hf/stage/" WIRE
+#define BOUND "/run/hf/stage/.csi/plug/" WIRE /* by a plugin */
 #define PUBLISHED "/run/hf/publish/" ALLOC
 
 enum { ROOT, HELPER, OTHER };
@@ -124,7 +125,7 @@ static enum status check(const char *path, bool is_device, const char *words)
 
 TEST_FIXTURE(the_volume_itself_is_given, set_up, tear_down)
 {
-	static const char *const staged[] = {STAGED, STAGED "/ro-publish", STAGED "/rw-publish"};
+	static const char *const staged[] = {STAGED, BOUND "/ro-publish", BOUND "/rw-publish"};
 	char text[1000];
 
 	for (size_t i = 0; i < ARRAY_SIZE(staged); i++) {
@@ -179,7 +180,15 @@ TEST_FIXTURE(another_volume_is_not_given, set_up, tear_down)
 		/* of another name */
 		HOST LINE("0:50", "/", "/run/hf/stage/db-0123456789abcdee") LINE("0:50", "/", PUBLISHED "/0"),
 		HOST LINE("0:50", "/", STAGED "x") LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", STAGED "/staging") LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", BOUND "/staging") LINE("0:50", "/", PUBLISHED "/0"),
+		/* where the helper makes no folder of a plugin */
+		HOST LINE("0:50", "/", STAGED "/rw-publish") LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", "/run/hf/stage/csi/plug/" WIRE "/rw-publish")
+			LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", "/run/hf/stage/.csi/" WIRE "/rw-publish")
+			LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", "/run/hf/stage/.csi/.plug/" WIRE "/rw-publish")
+			LINE("0:50", "/", PUBLISHED "/0"),
 		/* another device, and another directory of the same */
 		HOST LINE("0:51", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
 		HOST LINE("1:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
@@ -240,30 +249,30 @@ TEST_FIXTURE(a_tree_that_others_can_change_is_not_followed, set_up, tear_down)
 
 TEST_FIXTURE(a_device_is_what_the_plugin_has_bound, set_up, tear_down)
 {
-	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish"));
-	assert_int_equal(check(STAGED "/rw-publish", true, NULL), STATUS_OK);
-	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RO, "nothing is mounted there"),
+	set_table(HOST LINE("0:5", "/loop0", BOUND "/rw-publish"));
+	assert_int_equal(check(BOUND "/rw-publish", true, NULL), STATUS_OK);
+	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, "nothing is mounted there"),
 			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(STAGED, true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(STAGED "/staging", true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check("/run/hf/stage/other/rw-publish", true, "no path that"),
+	assert_int_equal(check(BOUND, true, "no path that"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(BOUND "/staging", true, "no path that"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check("/run/hf/stage/.csi/plug/other/rw-publish", true, "no path that"),
 			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(STAGED "/rw-publish", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check("/dev/loop0", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check(PUBLISHED "/0", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	set_mode("run/hf/stage", 0770);
-	assert_int_equal(check(STAGED "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(BOUND "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
 }
 
 /* The path is the node's word: it must not make a reader a writer. */
 TEST_FIXTURE(a_reader_gets_no_device_that_was_bound_for_writers, set_up, tear_down)
 {
-	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish")
-			  LINE("0:5", "/loop0", STAGED "/ro-publish"));
-	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RO, NULL), STATUS_OK);
-	assert_int_equal(check_target(STAGED "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
-	assert_int_equal(check_target(STAGED "/rw-publish", MH_CSI_PUBLISH_RO, "no path that"),
+	set_table(HOST LINE("0:5", "/loop0", BOUND "/rw-publish") LINE("0:5", "/loop0", BOUND "/ro-publish"));
+	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, NULL), STATUS_OK);
+	assert_int_equal(check_target(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
+	assert_int_equal(check_target(BOUND "/rw-publish", MH_CSI_PUBLISH_RO, "no path that"),
 			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RW, "no path that"),
+	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RW, "no path that"),
 			 STATUS_FAILED_PRECONDITION);
 }
 

@@ -406,7 +406,7 @@ TEST(only_a_plugin_gets_the_rights_of_a_plugin)
 	empty(&s);
 }
 
-TEST(a_plugin_gets_its_folder_the_staging_folders_and_a_umask)
+TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 {
 	struct settings settings = read_settings("plugin_dir = \"/run/p\"\nstage_dir = \"/run/s\"\n");
 	json_t *image =
@@ -425,7 +425,9 @@ TEST(a_plugin_gets_its_folder_the_staging_folders_and_a_umask)
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
 	body = container_of_task(&settings, &spec, &order, image);
 	expect_bound(body, "/csi", "/run/p/ebs", "rprivate");
-	expect_bound(body, "/run/s", "/run/s", "rshared");
+	expect_bound(body, "/run/s/.csi/ebs", "/run/s/.csi/ebs", "rshared");
+	assert_null(bound_at(body, "/run/s"));
+	assert_null(bound_at(body, "/run/s/.csi"));
 	assert_null(bound_at(body, "/dev"));
 	assert_int_equal(json_array_size(json_object_get(body, "Entrypoint")), 2);
 	assert_string_equal(json_string_value(json_array_get(json_object_get(body, "Entrypoint"), 1)),

@@ -91,6 +91,11 @@ static enum mh_status unstage_it(void)
 	return unstage(fixture_unstage()).status;
 }
 
+static enum mh_status unstage_plugins(void)
+{
+	return unstage(unstage_csi("vol-1")).status;
+}
+
 static void left_by_plugin(void)
 {
 	make_csi("vol-1");
@@ -220,8 +225,8 @@ static const struct operation operations[] = {
 	{"unpublish", "unpublish", published, unpublish_block},
 	{"unpublish bidirectional", "unpublish", published_peer, unpublish_peer},
 	{"unstage", "unstage", staged, unstage_it},
-	{"unstage csi leftovers", "unstage", left_by_plugin, unstage_it},
-	{"unstage csi after publish", "unstage", published_by_plugin, unstage_it},
+	{"unstage csi leftovers", "unstage", left_by_plugin, unstage_plugins},
+	{"unstage csi after publish", "unstage", published_by_plugin, unstage_plugins},
 	{"stage bind", "stage", host_directory, stage_bind, true},
 	{"stage bind shared", "stage", host_directory, stage_bind_shared, true},
 	{"stage nfs4", "stage", nothing, stage_nfs4, true},

@@ -167,11 +167,11 @@ static void publish_csi_volume(void)
 	struct mh_reply reply;
 
 	make_csi("vol-1");
-	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_PREPARED);
-	assert_int_equal(look("vol-1", "", 0).status, MH_OK);
+	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
+	assert_int_equal(look_csi("vol-1", "plug").status, MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_NOT_FOUND);
 	fake_mount_other(PLUGIN_PUBLISH);
-	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
+	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
 	reply = publish(publish_csi("vol-1", 0));
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(fake_flags(slots[0]),
@@ -208,18 +208,18 @@ static void publish_both_uses(void)
 	assert_int_not_equal(writer.dev_minor, reader.dev_minor);
 	assert_int_equal(writer.state & MH_STATE_READ_ONLY, 0);
 	assert_int_equal(reader.state & MH_STATE_READ_ONLY, MH_STATE_READ_ONLY);
-	assert_int_equal(look("vol-1", "", 0).status, MH_OK);
+	assert_int_equal(look_csi("vol-1", "plug").status, MH_OK);
 	/* the other use is another mount, whatever the flags */
 	ASSERT_REPLY(publish(publish_csi_read_only(0)), MH_CONFLICT);
 	fake_unmount(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 2)), MH_NOT_FOUND);
-	assert_int_equal(look("vol-1", "", 0).dev_minor, reader.dev_minor);
+	assert_int_equal(look_csi("vol-1", "plug").dev_minor, reader.dev_minor);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	fake_unmount(PLUGIN_PUBLISH_RO);
-	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_PREPARED);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY);
 }
 
 /* Without the memory of what was published, what stands is the witness: of either use. */
@@ -249,7 +249,7 @@ static void publish_three(void)
 	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
 	fake_mount_other(PLUGIN_PUBLISH);
 	fake_mount_other(PLUGIN_PUBLISH_RO);
-	fake_mount_other("/srv/stage/vol-2/rw-publish");
+	fake_mount_other(PLUG "/vol-2/rw-publish");
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 2)), MH_OK);
@@ -261,15 +261,15 @@ static void mount_both_anew(void)
 	publish_three();
 	fake_unmount(PLUGIN_PUBLISH);
 	fake_unmount(PLUGIN_PUBLISH_RO);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 	fake_mount_other(PLUGIN_PUBLISH_RO);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 2)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	ASSERT_RECORDED("reason=plugin-left-mount");
 }
 
@@ -303,11 +303,11 @@ static void take_what_a_plugin_left(int publish_left, int readers_left, int stag
 	leave(PLUGIN_PUBLISH, publish_left);
 	leave(PLUGIN_PUBLISH_RO, readers_left);
 	leave(PLUGIN_STAGING, staging_left);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	ASSERT_RECORDED(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
-	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY);
 	assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_ALREADY);
 }
 
 static void take_what_plugins_left(void)
@@ -328,15 +328,15 @@ static void keep_published_csi(void)
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 	assert_true(fake_is_mount(PLUGIN_PUBLISH));
 	/* the plugin took its own mount away: ours is a clone and stays */
 	fake_unmount(PLUGIN_PUBLISH);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
 
 /* Root unmounted the stage, and staging it again failed at first. */
@@ -369,7 +369,7 @@ static void mount_anew(void)
 	fake_unmount(PLUGIN_PUBLISH);
 	fake_mount_other(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
@@ -397,11 +397,11 @@ static void mount_anew_again_and_again(void)
 		for (unsigned int i = 0; i < ANEW_TIMES; i++)
 			if (i != left)
 				ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)i)), MH_OK);
-		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+		ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 		ASSERT_RECORDED("reason=still-published");
 		assert_true(fake_is_mount(PLUGIN_PUBLISH));
 		ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)left)), MH_OK);
-		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+		ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	}
 }
 
@@ -415,8 +415,8 @@ static void mount_anew_and_unpublish(void)
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY);
 }
 
 TEST_FIXTURE(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before, setup, teardown)
@@ -434,7 +434,7 @@ TEST_FIXTURE(a_published_csi_volume_is_not_unstaged, setup, teardown)
 TEST_FIXTURE(files_left_by_a_plugin_are_never_removed, setup, teardown)
 {
 	static const char *const files[] = {PLUGIN_PUBLISH "/device", PLUGIN_STAGING "/file",
-					    "/srv/stage/vol-1/other"};
+					    PLUGIN_STAGED "/other"};
 	struct mh_reply reply;
 
 	for (size_t i = 0; i <= ARRAY_SIZE(files); i++) {
@@ -446,14 +446,14 @@ TEST_FIXTURE(files_left_by_a_plugin_are_never_removed, setup, teardown)
 			fake_remove(PLUGIN_PUBLISH);
 			fake_make_file(PLUGIN_PUBLISH);
 		}
-		reply = unstage(fixture_unstage());
+		reply = unstage(unstage_csi("vol-1"));
 		ASSERT_REPLY(reply, MH_BUSY);
 		ASSERT_RECORDED("reason=plugin-target");
 		assert_int_equal(reply.sys_errno, i < ARRAY_SIZE(files) ? ENOTEMPTY : ENOTDIR);
 		assert_non_null(strstr(fake_summary(), i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH));
 		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_STAGED);
 		fake_remove(i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH);
-		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+		ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	}
 }
 
@@ -463,22 +463,22 @@ TEST_FIXTURE(a_plugins_mount_that_is_in_use_or_stacked_is_reported, setup, teard
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_set_busy(PLUGIN_STAGING, true);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=in-use");
 	fake_set_busy(PLUGIN_STAGING, false);
 	fake_mount_inside(PLUGIN_STAGING);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=submount");
 	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_mount_other(PLUGIN_STAGING);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_CONFLICT);
 	ASSERT_RECORDED("reason=stacked");
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	/* a directory that somebody else owns is nobody's volume */
-	fake_make_directory("/srv/stage/vol-1", 1000, 0755);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	fake_make_directory(PLUGIN_STAGED, 1000, 0755);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_CONFLICT);
 	ASSERT_RECORDED("reason=foreign-directory");
 }
 
@@ -490,14 +490,14 @@ static void share_a_device(void)
 	fake_make_directory("/mnt/disk", 0, 0755);
 	fake_mount_other("/mnt/disk");
 	fake_mount_part(PLUGIN_PUBLISH, "/mnt/disk", "one");
-	fake_mount_part("/srv/stage/vol-2/rw-publish", "/mnt/disk", "two");
+	fake_mount_part(PLUG "/vol-2/rw-publish", "/mnt/disk", "two");
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 1)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("nothing", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 1)), MH_OK);
-	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
-	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-2")), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
 	ASSERT_RECORDED("reason=still-published");
 }
 
@@ -514,16 +514,16 @@ static void share_a_directory(void)
 	fake_make_directory("/mnt/disk", 0, 0755);
 	fake_mount_other("/mnt/disk");
 	fake_mount_part(PLUGIN_PUBLISH, "/mnt/disk", "one");
-	fake_mount_part("/srv/stage/vol-2/rw-publish", "/mnt/disk", "one");
+	fake_mount_part(PLUG "/vol-2/rw-publish", "/mnt/disk", "one");
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 0)), MH_CONFLICT);
 	ASSERT_RECORDED("reason=other-mount");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	assert_true(fake_is_mount(SLOT("0")));
-	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
-	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_csi("vol-2")), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	assert_null(strstr(fake_summary(), "/srv/publish/"));
 }
 
@@ -579,10 +579,10 @@ static void lose_the_state_file_of_a_plugin(void)
 	memset(helper.state, 0, sizeof(*helper.state));
 	start_helper(SHARING);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_CONFLICT);
 	ASSERT_RECORDED("reason=source-unknown");
 	fake_unmount(PLUGIN_PUBLISH);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
 
 TEST_FIXTURE(a_lost_state_file_never_lets_a_published_volume_be_unstaged, setup, teardown)
@@ -595,6 +595,7 @@ TEST_FIXTURE(a_lost_state_file_never_lets_a_published_volume_be_unstaged, setup,
 struct life {
 	struct mh_stage stage;
 	struct mh_publish publish;
+	struct mh_unstage unstage;
 	void (*mount)(void); /* what a plugin mounts itself, or NULL */
 	const char *staged;  /* what root may unmount by hand */
 };
@@ -609,10 +610,14 @@ static void mount_both_targets(void)
 
 static struct life life_of(enum mh_class class)
 {
-	struct life life = {.stage = stage_pair(), .publish = publish_pair(0, 0), .staged = MEMORY};
+	struct life life = {.stage = stage_pair(),
+			    .publish = publish_pair(0, 0),
+			    .unstage = unstage_of("mem-1"),
+			    .staged = MEMORY};
 
 	if (class == MH_CLASS_TMPFS)
 		return life;
+	life.unstage = class == MH_CLASS_CSI ? unstage_csi("vol-1") : unstage_of("vol-1");
 	(void)str_copy(life.stage.volume, sizeof(life.stage.volume), "vol-1");
 	life.publish = publish_csi("vol-1", 0);
 	life.stage.source = (struct mh_source){.class = (uint8_t) class};
@@ -650,7 +655,7 @@ static void ask(const struct life *life, int what)
 		fake_unmount(life->staged);
 	if (what != ASK_UNSTAGE)
 		return;
-	reply = unstage(unstage_of(s.volume));
+	reply = unstage(life->unstage);
 	if (reply.status == MH_OK || reply.status == MH_ALREADY)
 		fail_msg("UNSTAGE under a publish: %u; %s", reply.status, last_record());
 }
@@ -691,7 +696,7 @@ TEST_FIXTURE(no_pair_of_requests_after_a_lost_table_unstages_what_is_published, 
 		ask(&life, ASK_UNPUBLISH);
 		ASSERT_REPLY(unpublish(unpublish_of(life.stage.volume, 0)), MH_OK);
 		(void)stage(life.stage);
-		ASSERT_REPLY(unstage(unstage_of(life.stage.volume)), MH_OK);
+		ASSERT_REPLY(unstage(life.unstage), MH_OK);
 	}
 }
 
@@ -781,15 +786,24 @@ TEST_FIXTURE(names_below_the_trees_are_classified, setup, teardown)
 		enum tree_kind kind;
 	} rows[] = {
 		{"/srv/stage/a", TREE_STAGED},
-		{"/srv/stage/a/rw-publish", TREE_STAGED},
-		{"/srv/stage/a/ro-publish", TREE_STAGED},
-		{"/srv/stage/a/publish", TREE_NONE},
+		{"/srv/stage/.csi/p/a/rw-publish", TREE_STAGED},
+		{"/srv/stage/.csi/p/a/ro-publish", TREE_STAGED},
+		{"/srv/stage/.csi/p/a/publish", TREE_NONE},
+		{"/srv/stage/.csi/p/a/staging", TREE_NONE},
+		{"/srv/stage/.csi/p/a/rw-publish/", TREE_NONE},
+		{"/srv/stage/.csi/p/a/ro-publish/x", TREE_NONE},
+		{"/srv/stage/.csi/p/a/other", TREE_NONE},
+		{"/srv/stage/.csi/p/a", TREE_NONE},
+		{"/srv/stage/.csi/p/rw-publish", TREE_NONE},
+		{"/srv/stage/.csi/p", TREE_NONE},
+		{"/srv/stage/.csi", TREE_NONE},
+		{"/srv/stage/.csi/P/a/rw-publish", TREE_NONE},
+		{"/srv/stage/.csi/p/A/rw-publish", TREE_NONE},
+		{"/srv/stage/.csi//a/rw-publish", TREE_NONE},
+		{"/srv/stage/csi/p/a/rw-publish", TREE_NONE},
+		{"/srv/stage/a/rw-publish", TREE_NONE},
 		{"/srv/stage/rw-publish", TREE_STAGED},
-		{"/srv/stage/a/staging", TREE_NONE},
 		{"/srv/stage/staging", TREE_STAGED},
-		{"/srv/stage/a/rw-publish/", TREE_NONE},
-		{"/srv/stage/a/ro-publish/x", TREE_NONE},
-		{"/srv/stage/a/other", TREE_NONE},
 		{"/srv/stage/a/", TREE_NONE},
 		{"/srv/stage/", TREE_NONE},
 		{"/srv/stage", TREE_NONE},
@@ -809,10 +823,14 @@ TEST_FIXTURE(names_below_the_trees_are_classified, setup, teardown)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (tree_classify(helper.agent, rows[i].point, &name) != rows[i].kind)
 			fail_msg("%s", rows[i].point);
-	assert_int_equal(tree_classify(helper.agent, rows[1].point, &name), TREE_STAGED);
+	assert_int_equal(tree_classify(helper.agent, "/srv/stage/a", &name), TREE_STAGED);
 	assert_string_equal(name.volume, "a");
+	assert_string_equal(name.plugin, "");
 	assert_string_equal(name.alloc, "");
-	assert_int_equal(tree_classify(helper.agent, rows[16].point, &name), TREE_PUBLISHED);
+	assert_int_equal(tree_classify(helper.agent, "/srv/stage/.csi/p/a/rw-publish", &name), TREE_STAGED);
+	assert_string_equal(name.volume, "a");
+	assert_string_equal(name.plugin, "p");
+	assert_int_equal(tree_classify(helper.agent, SLOT("31"), &name), TREE_PUBLISHED);
 	assert_string_equal(name.volume, "");
 	assert_string_equal(name.alloc, FIXTURE_ALLOC);
 	assert_int_equal(name.slot, 31);
@@ -865,4 +883,58 @@ TEST_FIXTURE(lists_know_what_is_staged_one_level_deeper, setup, teardown)
 	assert_int_equal(answer.list.count, 1);
 	assert_string_equal(answer.list.entries[0].volume, "vol-1");
 	assert_int_equal(answer.list.entries[0].state & MH_STATE_STAGED, MH_STATE_STAGED);
+}
+
+/* A plugin makes directories and mounts in its own folder under the name of a volume of another plugin. */
+TEST_FIXTURE(a_plugin_neither_hides_nor_shows_a_volume_of_another_one, setup, teardown)
+{
+	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3}}};
+	struct mh_unstage other = unstage_csi("vol-1");
+	union mh_answer answer;
+
+	new_world(SHARING "profile evil { class = csi }\n");
+	make_csi("vol-1");
+	fake_make_directory("/srv/stage/.csi/evil", FIXTURE_HELPER_UID, 0755);
+	fake_make_directory("/srv/stage/.csi/evil/vol-1", 0, 0755);
+	fake_make_directory("/srv/stage/.csi/evil/vol-1/rw-publish", 0, 0755);
+	fake_mount_other("/srv/stage/.csi/evil/vol-1/rw-publish");
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.count, 0);
+	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
+	assert_int_equal(look("vol-1", "", 0).status, MH_NOT_FOUND);
+	(void)str_copy(other.profile, sizeof(other.profile), "evil");
+	ASSERT_REPLY(unstage(other), MH_CONFLICT);
+	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_CONFLICT);
+	ASSERT_RECORDED("reason=staged-profile");
+	assert_int_equal(helper.state->header.staged, 1);
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.count, 1);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
+	assert_true(fake_is_mount("/srv/stage/.csi/evil/vol-1/rw-publish"));
+}
+
+/* What is not the helper's own is entered by none of its operations. */
+TEST_FIXTURE(a_folder_of_a_plugin_that_is_no_longer_the_helpers_own_is_not_entered, setup, teardown)
+{
+	for (int i = 0; i < 3; i++) {
+		struct mh_stage req = stage_pair();
+
+		new_world(SHARING);
+		(void)str_copy(req.profile, sizeof(req.profile), "plug");
+		req.source = (struct mh_source){.class = MH_CLASS_CSI};
+		fake_make_directory("/srv/stage/.csi", i == 0 ? 0 : FIXTURE_HELPER_UID, 0755);
+		fake_make_directory(PLUG, i == 1 ? 0 : FIXTURE_HELPER_UID, 0755);
+		if (i == 2)
+			fake_mount_other(PLUG);
+		ASSERT_REPLY(stage(req), MH_CONFLICT);
+		ASSERT_RECORDED("reason=foreign-directory");
+		ASSERT_REPLY(publish(publish_csi("mem-1", 0)), MH_CONFLICT);
+		ASSERT_REPLY(unstage(unstage_csi("mem-1")), MH_CONFLICT);
+		ASSERT_RECORDED("reason=foreign-directory");
+		/* nobody knows whether a plugin was there */
+		assert_int_equal(look_csi("mem-1", "plug").state, MH_STATE_PREPARED);
+	}
 }

@@ -35,7 +35,7 @@ static const struct profile templates[OWN_PROFILES] = {
 			    {.family = 6, .addr = {0xfd, 1}, .prefix_bits = 16}},
 		 .n_exports = 1,
 		 .export = {"/srv"}},
-	[PLUGIN] = {.name = "hostpath", .class = MH_CLASS_CSI, .kind = FS_ANY},
+	[PLUGIN] = {.name = "plug", .class = MH_CLASS_CSI, .kind = FS_ANY},
 	[PLUGIN_SHARED] = {.name = "spreading", .class = MH_CLASS_CSI, .kind = FS_ANY, .shared = true},
 	[OTHER_PLUGIN] = {.name = "other", .class = MH_CLASS_CSI, .kind = FS_ANY},
 	[LABELLED] = {.name = "labelled",
@@ -362,6 +362,13 @@ TEST_FIXTURE(a_wrong_name_does_not_keep_the_alarm_away, begin_test, teardown)
 
 /* csi */
 
+static int plugins_target(void)
+{
+	int plug = find_node(find_node(k.base[1].node, MH_CSI_FOLDER), "plug");
+
+	return find_node(find_node(plug, "vol-1"), MH_CSI_PUBLISH_RW);
+}
+
 /* A plugin's mount may be of a server too, or of a daemon of its own. */
 TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, teardown)
 {
@@ -373,20 +380,18 @@ TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, te
 	ASSERT_REPLY(stage(req), MH_OK);
 	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
 	fs = new_system("nfs4", "10.9.9.9:/plugin", 0, k.next_anonymous++);
-	attach_at(
-		new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
-		(struct position){.mount = 0,
-				  .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH_RW)});
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0, .node = plugins_target()});
 	ASSERT_REPLY(stage(req), MH_OK);
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
 	fixture_grant_publish(&p, &req.source);
 	ASSERT_REPLY(publish(p), MH_OK);
-	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
+	ASSERT_REPLY(look_csi("vol-1", "plug"), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
 
-#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET PLUGIN_PUBLISH
 
 static void plugin_mounts(void)
 {
@@ -400,8 +405,8 @@ TEST_FIXTURE(a_plugin_finds_its_folders_and_its_mount_is_found, begin_test, tear
 
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
-	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\ndir " STAGED "\ndir " STAGED
-					    "/" MH_CSI_STAGING "\n");
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY
+					    "dir " PLUGIN_STAGED "\ndir " PLUGIN_STAGING "\n");
 	assert_string_equal(remembered_profile(), "");
 	reply = stage_of(PLUGIN);
 	ASSERT_REPLY(reply, MH_OK);
@@ -411,11 +416,11 @@ TEST_FIXTURE(a_plugin_finds_its_folders_and_its_mount_is_found, begin_test, tear
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
 	fake_mount_other(TARGET);
-	fake_mount_other(STAGED "/" MH_CSI_STAGING);
+	fake_mount_other(PLUGIN_STAGING);
 	reply = stage_of(PLUGIN);
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state & (MH_STATE_STAGED | MH_STATE_PREPARED), MH_STATE_STAGED);
-	assert_string_equal(remembered_profile(), "hostpath");
+	assert_string_equal(remembered_profile(), "plug");
 	ASSERT_REPLY(stage_of(PLUGIN), MH_ALREADY);
 	/* the floor is the publish's: the plugin's own mount is left as it is */
 	assert_int_equal(fake_flags(TARGET), SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
@@ -461,10 +466,8 @@ static int stage_a_daemon(const struct mh_stage *req)
 	ASSERT_REPLY(stage(*req), MH_OK);
 	fake_make_directory(TARGET, 0, 0750);
 	fs = new_system("fuse.daemon", "daemon", 0, k.next_anonymous++);
-	attach_at(
-		new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
-		(struct position){.mount = 0,
-				  .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH_RW)});
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0, .node = plugins_target()});
 	ASSERT_REPLY(stage(*req), MH_OK);
 	ASSERT_REPLY(stage(*req), MH_ALREADY);
 	return fs;
@@ -492,12 +495,12 @@ static void live_with_a_daemon(void)
 	int fs = stage_a_daemon(&req);
 	struct mh_publish p = publish_a_daemon(&req);
 
-	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
+	ASSERT_REPLY(look_csi("vol-1", "plug"), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
 	ASSERT_REPLY(publish(p), MH_REFUSED);
 	ASSERT_RECORDED("reason=staged-read-only");
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
 
 TEST_FIXTURE(a_daemon_behind_a_plugins_mount_is_asked_nothing, begin_test, teardown)
@@ -634,11 +637,14 @@ TEST_FIXTURE(a_mount_that_is_marked_as_expired_is_published_and_stays, begin_tes
 	assert_true(fake_is_mount(TARGET));
 }
 
+#define SPREADING "/srv/stage/.csi/spreading/vol-1/" MH_CSI_PUBLISH_RW
+
 TEST_FIXTURE(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one, begin_test, teardown)
 {
 	ASSERT_REPLY(stage_of(PLUGIN_SHARED), MH_OK);
-	plugin_mounts();
-	fake_set_shared(TARGET);
+	fake_make_directory(SPREADING, 0, 0750);
+	fake_mount_other(SPREADING);
+	fake_set_shared(SPREADING);
 	ASSERT_REPLY(stage_of(PLUGIN_SHARED), MH_OK);
 	begin();
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
@@ -648,23 +654,32 @@ TEST_FIXTURE(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one, b
 	assert_non_null(strstr(fake_summary(), "shared"));
 }
 
+static void make_plug(void)
+{
+	fake_make_directory("/srv/stage/.csi", FIXTURE_HELPER_UID, 0755);
+	fake_make_directory(PLUG, FIXTURE_HELPER_UID, 0755);
+}
+
 TEST_FIXTURE(an_obstacle_to_a_plugin_is_a_conflict_and_stays, begin_test, teardown)
 {
 	struct mh_reply reply;
 
-	fake_make_directory(STAGED, 0, 0755);
+	make_plug();
+	fake_make_directory(PLUGIN_STAGED, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
 	ASSERT_RECORDED("reason=foreign-directory");
 	begin();
-	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
-	fake_make_directory(STAGED "/" MH_CSI_STAGING, 0, 0755);
+	make_plug();
+	fake_make_directory(PLUGIN_STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_make_directory(PLUGIN_STAGING, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
 	ASSERT_RECORDED("reason=foreign-directory");
 	begin();
-	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
-	fake_mount_other(STAGED);
+	make_plug();
+	fake_make_directory(PLUGIN_STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_mount_other(PLUGIN_STAGED);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
-	assert_true(fake_is_mount(STAGED));
+	assert_true(fake_is_mount(PLUGIN_STAGED));
 	begin();
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	fake_make_file(TARGET); /* a device for a block attachment: nothing that we could publish */
@@ -676,14 +691,14 @@ TEST_FIXTURE(an_obstacle_to_a_plugin_is_a_conflict_and_stays, begin_test, teardo
 TEST_FIXTURE(a_volume_of_one_profile_is_not_staged_as_one_of_another, begin_test, teardown)
 {
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
-	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT); /* it would cover the plugin's folders */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_RECORDED("reason=staged-profile");
 	plugin_mounts();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	ASSERT_REPLY(stage_of(OTHER_PLUGIN), MH_CONFLICT);
 	ASSERT_RECORDED("reason=staged-profile");
-	assert_string_equal(remembered_profile(), "hostpath");
+	assert_string_equal(remembered_profile(), "plug");
 	begin();
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
@@ -697,7 +712,7 @@ TEST_FIXTURE(a_prepared_volume_counts_and_one_too_many_leaves_nothing, begin_tes
 	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_LIMIT);
 	ASSERT_RECORDED("reason=max-staged");
-	assert_null(strstr(fake_summary(), STAGED));
+	assert_null(strstr(fake_summary(), "vol-1"));
 	policy.agents[0].max_staged = 2;
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	assert_int_equal(helper.state->header.staged, 2);

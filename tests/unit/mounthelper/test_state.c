@@ -31,7 +31,7 @@ static int admit(const char *volume, uint64_t generation)
 
 static int begin_stage(const char *volume, uint64_t tmpfs_bytes, const struct agent_policy *limits)
 {
-	return state_begin_stage(table, volume, tmpfs_bytes, limits, FIXTURE_NOW_MS);
+	return state_begin_stage(table, volume, "", tmpfs_bytes, limits, FIXTURE_NOW_MS);
 }
 
 TEST_FIXTURE(a_lower_generation_is_stale_an_equal_one_is_not, setup, teardown)
@@ -132,6 +132,22 @@ TEST_FIXTURE(staged_sources_are_remembered_and_forgotten, setup, teardown)
 	assert_int_equal(state_find(table, "a")->stage, STATE_UNSTAGED);
 	assert_int_equal(admit("a", 4), -ESTALE);
 	state_clear_staged(table, "never-seen");
+}
+
+TEST_FIXTURE(a_counted_volume_is_in_one_folder_until_it_is_forgotten, setup, teardown)
+{
+	const struct state_slot *slot;
+
+	assert_int_equal(state_begin_stage(table, "a", "plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	slot = state_find(table, "a");
+	assert_true(state_is_at(slot, "plug"));
+	assert_false(state_is_at(slot, "") || state_is_at(slot, "plug-2"));
+	assert_int_equal(state_begin_stage(table, "a", "plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_string_equal(slot->plugin, "plug");
+	state_clear_staged(table, "a");
+	assert_true(state_is_at(slot, "") && state_is_at(slot, "plug-2"));
+	assert_int_equal(begin_stage("a", 0, &plenty), 0);
+	assert_false(state_is_at(slot, "plug"));
 }
 
 TEST_FIXTURE(a_staged_volume_keeps_its_slot, setup, teardown)
@@ -261,7 +277,12 @@ static void store_generation(void)
 
 static void store_begin_stage(void)
 {
-	(void)begin_stage("a", 5, &plenty);
+	(void)state_begin_stage(table, "a", "plug", 5, &plenty, FIXTURE_NOW_MS);
+}
+
+static void store_begin_stage_of_plugin(void)
+{
+	(void)state_begin_stage(table, "old", "plug", 0, &plenty, FIXTURE_NOW_MS);
 }
 
 static void store_staged(void)
@@ -279,8 +300,9 @@ static void store_another_boot(void)
 	state_open(table, "1d3b9a4c-1111-4222-8333-444455556666");
 }
 
-static void (*const stores[])(void) = {store_new_volume, store_generation, store_begin_stage,
-				       store_staged,	 store_unstaged,   store_another_boot};
+static void (*const stores[])(void) = {
+	store_new_volume, store_generation, store_begin_stage, store_begin_stage_of_plugin,
+	store_staged,	  store_unstaged,   store_another_boot};
 
 static bool is_staged_from(const struct state_slot *slot, const char *profile, const uint8_t *from)
 {
@@ -317,6 +339,8 @@ static void assert_valid(const struct state_table *t)
 	assert_true(a->generation == 9 || a->generation == 10);
 	assert_true(a->not_after_ms >= FIXTURE_NOW_MS + 1000);
 	assert_true(a->generation == 9 || a->not_after_ms == FIXTURE_NOW_MS + 5000);
+	if (a->stage != STATE_UNSTAGED)
+		assert_string_equal(a->plugin, "plug");
 	if (a->stage == STATE_STAGED)
 		assert_true(is_staged_from(a, "db", digest) || is_staged_from(a, "other", other_digest));
 	if (fresh)
@@ -324,6 +348,8 @@ static void assert_valid(const struct state_table *t)
 			    fresh->stage == STATE_UNSTAGED);
 	if (old)
 		assert_int_equal(old->generation, 7);
+	if (old && old->stage != STATE_UNSTAGED)
+		assert_string_equal(old->plugin, "plug");
 	assert_false(fresh && old);
 }
 
@@ -334,7 +360,9 @@ static void prepare_for_death(void)
 	state_open(table, FIXTURE_BOOT_ID);
 	assert_int_equal(state_admit(table, "a", 9, FIXTURE_NOW_MS + 1000, FIXTURE_NOW_MS), 0);
 	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS, FIXTURE_NOW_MS), 0);
-	assert_int_equal(begin_stage("a", 7, &plenty), 0);
+	assert_int_equal(state_begin_stage(table, "old", "earlier", 0, &plenty, FIXTURE_NOW_MS), 0);
+	state_clear_staged(table, "old");
+	assert_int_equal(state_begin_stage(table, "a", "plug", 7, &plenty, FIXTURE_NOW_MS), 0);
 	state_set_staged(table, "a", "db", digest);
 }
 

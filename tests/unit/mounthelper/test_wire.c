@@ -220,6 +220,14 @@ static union mh_request unstage(void)
 	return message(MH_OP_UNSTAGE);
 }
 
+static union mh_request unstage_csi(void)
+{
+	union mh_request req = message(MH_OP_UNSTAGE);
+
+	(void)str_copy(req.unstage.profile, MH_LABEL_SIZE, "plug");
+	return req;
+}
+
 static union mh_request list(void)
 {
 	return message(MH_OP_LIST);
@@ -230,6 +238,7 @@ static union mh_request list_one(void)
 	union mh_request req = message(MH_OP_LIST);
 
 	(void)str_copy(req.list.volume, MH_LABEL_SIZE, "vol-1");
+	(void)str_copy(req.list.profile, MH_LABEL_SIZE, "plug");
 	return req;
 }
 
@@ -279,15 +288,24 @@ static const struct variant variants[] = {
 	     {AT(mh_unpublish, alloc), TEXT},
 	     {UP_TO(mh_unpublish, slot, MH_SLOT_MAX)},
 	     {UP_TO(mh_unpublish, detach, 1)}}),
-	{"unstage", unstage, {{AT(mh_unstage, volume), TEXT, "-"}, {UP_TO(mh_unstage, detach, 1)}}},
+	ROW("unstage", unstage,
+	    {{AT(mh_unstage, volume), TEXT, "-"},
+	     {offsetof(struct mh_unstage, profile), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"},
+	     {UP_TO(mh_unstage, detach, 1)}}),
+	ROW("unstage of a plugin's volume", unstage_csi,
+	    {{AT(mh_unstage, volume), TEXT, "-"},
+	     {AT(mh_unstage, profile), TEXT, "-"},
+	     {UP_TO(mh_unstage, detach, 1)}}),
 	ROW("list", list,
 	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
 	     {AT(mh_list, cursor), FREE},
-	     {offsetof(struct mh_list, volume), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"}}),
+	     {offsetof(struct mh_list, volume), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"},
+	     {offsetof(struct mh_list, profile), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"}}),
 	ROW("list of one volume", list_one,
 	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
 	     {AT(mh_list, cursor), FREE},
-	     {AT(mh_list, volume), TEXT, "-"}}),
+	     {AT(mh_list, volume), TEXT, "-"},
+	     {AT(mh_list, profile), TEXT, "-"}}),
 };
 
 static const struct span *span_at(const struct variant *variant, size_t offset)

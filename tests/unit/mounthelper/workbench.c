@@ -67,7 +67,7 @@ struct mh_reply run(const void *request, size_t n)
 	return answer.reply;
 }
 
-struct mh_reply look(const char *volume, const char *alloc, uint8_t slot)
+static struct mh_reply look_at(const char *volume, const char *plugin, const char *alloc, uint8_t slot)
 {
 	struct mh_list req = {.header = mh_header_make(MH_OP_LIST, sizeof(req), 2),
 			      .kind = volume[0] != '\0' ? MH_LIST_STAGED : MH_LIST_PUBLISHED};
@@ -75,6 +75,7 @@ struct mh_reply look(const char *volume, const char *alloc, uint8_t slot)
 	union mh_answer answer;
 
 	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.profile, sizeof(req.profile), plugin);
 	do {
 		assert_int_equal(ops_run(&helper, &(union mh_request){.list = req}, &answer), REASON_NONE);
 		if (answer.list.status != MH_OK)
@@ -94,6 +95,16 @@ struct mh_reply look(const char *volume, const char *alloc, uint8_t slot)
 		req.cursor = answer.list.cursor;
 	} while (req.cursor != 0);
 	return ret;
+}
+
+struct mh_reply look(const char *volume, const char *alloc, uint8_t slot)
+{
+	return look_at(volume, "", alloc, slot);
+}
+
+struct mh_reply look_csi(const char *volume, const char *plugin)
+{
+	return look_at(volume, plugin, "", 0);
 }
 
 struct mh_reply stage(struct mh_stage req)
@@ -173,18 +184,28 @@ struct mh_unstage unstage_of(const char *volume)
 	return req;
 }
 
+struct mh_unstage unstage_csi(const char *volume)
+{
+	struct mh_unstage req = unstage_of(volume);
+
+	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	return req;
+}
+
 void make_csi(const char *volume)
 {
 	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
 	char path[128];
 
-	assert_int_equal(state_begin_stage(helper.state, volume, 0, NULL, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(helper.state, volume, "plug", 0, NULL, FIXTURE_NOW_MS), 0);
 	state_set_staged(helper.state, volume, "plug", digest);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
+	fake_make_directory("/srv/stage/.csi", FIXTURE_HELPER_UID, 0755);
+	fake_make_directory(PLUG, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), PLUG "/%s", volume);
 	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
+	(void)str_format(path, sizeof(path), PLUG "/%s/staging", volume);
 	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s/rw-publish", volume);
+	(void)str_format(path, sizeof(path), PLUG "/%s/rw-publish", volume);
 	fake_make_directory(path, 0, 0750);
 }
 

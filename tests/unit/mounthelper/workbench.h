@@ -11,9 +11,12 @@
 
 #define SLOT(number) "/srv/publish/" FIXTURE_ALLOC "/" number
 #define MEMORY "/srv/stage/mem-1"
-#define PLUGIN_STAGING STAGED "/staging"
-#define PLUGIN_PUBLISH STAGED "/rw-publish"
-#define PLUGIN_PUBLISH_RO STAGED "/ro-publish"
+#define PLUG "/srv/stage/.csi/plug" /* the folder of the plugin plug */
+#define PLUG_SUMMARY "dir /srv/stage/.csi\ndir " PLUG "\n"
+#define PLUGIN_STAGED PLUG "/vol-1"
+#define PLUGIN_STAGING PLUGIN_STAGED "/staging"
+#define PLUGIN_PUBLISH PLUGIN_STAGED "/rw-publish"
+#define PLUGIN_PUBLISH_RO PLUGIN_STAGED "/ro-publish"
 
 /* For the agent's block: profiles that share, used without tickets. */
 #define SHARING                                                                                       \
@@ -41,6 +44,8 @@ struct mh_reply run(const void *request, size_t n);
 /** What LIST tells of the staged @volume or, when that is empty, of the publish of @alloc at @slot;
  * MH_NOT_FOUND when it tells nothing. */
 struct mh_reply look(const char *volume, const char *alloc, uint8_t slot);
+/** The same of a volume in the folder of @plugin. */
+struct mh_reply look_csi(const char *volume, const char *plugin);
 struct mh_reply stage(struct mh_stage req);
 struct mh_reply publish(struct mh_publish req);
 struct mh_reply unpublish(struct mh_unpublish req);
@@ -52,6 +57,7 @@ struct mh_publish publish_pair(uint8_t slot, int propagation);
 struct mh_publish publish_csi(const char *volume, uint8_t slot);
 struct mh_unpublish unpublish_of(const char *volume, uint8_t slot);
 struct mh_unstage unstage_of(const char *volume);
+struct mh_unstage unstage_csi(const char *volume);
 
 /** A volume of class csi as STAGE and its plugin leave it: directories, nothing mounted. */
 void make_csi(const char *volume);
