@@ -34,7 +34,7 @@ static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation *
 	if (inv->options[OPT_ID] && !id_is_uuid(inv->options[OPT_ID]))
 		return usage_error(inv, err, "--id must be a UUID in lower case, not '%s'",
 				   inv->options[OPT_ID]);
-	status = conf_load(inv->args[0], &conf, err);
+	status = conf_load_whole(inv->args[0], CONF_REFERENCES, &conf, err);
 	if (status == STATUS_OK)
 		status = spec_alloc(conf, &alloc, err);
 	conf_free(conf);

@@ -17,7 +17,7 @@ static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, str
 {
 	cleanup_message Holdfast__V1__Job *job = NULL;
 	struct conf *conf = NULL;
-	enum status status = conf_load(inv->args[0], &conf, err);
+	enum status status = conf_load_whole(inv->args[0], CONF_REFERENCES, &conf, err);
 
 	if (status == STATUS_OK)
 		status = spec_job(conf, &job, err);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "command/secrets.h"
 #include "model/volume_detail.h"
+#include "nomad/keys.h"
 #include "rpc/pbjson.h"
 
 #include <limits.h>
@@ -15,6 +16,8 @@
 
 #define cleanup_json cleanup(json_decrefp)
 
+enum { MIB_MAX = 16 << 20 }; /* 16 TiB */
+
 enum spec_kind {
 	SPEC_VALUE,    /* as the field's type wants it */
 	SPEC_BLOCK,    /* one block: a message */
@@ -22,12 +25,14 @@ enum spec_kind {
 	SPEC_LABELLED, /* blocks with labels: a list of messages, the label in their field "name", or the hint
 			*/
 	SPEC_SIZE,     /* bytes, or a text with a unit */
+	SPEC_MIB,      /* the same, but a number is MiB, as in Nomad */
 	SPEC_DURATION, /* "30s": milliseconds */
 	SPEC_TEXTS,    /* a block or object of texts: a map */
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
 	SPEC_PAIRS,	 /* the same: a list of KeyValue */
 	SPEC_CONFIG,	 /* a block of a driver's own keys: a list of ConfigValue */
 	SPEC_FLAG,	 /* a block of one key, that of the hint, true or false */
+	SPEC_DRIVER,	 /* the name of a task driver */
 	SPEC_OTHER,	 /* of another message that is made of the same block */
 	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
@@ -46,12 +51,14 @@ struct spec_block {
 	const ProtobufCMessageDescriptor *descriptor;
 	const struct spec_key *keys;
 	size_t n;
-	uint32_t first_plain; /* fields from this number on are keys too, called alike; 0: none */
+	uint32_t first_plain;	/* fields from this number on are keys too, called alike; 0: none */
+	enum nomad_block nomad; /* whose keys get a hint */
 };
 
-#define SPEC_BLOCK_INIT(descriptor_, keys_)                                          \
-	{                                                                            \
-		.descriptor = (descriptor_), .keys = (keys_), .n = ARRAY_SIZE(keys_) \
+#define SPEC_BLOCK_INIT(descriptor_, keys_) SPEC_NOMAD_INIT(descriptor_, keys_, NOMAD_NONE)
+#define SPEC_NOMAD_INIT(descriptor_, keys_, nomad_)                                                     \
+	{                                                                                               \
+		.descriptor = (descriptor_), .keys = (keys_), .n = ARRAY_SIZE(keys_), .nomad = (nomad_) \
 	}
 
 static const struct spec_key source_keys[] = {
@@ -133,7 +140,7 @@ static const struct spec_key request_keys[] = {
 	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
 };
 static const struct spec_block request_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, request_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__volume_request__descriptor, request_keys, NOMAD_VOLUME);
 
 static const struct spec_key csi_plugin_keys[] = {
 	{.key = "id"},
@@ -143,7 +150,7 @@ static const struct spec_key csi_plugin_keys[] = {
 	{.key = "mount_dir", .kind = SPEC_ELSEWHERE, .hint = "task \"NAME\" { csi_plugin { } }"},
 };
 static const struct spec_block csi_plugin_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys, NOMAD_CSI_PLUGIN);
 
 static const struct spec_key volume_mount_keys[] = {
 	{.key = "volume"},
@@ -151,18 +158,18 @@ static const struct spec_key volume_mount_keys[] = {
 	{.key = "read_only"},
 	{.key = "propagation"},
 };
-static const struct spec_block volume_mount_block =
-	SPEC_BLOCK_INIT(&holdfast__driver__v1__volume_mount__descriptor, volume_mount_keys);
+static const struct spec_block volume_mount_block = SPEC_NOMAD_INIT(
+	&holdfast__driver__v1__volume_mount__descriptor, volume_mount_keys, NOMAD_VOLUME_MOUNT);
 
 static const struct spec_key resources_keys[] = {
 	{.key = "cpu_shares"},
 	{.key = "cpu_millis"},
-	{.key = "memory", .field = "memory_bytes", .kind = SPEC_SIZE},
-	{.key = "memory_swap", .field = "memory_swap_bytes", .kind = SPEC_SIZE},
+	{.key = "memory", .field = "memory_bytes", .kind = SPEC_MIB},
+	{.key = "memory_swap", .field = "memory_swap_bytes", .kind = SPEC_MIB},
 	{.key = "pids"},
 };
 static const struct spec_block resources_block =
-	SPEC_BLOCK_INIT(&holdfast__driver__v1__resources__descriptor, resources_keys);
+	SPEC_NOMAD_INIT(&holdfast__driver__v1__resources__descriptor, resources_keys, NOMAD_RESOURCES);
 
 static const struct spec_key restart_keys[] = {
 	{.key = "mode"},
@@ -188,7 +195,7 @@ static const struct spec_block plugin_mount_block =
 	SPEC_BLOCK_INIT(&holdfast__driver__v1__csi_plugin_mount__descriptor, plugin_mount_keys);
 
 static const struct spec_key task_keys[] = {
-	{.key = "driver"},
+	{.key = "driver", .kind = SPEC_DRIVER},
 	{.key = "user"},
 	{.key = "env", .kind = SPEC_PAIRS},
 	{.key = "volume_mount", .field = "volumes", .kind = SPEC_BLOCKS, .block = &volume_mount_block},
@@ -203,13 +210,13 @@ static const struct spec_key task_keys[] = {
 	{.key = "config", .kind = SPEC_CONFIG},
 };
 static const struct spec_block task_block =
-	SPEC_BLOCK_INIT(&holdfast__driver__v1__task_config__descriptor, task_keys);
+	SPEC_NOMAD_INIT(&holdfast__driver__v1__task_config__descriptor, task_keys, NOMAD_TASK);
 
 static const struct spec_key network_keys[] = {
 	{.key = "mode"},
 };
 static const struct spec_block network_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__allocation_network__descriptor, network_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__allocation_network__descriptor, network_keys, NOMAD_NETWORK);
 
 static const struct spec_key alloc_keys[] = {
 	{.key = "id"},
@@ -226,7 +233,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 };
 static const struct spec_block alloc_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, alloc_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__allocation__descriptor, alloc_keys, NOMAD_GROUP);
 
 /* A group of a job is two messages, of which each names the keys of the other. */
 static const struct spec_key update_keys[] = {
@@ -235,7 +242,7 @@ static const struct spec_key update_keys[] = {
 	{.key = "healthy_deadline", .field = "healthy_deadline_ms", .kind = SPEC_DURATION},
 };
 static const struct spec_block update_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__job_update__descriptor, update_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__job_update__descriptor, update_keys, NOMAD_UPDATE);
 
 static const struct spec_key reschedule_keys[] = {
 	{.key = "unlimited"},
@@ -244,7 +251,7 @@ static const struct spec_key reschedule_keys[] = {
 	{.key = "delay", .field = "delay_ms", .kind = SPEC_DURATION},
 };
 static const struct spec_block reschedule_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__job_reschedule__descriptor, reschedule_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__job_reschedule__descriptor, reschedule_keys, NOMAD_RESCHEDULE);
 
 static const struct spec_key member_volume_keys[] = {
 	{.key = "source"},
@@ -256,7 +263,7 @@ static const struct spec_key member_volume_keys[] = {
 	{.key = "per_alloc", .kind = SPEC_OTHER},
 };
 static const struct spec_block member_volume_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, member_volume_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__volume_request__descriptor, member_volume_keys, NOMAD_VOLUME);
 
 static const struct spec_key member_keys[] = {
 	{.key = "driver"},
@@ -288,7 +295,7 @@ static const struct spec_key group_keys[] = {
 	{.key = "task", .kind = SPEC_OTHER},
 };
 static const struct spec_block group_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__job_group__descriptor, group_keys);
+	SPEC_NOMAD_INIT(&holdfast__v1__job_group__descriptor, group_keys, NOMAD_GROUP);
 
 /* Both of it, for what the server says of a file. */
 static const struct spec_key whole_group_keys[] = {
@@ -320,7 +327,8 @@ static const struct spec_key job_keys[] = {
 	{.key = "type"},
 	{.key = "group", .kind = SPEC_OTHER},
 };
-static const struct spec_block job_block = SPEC_BLOCK_INIT(&holdfast__v1__job__descriptor, job_keys);
+static const struct spec_block job_block =
+	SPEC_NOMAD_INIT(&holdfast__v1__job__descriptor, job_keys, NOMAD_JOB);
 
 static enum status map_block(const struct conf *conf, const struct spec_block *block, json_t *body,
 			     json_t **ret, struct error *err);
@@ -475,6 +483,19 @@ static enum status map_size(const struct place *at, json_t *value, json_t **ret)
 			"(powers of 1000)",
 			at->key->key);
 	*ret = json_integer((json_int_t)bytes);
+	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
+}
+
+/* memory = 256, or "256MiB". A number that was meant as bytes is refused. */
+static enum status map_mib(const struct place *at, json_t *value, json_t **ret)
+{
+	if (!json_is_integer(value))
+		return map_size(at, value, ret);
+	if (json_integer_value(value) < 0 || json_integer_value(value) > MIB_MAX)
+		return conf_error(at->conf, at->object, at->key->key, at->err,
+				  "'%s' without a unit is MiB, 0 to %d; write \"256MiB\"", at->key->key,
+				  MIB_MAX);
+	*ret = json_integer(json_integer_value(value) << 20);
 	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
@@ -653,12 +674,23 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_VALUE:
 		*ret = json_incref(value);
 		return check_value(at, block->descriptor, value);
+	case SPEC_DRIVER:
+		*ret = json_incref(value);
+		if (json_is_string(value) && (str_eq(json_string_value(value), "docker") ||
+					      str_eq(json_string_value(value), "podman")))
+			return conf_error(
+				at->conf, at->object, at->key->key, at->err,
+				"driver '%s' of Nomad is \"container\" here, which uses podman or Docker",
+				json_string_value(value));
+		return check_value(at, block->descriptor, value);
 	case SPEC_BLOCK:
 		if (!json_is_object(value))
 			return not_one_block(at, value);
 		return map_block(at->conf, at->key->block, value, ret, at->err);
 	case SPEC_SIZE:
 		return map_size(at, value, ret);
+	case SPEC_MIB:
+		return map_mib(at, value, ret);
 	case SPEC_DURATION:
 		return map_duration(at, value, ret);
 	case SPEC_TEXTS:
@@ -685,7 +717,12 @@ static enum status unknown_key(const struct conf *conf, const struct spec_block 
 	const char *known[CONF_FIELDS_MAX];
 	size_t n = 0;
 
+	const struct nomad_key *of_nomad = nomad_find_key(block->nomad, key);
+
 	assert(block->n == 0 || block->keys);
+	if (of_nomad && of_nomad->text)
+		return conf_error(conf, body, key, err, "'%s' of Nomad does not exist here: %s", key,
+				  of_nomad->text);
 	for (size_t i = 0; i < block->n && n < ARRAY_SIZE(known); i++)
 		if (block->keys[i].kind != SPEC_ELSEWHERE)
 			known[n++] = block->keys[i].key;
@@ -772,6 +809,19 @@ static enum status load_secrets(const struct conf *conf, const char *folder, str
 	return STATUS_OK;
 }
 
+/* Puts the syntax errors of the file before the mistakes in the rest of it, @status and @err. */
+static enum status with_mistakes(const struct conf *conf, enum status status, struct error *err)
+{
+	struct error all;
+	enum status mistakes = conf_mistakes(conf, &all);
+
+	if (mistakes == STATUS_OK || (status != STATUS_OK && status != STATUS_INVALID_ARGUMENT))
+		return status;
+	status = error_collect(mistakes, status, err, &all);
+	*err = all;
+	return status;
+}
+
 enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
 			      struct error *err)
 {
@@ -780,8 +830,11 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, Holdf
 
 	if (status == STATUS_OK)
 		status = spec_message(conf, &volume_block, &message, err);
+	status = with_mistakes(conf, status, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Volume *)message;
+	else
+		protobuf_c_message_free_unpacked(message, NULL);
 	return status;
 }
 
@@ -862,8 +915,11 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 		status = map_alloc(conf, &alloc_block, conf_root(conf), &mapped, err);
 	if (status == STATUS_OK)
 		status = pbjson_decode(alloc_block.descriptor, mapped, PBJSON_SPEC, &message, err);
+	status = with_mistakes(conf, status, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Allocation *)message;
+	else
+		protobuf_c_message_free_unpacked(message, NULL);
 	return status;
 }
 
@@ -940,35 +996,78 @@ static enum status map_job(const struct conf *conf, const char *id, json_t *body
 			break;
 	}
 	*ret = mapped;
+	if (status == STATUS_OK && !type && json_object_set_new(mapped, "type", json_string("service")) < 0)
+		return error_no_memory(err, "the specification");
 	if (status == STATUS_OK && (!groups || json_object_set_new(mapped, "id", json_string(id)) < 0 ||
 				    json_object_set(mapped, "groups", groups) < 0))
 		return error_no_memory(err, "the specification");
 	return status;
 }
 
+/* Finds a mistake for each block except the job. */
+static enum status check_file(const struct conf *conf, struct error *err)
+{
+	static const struct spec_block file_block = {.nomad = NOMAD_FILE};
+	static const char *const known[] = {"job"};
+	json_t *root = conf_root(conf), *value;
+	enum status status = STATUS_OK;
+	const char *name;
+
+	json_object_foreach (root, name, value) {
+		struct error one;
+
+		if (str_eq(name, "job"))
+			continue;
+		(void)(nomad_find_key(NOMAD_FILE, name)
+			       ? unknown_key(conf, &file_block, root, name, &one)
+			       : conf_unknown_key(conf, root, name, known, ARRAY_SIZE(known), &one));
+		status = error_collect(status, STATUS_INVALID_ARGUMENT, &one, err);
+	}
+	return status;
+}
+
+static enum status map_file(const struct conf *conf, json_t **ret, struct error *err)
+{
+	json_t *root = conf_root(conf), *jobs = json_object_get(root, "job");
+	enum status status = check_file(conf, err);
+	const char *name = json_object_iter_key(json_object_iter(jobs));
+	struct error one;
+
+	if (!json_is_object(jobs) || json_object_size(jobs) != 1 ||
+	    !json_is_object(json_object_get(jobs, name)))
+		return status != STATUS_OK || conf_mistakes(conf, NULL) != STATUS_OK
+			       ? status
+			       : conf_error(conf, root, "job", err, "the file is one block: job \"ID\" { }");
+	return error_collect(status, map_job(conf, name, json_object_get(jobs, name), ret, &one), &one, err);
+}
+
+/* The first line is the one that helps most. */
+static void hint_import(const struct conf *conf, struct error *err)
+{
+	char whole[2 * ERROR_MSG_MAX];
+
+	if (!nomad_has_keys(conf_root(conf)))
+		return;
+	(void)snprintf(whole, sizeof(whole),
+		       "the file has keys of Nomad: holdfast job import prints it without them\n%s",
+		       err->msg);
+	whole[sizeof(err->msg) - 1] = '\0';
+	memcpy(err->msg, whole, strlen(whole) + 1);
+	err->n_fields = 0;
+}
+
 enum status spec_job(const struct conf *conf, Holdfast__V1__Job **ret, struct error *err)
 {
-	static const char *const known[] = {"job"};
-	json_t *root = conf_root(conf);
-	json_t *jobs = json_object_get(root, "job");
 	cleanup_json json_t *mapped = NULL;
 	ProtobufCMessage *message = NULL;
-	enum status status;
-	const char *name;
-	json_t *value;
+	enum status status = with_mistakes(conf, map_file(conf, &mapped, err), err);
 
-	json_object_foreach (root, name, value)
-		if (!str_eq(name, "job"))
-			return conf_unknown_key(conf, root, name, known, ARRAY_SIZE(known), err);
-	if (!json_is_object(jobs) || json_object_size(jobs) != 1 ||
-	    !json_is_object(json_object_iter_value(json_object_iter(jobs))))
-		return conf_error(conf, root, "job", err, "the file is one block: job \"ID\" { }");
-	name = json_object_iter_key(json_object_iter(jobs));
-	status = map_job(conf, name, json_object_get(jobs, name), &mapped, err);
 	if (status == STATUS_OK)
 		status = pbjson_decode(job_block.descriptor, mapped, PBJSON_SPEC, &message, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Job *)message;
+	else if (status == STATUS_INVALID_ARGUMENT)
+		hint_import(conf, err);
 	return status;
 }
 

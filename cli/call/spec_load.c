@@ -25,7 +25,7 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 	enum status status = folder_of(inv, inv->args[0], folder, err);
 
 	if (status == STATUS_OK)
-		status = conf_load(inv->args[0], &conf, err);
+		status = conf_load_whole(inv->args[0], CONF_NO_TEMPLATES, &conf, err);
 	if (status == STATUS_OK)
 		status = spec_volume_below(conf, folder, &volume, err);
 	conf_free(conf);
@@ -47,7 +47,7 @@ enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum 
 	if (status != STATUS_INVALID_ARGUMENT || inv->is_usage_error)
 		return status;
 	if (details && details->n_fields > 0 && !str_eq(inv->args[0], "-") &&
-	    conf_load(inv->args[0], &conf, &unread) == STATUS_OK)
+	    conf_load_whole(inv->args[0], CONF_REFERENCES, &conf, &unread) == STATUS_OK)
 		(void)blame(conf, details, err);
 	else
 		(void)error_prefix(err, "%s", inv->args[0]);

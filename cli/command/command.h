@@ -96,6 +96,7 @@ enum option_id {
 	OPT_CONFIG,
 	OPT_TEMPLATE,
 	OPT_WAIT,
+	OPT_VAR,
 	OPTION_N,
 };
 

@@ -170,6 +170,10 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_WAIT] = {.name = "wait",
 		      .arg = "DURATION",
 		      .help = "to be pending for a volume that is taken, at most"},
+	[OPT_VAR] = {.name = "var",
+		     .arg = "NAME=VALUE",
+		     .help = "value of a variable of the file; may be repeated",
+		     .repeats = true},
 };
 
 const option_set common_options =

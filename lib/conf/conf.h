@@ -10,7 +10,7 @@
  * members, named by their labels, of one object, so `volume "a" { }` is {"volume": {"a": {}}}. */
 
 #include "base/error.h"
-#include "conf/hcl.h"
+#include "conf/templates.h"
 
 #include <jansson.h>
 #include <limits.h>

@@ -2,18 +2,8 @@
 #pragma once
 /* The HCL subset to a JSON tree. */
 
-#include "base/error.h"
-
-#include <jansson.h>
-
-struct lines;
-
-/* Whether "${" and "%{" in a text are kept as they are written; then "$${" and "%%{" are kept too. */
-enum conf_templates {
-	CONF_NO_TEMPLATES, /* a mistake; "$${" is "${" */
-	CONF_REFERENCES,  /* "${NAME}" is kept, with a name of letters, digits and . _ -; all else is wrong */
-	CONF_EXPRESSIONS, /* all are kept, and an expression that is no text is the text "${EXPRESSION}" */
-};
+#include "conf/lines.h"
+#include "conf/templates.h"
 
 enum { CONF_DEPTH_MAX = 32 }; /* blocks, objects and lists inside one another, in HCL and JSON */
 

@@ -29,7 +29,7 @@ FLOORS = {
         "base conf etcd kit log model pb rpc store",
         [".", "job", "(alloc claim node plugin recovery volume)", "access", "api", "state", "forward", "lead ticket"],
     ),
-    "cli": ("base conf kit model pb rpc", [".", "docker", "audit hold operator", "call", "show", "command"]),
+    "cli": ("base conf kit model pb rpc", [".", "docker", "audit hold operator", "call", "show nomad", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),
 }
 # What may be included from any room of its program, of lib from any program, whatever the floors say.

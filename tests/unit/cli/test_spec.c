@@ -17,7 +17,7 @@ static struct conf *parse(const char *text)
 	struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 
-	if (conf_parse(text, "s.hcl", &conf, &err) != STATUS_OK)
+	if (conf_parse_whole(text, "s.hcl", CONF_REFERENCES, &conf, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	return conf;
 }
@@ -99,7 +99,8 @@ static size_t run_step(const struct case_step *step)
 	if (str_eq(step->key, "is"))
 		return see_message(step);
 	if (str_eq(step->key, "bad")) {
-		if (now.status == STATUS_INVALID_ARGUMENT && str_eq(now.err.msg, step->text) && !now.message)
+		text = with_lines(step->text);
+		if (now.status == STATUS_INVALID_ARGUMENT && str_eq(now.err.msg, text) && !now.message)
 			return 0;
 		print_message("line %d: %s: %s\n", step->line, status_name(now.status), now.err.msg);
 		return 1;

@@ -1,0 +1,1082 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks the file in its order. A key is written, renamed or left out by its row in keys.c; one that changes
+ * its form has a function here. */
+#include "nomad/import.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "nomad/value.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define cleanup_json cleanup(json_decrefp)
+
+enum { NAME_MAX_BYTES = 63, TEXT_MAX = 1 << 20, REMARK_SIZE = 512 };
+
+#define DAY_US (24 * 3600 * USEC_PER_SEC)
+
+struct writer {
+	const struct conf *conf;
+	struct nomad_scope scope;
+	struct strbuf out;
+	unsigned int depth;
+	struct nomad_import *result;
+	bool is_short; /* of memory */
+	const char *job_type;
+	const json_t *job;
+	bool has_network;   /* the group */
+	json_t *host_paths; /* of the task; borrowed */
+};
+
+/* A member of a block that is being written. */
+struct item {
+	struct writer *w;
+	enum nomad_block block;
+	const json_t *object; /* that it is a member of */
+	const char *key;
+	const json_t *value;
+};
+
+static void remark(struct writer *w, const json_t *object, const char *key, enum nomad_fate fate,
+		   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+static void remark(struct writer *w, const json_t *object, const char *key, enum nomad_fate fate,
+		   const char *fmt, ...)
+{
+	struct nomad_import *r = w->result;
+	struct nomad_remark *more = reallocarray(r->remarks, r->n_remarks + 1, sizeof(*more));
+	char text[REMARK_SIZE];
+	va_list args;
+
+	if (!more) {
+		w->is_short = true;
+		return;
+	}
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	r->remarks = more;
+	r->remarks[r->n_remarks] = (struct nomad_remark){
+		.line = conf_line(w->conf, object, key), .fate = fate, .text = strdup(text)};
+	w->is_short = w->is_short || !r->remarks[r->n_remarks].text;
+	r->n_remarks++;
+	r->n_refused += fate == NOMAD_REFUSED;
+}
+
+#define item_remark(item, fate, ...) remark((item)->w, (item)->object, (item)->key, (fate), __VA_ARGS__)
+
+/* "datacenters is dropped: a cluster is one pool" */
+static void remark_row(const struct item *item, const struct nomad_key *row)
+{
+	static const char *const words[] = {"taken", "changed", "dropped", "refused"};
+
+	item_remark(item, row->fate, "%.64s is %s: %s", item->key, words[row->fate], row->text);
+}
+
+/* --- output --- */
+
+static void begin_line(struct writer *w)
+{
+	for (unsigned int i = 0; i < w->depth; i++)
+		strbuf_puts(&w->out, "  ");
+}
+
+static void write_json(struct writer *w, const char *key, const json_t *value)
+{
+	cleanup_free char *text = value ? nomad_print(value) : NULL;
+	bool is_name = str_is_made_of(key, "_-") && (key[0] < '0' || key[0] > '9') && key[0] != '-';
+
+	w->is_short = w->is_short || !text;
+	begin_line(w);
+	strbuf_printf(&w->out, is_name ? "%s = %s\n" : "\"%s\" = %s\n", key, text ? text : "null");
+}
+
+static void write_text(struct writer *w, const char *key, const char *text)
+{
+	cleanup_json json_t *value = json_string(text);
+
+	write_json(w, key, value);
+}
+
+static void write_number(struct writer *w, const char *key, json_int_t number)
+{
+	cleanup_json json_t *value = json_integer(number);
+
+	write_json(w, key, value);
+}
+
+/* @label may be NULL. */
+static void begin_block(struct writer *w, const char *key, const char *label)
+{
+	begin_line(w);
+	strbuf_printf(&w->out, label ? "%s \"%s\" {\n" : "%s {\n", key, label);
+	w->depth++;
+}
+
+static void end_block(struct writer *w)
+{
+	assert(w->depth > 0);
+	w->depth--;
+	begin_line(w);
+	strbuf_puts(&w->out, "}\n");
+}
+
+/* --- values --- */
+
+/* Replaces expressions. NULL: one is refused, with a remark. */
+static json_t *evaluate(const struct item *item, bool keeps_references)
+{
+	char why[NOMAD_WHY_SIZE];
+	json_t *value = nomad_value(&item->w->scope, item->value, keeps_references, why);
+
+	if (!value) {
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %s", item->key, why);
+		return NULL;
+	}
+	if (!json_equal((json_t *)(uintptr_t)item->value, value))
+		item_remark(item, NOMAD_CHANGED,
+			    "%.64s is changed: its expressions are replaced by their values", item->key);
+	return value;
+}
+
+static void write_value(const struct item *item)
+{
+	cleanup_json json_t *value = evaluate(item, item->block == NOMAD_CONFIG);
+
+	if (value)
+		write_json(item->w, item->key, value);
+}
+
+/* A text, or NULL with a remark. Owned by the caller, json_decref(). */
+static json_t *evaluate_text(const struct item *item)
+{
+	json_t *value = evaluate(item, false);
+
+	if (!value || json_is_string(value))
+		return value;
+	item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is no text", item->key);
+	json_decref(value);
+	return NULL;
+}
+
+/* Nomad's names have other letters too. @ret is the name here. */
+static void write_name(const char *name, char ret[static NAME_MAX_BYTES + 1])
+{
+	size_t n = 0;
+
+	for (; *name != '\0' && n < NAME_MAX_BYTES; name++) {
+		char c = *name >= 'A' && *name <= 'Z' ? (char)(*name - 'A' + 'a') : *name;
+		bool is_right = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+
+		ret[n++] = is_right ? c : '-';
+	}
+	while (n > 0 && ret[n - 1] == '-')
+		n--;
+	ret[n] = '\0';
+}
+
+static void begin_named(struct writer *w, const char *kind, const json_t *object, const char *label)
+{
+	char name[NAME_MAX_BYTES + 1];
+
+	write_name(label, name);
+	if (!str_eq(name, label))
+		remark(w, object, label, NOMAD_CHANGED,
+		       "%s \"%.64s\" is changed: its name is %s, of a-z, 0-9 and -", kind, label, name);
+	begin_block(w, kind, name);
+}
+
+/* --- blocks --- */
+
+typedef void write_fn(const struct item *item);
+
+static write_fn *find_writer(enum nomad_block block, const char *key);
+
+static void write_item(const struct item *item)
+{
+	const struct nomad_key *row = nomad_find_key(item->block, item->key);
+	write_fn *write = find_writer(item->block, item->key);
+
+	if (write)
+		write(item);
+	else if (!row)
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: Nomad has no such key here", item->key);
+	else if (row->fate == NOMAD_TAKEN)
+		write_value(item);
+	else
+		remark_row(item, row);
+}
+
+static void write_members(struct writer *w, enum nomad_block block, const json_t *object)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
+		const struct item item = {w, block, object, key, value};
+
+		write_item(&item);
+	}
+}
+
+/* Calls @write for the block @value, or for each of them. */
+static void each_block(const struct item *item, void (*write)(struct writer *w, const json_t *body))
+{
+	json_t *body;
+	size_t i;
+
+	if (json_is_object(item->value))
+		write(item->w, item->value);
+	else if (!json_is_array(item->value))
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it must be a block", item->key);
+	json_array_foreach (item->value, i, body)
+		if (json_is_object(body))
+			write(item->w, body);
+}
+
+/* Calls @write for each block with a label. */
+static void each_labelled(const struct item *item,
+			  void (*write)(const struct item *item, const char *label, const json_t *body))
+{
+	const char *label;
+	json_t *body;
+
+	if (!json_is_object(item->value))
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it must be a block with a name",
+			    item->key);
+	json_object_foreach ((json_t *)(uintptr_t)item->value, label, body) {
+		if (json_is_object(body))
+			write(item, label, body);
+		else
+			item_remark(item, NOMAD_REFUSED, "%.64s is refused: it must be a block with a name",
+				    item->key);
+	}
+}
+
+/* --- durations --- */
+
+/* "1h30m" in microseconds; Holdfast takes one unit. */
+static bool read_duration(const char *text, uint64_t *ret_us)
+{
+	uint64_t sum = 0;
+
+	while (*text != '\0') {
+		size_t n = strspn(text, "0123456789"), unit = strspn(text + n, "abcdefghijklmnopqrstuvwxyz");
+		char part[32];
+		uint64_t us;
+
+		if (str_format(part, sizeof(part), "%.*s", (int)(n + unit), text) < 0 ||
+		    parse_duration(part, &us) < 0 || us > UINT64_MAX / 2 - sum)
+			return false;
+		sum += us;
+		text += n + unit;
+	}
+	*ret_us = sum;
+	return true;
+}
+
+/* Written as @name; nothing for 0, which is no time. */
+static void write_duration(const struct item *item, const char *name, uint64_t max_us)
+{
+	cleanup_json json_t *value = evaluate_text(item);
+	char text[32];
+	uint64_t us, simple;
+
+	if (!value)
+		return;
+	if (!read_duration(json_string_value(value), &us)) {
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is no duration", item->key);
+		return;
+	}
+	if (us == 0) {
+		item_remark(item, NOMAD_DROPPED, "%.64s is dropped: without it there is no such time",
+			    item->key);
+		return;
+	}
+	if (us > max_us)
+		item_remark(item, NOMAD_CHANGED, "%.64s is changed: it is at most 24h", item->key);
+	if (us <= max_us && parse_duration(json_string_value(value), &simple) == 0) {
+		write_text(item->w, name, json_string_value(value));
+		return;
+	}
+	if (us <= max_us)
+		item_remark(item, NOMAD_CHANGED, "%.64s is changed: a duration has one unit", item->key);
+	us = us > max_us ? max_us : us;
+	(void)str_format(text, sizeof(text), us % USEC_PER_SEC == 0 ? "%" PRIu64 "s" : "%" PRIu64 "ms",
+			 us % USEC_PER_SEC == 0 ? us / USEC_PER_SEC : us / USEC_PER_MSEC);
+	write_text(item->w, name, text);
+}
+
+static void write_any_duration(const struct item *item)
+{
+	write_duration(item, item->key, UINT64_MAX);
+}
+
+static void write_interval(const struct item *item)
+{
+	write_duration(item, item->key, DAY_US);
+}
+
+static void write_stop_timeout(const struct item *item)
+{
+	remark_row(item, nomad_find_key(item->block, item->key));
+	write_duration(item, "stop_timeout", DAY_US);
+}
+
+/* --- file and job --- */
+
+static void write_type(const struct item *item)
+{
+	cleanup_json json_t *value = evaluate_text(item);
+
+	if (value &&
+	    (str_eq(json_string_value(value), "service") || str_eq(json_string_value(value), "batch") ||
+	     str_eq(json_string_value(value), "system")))
+		write_json(item->w, "type", value);
+	else if (value)
+		item_remark(item, NOMAD_REFUSED,
+			    "type is refused: %.32s does not exist; use batch, or system for one member on "
+			    "each node",
+			    json_string_value(value));
+}
+
+static void write_job_default(const struct item *item)
+{
+	/* each group writes it */
+}
+
+/* @key of a group, with what the job has for all groups. */
+static void write_merged(struct writer *w, enum nomad_block block, const char *key, const json_t *group)
+{
+	json_t *of_group = json_object_get(group, key), *of_job = json_object_get(w->job, key), *value;
+	const char *name;
+
+	json_object_foreach (of_job, name, value)
+		if (!json_object_get(of_group, name)) {
+			const struct item item = {w, block, of_job, name, value};
+
+			write_item(&item);
+		}
+	write_members(w, block, of_group);
+}
+
+/* Both have defaults in a block that exists, which differ: those of Nomad are written. */
+static void write_default(struct writer *w, const json_t *group, const char *block, const char *key,
+			  const char *value)
+{
+	const json_t *of_group = json_object_get(group, block), *of_job = json_object_get(w->job, block);
+
+	if (json_object_get(of_group, key) || json_object_get(of_job, key))
+		return;
+	write_text(w, key, value);
+	remark(w, of_group ? of_group : of_job, NULL, NOMAD_CHANGED,
+	       "%s is changed: %s = \"%s\" is Nomad's default", block, key, value);
+}
+
+static void write_policies(struct writer *w, const json_t *group)
+{
+	bool is_batch = str_eq(w->job_type, "batch");
+
+	if (!is_batch && (json_object_get(group, "update") || json_object_get(w->job, "update"))) {
+		begin_block(w, "update", NULL);
+		write_merged(w, NOMAD_UPDATE, "update", group);
+		write_default(w, group, "update", "min_healthy_time", "10s");
+		write_default(w, group, "update", "healthy_deadline", "5m");
+		end_block(w);
+	}
+	if (json_object_get(group, "reschedule") || json_object_get(w->job, "reschedule")) {
+		begin_block(w, "reschedule", NULL);
+		write_merged(w, NOMAD_RESCHEDULE, "reschedule", group);
+		write_default(w, group, "reschedule", "delay", is_batch ? "5s" : "30s");
+		end_block(w);
+	}
+}
+
+static void write_max_parallel(const struct item *item)
+{
+	cleanup_json json_t *value = evaluate(item, false);
+
+	if (!value)
+		return;
+	if (json_integer_value(value) > 0)
+		write_json(item->w, item->key, value);
+	else
+		item_remark(item, NOMAD_CHANGED, "max_parallel is changed: 0 is 1, one member at a time");
+}
+
+/* --- groups --- */
+
+static void write_count(const struct item *item)
+{
+	if (!str_eq(item->w->job_type, "system"))
+		write_value(item);
+	else
+		item_remark(item, NOMAD_DROPPED,
+			    "count is dropped: a job of type system has one member on each node");
+}
+
+/* Numbers of the ports of a group, for NOMAD_PORT_http. */
+static void note_ports(struct writer *w, const json_t *network)
+{
+	const char *label;
+	json_t *port;
+
+	json_object_foreach (json_object_get(network, "port"), label, port) {
+		json_t *to = json_object_get(port, "to"), *fixed = json_object_get(port, "static");
+
+		if (json_integer_value(to) > 0)
+			w->is_short = json_object_set(w->scope.ports, label, to) < 0 || w->is_short;
+		else if (json_is_integer(fixed))
+			w->is_short = json_object_set(w->scope.ports, label, fixed) < 0 || w->is_short;
+	}
+}
+
+static void write_network(struct writer *w, const json_t *network)
+{
+	json_t *mode = json_object_get(network, "mode");
+	const char *text = json_string_value(mode);
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)network, key, value) {
+		const struct item item = {w, NOMAD_NETWORK, network, key, value};
+
+		if (!str_eq(key, "mode"))
+			write_item(&item);
+	}
+	if (text && !str_eq(text, "bridge") && !str_eq(text, "host") && !str_eq(text, "none")) {
+		remark(w, network, "mode", NOMAD_REFUSED,
+		       "mode is refused: %.32s does not exist; use host or isolated", text);
+		return;
+	}
+	if (text && str_eq(text, "bridge"))
+		remark_row(&(struct item){w, NOMAD_NETWORK, network, "mode", mode},
+			   nomad_find_key(NOMAD_NETWORK, "mode"));
+	else if (!mode && json_object_get(network, "port"))
+		remark(w, network, NULL, NOMAD_CHANGED,
+		       "network is changed: mode is host, so that its ports are those of the node");
+	else if (!mode)
+		return;
+	begin_block(w, "network", NULL);
+	write_text(w, "mode", text && str_eq(text, "none") ? "none" : "host");
+	end_block(w);
+}
+
+static void write_port(const struct item *item)
+{
+	const char *label;
+	json_t *port;
+
+	json_object_foreach ((json_t *)(uintptr_t)item->value, label, port) {
+		const struct nomad_key *row = nomad_find_key(NOMAD_NETWORK, "port");
+
+		remark(item->w, item->value, label, NOMAD_DROPPED, "port \"%.64s\" is dropped: %s", label,
+		       row->text);
+	}
+}
+
+static void write_networks(const struct item *item)
+{
+	each_block(item, write_network);
+}
+
+static bool is_reader(const json_t *mode)
+{
+	const char *text = json_string_value(mode);
+
+	return text && (str_eq(text, "multi-node-reader-only") || str_eq(text, "single-node-reader-only"));
+}
+
+/* Holdfast wants an access mode of each volume, which Nomad does not of a volume of the host. */
+static void write_access(struct writer *w, const json_t *body)
+{
+	json_t *mode = json_object_get(body, "access_mode");
+	bool is_read_only = json_is_true(json_object_get(body, "read_only"));
+
+	if (!mode)
+		write_text(w, "access_mode",
+			   is_read_only ? "multi-node-reader-only" : "single-node-multi-writer");
+	if (!mode)
+		remark(w, body, NULL, NOMAD_CHANGED,
+		       "volume is changed: access_mode is added; register the volume with this capability");
+	if (is_reader(mode) && !is_read_only) {
+		write_json(w, "read_only", json_true());
+		remark(w, body, "access_mode", NOMAD_CHANGED,
+		       "volume is changed: read_only = true is added, because of its mode");
+	}
+}
+
+/* The most that a volume_mount of any task asks for. */
+static const char *propagation_of(const json_t *group, const char *volume)
+{
+	static const char *const modes[] = {"private", "host-to-task", "bidirectional"};
+	size_t most = 0, i;
+	const char *label;
+	json_t *task, *mount;
+
+	json_object_foreach (json_object_get(group, "task"), label, task) {
+		json_t *mounts = json_object_get(task, "volume_mount");
+		cleanup_json json_t *list =
+			json_is_array(mounts) ? json_incref(mounts) : json_pack("[O]", mounts);
+
+		json_array_foreach (list, i, mount) {
+			const char *of = json_string_value(json_object_get(mount, "volume"));
+			const char *mode = json_string_value(json_object_get(mount, "propagation_mode"));
+
+			for (size_t k = most; of && mode && k < ARRAY_SIZE(modes); k++)
+				if (str_eq(of, volume) && str_eq(mode, modes[k]))
+					most = k;
+		}
+	}
+	return most > 0 ? modes[most] : NULL;
+}
+
+static void write_volume(const struct item *item, const char *label, const json_t *body)
+{
+	const char *propagation = propagation_of(item->object, label);
+
+	begin_block(item->w, "volume", label);
+	write_members(item->w, NOMAD_VOLUME, body);
+	write_access(item->w, body);
+	if (propagation)
+		write_text(item->w, "propagation", propagation);
+	end_block(item->w);
+}
+
+static void write_volumes(const struct item *item)
+{
+	each_labelled(item, write_volume);
+}
+
+static void write_task(const struct item *item, const char *label, const json_t *body)
+{
+	begin_named(item->w, "task", item->value, label);
+	write_members(item->w, NOMAD_TASK, body);
+	end_block(item->w);
+}
+
+static void write_tasks(const struct item *item)
+{
+	each_labelled(item, write_task);
+}
+
+static void write_group(const struct item *item, const char *label, const json_t *body)
+{
+	struct writer *w = item->w;
+	json_t *network = json_object_get(body, "network"), *one;
+	cleanup_json json_t *ports = json_object();
+	size_t i;
+
+	w->scope.ports = ports;
+	w->has_network = network != NULL;
+	note_ports(w, network);
+	json_array_foreach (network, i, one)
+		note_ports(w, one);
+	begin_named(w, "group", item->value, label);
+	write_members(w, NOMAD_GROUP, body);
+	write_policies(w, body);
+	end_block(w);
+	w->scope.ports = NULL;
+}
+
+static void write_groups(const struct item *item)
+{
+	each_labelled(item, write_group);
+}
+
+/* --- tasks --- */
+
+static void write_driver(const struct item *item)
+{
+	cleanup_json json_t *value = evaluate_text(item);
+	const char *name = json_string_value(value);
+
+	if (!value)
+		return;
+	if (str_eq(name, "docker") || str_eq(name, "podman")) {
+		remark_row(item, nomad_find_key(item->block, item->key));
+		write_text(item->w, "driver", "container");
+		return;
+	}
+	item_remark(item, NOMAD_REFUSED,
+		    "driver is refused: %.32s does not exist; use an image and \"container\", or a unit and "
+		    "driver systemd",
+		    name);
+	write_json(item->w, "driver", value);
+}
+
+/* Nomad makes texts of numbers and of true and false. */
+static void write_env(const struct item *item)
+{
+	const char *name;
+	json_t *value;
+
+	if (!json_is_object(item->value)) {
+		item_remark(item, NOMAD_REFUSED, "env is refused: it must be one block");
+		return;
+	}
+	begin_block(item->w, "env", NULL);
+	json_object_foreach ((json_t *)(uintptr_t)item->value, name, value) {
+		const struct item one = {item->w, NOMAD_CONFIG, item->value, name, value};
+		cleanup_json json_t *result = evaluate(&one, true);
+		cleanup_free char *text = json_is_string(result) ? NULL : json_dumps(result, JSON_ENCODE_ANY);
+
+		if (json_is_string(result)) {
+			write_json(item->w, name, result);
+		} else if (json_is_array(result) || json_is_object(result)) {
+			item_remark(&one, NOMAD_REFUSED, "%.64s is refused: a variable is a text in quotes",
+				    name);
+		} else if (result && text) {
+			item_remark(&one, NOMAD_CHANGED, "%.64s is changed: a variable is a text in quotes",
+				    name);
+			write_text(item->w, name, text);
+		}
+	}
+	end_block(item->w);
+}
+
+static void write_mount(struct writer *w, const json_t *body)
+{
+	begin_block(w, "volume_mount", NULL);
+	write_members(w, NOMAD_VOLUME_MOUNT, body);
+	end_block(w);
+}
+
+static void write_mounts(const struct item *item)
+{
+	each_block(item, write_mount);
+}
+
+static void write_plugin(struct writer *w, const json_t *body)
+{
+	begin_block(w, "csi_plugin", NULL);
+	write_members(w, NOMAD_CSI_PLUGIN, body);
+	end_block(w);
+}
+
+static void write_plugins(const struct item *item)
+{
+	each_block(item, write_plugin);
+}
+
+static void write_resources(struct writer *w, const json_t *body)
+{
+	begin_block(w, "resources", NULL);
+	write_members(w, NOMAD_RESOURCES, body);
+	end_block(w);
+}
+
+static void write_all_resources(const struct item *item)
+{
+	each_block(item, write_resources);
+}
+
+static void write_logs(struct writer *w, const json_t *body)
+{
+	begin_block(w, "logs", NULL);
+	write_members(w, NOMAD_LOGS, body);
+	end_block(w);
+}
+
+static void write_all_logs(const struct item *item)
+{
+	each_block(item, write_logs);
+}
+
+/* A key that has another name here. */
+static void write_renamed(const struct item *item, const char *name)
+{
+	cleanup_json json_t *value = evaluate(item, item->block == NOMAD_CONFIG);
+
+	remark_row(item, nomad_find_key(item->block, item->key));
+	if (value)
+		write_json(item->w, name, value);
+}
+
+static void write_stop_signal(const struct item *item)
+{
+	write_renamed(item, "stop_signal");
+}
+
+static void write_propagation(const struct item *item)
+{
+	write_renamed(item, "propagation");
+}
+
+static void write_cpu(const struct item *item)
+{
+	write_renamed(item, "cpu_shares");
+}
+
+static void write_cores(const struct item *item)
+{
+	cleanup_json json_t *value = evaluate(item, false);
+
+	remark_row(item, nomad_find_key(item->block, item->key));
+	if (value)
+		write_number(item->w, "cpu_millis", json_integer_value(value) * 1000);
+}
+
+static void write_memory(const struct item *item)
+{
+	if (json_object_get(item->object, "memory_max"))
+		item_remark(item, NOMAD_DROPPED, "memory is dropped: memory_max is the limit");
+	else
+		write_value(item);
+}
+
+static void write_memory_max(const struct item *item)
+{
+	write_renamed(item, "memory");
+}
+
+static void write_enabled(const struct item *item)
+{
+	remark_row(item, nomad_find_key(item->block, item->key));
+	write_json(item->w, "disabled", json_is_true(item->value) ? json_false() : json_true());
+}
+
+/* --- config of docker and podman --- */
+
+/* A list of what @item has, which may be one text. Owned by the caller, json_decref(); NULL: refused. */
+static json_t *evaluate_list(const struct item *item)
+{
+	json_t *value = evaluate(item, true), *list;
+
+	if (!value || json_is_array(value))
+		return value;
+	list = json_pack("[o]", value);
+	item->w->is_short = item->w->is_short || !list;
+	return list;
+}
+
+/* The image's entry point gets both as its arguments. */
+static void write_args(const struct item *item)
+{
+	json_t *command = json_object_get(item->object, "command");
+	const struct item of_command = {item->w, item->block, item->object, "command", command};
+	cleanup_json json_t *args = evaluate_list(item);
+	cleanup_json json_t *first = command ? evaluate(&of_command, true) : NULL;
+
+	if (!args || (command && !first))
+		return;
+	if (first && json_array_insert(args, 0, first) < 0)
+		item->w->is_short = true;
+	write_json(item->w, "args", args);
+}
+
+static void write_command(const struct item *item)
+{
+	cleanup_json json_t *args = NULL;
+
+	remark_row(item, nomad_find_key(item->block, item->key));
+	if (json_object_get(item->object, "args"))
+		return;
+	args = evaluate_list(item);
+	if (args)
+		write_json(item->w, "args", args);
+}
+
+static void write_entrypoint(const struct item *item)
+{
+	cleanup_json json_t *list = evaluate_list(item);
+
+	remark_row(item, nomad_find_key(item->block, item->key));
+	if (list)
+		write_json(item->w, "command", list);
+}
+
+/* "net_admin" is CAP_NET_ADMIN. */
+static void write_capabilities(const struct item *item)
+{
+	cleanup_json json_t *list = evaluate_list(item), *full = json_array();
+	bool is_changed = false;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach (list, i, one) {
+		const char *given = json_is_string(one) ? json_string_value(one) : "";
+		char name[NAME_MAX_BYTES + 1];
+		size_t n = 0;
+
+		(void)str_format(name, sizeof(name), "%s%.32s",
+				 strncasecmp(given, "CAP_", 4) == 0 ? "" : "CAP_", given);
+		for (; name[n] != '\0'; n++)
+			name[n] = name[n] >= 'a' && name[n] <= 'z' ? (char)(name[n] - 'a' + 'A') : name[n];
+		is_changed = is_changed || !str_eq(name, given);
+		if (json_array_append_new(full, json_string(name)) < 0)
+			item->w->is_short = true;
+	}
+	if (is_changed)
+		remark_row(item, nomad_find_key(item->block, item->key));
+	if (list)
+		write_json(item->w, "cap_add", full);
+}
+
+static void write_read_only_root(const struct item *item)
+{
+	write_renamed(item, "read_only_root");
+}
+
+static void write_network_mode(const struct item *item)
+{
+	/* write_config() writes it behind the block */
+}
+
+static void add_host_path(const struct item *item, const char *source, const char *target, bool is_read_only)
+{
+	const struct nomad_key *row = nomad_find_key(item->block, item->key);
+
+	if (source[0] != '/') {
+		item_remark(item, NOMAD_DROPPED,
+			    "%.64s is dropped: %.64s is no path of the host; put the file into the image or "
+			    "onto a volume",
+			    item->key, source);
+	} else if (!is_read_only) {
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %.64s: %s", item->key, source, row->text);
+	} else {
+		item_remark(item, NOMAD_CHANGED, "%.64s is changed: %.64s: %s", item->key, source, row->text);
+		if (json_object_set_new(item->w->host_paths, source, json_string(target)) < 0)
+			item->w->is_short = true;
+	}
+}
+
+/* "/etc/ssl:/etc/ssl:ro" */
+static void write_binds(const struct item *item)
+{
+	cleanup_json json_t *list = evaluate_list(item);
+	json_t *one;
+	size_t i;
+
+	json_array_foreach (list, i, one) {
+		const char *text = json_is_string(one) ? json_string_value(one) : "";
+		size_t n_source = strcspn(text, ":"), n_target;
+		char source[REMARK_SIZE], target[REMARK_SIZE];
+		const char *behind = text[n_source] == ':' ? text + n_source + 1 : "";
+
+		n_target = strcspn(behind, ":");
+		if (str_format(source, sizeof(source), "%.*s", (int)n_source, text) < 0 ||
+		    str_format(target, sizeof(target), "%.*s", (int)n_target, behind) < 0 ||
+		    target[0] == '\0')
+			item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is no list of SOURCE:TARGET",
+				    item->key);
+		else
+			add_host_path(item, source, target, str_starts_with(behind + n_target, ":ro"));
+	}
+}
+
+static void write_bind(struct writer *w, const json_t *body)
+{
+	const struct item item = {w, NOMAD_CONFIG, body, "mount", body};
+	cleanup_json json_t *mount = evaluate(&item, true);
+	const char *type = json_string_value(json_object_get(mount, "type"));
+	const char *source = json_string_value(json_object_get(mount, "source"));
+	const char *target = json_string_value(json_object_get(mount, "target"));
+
+	if (mount && type && source && target && str_eq(type, "bind"))
+		add_host_path(&item, source, target, json_is_true(json_object_get(mount, "readonly")));
+	else if (mount)
+		item_remark(&item, NOMAD_REFUSED,
+			    "mount is refused: use a volume block; of class tmpfs it is in memory");
+}
+
+static void write_binds_of_blocks(const struct item *item)
+{
+	each_block(item, write_bind);
+}
+
+static void write_config(const struct item *item)
+{
+	const char *driver = json_string_value(json_object_get(item->object, "driver"));
+	json_t *mode = json_object_get(item->value, "network_mode");
+	const struct item of_mode = {item->w, NOMAD_CONFIG, item->value, "network_mode", mode};
+	cleanup_json json_t *paths = json_object();
+
+	if (!driver || (!str_eq(driver, "docker") && !str_eq(driver, "podman"))) {
+		item_remark(item, NOMAD_DROPPED, "config is dropped: it is of a driver that does not exist");
+		return;
+	}
+	item->w->host_paths = paths;
+	begin_block(item->w, "config", NULL);
+	write_members(item->w, NOMAD_CONFIG, item->value);
+	if (json_object_size(paths) > 0)
+		write_json(item->w, "host_paths", paths);
+	end_block(item->w);
+	item->w->host_paths = NULL;
+	if (!mode)
+		return;
+	remark_row(&of_mode, nomad_find_key(NOMAD_CONFIG, "network_mode"));
+	if (json_is_string(mode) && !item->w->has_network &&
+	    (str_eq(json_string_value(mode), "host") || str_eq(json_string_value(mode), "none")))
+		write_json(item->w, "network", mode);
+}
+
+/* --- all of it --- */
+
+static write_fn *find_writer(enum nomad_block block, const char *key)
+{
+	static const struct {
+		enum nomad_block block;
+		const char *key;
+		write_fn *write;
+	} rows[] = {
+		{NOMAD_JOB, "type", write_type},
+		{NOMAD_JOB, "group", write_groups},
+		{NOMAD_JOB, "update", write_job_default},
+		{NOMAD_JOB, "reschedule", write_job_default},
+		{NOMAD_GROUP, "count", write_count},
+		{NOMAD_GROUP, "update", write_job_default},
+		{NOMAD_GROUP, "reschedule", write_job_default},
+		{NOMAD_GROUP, "network", write_networks},
+		{NOMAD_GROUP, "volume", write_volumes},
+		{NOMAD_GROUP, "task", write_tasks},
+		{NOMAD_NETWORK, "port", write_port},
+		{NOMAD_UPDATE, "max_parallel", write_max_parallel},
+		{NOMAD_UPDATE, "min_healthy_time", write_any_duration},
+		{NOMAD_UPDATE, "healthy_deadline", write_any_duration},
+		{NOMAD_RESCHEDULE, "interval", write_interval},
+		{NOMAD_RESCHEDULE, "delay", write_any_duration},
+		{NOMAD_TASK, "driver", write_driver},
+		{NOMAD_TASK, "config", write_config},
+		{NOMAD_TASK, "env", write_env},
+		{NOMAD_TASK, "volume_mount", write_mounts},
+		{NOMAD_TASK, "csi_plugin", write_plugins},
+		{NOMAD_TASK, "resources", write_all_resources},
+		{NOMAD_TASK, "logs", write_all_logs},
+		{NOMAD_TASK, "kill_signal", write_stop_signal},
+		{NOMAD_TASK, "kill_timeout", write_stop_timeout},
+		{NOMAD_VOLUME_MOUNT, "propagation_mode", write_propagation},
+		{NOMAD_CSI_PLUGIN, "health_timeout", write_any_duration},
+		{NOMAD_RESOURCES, "cpu", write_cpu},
+		{NOMAD_RESOURCES, "cores", write_cores},
+		{NOMAD_RESOURCES, "memory", write_memory},
+		{NOMAD_RESOURCES, "memory_max", write_memory_max},
+		{NOMAD_LOGS, "enabled", write_enabled},
+		{NOMAD_CONFIG, "args", write_args},
+		{NOMAD_CONFIG, "command", write_command},
+		{NOMAD_CONFIG, "entrypoint", write_entrypoint},
+		{NOMAD_CONFIG, "cap_add", write_capabilities},
+		{NOMAD_CONFIG, "readonly_rootfs", write_read_only_root},
+		{NOMAD_CONFIG, "network_mode", write_network_mode},
+		{NOMAD_CONFIG, "volumes", write_binds},
+		{NOMAD_CONFIG, "mount", write_binds_of_blocks},
+		{NOMAD_CONFIG, "mounts", write_binds_of_blocks},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].block == block && str_eq(rows[i].key, key))
+			return rows[i].write;
+	return NULL;
+}
+
+/* A remark for each member of the file but the job. */
+static void remark_file(struct writer *w, const json_t *root)
+{
+	const char *key, *label;
+	json_t *value, *block;
+
+	json_object_foreach ((json_t *)(uintptr_t)root, key, value) {
+		const struct item item = {w, NOMAD_FILE, root, key, value};
+		const struct nomad_key *row = nomad_find_key(NOMAD_FILE, key);
+
+		if (!row)
+			item_remark(&item, NOMAD_REFUSED, "%.64s is refused: Nomad has no such block here",
+				    key);
+		else if (conf_is_labelled(w->conf, root, key) && row->fate != NOMAD_TAKEN)
+			json_object_foreach (value, label, block)
+				remark(w, value, label, row->fate, "%s \"%.64s\" is changed: %s", key, label,
+				       row->text);
+		else if (row->fate != NOMAD_TAKEN)
+			remark_row(&item, row);
+	}
+}
+
+static int by_line(const void *a, const void *b)
+{
+	const struct nomad_remark *x = a, *y = b;
+
+	return x->line != y->line ? (x->line > y->line) - (x->line < y->line) : strcmp(x->text, y->text);
+}
+
+/* Removes repeated remarks, of a merged block or of a value that is read for two keys. */
+static void sort_remarks(struct nomad_import *import)
+{
+	size_t n = 0;
+
+	if (import->n_remarks > 0)
+		qsort(import->remarks, import->n_remarks, sizeof(*import->remarks), by_line);
+	for (size_t i = 0; i < import->n_remarks; i++) {
+		if (n > 0 && by_line(&import->remarks[i], &import->remarks[n - 1]) == 0)
+			free(import->remarks[i].text);
+		else
+			import->remarks[n++] = import->remarks[i];
+	}
+	import->n_remarks = n;
+	import->n_refused = 0;
+	for (size_t i = 0; i < n; i++)
+		import->n_refused += import->remarks[i].fate == NOMAD_REFUSED;
+}
+
+static enum status find_job(const struct conf *conf, const char **ret_id, json_t **ret_job, struct error *err)
+{
+	json_t *root = conf_root(conf), *jobs = json_object_get(root, "job");
+
+	if (json_object_get(root, "Job"))
+		return conf_error(conf, root, "Job", err,
+				  "JSON of Nomad's API is not read; give the HCL file");
+	if (!json_is_object(jobs) || json_object_size(jobs) != 1 ||
+	    !json_is_object(json_object_iter_value(json_object_iter(jobs))))
+		return conf_error(conf, root, "job", err,
+				  "the file has no block job \"ID\" { }, or more than one");
+	*ret_id = json_object_iter_key(json_object_iter(jobs));
+	*ret_job = json_object_iter_value(json_object_iter(jobs));
+	return STATUS_OK;
+}
+
+enum status nomad_import(const struct conf *conf, const json_t *values, struct nomad_import *ret,
+			 struct error *err)
+{
+	cleanup(nomad_import_release) struct nomad_import import = {.text = NULL};
+	json_t *root = conf_root(conf);
+	struct writer w = {.conf = conf,
+			   .scope = {.variables = json_object_get(root, "variable"),
+				     .locals = json_object_get(root, "locals"),
+				     .values = values},
+			   .out = STRBUF_INIT(TEXT_MAX),
+			   .result = &import};
+	const char *id = NULL, *type;
+	json_t *job = NULL;
+
+	TRY(find_job(conf, &id, &job, err));
+	type = json_string_value(json_object_get(job, "type"));
+	w.job = job;
+	w.job_type = type ? type : "service";
+	remark_file(&w, root);
+	begin_named(&w, "job", json_object_get(root, "job"), id);
+	write_members(&w, NOMAD_JOB, job);
+	end_block(&w);
+	import.text = strbuf_take(&w.out);
+	if (!import.text || w.is_short)
+		return error_no_memory(err, "the job");
+	sort_remarks(&import);
+	*ret = import;
+	import = (struct nomad_import){.text = NULL};
+	return STATUS_OK;
+}
+
+void nomad_import_release(struct nomad_import *import)
+{
+	for (size_t i = 0; i < import->n_remarks; i++)
+		free(import->remarks[i].text);
+	free(import->remarks);
+	free(import->text);
+	*import = (struct nomad_import){.text = NULL};
+}

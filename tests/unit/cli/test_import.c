@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `job import` of the files of FOLDER, in the form that people write. NAME.out is the output for
+ * NAME.nomad.hcl, with a comment for each remark. */
+
+#include "../unit.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "call/spec.h"
+#include "job/job_spec.h"
+#include "nomad/import.h"
+
+#include <glob.h>
+#include <stdlib.h>
+
+enum { FILES = 20, TAKEN_MIN = 10 };
+
+static const char *const words[] = {"taken", "changed", "dropped", "refused"};
+
+static struct nomad_import import_text(const char *text, const char *variable, const char *value)
+{
+	struct nomad_import import = {.text = NULL};
+	json_t *values = variable ? json_pack("{ss}", variable, value) : NULL;
+	struct conf *conf = NULL;
+	struct error err = {.msg = ""};
+
+	if (conf_parse_whole(text, "s.hcl", CONF_EXPRESSIONS, &conf, &err) != STATUS_OK ||
+	    conf_mistakes(conf, &err) != STATUS_OK || nomad_import(conf, values, &import, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	conf_free(conf);
+	json_decref(values);
+	return import;
+}
+
+/* The output and its remarks. */
+static char *print(const struct nomad_import *import)
+{
+	struct strbuf out = STRBUF_INIT(1 << 20);
+
+	strbuf_puts(&out, import->text);
+	for (size_t i = 0; i < import->n_remarks; i++) {
+		assert_null(strchr(import->remarks[i].text, '\n'));
+		assert_true(import->remarks[i].line > 0);
+		strbuf_printf(&out, "# %u: %s\n", import->remarks[i].line, import->remarks[i].text);
+	}
+	return strbuf_take(&out);
+}
+
+/* Reads a file as `job plan` does, and checks it as the server does before it looks at nodes. */
+static enum status plan(const char *text, struct error *err)
+{
+	Holdfast__V1__Job *job = NULL;
+	struct conf *conf = NULL;
+	enum status status = conf_parse_whole(text, "out.hcl", CONF_REFERENCES, &conf, err);
+
+	if (status == STATUS_OK)
+		status = spec_job(conf, &job, err);
+	if (status == STATUS_OK)
+		status = job_validate(job, err);
+	if (job)
+		protobuf_c_message_free_unpacked(&job->base, NULL);
+	conf_free(conf);
+	return status;
+}
+
+static char *read_file(const char *path)
+{
+	char *text = NULL;
+	size_t n;
+
+	if (file_read(path, CONF_SIZE_MAX, &text, &n) < 0)
+		fail_msg("%s cannot be read", path);
+	return text;
+}
+
+/* Returns whether all of the file became a job. */
+static bool see_file(const char *path)
+{
+	cleanup_free char *text = read_file(path), *wanted = NULL, *got = NULL;
+	struct nomad_import import = import_text(text, NULL, NULL);
+	char out[PATH_MAX];
+	struct error err = {.msg = ""};
+	bool is_whole = import.n_refused == 0;
+
+	(void)snprintf(out, sizeof(out), "%.*s.out", (int)(strlen(path) - strlen(".nomad.hcl")), path);
+	got = print(&import);
+	if (getenv("HOLDFAST_WRITE_GOLDEN"))
+		assert_int_equal(file_write_atomic(out, 0644, got, strlen(got)), 0);
+	wanted = read_file(out);
+	if (strcmp(got, wanted) != 0)
+		fail_msg("%s: is\n%s", out, got);
+	if (is_whole && plan(import.text, &err) != STATUS_OK)
+		fail_msg("%s: %s", path, err.msg);
+	nomad_import_release(&import);
+	return is_whole;
+}
+
+TEST(files_as_people_write_them_are_imported)
+{
+	size_t n_whole = 0;
+	glob_t files;
+
+	assert_int_equal(glob(FOLDER "/*.nomad.hcl", 0, NULL, &files), 0);
+	assert_int_equal(files.gl_pathc, FILES);
+	for (size_t i = 0; i < files.gl_pathc; i++)
+		n_whole += see_file(files.gl_pathv[i]);
+	globfree(&files);
+	assert_true(n_whole >= TAKEN_MIN);
+}
+
+/* The text of a file before and behind a member of a block. */
+static const struct {
+	const char *before;
+	const char *behind;
+} frames[NOMAD_BLOCK_N] = {
+	[NOMAD_FILE] = {"job \"a\" {}\n", ""},
+	[NOMAD_JOB] = {"job \"a\" {\n", "}"},
+	[NOMAD_GROUP] = {"job \"a\" { group \"a\" {\n", "} }"},
+	[NOMAD_TASK] = {"job \"a\" { group \"a\" { task \"a\" {\n", "} } }"},
+	[NOMAD_VOLUME] = {"job \"a\" { group \"a\" { volume \"a\" {\n", "} } }"},
+	[NOMAD_VOLUME_MOUNT] = {"job \"a\" { group \"a\" { task \"a\" { volume_mount {\n", "} } } }"},
+	[NOMAD_CSI_PLUGIN] = {"job \"a\" { group \"a\" { task \"a\" { csi_plugin {\n", "} } } }"},
+	[NOMAD_NETWORK] = {"job \"a\" { group \"a\" { network {\n", "} } }"},
+	[NOMAD_UPDATE] = {"job \"a\" { group \"a\" { update {\n", "} } }"},
+	[NOMAD_RESCHEDULE] = {"job \"a\" { group \"a\" { reschedule {\n", "} } }"},
+	[NOMAD_RESOURCES] = {"job \"a\" { group \"a\" { task \"a\" { resources {\n", "} } } }"},
+	[NOMAD_LOGS] = {"job \"a\" { group \"a\" { task \"a\" { logs {\n", "} } } }"},
+	[NOMAD_CONFIG] = {"job \"a\" { group \"a\" { task \"a\" { driver = \"docker\", config {\n",
+			  "} } } }"},
+};
+
+static bool has_remark(const struct nomad_import *import, unsigned int line, const char *text)
+{
+	for (size_t i = 0; i < import->n_remarks; i++)
+		if (import->remarks[i].line == line && strcmp(import->remarks[i].text, text) == 0)
+			return true;
+	return false;
+}
+
+TEST(each_key_that_holdfast_lacks_has_one_remark_with_its_line)
+{
+	for (size_t i = 0; i < nomad_key_count(); i++) {
+		const struct nomad_key *row = nomad_key_at(i);
+		char member[128], text[512], wanted[512];
+		struct nomad_import import;
+
+		if (row->fate != NOMAD_DROPPED && row->fate != NOMAD_REFUSED)
+			continue;
+		(void)snprintf(member, sizeof(member), "%s {\n}\n", row->key);
+		if (row->block == NOMAD_NETWORK && strcmp(row->key, "port") == 0)
+			continue; /* each port has a remark */
+		(void)snprintf(text, sizeof(text), "%s%s%s", frames[row->block].before, member,
+			       frames[row->block].behind);
+		(void)snprintf(wanted, sizeof(wanted), "%s is %s: %s", row->key, words[row->fate], row->text);
+		import = import_text(text, NULL, NULL);
+		if (!has_remark(&import, 2, wanted))
+			fail_msg("%s: no remark '%s'", text, wanted);
+		assert_int_equal(import.n_refused, row->fate == NOMAD_REFUSED);
+		if (strstr(import.text, row->key) && row->block != NOMAD_UPDATE)
+			fail_msg("%s is still in %s", row->key, import.text);
+		nomad_import_release(&import);
+	}
+}
+
+/* The same of a file that was not imported: the specification has a hint for each of them. */
+TEST(each_key_that_holdfast_lacks_has_a_hint_with_its_line)
+{
+	for (size_t i = 0; i < nomad_key_count(); i++) {
+		const struct nomad_key *row = nomad_key_at(i);
+		bool is_of_both = strcmp(row->key, "network") == 0 || strcmp(row->key, "driver") == 0 ||
+				  strcmp(row->key, "restart") == 0 || strcmp(row->key, "mode") == 0 ||
+				  row->block == NOMAD_LOGS || row->block == NOMAD_CONFIG;
+		char member[128], text[512], wanted[512];
+		struct error err = {.msg = ""};
+
+		if (!row->text || is_of_both)
+			continue;
+		(void)snprintf(member, sizeof(member), "%s {\n}\n", row->key);
+		(void)snprintf(text, sizeof(text), "%s%s%s", frames[row->block].before, member,
+			       frames[row->block].behind);
+		(void)snprintf(wanted, sizeof(wanted), "out.hcl:2: '%s' of Nomad does not exist here: %s",
+			       row->key, row->text);
+		assert_int_equal(plan(text, &err), STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, wanted))
+			fail_msg("%s: %s", wanted, err.msg);
+	}
+}
+
+TEST(a_key_that_is_no_key_of_nomad_is_refused)
+{
+	struct nomad_import import =
+		import_text("job \"a\" {\n  colour = \"red\"\n}\nthing {\n}\n", NULL, NULL);
+
+	assert_true(has_remark(&import, 2, "colour is refused: Nomad has no such key here"));
+	assert_true(has_remark(&import, 4, "thing is refused: Nomad has no such block here"));
+	assert_int_equal(import.n_refused, 2);
+	nomad_import_release(&import);
+}
+
+TEST(a_variable_without_default_gets_its_value_from_the_command_line)
+{
+	static const char text[] = "variable \"n\" {\n  type = number\n}\nvariable \"s\" {\n}\n"
+				   "job \"a\" {\n  group \"a\" {\n    count = var.n\n  }\n}\n";
+	struct nomad_import import = import_text(text, NULL, NULL);
+
+	assert_true(has_remark(&import, 8,
+			       "count is refused: variable n has no default; give it with --var NAME=VALUE"));
+	assert_int_equal(import.n_refused, 1);
+	nomad_import_release(&import);
+	import = import_text(text, "n", "3");
+	assert_non_null(strstr(import.text, "count = 3\n"));
+	assert_int_equal(import.n_refused, 0);
+	nomad_import_release(&import);
+}
+
+static void expect_error(const char *text, const char *wanted)
+{
+	struct nomad_import import = {.text = NULL};
+	struct conf *conf = NULL;
+	struct error err = {.msg = ""};
+
+	assert_int_equal(conf_parse_whole(text, "s.hcl", CONF_EXPRESSIONS, &conf, &err), STATUS_OK);
+	assert_int_equal(nomad_import(conf, NULL, &import, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, wanted);
+	conf_free(conf);
+}
+
+TEST(a_file_without_a_job_is_refused)
+{
+	expect_error("", "s.hcl:1: the file has no block job \"ID\" { }, or more than one");
+	expect_error("job \"a\" {}\njob \"b\" {}",
+		     "s.hcl:1: the file has no block job \"ID\" { }, or more than one");
+	expect_error("{\"Job\": {}}", "s.hcl:1: JSON of Nomad's API is not read; give the HCL file");
+}
+
+TEST(expressions_have_the_values_that_nomad_gives_them)
+{
+	static const struct {
+		const char *expression;
+		const char *value; /* NULL: refused */
+	} cases[] = {
+		{"var.s", "\"x\""},
+		{"\"a-${var.s}-${local.l}\"", "\"a-x-x1\""},
+		{"\"${ var.m.k }\"", "\"v\""},
+		{"var.m[\"k\"]", "\"v\""},
+		{"\"${\"text\"}\"", "\"text\""},
+		{"\"$${var.s} %%{x}\"", "\"$${var.s} %%{x}\""},
+		{"\"${NOMAD_ALLOC_ID}\"", "\"${NOMAD_ALLOC_ID}\""},
+		{"\"p ${NOMAD_PORT_http}\"", "\"p 80\""},
+		{"\"${NOMAD_HOST_PORT_fixed}\"", "\"443\""},
+		{"[\"a\", var.s]", NULL},
+		{"var.m", NULL},
+		{"\"${NOMAD_PORT_dynamic}\"", NULL},
+		{"\"${NOMAD_ADDR_http}\"", NULL},
+		{"\"${NOMAD_TASK_DIR}/x\"", NULL},
+		{"\"%{ if true }x%{ endif }\"", NULL},
+		{"upper(var.s)", NULL},
+		{"var.s == \"x\" ? 1 : 2", NULL},
+		{"var.unknown", NULL},
+		{"local.unknown", NULL},
+		{"var.m.unknown", NULL},
+		{"local.circle", NULL},
+		{"\"a${var.m}\"", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[1024], wanted[128];
+		struct nomad_import import;
+
+		(void)snprintf(text, sizeof(text),
+			       "variable \"s\" {\n default = \"x\"\n}\nvariable \"m\" {\n default = { k = "
+			       "\"v\" }\n}\n"
+			       "locals {\n l = \"${var.s}1\"\n circle = local.circle\n}\n"
+			       "job \"a\" {\n group \"a\" {\n network {\n port \"http\" { to = 80 }\n"
+			       " port \"fixed\" { static = 443 }\n port \"dynamic\" {}\n }\n"
+			       " task \"a\" {\n env {\n K = %s\n }\n }\n }\n}\n",
+			       cases[i].expression);
+		(void)snprintf(wanted, sizeof(wanted), "        K = %s\n",
+			       cases[i].value ? cases[i].value : "");
+		import = import_text(text, NULL, NULL);
+		if (cases[i].value ? !strstr(import.text, wanted) : import.n_refused == 0)
+			fail_msg("%s: %s", cases[i].expression, print(&import));
+		nomad_import_release(&import);
+	}
+}
