@@ -24,7 +24,8 @@
 #include <string.h>
 
 enum {
-	DELAY_PART = 2, /* of a lease, until the first reading: a leader that begins is not to be disturbed */
+	FIRST_N = 2,	 /* prefixes, with little below them, that are read at once */
+	DELAY_PART = 2,	 /* of a lease, before the others: a leader that begins is not disturbed */
 	PAGE_MAX = 1000, /* records in one turn of the loop */
 };
 
@@ -33,7 +34,7 @@ enum {
 
 enum copy_stage {
 	COPY_NONE,    /* until the timer fires */
-	COPY_READ,    /* page by page */
+	COPY_READ,    /* page by page; its timer continues behind the first ones */
 	COPY_WATCHED, /* its timer reopens the stream */
 };
 
@@ -53,6 +54,7 @@ struct etcd_copy {
 	char generation_key[ETCD_KEY_SIZE];
 	struct etcd_records records;
 	struct etcd_call call; /* for a page; then of confirm() */
+	uint64_t pause_us;     /* behind the first prefixes; 0: none */
 	bool is_confirmed;     /* etcd has the past that the copy has, as of when the watch was opened */
 	size_t prefix;	       /* of those that are copied, which is read */
 	struct etcd_cursor cursor;
@@ -354,6 +356,11 @@ static void read_page(struct etcd_copy *copy)
 	while (etcd_cursor_is_at_end(&copy->cursor) && copy->etcd->events.copied(copy->prefix)) {
 		copy->prefix++;
 		begin_prefix(copy);
+		if (copy->prefix == FIRST_N && copy->pause_us > 0) {
+			later(copy, copy->pause_us);
+			copy->pause_us = 0;
+			return;
+		}
 	}
 	if (etcd_cursor_is_at_end(&copy->cursor)) {
 		copy->stage = COPY_WATCHED;
@@ -397,6 +404,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		return 0; /* it ends when the store is open */
 	if (copy->stage == COPY_WATCHED)
 		watch(copy);
+	else if (copy->stage == COPY_READ)
+		read_page(copy);
 	else
 		begin(copy);
 	return 0;
@@ -445,7 +454,8 @@ enum status etcd_copy_new(struct etcd *etcd, uint64_t lease_us, struct etcd_copy
 	copy->backoff = (struct backoff)BACKOFF_INIT(USEC_PER_SEC, AGAIN_MAX_US);
 	(void)str_format(copy->sequence_key, sizeof(copy->sequence_key), "%s/sequence", etcd->prefix);
 	(void)str_format(copy->generation_key, sizeof(copy->generation_key), "%s/generation", etcd->prefix);
-	later(copy, lease_us / DELAY_PART);
+	copy->pause_us = lease_us / DELAY_PART;
+	later(copy, 0);
 	*ret = copy;
 	return STATUS_OK;
 }

@@ -22,7 +22,12 @@ struct sort {
 	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
 };
 
+/* In this order they are copied. A server that follows checks tokens itself, for its metrics. */
 static const struct sort sorts[] = {
+	{.prefix = PREFIX_TOKEN,
+	 .descriptor = &holdfast__v1__stored_token__descriptor,
+	 .note = token_index_note},
+	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
 	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},
 	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
@@ -35,10 +40,6 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_ALLOC_OPTIONS, .descriptor = &holdfast__v1__allocation_options__descriptor},
 	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor},
 	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
-	{.prefix = PREFIX_TOKEN,
-	 .descriptor = &holdfast__v1__stored_token__descriptor,
-	 .note = token_index_note},
-	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
