@@ -2,6 +2,7 @@
 /* Copies of the server's state, in parts. They hold secrets and tokens' hashes: files are the caller's alone.
  */
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -10,6 +11,7 @@
 #include "command/values.h"
 #include "kit/copy_look.h"
 #include "kit/kit.h"
+#include "rpc/client.h"
 #include "show/output.h"
 #include "show/progress.h"
 
@@ -119,6 +121,7 @@ static enum status cmd_operator_backup_verify(struct invocation *inv, struct err
 enum {
 	DIGEST_SIZE = 32,      /* SHA-256 */
 	PART_SIZE = 256 << 10, /* of a copy on its way; requests may have 1 MiB */
+	BACKUP_TRIES = 4,
 	TEMPORARY_SIZE = PATH_MAX,
 };
 
@@ -266,6 +269,35 @@ static enum status fetch_backup(struct transfer *transfer, const Holdfast__V1__B
 	return status;
 }
 
+/* The server that made the copy is lost, or another copy is being made. A call that was never begun has been
+ * repeated already. */
+static bool is_worth_another_try(const struct transfer *transfer, enum status status)
+{
+	if (status == STATUS_UNAVAILABLE)
+		return rpc_client_may_have_begun(connection_client(transfer->connection));
+	return status == STATUS_UNKNOWN || status == STATUS_ABORTED || status == STATUS_NOT_FOUND;
+}
+
+/* A backup changes nothing: the server that leads next makes another one. */
+static enum status insist_on_backup(struct transfer *transfer,
+				    const Holdfast__V1__BeginBackupRequest *request,
+				    Holdfast__V1__BeginBackupResponse **ret, struct error *err)
+{
+	struct backoff backoff = BACKOFF_INIT(USEC_PER_SEC, 8 * USEC_PER_SEC);
+
+	for (int n = 1;; n++) {
+		enum status status = fetch_backup(transfer, request, ret, err);
+
+		if (n == BACKUP_TRIES || !is_worth_another_try(transfer, status))
+			return status;
+		if (ftruncate(transfer->fd, 0) < 0 || lseek(transfer->fd, 0, SEEK_SET) < 0)
+			return error_set(err, status_from_errno(errno), errno, "write %s", transfer->path);
+		transfer->offset = 0;
+		(void)usleep((useconds_t)backoff_next(&backoff, backoff_random()));
+		rpc_client_move_on(connection_client(transfer->connection));
+	}
+}
+
 static enum status open_temporary(struct transfer *transfer, const char *path,
 				  char temporary[static TEMPORARY_SIZE], struct error *err)
 {
@@ -360,7 +392,7 @@ static enum status cmd_operator_backup(struct invocation *inv, struct error *err
 	TRY(open_temporary(&transfer, inv->args[0], temporary, err));
 	transfer.connection = connection;
 	transfer.deadline_us = clock_monotonic_us() + timeout_us;
-	enum status status = fetch_backup(&transfer, &request, &begun, err);
+	enum status status = insist_on_backup(&transfer, &request, &begun, err);
 	explicit_bzero(passphrase, sizeof(passphrase));
 	if (status == STATUS_OK)
 		status = keep(temporary, inv->args[0], err);
