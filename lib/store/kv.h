@@ -117,6 +117,10 @@ enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
  * @ret_revision of that moment. An unfinished @to is removed on failure. */
 enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
 
+/** Turn the database at @path, which is open nowhere, into a single file without a log, as kv_copy_sqlite()
+ * makes it: only such a file can be read from memory. Durable. */
+enum status kv_seal_copy(const char *path, struct error *err);
+
 /** Are all records of the copy at @path intact? It must not be open elsewhere. STATUS_DATA_LOSS names the
  * first damaged one. Blocks likewise. */
 enum status kv_check_copy(const char *path, struct error *err);

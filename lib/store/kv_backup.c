@@ -114,6 +114,18 @@ enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revis
 	return status;
 }
 
+enum status kv_seal_copy(const char *path, struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *db = NULL;
+	int rc;
+
+	TRY(open_file(path, SQLITE_OPEN_READWRITE, &db, err));
+	rc = sqlite3_exec(db, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(db), path, "remove its log", err);
+	return sync_copy(path, err);
+}
+
 static bool go_on(const struct kv_item *item, void *userdata)
 {
 	return true;

@@ -292,7 +292,7 @@ static enum status write_file(struct reading *reading, const char *path, struct 
 		status = kv_rewrite(kv, advance, &reading->revision, err);
 	kv_close(kv);
 	(void)sd_event_unref(event);
-	return status;
+	return status == STATUS_OK ? kv_seal_copy(path, err) : status;
 }
 
 static enum status make_file(struct reading *reading, const char *path, struct etcd_copy_result *ret,
