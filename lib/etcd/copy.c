@@ -32,6 +32,8 @@ enum {
 #define CATCH_UP_MAX_US (USEC_PER_SEC / 2) /* for changes on their way; reading all takes longer */
 #define AGAIN_MAX_US (60 * USEC_PER_SEC)
 
+enum { PAST_THEN, PAST_NOW }; /* the sequence key where the copy is, and the latest */
+
 enum copy_stage {
 	COPY_NONE,    /* until the timer fires */
 	COPY_READ,    /* page by page; its timer continues behind the first ones */
@@ -56,6 +58,7 @@ struct etcd_copy {
 	struct etcd_call call; /* for a page; then of confirm() */
 	uint64_t pause_us;     /* behind the first prefixes; 0: none */
 	bool is_confirmed;     /* etcd has the past that the copy has, as of when the watch was opened */
+	int64_t goal;	       /* the revision of the sequence then: the copy is whole from there on */
 	size_t prefix;	       /* of those that are copied, which is read */
 	struct etcd_cursor cursor;
 	/* All changes up to @revision are in the copy, the last transaction of the store is @sequence. */
@@ -223,24 +226,29 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	close_watch(copy);
 }
 
-static bool has_same_past(const struct etcd_copy *copy, const Etcdserverpb__RangeResponse *range)
+static bool has_same_past(const struct etcd_copy *copy, const Etcdserverpb__KeyValue *sequence)
 {
 	char text[SEQUENCE_SIZE];
 
-	if (range->n_kvs != 1 || range->kvs[0]->mod_revision != copy->opened.revision)
+	if (!sequence || sequence->mod_revision != copy->opened.revision)
 		return false;
-	etcd_text_of(range->kvs[0], text, sizeof(text));
+	etcd_text_of(sequence, text, sizeof(text));
 	return str_eq(text, copy->opened.text);
 }
 
 static void on_past(enum status status, const ProtobufCMessage *response, const struct error *err,
 		    void *userdata)
 {
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
 	struct etcd_copy *copy = userdata;
+	const Etcdserverpb__KeyValue *now;
 
 	(void)err; /* the election reports the cause */
-	if (status == STATUS_OK)
-		copy->is_confirmed = has_same_past(copy, (const Etcdserverpb__RangeResponse *)response);
+	if (status == STATUS_OK) {
+		copy->is_confirmed = has_same_past(copy, txn_key_of(txn, PAST_THEN));
+		now = txn_key_of(txn, PAST_NOW);
+		copy->goal = now ? now->mod_revision : 0;
+	}
 	if (status != STATUS_OK &&
 	    status != STATUS_OUT_OF_RANGE) /* OUT_OF_RANGE: etcd has no such revision, past or future */
 		close_watch(copy);
@@ -250,14 +258,20 @@ static void on_past(enum status status, const ProtobufCMessage *response, const 
 
 static enum status confirm(struct etcd_copy *copy)
 {
-	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__RangeRequest ranges[] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
+					       ETCDSERVERPB__RANGE_REQUEST__INIT};
+	Etcdserverpb__RequestOp then = etcd_op_range(&ranges[PAST_THEN]);
+	Etcdserverpb__RequestOp now = etcd_op_range(&ranges[PAST_NOW]);
 
 	copy->is_confirmed = false;
 	copy->opened = copy->sequence;
-	range.key = etcd_bytes(copy->sequence_key);
-	range.revision = copy->revision;
-	return etcd_call_start(copy->etcd->client, &copy->call, &etcdserverpb__kv__descriptor, "Range",
-			       &range.base, copy->etcd->call_us, on_past, copy, NULL);
+	ranges[PAST_THEN].key = ranges[PAST_NOW].key = etcd_bytes(copy->sequence_key);
+	ranges[PAST_THEN].revision = copy->revision;
+	txn.n_success = 2;
+	txn.success = (Etcdserverpb__RequestOp *[]){&then, &now};
+	return etcd_call_start(copy->etcd->client, &copy->call, &etcdserverpb__kv__descriptor, "Txn",
+			       &txn.base, copy->etcd->call_us, on_past, copy, NULL);
 }
 
 /* Watches from the copy's revision on. An incomplete answer is sent again. */
@@ -422,7 +436,10 @@ static bool is_current(const struct etcd_copy *copy, const struct etcd_store *st
 
 bool etcd_has_copy(const struct etcd *etcd)
 {
-	return etcd->copy && etcd->copy->stage == COPY_WATCHED;
+	const struct etcd_copy *copy = etcd->copy;
+
+	return copy && copy->stage == COPY_WATCHED && copy->is_confirmed &&
+	       copy->sequence.revision >= copy->goal;
 }
 
 bool etcd_copy_finish(struct etcd *etcd)

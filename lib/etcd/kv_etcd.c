@@ -96,8 +96,9 @@ static void depose(struct etcd_store *store)
 
 static void finish_committed(struct etcd_store *store, int64_t revision)
 {
-	if (store->known.sequence) {
+	if (store->known.sequence)
 		store->known.sequence_revision = revision;
+	if (store->known.sequence && store->batch.n_ops > 0) {
 		store->revision = (uint64_t)revision + store->records.offset;
 		kv_marks_write(&store->marks, store->revision, store->nodes);
 		store->stats.commits++;
@@ -250,7 +251,7 @@ static void on_failed(struct etcd_store *store, const Etcdserverpb__TxnResponse 
 		classify_transaction(&store->known, txn_key_of(txn, BATCH_READ_LEADER), sequence);
 	struct submission *s = STAILQ_FIRST(&store->batch.list);
 
-	if (verdict == VERDICT_UNCOMMITTED &&
+	if (verdict == VERDICT_UNCOMMITTED && s &&
 	    batch_find_conflict(&store->batch, txn, store->records.offset, &s->conflict))
 		submission_finish(store, SUBMISSION_CONFLICT);
 	else
@@ -325,6 +326,36 @@ void etcd_store_kick(struct etcd_store *store)
 	}
 }
 
+/* --- an idle store --- */
+
+static void wait_idly(struct etcd_store *store);
+
+/* Writes the sequence alone, if nothing was written meanwhile. It shows to those that follow that the store
+ * in etcd is the one that this server knows: one that has no mark begins it only then. */
+static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct etcd_store *store = userdata;
+
+	(void)source;
+	(void)usec;
+	if (store->stage == STAGE_IDLE && STAILQ_EMPTY(&store->queue) && !store->is_rewriting &&
+	    store->failure.status == STATUS_OK && store->stats.commits == store->idle_commits) {
+		batch_fill(&store->batch, &store->queue);
+		etcd_store_next_sequence(store);
+		send_batch(store);
+	}
+	wait_idly(store);
+	return 0;
+}
+
+static void wait_idly(struct etcd_store *store)
+{
+	store->idle_commits = store->stats.commits;
+	/* memory short: a follower without a mark waits for a change */
+	(void)timer_arm(store->etcd->loop, &store->idle, backoff_next(&store->idle_backoff, backoff_random()),
+			on_idle, store);
+}
+
 /* --- the row of functions --- */
 
 static void etcd_put(struct kv *kv, struct submission *s)
@@ -392,6 +423,7 @@ static enum status etcd_keep_marks(struct kv *kv, const struct kv_marks *marks, 
 	struct etcd_store *store = store_of(kv);
 
 	store->nodes = marks->nodes;
+	wait_idly(store);
 	return kv_marks_open(&store->marks, store->name, marks, store->revision, err);
 }
 
@@ -416,6 +448,7 @@ static void etcd_store_close(struct kv *kv)
 		(void)etcd_run(store->etcd, UINT64_MAX);
 	etcd_call_cancel(&store->call);
 	(void)sd_event_source_disable_unref(store->retry);
+	(void)sd_event_source_disable_unref(store->idle);
 	(void)sd_event_source_disable_unref(store->turn);
 	submission_list_free(&store->queue);
 	submission_list_free(&store->done);
@@ -708,6 +741,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 		.done = STAILQ_HEAD_INITIALIZER(store->done),
 		.backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC),
 		.full_backoff = BACKOFF_INIT(USEC_PER_SEC, ETCD_FULL_MAX_US),
+		.idle_backoff = BACKOFF_INIT(USEC_PER_SEC, ETCD_IDLE_MAX_US),
 	};
 	etcd->store = store; /* from here on it is notified when the lead is lost */
 	status = etcd_store_start(store, err);

@@ -14,6 +14,8 @@ enum { SEQUENCE_SIZE = 128 };
 	(15 * USEC_PER_SEC) /* between two tries of a transaction that a full etcd refuses \
 			     */
 
+#define ETCD_IDLE_MAX_US (60 * USEC_PER_SEC) /* between two writes of the sequence alone */
+
 enum stage {
 	STAGE_IDLE,
 	STAGE_SENT,    /* the transaction */
@@ -45,7 +47,10 @@ struct etcd_store {
 	uint64_t revision; /* of the last one that is committed; above etcd's by the offset */
 	uint64_t opened_revision;
 	struct kv_mark_files marks;
-	uint64_t nodes; /* for the next mark */
+	uint64_t nodes;		     /* for the next mark */
+	sd_event_source *idle;	     /* while marks are kept: the next write of the sequence alone */
+	struct backoff idle_backoff; /* between two */
+	uint64_t idle_commits;	     /* before the last of them */
 	struct error
 		refusal;   /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
 	bool is_full;	   /* etcd has no room for the transaction on its way */
