@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "call/call.h"
 #include "call/spec.h"
 #include "call/wait.h"
@@ -13,6 +14,7 @@
 #include "show/show.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <signal.h>
 #include <stdio.h>
@@ -155,6 +157,19 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 	return STATUS_OK;
 }
 
+/* With an id of its own it can be submitted again when the server is lost. */
+static enum status name_alloc(Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	char id[UUID_SIZE];
+	int r = alloc->id[0] == '\0' ? uuid_new(id) : 0;
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+	if (alloc->id[0] == '\0')
+		alloc->id = strdup(id);
+	return alloc->id ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "run an allocation");
+}
+
 static enum status alloc_run_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest *request = message;
@@ -165,7 +180,9 @@ static enum status alloc_run_load(struct call *call, void *message, struct error
 		status = value_duration(call->inv, OPT_WAIT, 0, PENDING_MAX_MS, &wait_ms, err);
 	request->wait_ms = (uint32_t)wait_ms;
 	request->dry_run = call_has(call, OPT_DRY_RUN);
-	return status == STATUS_OK ? load_alloc(call->inv, &request->allocation, err) : status;
+	if (status == STATUS_OK)
+		status = load_alloc(call->inv, &request->allocation, err);
+	return status == STATUS_OK && !request->dry_run ? name_alloc(request->allocation, err) : status;
 }
 
 static enum status alloc_run_fill(struct call *call, void *message, struct error *err)

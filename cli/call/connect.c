@@ -9,6 +9,7 @@
 #include "show/progress.h"
 
 #include <assert.h>
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/explain.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,19 +142,28 @@ static void add_next(const struct connection *connection, struct error *err)
 					     : certificate);
 }
 
-/* Of these methods the answer is all there is: once more does no harm. */
-static bool is_read(const char *method)
+/* Reads have no other effect than their answer. An allocation is known by its id: to run or stop it once more
+ * is answered as the first time. */
+static bool is_repeatable(const ProtobufCServiceDescriptor *service, const char *method)
 {
+	if (service == &holdfast__v1__allocations__descriptor)
+		return str_eq(method, "Run") || str_eq(method, "Stop") || str_eq(method, "Get") ||
+		       str_eq(method, "List");
 	return str_starts_with(method, "Get") || str_starts_with(method, "List") || str_eq(method, "Status");
 }
 
-/* How long to continue asking, after a call that has changed nothing for certain. */
-static uint64_t patience_us(const struct connection *connection, const char *method, enum status status)
+/* How long to continue asking, after a call that has changed nothing for certain, or may be repeated. */
+static uint64_t patience_us(const struct connection *connection, const ProtobufCServiceDescriptor *service,
+			    const char *method, enum status status)
 {
+	bool may_repeat = connection->has_several_servers && is_repeatable(service, method);
+
+	if (status == STATUS_UNKNOWN) /* the leader was lost behind the server that was asked */
+		return may_repeat ? LEADERLESS_US : 0;
 	if (status != STATUS_UNAVAILABLE)
 		return 0;
 	if (rpc_client_may_have_begun(connection->client))
-		return connection->has_several_servers && is_read(method) ? LEADERLESS_US : 0;
+		return may_repeat ? LEADERLESS_US : 0;
 	if (rpc_client_message(connection->client))
 		return LEADERLESS_US;
 	return connection->has_several_servers ? UNREACHED_US : 0;
@@ -170,7 +180,7 @@ static enum status call_some_server(struct connection *connection, const Protobu
 	for (;;) {
 		enum status status = rpc_client_call_sync(connection->client, service, method, request,
 							  timeout_us, ret, err);
-		uint64_t after_us = patience_us(connection, method, status);
+		uint64_t after_us = patience_us(connection, service, method, status);
 		uint64_t delay_us = backoff_next(&backoff, backoff_random());
 		uint64_t now_us = clock_monotonic_us();
 
