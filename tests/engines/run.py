@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|faults|bench] [--case PATTERN] [--rounds N] [--demo containers|jobs] [podman|docker|podman@SUITE]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|servers|faults|bench] [--case PATTERN] [--rounds N] [--demo containers|jobs] [podman|docker|podman@SUITE]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. podman@trixie is that of Debian 13, with all that it starts, in a tree of that release which
@@ -34,6 +34,7 @@ import image  # noqa: E402
 import launch  # noqa: E402
 import liar  # noqa: E402
 import plugins  # noqa: E402
+import servers  # noqa: E402
 import volumes  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -410,6 +411,8 @@ def scenario(world, only, named, rounds):
         yield from plugins.cases(world, named)
     if only in (None, "volumes"):
         yield from volumes.cases(world, named)
+    if only in (None, "servers") and world.engine == "podman" and not world.suite:
+        yield from servers.cases(world, named)
     if only in (None, "faults"):
         yield from faults.cases(world, named, rounds)
 
@@ -451,7 +454,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "faults", "bench"])
+    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "servers", "faults", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("--rounds", type=int, default=0, help="of all faults; 0: of the sample's (HOLDFAST_SAMPLE)")
     parser.add_argument("--demo", choices=["containers", "jobs"], help="show what ./dev demo shows of it")

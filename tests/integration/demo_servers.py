@@ -32,6 +32,8 @@ def free_ports(n):
 class ServersWorld(World):
     """The server of the world makes certificates and a ticket key, and gives way to three."""
 
+    ACL, SETTINGS = "false", ""  # of each server
+
     def __init__(self):
         super().__init__(nodes=2)
         self.servers, self.ports = [], []
@@ -65,7 +67,8 @@ class ServersWorld(World):
             f.write(f"""cluster    = "{CLUSTER}"
 data_dir   = "{PREFIX}/var/s{i}"
 ticket_key = "{PREFIX}/var/server/ticket.key"
-acl        = false
+acl        = {self.ACL}
+{self.SETTINGS}
 listen {{
   host = "127.0.0.1"
   port = {self.ports[i]}
@@ -85,10 +88,14 @@ tls {{
         last = max(said, key=lambda one: one[0][-1:] or [""])
         return last[1] if last[0] and last[1].alive() else None
 
+    def way(self, first=0):
+        """To the servers, this one before the others; without an identity."""
+        ports = self.ports[first:] + self.ports[:first]
+        return {**os.environ, "HOLDFAST_ADDR": ",".join(f"127.0.0.1:{port}" for port in ports),
+                "HOLDFAST_CACERT": f"{TLS}/ca.pem"}
+
     def environment(self):
-        return {**os.environ, "HOLDFAST_ADDR": ",".join(f"127.0.0.1:{port}" for port in self.ports),
-                "HOLDFAST_CACERT": f"{TLS}/ca.pem", "HOLDFAST_CLIENT_CERT": f"{TLS}/operator.pem",
-                "HOLDFAST_CLIENT_KEY": f"{TLS}/operator.key"}
+        return {**self.way(), "HOLDFAST_CLIENT_CERT": f"{TLS}/operator.pem", "HOLDFAST_CLIENT_KEY": f"{TLS}/operator.key"}
 
     def holdfast(self, *args, check=True):
         return run(f"{PREFIX}/bin/holdfast", *args, check=check, env=self.environment())
