@@ -56,7 +56,7 @@ struct etcd_copy {
 	char generation_key[ETCD_KEY_SIZE];
 	struct etcd_records records;
 	struct etcd_call call; /* for a page; then of confirm() */
-	uint64_t pause_us;     /* behind the first prefixes; 0: none */
+	uint64_t pause_us;     /* after the first prefixes; 0: no pause */
 	bool is_confirmed;     /* etcd has the past that the copy has, as of when the watch was opened */
 	int64_t goal;	       /* the revision of the sequence then: the copy is whole from there on */
 	size_t prefix;	       /* of those that are copied, which is read */

@@ -43,7 +43,7 @@ enum phase {
 struct keeper {
 	struct election *election;
 	size_t member;
-	struct rpc_stream *stream; /* NULL: none is open */
+	struct rpc_stream *stream; /* NULL: not open */
 	uint64_t sent_us;	   /* boot time, of the keep-alive in flight; 0: not in flight */
 };
 
@@ -72,7 +72,7 @@ struct election {
 	struct backoff backoff;
 	int64_t lease;	      /* 0: no lease */
 	uint64_t sent_us;     /* boot time, of the request for it */
-	uint64_t extended_us; /* boot time, of the last keep-alive sent that was answered; 0: none */
+	uint64_t extended_us; /* boot time, of the last keep-alive sent that was answered; 0: no answer yet */
 	uint64_t deadline_us; /* boot time, when it may be over */
 	int64_t revision;     /* the key's create revision, while leading */
 	struct keeper keepers[ETCD_ENDPOINTS_MAX];
@@ -448,7 +448,6 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 	const uint64_t sent_us = k->sent_us;
 	struct error err;
 
-	(void)stream;
 	k->sent_us = 0;
 	if (e->phase != PHASE_LEADING || alive->id != e->lease || sent_us == 0)
 		return;
@@ -468,7 +467,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	struct keeper *k = userdata;
 	struct election *e = k->election;
 
-	(void)stream;
 	k->stream = NULL;
 	k->sent_us = 0;
 	if (err)

@@ -336,8 +336,6 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct etcd_store *store = userdata;
 
-	(void)source;
-	(void)usec;
 	if (store->stage == STAGE_IDLE && STAILQ_EMPTY(&store->queue) && !store->is_rewriting &&
 	    store->failure.status == STATUS_OK && store->stats.commits == store->idle_commits) {
 		batch_fill(&store->batch, &store->queue);
