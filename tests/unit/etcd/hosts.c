@@ -49,9 +49,12 @@ void hosts_new(struct hosts *hosts, size_t n)
 {
 	assert_true(n <= HOSTS_MAX);
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
-	run("ip link set lo up && ip link add br0 type bridge && ip address add 10.99.0.1/24 dev br0 && "
-	    "ip link set br0 up");
 	*hosts = (struct hosts){.n = n};
+	hosts->keepers[n] = getpid();
+	(void)str_format(hosts->addresses[n], HOST_ADDRESS_SIZE, "10.99.0.1");
+	run("ip link set lo up && ip link add br0 type bridge && ip address add %s/24 dev br0 && "
+	    "ip link set br0 up",
+	    hosts->addresses[n]);
 	for (size_t i = 0; i < n; i++) {
 		int pid = hosts->keepers[i] = keep_namespace();
 
@@ -85,14 +88,20 @@ void hosts_enter(const struct hosts *hosts, size_t i)
 	(void)close(fd);
 }
 
+static const char *device_of(const struct hosts *hosts, size_t i)
+{
+	return i == hosts->n ? "br0" : "eth0";
+}
+
 /* To an address of the link that nobody has. */
 void hosts_cut(const struct hosts *hosts, size_t from, size_t to)
 {
-	run("nsenter -t %d -n ip neighbour replace %s lladdr 02:00:00:00:00:01 nud permanent dev eth0",
-	    (int)hosts->keepers[from], hosts->addresses[to]);
+	run("nsenter -t %d -n ip neighbour replace %s lladdr 02:00:00:00:00:01 nud permanent dev %s",
+	    (int)hosts->keepers[from], hosts->addresses[to], device_of(hosts, from));
 }
 
 void hosts_heal(const struct hosts *hosts, size_t i)
 {
-	run("nsenter -t %d -n ip neighbour flush dev eth0 nud permanent", (int)hosts->keepers[i]);
+	run("nsenter -t %d -n ip neighbour flush dev %s nud permanent", (int)hosts->keepers[i],
+	    device_of(hosts, i));
 }

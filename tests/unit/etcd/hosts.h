@@ -10,9 +10,9 @@
 enum { HOSTS_MAX = 8, HOST_ADDRESS_SIZE = 16 };
 
 struct hosts {
-	size_t n;
-	pid_t keepers[HOSTS_MAX]; /* each keeps a namespace */
-	char addresses[HOSTS_MAX][HOST_ADDRESS_SIZE];
+	size_t n;		      /* and number n is this process */
+	pid_t keepers[HOSTS_MAX + 1]; /* each keeps a namespace */
+	char addresses[HOSTS_MAX + 1][HOST_ADDRESS_SIZE];
 };
 
 /** Moves this process into a network namespace of its own. */

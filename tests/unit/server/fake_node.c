@@ -168,13 +168,14 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 static const struct rpc_stream_events events = {
 	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
 
-void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, const char *cert, uint16_t port)
+void fake_node_init_at(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
+		       const struct rpc_address *servers, size_t n)
 {
 	char ca[PATH_MAX];
 	char pem[PATH_MAX];
 	char key[PATH_MAX];
 	const struct rpc_tls_files files = {.ca = ca, .cert = pem, .key = key};
-	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = port};
+	struct rpc_endpoint endpoint = {.servers = servers, .n_servers = n};
 
 	*node = (struct fake_node){.event = event};
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", dir);
@@ -183,6 +184,13 @@ void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, co
 	assert_int_equal(rpc_tls_new(&files, &node->tls, NULL), STATUS_OK);
 	endpoint.tls = node->tls;
 	assert_int_equal(rpc_client_new(event, &endpoint, &node->client, NULL), STATUS_OK);
+}
+
+void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, const char *cert, uint16_t port)
+{
+	const struct rpc_address server = {.host = "127.0.0.1", .port = port};
+
+	fake_node_init_at(node, event, dir, cert, &server, 1);
 }
 
 void fake_node_release(struct fake_node *node)
@@ -284,15 +292,14 @@ void fake_node_open(struct fake_node *node, const char *id, const char *boot_id)
 			 STATUS_OK);
 }
 
-void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
-		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
+void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id,
+		     Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	struct fingerprint fingerprint;
 	char version[256] = "";
 	char machine[NODE_MACHINE_MAX + 1] = "";
-	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 	Holdfast__V1__MountedClaim mounted = HOLDFAST__V1__MOUNTED_CLAIM__INIT;
 	Holdfast__V1__MountedClaim *all_mounted[1] = {&mounted};
 	char claim_id[UUID_TEXT_SIZE];
@@ -328,6 +335,14 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
 	send_up(node, &up);
+}
+
+void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
+		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
+{
+	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
+
+	fake_node_greet(node, id, boot_id, allocs, n_allocs);
 	while (!node->welcomed && !node->closed) {
 		int r;
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/claim.h"
+#include "rpc/address.h"
 #include "rpc/client.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -79,6 +80,9 @@ struct fake_node {
 /** Load the certificate DIR/tls/CERT.pem and .key and make a client; not connected yet. */
 void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
 		    uint16_t port);
+/** The same, of several servers that are one, as an agent knows them. */
+void fake_node_init_at(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
+		       const struct rpc_address *servers, size_t n);
 void fake_node_release(struct fake_node *node);
 
 /** A copy of @mark; owned by the caller. */
@@ -88,6 +92,9 @@ Holdfast__V1__Mark *mark_copy(const Holdfast__V1__Mark *mark);
  * end, of the session or of the server. */
 void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
 		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
+/** The same without waiting. */
+void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id,
+		     Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
 void fake_node_disconnect(struct fake_node *node);
 
 /** Say how the plugin is now. */

@@ -14,16 +14,20 @@
 
 static int connect_to(struct fixture *f)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	struct sockaddr_in address = {.sin_family = AF_INET};
 	cleanup_free char *text = NULL;
 	char path[PATH_MAX];
 	uint32_t port = 0;
+	char *colon;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	(void)str_format(path, sizeof(path), "%s/address", f->dir);
 	assert_int_equal(file_read(path, 100, &text, NULL), 0);
 	text[strcspn(text, "\n")] = '\0';
-	assert_int_equal(parse_u32(strrchr(text, ':') + 1, 1, 65535, &port), 0);
+	colon = strrchr(text, ':');
+	*colon = '\0';
+	assert_int_equal(parse_u32(colon + 1, 1, 65535, &port), 0);
+	assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
 	address.sin_port = htons((uint16_t)port);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);

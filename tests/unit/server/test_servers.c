@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "../etcd/etcd_world.h"
+#include "base/backoff.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "state/schema.h"
@@ -37,7 +38,8 @@ enum {
 };
 
 struct servers {
-	struct fixture f; /* its clients: of the server that leads */
+	struct fixture f;   /* its clients: of the server that leads */
+	struct hosts hosts; /* of the servers, then of the members; n 0: all are on this one */
 	struct etcd_world *etcd;
 	bool acl;
 	pid_t pids[SERVERS + 1]; /* 0: not running */
@@ -70,25 +72,47 @@ static uint16_t free_port(void)
 	return ntohs(address.sin_port);
 }
 
+static const char *host_of(const struct servers *s, int i)
+{
+	return s->hosts.n > 0 && i < SERVERS ? s->hosts.addresses[i] : "127.0.0.1";
+}
+
+/* The lines of store "etcd" that say how to get to it. */
+static void name_members(const struct servers *s, char *ret, size_t size)
+{
+	const char *folder = s->etcd->folder;
+	size_t at = (size_t)str_format(ret, size, "endpoints = [");
+
+	for (size_t m = 0; m < s->etcd->n; m++)
+		at += (size_t)(s->hosts.n > 0 ? str_format(ret + at, size - at, "%s\"https://%s:2379\"",
+							   m > 0 ? ", " : "", s->hosts.addresses[SERVERS + m])
+					      : str_format(ret + at, size - at, "%s\"%s\"", m > 0 ? ", " : "",
+							   s->etcd->urls[m]));
+	at += (size_t)str_format(ret + at, size - at, "]");
+	if (s->hosts.n > 0)
+		(void)str_format(ret + at, size - at,
+				 "\n  ca = \"%s/ca.crt\"\n  certificate = \"%s/client.crt\"\n  key = "
+				 "\"%s/client.key\"",
+				 folder, folder, folder);
+}
+
 static void write_config(struct servers *s, int i)
 {
 	char path[PATH_MAX];
 	char text[4096];
-	char urls[1024] = "";
+	char members[1024];
 	int n;
 
-	for (size_t m = 0, at = 0; m < s->etcd->n; m++)
-		at += (size_t)str_format(urls + at, sizeof(urls) - at, "%s\"%s\"", m > 0 ? ", " : "",
-					 s->etcd->urls[m]);
+	name_members(s, members, sizeof(members));
 	n = str_format(text, sizeof(text),
 		       "cluster = \"c1\"\ndata_dir = \"%s/s%d\"\nticket_key = \"%s/ticket.key\"\nheartbeat = "
 		       "\"300s\"\nacl = %s\n"
-		       "listen {\n  host = \"127.0.0.1\"\n  port = %u\n}\n"
+		       "listen {\n  host = \"%s\"\n  port = %u\n}\n"
 		       "tls {\n  ca = \"%s/tls/ca.pem\"\n  cert = \"%s/tls/server.pem\"\n  key = "
 		       "\"%s/tls/server.key\"\n}\n"
-		       "store \"etcd\" {\n  endpoints = [%s]\n  name = \"s%d\"\n  lease = \"%ds\"\n}\n",
-		       s->f.dir, i, s->f.dir, s->acl ? "true" : "false", (unsigned int)s->ports[i], s->f.dir,
-		       s->f.dir, s->f.dir, urls, i, s->lease_s);
+		       "store \"etcd\" {\n  %s\n  name = \"s%d\"\n  lease = \"%ds\"\n}\n",
+		       s->f.dir, i, s->f.dir, s->acl ? "true" : "false", host_of(s, i),
+		       (unsigned int)s->ports[i], s->f.dir, s->f.dir, s->f.dir, members, i, s->lease_s);
 	assert_true(n > 0);
 	if (i == ALONE)
 		n = (int)(strstr(text, "store \"etcd\"") - text);
@@ -107,6 +131,8 @@ static pid_t spawn(struct servers *s, int i, const char *option)
 	if (pid > 0)
 		return pid;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (s->hosts.n > 0)
+		hosts_enter(&s->hosts, (size_t)i);
 	fd = open(in_folder(s, i, ".log", log), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
@@ -176,6 +202,14 @@ static void await_log(struct servers *s, int i, const char *text)
 
 /* --- clients --- */
 
+static struct rpc_address address_of(const struct servers *s, int i)
+{
+	struct rpc_address address = {.port = s->ports[i]};
+
+	(void)str_copy(address.host, sizeof(address.host), host_of(s, i));
+	return address;
+}
+
 static void drop_clients(struct servers *s)
 {
 	if (s->leader < 0)
@@ -188,11 +222,13 @@ static void drop_clients(struct servers *s)
 
 static void make_clients(struct servers *s, int i)
 {
+	const struct rpc_address address = address_of(s, i);
+
 	drop_clients(s);
 	s->leader = i;
-	fake_node_init(&s->f.operator, s->f.event, s->f.dir, "operator", s->ports[i]);
-	fake_node_init(&s->f.n1, s->f.event, s->f.dir, "node-n1", s->ports[i]);
-	fake_node_init(&s->f.n2, s->f.event, s->f.dir, "node-n2", s->ports[i]);
+	fake_node_init_at(&s->f.operator, s->f.event, s->f.dir, "operator", &address, 1);
+	fake_node_init_at(&s->f.n1, s->f.event, s->f.dir, "node-n1", &address, 1);
+	fake_node_init_at(&s->f.n2, s->f.event, s->f.dir, "node-n2", &address, 1);
 }
 
 static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse **ret, struct error *err)
@@ -200,9 +236,10 @@ static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	struct fake_node asker;
+	struct rpc_address address = address_of(s, i);
 	enum status status;
 
-	fake_node_init(&asker, s->f.event, s->f.dir, "operator", s->ports[i]);
+	fake_node_init_at(&asker, s->f.event, s->f.dir, "operator", &address, 1);
 	status = rpc_client_call_sync(asker.client, &holdfast__v1__operator__descriptor, "Status",
 				      &request.base, CALL_US, &response, err);
 	fake_node_release(&asker);
@@ -221,7 +258,7 @@ static void name_server(struct servers *s, int i)
 	int n;
 
 	(void)str_format(path, sizeof(path), "%s/address", s->f.dir);
-	n = str_format(address, sizeof(address), "127.0.0.1:%u\n", (unsigned int)s->ports[i]);
+	n = str_format(address, sizeof(address), "%s:%u\n", host_of(s, i), (unsigned int)s->ports[i]);
 	assert_int_equal(file_write_atomic(path, 0600, address, (size_t)n), 0);
 }
 
@@ -244,20 +281,27 @@ static bool decides(struct servers *s, int i)
 	return strstr(answer, "\nleads\n") || strstr(answer, "\nready\n");
 }
 
-/* Wait until one of those that run answers, but not @except; its clients are made. */
-static int await_leader(struct servers *s, int except)
+/* Wait until one of those that run answers, but not @except. */
+static int find_leader(struct servers *s, int except)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 
 	for (;;) {
 		for (int i = 0; i < SERVERS; i++)
-			if (s->pids[i] > 0 && i != except && decides(s, i)) {
-				make_clients(s, i);
+			if (s->pids[i] > 0 && i != except && decides(s, i))
 				return i;
-			}
 		assert_true(clock_monotonic_us() < limit);
 		(void)usleep(50000);
 	}
+}
+
+/* The same; its clients are made. */
+static int await_leader(struct servers *s, int except)
+{
+	int leader = find_leader(s, except);
+
+	make_clients(s, leader);
+	return leader;
 }
 
 static int another(const struct servers *s, int i)
@@ -270,7 +314,7 @@ static int another(const struct servers *s, int i)
 
 /* --- cases --- */
 
-static int setup_leased(void **state, size_t members, bool acl, int lease_s)
+static int setup_at(void **state, size_t members, bool acl, int lease_s, bool has_hosts)
 {
 	struct servers *s = calloc(1, sizeof(*s));
 	const struct dev_options options = {
@@ -281,18 +325,29 @@ static int setup_leased(void **state, size_t members, bool acl, int lease_s)
 	s->leader = -1;
 	s->acl = acl;
 	s->lease_s = lease_s;
+	s->hosts.n = has_hosts;
 	s->f.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	s->f.source = "db";
 	folder_make(s->f.dir);
 	assert_int_equal(sd_event_new(&s->f.event), 0);
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
-	s->etcd = etcd_world_new(members);
+	if (s->hosts.n > 0) {
+		hosts_new(&s->hosts, SERVERS + WORLD_MEMBERS_MAX);
+		s->etcd = etcd_world_new_hosts(&s->hosts, SERVERS);
+	} else {
+		s->etcd = etcd_world_new(members);
+	}
 	for (int i = 0; i <= ALONE; i++) {
 		s->ports[i] = free_port();
 		write_config(s, i);
 	}
 	*state = s;
 	return 0;
+}
+
+static int setup_leased(void **state, size_t members, bool acl, int lease_s)
+{
+	return setup_at(state, members, acl, lease_s, false);
 }
 
 static int setup_with(void **state, size_t members, bool acl)
@@ -351,6 +406,7 @@ static int teardown_servers(void **state)
 	for (int i = 0; i <= ALONE; i++)
 		end(s, i, SIGKILL);
 	etcd_world_free(s->etcd);
+	hosts_free(&s->hosts);
 	sd_event_unref(s->f.event);
 	assert_int_equal(nftw(s->f.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(s);
@@ -1659,6 +1715,23 @@ CASE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing)
 	expect_nothing_granted(s);
 }
 
+/* Nobody changes anything in a new cluster, whose leader is lost: nothing was lost with it. */
+CASE(a_follower_begins_a_mark_while_nothing_is_changed)
+{
+	Holdfast__V1__GetStatusResponse *before = NULL;
+	Holdfast__V1__GetStatusResponse *after = NULL;
+	int leader = await_leader(s, -1);
+
+	for (int i = 0; i < SERVERS; i++)
+		await_mark(s, i, 1);
+	assert_int_equal(ask(s, leader, &before, NULL), STATUS_OK);
+	end(s, leader, SIGKILL);
+	assert_int_equal(ask(s, await_leader(s, -1), &after, NULL), STATUS_OK);
+	assert_int_equal(after->epoch, before->epoch);
+	holdfast__v1__get_status_response__free_unpacked(before, NULL);
+	holdfast__v1__get_status_response__free_unpacked(after, NULL);
+}
+
 CASE(an_etcd_that_was_wiped_grants_nothing)
 {
 	int leader = await_leader(s, -1);
@@ -1889,6 +1962,23 @@ static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
+/* Through a server that follows. */
+static void expect_kit(struct servers *s, int follower)
+{
+	static const char passphrase[] = "correct horse battery staple";
+	char path[PATH_MAX], command[2 * PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/passphrase", s->f.dir);
+	assert_int_equal(file_write_atomic(path, 0600, passphrase, strlen(passphrase)), 0);
+	(void)str_format(command, sizeof(command), "operator backup --kit --passphrase-file %s %s/kit", path,
+			 s->f.dir);
+	assert_int_equal(run_cli(s, follower, command), 0);
+	(void)str_format(command, sizeof(command), "operator backup verify --passphrase-file %s %s/kit", path,
+			 s->f.dir);
+	assert_int_equal(run_cli(s, follower, command), 0);
+	assert_true(cli_printed(s, "every record is what was written"));
+}
+
 CASE(a_backup_is_made_while_servers_run_and_restored_when_none_does)
 {
 	Holdfast__V1__BeginRestoreRequest online = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
@@ -1901,6 +1991,7 @@ CASE(a_backup_is_made_while_servers_run_and_restored_when_none_does)
 
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
 	back_up(s, leader, copy);
+	expect_kit(s, another(s, leader));
 	assert_int_equal(ask(s, leader, &before, NULL), STATUS_OK);
 	online.size_bytes = 1 << 20;
 	online.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
@@ -2161,69 +2252,169 @@ static int setup_one_with_tokens(void **state)
 	return setup_leased(state, 1, true, LONG_LEASE_S);
 }
 
-/* A follower keeps a copy of the tokens, which it reads first: until then it cannot refuse one. */
+/* A follower keeps a copy of the tokens, which it reads at once. It cannot refuse one before it has the whole
+ * copy. */
 TEST_FIXTURE(a_server_that_has_not_read_the_tokens_yet_refuses_no_token, setup_one_with_tokens,
 	     teardown_servers)
 {
 	struct servers *s = *state;
 	const struct http_request request = {
 		.method = "GET", .target = "/metrics", .token = "01890000-0000-4000-8000-0000000000ff"};
+	struct http_request known = request;
+	struct secrets secrets;
 	const char *answer;
 
 	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
 	start(s, 0);
 	assert_int_equal(await_leader(s, -1), 0);
+	make_secrets(s, 0, &secrets);
+	known.token = secrets.of[WHO_READER];
 	start(s, 1);
 	name_server(s, 1);
 	await_log(s, 1, "listening on");
+	WAIT_UNTIL(strstr(http_send(&s->f, &known), " 200 "));
 	answer = http_send(&s->f, &request);
 	if (!strstr(answer, " 503 ") || !strstr(answer, "does not know any token yet"))
 		fail_msg("%s", answer);
 	WAIT_UNTIL(strstr(http_send(&s->f, &request), " 401 "));
+	free_secrets(&secrets);
 }
 
 /* --- hiccups --- */
 
+enum party { ETCD_0, ETCD_1, ETCD_2, LEADER, FOLLOWER, ETCD, AGENTS, NOBODY };
+
+/* What stops: a process, or all that one party sends to another. */
+static const struct stop {
+	const char *name;
+	enum party from, to; /* to NOBODY: the process */
+} stops[] = {
+	{"etcd-0", ETCD_0, NOBODY},
+	{"etcd-1", ETCD_1, NOBODY},
+	{"etcd-2", ETCD_2, NOBODY},
+	{"leader", LEADER, NOBODY},
+	{"follower", FOLLOWER, NOBODY},
+	{"leader to etcd", LEADER, ETCD},
+	{"etcd to leader", ETCD, LEADER},
+	{"follower to etcd", FOLLOWER, ETCD},
+	{"etcd to follower", ETCD, FOLLOWER},
+	{"follower to leader", FOLLOWER, LEADER},
+	{"leader to follower", LEADER, FOLLOWER},
+	{"agents to leader", AGENTS, LEADER},
+	{"leader to agents", LEADER, AGENTS},
+	{"agents to follower", AGENTS, FOLLOWER},
+	{"follower to agents", FOLLOWER, AGENTS},
+};
+
 enum {
-	HICCUPS = 200,
+	STOPS = ARRAY_SIZE(stops),
+	PROCESSES = 5,		       /* the first ones, which need no hosts */
+	HICCUPS = STOPS * (STOPS - 1), /* every two, in both orders */
 	HICCUP_LEASE_S = 3,
-	HICCUP_TARGETS = WORLD_MEMBERS_MAX + SERVERS, /* members of etcd, servers: the leader first */
-	HICCUP_PAIRS = HICCUP_TARGETS * (HICCUP_TARGETS - 1),
 	HICCUP_DEFAULT = 6,
-	HICCUP_GRACE_S = 20, /* of a busy machine */
+	HICCUP_SPARE_S = 2,  /* beyond the lease, of a machine that has nothing else to do */
+	HICCUP_GRACE_S = 60, /* of a busy one: it ends */
+	HEARTBEAT_MS = 1000,
+	CONNECT_S = 10, /* as an agent's */
 };
 
 static const unsigned int tenths_of_lease[] = {2, 5, 10, 20, 30};
 
 /* The first of a pair stops, then the second one. */
 struct hiccup {
-	int target[2];
+	const struct stop *stop[2];
 	unsigned int tenths[2]; /* of a lease */
-	char name[64];
+	char name[96];
 };
 
-static struct hiccup hiccup_of(int number)
+static struct hiccup hiccup_of(int number, int n_stops)
 {
-	static const char *const names[HICCUP_TARGETS] = {"etcd-0", "etcd-1",	  "etcd-2",
-							  "leader", "follower-1", "follower-2"};
-	const int pair = number % HICCUP_PAIRS;
-	struct hiccup h = {.target = {pair / (HICCUP_TARGETS - 1), pair % (HICCUP_TARGETS - 1)}};
+	const int pair = number % (n_stops * (n_stops - 1));
+	const int second = pair % (n_stops - 1);
+	struct hiccup h = {.stop = {&stops[pair / (n_stops - 1)]}};
 
-	h.target[1] += h.target[1] >= h.target[0];
-	h.tenths[0] = tenths_of_lease[(size_t)(number / HICCUP_PAIRS + number) % ARRAY_SIZE(tenths_of_lease)];
-	h.tenths[1] = tenths_of_lease[(size_t)(3 * number / HICCUP_PAIRS + 2 * number + 1) %
-				      ARRAY_SIZE(tenths_of_lease)];
-	(void)str_format(h.name, sizeof(h.name), "%s for %u.%u leases, then %s for %u.%u", names[h.target[0]],
-			 h.tenths[0] / 10, h.tenths[0] % 10, names[h.target[1]], h.tenths[1] / 10,
+	h.stop[1] = &stops[second + (second >= pair / (n_stops - 1))];
+	h.tenths[0] = tenths_of_lease[number % (int)ARRAY_SIZE(tenths_of_lease)];
+	h.tenths[1] = tenths_of_lease[(number / (int)ARRAY_SIZE(tenths_of_lease) + 2 * number + 1) %
+				      (int)ARRAY_SIZE(tenths_of_lease)];
+	(void)str_format(h.name, sizeof(h.name), "%s for %u.%u leases, then %s for %u.%u", h.stop[0]->name,
+			 h.tenths[0] / 10, h.tenths[0] % 10, h.stop[1]->name, h.tenths[1] / 10,
 			 h.tenths[1] % 10);
 	return h;
 }
 
-static pid_t pid_of_target(const struct servers *s, int leader, int target)
+/* A node's session, which goes on to the next server as an agent's does. */
+struct keeper {
+	struct fake_node *node;
+	const char *id;
+	struct backoff backoff;
+	uint64_t opened_us;
+	uint64_t retry_us; /* 0: no retry is due */
+	uint64_t beat_us;
+	uint64_t down_us; /* 0: it is up */
+	unsigned int n_lost;
+};
+
+struct hiccups {
+	struct servers *s;
+	struct keeper keepers[2];
+	int leader;
+	uint64_t healed_us;  /* 0: not yet */
+	uint64_t session_us; /* the longest that a session was lost after that */
+	int answered;	     /* the status of a repeated claim; -1: no answer yet */
+};
+
+static void begin_session(struct keeper *k)
 {
-	if (target < WORLD_MEMBERS_MAX)
-		return s->etcd->pids[target];
-	return s->pids[(leader + target - WORLD_MEMBERS_MAX) % SERVERS];
+	k->retry_us = 0;
+	k->opened_us = k->beat_us = clock_monotonic_us();
+	fake_node_greet(k->node, k->id, BOOT_1, NULL, 0);
+}
+
+static void lose_session(struct keeper *k, bool was_up)
+{
+	if (k->down_us == 0) {
+		k->down_us = clock_monotonic_us();
+		k->n_lost++;
+	}
+	if (!was_up)
+		rpc_client_move_on(k->node->client);
+	k->retry_us = clock_monotonic_us() + backoff_next(&k->backoff, backoff_random());
+}
+
+static void end_gap(struct hiccups *h, struct keeper *k)
+{
+	const uint64_t now_us = clock_monotonic_us();
+	const uint64_t from_us = k->down_us > h->healed_us ? k->down_us : h->healed_us;
+
+	if (k->down_us > 0 && h->healed_us > 0 && now_us - from_us > h->session_us)
+		h->session_us = now_us - from_us;
+	k->down_us = 0;
+}
+
+static void step_keeper(struct hiccups *h, struct keeper *k)
+{
+	const uint64_t now_us = clock_monotonic_us();
+	struct fake_node *node = k->node;
+	const bool is_up = node->stream && node->welcomed;
+
+	if (is_up) {
+		end_gap(h, k);
+		if (now_us - k->beat_us >= HEARTBEAT_MS * USEC_PER_MSEC) {
+			k->beat_us = now_us;
+			fake_node_send_heartbeat(node);
+		}
+		if (now_us - k->opened_us > CONNECT_S * USEC_PER_SEC)
+			backoff_reset(&k->backoff);
+	} else if (node->stream && now_us - k->opened_us > CONNECT_S * USEC_PER_SEC) {
+		fake_node_disconnect(node);
+		lose_session(k, false);
+	} else if (!node->stream && k->retry_us == 0) {
+		lose_session(k, node->welcomed);
+	} else if (!node->stream && now_us >= k->retry_us) {
+		begin_session(k);
+	}
+	assert_int_equal(node->releases, 0);
 }
 
 /* As its unit does, of one that has lost the lead. */
@@ -2234,124 +2425,226 @@ static void restart_ended(struct servers *s)
 			start(s, i);
 }
 
-static void wait_tenths(struct servers *s, unsigned int tenths)
+static void step_hiccups(struct hiccups *h)
+{
+	restart_ended(h->s);
+	run_for(h->s->f.event, 20);
+	for (size_t i = 0; i < ARRAY_SIZE(h->keepers); i++)
+		step_keeper(h, &h->keepers[i]);
+}
+
+/* --- stops --- */
+
+static size_t hosts_of(const struct hiccups *h, enum party party, size_t ret[static WORLD_MEMBERS_MAX])
+{
+	if (party == LEADER)
+		ret[0] = (size_t)h->leader;
+	else if (party == FOLLOWER)
+		ret[0] = (size_t)(h->leader + 1) % SERVERS;
+	else if (party == AGENTS)
+		ret[0] = h->s->hosts.n;
+	for (size_t i = 0; party == ETCD && i < WORLD_MEMBERS_MAX; i++)
+		ret[i] = SERVERS + i;
+	return party == ETCD ? WORLD_MEMBERS_MAX : 1;
+}
+
+static void cut(const struct hiccups *h, const struct stop *stop)
+{
+	size_t from[WORLD_MEMBERS_MAX], to[WORLD_MEMBERS_MAX];
+	size_t n_from = hosts_of(h, stop->from, from), n_to = hosts_of(h, stop->to, to);
+
+	for (size_t i = 0; i < n_from; i++)
+		for (size_t n = 0; n < n_to; n++)
+			hosts_cut(&h->s->hosts, from[i], to[n]);
+}
+
+static void heal(const struct hiccups *h, const struct stop *stop)
+{
+	size_t from[WORLD_MEMBERS_MAX];
+	size_t n = hosts_of(h, stop->from, from);
+
+	for (size_t i = 0; i < n; i++)
+		hosts_heal(&h->s->hosts, from[i]);
+}
+
+static pid_t pid_of(const struct hiccups *h, enum party party)
+{
+	size_t host[WORLD_MEMBERS_MAX];
+
+	if (party <= ETCD_2)
+		return h->s->etcd->pids[party];
+	(void)hosts_of(h, party, host);
+	return h->s->pids[host[0]];
+}
+
+static void stop_for(struct hiccups *h, const struct stop *stop, unsigned int tenths)
 {
 	const uint64_t end_us = clock_monotonic_us() + tenths * HICCUP_LEASE_S * USEC_PER_SEC / 10;
+	const pid_t pid = stop->to == NOBODY ? pid_of(h, stop->from) : 0;
 
-	while (clock_monotonic_us() < end_us) {
-		restart_ended(s);
-		run_for(s->f.event, 50);
-	}
+	if (stop->to == NOBODY)
+		assert_int_equal(kill(pid, SIGSTOP), 0);
+	else
+		cut(h, stop);
+	while (clock_monotonic_us() < end_us)
+		step_hiccups(h);
+	if (stop->to == NOBODY)
+		assert_int_equal(kill(pid, SIGCONT), 0);
+	else
+		heal(h, stop);
 }
 
-static bool is_ready(struct servers *s, int i)
+/* --- promises --- */
+
+/* On a machine that may be busy: by name alone it is held to the lease. */
+static uint64_t limit_us(const struct hiccups *h)
 {
-	return strstr(get_text(s, i, "/readyz"), " 200 ") != NULL;
+	const int spare_s = getenv("HOLDFAST_HICCUPS") ? HICCUP_SPARE_S : HICCUP_GRACE_S;
+
+	return h->healed_us + (uint64_t)(HICCUP_LEASE_S + spare_s) * USEC_PER_SEC;
 }
 
-/* Every server knows the leader and hands on to it. Returns how long that took. */
-static uint64_t await_all_ready(struct servers *s, const char *name)
+/* Every server knows the leader and hands on to it, sessions are there. Returns how long that took. */
+static uint64_t await_all_ready(struct hiccups *h, const char *name)
 {
-	const uint64_t start_us = clock_monotonic_us();
-	const uint64_t limit_us = start_us + (2 * HICCUP_LEASE_S + HICCUP_GRACE_S) * USEC_PER_SEC;
-
 	for (;;) {
 		int n_ready = 0;
+		bool is_late;
 
-		restart_ended(s);
+		step_hiccups(h);
 		for (int i = 0; i < SERVERS; i++)
-			n_ready += ask(s, i, NULL, NULL) == STATUS_OK && is_ready(s, i);
-		if (n_ready == SERVERS)
-			return clock_monotonic_us() - start_us;
-		if (clock_monotonic_us() > limit_us)
+			n_ready += ask(h->s, i, NULL, NULL) == STATUS_OK &&
+				   strstr(get_text(h->s, i, "/readyz"), " 200 ");
+		is_late = clock_monotonic_us() > limit_us(h);
+		if (n_ready == SERVERS && h->keepers[0].down_us == 0 && h->keepers[1].down_us == 0)
+			return clock_monotonic_us() - h->healed_us;
+		if (is_late && n_ready < SERVERS)
 			fail_msg("%s: %d of %d servers know a leader that leads", name, n_ready, SERVERS);
-		run_for(s->f.event, 50);
-	}
-}
-
-/* One try; false: the leader was lost meanwhile. */
-static bool holds_still(struct servers *s)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct fixture *f = &s->f;
-	struct error err = {0};
-	enum status status;
-
-	f->n1.has = &s->held;
-	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
-	if (!f->n1.welcomed || !f->n2.welcomed)
-		return false;
-	status = fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err);
-	if (status == STATUS_UNAVAILABLE)
-		return false;
-	if (status != STATUS_OK)
-		fail_msg("%s", err.msg);
-	assert_string_equal(response->claim->id, s->held.id);
-	assert_int_equal(response->claim->generation, s->held.generation);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	status = run_alloc(f, ALLOC_2, "n2", &err);
-	assert_int_not_equal(status, STATUS_OK); /* the volume is held */
-	return strstr(err.msg, "n1") != NULL;
-}
-
-/* As an agent does, which goes on to the next server: sessions are back within the lease, with a leader that
- * may be another one meanwhile, and the claim is the same. */
-static void expect_sessions(struct servers *s, const char *name)
-{
-	const uint64_t limit_us = clock_monotonic_us() + (HICCUP_LEASE_S + HICCUP_GRACE_S) * USEC_PER_SEC;
-
-	for (bool is_held = false; !is_held;) {
-		restart_ended(s);
-		(void)await_leader(s, -1);
-		is_held = holds_still(s);
-		if (!is_held && clock_monotonic_us() > limit_us)
+		if (is_late)
 			fail_msg("%s: a session was lost for longer than the lease", name);
 	}
 }
 
-static void run_hiccup(struct servers *s, int number)
+static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
 {
-	const struct hiccup h = hiccup_of(number);
-	uint64_t took_us;
-	bool is_elsewhere = true; /* only servers that follow stop */
-	int leader;
+	const Holdfast__V1__ClaimVolumeResponse *claimed =
+		(const Holdfast__V1__ClaimVolumeResponse *)response;
+	struct hiccups *h = userdata;
 
-	expect_sessions(s, h.name);
-	leader = s->leader;
-	for (int i = 0; i < 2; i++) {
-		pid_t pid = pid_of_target(s, leader, h.target[i]);
-
-		is_elsewhere = is_elsewhere && h.target[i] > WORLD_MEMBERS_MAX;
-		assert_int_equal(kill(pid, SIGSTOP), 0);
-		wait_tenths(s, h.tenths[i]);
-		assert_int_equal(kill(pid, SIGCONT), 0);
-	}
-	took_us = await_all_ready(s, h.name);
-	print_message("hiccup %d, %s: all ready after %" PRIu64 " ms, session %s\n", number, h.name,
-		      took_us / USEC_PER_MSEC, s->f.n1.closed ? "lost" : "kept");
-	if (is_elsewhere && (s->f.n1.closed || s->f.n2.closed))
-		fail_msg("%s: a session was lost", h.name);
-	expect_sessions(s, h.name); /* and the claim is the same */
+	h->answered = (int)status;
+	if (status != STATUS_OK)
+		return;
+	assert_string_equal(claimed->claim->id, h->s->held.id);
+	assert_int_equal(claimed->claim->generation, h->s->held.generation);
 }
 
+static bool is_asked_again(int status)
+{
+	return status == STATUS_UNAVAILABLE || status == STATUS_UNKNOWN ||
+	       status == STATUS_DEADLINE_EXCEEDED || status == STATUS_ABORTED;
+}
+
+/* A claim on the connection of the session: the first node gets its own again, the second one has no such
+ * allocation. Returns how long that took. */
+static uint64_t await_claim(struct hiccups *h, size_t i, const char *name)
+{
+	static const struct {
+		const char *alloc;
+		int status;
+	} expected[] = {{ALLOC_1, STATUS_OK}, {ALLOC_2, STATUS_NOT_FOUND}};
+
+	for (;;) {
+		h->answered = -1;
+		fake_node_start_claim(h->keepers[i].node, "db", expected[i].alloc, on_answer, h);
+		while (h->answered < 0)
+			step_hiccups(h);
+		if (h->answered == expected[i].status)
+			return clock_monotonic_us() - h->healed_us;
+		if (!is_asked_again(h->answered) || clock_monotonic_us() > limit_us(h))
+			fail_msg("%s: the claim of %s is answered with %s", name, h->keepers[i].id,
+				 status_name((enum status)h->answered));
+	}
+}
+
+static void run_hiccup(struct hiccups *h, int number, int n_stops)
+{
+	const struct hiccup hiccup = hiccup_of(number, n_stops);
+	struct fixture *f = &h->s->f;
+	uint64_t ready_us, claim_us[2];
+	bool is_elsewhere = true; /* only one server that follows is hit */
+	struct error err = {0};
+
+	h->leader = find_leader(h->s, -1);
+	h->healed_us = h->session_us = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(h->keepers); i++)
+		h->keepers[i].n_lost = 0;
+	for (int i = 0; i < 2; i++) {
+		const struct stop *stop = hiccup.stop[i];
+
+		is_elsewhere &= stop->from == FOLLOWER || stop->to == FOLLOWER;
+		stop_for(h, stop, hiccup.tenths[i]);
+	}
+	h->healed_us = clock_monotonic_us();
+	for (size_t i = 0; i < ARRAY_SIZE(h->keepers); i++)
+		claim_us[i] = await_claim(h, i, hiccup.name);
+	ready_us = await_all_ready(h, hiccup.name);
+	print_message("hiccup %d, %s: answers after %" PRIu64 " and %" PRIu64 " ms, all ready after %" PRIu64
+		      " ms, sessions lost %u and %u, the longest for %" PRIu64 " ms\n",
+		      number, hiccup.name, claim_us[0] / USEC_PER_MSEC, claim_us[1] / USEC_PER_MSEC,
+		      ready_us / USEC_PER_MSEC, h->keepers[0].n_lost, h->keepers[1].n_lost,
+		      h->session_us / USEC_PER_MSEC);
+	if (is_elsewhere && find_leader(h->s, -1) != h->leader)
+		fail_msg("%s: another server leads", hiccup.name);
+	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	if (!strstr(err.msg, "n1")) /* which holds it */
+		fail_msg("%s: %s", hiccup.name, err.msg);
+}
+
+/* Clients of all three: the first node's session begins at the leader, the second one's at a follower. */
+static void begin_keepers(struct hiccups *h)
+{
+	static const char *const certs[] = {"node-n1", "node-n2"};
+	struct servers *s = h->s;
+	struct rpc_address servers[SERVERS];
+
+	drop_clients(s);
+	for (int n = 0; n < SERVERS; n++) {
+		for (int i = 0; i < SERVERS; i++)
+			servers[i] = address_of(s, (h->leader + n + i) % SERVERS);
+		if (n < (int)ARRAY_SIZE(h->keepers))
+			fake_node_init_at(h->keepers[n].node, s->f.event, s->f.dir, certs[n], servers,
+					  SERVERS);
+		else
+			fake_node_init_at(&s->f.operator, s->f.event, s->f.dir, "operator", servers, SERVERS);
+	}
+	s->leader = h->leader;
+	s->f.n1.has = &s->held;
+	for (size_t i = 0; i < ARRAY_SIZE(h->keepers); i++)
+		begin_session(&h->keepers[i]);
+}
+
+/* As root, with each server and each member on a host of its own. */
 static int setup_hiccups(void **state)
 {
 	struct servers *s;
 
 	(void)signal(SIGPIPE, SIG_IGN); /* of a server that ends while it is asked */
-	assert_int_equal(setup_leased(state, WORLD_MEMBERS_MAX, false, HICCUP_LEASE_S), 0);
+	assert_int_equal(setup_at(state, WORLD_MEMBERS_MAX, false, HICCUP_LEASE_S, geteuid() == 0), 0);
 	s = *state;
 	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
 	start_all(s);
 	return 0;
 }
 
-/* A few by default; HOLDFAST_HICCUPS=FROM-TO for others, 0-199 for all. */
+/* A few by default; HOLDFAST_HICCUPS=FROM-TO for others, 0-209 for all. */
 TEST_FIXTURE(hiccups_leave_no_server_without_the_leader_and_no_session_lost, setup_hiccups, teardown_servers)
 {
 	struct servers *s = *state;
+	struct hiccups h = {.s = s,
+			    .keepers = {{.node = &s->f.n1, .id = "n1"}, {.node = &s->f.n2, .id = "n2"}}};
 	const char *wanted = getenv("HOLDFAST_HICCUPS");
+	const int n_stops = s->hosts.n > 0 ? STOPS : PROCESSES;
 	int from = 0, to = HICCUPS - 1, step = HICCUPS / HICCUP_DEFAULT;
 	char *end;
 
@@ -2361,8 +2654,11 @@ TEST_FIXTURE(hiccups_leave_no_server_without_the_leader_and_no_session_lost, set
 		to = (int)strtol(end + 1, NULL, 10);
 		step = 1;
 	}
-	(void)await_leader(s, -1);
+	for (size_t i = 0; i < ARRAY_SIZE(h.keepers); i++)
+		h.keepers[i].backoff = (struct backoff)BACKOFF_INIT(200 * USEC_PER_MSEC, 15 * USEC_PER_SEC);
+	h.leader = await_leader(s, -1);
 	take_db(s);
+	begin_keepers(&h);
 	for (int i = from; i <= to && i < HICCUPS; i += step)
-		run_hiccup(s, i);
+		run_hiccup(&h, i, n_stops);
 }
