@@ -69,14 +69,20 @@ struct ticket {
 
 enum { TICKET_BODY_SIZE = offsetof(struct ticket, place) };
 
-/** Are these bytes a ticket of this version? Another one may be as long, and mean something else. */
-static inline bool ticket_is_current(const void *bytes, size_t n)
+/** The version of the ticket in these bytes, whatever the length of such a ticket is; 0: too short. */
+static inline uint16_t ticket_version(const void *bytes, size_t n)
 {
 	uint16_t version = 0;
 
-	if (n == sizeof(struct ticket))
+	if (n >= offsetof(struct ticket, version) + sizeof(version))
 		memcpy(&version, (const char *)bytes + offsetof(struct ticket, version), sizeof(version));
-	return version == TICKET_VERSION;
+	return version;
+}
+
+/** Are these bytes a ticket of this version? Another one may be as long, and mean something else. */
+static inline bool ticket_is_current(const void *bytes, size_t n)
+{
+	return n == sizeof(struct ticket) && ticket_version(bytes, n) == TICKET_VERSION;
 }
 
 /* What is signed: with its own magic, so that it is nothing else that the key might sign. */

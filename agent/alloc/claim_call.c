@@ -82,6 +82,18 @@ static enum status check_grant(const struct claim_request *request, const struct
 	return unusable(request, "its volume is of a type that this agent does not know", err);
 }
 
+static enum status refuse_ticket(const struct claim_request *request, const ProtobufCBinaryData *ticket,
+				 struct error *err)
+{
+	unsigned int version = ticket_version(ticket->data, ticket->len);
+	char what[128];
+
+	(void)str_format(what, sizeof(what),
+			 "its ticket has version %u, this agent knows version %d. Next: upgrade %s", version,
+			 TICKET_VERSION, version > TICKET_VERSION ? "this node" : "the claim server");
+	return unusable(request, what, err);
+}
+
 static enum status handle_response(const struct claim_request *request,
 				   const Holdfast__V1__ClaimVolumeResponse *pb, struct claim_grant *ret,
 				   struct error *err)
@@ -98,7 +110,7 @@ static enum status handle_response(const struct claim_request *request,
 	if (str_copy(ret->wire_volume, sizeof(ret->wire_volume), pb->wire_volume) < 0)
 		return unusable(request, "its name towards the mount helper is too long", err);
 	if (pb->ticket.len != 0 && !ticket_is_current(pb->ticket.data, pb->ticket.len))
-		return unusable(request, "its ticket is of another version than this agent", err);
+		return refuse_ticket(request, &pb->ticket, err);
 	ret->mark = pb->mark;
 	ret->has_ticket = pb->ticket.len != 0;
 	if (ret->has_ticket)

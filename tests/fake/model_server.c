@@ -529,7 +529,7 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	struct claim copy = *granted, *claim = &copy;
 	struct ticket ticket[2] = {
 		{.magic = TICKET_MAGIC,
-		 .version = model->foreign_ticket_size == 0 ? TICKET_VERSION : TICKET_VERSION - 1,
+		 .version = model->foreign_ticket_size == 0 ? TICKET_VERSION : TICKET_VERSION + 1,
 		 .generation = claim->generation,
 		 .not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)}};
 	struct volume volume = {

@@ -340,7 +340,7 @@ static void use_foreign_ticket(struct world *w, size_t size)
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_failed);
 	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "its ticket is of another version than this agent"));
+			       "Next: upgrade this node"));
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
