@@ -9,10 +9,13 @@
 
 #include "bench.h"
 #include "cluster.h"
+#include "cpu.h"
 #include "fill.h"
 #include "server.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -22,6 +25,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,25 +125,83 @@ static void print_gaps(const struct bench *b, uint64_t begin_us)
 	free(gaps);
 }
 
+/* --- whose the processors were --- */
+
+enum whose { OLD_LEADER, OTHER_SERVERS, ETCDS, AGENTS, WHOSE_N };
+
+struct spent {
+	double s[WHOSE_N];
+};
+
+static enum whose whose_is(const struct bench *b, pid_t pid, int leader)
+{
+	cleanup_free char *name = NULL;
+	char path[64];
+
+	for (int i = 0; i < CLUSTER_SERVERS; i++)
+		if (b->cluster.servers[i].pid == pid)
+			return i == leader ? OLD_LEADER : OTHER_SERVERS;
+	(void)str_format(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	return file_read(path, 64, &name, NULL) == 0 && str_starts_with(name, "etcd") ? ETCDS : AGENTS;
+}
+
+/* So far, by the children of this process. */
+static struct spent look_at_processors(const struct bench *b, int leader)
+{
+	cleanup_free char *children = NULL;
+	struct spent spent = {{0}};
+	char path[64];
+
+	(void)str_format(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	if (file_read(path, 4096, &children, NULL) < 0)
+		die(path, "cannot be read");
+	for (char *rest = children, *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+		uint32_t pid;
+		struct cpu used;
+
+		if (parse_u32(word, 1, INT32_MAX, &pid) < 0)
+			continue;
+		used = cpu_used((pid_t)pid);
+		spent.s[whose_is(b, (pid_t)pid, leader)] += (used.main_us + used.others_us) / USEC_PER_SEC;
+	}
+	return spent;
+}
+
+static void print_spent(const char *until, const struct spent *begin, const struct spent *end)
+{
+	(void)printf("\"cpu_s_until_%s\": {\"old_leader\": %.2f, \"other_servers\": %.2f, \"etcd\": %.2f, "
+		     "\"nodes\": %.2f}, ",
+		     until, end->s[OLD_LEADER] - begin->s[OLD_LEADER],
+		     end->s[OTHER_SERVERS] - begin->s[OTHER_SERVERS], end->s[ETCDS] - begin->s[ETCDS],
+		     end->s[AGENTS] - begin->s[AGENTS]);
+}
+
 /* --- all of it --- */
 
 static void lose_leader(struct bench *b, struct rpc_client *client, int number)
 {
 	struct cluster *cluster = &b->cluster;
 	int leader = cluster_leader(client);
+	struct spent before, at_grant, at_end;
 	uint64_t begin;
 	double answered, granted;
 
 	(void)cluster_wait_sessions(cluster, cluster->nodes);
+	before = look_at_processors(b, leader);
 	begin = clock_monotonic_us();
 	(void)kill(cluster->servers[leader].pid, number);
 	answered = (double)(first_answer(b) - begin) / (double)USEC_PER_SEC;
 	granted = (double)(first_grant(b) - begin) / (double)USEC_PER_SEC;
+	at_grant = look_at_processors(b, leader);
 	(void)waitpid(cluster->servers[leader].pid, NULL, 0);
 	(void)cluster_wait_sessions(cluster, cluster->nodes);
+	at_end = look_at_processors(b, leader);
+	at_end.s[OLD_LEADER] = at_grant.s[OLD_LEADER]; /* it has ended */
 	(void)printf("{\"signal\": \"%s\", \"first_answer_s\": %.2f, \"first_grant_s\": %.2f, "
 		     "\"all_sessions_s\": %.2f, ",
 		     number == SIGKILL ? "KILL" : "TERM", answered, granted, seconds_since(begin));
+	print_spent("grant", &before, &at_grant);
+	print_spent("sessions", &before, &at_end);
 	print_gaps(b, begin);
 	(void)fflush(stdout);
 	cluster_start_server(cluster, leader);
