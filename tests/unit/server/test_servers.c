@@ -2516,7 +2516,8 @@ static uint64_t await_all_ready(struct hiccups *h, const char *name)
 			n_ready += ask(h->s, i, NULL, NULL) == STATUS_OK &&
 				   strstr(get_text(h->s, i, "/readyz"), " 200 ");
 		is_late = clock_monotonic_us() > limit_us(h);
-		if (n_ready == SERVERS && h->keepers[0].down_us == 0 && h->keepers[1].down_us == 0)
+		if (n_ready == SERVERS && h->keepers[0].down_us == 0 && h->keepers[1].down_us == 0 &&
+		    h->healed_us + h->session_us <= limit_us(h))
 			return clock_monotonic_us() - h->healed_us;
 		if (is_late && n_ready < SERVERS)
 			fail_msg("%s: %d of %d servers know a leader that leads", name, n_ready, SERVERS);

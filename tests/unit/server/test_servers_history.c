@@ -10,14 +10,16 @@
  *  - who reads sees the last value that was acknowledged before, or a later one, or one whose fate was not
  * known;
  *  - the index does not go back.
- * In one case proxies stand between servers and members, which drop and hold what passes; in the other, as
- * root, each server and member is on a host of its own, and what one sends to another is lost.
- * Before stands for: the answer was here when the call was made, whoever made it, at whatever server.
+ * In one case proxies stand between servers and members, which drop and hold what passes; in another, as
+ * root, each server and member is on a host of its own, and what one sends to another is lost. In the third
+ * one etcd is put back to a snapshot, servers lose all that is on their disks, and nodes that hold volumes
+ * are away: then acknowledged changes are lost, and only the first promise is left. Before stands for: the
+ * answer was here when the call was made, whoever made it, at whatever server.
  *
  *   HISTORY_SEED    of operations and faults; printed, so that it can be run again
  *   HISTORY_FAULTS  until it ends
  *   HISTORY_ONLY    this one of enum fault_kind alone
- *   HISTORY_CASE    "proxies" or "hosts": this one of the two cases alone
+ *   HISTORY_CASE    "proxies", "hosts" or "snapshots": this one of the cases alone
  *   HISTORY_SERVER  another program in the server's place
  *   HISTORY_LOUD    set: print what happens; the end of it is printed when a promise is broken */
 
@@ -33,6 +35,7 @@
 #include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "model/volume.h"
 #include "rpc/client.h"
 #include "ticket/ticket.h"
@@ -134,6 +137,10 @@ struct task {
 	uint64_t generation;
 	Holdfast__V1__ClientStatus status;
 	bool is_used;
+	/* For a report of what the node holds; owned. NULL: nothing is held. */
+	Holdfast__V1__Allocation *run;
+	Holdfast__V1__Claim *held;
+	struct ticket ticket;
 };
 
 /* A claim that a node has released it: a ticket of it that comes late is not used. */
@@ -152,6 +159,7 @@ struct node_model {
 	struct rpc_client *clients[SERVERS];
 	struct rpc_stream *stream; /* NULL: none */
 	bool is_welcome;
+	bool is_away;	   /* with all that it holds */
 	uint64_t since_us; /* when it was opened, or is to be */
 	uint32_t random;
 	struct task tasks[TASKS_MAX];
@@ -200,11 +208,15 @@ enum fault_kind {
 	FAULT_LOSE_PAIR,
 	FAULT_LOSE_MEMBERS_PAIR,
 	FAULT_LOSE_SERVERS_PAIR,
+	FAULT_SNAPSHOT,
+	FAULT_PUT_BACK,
+	FAULT_MAKE_ANEW,
+	FAULT_HOLDER_AWAY,
 	FAULT_N
 };
 
 enum target { LEADER, FOLLOWER, ANY_SERVER };
-enum { BY_PROXIES = 1, ON_HOSTS = 2, BOTH = 3 };
+enum { BY_PROXIES = 1, ON_HOSTS = 2, BOTH = 3, WITH_SNAPSHOTS = 4, EVERYWHERE = 7 };
 
 /* LONG_MS: until another one has led for a while. */
 enum { SHORT_MS = 300, LONG_MS = 3000 };
@@ -216,14 +228,14 @@ static const struct kind {
 	bool has_member; /* it is about one member, else about all of them or none */
 	uint32_t min_ms;
 } kinds[FAULT_N] = {
-	[FAULT_KILL_LEADER] = {"kill -9 of the leader", BOTH, LEADER, false, SHORT_MS},
-	[FAULT_END_LEADER] = {"SIGTERM of the leader", BOTH, LEADER, false, SHORT_MS},
+	[FAULT_KILL_LEADER] = {"kill -9 of the leader", EVERYWHERE, LEADER, false, SHORT_MS},
+	[FAULT_END_LEADER] = {"SIGTERM of the leader", EVERYWHERE, LEADER, false, SHORT_MS},
 	[FAULT_STOP_LEADER] = {"SIGSTOP of the leader", BOTH, LEADER, false, LONG_MS},
 	[FAULT_CUT_LEADER] = {"leader cut from etcd", BY_PROXIES, LEADER, false, LONG_MS},
 	[FAULT_LOSE_ANSWERS] = {"etcd's answers to the leader dropped", BY_PROXIES, LEADER, false, SHORT_MS},
 	[FAULT_HOLD_REQUESTS] = {"leader's requests come late, and it is killed", BY_PROXIES, LEADER, false,
 				 SHORT_MS},
-	[FAULT_KILL_FOLLOWER] = {"kill -9 of a follower", BOTH, FOLLOWER, false, SHORT_MS},
+	[FAULT_KILL_FOLLOWER] = {"kill -9 of a follower", EVERYWHERE, FOLLOWER, false, SHORT_MS},
 	[FAULT_STOP_FOLLOWER] = {"SIGSTOP of a follower", BOTH, FOLLOWER, false, SHORT_MS},
 	[FAULT_CUT_PAIR] = {"a server cut from a member", BY_PROXIES, ANY_SERVER, true, SHORT_MS},
 	[FAULT_KILL_MEMBER] = {"kill -9 of a member", BOTH, ANY_SERVER, true, SHORT_MS},
@@ -241,6 +253,11 @@ static const struct kind {
 				     LONG_MS},
 	[FAULT_LOSE_SERVERS_PAIR] = {"what a server sends to another one is lost", ON_HOSTS, ANY_SERVER,
 				     false, SHORT_MS},
+	[FAULT_SNAPSHOT] = {"a snapshot of etcd", WITH_SNAPSHOTS, ANY_SERVER, false, SHORT_MS},
+	[FAULT_PUT_BACK] = {"etcd is put back, a server loses its disk, a holder is away", WITH_SNAPSHOTS,
+			    ANY_SERVER, false, LONG_MS},
+	[FAULT_MAKE_ANEW] = {"a server loses its disk", WITH_SNAPSHOTS, ANY_SERVER, false, SHORT_MS},
+	[FAULT_HOLDER_AWAY] = {"a holder is away", WITH_SNAPSHOTS, ANY_SERVER, false, LONG_MS},
 };
 
 struct fault {
@@ -254,6 +271,8 @@ struct world {
 	sd_event *event;
 	char dir[FOLDER_SIZE];
 	bool has_hosts; /* of the servers, then of the members */
+	bool forgets;	/* etcd is put back: what was acknowledged may be lost */
+	bool has_snapshot;
 	struct hosts hosts;
 	struct etcd_world *etcd;
 	struct server_process servers[SERVERS];
@@ -502,6 +521,10 @@ static void hold(struct task *task, const Holdfast__V1__ClaimVolumeResponse *res
 	check_ticket(task->node, response, &ticket);
 	note(w, "%s gets %s: claim %s, generation %" PRIu64, task->node->id, task->volume,
 	     response->claim->id, ticket.generation);
+	if (str_eq(held->claim, response->claim->id) && w->forgets) {
+		held->generation = ticket.generation; /* which a new epoch raises */
+		return;
+	}
 	if (str_eq(held->claim, response->claim->id)) {
 		if (ticket.generation != held->generation || held->node != task->node->number)
 			broken(w, "claim %s was of generation %" PRIu64 " and is of %" PRIu64, held->claim,
@@ -617,6 +640,30 @@ static bool is_unanswered(enum status status)
 	       status == STATUS_DEADLINE_EXCEEDED || status == STATUS_CANCELLED || status == STATUS_ABORTED;
 }
 
+static void drop_claim(struct task *task)
+{
+	holdfast__v1__claim__free_unpacked(task->held, NULL);
+	task->held = NULL;
+	task->claim[0] = '\0';
+}
+
+static void keep_claim(struct task *task, const Holdfast__V1__ClaimVolumeResponse *response)
+{
+	drop_claim(task);
+	task->held = (Holdfast__V1__Claim *)message_convert(response->claim->base.descriptor,
+							    &response->claim->base);
+	memcpy(&task->ticket, response->ticket.data, sizeof(task->ticket));
+}
+
+/* For good: the slot is free. */
+static void drop_task(struct task *task)
+{
+	drop_claim(task);
+	holdfast__v1__allocation__free_unpacked(task->run, NULL);
+	task->run = NULL;
+	task->is_used = false;
+}
+
 static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
 		       void *userdata)
 {
@@ -632,6 +679,7 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 		end_task(task, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	} else if (!find_released(task->node, claimed->claim->id)) {
 		hold(task, claimed);
+		keep_claim(task, claimed);
 		(void)str_copy(task->claim, sizeof(task->claim), claimed->claim->id);
 		task->generation = claimed->claim->generation;
 		task->status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
@@ -666,6 +714,8 @@ static void take_run(struct node_model *node, const Holdfast__V1__Allocation *al
 		if (task->is_used)
 			continue;
 		*task = (struct task){.node = node,
+				      .run = (Holdfast__V1__Allocation *)message_convert(
+					      alloc->base.descriptor, &alloc->base),
 				      .status = HOLDFAST__V1__CLIENT_STATUS__PENDING,
 				      .claim_at_us = 1,
 				      .is_used = true};
@@ -684,7 +734,7 @@ static void take_release(struct node_model *node, const Holdfast__V1__Claim *cla
 	if (task) /* no answer to it is waited for any more */
 		end_task(task, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	if (task)
-		task->claim[0] = '\0';
+		drop_claim(task);
 	release_claim(node, claim->id);
 	send_receipt(node, claim->id, claim->generation, true);
 }
@@ -693,10 +743,31 @@ static void take_report(struct node_model *node, uint64_t epoch)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
+	Holdfast__V1__Allocation *allocs[TASKS_MAX];
+	Holdfast__V1__Claim *claims[TASKS_MAX];
+	ProtobufCBinaryData tickets[TASKS_MAX];
 
-	if (node->n_released > 0)
+	if (node->n_released > 0 && !node->w->forgets)
 		broken(node->w, "a new epoch, %" PRIu64 ", has begun, and nothing was put back", epoch);
+	note(node->w, "%s reports for epoch %" PRIu64, node->id, epoch);
 	report.epoch = epoch;
+	report.allocations = allocs;
+	report.claims = claims;
+	report.tickets = tickets;
+	for (size_t i = 0; i < TASKS_MAX; i++) {
+		struct task *task = &node->tasks[i];
+
+		if (!task->is_used || !task->held)
+			continue;
+		task->run->desired_status = task->status == HOLDFAST__V1__CLIENT_STATUS__RUNNING
+						    ? HOLDFAST__V1__DESIRED_STATUS__RUN
+						    : HOLDFAST__V1__DESIRED_STATUS__STOP;
+		task->held->state = HOLDFAST__V1__CLAIM_STATE__TAKEN;
+		allocs[report.n_allocations++] = task->run;
+		claims[report.n_claims++] = task->held;
+		tickets[report.n_tickets++] =
+			(ProtobufCBinaryData){.len = sizeof(task->ticket), .data = (uint8_t *)&task->ticket};
+	}
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
 	up.report = &report;
 	send_up(node, &up);
@@ -722,8 +793,10 @@ static void on_down(struct rpc_stream *stream, const ProtobufCMessage *message, 
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
 		task = task_of(node, down->forget->alloc_id);
-		if (task && task->claim[0] == '\0')
-			task->is_used = false;
+		if (task && task->claim[0] == '\0') {
+			forget_claim(task);
+			drop_task(task);
+		}
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
 		take_release(node, down->release->claim);
@@ -837,6 +910,13 @@ static void step_node(struct node_model *node)
 {
 	uint64_t now_us = clock_monotonic_us();
 
+	if (node->is_away && node->stream) {
+		rpc_stream_cancel(node->stream);
+		node->stream = NULL;
+		node->is_welcome = false;
+	}
+	if (node->is_away)
+		return;
 	if (node->stream && !node->is_welcome && now_us > node->since_us + CALL_US) {
 		rpc_stream_cancel(node->stream); /* elsewhere, then */
 		node->stream = NULL;
@@ -895,6 +975,10 @@ static void on_read(struct client_model *c, enum status status, const ProtobufCM
 	struct volume_model *volume = &c->w->volumes[c->volume];
 	uint32_t value = 0;
 
+	if (c->w->forgets) {
+		c->has_read_own |= c->volume == c->number;
+		return;
+	}
 	if (status == STATUS_NOT_FOUND && c->value >= 0)
 		broken(c->w, "%s is not found, and value %d of it was acknowledged", volume->id, c->value);
 	if (status != STATUS_OK)
@@ -918,7 +1002,7 @@ static void on_status(struct client_model *c, enum status status, const Protobuf
 {
 	const Holdfast__V1__GetStatusResponse *told = (const Holdfast__V1__GetStatusResponse *)response;
 
-	if (status != STATUS_OK)
+	if (status != STATUS_OK || c->w->forgets)
 		return;
 	if (told->index < c->index)
 		broken(c->w, "client %zu is told index %" PRIu64 ", and %" PRIu64 " was seen before",
@@ -941,7 +1025,7 @@ static void on_stop(struct client_model *c, enum status status, const ProtobufCM
 {
 	struct alloc_model *alloc = &c->w->allocs[c->alloc];
 
-	if (status == STATUS_NOT_FOUND && c->value == FATE_ACKNOWLEDGED)
+	if (status == STATUS_NOT_FOUND && c->value == FATE_ACKNOWLEDGED && !c->w->forgets)
 		broken(c->w, "allocation %s was acknowledged, and is not found", alloc->id);
 	if (status == STATUS_OK || (status == STATUS_NOT_FOUND && ++alloc->misses == MISSES))
 		alloc->is_over = true;
@@ -1155,6 +1239,72 @@ static void lose_pair(struct world *w, size_t one, size_t other)
 	hosts_cut(&w->hosts, is_reverse ? other : one, is_reverse ? one : other);
 }
 
+/* --- time --- */
+
+static void run_shell(struct world *w, const char *command)
+{
+	if (system(command) != 0) /* NOLINT(cert-env33-c): of names made here */
+		broken(w, "failed: %s", command);
+}
+
+/* All members at once, to one past or into it. */
+static void copy_members(struct world *w, const char *from, const char *to)
+{
+	char command[PATH_MAX];
+
+	for (int m = 0; m < MEMBERS; m++)
+		kill_member(w, m);
+	for (int m = 0; m < MEMBERS; m++) {
+		(void)str_format(command, sizeof(command), "cd %s && rm -rf %s%d && cp -a %s%d %s%d",
+				 w->etcd->folder, to, m, from, m, to, m);
+		run_shell(w, command);
+	}
+	for (size_t m = 0; m < MEMBERS; m++)
+		etcd_world_start(w->etcd, m);
+}
+
+/* As when its machine is installed again, with the settings alone. */
+static void lose_disk(struct world *w, int i)
+{
+	struct server_process *s = &w->servers[i];
+	char path[PATH_MAX], command[2 * PATH_MAX];
+
+	if (s->pid > 0) {
+		(void)kill(s->pid, SIGKILL);
+		(void)waitpid(s->pid, NULL, 0);
+	}
+	s->pid = 0;
+	s->start_at_us = 0;
+	(void)str_format(command, sizeof(command), "rm -rf %s/*", in_folder(w, (size_t)i, "", path));
+	run_shell(w, command);
+}
+
+static void send_holder_away(struct world *w)
+{
+	size_t volume = draw(&w->random, VOLUMES);
+
+	for (size_t i = 0; i < VOLUMES; i++) {
+		const struct held *held = &w->volumes[(volume + i) % VOLUMES].held;
+
+		if (held->claim[0] == '\0')
+			continue;
+		w->nodes[held->node].is_away = true;
+		note(w, "%s is away", w->nodes[held->node].id);
+		return;
+	}
+}
+
+static void put_back(struct world *w, int server)
+{
+	uint32_t n = 1 + draw(&w->random, SERVERS); /* lose what they remember */
+
+	if (draw(&w->random, 3) > 0)
+		send_holder_away(w);
+	copy_members(w, "early", "d");
+	for (uint32_t i = 0; i < n; i++)
+		lose_disk(w, (server + (int)i) % SERVERS);
+}
+
 static void begin_fault(struct world *w)
 {
 	struct fault *f = &w->fault;
@@ -1214,6 +1364,20 @@ static void begin_fault(struct world *w)
 	case FAULT_LOSE_SERVERS_PAIR:
 		lose_pair(w, server, (server + 1) % SERVERS);
 		break;
+	case FAULT_SNAPSHOT:
+		copy_members(w, "d", "early");
+		w->has_snapshot = true;
+		break;
+	case FAULT_PUT_BACK:
+		if (w->has_snapshot)
+			put_back(w, f->server);
+		break;
+	case FAULT_MAKE_ANEW:
+		lose_disk(w, f->server);
+		break;
+	case FAULT_HOLDER_AWAY:
+		send_holder_away(w);
+		break;
 	case FAULT_N:
 		break;
 	}
@@ -1226,6 +1390,8 @@ static void end_fault(struct world *w)
 	f->is_on = false;
 	w->quiet = 0;
 	note(w, "fault %d ends", w->n_faults);
+	for (size_t i = 0; i < NODES; i++)
+		w->nodes[i].is_away = false;
 	if (f->kind == FAULT_STOP_LEADER || f->kind == FAULT_STOP_FOLLOWER)
 		signal_server(w, f->server, SIGCONT);
 	if (f->kind == FAULT_LOSE_ANSWERS)
@@ -1254,7 +1420,7 @@ static enum fault_kind choose_fault(struct world *w)
 	if (w->only < FAULT_N)
 		return (enum fault_kind)w->only;
 	for (int i = 0; i < FAULT_N; i++)
-		if (kinds[i].where & (w->has_hosts ? ON_HOSTS : BY_PROXIES))
+		if (kinds[i].where & (w->forgets ? WITH_SNAPSHOTS : w->has_hosts ? ON_HOSTS : BY_PROXIES))
 			here[n++] = (enum fault_kind)i;
 	return here[(uint32_t)w->n_faults < n ? ((uint32_t)w->n_faults + w->seed) % n : draw(&w->random, n)];
 }
@@ -1398,8 +1564,9 @@ static void make_models(struct world *w)
 }
 
 /* NULL in @state: not here. */
-static int setup_world(void **state, bool has_hosts)
+static int setup_world(void **state, const char *name)
 {
+	const bool has_hosts = str_eq(name, "hosts");
 	static const char *const nodes[NODES] = {"n0", "n1", "n2"};
 	struct world *w = calloc(1, sizeof(*w));
 	const struct dev_options options = {.dir = w->dir, .cluster = "c1", .nodes = nodes, .n_nodes = NODES};
@@ -1407,12 +1574,13 @@ static int setup_world(void **state, bool has_hosts)
 	struct config config;
 
 	*state = NULL;
-	if ((only && !str_eq(only, has_hosts ? "hosts" : "proxies")) || (has_hosts && geteuid() != 0)) {
+	if ((only && !str_eq(only, name)) || (has_hosts && geteuid() != 0)) {
 		free(w);
 		return 0;
 	}
 	assert_non_null(w);
 	w->has_hosts = has_hosts;
+	w->forgets = str_eq(name, "snapshots");
 	w->leader = -1;
 	w->is_loud = getenv("HISTORY_LOUD");
 	w->seed = number_of("HISTORY_SEED", 1);
@@ -1429,12 +1597,17 @@ static int setup_world(void **state, bool has_hosts)
 
 static int setup_proxies(void **state)
 {
-	return setup_world(state, false);
+	return setup_world(state, "proxies");
 }
 
 static int setup_hosts(void **state)
 {
-	return setup_world(state, true);
+	return setup_world(state, "hosts");
+}
+
+static int setup_snapshots(void **state)
+{
+	return setup_world(state, "snapshots");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -1442,11 +1615,17 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+static void end_slot(struct task *task)
+{
+	forget_claim(task);
+	drop_task(task);
+}
+
 static void free_models(struct world *w)
 {
 	for (size_t i = 0; i < NODES; i++) {
 		for (size_t t = 0; t < TASKS_MAX; t++)
-			forget_claim(&w->nodes[i].tasks[t]);
+			end_slot(&w->nodes[i].tasks[t]);
 		rpc_stream_cancel(w->nodes[i].stream);
 		for (size_t s = 0; s < SERVERS; s++)
 			rpc_client_free(w->nodes[i].clients[s]);
@@ -1534,7 +1713,7 @@ static void check_end(struct world *w)
 	for (size_t i = 0; i < VOLUMES; i++)
 		read_now(&w->clients[0], i);
 	for (size_t i = 0; i < w->n_allocs; i++)
-		if (w->allocs[i].fate == FATE_ACKNOWLEDGED)
+		if (w->allocs[i].fate == FATE_ACKNOWLEDGED && !w->forgets)
 			get_alloc(w, &w->allocs[i]);
 }
 
@@ -1566,6 +1745,13 @@ TEST_FIXTURE(no_history_breaks_what_was_promised, setup_proxies, teardown_world)
 }
 
 TEST_FIXTURE(no_history_on_hosts_breaks_what_was_promised, setup_hosts, teardown_world)
+{
+	if (!*state)
+		skip();
+	run_history(*state);
+}
+
+TEST_FIXTURE(no_history_with_snapshots_has_two_writers, setup_snapshots, teardown_world)
 {
 	if (!*state)
 		skip();
