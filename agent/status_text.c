@@ -152,8 +152,8 @@ void agent_status_text(char *dst, size_t size, void *userdata)
 	const struct mount_snapshot *observed = volume_manager_observed(agent->volumes);
 	size_t n_allocs = allocs_count(agent->allocs);
 	size_t n_receipts = receipts_count(agent->receipts);
-	char session[SERVICE_TEXT_MAX];
-	char helper[SERVICE_TEXT_MAX];
+	char session[CSI_TEXT_MAX];
+	char helper[CSI_TEXT_MAX];
 	char receipts[64] = "";
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	size_t n_problems = agent_problems(agent, problems);

@@ -18,7 +18,7 @@ struct task_stream {
 	LIST_ENTRY(task_stream) all;
 	struct task_streams *streams;
 	struct rpc_stream *server; /* NULL: it has ended */
-	struct driver_call *call;  /* NULL: not begun, or it has ended */
+	struct service_call *call; /* NULL: not begun, or it has ended */
 	bool is_ended;		   /* the end was said */
 };
 
@@ -32,7 +32,7 @@ struct task_streams {
 
 static void stream_free(struct task_stream *stream)
 {
-	driver_call_cancel(stream->call);
+	service_call_cancel(stream->call);
 	rpc_stream_cancel(stream->server);
 	LIST_REMOVE(stream, all);
 	stream->streams->n--;
@@ -45,10 +45,11 @@ static void send_up(struct task_stream *stream, Holdfast__V1__TaskStreamUp *up)
 
 	if (rpc_stream_send(stream->server, &up->base, &err) == STATUS_OK) {
 		if (stream->call && rpc_stream_is_full(stream->server))
-			driver_call_pause(stream->call, true);
+			service_call_pause(stream->call, true);
 		return;
 	}
-	driver_call_cancel(stream->call); /* the server has gone, or takes nothing: there is nobody to tell */
+	service_call_cancel(
+		stream->call); /* the server has gone, or takes nothing: there is nobody to tell */
 	stream->call = NULL;
 	rpc_stream_half_close(stream->server);
 }
@@ -121,11 +122,11 @@ static void on_server_message(struct rpc_stream *server, const ProtobufCMessage 
 
 	if (!stream->call || !down->exec)
 		return;
-	if (driver_call_send(stream->call, &down->exec->base, &err) != STATUS_OK) {
-		driver_call_cancel(stream->call);
+	if (service_call_send(stream->call, &down->exec->base, &err) != STATUS_OK) {
+		service_call_cancel(stream->call);
 		stream->call = NULL;
 		send_end(stream, &err);
-	} else if (driver_call_is_full(stream->call)) {
+	} else if (service_call_is_full(stream->call)) {
 		rpc_stream_pause(server, true);
 	}
 }
@@ -135,7 +136,7 @@ static void on_server_drained(struct rpc_stream *server, void *userdata)
 	const struct task_stream *stream = userdata;
 
 	if (stream->call)
-		driver_call_pause(stream->call, false);
+		service_call_pause(stream->call, false);
 }
 
 static void on_server_closed(struct rpc_stream *server, enum status status, const struct error *err,
@@ -157,7 +158,7 @@ static const struct rpc_stream_events server_events = {
 /* ---- opening ---- */
 
 static enum status find_driver(const struct task_streams *streams, const Holdfast__V1__OpenTaskStream *wanted,
-			       struct driver_client **ret, struct error *err)
+			       struct service_client **ret, struct error *err)
 {
 	const struct alloc_runner *runner = allocs_find(streams->allocs, wanted->alloc_id);
 	const struct alloc *alloc = runner ? &alloc_runner_record(runner)->alloc : NULL;
@@ -176,13 +177,13 @@ static enum status find_driver(const struct task_streams *streams, const Holdfas
 static enum status begin_call(struct task_stream *stream, const Holdfast__V1__OpenTaskStream *wanted,
 			      struct error *err)
 {
-	struct driver_request request = {
+	struct service_request request = {
 		.on_message = on_driver_message,
 		.on_drained = on_driver_drained,
 		.done = on_driver_done,
 		.userdata = stream,
 	};
-	struct driver_client *client;
+	struct service_client *client;
 
 	TRY(find_driver(stream->streams, wanted, &client, err));
 	switch (wanted->first_case) {
@@ -204,7 +205,7 @@ static enum status begin_call(struct task_stream *stream, const Holdfast__V1__Op
 		return error_set(err, STATUS_UNIMPLEMENTED, 0,
 				 "this agent does not know what is wanted of the task");
 	}
-	return driver_call_start(client, &request, &stream->call, err);
+	return service_call_start(client, &request, &stream->call, err);
 }
 
 static enum status open_server(struct task_streams *streams, struct task_stream **ret, struct error *err)

@@ -19,7 +19,7 @@ struct controller_call {
 	struct controller_calls *calls;
 	Holdfast__V1__PluginCall *pb; /* owned; without its secrets */
 	struct node_plugin facts;     /* when it began */
-	struct csi_call *csi;	      /* NULL: the volume manager's, or refused */
+	struct service_call *csi;     /* NULL: the volume manager's, or refused */
 	bool is_dropped;	      /* nobody waits for its reply */
 	bool not_here;
 	struct error err; /* of one that is refused */
@@ -81,7 +81,7 @@ static const char *call_name(const struct controller_call *call)
 {
 	enum csi_method method = controller_method(call->pb);
 
-	return method < CSI_METHOD_N ? csi_method_info(method)->name : "unknown call";
+	return method < CSI_METHOD_N ? csi_methods[method].name : "unknown call";
 }
 
 static void send_reply(const struct controller_call *call, const Holdfast__V1__PluginReply *reply)
@@ -143,7 +143,7 @@ static void on_expanded(uint64_t bytes, const struct error *failure, void *userd
 	send_reply(call, &reply.pb);
 }
 
-static enum status call_plugin(struct controller_call *call, struct csi_client *client,
+static enum status call_plugin(struct controller_call *call, struct service_client *client,
 			       const Holdfast__V1__PluginCall *pb, struct error *err)
 {
 	cleanup_free struct controller_request *request = malloc(sizeof(*request));
@@ -152,11 +152,17 @@ static enum status call_plugin(struct controller_call *call, struct csi_client *
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "call plugin %s",
 				 call->facts.plugin_id);
 	TRY(controller_request_make(pb, &call->facts, request, err));
-	return csi_call_start(client, controller_method(pb), &request->base,
-			      controller_timeout_us(pb->timeout_ms), on_answered, call, &call->csi, err);
+	return service_call_start(
+		client,
+		&(struct service_request){.method = controller_method(pb),
+					  .message = &request->base,
+					  .timeout_us = controller_timeout_us(pb->timeout_ms),
+					  .done = on_answered,
+					  .userdata = call},
+		&call->csi, err);
 }
 
-static enum status find_plugin(struct controller_call *call, struct csi_client **ret, struct error *err)
+static enum status find_plugin(struct controller_call *call, struct service_client **ret, struct error *err)
 {
 	const char *plugin_id = call->pb->plugin_id;
 	const struct node_plugin *facts;
@@ -181,7 +187,7 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 {
 	struct controller_calls *calls = call->calls;
 	enum csi_method method = controller_method(pb);
-	struct csi_client *client;
+	struct service_client *client;
 
 	if (method == CSI_METHOD_N)
 		return controller_check(pb, NULL, err);
@@ -281,7 +287,7 @@ void controller_calls_free(struct controller_calls *calls)
 		return;
 	while ((call = TAILQ_FIRST(&calls->in_flight))) {
 		TAILQ_REMOVE(&calls->in_flight, call, link);
-		csi_call_cancel(call->csi); /* the volume manager is freed before it could call back */
+		service_call_cancel(call->csi); /* the volume manager is freed before it could call back */
 		call_free(call);
 	}
 	drop_refused(calls);

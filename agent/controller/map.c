@@ -840,7 +840,7 @@ enum status controller_check(const Holdfast__V1__PluginCall *call, const struct 
 			err, STATUS_UNIMPLEMENTED, 0,
 			"this agent does not know call %d of the server to plugin %.128s; upgrade it",
 			(int)call->request_case, call->plugin_id);
-	name = csi_method_info(kind->method)->name;
+	name = csi_methods[kind->method].name;
 	if (kind->ability != 0 && !*(const bool *)((const char *)facts + kind->ability))
 		return not_announced(facts, name, kind->announces, err);
 	return kind->check ? kind->check(call, facts, err) : STATUS_OK;
@@ -850,11 +850,11 @@ enum status controller_request_make(const Holdfast__V1__PluginCall *call, const 
 				    struct controller_request *ret, struct error *err)
 {
 	const struct controller_kind *kind = controller_kind(call);
-	const struct csi_method_info *info;
+	const struct service_method *info;
 	struct error why = {.msg = ""};
 
 	assert(kind && kind->fill);
-	info = csi_method_info(kind->method);
+	info = &csi_methods[kind->method];
 	protobuf_c_message_init(info->request, &ret->base);
 	if (kind->fill(call, facts, ret, &why) == STATUS_OK)
 		return STATUS_OK;
@@ -888,7 +888,7 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 	size_t n;
 
 	begin_response(call, ret);
-	answer.name = csi_method_info(kind->method)->name;
+	answer.name = csi_methods[kind->method].name;
 	if (kind->take)
 		status = kind->take(&answer);
 	if (status != STATUS_OK) {

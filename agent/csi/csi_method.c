@@ -15,19 +15,20 @@ enum {
 };
 
 /* clang-format off */
-#define METHOD(service_, Name, message_, timeout_)                       \
+#define METHOD(service_, Name, message_, timeout_, ...)                  \
 	{                                                                \
 		.name = #Name,                                           \
 		.service = &csi__v1__##service_##__descriptor,           \
 		.request = &csi__v1__##message_##_request__descriptor,   \
 		.response = &csi__v1__##message_##_response__descriptor, \
 		.timeout_us = (timeout_),                                \
+		__VA_ARGS__                                              \
 	}
 
-static const struct csi_method_info methods[CSI_METHOD_N] = {
-	[CSI_GET_PLUGIN_INFO] = METHOD(identity, GetPluginInfo, get_plugin_info, ASK_US),
-	[CSI_GET_PLUGIN_CAPABILITIES] = METHOD(identity, GetPluginCapabilities, get_plugin_capabilities, ASK_US),
-	[CSI_PROBE] = METHOD(identity, Probe, probe, ASK_US),
+const struct service_method csi_methods[CSI_METHOD_N] = {
+	[CSI_GET_PLUGIN_INFO] = METHOD(identity, GetPluginInfo, get_plugin_info, ASK_US, .is_about_health = true),
+	[CSI_GET_PLUGIN_CAPABILITIES] = METHOD(identity, GetPluginCapabilities, get_plugin_capabilities, ASK_US, .is_about_health = true),
+	[CSI_PROBE] = METHOD(identity, Probe, probe, ASK_US, .is_about_health = true),
 	[CSI_CREATE_VOLUME] = METHOD(controller, CreateVolume, create_volume, WORK_US),
 	[CSI_DELETE_VOLUME] = METHOD(controller, DeleteVolume, delete_volume, WORK_US),
 	[CSI_CONTROLLER_PUBLISH_VOLUME] =
@@ -53,12 +54,6 @@ static const struct csi_method_info methods[CSI_METHOD_N] = {
 	[CSI_NODE_GET_INFO] = METHOD(node, NodeGetInfo, node_get_info, INFO_US),
 };
 /* clang-format on */
-
-const struct csi_method_info *csi_method_info(enum csi_method method)
-{
-	assert((unsigned int)method < CSI_METHOD_N);
-	return &methods[method];
-}
 
 /* Calls that change nothing: nothing can have happened. */
 static bool only_asks(enum csi_method method)

@@ -4,10 +4,9 @@
  * made again. */
 
 #include "base/error.h"
+#include "service/client.h"
 
-#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 enum csi_method {
 	CSI_GET_PLUGIN_INFO,
@@ -34,16 +33,8 @@ enum csi_method {
 	CSI_METHOD_N,
 };
 
-struct csi_method_info {
-	const char *name; /* "NodeStageVolume" */
-	const ProtobufCServiceDescriptor *service;
-	const ProtobufCMessageDescriptor *request;
-	const ProtobufCMessageDescriptor *response;
-	uint64_t timeout_us; /* of one try, unless the caller knows better */
-};
-
-/** Never NULL for a method below CSI_METHOD_N. */
-const struct csi_method_info *csi_method_info(enum csi_method method);
+/** Of csi_kind. */
+extern const struct service_method csi_methods[CSI_METHOD_N];
 
 /* What is known after a call has failed. Source: CSI 1.12 "Error Scheme"; csi-quirks of real plugins. */
 enum csi_outcome {
@@ -57,7 +48,7 @@ enum csi_outcome {
 };
 
 /** @status of the failed call, as the plugin or the transport gave it. Calls that change nothing are never
- * CSI_UNKNOWN. What csi_call_start() itself refused was not made, whatever this says. */
+ * CSI_UNKNOWN. What service_call_start() itself refused was not made, whatever this says. */
 enum csi_outcome csi_outcome(enum csi_method method, enum status status);
 
 /** May the same call be made again after a pause, as it stands, with hope of another answer? Unavailable, a

@@ -23,13 +23,13 @@ struct driver_instance {
 	const struct drivers_options *options;
 	driver_instance_changed_fn *changed;
 	void *userdata;
-	struct driver_client *client;
+	struct service_client *client;
 	enum instance_state state;
 	struct backoff retry; /* of one that does not answer */
 	struct backoff soon;  /* of one that does not stay what it is */
 	sd_event_source *timer;
-	struct driver_call *call;     /* the question in flight */
-	struct driver_call *watch;    /* Fingerprint */
+	struct service_call *call;    /* the question in flight */
+	struct service_call *watch;   /* Fingerprint */
 	sd_event_source *first_timer; /* until its first answer */
 	bool is_asked;		      /* for facts, whose last is that answer */
 	ProtobufCMessage *capabilities;
@@ -113,9 +113,9 @@ static void on_capabilities(const ProtobufCMessage *response, const struct error
 }
 
 static enum status ask(struct driver_instance *instance, enum driver_method method,
-		       const ProtobufCMessage *message, driver_done_fn *done, struct error *err)
+		       const ProtobufCMessage *message, service_done_fn *done, struct error *err)
 {
-	const struct driver_request request = {
+	const struct service_request request = {
 		.method = method,
 		.message = message,
 		.timeout_us = DRIVER_ASK_TIMEOUT_MS * USEC_PER_MSEC,
@@ -123,7 +123,7 @@ static enum status ask(struct driver_instance *instance, enum driver_method meth
 		.userdata = instance,
 	};
 
-	return driver_call_start(instance->client, &request, &instance->call, err);
+	return service_call_start(instance->client, &request, &instance->call, err);
 }
 
 static void do_probe(struct driver_instance *instance)
@@ -141,8 +141,8 @@ static void stop_asking(struct driver_instance *instance)
 {
 	instance->is_asked = false;
 	timer_disarm(instance->first_timer);
-	driver_call_cancel(TAKE_PTR(instance->call));
-	driver_call_cancel(TAKE_PTR(instance->watch));
+	service_call_cancel(TAKE_PTR(instance->call));
+	service_call_cancel(TAKE_PTR(instance->watch));
 }
 
 static void fail_facts(struct driver_instance *instance, const struct error *err)
@@ -199,7 +199,7 @@ static void do_watch(struct driver_instance *instance)
 {
 	const Holdfast__Driver__V1__FingerprintRequest message =
 		HOLDFAST__DRIVER__V1__FINGERPRINT_REQUEST__INIT;
-	const struct driver_request request = {
+	const struct service_request request = {
 		.method = DRIVER_FINGERPRINT,
 		.message = &message.base,
 		.on_message = on_fingerprint,
@@ -213,7 +213,7 @@ static void do_watch(struct driver_instance *instance)
 	if (r < 0) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, r, "driver %s: arm a timer", instance->name);
 		fail_facts(instance, &err);
-	} else if (driver_call_start(instance->client, &request, &instance->watch, &err) != STATUS_OK) {
+	} else if (service_call_start(instance->client, &request, &instance->watch, &err) != STATUS_OK) {
 		fail_facts(instance, &err);
 	}
 }
@@ -340,14 +340,15 @@ static void step(struct driver_instance *instance, enum instance_event event, co
 
 static enum status open_client(struct driver_instance *instance, struct error *err)
 {
-	const struct driver_client_options options = {.name = instance->name, .socket = instance->path};
-	struct driver_client *old = instance->client;
-	enum status status = driver_client_new(instance->event, &options, &instance->client, err);
+	const struct service_client_options options = {.name = instance->name, .socket = instance->path};
+	struct service_client *old = instance->client;
+	enum status status =
+		service_client_new(instance->event, &driver_kind, &options, &instance->client, err);
 
 	if (status != STATUS_OK || !old)
 		return status;
-	driver_client_exited(old);
-	driver_client_free(old);
+	service_client_exited(old);
+	service_client_free(old);
 	return STATUS_OK;
 }
 
@@ -388,8 +389,8 @@ void driver_instance_free(struct driver_instance *instance)
 	(void)sd_event_source_disable_unref(instance->timer);
 	(void)sd_event_source_disable_unref(instance->first_timer);
 	if (instance->client)
-		driver_client_exited(instance->client);
-	driver_client_free(instance->client);
+		service_client_exited(instance->client);
+	service_client_free(instance->client);
 	message_drop(&instance->capabilities);
 	message_drop(&instance->schema);
 	message_drop(&instance->fingerprint);
@@ -446,7 +447,7 @@ void driver_instance_info(const struct driver_instance *instance, struct driver_
 		ret->reason = reason_of(instance, ret->fingerprint);
 }
 
-struct driver_client *driver_instance_client(const struct driver_instance *instance)
+struct service_client *driver_instance_client(const struct driver_instance *instance)
 {
 	return instance->client;
 }

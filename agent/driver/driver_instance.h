@@ -48,4 +48,4 @@ bool driver_instance_is_ready(const struct driver_instance *instance);
 /** What is known of it: as long as it stands. Its name is left out. */
 void driver_instance_info(const struct driver_instance *instance, struct driver_info *ret);
 
-struct driver_client *driver_instance_client(const struct driver_instance *instance);
+struct service_client *driver_instance_client(const struct driver_instance *instance);

@@ -21,7 +21,7 @@ struct driver_task {
 	struct driver_task_request request;
 	enum driver_task_state state;
 	struct rpc_pending *order_call;
-	struct driver_call *call;
+	struct service_call *call;
 	Holdfast__V1__OrderTaskResponse *order;	  /* owned; NULL: none yet */
 	Holdfast__Driver__V1__TaskHandle *handle; /* owned; NULL: none yet */
 	char driver[ORDER_LABEL_SIZE];
@@ -206,7 +206,7 @@ static void on_ordered(enum status status, const ProtobufCMessage *response, con
 static enum status begin_order(struct driver_task *task, struct error *err)
 {
 	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
-	struct driver_client *client;
+	struct service_client *client;
 
 	if (task->driver[0] != '\0')
 		TRY(drivers_client(task->request.drivers, task->driver, &client, err));
@@ -222,16 +222,16 @@ static enum status begin_order(struct driver_task *task, struct error *err)
 static enum status call_driver(struct driver_task *task, enum driver_method method,
 			       const ProtobufCMessage *message, struct error *err)
 {
-	const struct driver_request request = {
+	const struct service_request request = {
 		.method = method,
 		.message = message,
 		.done = on_called,
 		.userdata = task,
 	};
-	struct driver_client *client;
+	struct service_client *client;
 
 	TRY(drivers_client(task->request.drivers, task->driver, &client, err));
-	return driver_call_start(client, &request, &task->call, err);
+	return service_call_start(client, &request, &task->call, err);
 }
 
 static enum status destroy_network(struct driver_task *task, struct error *err)
@@ -485,7 +485,7 @@ enum status driver_task_new(const struct driver_task_request *request, struct dr
 static void cancel(struct driver_task *task)
 {
 	wakeup_disarm(&task->timer);
-	driver_call_cancel(task->call);
+	service_call_cancel(task->call);
 	task->call = NULL;
 	if (task->order_call)
 		rpc_pending_cancel(task->order_call);

@@ -214,7 +214,7 @@ size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size
 	return n;
 }
 
-enum status drivers_client(const struct drivers *drivers, const char *name, struct driver_client **ret,
+enum status drivers_client(const struct drivers *drivers, const char *name, struct service_client **ret,
 			   struct error *err)
 {
 	for (size_t i = 0; i < drivers->n_entries; i++) {

@@ -33,5 +33,5 @@ size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size
 /** Whom calls to the driver go to: looked up for each call, as instances come and go.
  * STATUS_NOT_FOUND when it is not on this node, STATUS_UNAVAILABLE while it does not answer, or is asked anew
  * what it is. */
-enum status drivers_client(const struct drivers *drivers, const char *name, struct driver_client **ret,
+enum status drivers_client(const struct drivers *drivers, const char *name, struct service_client **ret,
 			   struct error *err);

@@ -120,7 +120,7 @@ static const char *const half_names[] = {
 };
 
 enum status entry_client(const struct plugin_entry *entry, enum plugin_half half, const char *otherwise,
-			 struct csi_client **ret, struct error *err)
+			 struct service_client **ret, struct error *err)
 {
 	struct instance *instance = entry_current(entry, half);
 

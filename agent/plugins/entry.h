@@ -48,7 +48,7 @@ bool entry_update(struct plugin_entry *entry, const char *otherwise);
 
 /** As plugins_client(). */
 enum status entry_client(const struct plugin_entry *entry, enum plugin_half half, const char *otherwise,
-			 struct csi_client **ret, struct error *err);
+			 struct service_client **ret, struct error *err);
 
 /** This socket is nobody's from now on. */
 void entry_disown(struct plugin_entry *entry, const char *name);

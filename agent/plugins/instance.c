@@ -24,17 +24,17 @@
 typedef void facts_done_fn(const struct node_plugin *facts, const struct error *err, void *userdata);
 
 struct facts_read {
-	struct csi_client *client; /* borrowed */
+	struct service_client *client; /* borrowed */
 	struct facts_wanted wanted;
 	struct node_plugin facts; /* so far */
 	bool has_controller;	  /* announced */
 	unsigned int step;
-	struct csi_call *call; /* NULL: nothing is in flight */
+	struct service_call *call; /* NULL: nothing is in flight */
 	facts_done_fn *done;
 	void *userdata;
 };
 
-static csi_done_fn on_answer;
+static service_done_fn on_answer;
 
 static bool always(const struct facts_read *read)
 {
@@ -132,8 +132,12 @@ static enum status go_on(struct facts_read *read, struct error *err)
 		read->step++;
 	if (read->step == ARRAY_SIZE(calls))
 		return facts_check(&read->facts, &read->wanted, err);
-	return csi_call_start(read->client, calls[read->step].method, request_of(calls[read->step].method), 0,
-			      on_answer, read, &read->call, err);
+	return service_call_start(read->client,
+				  &(struct service_request){.method = calls[read->step].method,
+							    .message = request_of(calls[read->step].method),
+							    .done = on_answer,
+							    .userdata = read},
+				  &read->call, err);
 }
 
 static void on_answer(const ProtobufCMessage *response, const struct error *why, void *userdata)
@@ -161,9 +165,9 @@ static void on_answer(const ProtobufCMessage *response, const struct error *why,
 
 /* Begin; @done runs once, from the event loop, unless facts_read_cancel() comes first or this fails.
  * @read where it is kept, not in use */
-static enum status facts_read_start(struct facts_read *read, struct csi_client *client, const char *plugin_id,
-				    const struct facts_wanted *wanted, facts_done_fn *done, void *userdata,
-				    struct error *err)
+static enum status facts_read_start(struct facts_read *read, struct service_client *client,
+				    const char *plugin_id, const struct facts_wanted *wanted,
+				    facts_done_fn *done, void *userdata, struct error *err)
 {
 	*read = (struct facts_read){.client = client, .wanted = *wanted, .done = done, .userdata = userdata};
 	(void)str_copy(read->facts.plugin_id, sizeof(read->facts.plugin_id), plugin_id);
@@ -173,7 +177,7 @@ static enum status facts_read_start(struct facts_read *read, struct csi_client *
 /* Harmless when nothing is in flight. */
 static void facts_read_cancel(struct facts_read *read)
 {
-	csi_call_cancel(read->call);
+	service_call_cancel(read->call);
 	read->call = NULL;
 }
 
@@ -188,13 +192,13 @@ struct instance {
 	instance_changed_fn *changed;
 	void *userdata;
 	struct facts_wanted wanted;
-	struct csi_client *client;
+	struct service_client *client;
 	enum instance_state state;
 	int64_t since_ms;
 	struct backoff retry; /* of one that is not healthy */
 	struct backoff soon;  /* of one that does not stay what it is */
 	sd_event_source *timer;
-	struct csi_call *probe;
+	struct service_call *probe;
 	struct facts_read facts_read;
 	bool has_facts;
 	struct node_plugin facts;
@@ -236,9 +240,14 @@ static void do_probe(struct instance *instance)
 	static const Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 	struct error err;
 
-	if (csi_call_start(instance->client, CSI_PROBE, &request.base,
-			   INSTANCE_PROBE_TIMEOUT_MS * USEC_PER_MSEC, on_probed, instance, &instance->probe,
-			   &err) != STATUS_OK)
+	if (service_call_start(
+		    instance->client,
+		    &(struct service_request){.method = CSI_PROBE,
+					      .message = &request.base,
+					      .timeout_us = INSTANCE_PROBE_TIMEOUT_MS * USEC_PER_MSEC,
+					      .done = on_probed,
+					      .userdata = instance},
+		    &instance->probe, &err) != STATUS_OK)
 		step(instance, INSTANCE_PROBE_FAILED, &err);
 }
 
@@ -287,7 +296,7 @@ static void arm(struct instance *instance, uint64_t delay_us)
 static void cancel(struct instance *instance)
 {
 	timer_disarm(instance->timer);
-	csi_call_cancel(instance->probe);
+	service_call_cancel(instance->probe);
 	instance->probe = NULL;
 	facts_read_cancel(&instance->facts_read);
 }
@@ -364,18 +373,18 @@ static void on_lost(void *userdata)
 
 static enum status open_client(struct instance *instance, struct error *err)
 {
-	const struct csi_client_options options = {
-		.plugin_id = instance->plugin_id,
+	const struct service_client_options options = {
+		.name = instance->plugin_id,
 		.socket = instance->path,
 		.message_bytes = instance->message_bytes,
 		.call_timeout_us = instance->call_timeout_us,
 		.on_lost = on_lost,
 		.userdata = instance,
 	};
-	struct csi_client *client;
+	struct service_client *client;
 
-	TRY(csi_client_new(instance->event, &options, &client, err));
-	csi_client_free(instance->client);
+	TRY(service_client_new(instance->event, &csi_kind, &options, &client, err));
+	service_client_free(instance->client);
 	instance->client = client;
 	return STATUS_OK;
 }
@@ -422,7 +431,7 @@ void instance_free(struct instance *instance)
 		return;
 	cancel(instance);
 	sd_event_source_disable_unref(instance->timer);
-	csi_client_free(instance->client);
+	service_client_free(instance->client);
 	free(instance);
 }
 
@@ -492,7 +501,7 @@ const struct error *instance_error(const struct instance *instance)
 	return &instance->last_error;
 }
 
-struct csi_client *instance_client(const struct instance *instance)
+struct service_client *instance_client(const struct instance *instance)
 {
 	return instance->client;
 }
@@ -507,5 +516,5 @@ void instance_info(const struct instance *instance, struct plugin_instance_info 
 	memcpy(ret->socket, instance->path, sizeof(ret->socket));
 	memcpy(ret->alloc_id, instance->alloc_id, sizeof(ret->alloc_id));
 	str_copy_ends(ret->last_error, sizeof(ret->last_error), instance->last_error.msg);
-	csi_client_stats(instance->client, &ret->calls);
+	service_client_stats(instance->client, &ret->calls);
 }

@@ -65,7 +65,7 @@ const struct node_plugin *instance_facts(const struct instance *instance);
 /** Why it is not healthy; status OK: it is, or nothing is known yet. */
 const struct error *instance_error(const struct instance *instance);
 
-struct csi_client *instance_client(const struct instance *instance);
+struct service_client *instance_client(const struct instance *instance);
 
 /** All but is_used. */
 void instance_info(const struct instance *instance, struct plugin_instance_info *ret);

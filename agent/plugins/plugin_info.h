@@ -31,5 +31,5 @@ struct plugin_instance_info {
 	bool is_used;		       /* calls go to this one */
 	int64_t since_ms;	       /* wall clock, in this state */
 	char last_error[512];
-	struct csi_client_stats calls;
+	struct service_stats calls;
 };

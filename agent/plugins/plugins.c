@@ -124,7 +124,7 @@ static void wait_end(struct plugin_wait *wait, const struct error *err)
 
 static enum status wait_ask(const struct plugin_wait *wait, struct error *err)
 {
-	struct csi_client *client;
+	struct service_client *client;
 
 	return plugins_client(wait->plugins, wait->plugin_id, wait->half, &client, err);
 }
@@ -797,7 +797,7 @@ const struct node_plugin *plugins_facts(const struct plugins *plugins, const cha
 }
 
 enum status plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-			   struct csi_client **ret, struct error *err)
+			   struct service_client **ret, struct error *err)
 {
 	const struct plugin_entry *entry = plugins_entry(plugins, plugin_id);
 

@@ -91,7 +91,7 @@ const struct node_plugin *plugins_facts(const struct plugins *plugins, const cha
  * when it is not healthy, with the reason. @ret borrowed until the event loop runs again: look it up for each
  * call. */
 enum status plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-			   struct csi_client **ret, struct error *err);
+			   struct service_client **ret, struct error *err);
 
 /** @err NULL: plugins_client() finds it now. */
 typedef void plugin_ready_fn(const struct error *err, void *userdata);

@@ -37,7 +37,7 @@ static Holdfast__V1__AgentPlugin *add_row(Holdfast__V1__GetAgentStatusResponse *
 	return put_text(&row->plugin_id, plugin_id) ? row : NULL;
 }
 
-static bool put_calls(Holdfast__V1__AgentPlugin *row, const struct csi_client_stats *calls)
+static bool put_calls(Holdfast__V1__AgentPlugin *row, const struct service_stats *calls)
 {
 	row->calls_under_way = (uint32_t)calls->in_flight;
 	row->calls_waiting = (uint32_t)calls->waiting;

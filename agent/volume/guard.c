@@ -159,8 +159,8 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 			 "delete what is below the uppermost. Look: findmnt %s; then umount %s, once for "
 			 "each that is too "
 			 "many",
-			 op->target.volume_id, n, path, op->target.profile, csi_method_info(method)->name,
-			 path, path);
+			 op->target.volume_id, n, path, op->target.profile, csi_methods[method].name, path,
+			 path);
 }
 
 /* A target has one mount and none below it. Staging is the plugin's to use, but no path in it has two. */

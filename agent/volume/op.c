@@ -138,7 +138,7 @@ static const struct plugin_step {
 
 const char *volume_plugin_call_name(enum volume_op_state state)
 {
-	return plugin_steps[state].build ? csi_method_info(plugin_steps[state].method)->name : NULL;
+	return plugin_steps[state].build ? csi_methods[plugin_steps[state].method].name : NULL;
 }
 
 static bool is_undoing(const struct volume_op *op)
@@ -263,7 +263,7 @@ static void op_missing(struct volume_op *op, const struct error *why)
 	op_failed(op, false, true, &err);
 }
 
-static enum status find_client(const struct volume_op *op, struct csi_client **ret, struct error *err)
+static enum status find_client(const struct volume_op *op, struct service_client **ret, struct error *err)
 {
 	const struct plugins *plugins = op->manager->plugins;
 
@@ -310,7 +310,7 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 	const struct plugin_step *step = &plugin_steps[op->state];
 	const struct node_half *node = find_node(op);
 	struct csi_volume_request request;
-	struct csi_client *client;
+	struct service_client *client;
 	enum status status;
 	struct error err;
 
@@ -321,7 +321,7 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 		op_missing(op, &err);
 		return;
 	}
-	if (!is_allowed(op, step->method, csi_client_peer(client)))
+	if (!is_allowed(op, step->method, service_client_peer(client)))
 		return;
 	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, &op->target,
 				  &request.paths, &err);
@@ -331,8 +331,13 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 			note_mount_call(op);
 		if (step->method == CSI_NODE_UNSTAGE_VOLUME && node->stage)
 			plugin_owned_mark_staged(&manager->plugin_owned, op->target.wire_volume, false);
-		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, op,
-					&op->call, &err);
+		status = service_call_start(client,
+					    &(struct service_request){.method = step->method,
+								      .message = &request.pb.base,
+								      .timeout_us = timeout_us,
+								      .done = on_called,
+								      .userdata = op},
+					    &op->call, &err);
 	}
 	if (status != STATUS_OK) {
 		(void)error_prefix(&err, "volume %s", op->target.volume_id);

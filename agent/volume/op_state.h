@@ -48,7 +48,7 @@ struct volume_op {
 	struct mh_reply publish_reply;
 	struct path_probe *probe;	    /* while verifying */
 	struct plugin_wait *wait;	    /* for the plugin */
-	struct csi_call *call;		    /* in flight */
+	struct service_call *call;	    /* in flight */
 	struct plugin_process called;	    /* by the last call */
 	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
 	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */

@@ -78,7 +78,7 @@ void volume_plugin_stop(struct volume_op *op)
 {
 	plugin_wait_cancel(op->wait);
 	op->wait = NULL;
-	csi_call_cancel(op->call);
+	service_call_cancel(op->call);
 	op->call = NULL;
 }
 

@@ -20,12 +20,12 @@ enum call_state {
 	CALL_HELD,    /* until fake_csi_answer() */
 };
 
-struct csi_call {
-	TAILQ_ENTRY(csi_call) entry;
-	struct csi_client *client;
+struct service_call {
+	TAILQ_ENTRY(service_call) entry;
+	struct service_client *client;
 	enum csi_method method;
 	ProtobufCMessage *request;
-	csi_done_fn *done;
+	service_done_fn *done;
 	void *userdata;
 	uint64_t timeout_us;
 	enum call_state state;
@@ -39,10 +39,10 @@ struct csi_call {
 	int64_t since_ms;
 };
 
-TAILQ_HEAD(call_list, csi_call);
+TAILQ_HEAD(call_list, service_call);
 
-struct csi_client {
-	LIST_ENTRY(csi_client) entry;
+struct service_client {
+	LIST_ENTRY(service_client) entry;
 	sd_event *event;
 	char plugin_id[128];
 	char socket[108];
@@ -51,10 +51,10 @@ struct csi_client {
 	bool is_connected;
 	sd_event_source *lost;
 	struct call_list calls;
-	struct csi_client_stats stats;
+	struct service_stats stats;
 };
 
-static LIST_HEAD(client_list, csi_client) clients = LIST_HEAD_INITIALIZER(clients);
+static LIST_HEAD(client_list, service_client) clients = LIST_HEAD_INITIALIZER(clients);
 
 static struct fake_csi_plugin *find_plugin(const char *socket)
 {
@@ -64,7 +64,7 @@ static struct fake_csi_plugin *find_plugin(const char *socket)
 	return NULL;
 }
 
-static void call_free(struct csi_call *call)
+static void call_free(struct service_call *call)
 {
 	TAILQ_REMOVE(&call->client->calls, call, entry);
 	call->client->stats.in_flight--;
@@ -77,7 +77,7 @@ static void call_free(struct csi_call *call)
 	free(call);
 }
 
-static void perform(struct csi_call *call, struct fake_csi_plugin *plugin)
+static void perform(struct service_call *call, struct fake_csi_plugin *plugin)
 {
 	struct error err;
 
@@ -92,10 +92,10 @@ static void perform(struct csi_call *call, struct fake_csi_plugin *plugin)
 }
 
 /* Tell the caller what was made of it. */
-static void finish(struct csi_call *call)
+static void finish(struct service_call *call)
 {
 	const ProtobufCMessageDescriptor *type = fake_csi_methods[call->method].response;
-	csi_done_fn *done = call->done;
+	service_done_fn *done = call->done;
 	void *userdata = call->userdata;
 	enum status status = call->status;
 	struct error err = call->err;
@@ -110,7 +110,7 @@ static void finish(struct csi_call *call)
 	protobuf_c_message_free_unpacked(answer, NULL);
 }
 
-static void finish_with(struct csi_call *call, enum status status, const char *text)
+static void finish_with(struct service_call *call, enum status status, const char *text)
 {
 	call->status = status;
 	if (status != STATUS_OK)
@@ -119,7 +119,7 @@ static void finish_with(struct csi_call *call, enum status status, const char *t
 	finish(call);
 }
 
-static void expire(struct csi_call *call)
+static void expire(struct service_call *call)
 {
 	finish_with(call, STATUS_DEADLINE_EXCEEDED, "no answer in time, what it did is unknown");
 }
@@ -130,7 +130,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static void let_wait(struct csi_call *call, enum call_state state)
+static void let_wait(struct service_call *call, enum call_state state)
 {
 	uint64_t delay_us = call->timeout_us;
 	int r;
@@ -147,13 +147,14 @@ static void let_wait(struct csi_call *call, enum call_state state)
 }
 
 /* Empty answer, nothing done. */
-static void lie(struct csi_call *call)
+static void lie(struct service_call *call)
 {
 	call->is_done = true;
 	finish_with(call, STATUS_OK, "");
 }
 
-static void obey(struct csi_call *call, struct fake_csi_plugin *plugin, const struct fake_csi_orders *orders)
+static void obey(struct service_call *call, struct fake_csi_plugin *plugin,
+		 const struct fake_csi_orders *orders)
 {
 	const char *text = orders->text ? orders->text : "";
 
@@ -197,7 +198,7 @@ static void obey(struct csi_call *call, struct fake_csi_plugin *plugin, const st
 	finish(call);
 }
 
-static void refuse(struct csi_call *call, int sys_errno)
+static void refuse(struct service_call *call, int sys_errno)
 {
 	call->status = error_set(&call->err, STATUS_UNAVAILABLE, sys_errno, "plugin %s: %s: cannot connect",
 				 call->client->plugin_id, fake_csi_methods[call->method].name);
@@ -206,7 +207,7 @@ static void refuse(struct csi_call *call, int sys_errno)
 
 static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct csi_call *call = userdata;
+	struct service_call *call = userdata;
 	struct fake_csi_plugin *plugin = find_plugin(call->client->socket);
 	struct fake_csi_orders orders = {0};
 
@@ -226,10 +227,11 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-enum status csi_client_new(sd_event *event, const struct csi_client_options *options, struct csi_client **ret,
-			   struct error *err)
+enum status service_client_new(sd_event *event, const struct service_kind *kind,
+			       const struct service_client_options *options, struct service_client **ret,
+			       struct error *err)
 {
-	struct csi_client *client = calloc(1, sizeof(*client));
+	struct service_client *client = calloc(1, sizeof(*client));
 
 	if (!client)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a client");
@@ -237,7 +239,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 	client->on_lost = options->on_lost;
 	client->userdata = options->userdata;
 	TAILQ_INIT(&client->calls);
-	if (str_copy(client->plugin_id, sizeof(client->plugin_id), options->plugin_id) < 0 ||
+	if (str_copy(client->plugin_id, sizeof(client->plugin_id), options->name) < 0 ||
 	    str_copy(client->socket, sizeof(client->socket), options->socket) < 0) {
 		free(client);
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the socket's path is too long");
@@ -248,9 +250,9 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 	return STATUS_OK;
 }
 
-void csi_client_free(struct csi_client *client)
+void service_client_free(struct service_client *client)
 {
-	struct csi_call *call;
+	struct service_call *call;
 
 	if (!client)
 		return;
@@ -261,27 +263,26 @@ void csi_client_free(struct csi_client *client)
 	free(client);
 }
 
-enum status csi_call_start(struct csi_client *client, enum csi_method method, const ProtobufCMessage *request,
-			   uint64_t timeout_us, csi_done_fn *done, void *userdata, struct csi_call **ret,
-			   struct error *err)
+enum status service_call_start(struct service_client *client, const struct service_request *request,
+			       struct service_call **ret, struct error *err)
 {
-	const ProtobufCMessageDescriptor *type = fake_csi_methods[method].request;
-	struct csi_call *call = calloc(1, sizeof(*call));
-	size_t n = protobuf_c_message_get_packed_size(request);
+	const ProtobufCMessageDescriptor *type = fake_csi_methods[request->method].request;
+	struct service_call *call = calloc(1, sizeof(*call));
+	size_t n = protobuf_c_message_get_packed_size(request->message);
 	uint8_t *bytes = malloc(n + 1);
 
-	assert(request->descriptor == type);
+	assert(request->message->descriptor == type);
 	if (!call || !bytes)
 		abort();
-	(void)protobuf_c_message_pack(request, bytes);
+	(void)protobuf_c_message_pack(request->message, bytes);
 	call->client = client;
-	call->method = method;
+	call->method = (enum csi_method)request->method;
 	call->request = protobuf_c_message_unpack(type, NULL, n, bytes);
 	explicit_bzero(bytes, n); /* tests look for what others leave behind */
 	free(bytes);
-	call->done = done;
-	call->userdata = userdata;
-	call->timeout_us = timeout_us != 0 ? timeout_us : FAKE_TIMEOUT_US;
+	call->done = request->done;
+	call->userdata = request->userdata;
+	call->timeout_us = request->timeout_us != 0 ? request->timeout_us : FAKE_TIMEOUT_US;
 	call->since_ms = clock_realtime_ms();
 	if (sd_event_add_time_relative(client->event, &call->timer, CLOCK_MONOTONIC, 0, FAKE_ACCURACY_US,
 				       on_turn, call) < 0)
@@ -294,20 +295,40 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 	return STATUS_OK;
 }
 
-void csi_call_cancel(struct csi_call *call)
+void service_call_cancel(struct service_call *call)
 {
 	if (call)
 		call_free(call);
 }
 
-pid_t csi_client_peer(const struct csi_client *client)
+/* No plugin answers with a stream, or is watched. */
+void service_client_exited(struct service_client *client)
+{
+}
+
+enum status service_call_send(struct service_call *call, const ProtobufCMessage *message, struct error *err)
+{
+	abort();
+}
+
+bool service_call_is_full(const struct service_call *call)
+{
+	abort();
+}
+
+void service_call_pause(struct service_call *call, bool is_paused)
+{
+	abort();
+}
+
+pid_t service_client_peer(const struct service_client *client)
 {
 	return find_plugin(client->socket)->pid;
 }
 
-void csi_client_stats(const struct csi_client *client, struct csi_client_stats *ret)
+void service_client_stats(const struct service_client *client, struct service_stats *ret)
 {
-	const struct csi_call *oldest = TAILQ_FIRST(&client->calls);
+	const struct service_call *oldest = TAILQ_FIRST(&client->calls);
 
 	*ret = client->stats;
 	ret->oldest_since_ms = oldest ? oldest->since_ms : 0;
@@ -316,7 +337,7 @@ void csi_client_stats(const struct csi_client *client, struct csi_client_stats *
 
 static int on_lost_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct csi_client *client = userdata;
+	struct service_client *client = userdata;
 
 	(void)sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	client->on_lost(client->userdata);
@@ -324,9 +345,9 @@ static int on_lost_due(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /* The connection ends with all that is on it. */
-static void lose(struct csi_client *client)
+static void lose(struct service_client *client)
 {
-	struct csi_call *call;
+	struct service_call *call;
 	bool was_connected = client->is_connected;
 
 	client->is_connected = false;
@@ -348,12 +369,12 @@ static void lose(struct csi_client *client)
 
 void fake_csi_set_up(struct fake_csi_plugin *plugin, bool is_up)
 {
-	struct csi_client *next;
+	struct service_client *next;
 
 	plugin->is_up = is_up;
 	if (is_up)
 		return;
-	for (struct csi_client *client = LIST_FIRST(&clients); client; client = next) {
+	for (struct service_client *client = LIST_FIRST(&clients); client; client = next) {
 		next = LIST_NEXT(client, entry);
 		if (str_eq(client->socket, plugin->socket))
 			lose(client);
@@ -366,10 +387,10 @@ void fake_csi_order(struct fake_csi_plugin *plugin, enum csi_method method, enum
 	plugin->orders[method] = (struct fake_csi_orders){.way = way, .times = times, .code = code};
 }
 
-static struct csi_call *find_waiting(bool only_held)
+static struct service_call *find_waiting(bool only_held)
 {
-	const struct csi_client *client;
-	struct csi_call *call;
+	const struct service_client *client;
+	struct service_call *call;
 
 	LIST_FOREACH (client, &clients, entry) {
 		TAILQ_FOREACH (call, &client->calls, entry) {
@@ -382,7 +403,7 @@ static struct csi_call *find_waiting(bool only_held)
 
 unsigned int fake_csi_answer(void)
 {
-	struct csi_call *call;
+	struct service_call *call;
 	unsigned int n = 0;
 
 	for (; (call = find_waiting(true)); n++) {
@@ -397,7 +418,7 @@ unsigned int fake_csi_answer(void)
 
 unsigned int fake_csi_expire(void)
 {
-	struct csi_call *call;
+	struct service_call *call;
 	unsigned int n = 0;
 
 	for (; (call = find_waiting(false)); n++)
@@ -407,8 +428,8 @@ unsigned int fake_csi_expire(void)
 
 unsigned int fake_csi_waiting(void)
 {
-	const struct csi_client *client;
-	const struct csi_call *call;
+	const struct service_client *client;
+	const struct service_call *call;
 	unsigned int n = 0;
 
 	LIST_FOREACH (client, &clients, entry) {
@@ -420,7 +441,7 @@ unsigned int fake_csi_waiting(void)
 
 unsigned int fake_csi_clients(const char *socket)
 {
-	const struct csi_client *client;
+	const struct service_client *client;
 	unsigned int n = 0;
 
 	LIST_FOREACH (client, &clients, entry)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* CSI plugins as models, put in the place of csi_client.h by the linker: a test that links hf_test_fake_csi
- * calls these instead of a socket.
+/* CSI plugins as models, put in the place of service/client.c by the linker: a test that links
+ * hf_test_fake_csi calls these instead of a socket.
  *
  * A plugin is known by the path of its socket. What each call does is said by a table of orders, one per
  * method: it can fail, hang, lie, be done and fail nevertheless, vanish. Several plugins (or instances of

@@ -9,7 +9,7 @@ enum { ENTRIES_MAX = 4, POLL_US = 1000 };
 
 struct entry {
 	struct fake_csi_plugin *model;
-	struct csi_client *client;
+	struct service_client *client;
 	struct node_plugin facts;
 };
 
@@ -68,12 +68,13 @@ static void read_facts(struct entry *entry, const char *plugin_id)
 
 void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fake_csi_plugin *model)
 {
-	const struct csi_client_options options = {.plugin_id = plugin_id, .socket = model->socket};
+	const struct service_client_options options = {.name = plugin_id, .socket = model->socket};
 	struct entry *entry = &plugins->entries[plugins->n++];
 
 	assert_true(plugins->n <= ENTRIES_MAX);
 	entry->model = model;
-	assert_int_equal(csi_client_new(plugins->event, &options, &entry->client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(plugins->event, &csi_kind, &options, &entry->client, NULL),
+			 STATUS_OK);
 	read_facts(entry, plugin_id);
 }
 
@@ -101,7 +102,7 @@ const struct node_plugin *plugins_facts(const struct plugins *plugins, const cha
 }
 
 enum status plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-			   struct csi_client **ret, struct error *err)
+			   struct service_client **ret, struct error *err)
 {
 	const struct entry *entry = find(plugins, plugin_id);
 
@@ -119,7 +120,7 @@ static int on_poll(sd_event_source *source, uint64_t usec, void *userdata)
 	struct plugin_wait *wait = userdata;
 	plugin_ready_fn *done = wait->done;
 	void *done_userdata = wait->userdata;
-	struct csi_client *client;
+	struct service_client *client;
 	struct error err;
 	enum status status = plugins_client(wait->plugins, wait->plugin_id, PLUGIN_NODE, &client, &err);
 
@@ -163,6 +164,6 @@ void plugin_wait_cancel(struct plugin_wait *wait)
 void plugins_free(struct plugins *plugins)
 {
 	for (size_t i = 0; i < plugins->n; i++)
-		csi_client_free(plugins->entries[i].client);
+		service_client_free(plugins->entries[i].client);
 	free(plugins);
 }

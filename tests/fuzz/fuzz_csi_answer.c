@@ -88,9 +88,9 @@ static void feed(sd_event *event, int fd, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int listening = listener();
-	const struct csi_client_options options = {
-		.plugin_id = "fuzz", .socket = address.sun_path, .message_bytes = 1000};
-	struct csi_client *client = NULL;
+	const struct service_client_options options = {
+		.name = "fuzz", .socket = address.sun_path, .message_bytes = 1000};
+	struct service_client *client = NULL;
 	sd_event *event = NULL;
 	size_t n_done = 0;
 	struct error err;
@@ -104,9 +104,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	method = (enum csi_method)((data[0] & 0x3f) % CSI_METHOD_N);
-	protobuf_c_message_init(csi_method_info(method)->request, &request);
-	if (sd_event_new(&event) < 0 || csi_client_new(event, &options, &client, &err) != STATUS_OK ||
-	    csi_call_start(client, method, &request.base, 0, on_done, &n_done, NULL, &err) != STATUS_OK)
+	protobuf_c_message_init(csi_methods[method].request, &request);
+	if (sd_event_new(&event) < 0 ||
+	    service_client_new(event, &csi_kind, &options, &client, &err) != STATUS_OK ||
+	    service_call_start(
+		    client,
+		    &(struct service_request){
+			    .method = method, .message = &request.base, .done = on_done, .userdata = &n_done},
+		    NULL, &err) != STATUS_OK)
 		abort();
 	run(event, -1);
 	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -117,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run(event, -1);
 	if (n_done != 1)
 		abort();
-	csi_client_free(client);
+	service_client_free(client);
 	(void)sd_event_unref(event);
 	return 0;
 }

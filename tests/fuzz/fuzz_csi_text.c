@@ -62,7 +62,7 @@ static void check_message(const ProtobufCMessage *message, const char *said, siz
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct csi_method_info *info;
+	const struct service_method *info;
 	ProtobufCMessage *message;
 	size_t room;
 	char *said;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2 || size > 1024)
 		return 0;
-	info = csi_method_info((enum csi_method)(data[0] % CSI_METHOD_N));
+	info = &csi_methods[(enum csi_method)(data[0] % CSI_METHOD_N)];
 	room = 1 + data[1] * 4U;
 	said = malloc(size);
 	line = malloc(room);

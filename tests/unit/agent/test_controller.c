@@ -97,7 +97,7 @@ static size_t compare_error(const struct case_step *step, enum status status, co
 	if (words && strncmp(step->text, status_name(status), (size_t)(words - step->text)) == 0 &&
 	    status_name(status)[words - step->text] == '\0' && strstr(err->msg, words + 2) &&
 	    (strstr(err->msg, "plugin ebs") || method == CSI_NODE_EXPAND_VOLUME) &&
-	    (status == STATUS_INVALID_ARGUMENT || strstr(err->msg, csi_method_info(method)->name)))
+	    (status == STATUS_INVALID_ARGUMENT || strstr(err->msg, csi_methods[method].name)))
 		return 0;
 	print_message("line %d: %s %s: %s\n", step->line, step->key, status_name(status), err->msg);
 	return 1;
@@ -171,7 +171,7 @@ static size_t run_step(const struct case_step *step)
 		return see_reply(step);
 	else if (str_eq(step->key, "answer")) {
 		protobuf_c_message_free_unpacked(TAKE_PTR(now.response), NULL);
-		now.response = read_message(csi_method_info(controller_method(now.call))->response, step);
+		now.response = read_message(csi_methods[controller_method(now.call)].response, step);
 	} else {
 		fail_msg("line %d: %s", step->line, step->key);
 	}

@@ -15,7 +15,7 @@ static struct world {
 	sd_event *event;
 	struct controller_calls *calls;
 	struct fake_csi_plugin *plugin;
-	struct csi_client *client;
+	struct service_client *client;
 	struct node_plugin facts;
 	enum status plugin_status; /* what plugins_client() says */
 	enum plugin_half wanted_half;
@@ -34,7 +34,7 @@ static struct world {
 } world;
 
 WRAPPED(enum status, plugins_client, const struct plugins *plugins, const char *plugin_id,
-	enum plugin_half half, struct csi_client **ret, struct error *err)
+	enum plugin_half half, struct service_client **ret, struct error *err)
 {
 	assert_string_equal(plugin_id, "ebs");
 	world.wanted_half = half;
@@ -79,7 +79,7 @@ static void on_reply(const Holdfast__V1__PluginReply *reply, void *userdata)
 
 static int setup(void **state)
 {
-	struct csi_client_options options = {.plugin_id = "ebs", .socket = SOCKET};
+	struct service_client_options options = {.name = "ebs", .socket = SOCKET};
 
 	world = (struct world){.plugin_status = STATUS_OK};
 	fake_csi_init();
@@ -90,7 +90,8 @@ static int setup(void **state)
 		.controller = {.attach_detach = true, .create_delete = true, .list_volumes = true},
 		.node = {.expand = true}};
 	assert_true(sd_event_new(&world.event) >= 0);
-	assert_int_equal(csi_client_new(world.event, &options, &world.client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(world.event, &csi_kind, &options, &world.client, NULL),
+			 STATUS_OK);
 	assert_int_equal(controller_calls_new(world.event, NULL, NULL, on_reply, &world, &world.calls, NULL),
 			 STATUS_OK);
 	return 0;
@@ -99,7 +100,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	controller_calls_free(world.calls);
-	csi_client_free(world.client);
+	service_client_free(world.client);
 	sd_event_unref(world.event);
 	fake_csi_release();
 	return 0;

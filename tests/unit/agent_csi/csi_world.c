@@ -10,13 +10,14 @@ enum { WAIT_US = 20 * USEC_PER_SEC };
 int csi_world_setup(void **state)
 {
 	struct csi_world *world = calloc(1, sizeof(*world));
-	struct csi_client_options options = {.plugin_id = "nfs"};
+	struct service_client_options options = {.name = "nfs"};
 
 	assert_non_null(world);
 	assert_true(sd_event_new(&world->event) >= 0);
 	(void)plugin_setup(&world->plugin, world->event);
 	options.socket = world->plugin.path;
-	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
+			 STATUS_OK);
 	*state = world;
 	return 0;
 }
@@ -25,7 +26,7 @@ int csi_world_teardown(void **state)
 {
 	struct csi_world *world = *state;
 
-	csi_client_free(world->client);
+	service_client_free(world->client);
 	plugin_teardown(&world->plugin);
 	(void)sd_event_unref(world->event);
 	free(world);
@@ -44,14 +45,14 @@ void csi_world_done(const ProtobufCMessage *response, const struct error *err, v
 	if (response)
 		csi_text(response, end->text, sizeof(end->text));
 	if (end->frees)
-		csi_client_free(TAKE_PTR(end->world->client));
+		service_client_free(TAKE_PTR(end->world->client));
 }
 
 enum status csi_world_start(struct csi_world *world, enum csi_method method, uint64_t timeout_us,
 			    struct end *end, struct error *err)
 {
 	static char volume_id[] = "vol-1";
-	const struct csi_method_info *info = csi_method_info(method);
+	const struct service_method *info = &csi_methods[method];
 	const ProtobufCFieldDescriptor *field =
 		protobuf_c_message_descriptor_get_field_by_name(info->request, "volume_id");
 	union {
@@ -64,8 +65,13 @@ enum status csi_world_start(struct csi_world *world, enum csi_method method, uin
 	if (field)
 		memcpy(request.space + field->offset, &(char *){volume_id}, sizeof(char *));
 	*end = (struct end){.world = world, .frees = end->frees};
-	return csi_call_start(world->client, method, &request.base, timeout_us, csi_world_done, end,
-			      &end->call, err);
+	return service_call_start(world->client,
+				  &(struct service_request){.method = method,
+							    .message = &request.base,
+							    .timeout_us = timeout_us,
+							    .done = csi_world_done,
+							    .userdata = end},
+				  &end->call, err);
 }
 
 void csi_world_call(struct csi_world *world, enum csi_method method, uint64_t timeout_us, struct end *end)

@@ -14,7 +14,7 @@ enum { TEXT_SIZE = 512 };
 struct csi_world {
 	sd_event *event;
 	struct plugin plugin;
-	struct csi_client *client;
+	struct service_client *client;
 };
 
 int csi_world_setup(void **state);
@@ -28,7 +28,7 @@ struct end {
 	char text[TEXT_SIZE]; /* of the answer */
 	struct csi_world *world;
 	bool frees; /* the client, in its done */
-	struct csi_call *call;
+	struct service_call *call;
 };
 
 /** A call of @method about the volume "vol-1", where it has one. */

@@ -18,11 +18,11 @@ static void start(struct csi_world *world, enum csi_method method, uint64_t time
 		fail_msg("%s", err.msg);
 }
 
-static struct csi_client_stats stats_of(const struct csi_world *world)
+static struct service_stats stats_of(const struct csi_world *world)
 {
-	struct csi_client_stats stats;
+	struct service_stats stats;
 
-	csi_client_stats(world->client, &stats);
+	service_client_stats(world->client, &stats);
 	return stats;
 }
 
@@ -42,7 +42,7 @@ WORLD_TEST(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_s
 WORLD_TEST(so_many_calls_are_in_flight_and_the_others_wait_in_their_order)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };
-	struct csi_client_stats stats;
+	struct service_stats stats;
 	static struct end ends[N];
 
 	world->plugin.holds = true;
@@ -165,9 +165,9 @@ WORLD_TEST(cancelled_calls_are_never_heard_of_again_and_make_room)
 	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &waits);
 	start(world, CSI_NODE_PUBLISH_VOLUME, LONG_US, &next);
 	csi_world_run(world, &world->plugin.n_whole, N);
-	csi_call_cancel(waits.call);
-	csi_call_cancel(ends[0].call);
-	csi_call_cancel(NULL);
+	service_call_cancel(waits.call);
+	service_call_cancel(ends[0].call);
+	service_call_cancel(NULL);
 	csi_world_run(world, &world->plugin.n_whole, N + 1);
 	assert_non_null(strstr(world->plugin.requests[N].headers, "NodePublishVolume"));
 	assert_int_equal(world->plugin.n_resets, 1);
@@ -194,7 +194,7 @@ WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words)
 	assert_string_equal(err.msg,
 			    "plugin nfs: NodeStageVolume: 1024 calls wait already, behind 0 that are "
 			    "in flight, the oldest is gone");
-	csi_call_cancel(ends[7].call);
+	service_call_cancel(ends[7].call);
 	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[N]);
 	assert_int_equal(stats_of(world).waiting, N);
 }
@@ -212,8 +212,13 @@ static enum status start_large(struct csi_world *world, size_t n, struct end *en
 	while (protobuf_c_message_get_packed_size(&request.base) > n)
 		request.name[strlen(request.name) - 1] = '\0';
 	*end = (struct end){.n_done = 0};
-	status = csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, LONG_US, csi_world_done, end,
-				&end->call, err);
+	status = service_call_start(world->client,
+				    &(struct service_request){.method = CSI_CREATE_VOLUME,
+							      .message = &request.base,
+							      .timeout_us = LONG_US,
+							      .done = csi_world_done,
+							      .userdata = end},
+				    &end->call, err);
 	free(request.name);
 	return status;
 }
@@ -227,7 +232,7 @@ WORLD_TEST(the_queue_holds_so_many_bytes_and_no_more)
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(start_large(world, LARGE, &ends[i], &err), STATUS_OK);
 	assert_int_equal(start_large(world, 10, &ends[4], &err), STATUS_RESOURCE_EXHAUSTED);
-	csi_call_cancel(ends[0].call);
+	service_call_cancel(ends[0].call);
 	assert_int_equal(start_large(world, LARGE, &ends[4], &err), STATUS_OK);
 	assert_int_equal(start_large(world, 10, &ends[5], &err), STATUS_RESOURCE_EXHAUSTED);
 }
@@ -238,7 +243,7 @@ WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here)
 	struct error err;
 
 	assert_int_equal(start_large(world, CSI_REQUEST_MAX, &end, &err), STATUS_OK);
-	csi_call_cancel(end.call);
+	service_call_cancel(end.call);
 	assert_int_equal(start_large(world, CSI_REQUEST_MAX + 1, &end, &err), STATUS_INVALID_ARGUMENT);
 	assert_string_equal(err.msg, "plugin nfs: CreateVolume: the request has 4194305 bytes, the limit is "
 				     "4194304: plugins take no more");
@@ -253,7 +258,7 @@ WORLD_TEST(freeing_the_client_ends_what_is_in_flight_and_what_waits)
 	for (size_t i = 0; i < N; i++)
 		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[i]);
 	csi_world_run(world, &world->plugin.n_whole, CSI_CALLS_MAX - CSI_CALLS_KEPT);
-	csi_client_free(TAKE_PTR(world->client));
+	service_client_free(TAKE_PTR(world->client));
 	for (size_t i = 0; i < N; i++) {
 		assert_int_equal(ends[i].n_done, 1);
 		assert_int_equal(ends[i].err.status, STATUS_UNAVAILABLE);
@@ -313,8 +318,13 @@ static enum status start_starter(struct csi_world *world, struct starter *starte
 {
 	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 
-	return csi_call_start(world->client, CSI_PROBE, &request.base, LONG_US, start_another, starter, NULL,
-			      NULL);
+	return service_call_start(world->client,
+				  &(struct service_request){.method = CSI_PROBE,
+							    .message = &request.base,
+							    .timeout_us = LONG_US,
+							    .done = start_another,
+							    .userdata = starter},
+				  NULL, NULL);
 }
 
 WORLD_TEST(a_done_may_start_another_call_unless_the_client_is_being_freed)
@@ -327,7 +337,7 @@ WORLD_TEST(a_done_may_start_another_call_unless_the_client_is_being_freed)
 	assert_true(next.is_answered);
 	assert_int_equal(start_starter(world, &starter), STATUS_OK);
 	assert_int_equal(starter.status, STATUS_OK);
-	csi_client_free(world->client);
+	service_client_free(world->client);
 	world->client = NULL;
 	assert_int_equal(starter.n_done, 2);
 	assert_int_equal(starter.status, STATUS_UNAVAILABLE);

@@ -149,14 +149,15 @@ static size_t answer_of(uint8_t *frame, size_t n)
 WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused)
 {
 	enum { LIMIT = 1000 };
-	const struct csi_client_options options = {
-		.plugin_id = "nfs", .socket = world->plugin.path, .message_bytes = LIMIT};
+	const struct service_client_options options = {
+		.name = "nfs", .socket = world->plugin.path, .message_bytes = LIMIT};
 	uint8_t frames[2][LIMIT + 16];
 	struct step steps[2][4];
 	struct end end = {0};
 
-	csi_client_free(world->client);
-	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	service_client_free(world->client);
+	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
+			 STATUS_OK);
 	for (size_t i = 0; i < 2; i++) {
 		memcpy(steps[i], (struct step[]){HEAD(GRPC), DATA(""), LAST(OK), {.kind = STEP_END}},
 		       sizeof(steps[i]));
@@ -189,8 +190,12 @@ WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent)
 	request.name = name;
 	world->plugin.scripts[0] = refusal;
 	world->plugin.n_scripts = 1;
-	assert_int_equal(csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, 0, csi_world_done,
-					&end, NULL, NULL),
+	assert_int_equal(service_call_start(world->client,
+					    &(struct service_request){.method = CSI_CREATE_VOLUME,
+								      .message = &request.base,
+								      .done = csi_world_done,
+								      .userdata = &end},
+					    NULL, NULL),
 			 STATUS_OK);
 	csi_world_run(world, &end.n_done, 1);
 	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
@@ -267,12 +272,13 @@ WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more)
 
 WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it)
 {
-	const struct csi_client_options options = {
-		.plugin_id = "nfs", .socket = world->plugin.path, .call_timeout_us = 30 * 1000};
+	const struct service_client_options options = {
+		.name = "nfs", .socket = world->plugin.path, .call_timeout_us = 30 * 1000};
 	struct end end = {0};
 
-	csi_client_free(world->client);
-	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	service_client_free(world->client);
+	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
+			 STATUS_OK);
 	plugin_doze(&world->plugin);
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
@@ -309,7 +315,7 @@ TEST(an_answer_full_of_small_things_takes_no_more_than_its_budget)
 			memcpy(bytes + n, cases[i].unit, cases[i].n);
 			n += cases[i].n;
 		}
-		assert_int_equal(unpack_message(csi_method_info(cases[i].method)->response, bytes, n, LIMIT,
+		assert_int_equal(unpack_message(csi_methods[cases[i].method].response, bytes, n, LIMIT,
 						&message, &err),
 				 STATUS_RESOURCE_EXHAUSTED);
 		assert_null(message);
@@ -348,12 +354,13 @@ WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left)
 WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words)
 {
 	char path[200];
-	const struct csi_client_options options = {.plugin_id = "nfs", .socket = path};
+	const struct service_client_options options = {.name = "nfs", .socket = path};
 	struct end end = {0};
 
 	fill(path, sizeof(path) - 1, 'p');
-	csi_client_free(world->client);
-	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	service_client_free(world->client);
+	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
+			 STATUS_OK);
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_int_equal(end.err.status, STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(end.err.msg, "is longer than 107 bytes"));

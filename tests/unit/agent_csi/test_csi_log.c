@@ -64,8 +64,12 @@ WORLD_TEST(a_call_and_its_end_are_logged_without_secrets)
 	world->plugin.scripts[0] = steps;
 	world->plugin.n_scripts = 1;
 	n_lines = 0;
-	assert_int_equal(csi_call_start(world->client, CSI_NODE_STAGE_VOLUME, &request.base, 0,
-					csi_world_done, &end, NULL, NULL),
+	assert_int_equal(service_call_start(world->client,
+					    &(struct service_request){.method = CSI_NODE_STAGE_VOLUME,
+								      .message = &request.base,
+								      .done = csi_world_done,
+								      .userdata = &end},
+					    NULL, NULL),
 			 STATUS_OK);
 	csi_world_run(world, &end.n_done, 1);
 	assert_string_equal(end.err.msg,

@@ -11,7 +11,7 @@
 struct setting {
 	sd_event *event;
 	struct plugin plugin;
-	struct csi_client *client;
+	struct service_client *client;
 	unsigned int done;
 	enum status status;
 	int sys_errno;
@@ -27,7 +27,7 @@ static void on_lost(void *userdata)
 	s->lost++;
 	s->done_when_lost = s->done;
 	if (s->frees) {
-		csi_client_free(s->client);
+		service_client_free(s->client);
 		s->client = NULL;
 	}
 }
@@ -35,13 +35,13 @@ static void on_lost(void *userdata)
 static int setup(void **state)
 {
 	struct setting *s = calloc(1, sizeof(*s));
-	struct csi_client_options options = {.plugin_id = "ebs", .on_lost = on_lost, .userdata = s};
+	struct service_client_options options = {.name = "ebs", .on_lost = on_lost, .userdata = s};
 
 	assert_non_null(s);
 	assert_true(sd_event_new(&s->event) >= 0);
 	assert_int_equal(plugin_setup(&s->plugin, s->event), 0);
 	options.socket = s->plugin.path;
-	assert_int_equal(csi_client_new(s->event, &options, &s->client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(s->event, &csi_kind, &options, &s->client, NULL), STATUS_OK);
 	*state = s;
 	return 0;
 }
@@ -50,7 +50,7 @@ static int teardown(void **state)
 {
 	struct setting *s = *state;
 
-	csi_client_free(s->client);
+	service_client_free(s->client);
 	plugin_teardown(&s->plugin);
 	sd_event_unref(s->event);
 	free(s);
@@ -70,7 +70,12 @@ static void probe(struct setting *s)
 {
 	const Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 
-	assert_int_equal(csi_call_start(s->client, CSI_PROBE, &request.base, 0, on_done, s, NULL, NULL),
+	assert_int_equal(service_call_start(s->client,
+					    &(struct service_request){.method = CSI_PROBE,
+								      .message = &request.base,
+								      .done = on_done,
+								      .userdata = s},
+					    NULL, NULL),
 			 STATUS_OK);
 }
 
@@ -122,7 +127,7 @@ CASE(what_is_given_up_is_not_lost)
 {
 	probe(s);
 	UNTIL(s, s->done == 1);
-	csi_client_free(s->client);
+	service_client_free(s->client);
 	s->client = NULL;
 	run_idle(s->event);
 	assert_int_equal(s->lost, 0);

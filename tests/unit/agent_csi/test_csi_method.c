@@ -7,7 +7,7 @@
 TEST(every_method_is_one_of_its_service_with_its_messages)
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		const struct csi_method_info *info = csi_method_info((enum csi_method)i);
+		const struct service_method *info = &csi_methods[(enum csi_method)i];
 		const ProtobufCMethodDescriptor *method =
 			protobuf_c_service_descriptor_get_method_by_name(info->service, info->name);
 
@@ -16,7 +16,7 @@ TEST(every_method_is_one_of_its_service_with_its_messages)
 		assert_ptr_equal(method->output, info->response);
 		assert_in_range(info->timeout_us, USEC_PER_SEC, 600 * USEC_PER_SEC);
 		for (unsigned int k = 0; k < i; k++)
-			assert_string_not_equal(info->name, csi_method_info((enum csi_method)k)->name);
+			assert_string_not_equal(info->name, csi_methods[(enum csi_method)k].name);
 	}
 }
 
@@ -70,7 +70,7 @@ TEST(every_code_of_every_method_has_the_outcome_of_the_specification)
 		for (unsigned int code = 1; code < STATUS_N; code++)
 			have[code - 1] = letter(rows[i].method, (enum status)code);
 		if (!str_eq(have, rows[i].letters))
-			fail_msg("%s: %s, expected %s", csi_method_info(rows[i].method)->name, have,
+			fail_msg("%s: %s, expected %s", csi_methods[rows[i].method].name, have,
 				 rows[i].letters);
 	}
 }

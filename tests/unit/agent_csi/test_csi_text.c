@@ -147,8 +147,8 @@ static void check_types(const ProtobufCMessageDescriptor *type)
 TEST(every_field_of_every_message_has_a_type_that_is_known)
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		check_types(csi_method_info((enum csi_method)i)->request);
-		check_types(csi_method_info((enum csi_method)i)->response);
+		check_types(csi_methods[(enum csi_method)i].request);
+		check_types(csi_methods[(enum csi_method)i].response);
 	}
 }
 
@@ -156,7 +156,7 @@ TEST(every_field_of_every_message_has_a_type_that_is_known)
 static void show_all(const char *text, void (*check)(const ProtobufCMessage *message, const char *shown))
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		const struct csi_method_info *info = csi_method_info((enum csi_method)i);
+		const struct service_method *info = &csi_methods[(enum csi_method)i];
 		const ProtobufCMessageDescriptor *types[] = {info->request, info->response};
 
 		for (size_t k = 0; k < ARRAY_SIZE(types); k++) {
@@ -303,7 +303,7 @@ TEST(the_list_of_secrets_is_that_of_the_marks_in_the_interface)
 
 	assert_in_range(n, 10, 64);
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		const ProtobufCMessageDescriptor *type = csi_method_info((enum csi_method)i)->request;
+		const ProtobufCMessageDescriptor *type = csi_methods[(enum csi_method)i].request;
 
 		for (unsigned int f = 0; f < type->n_fields; f++) {
 			bool is_secret = csi_is_secret(type, &type->fields[f]);
@@ -412,7 +412,7 @@ TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
 TEST(every_request_is_copied_whole)
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		ProtobufCMessage *message = full(csi_method_info((enum csi_method)i)->request, "text");
+		ProtobufCMessage *message = full(csi_methods[(enum csi_method)i].request, "text");
 		ProtobufCMessage *copy = csi_request_copy(message);
 		uint8_t packed[2][2048];
 		size_t n = protobuf_c_message_pack(message, packed[0]);
@@ -441,7 +441,7 @@ TEST(a_request_is_about_its_volume_or_snapshot)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		ProtobufCMessage *message = full(csi_method_info(cases[i].method)->request, "text");
+		ProtobufCMessage *message = full(csi_methods[cases[i].method].request, "text");
 		const char *kind = NULL;
 		const char *subject = csi_request_subject(message, &kind);
 

@@ -105,7 +105,7 @@ static void serve(const char *path)
 
 	for (unsigned int i = 0; i < SERVICE->n_methods; i++) {
 		methods[i].name = SERVICE->methods[i].name;
-		if (driver_method_is_stream(i))
+		if (driver_kind.methods[i].is_stream)
 			methods[i].stream = &stream;
 		else
 			methods[i].unary = on_unary;
@@ -127,14 +127,14 @@ struct end {
 	unsigned int n_messages;
 	bool has_response;
 	struct error err;
-	struct driver_call *call;
+	struct service_call *call;
 };
 
 struct world {
 	char dir[TEMP_DIR_SIZE];
 	char path[TEMP_PATH_SIZE];
 	sd_event *event;
-	struct driver_client *client;
+	struct service_client *client;
 	pid_t pid; /* of the driver; 0: none */
 	int fd;	   /* a byte for each call that it has seen */
 	sd_event_source *source;
@@ -168,7 +168,7 @@ static int teardown(void **state)
 {
 	struct world *world = *state;
 
-	driver_client_free(world->client);
+	service_client_free(world->client);
 	if (world->pid != 0)
 		kill_driver(world);
 	(void)sd_event_unref(world->event);
@@ -208,10 +208,11 @@ static void start_driver(struct world *world, const struct manner *how)
 
 static void start_client(struct world *world, uint64_t exit_wait_us)
 {
-	const struct driver_client_options options = {
+	const struct service_client_options options = {
 		.name = "container", .socket = world->path, .exit_wait_us = exit_wait_us};
 
-	assert_int_equal(driver_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(world->event, &driver_kind, &options, &world->client, NULL),
+			 STATUS_OK);
 }
 
 static void on_done(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -233,11 +234,11 @@ static void on_stream_message(const ProtobufCMessage *message, void *userdata)
 static void start(struct world *world, enum driver_method method, uint64_t timeout_us, struct end *end)
 {
 	_Alignas(16) char space[512];
-	const struct driver_request request = {
+	const struct service_request request = {
 		.method = method,
 		.message = (ProtobufCMessage *)space,
 		.timeout_us = timeout_us,
-		.on_message = driver_method_is_stream(method) ? on_stream_message : NULL,
+		.on_message = driver_kind.methods[method].is_stream ? on_stream_message : NULL,
 		.done = on_done,
 		.userdata = end,
 	};
@@ -245,7 +246,7 @@ static void start(struct world *world, enum driver_method method, uint64_t timeo
 
 	*end = (struct end){.n_done = 0};
 	init(SERVICE->methods[method].input, space);
-	if (driver_call_start(world->client, &request, &end->call, &err) != STATUS_OK)
+	if (service_call_start(world->client, &request, &end->call, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_int_equal(end->n_done, 0);
 }
@@ -279,12 +280,12 @@ TEST(the_methods_are_those_of_the_service)
 		char line[128];
 		const char *at, *stream_at;
 
-		assert_string_equal(driver_method_name(i), SERVICE->methods[i].name);
+		assert_string_equal(driver_kind.methods[i].name, SERVICE->methods[i].name);
 		(void)snprintf(line, sizeof(line), "rpc %s(", SERVICE->methods[i].name);
 		at = strstr(text, line);
 		assert_non_null(at);
 		stream_at = strstr(at, "returns (stream ");
-		assert_int_equal(driver_method_is_stream(i), stream_at && stream_at < strchr(at, ';'));
+		assert_int_equal(driver_kind.methods[i].is_stream, stream_at && stream_at < strchr(at, ';'));
 	}
 }
 
@@ -304,14 +305,14 @@ CASE(a_driver_that_is_killed_in_any_method_has_shut_down)
 		kill_driver(world);
 		run(world, &end.n_done, 1);
 		run(world, &world->watch.n_done, 1);
-		assert_true(driver_is_shut_down(&end.err));
-		assert_true(driver_is_shut_down(&world->watch.err));
+		assert_true(service_is_shut_down(&end.err));
+		assert_true(service_is_shut_down(&world->watch.err));
 		(void)snprintf(text, sizeof(text),
 			       "driver container: %s: driver shut down; what it has started is recovered "
 			       "when it is back",
 			       SERVICE->methods[i].name);
 		assert_string_equal(end.err.msg, text);
-		driver_client_free(TAKE_PTR(world->client));
+		service_client_free(TAKE_PTR(world->client));
 	}
 }
 
@@ -327,7 +328,7 @@ static void check_answered(struct world *world, enum status status, bool is_wait
 		start(world, i, never_us, &end);
 		run(world, &end.n_done, 1);
 		assert_int_equal(end.err.status, status);
-		assert_false(driver_is_shut_down(&end.err));
+		assert_false(service_is_shut_down(&end.err));
 		if (is_waited_for)
 			assert_true(clock_monotonic_us() - from_us >= SHORT_US);
 		(void)snprintf(text, sizeof(text), "driver container: %s answered %s: engine is away",
@@ -381,7 +382,7 @@ CASE(a_driver_that_answers_unavailable_and_ends_has_shut_down)
 	start_waiting(world, &end);
 	kill_driver(world);
 	run(world, &end.n_done, 1);
-	assert_true(driver_is_shut_down(&end.err));
+	assert_true(service_is_shut_down(&end.err));
 }
 
 CASE(a_driver_whose_owner_says_that_it_is_gone_has_shut_down)
@@ -389,10 +390,10 @@ CASE(a_driver_whose_owner_says_that_it_is_gone_has_shut_down)
 	struct end end;
 
 	start_waiting(world, &end);
-	driver_client_exited(world->client);
+	service_client_exited(world->client);
 	assert_int_equal(end.n_done, 0);
 	run(world, &end.n_done, 1);
-	assert_true(driver_is_shut_down(&end.err));
+	assert_true(service_is_shut_down(&end.err));
 }
 
 CASE(the_callers_time_ends_the_wait)
@@ -403,7 +404,7 @@ CASE(the_callers_time_ends_the_wait)
 	start(world, DRIVER_STOP_TASK, USEC_PER_SEC, &end);
 	run(world, &end.n_done, 1);
 	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
-	assert_false(driver_is_shut_down(&end.err));
+	assert_false(service_is_shut_down(&end.err));
 }
 
 CASE(a_cancelled_call_gets_no_callback)
@@ -412,12 +413,12 @@ CASE(a_cancelled_call_gets_no_callback)
 
 	start_waiting(world, &waits);
 	start(world, DRIVER_TASK_LOGS, never_us, &hangs);
-	driver_call_cancel(waits.call);
-	driver_call_cancel(hangs.call);
-	driver_call_cancel(NULL);
+	service_call_cancel(waits.call);
+	service_call_cancel(hangs.call);
+	service_call_cancel(NULL);
 	kill_driver(world);
 	run(world, &world->watch.n_done, 1);
-	driver_client_free(TAKE_PTR(world->client));
+	service_client_free(TAKE_PTR(world->client));
 	assert_int_equal(waits.n_done, 0);
 	assert_int_equal(hangs.n_done, 0);
 }
@@ -428,7 +429,7 @@ CASE(freeing_the_client_ends_all_calls)
 
 	start_waiting(world, &waits);
 	start(world, DRIVER_WAIT_TASK, never_us, &hangs);
-	driver_client_free(TAKE_PTR(world->client));
+	service_client_free(TAKE_PTR(world->client));
 	assert_int_equal(waits.n_done, 1);
 	assert_int_equal(hangs.n_done, 1);
 	assert_int_equal(world->watch.n_done, 1);
@@ -450,7 +451,7 @@ CASE(a_driver_is_gone_until_it_answers_again)
 	run(world, &world->watch.n_done, 1);
 	start(world, DRIVER_CAPABILITIES, never_us, &end);
 	run(world, &end.n_done, 1);
-	assert_true(driver_is_shut_down(&end.err)); /* at once: there is nobody to wait for */
+	assert_true(service_is_shut_down(&end.err)); /* at once: there is nobody to wait for */
 
 	start_driver(world, &how);
 	start(world, DRIVER_CAPABILITIES, never_us, &end);
@@ -460,7 +461,7 @@ CASE(a_driver_is_gone_until_it_answers_again)
 	run(world, &world->n_seen, 2);
 	kill_driver(world); /* the exit of this one counts, too */
 	run(world, &end.n_done, 1);
-	assert_true(driver_is_shut_down(&end.err));
+	assert_true(service_is_shut_down(&end.err));
 }
 
 CASE(so_many_calls_are_in_flight_and_no_more)
@@ -472,12 +473,12 @@ CASE(so_many_calls_are_in_flight_and_no_more)
 	start_client(world, never_us); /* nobody listens, and nothing is sent before the loop runs */
 	for (size_t i = 0; i < DRIVER_CALLS_MAX; i++)
 		start(world, DRIVER_WAIT_TASK, never_us, &ends[i]);
-	assert_int_equal(driver_call_start(world->client,
-					   &(struct driver_request){.method = DRIVER_WAIT_TASK,
-								    .message = &wait.base,
-								    .done = on_done},
-					   NULL, &err),
+	assert_int_equal(service_call_start(world->client,
+					    &(struct service_request){.method = DRIVER_WAIT_TASK,
+								      .message = &wait.base,
+								      .done = on_done},
+					    NULL, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
-	driver_call_cancel(ends[3].call);
+	service_call_cancel(ends[3].call);
 	start(world, DRIVER_WAIT_TASK, never_us, &ends[3]);
 }

@@ -335,7 +335,7 @@ CASE(each_answer_leads_where_its_row_says)
 		{DRIVER_TASK_STOP, "DaDp", "PDtDtDg"},
 		{DRIVER_TASK_STOP, "Dn", "PDg"},
 	};
-	struct driver_client *client;
+	struct service_client *client;
 
 	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -405,7 +405,7 @@ CASE(each_answer_about_a_network_leads_where_its_row_says)
 		{DRIVER_TASK_ORDER, "", "OCu", "XtXtXg"},	  /* its driver alone says that it is gone */
 		{DRIVER_TASK_ORDER, "Op", "Of", "Xg"},
 	};
-	struct driver_client *client;
+	struct service_client *client;
 
 	world->is_network = true;
 	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);

@@ -250,7 +250,7 @@ static bool has_version(const struct world *world, const char *version)
 
 static bool is_ready(const struct world *world)
 {
-	struct driver_client *client;
+	struct service_client *client;
 
 	return drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK;
 }
@@ -267,15 +267,15 @@ static void on_done(const ProtobufCMessage *response, const struct error *err, v
 static void start_wait(struct world *world)
 {
 	const Holdfast__Driver__V1__WaitTaskRequest request = HOLDFAST__DRIVER__V1__WAIT_TASK_REQUEST__INIT;
-	struct driver_client *client;
+	struct service_client *client;
 
 	assert_int_equal(drivers_client(world->drivers, "container", &client, NULL), STATUS_OK);
-	assert_int_equal(driver_call_start(client,
-					   &(struct driver_request){.method = DRIVER_WAIT_TASK,
-								    .message = &request.base,
-								    .done = on_done,
-								    .userdata = world},
-					   NULL, NULL),
+	assert_int_equal(service_call_start(client,
+					    &(struct service_request){.method = DRIVER_WAIT_TASK,
+								      .message = &request.base,
+								      .done = on_done,
+								      .userdata = world},
+					    NULL, NULL),
 			 STATUS_OK);
 	UNTIL(world, world->models[0].held || world->models[1].held);
 }
@@ -296,7 +296,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
 
 CASE(a_driver_is_found_asked_and_set)
 {
-	struct driver_client *client;
+	struct service_client *client;
 	struct error err;
 
 	assert_int_equal(drivers_client(world->drivers, "container", &client, &err), STATUS_NOT_FOUND);
@@ -334,7 +334,7 @@ CASE(every_field_of_the_capabilities_is_kept)
 CASE(what_a_driver_reports_of_its_health_is_followed)
 {
 	struct model *model = &world->models[0];
-	struct driver_client *client;
+	struct service_client *client;
 
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, is_healthy(world));
@@ -360,7 +360,7 @@ CASE(a_driver_that_is_restarted_is_asked_and_set_anew)
 	UNTIL(world, is_ready(world) && has_version(world, "2.0"));
 	assert_string_equal(world->models[1].set, "pull"); /* before anything else is asked of it */
 	assert_int_equal(world->n_ends, 1);
-	assert_true(driver_is_shut_down(&world->end));
+	assert_true(service_is_shut_down(&world->end));
 
 	model_stop(&world->models[0]);
 	model_stop(&world->models[1]);
@@ -380,12 +380,12 @@ CASE(the_newest_that_answers_is_used)
 	assert_int_equal(unlink(world->models[1].path), 0);
 	UNTIL(world, has_version(world, "1.0"));
 	assert_int_equal(world->n_ends, 1);
-	assert_true(driver_is_shut_down(&world->end));
+	assert_true(service_is_shut_down(&world->end));
 }
 
 CASE(a_driver_is_listed_until_its_folder_is_gone)
 {
-	struct driver_client *client;
+	struct service_client *client;
 	char folder[TEMP_PATH_SIZE];
 	struct error err;
 
@@ -402,7 +402,7 @@ CASE(a_driver_is_listed_until_its_folder_is_gone)
 
 CASE(a_driver_of_another_name_is_not_used)
 {
-	struct driver_client *client;
+	struct service_client *client;
 	struct error err;
 
 	world->models[0].name = "engine";

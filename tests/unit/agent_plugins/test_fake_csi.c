@@ -13,7 +13,7 @@
 struct setting {
 	sd_event *event;
 	struct fake_csi_plugin *plugin;
-	struct csi_client *client;
+	struct service_client *client;
 	unsigned int done;
 	enum status status; /* of the last one */
 	unsigned int lost;
@@ -29,14 +29,14 @@ static void on_lost(void *userdata)
 static int setup(void **state)
 {
 	struct setting *s = calloc(1, sizeof(*s));
-	struct csi_client_options options = {
-		.plugin_id = "a", .socket = SOCKET, .on_lost = on_lost, .userdata = s};
+	struct service_client_options options = {
+		.name = "a", .socket = SOCKET, .on_lost = on_lost, .userdata = s};
 
 	fake_csi_init();
 	assert_non_null(s);
 	assert_true(sd_event_new(&s->event) >= 0);
 	s->plugin = fake_csi_add(SOCKET);
-	assert_int_equal(csi_client_new(s->event, &options, &s->client, NULL), STATUS_OK);
+	assert_int_equal(service_client_new(s->event, &csi_kind, &options, &s->client, NULL), STATUS_OK);
 	*state = s;
 	return 0;
 }
@@ -45,7 +45,7 @@ static int teardown(void **state)
 {
 	struct setting *s = *state;
 
-	csi_client_free(s->client);
+	service_client_free(s->client);
 	sd_event_unref(s->event);
 	free(s);
 	fake_csi_release();
@@ -63,7 +63,13 @@ static void on_done(const ProtobufCMessage *response, const struct error *err, v
 
 static void start(struct setting *s, enum csi_method method, const ProtobufCMessage *request)
 {
-	assert_int_equal(csi_call_start(s->client, method, request, 0, on_done, s, NULL, NULL), STATUS_OK);
+	assert_int_equal(service_call_start(s->client,
+					    &(struct service_request){.method = method,
+								      .message = request,
+								      .done = on_done,
+								      .userdata = s},
+					    NULL, NULL),
+			 STATUS_OK);
 }
 
 static enum status call(struct setting *s, enum csi_method method, const ProtobufCMessage *request)

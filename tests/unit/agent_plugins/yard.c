@@ -219,7 +219,7 @@ bool yard_is_healthy(const struct yard *y, const char *id)
 
 enum status yard_client(const struct yard *y, const char *id, enum plugin_half half)
 {
-	struct csi_client *client = NULL;
+	struct service_client *client = NULL;
 	enum status status = plugins_client(y->plugins, id, half, &client, NULL);
 
 	assert_int_equal(status == STATUS_OK, client != NULL);
