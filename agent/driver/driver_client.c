@@ -52,4 +52,5 @@ const struct service_kind driver_kind = {
 	.request_max = DRIVER_MESSAGE_MAX,
 	.message_max = DRIVER_MESSAGE_MAX,
 	.watches_exit = true,
+	.is_driver = true,
 };

@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "plugins/instance.h"
-#include "plugins/instance_step.h"
 #include "rpc/timer.h"
+#include "service/instance_step.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "driver/driver_instance.h"
 #include "log/log.h"
-#include "plugins/plugin_dir.h"
-#include "plugins/registry.h"
+#include "service/dir.h"
+#include "service/registry.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ struct entry {
 struct drivers {
 	sd_event *event; /* borrowed */
 	struct drivers_options options;
-	struct plugin_dir *dir;
+	struct service_dir *dir;
 	struct entry entries[DRIVERS_MAX];
 	size_t n_entries;
 	bool is_full; /* and logged */
@@ -56,7 +56,7 @@ static struct entry *find_or_add(struct drivers *drivers, const char *name)
 	entry = &drivers->entries[drivers->n_entries];
 	*entry = (struct entry){.registry = {.n = 0}};
 	if (str_copy(entry->name, sizeof(entry->name), name) < 0)
-		return NULL; /* plugin_dir takes no longer ones */
+		return NULL; /* service/dir takes no longer ones */
 	drivers->n_entries++;
 	return entry;
 }
@@ -69,7 +69,7 @@ static void changed(void *userdata)
 		drivers->options.changed(drivers->options.userdata);
 }
 
-static void add_instance(struct drivers *drivers, struct entry *entry, const struct plugin_socket *socket)
+static void add_instance(struct drivers *drivers, struct entry *entry, const struct service_socket *socket)
 {
 	struct driver_instance *instance;
 	char path[PATH_MAX];
@@ -91,7 +91,7 @@ static void add_instance(struct drivers *drivers, struct entry *entry, const str
 		"driver %s is looked at again later", entry->name);
 }
 
-static void remove_missing(struct entry *entry, const struct plugin_socket *sockets, size_t n)
+static void remove_missing(struct entry *entry, const struct service_socket *sockets, size_t n)
 {
 	struct driver_instance *instance;
 
@@ -99,7 +99,7 @@ static void remove_missing(struct entry *entry, const struct plugin_socket *sock
 		driver_instance_free(instance);
 }
 
-static void on_folder(const char *name, const struct plugin_socket *sockets, size_t n, void *userdata)
+static void on_folder(const char *name, const struct service_socket *sockets, size_t n, void *userdata)
 {
 	struct drivers *drivers = userdata;
 	struct entry *entry = n > 0 ? find_or_add(drivers, name) : find(drivers, name);
@@ -119,7 +119,7 @@ static void on_folder(const char *name, const struct plugin_socket *sockets, siz
 			driver_instance_retry(registry_find(&entry->registry, sockets[i].name));
 			break;
 		case REGISTRY_SAME:
-		case REGISTRY_FULL: /* plugin_dir names no more than there is room for */
+		case REGISTRY_FULL: /* service/dir names no more than there is room for */
 			break;
 		}
 	}
@@ -151,7 +151,7 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 {
 	assert(options->driver_dir != NULL);
 
-	static const struct plugin_dir_events events = {
+	static const struct service_dir_events events = {
 		.on_folder = on_folder,
 		.on_gone = on_gone,
 		.on_scanned = on_scanned,
@@ -162,21 +162,21 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;
 	drivers->options = *options;
-	TRY(plugin_dir_new(event, SCAN_DRIVER, options->driver_dir, &events, drivers, &drivers->dir, err));
+	TRY(service_dir_new(event, &driver_kind, options->driver_dir, &events, drivers, &drivers->dir, err));
 	*ret = TAKE_PTR(drivers);
 	return STATUS_OK;
 }
 
 enum status drivers_start(struct drivers *drivers, struct error *err)
 {
-	return plugin_dir_start(drivers->dir, err);
+	return service_dir_start(drivers->dir, err);
 }
 
 void drivers_free(struct drivers *drivers)
 {
 	if (!drivers)
 		return;
-	plugin_dir_free(drivers->dir);
+	service_dir_free(drivers->dir);
 	for (size_t i = 0; i < drivers->n_entries; i++)
 		remove_missing(&drivers->entries[i], NULL, 0);
 	free(drivers);

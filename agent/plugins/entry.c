@@ -141,7 +141,7 @@ enum status entry_client(const struct plugin_entry *entry, enum plugin_half half
 void entry_disown(struct plugin_entry *entry, const char *name)
 {
 	for (size_t i = 0; i < entry->registry.n; i++) {
-		const struct plugin_socket socket = entry->registry.slots[i].socket;
+		const struct service_socket socket = entry->registry.slots[i].socket;
 
 		if (!str_eq(socket.name, name))
 			continue;
@@ -153,16 +153,16 @@ void entry_disown(struct plugin_entry *entry, const char *name)
 	}
 }
 
-bool entry_is_disowned(const struct plugin_entry *entry, const struct plugin_socket *socket)
+bool entry_is_disowned(const struct plugin_entry *entry, const struct service_socket *socket)
 {
 	for (size_t i = 0; i < entry->n_disowned; i++) {
-		if (plugin_socket_eq(&entry->disowned[i], socket))
+		if (service_socket_eq(&entry->disowned[i], socket))
 			return true;
 	}
 	return false;
 }
 
-void entry_trim_disowned(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n)
+void entry_trim_disowned(struct plugin_entry *entry, const struct service_socket *sockets, size_t n)
 {
 	size_t kept = 0;
 
@@ -170,7 +170,7 @@ void entry_trim_disowned(struct plugin_entry *entry, const struct plugin_socket 
 		bool stands = false;
 
 		for (size_t k = 0; k < n; k++)
-			stands = stands || plugin_socket_eq(&entry->disowned[i], &sockets[k]);
+			stands = stands || service_socket_eq(&entry->disowned[i], &sockets[k]);
 		if (stands)
 			entry->disowned[kept++] = entry->disowned[i];
 	}

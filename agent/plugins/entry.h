@@ -7,7 +7,7 @@
 #include "plugins/facts.h"
 #include "plugins/instance.h"
 #include "plugins/plugin_info.h"
-#include "plugins/registry.h"
+#include "service/registry.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,9 +30,9 @@ struct plugin_entry {
 	struct rate change_rate;
 	bool is_behind; /* there are more changes than may be reported now */
 	/* names of the sockets that last served each half; empty: not since the agent started */
-	char served_by[2][PLUGIN_SOCKET_NAME_SIZE];
+	char served_by[2][SERVICE_SOCKET_NAME_SIZE];
 	/* sockets of allocations that are over */
-	struct plugin_socket disowned[REGISTRY_MAX];
+	struct service_socket disowned[REGISTRY_MAX];
 	size_t n_disowned;
 };
 
@@ -52,10 +52,10 @@ enum status entry_client(const struct plugin_entry *entry, enum plugin_half half
 
 /** This socket is nobody's from now on. */
 void entry_disown(struct plugin_entry *entry, const char *name);
-bool entry_is_disowned(const struct plugin_entry *entry, const struct plugin_socket *socket);
+bool entry_is_disowned(const struct plugin_entry *entry, const struct service_socket *socket);
 
 /** Remember only the disowned sockets that still stand. */
-void entry_trim_disowned(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n);
+void entry_trim_disowned(struct plugin_entry *entry, const struct service_socket *sockets, size_t n);
 
 /** Whoever binds @name now is welcome. */
 void entry_welcome(struct plugin_entry *entry, const char *name);

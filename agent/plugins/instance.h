@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "csi/csi_client.h"
 #include "plugins/facts.h"
-#include "plugins/instance_step.h"
 #include "plugins/plugin_info.h"
+#include "service/instance_step.h"
 
 #include <stdint.h>
 #include <systemd/sd-event.h>

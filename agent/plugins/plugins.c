@@ -8,8 +8,8 @@
 #include "log/log.h"
 #include "model/alloc.h"
 #include "plugins/entry.h"
-#include "plugins/plugin_dir.h"
 #include "rpc/timer.h"
+#include "service/dir.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct plugins {
 	struct plugins_options options;
 	const struct plugins_handlers *handlers;
 	void *userdata;
-	struct plugin_dir *dir;
+	struct service_dir *dir;
 	bool is_scanned;  /* what stands in the folder is known */
 	bool is_full;	  /* and told */
 	bool has_changes; /* an entry was dropped */
@@ -440,7 +440,7 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	entry->is_known = true;
 	entry_welcome(entry, is.socket);
 	expectation_apply(one);
-	plugin_dir_look(plugins->dir, is.plugin_id);
+	service_dir_look(plugins->dir, is.plugin_id);
 	plugins_settle_soon(plugins);
 	return STATUS_OK;
 }
@@ -483,14 +483,14 @@ static void plugins_drop_expectations(struct plugins *plugins)
 
 static const char *plugins_reason(const struct plugins *plugins)
 {
-	if (!plugin_dir_is_open(plugins->dir))
+	if (!service_dir_is_open(plugins->dir))
 		return "the folder of the plugins' sockets (plugin_dir) is not there or cannot be read";
 	return plugins->is_scanned ? "no socket stands in its folder" : "it has not been looked for yet";
 }
 
 bool plugins_lack_folder(const struct plugins *plugins)
 {
-	return plugin_dir_is_missing(plugins->dir);
+	return service_dir_is_missing(plugins->dir);
 }
 
 /* Is there any reason to know the plugin still? */
@@ -502,9 +502,9 @@ static bool is_wanted(const struct plugins *plugins, const struct plugin_entry *
 		return true;
 	if (!entry->has_facts)
 		return false;
-	if (!plugins->is_scanned || !plugin_dir_is_open(plugins->dir))
+	if (!plugins->is_scanned || !service_dir_is_open(plugins->dir))
 		return true; /* unknown means keep */
-	return is_hosts && plugin_dir_has(plugins->dir, entry->id);
+	return is_hosts && service_dir_has(plugins->dir, entry->id);
 }
 
 static void drop_facts(struct plugins *plugins, struct plugin_entry *entry)
@@ -614,7 +614,7 @@ static void own(const struct plugins *plugins, const struct plugin_entry *entry,
 }
 
 static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
-			 const struct plugin_socket *socket)
+			 const struct service_socket *socket)
 {
 	char path[sizeof(((struct plugin_instance_info *)0)->socket)];
 	const struct instance_options options = {
@@ -628,7 +628,7 @@ static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
 	struct error err;
 	int r;
 
-	/* plugin_dir takes no longer ones */
+	/* service/dir takes no longer ones */
 	r = str_format(path, sizeof(path), "%s/%s/%s", plugins->options.plugin_dir, entry->id, socket->name);
 	if (r < 0 || instance_new(plugins->event, &options, on_instance_changed, plugins, &instance, &err) !=
 			     STATUS_OK) {
@@ -643,7 +643,7 @@ static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
 }
 
 /* Instances whose sockets no longer exist. */
-static void remove_missing(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n)
+static void remove_missing(struct plugin_entry *entry, const struct service_socket *sockets, size_t n)
 {
 	struct instance *instance;
 
@@ -652,7 +652,7 @@ static void remove_missing(struct plugin_entry *entry, const struct plugin_socke
 }
 
 static void add_sockets(struct plugins *plugins, struct plugin_entry *entry,
-			const struct plugin_socket *sockets, size_t n)
+			const struct service_socket *sockets, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (entry_is_disowned(entry, &sockets[i]))
@@ -668,13 +668,13 @@ static void add_sockets(struct plugins *plugins, struct plugin_entry *entry,
 			instance_retry(registry_find(&entry->registry, sockets[i].name));
 			break;
 		case REGISTRY_SAME:
-		case REGISTRY_FULL: /* plugin_dir names no more than there is room for */
+		case REGISTRY_FULL: /* service/dir names no more than there is room for */
 			break;
 		}
 	}
 }
 
-static void on_folder(const char *plugin_id, const struct plugin_socket *sockets, size_t n, void *userdata)
+static void on_folder(const char *plugin_id, const struct service_socket *sockets, size_t n, void *userdata)
 {
 	struct plugins *plugins = userdata;
 	struct plugin_entry *entry = plugins_entry(plugins, plugin_id);
@@ -717,7 +717,7 @@ static void on_scanned(void *userdata)
 	plugins_settle_soon(plugins);
 }
 
-static const struct plugin_dir_events dir_events = {
+static const struct service_dir_events dir_events = {
 	.on_folder = on_folder,
 	.on_gone = on_gone,
 	.on_scanned = on_scanned,
@@ -739,8 +739,7 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
 	TAILQ_INIT(&plugins->expectations);
 	if (plugins->options.probe_interval_us == 0)
 		plugins->options.probe_interval_us = PLUGIN_PROBE_INTERVAL_DEFAULT_MS * UINT64_C(1000);
-	TRY(plugin_dir_new(event, SCAN_PLUGIN, options->plugin_dir, &dir_events, plugins, &plugins->dir,
-			   err));
+	TRY(service_dir_new(event, &csi_kind, options->plugin_dir, &dir_events, plugins, &plugins->dir, err));
 	*ret = TAKE_PTR(plugins);
 	return STATUS_OK;
 }
@@ -761,7 +760,7 @@ enum status plugins_restore(struct plugins *plugins, const struct node_plugin *f
 
 enum status plugins_start(struct plugins *plugins, struct error *err)
 {
-	return plugin_dir_start(plugins->dir, err);
+	return service_dir_start(plugins->dir, err);
 }
 
 void plugins_free(struct plugins *plugins)
@@ -770,7 +769,7 @@ void plugins_free(struct plugins *plugins)
 		return;
 	plugins_drop_waits(plugins);
 	plugins_drop_expectations(plugins);
-	plugin_dir_free(plugins->dir);
+	service_dir_free(plugins->dir);
 	for (size_t i = 0; i < plugins->n_entries; i++)
 		entry_free(plugins->entries[i]);
 	sd_event_source_disable_unref(plugins->settle);

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/ends.h"
 #include "base/str.h"
-#include "log/log.h"
 #include "rpc/client.h"
 #include "rpc/timer.h"
 
@@ -232,11 +231,13 @@ static const char *where(const struct service_call *call, char ret[static WHERE_
 static void log_call(const struct service_call *call, const char *what, const ProtobufCMessage *message,
 		     const struct error *err)
 {
-	const struct log_ctx ctx = {.plugin = call->client->name, .op = call->method->name, .err = err};
+	struct log_ctx ctx = service_log_ctx(call->client->kind, call->client->name);
 	char text[LOG_TEXT_SIZE] = "";
 
 	if (!call->client->kind->print)
 		return;
+	ctx.op = call->method->name;
+	ctx.err = err;
 	if (message)
 		call->client->kind->print(message, text, sizeof(text));
 	log_ctx(LOG_DEBUG, &ctx, "%s %s%s%s", call->method->name, what, text[0] != '\0' ? ": " : "", text);

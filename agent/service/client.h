@@ -14,6 +14,7 @@
  * DEADLINE_EXCEEDED; else it is the error as it came. */
 
 #include "base/error.h"
+#include "log/log.h"
 
 #include <errno.h>
 #include <protobuf-c/protobuf-c.h>
@@ -50,6 +51,7 @@ struct service_kind {
 	size_t request_max;	/* bytes */
 	size_t message_max;	/* bytes of an answer, unless options have another limit */
 	bool watches_exit;
+	bool is_driver; /* log lines name a driver, else a plugin */
 	/* If requests have subjects and secrets; else all are NULL. */
 	ProtobufCMessage *(*copy)(const ProtobufCMessage *request); /* NULL: out of memory */
 	void (*free)(ProtobufCMessage *request);
@@ -60,6 +62,16 @@ struct service_kind {
 	/* Writes the message on one line, without secrets, for the debug log. */
 	void (*print)(const ProtobufCMessage *message, char *ret, size_t size);
 };
+
+/** For a log line about the service called @name; NULL: about all of the kind. */
+static inline struct log_ctx service_log_ctx(const struct service_kind *kind, const char *name)
+{
+	return (struct log_ctx){
+		.op = kind->noun,
+		.plugin = kind->is_driver ? NULL : name,
+		.driver = kind->is_driver ? name : NULL,
+	};
+}
 
 struct service_client;
 struct service_call;

@@ -8,7 +8,7 @@
 #include "driver/driver_task.h"
 #include "hold/hold.h"
 #include "model/claim.h"
-#include "plugins/instance_step.h"
+#include "service/instance_step.h"
 #include "unit/task_step.h"
 #include "volume/step.h"
 

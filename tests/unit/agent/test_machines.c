@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "alloc/step.h"
-#include "plugins/instance_step.h"
+#include "service/instance_step.h"
 #include "unit/task_step.h"
 #include "volume/step.h"
 

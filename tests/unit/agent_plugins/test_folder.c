@@ -3,7 +3,8 @@
 
 #include "yard.h"
 
-#include "plugins/plugin_dir.h"
+#include "csi/csi_client.h"
+#include "service/dir.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -175,8 +176,8 @@ YARD_TEST(names_have_their_limits)
 	size_t room = 107 - strlen(y->dir) - strlen("/a/");
 
 	yard_start(y);
-	if (room > PLUGIN_SOCKET_NAME_SIZE - 1)
-		room = PLUGIN_SOCKET_NAME_SIZE - 1;
+	if (room > SERVICE_SOCKET_NAME_SIZE - 1)
+		room = SERVICE_SOCKET_NAME_SIZE - 1;
 	memset(name, 'x', sizeof(name));
 	(void)str_copy(name + room - 5, 6, ".sock");
 	yard_bind(y, "a", name);
@@ -198,7 +199,7 @@ YARD_TEST(a_folder_full_of_files_costs_no_more_than_its_limit)
 {
 	char name[32];
 
-	for (unsigned int i = 0; i < PLUGIN_DIR_ENTRIES_MAX + 50; i++) {
+	for (unsigned int i = 0; i < SERVICE_DIR_ENTRIES_MAX + 50; i++) {
 		(void)snprintf(name, sizeof(name), "f%u", i);
 		yard_mkdir(y, "a");
 		touch(y, "a", name);
@@ -211,13 +212,13 @@ YARD_TEST(a_folder_full_of_files_costs_no_more_than_its_limit)
 /* Hidden files are passed over, and read all the same. */
 YARD_TEST(hidden_files_count_against_the_limit)
 {
-	struct plugin_socket sockets[REGISTRY_MAX];
-	struct scan_reported told = {.noun = SCAN_PLUGIN};
+	struct service_socket sockets[REGISTRY_MAX];
+	struct scan_reported told = {.kind = &csi_kind};
 	char name[32];
 	size_t n = 0;
 
 	yard_mkdir(y, "a");
-	for (unsigned int i = 0; i < PLUGIN_DIR_ENTRIES_MAX; i++) {
+	for (unsigned int i = 0; i < SERVICE_DIR_ENTRIES_MAX; i++) {
 		(void)snprintf(name, sizeof(name), ".f%u", i);
 		touch(y, "a", name);
 	}

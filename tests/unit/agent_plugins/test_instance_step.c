@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-#include "plugins/instance_step.h"
+#include "service/instance_step.h"
 
 enum {
 	CALLS = INSTANCE_DO_PROBE | INSTANCE_DO_FACTS,

@@ -3,11 +3,11 @@
 
 #include "unit.h"
 
-#include "plugins/registry.h"
+#include "service/registry.h"
 
-static struct plugin_socket socket_of(const char *name, uint64_t ino)
+static struct service_socket socket_of(const char *name, uint64_t ino)
 {
-	struct plugin_socket socket = {.dev = 1, .ino = ino, .born_ns = (int64_t)ino};
+	struct service_socket socket = {.dev = 1, .ino = ino, .born_ns = (int64_t)ino};
 
 	assert_int_equal(str_copy(socket.name, sizeof(socket.name), name), 0);
 	return socket;
@@ -21,7 +21,7 @@ static void *instance_of(uintptr_t n)
 
 static void add(struct registry *registry, const char *name, uint64_t ino, uintptr_t instance)
 {
-	struct plugin_socket socket = socket_of(name, ino);
+	struct service_socket socket = socket_of(name, ino);
 
 	assert_int_equal(registry_add(registry, &socket), REGISTRY_NEW);
 	registry->slots[0].instance = instance_of(instance);
@@ -53,7 +53,7 @@ TEST(the_newest_that_fits_is_current)
 TEST(instances_without_a_socket_are_taken_out_the_oldest_first)
 {
 	struct registry registry = {0};
-	struct plugin_socket stands = socket_of("b.sock", 9); /* bound anew: the same name */
+	struct service_socket stands = socket_of("b.sock", 9); /* bound anew: the same name */
 
 	add(&registry, "a.sock", 1, 1);
 	add(&registry, "b.sock", 2, 2);
@@ -67,7 +67,7 @@ TEST(instances_without_a_socket_are_taken_out_the_oldest_first)
 
 TEST(the_end_of_an_older_instance_takes_nothing_from_the_newer)
 {
-	struct plugin_socket old = socket_of("a.sock", 1), recreated = socket_of("a.sock", 3);
+	struct service_socket old = socket_of("a.sock", 1), recreated = socket_of("a.sock", 3);
 	struct registry registry = {0};
 
 	add(&registry, "a.sock", 1, 1);
@@ -85,7 +85,7 @@ TEST(the_end_of_an_older_instance_takes_nothing_from_the_newer)
 
 TEST(the_same_instance_again_changes_nothing)
 {
-	struct plugin_socket first = socket_of("a.sock", 1);
+	struct service_socket first = socket_of("a.sock", 1);
 	struct registry registry = {0};
 	struct registry before;
 
@@ -98,7 +98,7 @@ TEST(the_same_instance_again_changes_nothing)
 
 TEST(a_socket_that_is_opened_to_us_stays_where_it_is)
 {
-	struct plugin_socket first = socket_of("a.sock", 1);
+	struct service_socket first = socket_of("a.sock", 1);
 	struct registry registry = {0};
 
 	add(&registry, "a.sock", 1, 1);
@@ -111,7 +111,7 @@ TEST(a_socket_that_is_opened_to_us_stays_where_it_is)
 
 TEST(another_file_under_the_same_name_is_another_instance)
 {
-	struct plugin_socket socket;
+	struct service_socket socket;
 
 	for (unsigned int i = 0; i < 3; i++) {
 		struct registry registry = {0};
@@ -129,7 +129,7 @@ TEST(another_file_under_the_same_name_is_another_instance)
 TEST(there_are_no_more_instances_than_the_limit)
 {
 	struct registry registry = {0};
-	struct plugin_socket socket;
+	struct service_socket socket;
 	char name[32];
 
 	for (unsigned int i = 0; i < REGISTRY_MAX; i++) {
@@ -147,7 +147,7 @@ TEST(there_are_no_more_instances_than_the_limit)
 /* Random additions and ends against a list that is kept the simple way. */
 TEST(any_order_of_additions_and_ends_is_kept)
 {
-	struct plugin_socket list[REGISTRY_MAX]; /* newest first */
+	struct service_socket list[REGISTRY_MAX]; /* newest first */
 	struct registry registry = {0};
 	size_t n = 0;
 
@@ -155,7 +155,7 @@ TEST(any_order_of_additions_and_ends_is_kept)
 	for (unsigned int i = 0; i < 20000; i++) {
 		uint64_t what = (uint64_t)random();
 		char name[32];
-		struct plugin_socket socket;
+		struct service_socket socket;
 		size_t at = 0;
 
 		(void)snprintf(name, sizeof(name), "%u.sock", (unsigned int)(what / 4 % 12));
@@ -164,11 +164,11 @@ TEST(any_order_of_additions_and_ends_is_kept)
 			at++;
 		if (what % 2) {
 			(void)registry_remove(&registry, &socket);
-			if (at < n && plugin_socket_eq(&list[at], &socket))
+			if (at < n && service_socket_eq(&list[at], &socket))
 				memmove(&list[at], &list[at + 1], (--n - at) * sizeof(list[0]));
 		} else {
 			(void)registry_add(&registry, &socket);
-			if (at == REGISTRY_MAX || (at < n && plugin_socket_eq(&list[at], &socket)))
+			if (at == REGISTRY_MAX || (at < n && service_socket_eq(&list[at], &socket)))
 				continue;
 			if (at == n)
 				n++;
@@ -177,6 +177,6 @@ TEST(any_order_of_additions_and_ends_is_kept)
 		}
 		assert_int_equal(registry.n, n);
 		for (size_t k = 0; k < n; k++)
-			assert_true(plugin_socket_eq(&registry.slots[k].socket, &list[k]));
+			assert_true(service_socket_eq(&registry.slots[k].socket, &list[k]));
 	}
 }

@@ -12,11 +12,11 @@
 
 enum {
 	REGISTRY_MAX = 8, /* instances of one id */
-	PLUGIN_SOCKET_NAME_SIZE = 64,
+	SERVICE_SOCKET_NAME_SIZE = 64,
 };
 
-struct plugin_socket {
-	char name[PLUGIN_SOCKET_NAME_SIZE];
+struct service_socket {
+	char name[SERVICE_SOCKET_NAME_SIZE];
 	uint64_t dev;
 	uint64_t ino;
 	int64_t born_ns;    /* inode numbers are used again */
@@ -24,7 +24,7 @@ struct plugin_socket {
 };
 
 struct registry_slot {
-	struct plugin_socket socket;
+	struct service_socket socket;
 	void *instance; /* the caller's */
 };
 
@@ -41,17 +41,17 @@ enum registry_result {
 	REGISTRY_FULL,	    /* not taken */
 };
 
-bool plugin_socket_eq(const struct plugin_socket *a, const struct plugin_socket *b);
+bool service_socket_eq(const struct service_socket *a, const struct service_socket *b);
 
-enum registry_result registry_add(struct registry *registry, const struct plugin_socket *socket);
+enum registry_result registry_add(struct registry *registry, const struct service_socket *socket);
 
 /** Take out exactly this socket: one of the same name that was bound later stays. Returns its instance; NULL:
  * it is not here. */
-void *registry_remove(struct registry *registry, const struct plugin_socket *socket);
+void *registry_remove(struct registry *registry, const struct service_socket *socket);
 
 /** Take out an instance whose name is not among @sockets, the oldest first, and return it; NULL: there is
  * none. */
-void *registry_take_missing(struct registry *registry, const struct plugin_socket *sockets, size_t n);
+void *registry_take_missing(struct registry *registry, const struct service_socket *sockets, size_t n);
 
 /** The instance of the socket called @name, or NULL. */
 void *registry_find(const struct registry *registry, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/plugin_dir.h"
+#include "service/dir.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -28,24 +28,6 @@ static void closedirp(DIR **dir)
 {
 	if (*dir)
 		(void)closedir(*dir);
-}
-
-static const char *noun_name(enum scan_noun noun)
-{
-	static const char *const names[SCAN_NOUN_N] = {[SCAN_PLUGIN] = "plugin", [SCAN_DRIVER] = "driver"};
-
-	assert(noun < SCAN_NOUN_N);
-	return names[noun];
-}
-
-/* Of a line about one of them; @id NULL: about all. */
-static struct log_ctx context(enum scan_noun noun, const char *id)
-{
-	return (struct log_ctx){
-		.op = noun == SCAN_DRIVER ? "drivers" : "plugins",
-		.plugin = noun == SCAN_PLUGIN ? id : NULL,
-		.driver = noun == SCAN_DRIVER ? id : NULL,
-	};
 }
 
 /* Is it to be told? Remembers that it was. */
@@ -81,7 +63,7 @@ static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 	while ((entry = readdir(dir))) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
 			continue;
-		if (++*n > PLUGIN_DIR_ENTRIES_MAX) {
+		if (++*n > SERVICE_DIR_ENTRIES_MAX) {
 			*ret_too_many = true;
 			return NULL;
 		}
@@ -94,11 +76,11 @@ static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 /* @id NULL: of all of them */
 static void log_too_many(struct scan_reported *reported, const char *id, const char *what, unsigned int max)
 {
-	const struct log_ctx ctx = context(reported->noun, id);
+	const struct log_ctx ctx = service_log_ctx(reported->kind, id);
 
 	if (scan_is_new_fault(reported, SCAN_TOO_MANY, what))
 		log_ctx(LOG_WARNING, &ctx, "more than %u %s of %s%s%s, ignoring the others", max, what,
-			id ? "the " : "", noun_name(reported->noun), id ? "" : "s");
+			id ? "the " : "", reported->kind->noun, id ? "" : "s");
 }
 
 static bool is_folder(int dir_fd, const char *name)
@@ -116,16 +98,16 @@ static bool is_id(const char *name)
 
 static void log_bad_name(struct scan_reported *reported, const char *path, const char *name)
 {
-	const struct log_ctx ctx = context(reported->noun, NULL);
+	const struct log_ctx ctx = service_log_ctx(reported->kind, NULL);
 
 	if (scan_is_new_fault(reported, SCAN_BAD_NAME, name))
 		log_ctx(LOG_WARNING, &ctx,
 			"'%.64s' in %s is no %s id, ignoring it: an id is [a-z0-9-], 1 to 63 characters, and "
 			"not '" PLUGIN_NATIVE "'",
-			name, path, noun_name(reported->noun));
+			name, path, reported->kind->noun);
 }
 
-/* Call @see for each folder in @path whose name is an id, at most PLUGIN_DIR_FOLDERS_MAX times.
+/* Call @see for each folder in @path whose name is an id, at most SERVICE_DIR_FOLDERS_MAX times.
  * Returns 0 or a negative errno. */
 static int scan_folders(const char *path, struct scan_reported *reported,
 			void (*see)(const char *id, void *userdata), void *userdata)
@@ -147,14 +129,14 @@ static int scan_folders(const char *path, struct scan_reported *reported,
 			log_bad_name(reported, path, name);
 			continue;
 		}
-		if (++n_folders > PLUGIN_DIR_FOLDERS_MAX)
+		if (++n_folders > SERVICE_DIR_FOLDERS_MAX)
 			break;
 		see(name, userdata);
 	}
-	if (n_folders > PLUGIN_DIR_FOLDERS_MAX)
-		log_too_many(reported, NULL, "folders", PLUGIN_DIR_FOLDERS_MAX);
+	if (n_folders > SERVICE_DIR_FOLDERS_MAX)
+		log_too_many(reported, NULL, "folders", SERVICE_DIR_FOLDERS_MAX);
 	if (too_many)
-		log_too_many(reported, NULL, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
+		log_too_many(reported, NULL, "entries in the folder", SERVICE_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -172,9 +154,9 @@ static int64_t nanoseconds(const struct timespec *time)
 
 /* A socket, as it stands; false: it is none, or one that cannot be dialled. */
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
-			struct scan_reported *reported, struct plugin_socket *ret)
+			struct scan_reported *reported, struct service_socket *ret)
 {
-	const struct log_ctx ctx = context(reported->noun, id);
+	const struct log_ctx ctx = service_log_ctx(reported->kind, id);
 	struct stat st;
 
 	if (!has_suffix(name) || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
@@ -185,7 +167,7 @@ static bool read_socket(int dir_fd, const char *path, const char *id, const char
 			log_ctx(LOG_WARNING, &ctx,
 				"the path of socket '%.255s' is above %d bytes or its name above %d, "
 				"ignoring it",
-				name, SUN_PATH_SIZE - 1, PLUGIN_SOCKET_NAME_SIZE - 1);
+				name, SUN_PATH_SIZE - 1, SERVICE_SOCKET_NAME_SIZE - 1);
 		return false;
 	}
 	ret->dev = st.st_dev;
@@ -195,13 +177,14 @@ static bool read_socket(int dir_fd, const char *path, const char *id, const char
 	return true;
 }
 
-static bool is_older(const struct plugin_socket *a, const struct plugin_socket *b)
+static bool is_older(const struct service_socket *a, const struct service_socket *b)
 {
 	return a->born_ns != b->born_ns ? a->born_ns < b->born_ns : strcmp(a->name, b->name) < 0;
 }
 
 /* Keep @list sorted; a full one loses its oldest. */
-static void insert(struct plugin_socket list[static REGISTRY_MAX], size_t *n, const struct plugin_socket *one)
+static void insert(struct service_socket list[static REGISTRY_MAX], size_t *n,
+		   const struct service_socket *one)
 {
 	size_t at = 0;
 
@@ -221,21 +204,21 @@ static void insert(struct plugin_socket list[static REGISTRY_MAX], size_t *n, co
 
 static void log_unreadable(struct scan_reported *reported, const char *id, int r)
 {
-	const struct log_ctx ctx = context(reported->noun, id);
+	const struct log_ctx ctx = service_log_ctx(reported->kind, id);
 
 	if (r != -ENOENT && scan_is_new_fault(reported, SCAN_UNREADABLE, id))
 		log_ctx(LOG_WARNING, &ctx,
 			"the %s's folder cannot be read (%s): the agent needs r-x on it, see "
 			"holdfast-agent(8)",
-			noun_name(reported->noun), strerror(-r));
+			reported->kind->noun, strerror(-r));
 }
 
 int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
-		 struct plugin_socket ret[static REGISTRY_MAX], size_t *ret_n)
+		 struct service_socket ret[static REGISTRY_MAX], size_t *ret_n)
 {
 	cleanup(closedirp) DIR *root = NULL;
 	cleanup(closedirp) DIR *dir = NULL;
-	struct plugin_socket one = {0};
+	struct service_socket one = {0};
 	bool too_many = false;
 	size_t n = 0, n_sockets = 0;
 	const char *name;
@@ -261,7 +244,7 @@ int scan_sockets(const char *path, const char *id, struct scan_reported *reporte
 	if (n_sockets > REGISTRY_MAX)
 		log_too_many(reported, id, "sockets (the newest are used)", REGISTRY_MAX);
 	if (too_many)
-		log_too_many(reported, id, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
+		log_too_many(reported, id, "entries in the folder", SERVICE_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -270,19 +253,19 @@ int scan_sockets(const char *path, const char *id, struct scan_reported *reporte
 	 IN_ONLYDIR | IN_DONT_FOLLOW)
 
 struct folder {
-	char id[PLUGIN_SOCKET_NAME_SIZE];
+	char id[SERVICE_SOCKET_NAME_SIZE];
 	sd_event_source *watch; /* NULL: the slot is free */
-	struct plugin_dir *dir;
+	struct service_dir *dir;
 	bool is_due;  /* to be looked at */
 	bool is_seen; /* in the scan that runs */
 	bool is_dead; /* the watch is of a folder that is no longer there; another one may be */
 	struct scan_reported reported;
 };
 
-struct plugin_dir {
+struct service_dir {
 	sd_event *event; /* borrowed */
 	const char *path;
-	const struct plugin_dir_events *events;
+	const struct service_dir_events *events;
 	void *userdata;
 	sd_event_source *watch; /* NULL: not open */
 	sd_event_source *timer; /* the next look */
@@ -290,21 +273,21 @@ struct plugin_dir {
 	bool is_due;  /* the folder of folders itself */
 	int reported; /* errno of why it is not open, once logged */
 	struct scan_reported scan_reported;
-	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
+	struct folder folders[SERVICE_DIR_FOLDERS_MAX];
 };
 
 /* The timer is what makes anything continue: without it the next event tries again. */
-static void look_within(struct plugin_dir *dir, uint64_t delay_us);
+static void look_within(struct service_dir *dir, uint64_t delay_us);
 
-static void look_soon(struct plugin_dir *dir)
+static void look_soon(struct service_dir *dir)
 {
-	look_within(dir, PLUGIN_DIR_SETTLE_MS * USEC_PER_MSEC);
+	look_within(dir, SERVICE_DIR_SETTLE_MS * USEC_PER_MSEC);
 }
 
-static void look_everywhere(struct plugin_dir *dir)
+static void look_everywhere(struct service_dir *dir)
 {
 	dir->is_due = true;
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++)
 		dir->folders[i].is_due = dir->folders[i].watch != NULL;
 	look_soon(dir);
 }
@@ -323,8 +306,8 @@ static int on_folder_event(sd_event_source *source, const struct inotify_event *
 
 static void close_folder(struct folder *folder)
 {
-	char id[PLUGIN_SOCKET_NAME_SIZE];
-	struct plugin_dir *dir = folder->dir;
+	char id[SERVICE_SOCKET_NAME_SIZE];
+	struct service_dir *dir = folder->dir;
 
 	memcpy(id, folder->id, sizeof(id));
 	folder->watch = sd_event_source_disable_unref(folder->watch);
@@ -332,11 +315,11 @@ static void close_folder(struct folder *folder)
 	dir->events->on_gone(id, dir->userdata);
 }
 
-static struct folder *find_folder(struct plugin_dir *dir, const char *id)
+static struct folder *find_folder(struct service_dir *dir, const char *id)
 {
 	struct folder *free_slot = NULL;
 
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		if (!dir->folders[i].watch)
 			free_slot = free_slot ? free_slot : &dir->folders[i];
 		else if (str_eq(dir->folders[i].id, id))
@@ -345,22 +328,22 @@ static struct folder *find_folder(struct plugin_dir *dir, const char *id)
 	return free_slot;
 }
 
-static void log_unwatched(struct plugin_dir *dir, const char *id, const char *path, int r)
+static void log_unwatched(struct service_dir *dir, const char *id, const char *path, int r)
 {
-	struct log_ctx ctx = context(dir->scan_reported.noun, id);
+	struct log_ctx ctx = service_log_ctx(dir->scan_reported.kind, id);
 	struct error err;
 
 	(void)error_set(&err, status_from_errno(r), r, "cannot watch %s", path);
 	ctx.err = &err;
 	if (scan_is_new_fault(&dir->scan_reported, SCAN_UNREADABLE, id))
 		log_ctx(LOG_WARNING, &ctx, "the folder of a %s is not watched, ignoring it until it can be",
-			noun_name(dir->scan_reported.noun));
+			dir->scan_reported.kind->noun);
 }
 
 /* A folder of the scan: watch it unless it is. Watched first, looked at afterwards: nothing is missed. */
 static void see_folder(const char *id, void *userdata)
 {
-	struct plugin_dir *dir = userdata;
+	struct service_dir *dir = userdata;
 	struct folder *folder = find_folder(dir, id);
 	char path[PATH_MAX];
 	sd_event_source *watch = NULL;
@@ -383,19 +366,19 @@ static void see_folder(const char *id, void *userdata)
 				  .dir = dir,
 				  .is_due = true,
 				  .is_seen = true,
-				  .reported.noun = dir->scan_reported.noun};
+				  .reported.kind = dir->scan_reported.kind};
 	(void)str_copy(folder->id, sizeof(folder->id), id);
 }
 
-static void scan_root(struct plugin_dir *dir)
+static void scan_root(struct service_dir *dir)
 {
 	int r;
 
 	dir->is_due = false;
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++)
 		dir->folders[i].is_seen = false;
 	r = scan_folders(dir->path, &dir->scan_reported, see_folder, dir);
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		struct folder *folder = &dir->folders[i];
 
 		/* one that cannot be read now is no reason to take its plugins for gone */
@@ -408,8 +391,8 @@ static void scan_root(struct plugin_dir *dir)
 
 static void scan_one(struct folder *folder)
 {
-	struct plugin_socket sockets[REGISTRY_MAX];
-	struct plugin_dir *dir = folder->dir;
+	struct service_socket sockets[REGISTRY_MAX];
+	struct service_dir *dir = folder->dir;
 	size_t n = 0;
 	int r;
 
@@ -425,7 +408,7 @@ static void scan_one(struct folder *folder)
 
 static int on_root_event(sd_event_source *source, const struct inotify_event *event, void *userdata)
 {
-	struct plugin_dir *dir = userdata;
+	struct service_dir *dir = userdata;
 
 	if (event->mask & IN_Q_OVERFLOW) {
 		look_everywhere(dir);
@@ -440,18 +423,18 @@ static int on_root_event(sd_event_source *source, const struct inotify_event *ev
 }
 
 /* Folders of a folder that is gone are gone, and what was not is not known. */
-static void close_root(struct plugin_dir *dir)
+static void close_root(struct service_dir *dir)
 {
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		if (dir->folders[i].watch)
 			close_folder(&dir->folders[i]);
 	}
 }
 
-static void log_not_open(const struct plugin_dir *dir, int r)
+static void log_not_open(const struct service_dir *dir, int r)
 {
-	const char *noun = noun_name(dir->scan_reported.noun);
-	struct log_ctx ctx = context(dir->scan_reported.noun, NULL);
+	const char *noun = dir->scan_reported.kind->noun;
+	struct log_ctx ctx = service_log_ctx(dir->scan_reported.kind, NULL);
 	struct error err;
 
 	if (r == dir->reported)
@@ -464,16 +447,16 @@ static void log_not_open(const struct plugin_dir *dir, int r)
 		noun);
 }
 
-static void log_open(const struct plugin_dir *dir)
+static void log_open(const struct service_dir *dir)
 {
-	const struct log_ctx ctx = context(dir->scan_reported.noun, NULL);
+	const struct log_ctx ctx = service_log_ctx(dir->scan_reported.kind, NULL);
 
 	if (dir->reported != 0)
 		log_ctx(LOG_NOTICE, &ctx, "the folder of %ss, %s, is watched now",
-			noun_name(dir->scan_reported.noun), dir->path);
+			dir->scan_reported.kind->noun, dir->path);
 }
 
-static bool open_root(struct plugin_dir *dir)
+static bool open_root(struct service_dir *dir)
 {
 	int r;
 
@@ -496,26 +479,26 @@ static bool open_root(struct plugin_dir *dir)
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct plugin_dir *dir = userdata;
+	struct service_dir *dir = userdata;
 
 	if (!open_root(dir)) {
-		look_within(dir, PLUGIN_DIR_RETRY_MS * USEC_PER_MSEC);
+		look_within(dir, SERVICE_DIR_RETRY_MS * USEC_PER_MSEC);
 		return 0;
 	}
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		if (dir->folders[i].watch && dir->folders[i].is_dead)
 			close_folder(&dir->folders[i]);
 	}
 	if (dir->is_due)
 		scan_root(dir);
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		if (dir->folders[i].watch && dir->folders[i].is_due)
 			scan_one(&dir->folders[i]);
 	}
 	return 0;
 }
 
-static void look_within(struct plugin_dir *dir, uint64_t delay_us)
+static void look_within(struct service_dir *dir, uint64_t delay_us)
 {
 	int enabled = SD_EVENT_OFF;
 
@@ -527,23 +510,23 @@ static void look_within(struct plugin_dir *dir, uint64_t delay_us)
 
 static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct plugin_dir *dir = userdata;
+	struct service_dir *dir = userdata;
 
 	look_everywhere(dir);
-	(void)timer_arm(dir->event, &dir->sweep, PLUGIN_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
+	(void)timer_arm(dir->event, &dir->sweep, SERVICE_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
 	return 0;
 }
 
-enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *path,
-			   const struct plugin_dir_events *events, void *userdata, struct plugin_dir **ret,
-			   struct error *err)
+enum status service_dir_new(sd_event *event, const struct service_kind *kind, const char *path,
+			    const struct service_dir_events *events, void *userdata, struct service_dir **ret,
+			    struct error *err)
 {
-	struct plugin_dir *dir = calloc(1, sizeof(*dir));
+	struct service_dir *dir = calloc(1, sizeof(*dir));
 
 	if (!dir)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot watch %s", path);
 	dir->event = event;
-	dir->scan_reported.noun = noun;
+	dir->scan_reported.kind = kind;
 	dir->path = path;
 	dir->events = events;
 	dir->userdata = userdata;
@@ -551,27 +534,27 @@ enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *pat
 	return STATUS_OK;
 }
 
-bool plugin_dir_is_missing(const struct plugin_dir *dir)
+bool service_dir_is_missing(const struct service_dir *dir)
 {
 	return !dir->watch && dir->reported != 0;
 }
 
-enum status plugin_dir_start(struct plugin_dir *dir, struct error *err)
+enum status service_dir_start(struct service_dir *dir, struct error *err)
 {
 	int r = timer_arm(dir->event, &dir->timer, 0, on_look, dir);
 
 	if (r >= 0)
-		r = timer_arm(dir->event, &dir->sweep, PLUGIN_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
+		r = timer_arm(dir->event, &dir->sweep, SERVICE_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot watch %s", dir->path);
 	return STATUS_OK;
 }
 
-void plugin_dir_free(struct plugin_dir *dir)
+void service_dir_free(struct service_dir *dir)
 {
 	if (!dir)
 		return;
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++)
 		sd_event_source_disable_unref(dir->folders[i].watch);
 	sd_event_source_disable_unref(dir->watch);
 	sd_event_source_disable_unref(dir->timer);
@@ -579,14 +562,14 @@ void plugin_dir_free(struct plugin_dir *dir)
 	free(dir);
 }
 
-bool plugin_dir_is_open(const struct plugin_dir *dir)
+bool service_dir_is_open(const struct service_dir *dir)
 {
 	return dir->watch != NULL;
 }
 
-void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id)
+void service_dir_look(struct service_dir *dir, const char *plugin_id)
 {
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		struct folder *folder = &dir->folders[i];
 
 		if (folder->watch && str_eq(folder->id, plugin_id)) {
@@ -596,9 +579,9 @@ void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id)
 	}
 }
 
-bool plugin_dir_has(const struct plugin_dir *dir, const char *plugin_id)
+bool service_dir_has(const struct service_dir *dir, const char *plugin_id)
 {
-	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {
 		if (dir->folders[i].watch && str_eq(dir->folders[i].id, plugin_id))
 			return true;
 	}

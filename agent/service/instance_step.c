@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/instance_step.h"
+#include "service/instance_step.h"
 
 #include "base/cleanup.h"
 #include "base/grid.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/registry.h"
+#include "service/registry.h"
 
 #include "base/str.h"
 
 #include <assert.h>
 #include <string.h>
 
-bool plugin_socket_eq(const struct plugin_socket *a, const struct plugin_socket *b)
+bool service_socket_eq(const struct service_socket *a, const struct service_socket *b)
 {
 	return str_eq(a->name, b->name) && a->dev == b->dev && a->ino == b->ino && a->born_ns == b->born_ns;
 }
@@ -29,13 +29,13 @@ static void move_to_front(struct registry *registry, size_t i)
 	registry->slots[0] = slot;
 }
 
-enum registry_result registry_add(struct registry *registry, const struct plugin_socket *socket)
+enum registry_result registry_add(struct registry *registry, const struct service_socket *socket)
 {
 	assert(registry->n <= REGISTRY_MAX);
 
 	size_t i = index_of(registry, socket->name);
 
-	if (i < registry->n && plugin_socket_eq(&registry->slots[i].socket, socket)) {
+	if (i < registry->n && service_socket_eq(&registry->slots[i].socket, socket)) {
 		bool is_touched = registry->slots[i].socket.changed_ns != socket->changed_ns;
 
 		registry->slots[i].socket.changed_ns = socket->changed_ns;
@@ -54,12 +54,12 @@ enum registry_result registry_add(struct registry *registry, const struct plugin
 	return REGISTRY_RECREATED;
 }
 
-void *registry_remove(struct registry *registry, const struct plugin_socket *socket)
+void *registry_remove(struct registry *registry, const struct service_socket *socket)
 {
 	size_t i = index_of(registry, socket->name);
 	void *instance;
 
-	if (i == registry->n || !plugin_socket_eq(&registry->slots[i].socket, socket))
+	if (i == registry->n || !service_socket_eq(&registry->slots[i].socket, socket))
 		return NULL;
 	instance = registry->slots[i].instance;
 	registry->n--;
@@ -67,10 +67,10 @@ void *registry_remove(struct registry *registry, const struct plugin_socket *soc
 	return instance;
 }
 
-void *registry_take_missing(struct registry *registry, const struct plugin_socket *sockets, size_t n)
+void *registry_take_missing(struct registry *registry, const struct service_socket *sockets, size_t n)
 {
 	for (size_t i = registry->n; i-- > 0;) {
-		const struct plugin_socket known = registry->slots[i].socket;
+		const struct service_socket known = registry->slots[i].socket;
 		bool stands = false;
 
 		for (size_t k = 0; k < n; k++)
