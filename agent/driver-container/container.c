@@ -97,8 +97,9 @@ static int add_bind(json_t *mounts, const char *source, const char *target, bool
 	return json_array_append_new(mounts, mount_of(source, target, read_only, propagation));
 }
 
-/* The plugin sees its own folder of the stage tree at the node's path, by which the agent names it, and its
- * mounts there must reach the host. A privileged plugin also makes devices, and must see those that it makes.
+/* A plugin that mounts sees its own folder of the stage tree at the node's path, by which the agent names it,
+ * and its mounts there must reach the host. A privileged plugin also makes devices, and must see those that
+ * it makes.
  */
 static int add_plugin(json_t *mounts, const struct settings *settings, const struct task_spec *spec)
 {
@@ -111,7 +112,7 @@ static int add_plugin(json_t *mounts, const struct settings *settings, const str
 	    str_format(stage, sizeof(stage), "%s/" MH_CSI_FOLDER "/%s", settings->stage_dir, plugin->id) < 0)
 		return -1;
 	return add_bind(mounts, sockets, plugin->destination, false, "rprivate") |
-	       add_bind(mounts, stage, stage, false, "rshared") |
+	       (plugin->mounts ? add_bind(mounts, stage, stage, false, "rshared") : 0) |
 	       add_bind(mounts, HOLDFAST_CSI_UMASK, UMASK_INSIDE, true, "rprivate") |
 	       (is_set(spec->privileged) ? add_bind(mounts, "/dev", "/dev", false, "rprivate") : 0);
 }

@@ -167,7 +167,7 @@ static enum status validate_plugin(const struct alloc *alloc, const task_config 
 
 	if (!mount)
 		return STATUS_OK;
-	if (!plugin || mount->socket[0] != '\0')
+	if (!plugin || mount->socket[0] != '\0' || mount->mounts)
 		return refuse_plugin_id(alloc, field, err);
 	if (task != task_of_plugin(alloc, plugin))
 		return error_invalid(err, field, "csi_plugin: task %s is plugin %s already",
@@ -284,6 +284,7 @@ static enum status pack(const ProtobufCMessage *message, uint8_t **ret, size_t *
 
 static bool order_plugin(const struct csi_plugin *plugin, csi_plugin_mount *mount)
 {
+	mount->mounts = csi_plugin_has_node(plugin);
 	return message_set_text(&mount->id, plugin->id) &&
 	       message_set_text(&mount->socket, csi_plugin_socket(plugin)) &&
 	       (mount->destination[0] != '\0' || message_set_text(&mount->destination, CSI_PLUGIN_MOUNT_DIR));

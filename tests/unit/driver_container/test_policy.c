@@ -374,6 +374,7 @@ static void as_plugin(struct sample *s, Holdfast__Driver__V1__CsiPluginMount *pl
 	plugin->id = (char *)(uintptr_t) "ebs";
 	plugin->socket = (char *)(uintptr_t) "csi.sock";
 	plugin->destination = (char *)(uintptr_t) "/csi";
+	plugin->mounts = true;
 	s->task.csi_plugin = plugin;
 }
 
@@ -456,6 +457,11 @@ TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 	body = container_of_task(&settings, &spec, &order, image);
 	expect_bound(body, "/dev", "/dev", "rprivate");
 	assert_int_equal(json_array_size(json_object_get(body, "Env")), 1);
+	json_decref(body);
+	plugin.mounts = false; /* only a controller */
+	body = container_of_task(&settings, &spec, &order, image);
+	expect_bound(body, "/csi", "/run/p/ebs", "rprivate");
+	assert_null(bound_at(body, "/run/s/.csi/ebs"));
 	json_decref(body);
 	json_decref(image);
 	s.config[1] = &s.value[1];

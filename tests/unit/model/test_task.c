@@ -204,6 +204,8 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 	MISTAKE("task web: csi_plugin: mount_dir 'csi' is not an absolute path", a_plugin_of_no_task(&w);
 		w.tasks[0].csi_plugin = plugin_mount("csi"));
 	MISTAKE("task web: csi_plugin has the destination alone", a_plugin_of_another_name(&w));
+	MISTAKE("task web: csi_plugin has the destination alone", a_plugin_of_no_task(&w);
+		w.tasks[0].csi_plugin = plugin_mount(""); w.tasks[0].csi_plugin->mounts = true);
 	MISTAKE("task web: alloc_id, job, namespace and network_spec are the server's to say", alloc_id(&w));
 	MISTAKE("task web: volume_mount of 'date': there is no such volume block",
 		w.mounts[0].volume = text("date"));
@@ -372,6 +374,28 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 		assert_string_equal(task->csi_plugin->id, "ebs");
 		assert_string_equal(task->csi_plugin->socket, rows[i].ordered_socket);
 		assert_string_equal(task->csi_plugin->destination, rows[i].destination);
+		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	}
+}
+
+TEST(only_a_plugin_with_a_node_service_is_ordered_to_mount)
+{
+	static const enum csi_plugin_type types[] = {CSI_PLUGIN_CONTROLLER, CSI_PLUGIN_NODE,
+						     CSI_PLUGIN_MONOLITH};
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		cleanup_free uint8_t *bytes = NULL;
+		Holdfast__Driver__V1__TaskConfig *task;
+		struct work w;
+		size_t n;
+
+		make(&w);
+		a_plugin_of_no_task(&w);
+		w.alloc.csi_plugin.type = types[i];
+		w.tasks[0].csi_plugin = plugin_mount("");
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+		assert_int_equal(task->csi_plugin->mounts, types[i] != CSI_PLUGIN_CONTROLLER);
 		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	}
 }
