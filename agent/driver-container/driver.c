@@ -146,6 +146,7 @@ static enum status find_agent(struct driver *driver, struct error *err)
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no user %s (agent_user in %s)",
 				 driver->settings->agent_user, driver->settings->path);
 	driver->agent_uid = user->pw_uid;
+	driver->agent_gid = user->pw_gid;
 	return STATUS_OK;
 }
 

@@ -29,6 +29,7 @@ struct driver {
 	struct trail *trail;
 	struct rpc_server *server;
 	uid_t agent_uid;
+	gid_t agent_gid;
 	uint8_t boot_id[ORDER_UUID_SIZE];
 	char boot_text[64]; /* the same, as the kernel says it */
 	LIST_HEAD(, op) ops;

@@ -120,11 +120,14 @@ void driver_note_end(struct driver *driver, const struct order *order, enum stat
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the end of an order is not on record");
 }
 
-/* Uid 0 is the host's own, and `users` in root's file decides about it. */
-static void add_user(struct readback_users *users, uid_t uid)
+/* Uid 0 is the host's own, and `users` in root's file decides about it. Engines give gid 0 to a user of no
+ * group. */
+static void add_account(struct readback_users *users, uid_t uid, gid_t gid)
 {
 	if (uid != 0)
 		users->never[users->n++] = uid;
+	if (gid != 0)
+		users->never_groups[users->n_groups++] = gid;
 }
 
 static void add_owner(struct readback_users *users, const char *path)
@@ -132,17 +135,18 @@ static void add_owner(struct readback_users *users, const char *path)
 	struct stat st;
 
 	if (lstat(path, &st) == 0)
-		add_user(users, st.st_uid);
+		add_account(users, st.st_uid, st.st_gid);
 }
 
 struct readback_users driver_users(const struct driver *driver)
 {
 	struct readback_users users = {.is_root_named = policy_names_root(driver->settings)};
 
-	add_user(&users, driver->agent_uid);
-	add_user(&users, getuid());
+	add_account(&users, driver->agent_uid, driver->agent_gid);
+	add_account(&users, getuid(), getgid());
 	add_owner(&users, driver->settings->publish_dir);
 	add_owner(&users, driver->settings->stage_dir);
+	add_owner(&users, driver->settings->engine_socket); /* who reaches it is root */
 	return users;
 }
 

@@ -251,6 +251,7 @@ enum rule {
 	HOLDS,	       /* each text of the request is answered */
 	SAME_LABELS,   /* each label of the request, as it is */
 	NOTHING,       /* an empty list, or none, but of a privileged container */
+	EMPTY,	       /* an empty list, or none, of any container */
 	OWN_NAMESPACE, /* neither the host's nor that of another container */
 };
 
@@ -269,6 +270,7 @@ static const struct {
 	{"read_only_root", "HostConfig", "ReadonlyRootfs", SAME_FLAG},
 	{"no_new_privileges", "HostConfig", "SecurityOpt", HOLDS},
 	{"capabilities", "HostConfig", "CapAdd", WITHIN},
+	{"groups", "HostConfig", "GroupAdd", EMPTY},
 	{"network", "HostConfig", "NetworkMode", SAME_NETWORK},
 	{"devices", "HostConfig", "Devices", NOTHING},
 	{"devices", "HostConfig", "DeviceRequests", NOTHING},
@@ -380,6 +382,8 @@ static bool compare_row(const struct readback *readback, size_t i, const json_t 
 	case NOTHING:
 		return json_array_size(found) == 0 || is_privileged(readback) ||
 		       differ(ret, field, "none", key);
+	case EMPTY:
+		return json_array_size(found) == 0 || differ(ret, field, "none", key);
 	case OWN_NAMESPACE:
 		return compare_namespace(field, found_text, ret);
 	}
@@ -795,15 +799,74 @@ static bool compare_user(const char *asked, const char *status, const struct rea
 	return is_right || differ(ret, "user", asked, found);
 }
 
+static bool is_never_group(const struct readback_users *users, unsigned long gid)
+{
+	for (size_t i = 0; i < users->n_groups; i++)
+		if (gid == users->never_groups[i])
+			return true;
+	return false;
+}
+
+/* Compares the gid with the group of "USER:GROUP", a number or name. gid 0 is only allowed for the names of
+ * 0, or if the image decides. */
+static bool compare_group(const char *group, const char *status, const struct readback_users *users,
+			  unsigned long *ret_gid, struct readback_fault *ret)
+{
+	const char *line = line_of(status, "Gid");
+	unsigned long ids[4] = {0, 0, 0, 0};
+	uint32_t number = 0;
+	char found[64];
+	bool is_right;
+
+	if (!line || sscanf(line, "%lu %lu %lu %lu", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+		return differ(ret, "group", group, "not readable");
+	(void)snprintf(found, sizeof(found), "%lu", ids[0]);
+	is_right = ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3] && !is_never_group(users, ids[0]);
+	if (parse_u32(group, 0, UINT32_MAX, &number) == 0)
+		is_right = is_right && ids[0] == number;
+	else
+		is_right = is_right && (ids[0] != 0 || group[0] == '\0' || str_eq(group, "root"));
+	*ret_gid = ids[0];
+	return is_right || differ(ret, "group", group, found);
+}
+
+/* A group that the user names is the only one. Without it the image's files name the groups, which this
+ * program cannot read. */
+static bool compare_groups(const char *asked, const char *status, const struct readback_users *users,
+			   struct readback_fault *ret)
+{
+	const char *colon = strchr(asked, ':');
+	const char *at = line_of(status, "Groups");
+	unsigned long gid = 0;
+	char found[32];
+
+	if (!compare_group(colon ? colon + 1 : "", status, users, &gid, ret))
+		return false;
+	if (!at)
+		return differ(ret, "groups", asked, "not readable");
+	for (at += strspn(at, " \t"); *at >= '0' && *at <= '9'; at += strspn(at, " \t")) {
+		char *end;
+		unsigned long more = strtoul(at, &end, 10);
+
+		at = end;
+		if ((!colon || more == gid) && !is_never_group(users, more))
+			continue;
+		(void)snprintf(found, sizeof(found), "%lu", more);
+		return differ(ret, "groups", asked, found);
+	}
+	return true;
+}
+
 bool readback_rights(const struct readback *readback, const char *status, const struct readback_users *users,
 		     struct readback_fault *ret)
 {
+	const char *asked = text_at(readback->asked, "User");
 	const char *line = line_of(status, "NoNewPrivs");
 
 	if (!line || strtol(line, NULL, 10) != 1)
 		return differ(ret, "no_new_privileges", "1", line ? "0" : "not known");
 	return compare_capabilities(status, asked_capabilities(readback), ret) &&
-	       compare_user(text_at(readback->asked, "User"), status, users, ret);
+	       compare_user(asked, status, users, ret) && compare_groups(asked, status, users, ret);
 }
 
 bool readback_network(const struct readback *readback, const struct readback_networks *networks,

@@ -51,10 +51,12 @@ bool readback_inspect(struct readback *readback, const json_t *inspected, struct
 bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
 		     struct readback_fault *ret);
 
-/* Whose account no task may have. */
+/* Whose account and group no task may have. */
 struct readback_users {
 	uid_t never[READBACK_USERS_MAX];
 	size_t n;
+	gid_t never_groups[READBACK_USERS_MAX];
+	size_t n_groups;
 	bool is_root_named; /* root's file names uid 0: an image's own user may be it */
 };
 

@@ -57,9 +57,12 @@ static const char inside_table[] =
 	"48 40 8:1 /var/engine/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"
 	"49 40 8:1 /var/engine/volumes/x/_data /var/cache rw - ext4 /dev/sda1 rw\n";
 
-#define STATUS_OF(uid, inh, prm, eff, bnd, amb, nnp)                                                        \
-	"Name:\tsh\nState:\tS (sleeping)\nUid:\t" uid "\nGid:\t0\t0\t0\t0\nCapInh:\t" inh "\nCapPrm:\t" prm \
-	"\nCapEff:\t" eff "\nCapBnd:\t" bnd "\nCapAmb:\t" amb "\nNoNewPrivs:\t" nnp "\nSeccomp:\t2\n"
+#define STATUS_OF_IDS(uid, gid, groups, inh, prm, eff, bnd, amb, nnp)                                       \
+	"Name:\tsh\nState:\tS (sleeping)\nUid:\t" uid "\nGid:\t" gid "\nGroups:\t" groups "\nCapInh:\t" inh \
+	"\nCapPrm:\t" prm "\nCapEff:\t" eff "\nCapBnd:\t" bnd "\nCapAmb:\t" amb "\nNoNewPrivs:\t" nnp       \
+	"\nSeccomp:\t2\n"
+#define STATUS_OF(uid, inh, prm, eff, bnd, amb, nnp) \
+	STATUS_OF_IDS(uid, UIDS("0"), "", inh, prm, eff, bnd, amb, nnp)
 #define UIDS(n) n "\t" n "\t" n "\t" n
 #define NO_CAPS "0000000000000000"
 #define RAW "0000000000002000"
@@ -155,6 +158,7 @@ TEST_FIXTURE(each_field_that_an_engine_describes_otherwise_is_found, begin, end)
 		{"\"ReadonlyRootfs\":false", "\"ReadonlyRootfs\":true", "read_only_root"},
 		{"\"no-new-privileges\"", "\"label=disable\"", "no_new_privileges"},
 		{"[\"CAP_NET_RAW\"]", "[\"CAP_NET_RAW\",\"CAP_SYS_ADMIN\"]", "capabilities"},
+		{"\"Devices\":[]", "\"GroupAdd\":[\"6\"]", "groups"},
 		{"\"NetworkMode\":\"none\"", "\"NetworkMode\":\"host\"", "network"},
 		{"\"NetworkMode\":\"none\"", "\"NetworkMode\":\"container:x\"", "network"},
 		{"\"Devices\":[]", "\"Devices\":[{\"PathOnHost\":\"/dev/sda\"}]", "devices"},
@@ -350,7 +354,7 @@ TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
 		const char *asked, *uid;
 		bool is_root_named, is_right;
 	} rows[] = {
-		{"1000", "1000", false, true},	  {"1000:50", "1000", false, true},
+		{"1000", "1000", false, true},	  {"1000:0", "1000", false, true},
 		{"1000", "1001", false, false},	  {"web", "33", false, true},
 		{"web", "0", false, false},	  {"web", "0", true, false},
 		{"root", "0", true, true},	  {"0", "0", true, true},
@@ -373,6 +377,58 @@ TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
 			       rows[i].uid, rows[i].uid, rows[i].uid, rows[i].uid);
 		if (readback_rights(f->readback, status, &users, &fault) != rows[i].is_right)
 			fail_msg("row %zu: '%s' as %s", i, rows[i].asked, rows[i].uid);
+	}
+}
+
+#define GROUPS_OF(gid, groups) \
+	STATUS_OF_IDS(UIDS("1000"), gid, groups, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, "1")
+
+/* A group that is named is the only one; without it the image decides, but for the groups of our accounts. */
+TEST_FIXTURE(each_group_that_the_kernel_has_otherwise_is_found, begin, end)
+{
+	static const struct {
+		const char *asked, *status, *field;
+	} rows[] = {
+		{"1000:50", GROUPS_OF(UIDS("50"), ""), NULL},
+		{"1000:50", GROUPS_OF(UIDS("50"), "50 "), NULL},
+		{"1000:50", GROUPS_OF(UIDS("51"), ""), "group"},
+		{"1000:50", GROUPS_OF(UIDS("0"), "50 "), "group"},
+		{"1000:50", GROUPS_OF("50\t0\t50\t50", ""), "group"},
+		{"1000:50", GROUPS_OF("50\t50\t0\t50", ""), "group"},
+		{"1000:50", GROUPS_OF("50\t50\t50\t0", ""), "group"},
+		{"1000:50", GROUPS_OF(UIDS("50"), "0 "), "groups"},
+		{"1000:50", GROUPS_OF(UIDS("50"), "50 6 "), "groups"},
+		{"1000:0", GROUPS_OF(UIDS("0"), "0 "), NULL},
+		{"1000:0", GROUPS_OF(UIDS("6"), ""), "group"},
+		{"1000:web", GROUPS_OF(UIDS("33"), "33 "), NULL},
+		{"1000:web", GROUPS_OF(UIDS("33"), "6 "), "groups"},
+		{"1000:web", GROUPS_OF(UIDS("0"), ""), "group"},
+		{"1000:root", GROUPS_OF(UIDS("0"), ""), NULL},
+		{"1000", GROUPS_OF(UIDS("0"), "0 6 "), NULL},
+		{"1000", GROUPS_OF(UIDS("33"), "33 6 50 "), NULL},
+		{"1000", GROUPS_OF(UIDS("64997"), ""), "group"},
+		{"1000", GROUPS_OF(UIDS("33"), "33 64998 "), "groups"},
+		{"1000:64997", GROUPS_OF(UIDS("64997"), ""), "group"},
+		{"1000",
+		 "Uid:\t" UIDS("1000") "\nNoNewPrivs:\t1\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t0\n"
+				       "CapAmb:\t0\nGroups:\t\n",
+		 "group"},
+		{"1000",
+		 "Uid:\t" UIDS("1000") "\nNoNewPrivs:\t1\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t0\n"
+				       "CapAmb:\t0\nGid:\t" UIDS("0") "\n",
+		 "groups"},
+	};
+	const struct readback_users users = {.never_groups = {64997, 64998}, .n_groups = 2};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool is_same;
+
+		(void)json_object_set_new(readback_asked(f->readback), "User", json_string(rows[i].asked));
+		is_same = readback_rights(f->readback, rows[i].status, &users, &fault);
+		if (is_same != !rows[i].field || (rows[i].field && !str_eq(fault.field, rows[i].field)))
+			fail_msg("row %zu: %s", i, is_same ? "was taken" : fault.field);
 	}
 }
 
