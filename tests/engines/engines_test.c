@@ -536,6 +536,7 @@ static void a_volume_has_the_flags_of_its_publish_inside(void **state)
 static void wish_of_a_reader(struct wish *w)
 {
 	wish_task(w, "lied", "sleep 1000");
+	w->task.user = text("0:0"); /* a named group is the only one */
 	w->task.n_volumes = 1;
 	w->volume.slot = 3; /* without flags, which Docker would drop */
 	w->volume.volume = text("vol-3");
@@ -562,6 +563,7 @@ static void an_engine_that_adds_what_nobody_asked_about_is_taken(void **state)
 	struct wish w;
 
 	wish_task(&w, "honest", "sleep 1000");
+	w.task.user = text("0:0");
 	start_well(&w);
 	assert_int_equal(destroy("honest", true), STATUS_OK);
 }

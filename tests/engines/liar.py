@@ -39,6 +39,9 @@ def rows(work, engine):
         ("a_capability", host("CapAdd", ["CAP_SYS_ADMIN"]), False, {"capabilities"}),
         ("another_order_s_labels", lambda body: body["Labels"].__setitem__("dev.holdfast.stop_ms", "1"), False, {"labels"}),
         ("another_place", lambda body: body.__setitem__("WorkingDir", "/bin"), False, set()),
+        ("a_group_more", host("GroupAdd", ["6"]), False, {"groups"}),
+        ("hidden_group", lambda body: body.__setitem__("User", "0:6"), True, {"group"}),
+        ("hidden_group_more", host("GroupAdd", ["6"]), True, {"groups"}),
         ("hidden_user", lambda body: body.__setitem__("User", "1000"), True, {"user"}),
         ("hidden_folder_as_volume", mount("Source", f"{work}/host"), True, {"mount_source"}),
         ("hidden_writer", mount("ReadOnly", False), True, {"mount_flags"}),
@@ -91,7 +94,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = self.server.asked
         for key in ("User", "Labels", "Env"):
             found["Config"][key] = asked.get(key)
-        for key in ("NetworkMode", "SecurityOpt", "Privileged", "CapAdd", "PidMode"):
+        for key in ("NetworkMode", "SecurityOpt", "Privileged", "CapAdd", "PidMode", "GroupAdd"):
             found["HostConfig"][key] = asked["HostConfig"].get(key)
         found["Mounts"] = [{"Type": "bind", "Source": m["Source"], "Destination": m["Target"], "RW": not m["ReadOnly"],
                             "Propagation": m["BindOptions"]["Propagation"]} for m in asked["HostConfig"]["Mounts"]]  # fmt: skip

@@ -164,6 +164,11 @@ SERVICE_JOB = """job "db" {
 """
 
 
+def run_inside(pid, command):
+    """As root with all rights, where a container's process is."""
+    return subprocess.run(["nsenter", f"--target={pid}", "--mount", "--root", "--wd", "/bin/sh", "-c", command], check=False, capture_output=True, text=True)
+
+
 def libraries(programs):
     """Of all of them, with the loader."""
     said = subprocess.run(["ldd", *programs], check=False, capture_output=True, text=True).stdout
@@ -219,7 +224,7 @@ class Plugins(Flow):
         for node in self.room.nodes:
             node.hostvol = str(self.provider)
             node.profiles = lambda node=node: type(node).profiles(node).replace(f"owner_uid = {node.uid}", "owner_uid = 0") + (
-                f"	profile {PLUGIN} {{ class = csi }}\n")
+                "".join(f"	profile {name} {{ class = csi }}\n" for name in (PLUGIN, "first-csi", "second-csi")))
 
     def open(self):
         self.make_images()
@@ -347,6 +352,24 @@ class Plugins(Flow):
         self.submit("db", SERVICE_JOB)
         for alloc in self.running("db", 2):
             assert self.log(alloc) == [alloc["node_id"]] and len(self.mounts_of(alloc)) == 1, alloc
+
+    def a_plugin_reaches_no_staging_folder_of_another_one(self):
+        """Its container has its own folder of the stage tree; what it makes there is on the node, and nothing above it is there."""
+        for container in self.own_containers("plugin"):
+            pid = json.loads(self.engine.ask("GET", f"/containers/{container['Id']}/json")[1])["State"]["Pid"]
+            with open(f"/proc/{pid}/mountinfo", encoding="ascii") as f:
+                points = [line.split(" ")[4] for line in f]
+            node = next(n for n in self.room.nodes if any(at.startswith(f"{n.dir}/stage") for at in points))
+            folders = f"{node.dir}/stage/.csi"
+            own = f"{folders}/{PLUGIN}"
+            assert own in points and all(at == own or at.startswith(own + "/") for at in points if at.startswith(node.dir)), points
+            assert sorted(os.listdir(folders)) == [PLUGIN, "first-csi", "second-csi"]
+            for command in (f"cd {folders}/first-csi", f": > {folders}/first-csi/evil", f"cd {own}/../first-csi"):
+                assert run_inside(pid, command).returncode != 0, command
+            assert run_inside(pid, f"cd {folders} && echo *").stdout.split() == [PLUGIN]
+            assert run_inside(pid, f": > {own}/try").returncode == 0
+            os.unlink(f"{own}/try")
+            assert os.listdir(f"{folders}/first-csi") == []
 
     def an_update_of_the_plugin_changes_no_mount(self):
         before = {a["id"]: self.mounts_of(a) for a in self.running("db", 2)}
