@@ -5,7 +5,6 @@
 #include "call/call.h"
 #include "command/commands.h"
 #include "rpc/pbjson.h"
-#include "show/output.h"
 #include "show/show.h"
 
 #include <holdfast/v1/agent.pb-c.h>
@@ -31,299 +30,100 @@ static bool is_edited(const char *digest)
 	return !str_eq(hex, digest);
 }
 
-static void show_helper(const Holdfast__V1__AgentHelper *helper)
+static void put_edited(const struct shown *shown, struct strbuf *sb)
 {
-	char text[96];
+	const Holdfast__V1__AgentHelper *helper = (const void *)shown->message;
 
-	if (helper->running)
-		(void)str_format(text, sizeof(text),
-				 "running, launch mode %.16s, restarts: %" PRIu32 ", waiting: %" PRIu32,
-				 helper->door, helper->restarts, helper->queued);
-	else
-		(void)str_format(text, sizeof(text), "not running, restarts: %" PRIu32 ", waiting: %" PRIu32,
-				 helper->restarts, helper->queued);
-	print_field("mount helper", text);
-	if (helper->policy_digest[0])
-		print_field("its policy", helper->policy_digest);
 	if (is_edited(helper->policy_digest))
-		print_field("its policy's text", HOLDFAST_POLICY_PATH
-			    " was edited and is not in use: holdfast policy apply, then SIGHUP to the agent");
-	if (helper->container)
-		print_field("its mounts", "in the agent's mount namespace (container = yes)");
-	if (helper->running)
-		print_field(
-			"tickets",
-			helper->ticket_optional
-				? "optional (stand-alone use): mounts the server did not grant are allowed"
-				: "required");
-	if (helper->last_error[0])
-		print_field("its last error", helper->last_error);
+		strbuf_puts(sb, HOLDFAST_POLICY_PATH " was edited and is not in use: holdfast policy apply, "
+						     "then SIGHUP to the agent");
 }
 
-enum { BUSY_SIZE = 160 };
+static DEFINE_ROWS(helper_page, holdfast__v1__agent_helper, NULL,
+		   COL("mount helper",
+		       "{running?running, launch mode {door:16}|not running}, restarts: {restarts}, "
+		       "waiting: {queued}"),
+		   COL_SET("its policy", "{policy_digest}"),
+		   COLUMN("its policy's text", "", .put = put_edited, .is_optional = true),
+		   COL_SET("its mounts", "{container?in the agent's mount namespace (container = yes)}"),
+		   COL_SET("tickets",
+			   "{running?{ticket_optional?optional (stand-alone use): mounts the server did not "
+			   "grant are allowed|required}}"),
+		   COL_SET("its last error", "{last_error}"));
 
-/* "STAGE of db-0123 for 4s" */
-static const char *busy_text(const Holdfast__V1__AgentHelperInstance *i, int64_t now_ms,
-			     char ret[static BUSY_SIZE])
-{
-	char age[AGE_SIZE];
-
-	ret[0] = '\0';
-	if (i->operation[0])
-		(void)str_format(ret, BUSY_SIZE, "%.16s%s%.64s for %s", i->operation,
-				 i->volume[0] ? " of " : "", i->volume, age_text(i->since_ms, now_ms, age));
-	return ret;
-}
-
-static enum status show_instances(const Holdfast__V1__AgentHelper *helper, bool verbose, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "PID", .is_number = true},
-		{.name = "LAUNCH"},
-		{.name = "FOR"},
-		{.name = "STATE", .is_state = true},
-		{.name = "BUSY WITH"},
-		{.name = "RESTARTS", .is_number = true},
-		{.name = "LAST ERROR", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (helper->n_instances == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t k = 0; k < helper->n_instances; k++) {
-		const Holdfast__V1__AgentHelperInstance *i = helper->instances[k];
-		char pid[16] = "", restarts[16], busy[BUSY_SIZE];
-
-		if (i->pid)
-			(void)str_format(pid, sizeof(pid), "%" PRIu32, i->pid);
-		(void)str_format(restarts, sizeof(restarts), "%" PRIu32, i->restarts);
-		table_add(table, (const char *const[]){pid, i->door, i->nfs ? "nfs" : "all but nfs", i->state,
-						       busy_text(i, now_ms, busy), restarts, i->last_error});
-	}
-	return table_print(table, "mount helpers", err);
-}
+static DEFINE_ROWS(
+	helper_table, holdfast__v1__agent_helper_instance, NULL, COL_NUMBER("PID", "{pid?{pid}}"),
+	COL("LAUNCH", "{door}"), COL("FOR", "{nfs?nfs|all but nfs}"), COL_STATE("STATE", "{state}"),
+	COL("BUSY WITH",
+	    "{operation?{operation:16}{volume? of {volume:64}} for {since_ms:age}}"), /* STAGE of db for 4s */
+	COL_NUMBER("RESTARTS", "{restarts}"), COL_CUT("LAST ERROR", "{last_error}"));
 
 /* "NodeStageVolume for 4s and 2 more" */
-static const char *calls_text(const Holdfast__V1__AgentPlugin *p, int64_t now_ms, char ret[static BUSY_SIZE])
+static void put_calls(const struct shown *shown, struct strbuf *sb)
 {
+	const Holdfast__V1__AgentPlugin *p = (const void *)shown->message;
 	uint32_t others = p->calls_under_way + p->calls_waiting;
-	char age[AGE_SIZE];
 
-	ret[0] = '\0';
-	if (!p->oldest_call[0])
-		return ret;
-	(void)str_format(ret, BUSY_SIZE, "%.64s for %s", p->oldest_call,
-			 age_text(p->oldest_since_ms, now_ms, age));
-	if (others > 1)
-		(void)str_format(ret + strlen(ret), BUSY_SIZE - strlen(ret), " and %" PRIu32 " more",
-				 others - 1);
-	return ret;
+	show_text(shown, "{oldest_call?{oldest_call:64} for {oldest_since_ms:age}}", sb);
+	if (p->oldest_call[0] && others > 1)
+		strbuf_printf(sb, " and %" PRIu32 " more", others - 1);
 }
 
-static enum status show_instances_of_plugins(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
-					     struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "PLUGIN"},	{.name = "PROVIDER"},  {.name = "STATE", .is_state = true},
-		{.name = "FOR"},	{.name = "USED"},      {.name = "SOCKET"},
-		{.name = "ALLOCATION"}, {.name = "BUSY WITH"}, {.name = "FAILED", .is_number = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
+static DEFINE_ROWS(plugin_table, holdfast__v1__agent_plugin, NULL, COL("PLUGIN", "{plugin_id}"),
+		   COL("PROVIDER", "{provider}{provider_version? {provider_version}}"),
+		   COL_STATE("STATE", "{state}"), COL("FOR", "{since_ms:age}"), COL("USED", "{used}"),
+		   COL("SOCKET", "{socket}"), COL("ALLOCATION", "{alloc_id}"),
+		   COL_PUT("BUSY WITH", put_calls), COL_NUMBER("FAILED", "{calls_failed} of {calls}"));
 
-	if (agent->n_plugins == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < agent->n_plugins; i++) {
-		const Holdfast__V1__AgentPlugin *p = agent->plugins[i];
-		char provider[BUSY_SIZE * 2], age[AGE_SIZE] = "", busy[BUSY_SIZE], failed[48];
+/* Errors are shown whole below their table, which has no room for them in a terminal. */
+static DEFINE_ROWS(plugin_errors, holdfast__v1__agent_plugin, NULL,
+		   LINE("{last_error}", "plugin {plugin_id} is {state}{socket? at {socket}}: {last_error}"));
 
-		(void)str_format(provider, sizeof(provider), "%.128s%s%.128s", p->provider,
-				 p->provider_version[0] ? " " : "", p->provider_version);
-		(void)str_format(failed, sizeof(failed), "%" PRIu64 " of %" PRIu64, p->calls_failed,
-				 p->calls);
-		table_add(table, (const char *const[]){p->plugin_id, provider, p->state,
-						       p->since_ms ? age_text(p->since_ms, now_ms, age) : "",
-						       p->used ? "yes" : "no", p->socket, p->alloc_id,
-						       calls_text(p, now_ms, busy), failed});
-	}
-	return table_print(table, "plugins", err);
-}
+static DEFINE_ROWS(driver_table, holdfast__v1__agent_driver, NULL, COL("DRIVER", "{name}"),
+		   COL("VERSION", "{version}"), COL_STATE("STATE", "{healthy?healthy|unhealthy}"));
+static DEFINE_ROWS(driver_errors, holdfast__v1__agent_driver, NULL,
+		   LINE("{healthy?|y}", "driver {name} is unhealthy: {reason}"));
 
-/* Whole, as a terminal has no room for them in the table, and they are what one looks for. */
-static void show_plugin_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
-{
-	for (size_t i = 0; i < agent->n_plugins; i++) {
-		const Holdfast__V1__AgentPlugin *p = agent->plugins[i];
+static DEFINE_ROWS(mount_table, holdfast__v1__agent_mount, NULL, COL("VOLUME", "{volume_id}"),
+		   COL("ALLOCATION", "{alloc_id}"), COL("PATH", "{path}"), COL("DEVICE", "{device}"),
+		   COL("PROPAGATION", "{propagation}"), COL_STATE("VERIFIED", "{stale?stale|{verified}}"),
+		   COL_CUT("OPTIONS", "{options}"));
+static DEFINE_ROWS(mount_errors, holdfast__v1__agent_mount, NULL,
+		   LINE("{stale}", "stale mount of volume {volume_id} at {path}: {stale}"));
 
-		if (p->last_error[0])
-			print_line("plugin %s is %s%s%s: %s", p->plugin_id, p->state,
-				   p->socket[0] ? " at " : "", p->socket, p->last_error);
-	}
-}
+/* WITHIN: its deadline, or the next try. */
+static DEFINE_ROWS(operation_table, holdfast__v1__agent_operation, NULL, COL("VOLUME", "{volume_id}"),
+		   COL("ALLOCATION", "{alloc_id}"), COL("STEP", "{step}"), COL("FOR", "{since_ms:age}"),
+		   COL("WITHIN", "{deadline_ms:left}"), COL_NUMBER("TRIES", "{attempts}"));
+static DEFINE_ROWS(operation_errors, holdfast__v1__agent_operation, NULL,
+		   LINE("{last_error}", "{step}{volume_id? of {volume_id}}: {last_error}"));
 
-static enum status show_drivers(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
-				struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "DRIVER"},
-		{.name = "VERSION"},
-		{.name = "STATE", .is_state = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
+static DEFINE_ROWS(agent_fields, holdfast__v1__get_agent_status_response, NULL, COL("node", "{node_id}"),
+		   COL("cluster", "{cluster}"), COL("version", "{version}"), COL("boot ID", "{boot_id}"),
+		   COL("server", "{server}"), COL("connected", "{connected}"),
+		   COL_WHEN("{connected?y}", "connected for", "{connected_since_ms:age}"),
+		   COL_SET("session error before", "{connected?{last_session_error}}"),
+		   COL_SET("last session error", "{connected?|{last_session_error}}"));
 
-	if (agent->n_drivers == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < agent->n_drivers; i++) {
-		const Holdfast__V1__AgentDriver *d = agent->drivers[i];
-
-		table_add(table,
-			  (const char *const[]){d->name, d->version, d->healthy ? "healthy" : "unhealthy"});
-	}
-	return table_print(table, "task drivers", err);
-}
-
-static void show_driver_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
-{
-	for (size_t i = 0; i < agent->n_drivers; i++) {
-		if (!agent->drivers[i]->healthy)
-			print_line("driver %s is unhealthy: %s", agent->drivers[i]->name,
-				   agent->drivers[i]->reason);
-	}
-}
-
-static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
-			       struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "VOLUME"},
-		{.name = "ALLOCATION"},
-		{.name = "PATH"},
-		{.name = "DEVICE"},
-		{.name = "PROPAGATION"},
-		{.name = "VERIFIED", .is_state = true},
-		{.name = "OPTIONS", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (agent->n_mounts == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < agent->n_mounts; i++) {
-		const Holdfast__V1__AgentMount *m = agent->mounts[i];
-
-		table_add(table,
-			  (const char *const[]){m->volume_id, m->alloc_id, m->path, m->device, m->propagation,
-						m->stale[0]   ? "stale"
-						: m->verified ? "yes"
-							      : "no",
-						m->options});
-	}
-	return table_print(table, "mounts", err);
-}
-
-static void show_stale(const Holdfast__V1__GetAgentStatusResponse *agent)
-{
-	for (size_t i = 0; i < agent->n_mounts; i++) {
-		const Holdfast__V1__AgentMount *m = agent->mounts[i];
-
-		if (m->stale[0])
-			print_line("stale mount of volume %s at %s: %s", m->volume_id, m->path, m->stale);
-	}
-}
-
-static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
-				   struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "VOLUME"},
-		{.name = "ALLOCATION"},
-		{.name = "STEP"},
-		{.name = "FOR"},
-		{.name = "WITHIN"}, /* its deadline, or the next try */
-		{.name = "TRIES", .is_number = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (agent->n_operations == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < agent->n_operations; i++) {
-		const Holdfast__V1__AgentOperation *o = agent->operations[i];
-		char tries[16], age[AGE_SIZE], left[AGE_SIZE] = "";
-
-		(void)str_format(tries, sizeof(tries), "%" PRIu32, o->attempts);
-		if (o->deadline_ms > 0)
-			(void)age_text(now_ms, o->deadline_ms, left);
-		table_add(table, (const char *const[]){o->volume_id, o->alloc_id, o->step,
-						       age_text(o->since_ms, now_ms, age), left, tries});
-	}
-	return table_print(table, "in flight", err);
-}
-
-static void show_operation_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
-{
-	for (size_t i = 0; i < agent->n_operations; i++) {
-		const Holdfast__V1__AgentOperation *o = agent->operations[i];
-
-		if (o->last_error[0])
-			print_line("%s%s%s: %s", o->step, o->volume_id[0] ? " of " : "", o->volume_id,
-				   o->last_error);
-	}
-}
+static DEFINE_ROWS(agent_page, holdfast__v1__get_agent_status_response, NULL, PART("helper", &helper_page),
+		   COL("receipts pending", "{receipts_pending}"),
+		   TABLE("mount helpers", "helper.instances", &helper_table),
+		   TABLE("plugins", "plugins", &plugin_table), PART("plugins", &plugin_errors),
+		   TABLE("task drivers", "drivers", &driver_table), PART("drivers", &driver_errors),
+		   TABLE("allocations", "allocations", &show_allocs), TABLE("mounts", "mounts", &mount_table),
+		   PART("mounts", &mount_errors), TABLE("in flight", "operations", &operation_table),
+		   PART("operations", &operation_errors), PART("drain", &show_agent_drain));
 
 static enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
 			      struct error *err)
 {
-	char text[AGE_SIZE];
-	enum status status;
-
-	print_field("node", agent->node_id);
-	print_field("cluster", agent->cluster);
-	print_field("version", agent->version);
-	print_field("boot ID", agent->boot_id);
-	print_field("server", agent->server);
-	print_field("connected", agent->connected ? "yes" : "no");
-	if (agent->connected)
-		print_field("connected for", age_text(agent->connected_since_ms, clock_realtime_ms(), text));
-	if (agent->last_session_error[0])
-		print_field(agent->connected ? "session error before" : "last session error",
-			    agent->last_session_error);
+	TRY(show_page(&agent_fields, agent, NULL, verbose, err));
 	for (size_t i = 0; i < agent->n_problems; i++)
 		print_field("problem", agent->problems[i]);
-	if (agent->helper)
-		show_helper(agent->helper);
-	(void)str_format(text, sizeof(text), "%" PRIu32, agent->receipts_pending);
-	print_field("receipts pending", text);
-	status = agent->helper ? show_instances(agent->helper, verbose, err) : STATUS_OK;
-	if (status == STATUS_OK)
-		status = show_instances_of_plugins(agent, verbose, err);
-	show_plugin_errors(agent);
-	if (status == STATUS_OK)
-		status = show_drivers(agent, verbose, err);
-	show_driver_errors(agent);
-	if (status == STATUS_OK)
-		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
-	if (status == STATUS_OK)
-		status = show_mounts(agent, verbose, err);
-	show_stale(agent);
-	if (status == STATUS_OK)
-		status = show_operations(agent, verbose, err);
-	show_operation_errors(agent);
-	show_agent_drain(agent->drain);
-	return status;
+	return show_page(&agent_page, agent, NULL, verbose, err);
 }
 
-/* The answer, and in "helper" what is_edited() says, as the agent does not read the text. */
+/* The answer, with is_edited() in "helper", because the agent does not read the text. */
 static enum status print_agent_json(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
 {
 	cleanup(json_decrefp) json_t *json = NULL;

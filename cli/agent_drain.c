@@ -6,7 +6,6 @@
 #include "call/connect.h"
 #include "command/commands.h"
 #include "command/values.h"
-#include "show/output.h"
 #include "show/progress.h"
 #include "show/show.h"
 
@@ -49,7 +48,7 @@ static void print_changes(const Holdfast__V1__AgentDrain *before, const Holdfast
 		if (is_same && !has_moved(before->volumes[i], now->volumes[i]))
 			continue;
 		progress_end();
-		show_agent_drain_volume(now->volumes[i]);
+		(void)show_page(&show_agent_drain_volume, now->volumes[i], NULL, false, NULL);
 	}
 	progress_show("draining this machine: %s", now->summary);
 }

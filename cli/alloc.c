@@ -9,7 +9,6 @@
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
-#include "show/output.h"
 #include "show/progress.h"
 #include "show/show.h"
 
@@ -144,7 +143,7 @@ static enum status wait_and_show(struct invocation *inv, struct connection *conn
 	if (status != STATUS_OK || inv->options[OPT_JSON])
 		return status != STATUS_OK ? status : printed;
 	assert(answer);
-	return show_alloc(answer->allocation, answer->node_disconnected_ms, err);
+	return show_alloc(answer, err);
 }
 
 /* Why not elsewhere is in the details of a refusal, which main() prints. */
@@ -295,14 +294,6 @@ static enum status alloc_list_fill(struct call *call, void *message, struct erro
 	return node ? call_pick(call, pick_known_node, node, &request->node_id, err) : STATUS_OK;
 }
 
-static enum status alloc_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListAllocationsResponse *answer = message;
-
-	return show_allocs(answer->allocations, answer->n_allocations, NULL, call_has(call, OPT_VERBOSE),
-			   err);
-}
-
 static enum status alloc_get_load(struct call *call, void *message, struct error *err)
 {
 	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
@@ -318,14 +309,15 @@ static enum status alloc_get_fill(struct call *call, void *message, struct error
 	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
 }
 
+static DEFINE_ROWS(claims_page, holdfast__v1__get_allocation_response, NULL,
+		   TABLE("claims", "claims", &show_claims), PART("claims", &show_claim_errors));
+
 static enum status alloc_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = message;
 
-	TRY(show_alloc(answer->allocation, answer->node_disconnected_ms, err));
-	TRY(show_claims(answer->claims, answer->n_claims, "claims", call_has(call, OPT_VERBOSE), err));
-	show_claim_errors(answer->claims, answer->n_claims);
-	return STATUS_OK;
+	TRY(show_alloc(answer, err));
+	return show_page(&claims_page, answer, NULL, call_has(call, OPT_VERBOSE), err);
 }
 
 static const struct command commands[] = {
@@ -375,7 +367,7 @@ static const struct command commands[] = {
 		  .method = "List",
 		  .load = alloc_list_load,
 		  .fill = alloc_list_fill,
-		  .show = alloc_list_show,
+		  .rows = &show_allocs,
 		  .pages = PAGES_LIST}},
 };
 

@@ -5,13 +5,11 @@
 #include "call/spec.h"
 #include "command/commands.h"
 #include "conf/conf.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
 #include <string.h>
-
-enum { NUMBER_SIZE = 24, MEMBER_SIZE = 160 };
 
 static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, struct error *err)
 {
@@ -29,111 +27,50 @@ static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, str
 	return status;
 }
 
-static const char *number(uint64_t n, char text[static NUMBER_SIZE])
-{
-	(void)str_format(text, NUMBER_SIZE, "%" PRIu64, n);
-	return text;
-}
+#define JOB_UPDATE "{update_status?{update_status}|{stop?stopped|in progress}}"
+#define JOB_COLUMNS(update)                                                                                \
+	COL("ID", "{id}"), COL("NAMESPACE", "{namespace}"), COL("TYPE", "{type}"),                         \
+		COL_NUMBER("VERSION", "{version}"), COL_STATE("UPDATE", update), COL("STOPPED", "{stop}"), \
+		COL("SUBMITTED", "{submit_time_ms:age}")
 
-static const char *type_of(const Holdfast__V1__Job *job)
-{
-	static const char *const names[] = {"unspecified", "service", "system", "batch"};
+static DEFINE_ROWS(job_table, holdfast__v1__job, "no jobs", JOB_COLUMNS(JOB_UPDATE));
 
-	return (unsigned int)job->type < ARRAY_SIZE(names) ? names[job->type] : "unknown";
-}
+/* Versions of one job, the newest first. */
+static DEFINE_ROWS(history_table, holdfast__v1__job, "no jobs",
+		   JOB_COLUMNS("{#?{update_status?{update_status}|replaced}|" JOB_UPDATE "}"));
 
-static const char *update_of(const Holdfast__V1__Job *job)
-{
-	static const char *const names[] = {"in progress", "done", "failed"};
+#define MEMBER_COLUMNS(text)                                                                               \
+	COL("MEMBER", "{group}[{index}]"), COL("NODE", "{node_id}"), COL("ALLOCATION", "{allocation_id}"), \
+		COL(text, "{text}")
 
-	if (job->stop && job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
-		return "stopped";
-	return (unsigned int)job->update_status < ARRAY_SIZE(names) ? names[job->update_status] : "unknown";
-}
+static DEFINE_ROWS(placed_table, holdfast__v1__job_member, NULL, MEMBER_COLUMNS("STATE"));
+static DEFINE_ROWS(wait_table, holdfast__v1__job_member, NULL, MEMBER_COLUMNS("WHY"));
 
-static enum status show_members(Holdfast__V1__JobMember *const *members, size_t n, const char *title,
-				const char *text, struct error *err)
-{
-	const struct column columns[] = {{.name = "MEMBER"},
-					 {.name = "NODE"},
-					 {.name = "ALLOCATION"},
-					 {.name = text, .is_wide = true}};
-	cleanup(table_freep) struct table *table = NULL;
+static DEFINE_ROWS(group_table, holdfast__v1__job_group_status, NULL, COL("GROUP", "{name}"),
+		   COL_NUMBER("DESIRED", "{desired}"), COL_NUMBER("PLACED", "{placed}"),
+		   COL_NUMBER("HEALTHY", "{healthy}"), COL_NUMBER("CURRENT", "{current}"),
+		   COL_NUMBER("DONE", "{done}"), COL_NUMBER("WAITING", "{waiting}"));
 
-	if (n == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, true);
-	for (size_t i = 0; i < n; i++) {
-		char member[MEMBER_SIZE];
+static DEFINE_ROWS_OF(job_page, holdfast__v1__job, &holdfast__v1__get_job_response__descriptor, NULL,
+		      COL("ID", "{id}"), COL("namespace", "{namespace}"), COL("type", "{type}"),
+		      COL("state", "{^state}"), COL("version", "{version}"), COL("update", JOB_UPDATE));
 
-		(void)str_format(member, sizeof(member), "%.100s[%" PRIu32 "]", members[i]->group,
-				 members[i]->index);
-		table_add(table, (const char *const[]){member, members[i]->node_id, members[i]->allocation_id,
-						       members[i]->text});
-	}
-	return table_print(table, title, err);
-}
+static DEFINE_ROWS(job_answer_page, holdfast__v1__get_job_response, NULL, NEED("job", "job", &job_page),
+		   TABLE("groups", "groups", &group_table), TABLE("allocations", "placed", &placed_table),
+		   TABLE("waits", "waits", &wait_table));
 
-static enum status show_groups(const Holdfast__V1__GetJobResponse *answer, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "GROUP"},
-		{.name = "DESIRED", .is_number = true},
-		{.name = "PLACED", .is_number = true},
-		{.name = "HEALTHY", .is_number = true},
-		{.name = "CURRENT", .is_number = true},
-		{.name = "DONE", .is_number = true},
-		{.name = "WAITING", .is_number = true},
-	};
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+/* What becomes of all members until the update is done, and not only at once. */
+static DEFINE_ROWS(plan_group_table, holdfast__v1__job_group_status, NULL, COL("GROUP", "{name}"),
+		   COL_NUMBER("PLACE", "{missing}"), COL_NUMBER("REPLACE", "{replaced}"),
+		   COL_NUMBER("IN PLACE", "{in_place}"), COL_NUMBER("STOP", "{surplus}"));
 
-	for (size_t i = 0; i < answer->n_groups; i++) {
-		const Holdfast__V1__JobGroupStatus *g = answer->groups[i];
-		char texts[6][NUMBER_SIZE];
-
-		table_add(table, (const char *const[]){
-					 g->name, number(g->desired, texts[0]), number(g->placed, texts[1]),
-					 number(g->healthy, texts[2]), number(g->current, texts[3]),
-					 number(g->done, texts[4]), number(g->waiting, texts[5])});
-	}
-	return table_print(table, "groups", err);
-}
-
-/* @is_history: versions of one job, the newest first */
-static enum status show_jobs(Holdfast__V1__Job *const *jobs, size_t n, bool is_history, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ID"},
-		{.name = "NAMESPACE"},
-		{.name = "TYPE"},
-		{.name = "VERSION", .is_number = true},
-		{.name = "UPDATE", .is_state = true},
-		{.name = "STOPPED"},
-		{.name = "SUBMITTED"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (n == 0) {
-		print_line("no jobs");
-		return STATUS_OK;
-	}
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < n; i++) {
-		char version[NUMBER_SIZE], age[AGE_SIZE];
-		bool is_replaced =
-			is_history && i > 0 &&
-			jobs[i]->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
-
-		table_add(table,
-			  (const char *const[]){jobs[i]->id, jobs[i]->namespace_, type_of(jobs[i]),
-						number(jobs[i]->version, version),
-						is_replaced ? "replaced" : update_of(jobs[i]),
-						jobs[i]->stop ? "yes" : "no",
-						age_text(jobs[i]->submit_time_ms, clock_realtime_ms(), age)});
-	}
-	return table_print(table, NULL, err);
-}
+static DEFINE_ROWS(plan_page, holdfast__v1__plan_job_response, NULL,
+		   LINE("{surplus?y}", "{surplus} allocation{surplus:s} of groups that this version lacks "
+				       "will be stopped"),
+		   TABLE("groups", "groups", &plan_group_table), TABLE("at once", "actions", &wait_table),
+		   TABLE("waits", "waits", &wait_table),
+		   LINE("{actions?|{waits?|y}}", "nothing would change"),
+		   LINE("{is_cut?y}", "and more after these"));
 
 static enum status job_run_load(struct call *call, void *message, struct error *err)
 {
@@ -166,48 +103,6 @@ static enum status job_plan_load(struct call *call, void *message, struct error 
 	return load_job(call->inv, &request->job, err);
 }
 
-/* What becomes of all members until the update is done, and not only at once. */
-static enum status show_plan_groups(const Holdfast__V1__PlanJobResponse *answer, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "GROUP"},
-		{.name = "PLACE", .is_number = true},
-		{.name = "REPLACE", .is_number = true},
-		{.name = "IN PLACE", .is_number = true},
-		{.name = "STOP", .is_number = true},
-	};
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-
-	for (size_t i = 0; i < answer->n_groups; i++) {
-		const Holdfast__V1__JobGroupStatus *g = answer->groups[i];
-		char texts[4][NUMBER_SIZE];
-
-		table_add(table, (const char *const[]){
-					 g->name, number(g->missing, texts[0]), number(g->replaced, texts[1]),
-					 number(g->in_place, texts[2]), number(g->surplus, texts[3])});
-	}
-	if (answer->surplus > 0)
-		print_line("%" PRIu32 " allocation%s of groups that this version lacks will be stopped",
-			   answer->surplus, str_s(answer->surplus));
-	return table_print(table, "groups", err);
-}
-
-static enum status job_plan_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__PlanJobResponse *answer = message;
-	enum status status = show_plan_groups(answer, err);
-
-	if (status == STATUS_OK)
-		status = show_members(answer->actions, answer->n_actions, "at once", "WHY", err);
-	if (status == STATUS_OK)
-		status = show_members(answer->waits, answer->n_waits, "waits", "WHY", err);
-	if (answer->n_actions + answer->n_waits == 0)
-		print_line("nothing would change");
-	if (answer->is_cut)
-		print_line("and more after these");
-	return status;
-}
-
 static enum status job_get_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__GetJobRequest *request = message;
@@ -217,37 +112,12 @@ static enum status job_get_load(struct call *call, void *message, struct error *
 	return STATUS_OK;
 }
 
-static enum status job_get_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__GetJobResponse *answer = message;
-	char version[NUMBER_SIZE];
-
-	if (!answer->job)
-		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
-	print_field("ID", answer->job->id);
-	print_field("namespace", answer->job->namespace_);
-	print_field("type", type_of(answer->job));
-	print_field("state", answer->state);
-	print_field("version", number(answer->job->version, version));
-	print_field("update", update_of(answer->job));
-	TRY(show_groups(answer, err));
-	TRY(show_members(answer->placed, answer->n_placed, "allocations", "STATE", err));
-	return show_members(answer->waits, answer->n_waits, "waits", "WHY", err);
-}
-
 static enum status job_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListJobsRequest *request = message;
 
 	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
 	return STATUS_OK;
-}
-
-static enum status job_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListJobsResponse *answer = message;
-
-	return show_jobs(answer->jobs, answer->n_jobs, false, err);
 }
 
 static enum status job_stop_load(struct call *call, void *message, struct error *err)
@@ -277,13 +147,6 @@ static enum status job_history_load(struct call *call, void *message, struct err
 	return STATUS_OK;
 }
 
-static enum status job_history_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__JobHistoryResponse *answer = message;
-
-	return show_jobs(answer->versions, answer->n_versions, true, err);
-}
-
 #define JOBS &holdfast__v1__jobs__descriptor
 
 static const struct command commands[] = {
@@ -309,7 +172,7 @@ static const struct command commands[] = {
 	 .call = {.service = JOBS,
 		  .method = "Plan",
 		  .load = job_plan_load,
-		  .show = job_plan_show,
+		  .rows = &plan_page,
 		  .refused = job_run_refused}},
 	{.path = "job status",
 	 .args = "[ID]",
@@ -318,11 +181,11 @@ static const struct command commands[] = {
 	 .options = OPTION_BIT(OPT_LIMIT),
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "Get", .load = job_get_load, .show = job_get_show},
+	 .call = {.service = JOBS, .method = "Get", .load = job_get_load, .rows = &job_answer_page},
 	 .list = {.service = JOBS,
 		  .method = "List",
 		  .load = job_list_load,
-		  .show = job_list_show,
+		  .rows = &job_table,
 		  .pages = PAGES_LIST}},
 	{.path = "job stop",
 	 .args = "ID",
@@ -340,7 +203,7 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "History", .load = job_history_load, .show = job_history_show}},
+	 .call = {.service = JOBS, .method = "History", .load = job_history_load, .rows = &history_table}},
 };
 
 const struct command_table job_commands = {commands, ARRAY_SIZE(commands)};

@@ -10,7 +10,6 @@
 #include "command/values.h"
 #include "pb/reflect.h"
 #include "rpc/pbjson_word.h"
-#include "show/output.h"
 #include "show/progress.h"
 #include "show/show.h"
 
@@ -274,187 +273,94 @@ static enum status node_drain_show(struct call *call, const void *message, struc
 	return waits ? wait_for_end(call->inv, call->connection, request->id, err) : STATUS_OK;
 }
 
-static enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose, struct error *err)
+static void put_healthy(const struct shown *shown, struct strbuf *sb)
 {
-	static const struct column columns[] = {
-		{.name = "ID"},
-		{.name = "STATUS", .is_state = true},
-		{.name = "ELIGIBILITY", .is_state = true},
-		{.name = "ADDRESS"},
-		{.name = "VERSION"},
-		{.name = "KERNEL", .is_wide = true},
-		{.name = "PLUGINS HEALTHY"},
-		{.name = "SEEN"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
+	const Holdfast__V1__Node *node = (const void *)shown->message;
+	size_t n_healthy = 0;
 
-	if (n == 0) {
-		print_line("no nodes");
-		return STATUS_OK;
-	}
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Node *node = nodes[i];
-		char status[PBJSON_WORD_SIZE], healthy[48], age[AGE_SIZE];
-		size_t n_healthy = 0;
-
-		for (size_t k = 0; k < node->n_plugins; k++)
-			n_healthy += node->plugins[k]->healthy != 0;
-		(void)str_format(healthy, sizeof(healthy), "%zu/%zu", n_healthy, node->n_plugins);
-		table_add(table,
-			  (const char *const[]){node->id,
-						pbjson_word_text(&holdfast__v1__node_status__descriptor,
-								 (int)node->status, status),
-						node->ineligible ? "ineligible" : "eligible", node->address,
-						node->agent_version, node->kernel, healthy,
-						age_text(node->last_seen_ms, now_ms, age)});
-	}
-	return table_print(table, NULL, err);
+	for (size_t k = 0; k < node->n_plugins; k++)
+		n_healthy += node->plugins[k]->healthy != 0;
+	strbuf_printf(sb, "%zu/%zu", n_healthy, node->n_plugins);
 }
 
-enum { OFFERS_MAX = 1024 };
+static DEFINE_ROWS(node_table, holdfast__v1__node, "no nodes", COL("ID", "{id}"),
+		   COL_STATE("STATUS", "{status}"),
+		   COL_STATE("ELIGIBILITY", "{ineligible?ineligible|eligible}"), COL("ADDRESS", "{address}"),
+		   COL("VERSION", "{agent_version}"), COL_CUT("KERNEL", "{kernel}"),
+		   COL_PUT("PLUGINS HEALTHY", put_healthy), COL("SEEN", "{last_seen_ms:age}"));
 
-/* Every flag that is set and every value of a list, by the names of the protocol: what it learns to say is
- * shown. */
-static void print_offers(const Holdfast__Driver__V1__CapabilitiesResponse *offer, struct strbuf *sb)
+/* Writes each flag that is set and each value of a list under its name in the protocol, so that new ones are
+ * shown too. */
+static void put_offers(const struct shown *shown, struct strbuf *sb)
 {
+	const Holdfast__V1__NodeDriver *driver = (const void *)shown->message;
 	const ProtobufCMessageDescriptor *type = &holdfast__driver__v1__capabilities_response__descriptor;
 
-	for (unsigned int i = 0; offer && i < type->n_fields; i++) {
-		const struct reflect_values values = reflect_values(&offer->base, &type->fields[i]);
+	for (unsigned int i = 0; driver->capabilities && i < type->n_fields; i++) {
+		const struct reflect_values values =
+			reflect_values(&driver->capabilities->base, &type->fields[i]);
 
 		for (size_t k = 0; k < values.n; k++) {
 			const char *at = reflect_value(&values, k);
 			char word[PBJSON_WORD_SIZE];
 
-			if (values.field->type == PROTOBUF_C_TYPE_BOOL &&
-			    *(const protobuf_c_boolean *)(const void *)at)
+			if (values.field->type == PROTOBUF_C_TYPE_BOOL && get_u32(at))
 				strbuf_printf(sb, "%s%s", sb->len ? ", " : "", values.field->name);
 			else if (values.field->type == PROTOBUF_C_TYPE_ENUM)
-				strbuf_printf(sb, "%s%s %s", sb->len ? ", " : "", values.field->name,
-					      pbjson_word_text(values.field->descriptor,
-							       *(const int *)(const void *)at, word));
+				strbuf_printf(
+					sb, "%s%s %s", sb->len ? ", " : "", values.field->name,
+					pbjson_word_text(values.field->descriptor, (int)get_u32(at), word));
 		}
 	}
 }
 
-static enum status show_node_drivers(const Holdfast__V1__Node *node, bool verbose, struct error *err)
+static DEFINE_ROWS(driver_table, holdfast__v1__node_driver, NULL, COL("NAME", "{name}"),
+		   COL("VERSION", "{capabilities.version}"),
+		   COL_STATE("HEALTH", "{healthy?healthy|unhealthy}"),
+		   COLUMN("OFFERS", "", .put = put_offers, .is_wide = true),
+		   COL_CUT("DESCRIPTION", "{health_description}"));
+
+static DEFINE_ROWS(plugin_table, holdfast__v1__node_plugin, NULL, COL("PLUGIN", "{plugin_id}"),
+		   COL("PROFILE", "{profile}"), COL("CLASS", "{class}"), COL_STATE("HEALTHY", "{healthy}"),
+		   COL("PROVIDER", "{provider}"), COL_CUT("DESCRIPTION", "{health_description}"));
+
+static DEFINE_ROWS(drain_page, holdfast__v1__drain, NULL,
+		   COL("drain",
+		       "{done_ms?done, {done_ms:age} ago|for {started_ms:age}{deadline_ms:overdue}}"),
+		   COL("drained by", "{by}"), COL("drain reason", "{reason}"));
+
+static void put_clock(const struct shown *shown, struct strbuf *sb)
 {
-	static const struct column columns[] = {
-		{.name = "NAME"},
-		{.name = "VERSION"},
-		{.name = "HEALTH", .is_state = true},
-		{.name = "OFFERS", .is_wide = true},
-		{.name = "DESCRIPTION", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
+	const Holdfast__V1__Node *node = (const void *)shown->message;
+	char skew[NODE_CLOCK_TEXT_SIZE];
 
-	if (node->n_drivers == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < node->n_drivers; i++) {
-		const Holdfast__V1__NodeDriver *d = node->drivers[i];
-		cleanup_strbuf struct strbuf offers = STRBUF_INIT(OFFERS_MAX);
-
-		print_offers(d->capabilities, &offers);
-		table_add(table,
-			  (const char *const[]){d->name, d->capabilities ? d->capabilities->version : "",
-						d->healthy ? "healthy" : "unhealthy",
-						offers.data ? offers.data : "", d->health_description});
-	}
-	return table_print(table, "task drivers", err);
+	if (node_clock_is_off(node->clock_skew_ms))
+		strbuf_printf(sb, "%s the server's: set the one that is wrong",
+			      node_clock_text(node->clock_skew_ms, skew));
 }
 
-static enum status show_node_plugins(const Holdfast__V1__Node *node, bool verbose, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "PLUGIN"},   {.name = "PROFILE"},
-		{.name = "CLASS"},    {.name = "HEALTHY", .is_state = true},
-		{.name = "PROVIDER"}, {.name = "DESCRIPTION", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
+static DEFINE_ROWS(node_page, holdfast__v1__node, NULL, COL("ID", "{id}"), COL("status", "{status}"),
+		   COL("eligible", "{ineligible?no|yes}"),
+		   COL_WHEN("{ineligible?y}", "because", "{eligibility_reason}"),
+		   PART_WHEN("{drain.started_ms?y}", "drain", &drain_page), COL("address", "{address}"),
+		   COL("boot ID", "{boot_id}"), COL("machine", "{machine}"),
+		   COL_SET("refused", "{other_machine}"),
+		   COL_WHEN("{other_machine}", "refused as",
+			    "another machine under this name; see holdfast node identify"),
+		   COL("agent", "{agent_version}"), COL("kernel", "{kernel}"),
+		   COLUMN("clock", "", .put = put_clock, .is_optional = true),
+		   COL_SET("ticket key",
+			   "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
+			   "mounts are refused}"),
+		   COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),
+		   COL_SET("disconnected as", "{disconnected_ms?{disconnect_reason}}"),
+		   COL("age", "{create_time_ms:age}"), TABLE("plugins", "plugins", &plugin_table),
+		   TABLE("task drivers", "drivers", &driver_table));
 
-	if (node->n_plugins == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < node->n_plugins; i++) {
-		const Holdfast__V1__NodePlugin *p = node->plugins[i];
-		char class[PBJSON_WORD_SIZE];
-
-		table_add(table, (const char *const[]){
-					 p->plugin_id, p->profile,
-					 p->class_ ? pbjson_word_text(&holdfast__v1__source_class__descriptor,
-								      (int)p->class_, class)
-						   : "",
-					 p->healthy ? "yes" : "no", p->provider, p->health_description});
-	}
-	return table_print(table, "plugins", err);
-}
-
-static void show_drain(const Holdfast__V1__Drain *drain, int64_t now_ms)
-{
-	char text[AGE_SIZE + 32], age[AGE_SIZE];
-
-	if (drain->done_ms) {
-		(void)str_format(text, sizeof(text), "done, %s ago", age_text(drain->done_ms, now_ms, age));
-	} else {
-		(void)str_format(text, sizeof(text), "for %s%s", age_text(drain->started_ms, now_ms, age),
-				 drain->deadline_ms && now_ms > drain->deadline_ms ? ", overdue" : "");
-	}
-	print_field("drain", text);
-	print_field("drained by", drain->by);
-	print_field("drain reason", drain->reason);
-}
-
-static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err)
-{
-	int64_t now_ms = clock_realtime_ms();
-	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
-	char skew[NODE_CLOCK_TEXT_SIZE], clock[NODE_CLOCK_TEXT_SIZE + 64];
-
-	if (!node)
-		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
-	print_field("ID", node->id);
-	print_field("status",
-		    pbjson_word_text(&holdfast__v1__node_status__descriptor, (int)node->status, text));
-	print_field("eligible", node->ineligible ? "no" : "yes");
-	if (node->ineligible)
-		print_field("because", node->eligibility_reason);
-	if (node->drain && node->drain->started_ms)
-		show_drain(node->drain, now_ms);
-	print_field("address", node->address);
-	print_field("boot ID", node->boot_id);
-	print_field("machine", node->machine);
-	if (node->other_machine[0]) {
-		print_field("refused", node->other_machine);
-		print_field("refused as", "another machine under this name; see holdfast node identify");
-	}
-	print_field("agent", node->agent_version);
-	print_field("kernel", node->kernel);
-	if (node_clock_is_off(node->clock_skew_ms)) {
-		(void)str_format(clock, sizeof(clock), "%s the server's: set the one that is wrong",
-				 node_clock_text(node->clock_skew_ms, skew));
-		print_field("clock", clock);
-	}
-	if (node->other_ticket_keys[0]) {
-		(void)str_format(clock, sizeof(clock),
-				 "%.32s..., another one than the server's: mounts are refused",
-				 node->other_ticket_keys);
-		print_field("ticket key", clock);
-	}
-	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
-	if (node->disconnected_ms)
-		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));
-	if (node->disconnected_ms && node->disconnect_reason[0])
-		print_field("disconnected as", node->disconnect_reason);
-	print_field("age", age_text(node->create_time_ms, now_ms, age));
-	TRY(show_node_plugins(node, verbose, err));
-	return show_node_drivers(node, verbose, err);
-}
+static DEFINE_ROWS(node_answer_page, holdfast__v1__get_node_response, NULL, NEED("node", "node", &node_page),
+		   TABLE("allocations", "allocations", &show_allocs));
+static DEFINE_ROWS(node_claims_page, holdfast__v1__get_node_response, NULL,
+		   TABLE("claims", "claims", &show_claims), PART("claims", &show_claim_errors));
 
 #define VALID_MAX_MS (UINT64_C(7) * 86400 * 1000)
 
@@ -468,13 +374,6 @@ static enum status node_list_load(struct call *call, void *message, struct error
 
 	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
 	return STATUS_OK;
-}
-
-static enum status node_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListNodesResponse *answer = message;
-
-	return show_nodes(answer->nodes, answer->n_nodes, call_has(call, OPT_VERBOSE), err);
 }
 
 static enum status node_get_load(struct call *call, void *message, struct error *err)
@@ -491,32 +390,10 @@ static enum status node_get_fill(struct call *call, void *message, struct error 
 	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 }
 
-static enum status print_volumes(Holdfast__V1__Volume *const *volumes, size_t n, bool verbose,
-				 struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ID"},		 {.name = "NAMESPACE"}, {.name = "NAME"},
-		{.name = "PROVIDER"},	 {.name = "PLUGIN"},	{.name = "SCHEDULABLE", .is_state = true},
-		{.name = "ACCESS MODE"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (n == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Volume *v = volumes[i];
-		char mode[PBJSON_WORD_SIZE];
-
-		table_add(table,
-			  (const char *const[]){v->id, v->namespace_, v->name, v->provider, v->plugin_id,
-						v->schedulable ? "yes" : "no",
-						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
-								 (int)v->access_mode, mode)});
-	}
-	return table_print(table, "volumes", err);
-}
+static DEFINE_ROWS(volume_table, holdfast__v1__volume, NULL, COL("ID", "{id}"),
+		   COL("NAMESPACE", "{namespace}"), COL("NAME", "{name}"), COL("PROVIDER", "{provider}"),
+		   COL("PLUGIN", "{plugin_id}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
+		   COL("ACCESS MODE", "{access_mode}"));
 
 /* Those in use on the node that the caller may list. */
 static enum status show_node_volumes(struct call *call, const char *node_id, bool verbose, struct error *err)
@@ -534,7 +411,9 @@ static enum status show_node_volumes(struct call *call, const char *node_id, boo
 		print_line("its volumes are not shown: %s", err->msg);
 		return STATUS_OK;
 	}
-	return status == STATUS_OK ? print_volumes(answer->volumes, answer->n_volumes, verbose, err) : status;
+	if (status != STATUS_OK)
+		return status;
+	return show_list(&volume_table, "volumes", answer->volumes, answer->n_volumes, verbose, err);
 }
 
 static enum status node_get_show(struct call *call, const void *message, struct error *err)
@@ -542,13 +421,10 @@ static enum status node_get_show(struct call *call, const void *message, struct 
 	const Holdfast__V1__GetNodeResponse *answer = message;
 	bool verbose = call_has(call, OPT_VERBOSE);
 
-	TRY(show_node(answer->node, verbose, err));
-	TRY(show_allocs(answer->allocations, answer->n_allocations, "allocations", verbose, err));
+	TRY(show_page(&node_answer_page, answer, NULL, verbose, err));
 	if (answer->n_claims > 0)
 		TRY(show_node_volumes(call, answer->node->id, verbose, err));
-	TRY(show_claims(answer->claims, answer->n_claims, "claims", verbose, err));
-	show_claim_errors(answer->claims, answer->n_claims);
-	return STATUS_OK;
+	return show_page(&node_claims_page, answer, NULL, verbose, err);
 }
 
 static enum status node_eligibility_load(struct call *call, void *message, struct error *err)
@@ -587,8 +463,10 @@ static enum status get_node(struct connection *connection, char *id, Holdfast__V
 	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
 
 	request.id = id;
-	return connection_call(connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
-			       CALL_TIMEOUT_US, ret, err);
+	TRY(connection_call(connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+			    CALL_TIMEOUT_US, ret, err));
+	return (*ret)->node ? STATUS_OK
+			    : error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
 }
 
 /* Say what the node still has: the server would refuse, and says the same. */
@@ -599,9 +477,10 @@ static enum status check_purge(struct invocation *inv, const Holdfast__V1__GetNo
 	enum status status = STATUS_OK;
 
 	if (!inv->options[OPT_JSON]) {
-		status = show_node(answer->node, inv->options[OPT_VERBOSE] != NULL, err);
+		status = show_page(&node_page, answer->node, NULL, inv->options[OPT_VERBOSE] != NULL, err);
 		if (status == STATUS_OK)
-			status = show_claims(answer->claims, answer->n_claims, "claims", true, err);
+			status = show_list(&show_claims, "claims", answer->claims, answer->n_claims, true,
+					   err);
 	}
 	if (status != STATUS_OK || held == 0)
 		return status;
@@ -710,7 +589,7 @@ static enum status node_identify_fill(struct call *call, void *message, struct e
 	TRY(get_node(call->connection, request->id, &answer, err));
 	TRY(choose_machine(call, answer->node, &request->machine, err));
 	if (!call_has(call, OPT_JSON))
-		TRY(show_node(answer->node, call_has(call, OPT_VERBOSE), err));
+		TRY(show_page(&node_page, answer->node, NULL, call_has(call, OPT_VERBOSE), err));
 	(void)str_format(question, sizeof(question), "Is node %s machine %.80s from now on?", request->id,
 			 request->machine);
 	return value_confirm(call->inv, question, err);
@@ -728,7 +607,7 @@ static enum status node_identify_show(struct call *call, const void *message, st
 		   "sure "
 		   "that it is off, then holdfast node attest %s VOLUME...",
 		   request->id);
-	return show_claims(answer->claims, answer->n_claims, "kept", true, err);
+	return show_list(&show_claims, "kept", answer->claims, answer->n_claims, true, err);
 }
 
 /* --- attest --- */
@@ -795,7 +674,7 @@ static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,
 						   "since the restore");
 		return STATUS_OK;
 	}
-	return show_claims(answer->claims, answer->n_claims, title, true, err);
+	return show_list(&show_claims, title, answer->claims, answer->n_claims, true, err);
 }
 
 /* Show what it would free, and ask. The server refuses an attestation that changes nothing. */
@@ -856,7 +735,7 @@ static const struct command commands[] = {
 	 .list = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "List",
 		  .load = node_list_load,
-		  .show = node_list_show,
+		  .rows = &node_table,
 		  .pages = PAGES_LIST}},
 	{.path = "node drain",
 	 .args = "ID",

@@ -1,129 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 
-enum { KEY_MAX = 32 }; /* bytes of an Ed25519 public key */
-
-static void print_status(const Holdfast__V1__GetStatusResponse *s)
-{
-	char key[2 * KEY_MAX + 1] = "";
-	char text[64], age[AGE_SIZE], expires[CLOCK_TEXT_SIZE];
-	const struct {
-		const char *name;
-		uint64_t value;
-	} counts[] = {
-		{"index", s->index},
-		{"volumes", s->volumes},
-		{"nodes", s->nodes},
-		{"nodes ready", s->nodes_ready},
-		{"claims", s->claims},
-		{"releases waiting", s->releases_waiting},
-		{"allocations", s->allocations},
-		{"schema", s->schema},
-		{"epoch", s->epoch},
-	};
-
-	const int64_t now_ms = clock_realtime_ms();
-
-	print_field("version", s->version);
-	print_field("cluster", s->cluster);
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-		(void)str_format(text, sizeof(text), "%" PRIu64, counts[i].value);
-		print_field(counts[i].name, text);
-	}
-	if (s->restored_at_ms) {
-		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " node%s still to report",
-				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report,
-				 s->nodes_to_report == 1 ? " is" : "s are");
-		print_field("epoch began", text);
-		print_field("epoch reason", s->epoch_reason);
-	}
-	print_field("tokens", s->acl_enabled ? "are taken" : "are not taken (acl = false)");
-	if (s->ticket_key.len == KEY_MAX)
-		hex_encode(key, s->ticket_key.data, s->ticket_key.len);
-	print_field("ticket key", key);
-	print_field("last backup",
-		    s->last_backup_at_ms ? age_text(s->last_backup_at_ms, now_ms, age) : "never");
-	print_field("last kit", s->last_kit_at_ms ? age_text(s->last_kit_at_ms, now_ms, age) : "never");
-	if (s->certificate_expires_at_ms)
-		print_field("certificate expires", clock_format(s->certificate_expires_at_ms, expires));
-	for (size_t i = 0; i < s->n_warnings; i++)
-		print_field("warning", s->warnings[i]);
-}
+static DEFINE_ROWS(status_page, holdfast__v1__get_status_response, NULL, COL("version", "{version}"),
+		   COL("cluster", "{cluster}"), COL("index", "{index}"), COL("volumes", "{volumes}"),
+		   COL("nodes", "{nodes}"), COL("nodes ready", "{nodes_ready}"), COL("claims", "{claims}"),
+		   COL("releases waiting", "{releases_waiting}"), COL("allocations", "{allocations}"),
+		   COL("schema", "{schema}"), COL("epoch", "{epoch}"),
+		   COL_SET("epoch began", "{restored_at_ms?{restored_at_ms:age} ago, {nodes_to_report} "
+					  "node{nodes_to_report:are} still to report}"),
+		   COL_WHEN("{restored_at_ms?y}", "epoch reason", "{epoch_reason}"),
+		   COL("tokens", "{acl_enabled?are taken|are not taken (acl = false)}"),
+		   COL("ticket key", "{ticket_key}"),
+		   COL("last backup", "{last_backup_at_ms?{last_backup_at_ms:age}|never}"),
+		   COL("last kit", "{last_kit_at_ms?{last_kit_at_ms:age}|never}"),
+		   COL_SET("certificate expires",
+			   "{certificate_expires_at_ms?{certificate_expires_at_ms:time}}"));
 
 static enum status operator_status_show(struct call *call, const void *message, struct error *err)
 {
-	print_status(message);
+	const Holdfast__V1__GetStatusResponse *answer = message;
+
+	TRY(show_page(&status_page, answer, NULL, false, err));
+	for (size_t i = 0; i < answer->n_warnings; i++)
+		print_field("warning", answer->warnings[i]);
 	return STATUS_OK;
 }
 
 /* --- several servers --- */
 
-static enum status print_servers(const Holdfast__V1__ListMembersResponse *answer, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "NAME"},  {.name = "ADDRESS"}, {.name = "ROLE"},
-		{.name = "SINCE"}, {.name = "VERSION"},
-	};
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-	const int64_t now_ms = clock_realtime_ms();
+static DEFINE_ROWS(server_table, holdfast__v1__server_member, NULL, COL("NAME", "{name}"),
+		   COL("ADDRESS", "{address}"), COL("ROLE", "{leads?leads|follows}"),
+		   COL("SINCE", "{since_ms:age}"), COL("VERSION", "{version}"));
 
-	for (size_t i = 0; i < answer->n_servers && table; i++) {
-		const Holdfast__V1__ServerMember *server = answer->servers[i];
-		char age[AGE_SIZE];
+static DEFINE_ROWS(etcd_table, holdfast__v1__etcd_member, NULL, COL("ETCD", "{endpoint}"),
+		   COL("STATE", "{reachable?{leads?leads|follows}|unreachable}"),
+		   COL_NUMBER("LAG", "{reachable?{lag}}"), COL("SIZE", "{size_bytes:size}"),
+		   COL("VERSION", "{version}"), COL("ALARMS", "{alarms}"), COL_CUT("ERROR", "{error}"));
 
-		table_add(table, (const char *const[]){
-					 server->name, server->address, server->leads ? "leads" : "follows",
-					 age_text(server->since_ms, now_ms, age), server->version});
-	}
-	return table_print(table, NULL, err);
-}
-
-static enum status print_etcd(const Holdfast__V1__ListMembersResponse *answer, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ETCD"},    {.name = "STATE"},	 {.name = "LAG", .is_number = true}, {.name = "SIZE"},
-		{.name = "VERSION"}, {.name = "ALARMS"}, {.name = "ERROR", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-
-	for (size_t i = 0; i < answer->n_etcd && table; i++) {
-		const Holdfast__V1__EtcdMember *member = answer->etcd[i];
-		char lag[24] = "", size[SIZE_TEXT_SIZE];
-
-		if (member->reachable)
-			(void)str_format(lag, sizeof(lag), "%" PRIu64, member->lag);
-		table_add(table, (const char *const[]){member->endpoint,
-						       !member->reachable ? "unreachable"
-						       : member->leads	  ? "leads"
-									  : "follows",
-						       lag, size_text(member->size_bytes, size),
-						       member->version, member->alarms, member->error});
-	}
-	return table_print(table, NULL, err);
-}
+static DEFINE_ROWS(members_page, holdfast__v1__list_members_response, NULL, LINE(NULL, ""),
+		   LINE(NULL, "index {index}"), LINE("{trouble}", "trouble: {trouble}"),
+		   LINE("{etcd?y}", ""));
 
 static enum status operator_members_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ListMembersResponse *answer = message;
-	enum status status = print_servers(answer, err);
 
-	print_line("%s", "");
-	print_line("index %" PRIu64, answer->index);
-	if (answer->trouble[0] != '\0')
-		print_line("trouble: %s", answer->trouble);
-	if (status != STATUS_OK || answer->n_etcd == 0)
-		return status;
-	print_line("%s", "");
-	return print_etcd(answer, err);
+	TRY(show_list(&server_table, NULL, answer->servers, answer->n_servers, false, err));
+	TRY(show_page(&members_page, answer, NULL, false, err));
+	return show_list(&etcd_table, NULL, answer->etcd, answer->n_etcd, false, err);
 }
 
 static enum status operator_step_down_show(struct call *call, const void *message, struct error *err)

@@ -3,133 +3,74 @@
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
+#include "pb/reflect.h"
 #include "show/show.h"
 
 #include <holdfast/v1/plugins.pb-c.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT_SIZE = 32, ABILITIES_SIZE = 512 };
+static DEFINE_ROWS(plugin_table, holdfast__v1__plugin, "no plugins", COL("ID", "{id}"),
+		   COL("PROVIDER", "{provider}"), COL("VERSION", "{provider_version}"),
+		   COL_STATE("SCHEDULABLE", "{schedulable}"),
+		   COL("CONTROLLERS HEALTHY",
+		       "{controller_required?{controllers_healthy}/{controllers_expected}|"
+		       "{controllers_expected?{controllers_healthy}/{controllers_expected}}}"),
+		   COL("NODES HEALTHY", "{nodes_healthy}/{nodes_expected}"),
+		   COL_NUMBER("VOLUMES", "{volumes}"),
+		   COL_CUT("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
-static const char *count_text(uint32_t healthy, uint32_t expected, char text[static COUNT_SIZE])
+/* The flags that are set, by their names: each of them stands for itself. */
+static void put_abilities(const ProtobufCMessage *half, struct strbuf *sb)
 {
-	(void)str_format(text, COUNT_SIZE, "%" PRIu32 "/%" PRIu32, healthy, expected);
-	return text;
-}
+	for (unsigned int i = 0; half && i < half->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &half->descriptor->fields[i];
 
-static enum status show_plugins(Holdfast__V1__Plugin *const *plugins, size_t n, bool verbose,
-				struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ID"},
-		{.name = "PROVIDER"},
-		{.name = "VERSION"},
-		{.name = "SCHEDULABLE", .is_state = true},
-		{.name = "CONTROLLERS HEALTHY"},
-		{.name = "NODES HEALTHY"},
-		{.name = "VOLUMES", .is_number = true},
-		{.name = "NOT SCHEDULABLE BECAUSE", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (n == 0) {
-		print_line("no plugins");
-		return STATUS_OK;
+		if (field->type != PROTOBUF_C_TYPE_BOOL || str_eq(field->name, "healthy") ||
+		    !reflect_is_set(half, field))
+			continue;
+		strbuf_puts(sb, sb->len ? " " : "");
+		for (const char *c = field->name; *c; c++)
+			strbuf_put(sb, *c == '_' ? "-" : c, 1);
 	}
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Plugin *p = plugins[i];
-		char controllers[COUNT_SIZE], nodes[COUNT_SIZE], volumes[16];
-
-		(void)str_format(volumes, sizeof(volumes), "%" PRIu32, p->volumes);
-		table_add(table,
-			  (const char *const[]){p->id, p->provider, p->provider_version,
-						p->schedulable ? "yes" : "no",
-						p->controller_required || p->controllers_expected
-							? count_text(p->controllers_healthy,
-								     p->controllers_expected, controllers)
-							: "",
-						count_text(p->nodes_healthy, p->nodes_expected, nodes),
-						volumes, p->unschedulable_reason});
-	}
-	return table_print(table, NULL, err);
 }
 
-struct ability {
-	protobuf_c_boolean has;
-	const char *name;
-};
-
-/* Each of them stands for itself: what is not said is not there. The length of @text; all names fit. */
-static size_t put_abilities(const struct ability *abilities, size_t n_abilities,
-			    char text[static ABILITIES_SIZE])
+static void put_controller(const struct shown *shown, struct strbuf *sb)
 {
-	size_t n = 0;
+	const Holdfast__V1__PluginInstance *instance = (const void *)shown->message;
 
-	text[0] = '\0';
-	for (size_t i = 0; i < n_abilities; i++)
-		if (abilities[i].has)
-			n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%s", n ? " " : "",
-					      abilities[i].name);
-	return n;
+	put_abilities(&instance->plugin->controller->base, sb);
 }
 
-static void controller_abilities(const Holdfast__V1__ControllerHalf *half, char text[static ABILITIES_SIZE])
+static void put_node(const struct shown *shown, struct strbuf *sb)
 {
-	const struct ability abilities[] = {
-		{half->create_delete, "create-delete"},
-		{half->attach_detach, "attach-detach"},
-		{half->list_volumes, "list-volumes"},
-		{half->get_capacity, "get-capacity"},
-		{half->create_delete_snapshot, "create-delete-snapshot"},
-		{half->list_snapshots, "list-snapshots"},
-		{half->clone, "clone"},
-		{half->readonly_attach, "readonly-attach"},
-		{half->expand, "expand"},
-		{half->condition, "condition"},
-		{half->get_volume, "get-volume"},
-		{half->single_node_multi_writer, "single-node-multi-writer"},
-	};
+	const Holdfast__V1__PluginInstance *instance = (const void *)shown->message;
+	const Holdfast__V1__NodeHalf *half = instance->plugin->node;
 
-	(void)put_abilities(abilities, ARRAY_SIZE(abilities), text);
+	put_abilities(half ? &half->base : NULL, sb);
+	for (size_t i = 0; half && half->topology && i < half->topology->n_segments; i++)
+		strbuf_printf(sb, "%s%.96s=%.96s", sb->len ? " " : "", half->topology->segments[i]->key,
+			      half->topology->segments[i]->value);
 }
 
-static void node_abilities(const Holdfast__V1__NodeHalf *half, char text[static ABILITIES_SIZE])
-{
-	const struct ability abilities[] = {
-		{half->stage, "stage"},
-		{half->stats, "stats"},
-		{half->expand, "expand"},
-		{half->condition, "condition"},
-		{half->single_node_multi_writer, "single-node-multi-writer"},
-	};
-	size_t n = put_abilities(abilities, ARRAY_SIZE(abilities), text);
+#define HALF(half, healthy, max, abilities)                                              \
+	COL("NODE", "{node_id}"), COL("PROFILE", "{plugin.profile}"), COL("HALF", half), \
+		COL_STATE("CONNECTED", "{connected}"), COL_STATE("HEALTHY", healthy),    \
+		COL_NUMBER("MAX VOLUMES", max),                                          \
+		COLUMN("CAPABILITIES AND TOPOLOGY", "", .put = (abilities), .is_verbose = true)
 
-	for (size_t i = 0; half->topology && i < half->topology->n_segments && n < ABILITIES_SIZE / 2; i++)
-		n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%.96s=%.96s", n ? " " : "",
-				      half->topology->segments[i]->key, half->topology->segments[i]->value);
-}
+static DEFINE_ROWS(controller_table, holdfast__v1__plugin_instance, NULL,
+		   HALF("controller", "{plugin.controller.healthy}", "", put_controller));
+static DEFINE_ROWS(node_table, holdfast__v1__plugin_instance, NULL,
+		   HALF("node", "{plugin.healthy}", "{plugin.node.max_volumes?{plugin.node.max_volumes}}",
+			put_node));
 
-static void add_half(struct table *table, const Holdfast__V1__PluginInstance *instance, bool is_controller)
-{
-	const Holdfast__V1__NodePlugin *p = instance->plugin;
-	char abilities[ABILITIES_SIZE] = "", max[24] = "";
-	bool healthy = is_controller ? p->controller->healthy : p->healthy;
-
-	if (is_controller)
-		controller_abilities(p->controller, abilities);
-	else if (p->node)
-		node_abilities(p->node, abilities);
-	if (!is_controller && p->node && p->node->max_volumes > 0)
-		(void)str_format(max, sizeof(max), "%" PRId64, p->node->max_volumes);
-	table_add(table, (const char *const[]){
-				 instance->node_id, p->profile, is_controller ? "controller" : "node",
-				 instance->connected ? "yes" : "no", healthy ? "yes" : "no", max, abilities});
-}
+/* Whole, as a terminal has no room for them in the table. */
+static DEFINE_ROWS(reasons_page, holdfast__v1__plugin_instance, NULL,
+		   LINE("{plugin.health_description}", "node {node_id}: {plugin.health_description}"));
+static DEFINE_ROWS(controller_reasons_page, holdfast__v1__plugin_instance, NULL,
+		   LINE("{plugin.controller.health_description}",
+			"node {node_id}, controller: {plugin.controller.health_description}"));
 
 static int compare_nodes(const void *a, const void *b)
 {
@@ -138,112 +79,53 @@ static int compare_nodes(const void *a, const void *b)
 	return strcmp((*x)->node_id, (*y)->node_id);
 }
 
-/* Whole, as a terminal has no room for them in the table. What is said of both halves is said once. */
-static void show_reasons(const Holdfast__V1__Plugin *plugin)
+/* A reason that both halves give is shown once. */
+static enum status show_reasons(const Holdfast__V1__PluginInstance *instance, struct error *err)
 {
-	for (size_t i = 0; i < plugin->n_instances; i++) {
-		const Holdfast__V1__PluginInstance *instance = plugin->instances[i];
-		const char *of_node = instance->plugin ? instance->plugin->health_description : "";
-		const char *of_controller = instance->plugin && instance->plugin->controller
-						    ? instance->plugin->controller->health_description
-						    : "";
+	const Holdfast__V1__NodePlugin *plugin = instance->plugin;
 
-		if (of_node[0])
-			print_line("node %s: %s", instance->node_id, of_node);
-		if (of_controller[0] && !str_eq(of_controller, of_node))
-			print_line("node %s, controller: %s", instance->node_id, of_controller);
-	}
+	TRY(show_page(&reasons_page, instance, NULL, false, err));
+	if (plugin && plugin->controller &&
+	    str_eq(plugin->controller->health_description, plugin->health_description))
+		return STATUS_OK;
+	return show_page(&controller_reasons_page, instance, NULL, false, err);
 }
 
 static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
-	enum { COLUMNS = 6 };
-	static const struct column columns[] = {
-		{.name = "NODE"},
-		{.name = "PROFILE"},
-		{.name = "HALF"},
-		{.name = "CONNECTED", .is_state = true},
-		{.name = "HEALTHY", .is_state = true},
-		{.name = "MAX VOLUMES", .is_number = true},
-		/* verbose */
-		{.name = "CAPABILITIES AND TOPOLOGY"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
+	cleanup(table_freep) struct table *table = show_table_new(&node_table, verbose);
 
 	if (plugin->n_instances == 0)
 		return STATUS_OK;
-	table = table_new(columns, verbose ? ARRAY_SIZE(columns) : COLUMNS);
-	table_show_whole(table, verbose);
 	/* ours, as the whole answer is */
 	qsort(plugin->instances, plugin->n_instances, sizeof(Holdfast__V1__PluginInstance *), compare_nodes);
 	for (size_t i = 0; i < plugin->n_instances; i++) {
-		const Holdfast__V1__PluginInstance *instance = plugin->instances[i];
+		const Holdfast__V1__NodePlugin *of = plugin->instances[i]->plugin;
+		struct shown shown = {.message = &plugin->instances[i]->base, .verbose = verbose};
 
-		if (!instance->plugin)
-			continue;
-		if (instance->plugin->controller)
-			add_half(table, instance, true);
-		if (instance->plugin->node || !instance->plugin->controller)
-			add_half(table, instance, false);
+		if (of && of->controller)
+			show_table_add(table, &controller_table, &shown);
+		if (of && (of->node || !of->controller))
+			show_table_add(table, &node_table, &shown);
 	}
 	TRY(table_print(table, "nodes", err));
-	show_reasons(plugin);
+	for (size_t i = 0; i < plugin->n_instances; i++)
+		TRY(show_reasons(plugin->instances[i], err));
 	return STATUS_OK;
 }
 
-static enum status show_events(const Holdfast__V1__Plugin *plugin, struct error *err)
-{
-	static const struct column columns[] = {{.name = "EVENT"},	{.name = "AGE"},
-						{.name = "NODE"},	{.name = "PROFILE"},
-						{.name = "ALLOCATION"}, {.name = "DETAILS", .is_wide = true}};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
+static DEFINE_ROWS(event_table, holdfast__v1__plugin_event, NULL, COL("EVENT", "{type}"),
+		   COL("AGE", "{time_ms:age}"), COL("NODE", "{node_id}"), COL("PROFILE", "{profile}"),
+		   COL("ALLOCATION", "{allocation_id}"), COL_CUT("DETAILS", "{text}"));
 
-	if (plugin->n_events == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < plugin->n_events; i++) {
-		const Holdfast__V1__PluginEvent *event = plugin->events[i];
-		char type[PBJSON_WORD_SIZE], age[AGE_SIZE];
-
-		table_add(table, (const char *const[]){
-					 pbjson_word_text(&holdfast__v1__allocation_event_type__descriptor,
-							  (int)event->type, type),
-					 age_text(event->time_ms, now_ms, age), event->node_id,
-					 event->profile, event->allocation_id, event->text});
-	}
-	return table_print(table, "events", err);
-}
-
-static enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
-{
-	char text[COUNT_SIZE];
-
-	if (!plugin)
-		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no plugin");
-	print_field("ID", plugin->id);
-	print_field("provider", plugin->provider);
-	print_field("version", plugin->provider_version);
-	print_field("schedulable", plugin->schedulable ? "yes" : "no");
-	if (!plugin->schedulable)
-		print_field("because", plugin->unschedulable_reason);
-	print_field("controller required", plugin->controller_required ? "yes" : "no");
-	print_field("controllers healthy",
-		    count_text(plugin->controllers_healthy, plugin->controllers_expected, text));
-	print_field("nodes healthy", count_text(plugin->nodes_healthy, plugin->nodes_expected, text));
-	(void)str_format(text, sizeof(text), "%" PRIu32, plugin->volumes);
-	print_field("volumes", text);
-	TRY(show_instances(plugin, verbose, err));
-	TRY(show_events(plugin, err));
-	return show_allocs(plugin->allocations, plugin->n_allocations, "allocations", verbose, err);
-}
-
-static enum status plugin_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListPluginsResponse *answer = message;
-
-	return show_plugins(answer->plugins, answer->n_plugins, call_has(call, OPT_VERBOSE), err);
-}
+static DEFINE_ROWS(plugin_page, holdfast__v1__plugin, NULL, COL("ID", "{id}"), COL("provider", "{provider}"),
+		   COL("version", "{provider_version}"), COL("schedulable", "{schedulable}"),
+		   COL_WHEN("{schedulable?|y}", "because", "{unschedulable_reason}"),
+		   COL("controller required", "{controller_required}"),
+		   COL("controllers healthy", "{controllers_healthy}/{controllers_expected}"),
+		   COL("nodes healthy", "{nodes_healthy}/{nodes_expected}"), COL("volumes", "{volumes}"));
+static DEFINE_ROWS(plugin_lists_page, holdfast__v1__plugin, NULL, TABLE("events", "events", &event_table),
+		   TABLE("allocations", "allocations", &show_allocs));
 
 static enum status plugin_get_fill(struct call *call, void *message, struct error *err)
 {
@@ -254,9 +136,14 @@ static enum status plugin_get_fill(struct call *call, void *message, struct erro
 
 static enum status plugin_get_show(struct call *call, const void *message, struct error *err)
 {
-	const Holdfast__V1__GetPluginResponse *answer = message;
+	const Holdfast__V1__Plugin *plugin = ((const Holdfast__V1__GetPluginResponse *)message)->plugin;
+	bool verbose = call_has(call, OPT_VERBOSE);
 
-	return show_plugin(answer->plugin, call_has(call, OPT_VERBOSE), err);
+	if (!plugin)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no plugin");
+	TRY(show_page(&plugin_page, plugin, NULL, verbose, err));
+	TRY(show_instances(plugin, verbose, err));
+	return show_page(&plugin_lists_page, plugin, NULL, verbose, err);
 }
 
 static const struct command commands[] = {
@@ -274,7 +161,7 @@ static const struct command commands[] = {
 		  .pages = PAGES_WHOLE},
 	 .list = {.service = &holdfast__v1__plugins__descriptor,
 		  .method = "List",
-		  .show = plugin_list_show,
+		  .rows = &plugin_table,
 		  .pages = PAGES_LIST}},
 };
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/request.h"
 #include "command/values.h"
-#include "show/output.h"
 #include "show/show.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
@@ -40,8 +38,7 @@ static enum status snapshot_create_show(struct call *call, const void *message, 
 {
 	const Holdfast__V1__CreateSnapshotResponse *answer = message;
 
-	return show_snapshots(answer->snapshot ? &answer->snapshot : NULL, answer->snapshot ? 1 : 0, true,
-			      err);
+	return show_list(&show_snapshots, NULL, &answer->snapshot, answer->snapshot != NULL, true, err);
 }
 
 static enum status snapshot_delete_fill(struct call *call, void *message, struct error *err)
@@ -93,13 +90,6 @@ static enum status snapshot_list_fill(struct call *call, void *message, struct e
 			    err);
 }
 
-static enum status snapshot_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListSnapshotsResponse *answer = message;
-
-	return show_snapshots(answer->snapshots, answer->n_snapshots, call_has(call, OPT_VERBOSE), err);
-}
-
 static const struct command commands[] = {
 	{.path = "volume snapshot create",
 	 .args = "VOLUME NAME",
@@ -139,7 +129,7 @@ static const struct command commands[] = {
 		  .method = "ListSnapshots",
 		  .load = snapshot_list_load,
 		  .fill = snapshot_list_fill,
-		  .show = snapshot_list_show,
+		  .rows = &show_snapshots,
 		  .pages = PAGES_LIST}},
 };
 

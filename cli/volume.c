@@ -2,7 +2,6 @@
 #include "examples.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "call/call.h"
@@ -10,8 +9,6 @@
 #include "command/commands.h"
 #include "command/request.h"
 #include "command/values.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
 #include "show/show.h"
 
 #include <errno.h>
@@ -53,219 +50,60 @@ static enum status cmd_volume_init(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
-/* protobuf-c's enums all have the descriptor as argument: one short name for what tables show. */
-static const char *word(const ProtobufCEnumDescriptor *descriptor, int value,
-			char text[static PBJSON_WORD_SIZE])
-{
-	return value == 0 ? "" : pbjson_word_text(descriptor, value, text);
-}
+static DEFINE_ROWS(volume_table, holdfast__v1__volume, "no volumes", COL("ID", "{id}"),
+		   COL("NAMESPACE", "{namespace}"), COL("TYPE", "{type}"), COL("PLUGIN", "{plugin_id}"),
+		   COL("PROFILE", "{profile}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
+		   COL("ACCESS MODE", "{access_mode}"), COL_NUMBER("READERS", "{readers}"),
+		   COL_NUMBER("WRITERS", "{writers}"), COL("AGE", "{create_time_ms:age}"),
+		   COL_MORE("EXTERNAL ID", "{external_id}"), COL_MORE("CAPACITY", "{capacity:size}"),
+		   COL_MORE("PHASE", "{phase?{phase}}"),
+		   COL_MORE("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
-static const char *yes_no(bool value)
-{
-	return value ? "yes" : "no";
-}
+static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{class}"),
+		   COL_SET("by_id", "{by_id}"), COL_SET("server", "{server}"), COL_SET("export", "{export}"),
+		   COL_SET("host volume", "{host_volume}"),
+		   COL_SET("size", "{size_bytes?{size_bytes} bytes}"),
+		   COL_SET("inodes", "{inodes?{inodes}}"));
 
-static void add_volume(struct table *table, const Holdfast__V1__Volume *v, int64_t now_ms)
-{
-	char type[PBJSON_WORD_SIZE], mode[PBJSON_WORD_SIZE], phase[PBJSON_WORD_SIZE];
-	char readers[16], writers[16], age[AGE_SIZE], size[SIZE_TEXT_SIZE];
+#define IN_USE "readers: {readers}, writers: {writers}"
+#define GROWN "{bytes?{bytes:size}|not grown yet} on node {node_id}"
 
-	(void)str_format(readers, sizeof(readers), "%" PRIu32, v->readers);
-	(void)str_format(writers, sizeof(writers), "%" PRIu32, v->writers);
-	table_add(table, (const char *const[]){
-				 v->id, v->namespace_,
-				 word(&holdfast__v1__volume_type__descriptor, (int)v->type, type),
-				 v->plugin_id, v->profile, yes_no(v->schedulable),
-				 word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, mode),
-				 readers, writers, age_text(v->create_time_ms, now_ms, age), v->external_id,
-				 size_text(v->capacity, size),
-				 word(&holdfast__v1__volume_phase__descriptor, (int)v->phase, phase),
-				 v->unschedulable_reason});
-}
+static DEFINE_ROWS(grown_page, holdfast__v1__node_capacity, NULL, COL_WHEN("{#?|y}", "file system", GROWN),
+		   COL_WHEN("{#?y}", "", GROWN));
 
-static enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, bool verbose,
-				struct error *err)
-{
-	enum { COLUMNS = 10 };
-	static const struct column columns[] = {
-		{.name = "ID"},
-		{.name = "NAMESPACE"},
-		{.name = "TYPE"},
-		{.name = "PLUGIN"},
-		{.name = "PROFILE"},
-		{.name = "SCHEDULABLE", .is_state = true},
-		{.name = "ACCESS MODE"},
-		{.name = "READERS", .is_number = true},
-		{.name = "WRITERS", .is_number = true},
-		{.name = "AGE"},
-		/* verbose */
-		{.name = "EXTERNAL ID"},
-		{.name = "CAPACITY"},
-		{.name = "PHASE"},
-		{.name = "NOT SCHEDULABLE BECAUSE"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (n == 0) {
-		print_line("no volumes");
-		return STATUS_OK;
-	}
-	table = table_new(columns, verbose ? ARRAY_SIZE(columns) : COLUMNS);
-	for (size_t i = 0; i < n; i++)
-		add_volume(table, volumes[i], now_ms);
-	return table_print(table, NULL, err);
-}
-
-static void show_source(const Holdfast__V1__Source *source)
-{
-	char class[PBJSON_WORD_SIZE];
-	char number[32];
-
-	print_field("source", word(&holdfast__v1__source_class__descriptor, (int)source->class_, class));
-	if (source->by_id[0])
-		print_field("by_id", source->by_id);
-	if (source->server[0])
-		print_field("server", source->server);
-	if (source->export[0])
-		print_field("export", source->export);
-	if (source->host_volume[0])
-		print_field("host volume", source->host_volume);
-	if (source->size_bytes) {
-		(void)str_format(number, sizeof(number), "%" PRIu64 " bytes", source->size_bytes);
-		print_field("size", number);
-	}
-	if (source->inodes) {
-		(void)str_format(number, sizeof(number), "%" PRIu64, source->inodes);
-		print_field("inodes", number);
-	}
-}
-
-/* What the provider made, or is being asked for. */
-static void show_provisioning(const Holdfast__V1__Volume *v)
-{
-	char text[PBJSON_WORD_SIZE], size[SIZE_TEXT_SIZE];
-
-	if (v->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
-		print_field("phase", word(&holdfast__v1__volume_phase__descriptor, (int)v->phase, text));
-	if (v->phase_error[0])
-		print_field("last try", v->phase_error);
-	if (v->capacity)
-		print_field("capacity", size_text(v->capacity, size));
-	if (v->capacity_min)
-		print_field("capacity at least", size_text(v->capacity_min, size));
-	if (v->capacity_max)
-		print_field("capacity at most", size_text(v->capacity_max, size));
-	for (size_t i = 0; i < v->n_node_capacities; i++)
-		print_line("%-20s %s on node %s", i ? "" : "file system",
-			   v->node_capacities[i]->bytes > 0 ? size_text(v->node_capacities[i]->bytes, size)
-							    : "not grown yet",
-			   v->node_capacities[i]->node_id);
-	if (v->mount_options && v->mount_options->fs_type[0])
-		print_field("file system type", v->mount_options->fs_type);
-	if (v->mount_options && v->mount_options->n_mount_flags > 0)
-		print_field("mount flags", "[redacted]");
-	if (v->snapshot_id[0])
-		print_field("from snapshot", v->snapshot_id);
-	if (v->clone_id[0])
-		print_field("from volume", v->clone_id);
-	if (v->shares[0])
-		print_field("shares storage of", v->shares);
-}
-
-static void show_fields(const Holdfast__V1__Volume *v)
-{
-	int64_t now_ms = clock_realtime_ms();
-	char text[PBJSON_WORD_SIZE];
-	char number[64];
-
-	print_field("ID", v->id);
-	print_field("name", v->name);
-	if (v->description[0])
-		print_field("description", v->description);
-	print_field("namespace", v->namespace_);
-	print_field("external ID", v->external_id);
-	print_field("type", word(&holdfast__v1__volume_type__descriptor, (int)v->type, text));
-	print_field("plugin", v->plugin_id);
-	if (v->profile[0])
-		print_field("profile", v->profile);
-	if (v->source && v->source->class_)
-		show_source(v->source);
-	print_field("schedulable", v->schedulable ? "yes" : "no");
-	if (!v->schedulable)
-		print_field("because", v->unschedulable_reason);
-	if (v->provider[0]) {
-		print_field("provider", v->provider);
-		print_field("provider version", v->provider_version);
-	}
-	if (v->controller_required) {
-		(void)str_format(number, sizeof(number), "%" PRIu32 "/%" PRIu32, v->controllers_healthy,
-				 v->controllers_expected);
-		print_field("controllers healthy", number);
-	}
-	(void)str_format(number, sizeof(number), "%" PRIu32 "/%" PRIu32, v->nodes_healthy, v->nodes_expected);
-	print_field("nodes healthy", number);
-	show_provisioning(v);
-	(void)str_format(number, sizeof(number), "readers: %" PRIu32 ", writers: %" PRIu32, v->readers,
-			 v->writers);
-	print_field("in use by", v->readers + v->writers > 0 ? number : "nobody");
-	if (v->access_mode) /* those of the claims: a free volume has none */
-		print_field("access mode",
-			    word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, text));
-	if (v->attachment_mode)
-		print_field("attachment mode",
-			    word(&holdfast__v1__attachment_mode__descriptor, (int)v->attachment_mode, text));
-	(void)str_format(number, sizeof(number), "%" PRIu64, v->generation);
-	print_field("generation", number);
-	print_field("age", age_text(v->create_time_ms, now_ms, number));
-}
-
-static enum status show_capabilities(const Holdfast__V1__Volume *volume, struct error *err)
-{
-	static const struct column columns[] = {{.name = "ACCESS MODE"}, {.name = "ATTACHMENT MODE"}};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (volume->n_requested_capabilities == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < volume->n_requested_capabilities; i++) {
-		const Holdfast__V1__Capability *c = volume->requested_capabilities[i];
-		char access[PBJSON_WORD_SIZE], attachment[PBJSON_WORD_SIZE];
-
-		table_add(table,
-			  (const char *const[]){
-				  word(&holdfast__v1__access_mode__descriptor, (int)c->access_mode, access),
-				  word(&holdfast__v1__attachment_mode__descriptor, (int)c->attachment_mode,
-				       attachment),
-			  });
-	}
-	return table_print(table, "capabilities", err);
-}
+static DEFINE_ROWS(capability_table, holdfast__v1__capability, NULL, COL("ACCESS MODE", "{access_mode}"),
+		   COL("ATTACHMENT MODE", "{attachment_mode}"));
 
 /* rack=R1,zone=a */
-static void segments_text(const Holdfast__V1__Topology *topology, char *text, size_t size)
-{
-	size_t n = 0;
+static DEFINE_ROWS(topology_page, holdfast__v1__topology, NULL, LINE(NULL, "{segments}"));
 
-	text[0] = '\0';
-	for (size_t i = 0; i < topology->n_segments && n < size; i++)
-		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", i ? "," : "", topology->segments[i]->key,
-				      topology->segments[i]->value);
-}
-
-static void show_topologies(const char *name, Holdfast__V1__Topology *const *topologies, size_t n)
-{
-	enum { TOPOLOGY_TEXT_SIZE = 512 };
-	char text[TOPOLOGY_TEXT_SIZE];
-
-	if (n == 0)
-		return;
-	(void)printf("\n%s\n", name);
-	for (size_t i = 0; i < n; i++) {
-		segments_text(topologies[i], text, sizeof(text));
-		print_line("%s", text);
-	}
-}
+static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), COL("name", "{name}"),
+		   COL_SET("description", "{description}"), COL("namespace", "{namespace}"),
+		   COL("external ID", "{external_id}"), COL("type", "{type}"), COL("plugin", "{plugin_id}"),
+		   COL_SET("profile", "{profile}"), PART_WHEN("{source.class?y}", "source", &source_page),
+		   COL("schedulable", "{schedulable}"),
+		   COL_WHEN("{schedulable?|y}", "because", "{unschedulable_reason}"),
+		   COL_SET("provider", "{provider}"),
+		   COL_WHEN("{provider}", "provider version", "{provider_version}"),
+		   COL_WHEN("{controller_required?y}", "controllers healthy",
+			    "{controllers_healthy}/{controllers_expected}"),
+		   COL("nodes healthy", "{nodes_healthy}/{nodes_expected}"),
+		   COL_SET("phase", "{phase?{phase}}"), COL_SET("last try", "{phase_error}"),
+		   COL_SET("capacity", "{capacity:size}"),
+		   COL_SET("capacity at least", "{capacity_min:size}"),
+		   COL_SET("capacity at most", "{capacity_max:size}"), PART("node_capacities", &grown_page),
+		   COL_SET("file system type", "{mount_options.fs_type}"),
+		   COL_SET("mount flags", "{mount_options.mount_flags?[redacted]}"),
+		   COL_SET("from snapshot", "{snapshot_id}"), COL_SET("from volume", "{clone_id}"),
+		   COL_SET("shares storage of", "{shares}"),
+		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
+		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
+		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has none */
+		   COL_SET("attachment mode", "{attachment_mode}"), COL("generation", "{generation}"),
+		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),
+		   LINE("{topologies?y}", "topologies"), PART("topologies", &topology_page),
+		   TABLE("capabilities", "requested_capabilities", &capability_table),
+		   TABLE("claims", "claims", &show_claims));
 
 static void show_why(const Holdfast__V1__GetVolumeResponse *answer)
 {
@@ -281,21 +119,13 @@ static void show_why(const Holdfast__V1__GetVolumeResponse *answer)
 
 static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verbose, struct error *err)
 {
-	const Holdfast__V1__Volume *volume = answer->volume;
-	enum status status;
-
-	if (!volume)
+	if (!answer->volume)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no volume");
-	show_fields(volume);
-	show_topologies("topologies", volume->topologies, volume->n_topologies);
-	status = show_capabilities(volume, err);
-	if (status == STATUS_OK)
-		status = show_claims(volume->claims, volume->n_claims, "claims", verbose, err);
-	for (size_t i = 0; status == STATUS_OK && i < answer->n_pending; i++)
+	TRY(show_page(&volume_page, answer->volume, NULL, verbose, err));
+	for (size_t i = 0; i < answer->n_pending; i++)
 		print_line("pending for it, %zu.: allocation %s", i + 1, answer->pending[i]);
-	if (status == STATUS_OK)
-		show_why(answer);
-	return status;
+	show_why(answer);
+	return STATUS_OK;
 }
 
 enum { QUESTION_SIZE = 2 * PICK_ID_SIZE + 96 };
@@ -454,13 +284,6 @@ static enum status volume_list_fill(struct call *call, void *message, struct err
 	return status;
 }
 
-static enum status volume_list_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListVolumesResponse *answer = message;
-
-	return show_volumes(answer->volumes, answer->n_volumes, call_has(call, OPT_VERBOSE), err);
-}
-
 static enum status volume_get_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__GetVolumeRequest *request = message;
@@ -547,13 +370,6 @@ static enum status volume_external_fill(struct call *call, void *message, struct
 	return call_pick(call, pick_plugin, call->inv->args[0], &request->plugin_id, err);
 }
 
-static enum status volume_external_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__ListExternalVolumesResponse *answer = message;
-
-	return show_external(answer->volumes, answer->n_volumes, call_has(call, OPT_VERBOSE), err);
-}
-
 /* --- detach --- */
 
 /* The provider may take its time, and others may be before it. */
@@ -582,6 +398,8 @@ static enum status no_claims(const struct invocation *inv, const Holdfast__V1__D
 		inv->options[OPT_DRY_RUN] ? "would change" : "was changed", request->node_id, request->id,
 		request->attest_reason[0] ? "an attestation could free" : "could be ended", request->id);
 }
+
+#define BYPASSED "an operator's word would stand in for evidence"
 
 static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
 			       const Holdfast__V1__DetachVolumeResponse *answer)
@@ -627,7 +445,7 @@ static enum status confirm_detach(struct call *call, Holdfast__V1__DetachVolumeR
 	if (status == STATUS_OK && answer->n_claims == 0)
 		return no_claims(call->inv, request, err);
 	if (status == STATUS_OK && is_shown && request->attest_reason[0] != '\0')
-		status = show_bypassed(answer->claims, answer->n_claims, err);
+		status = show_list(&show_bypassed, BYPASSED, answer->claims, answer->n_claims, true, err);
 	if (status == STATUS_OK && is_shown)
 		print_bypassed(answer);
 	return status == STATUS_OK ? value_confirm(call->inv, question_of(request, answer), err) : status;
@@ -681,10 +499,12 @@ static enum status volume_detach_show(struct call *call, const void *message, st
 	if (answer->n_claims == 0)
 		print_line("node %s holds no claim of volume %s", request->node_id, request->id);
 	if (request->attest_reason[0] != '\0' && request->dry_run)
-		status = show_bypassed(answer->claims, answer->n_claims, err);
+		status = show_list(&show_bypassed, BYPASSED, answer->claims, answer->n_claims, true, err);
 	if (request->dry_run)
 		print_bypassed(answer);
-	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, NULL, true, err) : status;
+	return status == STATUS_OK
+		       ? show_list(&show_claims, NULL, answer->claims, answer->n_claims, true, err)
+		       : status;
 }
 
 #define DELETE_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
@@ -733,7 +553,7 @@ static const struct command commands[] = {
 		  .method = "List",
 		  .load = volume_list_load,
 		  .fill = volume_list_fill,
-		  .show = volume_list_show,
+		  .rows = &volume_table,
 		  .pages = PAGES_LIST}},
 	{.path = "volume deregister",
 	 .args = "ID",
@@ -817,7 +637,7 @@ static const struct command other_commands[] = {
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "ListExternal",
 		  .fill = volume_external_fill,
-		  .show = volume_external_show,
+		  .rows = &show_external,
 		  .pages = PAGES_LIST}},
 };
 

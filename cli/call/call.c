@@ -4,7 +4,7 @@
 #include "call/pages.h"
 #include "command/request.h"
 #include "command/values.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -147,14 +147,26 @@ static enum status ask(struct call *call, ProtobufCMessage **ret, struct error *
 				    call->timeout_us, doing, ret, err);
 }
 
-static enum status show(struct call *call, const ProtobufCMessage *answer, struct error *err)
+enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, struct error *err)
+{
+	const struct rows *rows = call->row->rows;
+	ProtobufCMessage **items;
+	size_t n;
+
+	if (rows->descriptor == answer->descriptor)
+		return show_page(rows, answer, NULL, call_has(call, OPT_VERBOSE), err);
+	items = pages_items(answer, &n);
+	return show_list(rows, NULL, items, n, call_has(call, OPT_VERBOSE), err);
+}
+
+static enum status show(struct call *call, ProtobufCMessage *answer, struct error *err)
 {
 	const struct command_call *row = call->row;
 	enum status status;
 
 	if (call_has(call, OPT_JSON) && !row->shows_json)
 		return print_answer(answer, err);
-	status = row->show(call, answer, err);
+	status = row->show ? row->show(call, answer, err) : call_show_rows(call, answer, err);
 	if (row->pages == PAGES_LIST && !row->shows_json)
 		pages_report_rest(answer);
 	return status;

@@ -49,3 +49,6 @@ enum status call_method(struct call *call, void *ret, struct error *err);
 
 /** Was the option given? */
 bool call_has(const struct call *call, enum option_id id);
+
+/** Print what the rows of the call say. */
+enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, struct error *err);

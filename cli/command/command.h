@@ -156,7 +156,8 @@ struct command_call {
 	const char *method;			   /* NULL: there is no call */
 	call_fill_fn *load;	  /* values of the command line and of files; nothing is connected yet */
 	call_fill_fn *fill;	  /* the rest: ids that are completed, a question to the person */
-	call_show_fn *show;	  /* --json is the dispatcher's */
+	call_show_fn *show;	  /* --json is the dispatcher's; NULL: it shows the rows */
+	const struct rows *rows;  /* of what the answer lists, or of the answer itself */
 	call_refused_fn *refused; /* NULL: the error stays as it is */
 	const char *doing;	  /* "creating volume": it takes long, with progress and --timeout */
 	uint64_t timeout_us;	  /* 0: CALL_TIMEOUT_US */

@@ -8,7 +8,7 @@
 #include "command/commands.h"
 #include "conf/conf.h"
 #include "rpc/pbjson.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <string.h>
@@ -142,49 +142,46 @@ static enum status policy_put_show(struct call *call, const void *message, struc
 
 /* --- list, delete --- */
 
-static void add_rule_row(struct table *table, const Holdfast__V1__AccessPolicy *policy, bool is_first,
-			 const char *scope, const char *gives)
-{
-	table_add(table, (const char *const[]){is_first ? policy->name : "", scope, gives,
-					       is_first ? policy->description : ""});
-}
+/* A row of a policy; its name and description only in the first one. */
+static DEFINE_ROWS_OF(rule_table, holdfast__v1__namespace_rule, &holdfast__v1__access_policy__descriptor,
+		      NULL, COL("NAME", "{#?|{^name}}"), COL("OVER", "namespace {namespace}"),
+		      COL("GIVES", "{policy}{capabilities?{policy?,}{capabilities}}"),
+		      COL("DESCRIPTION", "{#?|{^description}}"));
+
+#define LEVEL_COLUMNS(scope, gives)                                          \
+	COL("NAME", "{#?|{name}}"), COL("OVER", scope), COL("GIVES", gives), \
+		COL("DESCRIPTION", "{#?|{description}}")
+
+static DEFINE_ROWS(plugin_table, holdfast__v1__access_policy, NULL, LEVEL_COLUMNS("plugin", "{plugin}"));
+static DEFINE_ROWS(node_table, holdfast__v1__access_policy, NULL, LEVEL_COLUMNS("node", "{node}"));
+static DEFINE_ROWS(operator_table, holdfast__v1__access_policy, NULL,
+		   LEVEL_COLUMNS("operator", "{operator}"));
+static DEFINE_ROWS(backup_table, holdfast__v1__access_policy, NULL, LEVEL_COLUMNS("backup", "{backup}"));
+static DEFINE_ROWS(nothing_table, holdfast__v1__access_policy, NULL, LEVEL_COLUMNS("", "nothing"));
 
 static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *policy)
 {
 	const struct {
-		const char *scope;
-		const char *level;
-	} levels[] = {{"plugin", policy->plugin},
-		      {"node", policy->node},
-		      {"operator", policy->operator_},
-		      {"backup", policy->backup}};
-	bool is_first = true;
+		const struct rows *rows;
+		bool is_given;
+	} levels[] = {{&plugin_table, policy->plugin[0] != '\0'},
+		      {&node_table, policy->node[0] != '\0'},
+		      {&operator_table, policy->operator_[0] != '\0'},
+		      {&backup_table, policy->backup[0] != '\0'}};
+	struct shown shown = {.of = &policy->base};
 
-	for (size_t i = 0; i < policy->n_namespaces; i++) {
-		const Holdfast__V1__NamespaceRule *rule = policy->namespaces[i];
-		char scope[96];
-		char gives[512];
-		size_t at;
-
-		(void)str_format(scope, sizeof(scope), "namespace %s", rule->namespace_);
-		at = str_copy(gives, sizeof(gives), rule->policy) == 0 ? strlen(gives) : 0;
-		for (size_t j = 0; j < rule->n_capabilities; j++) {
-			int n = str_format(gives + at, sizeof(gives) - at, "%s%s", at > 0 ? "," : "",
-					   rule->capabilities[j]);
-
-			at += n > 0 ? (size_t)n : 0; /* cut between names */
+	for (; shown.i < policy->n_namespaces; shown.i++) {
+		shown.message = &policy->namespaces[shown.i]->base;
+		show_table_add(table, &rule_table, &shown);
+	}
+	shown.message = &policy->base;
+	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
+		if (levels[i].is_given) {
+			show_table_add(table, levels[i].rows, &shown);
+			shown.i++;
 		}
-		add_rule_row(table, policy, is_first, scope, gives);
-		is_first = false;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
-		if (levels[i].level[0] == '\0')
-			continue;
-		add_rule_row(table, policy, is_first, levels[i].scope, levels[i].level);
-		is_first = false;
-	}
-	if (is_first)
-		add_rule_row(table, policy, true, "", "nothing");
+	if (shown.i == 0)
+		show_table_add(table, &nothing_table, &shown);
 }
 
 static enum status policy_list_load(struct call *call, void *message, struct error *err)
@@ -197,10 +194,8 @@ static enum status policy_list_load(struct call *call, void *message, struct err
 
 static enum status policy_list_show(struct call *call, const void *message, struct error *err)
 {
-	static const struct column columns[] = {
-		{.name = "NAME"}, {.name = "OVER"}, {.name = "GIVES"}, {.name = "DESCRIPTION"}};
 	const Holdfast__V1__ListPoliciesResponse *answer = message;
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+	cleanup(table_freep) struct table *table = show_table_new(&nothing_table, false);
 
 	for (size_t i = 0; i < answer->n_policies && table; i++)
 		add_rows(table, answer->policies[i]);

@@ -6,8 +6,7 @@
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -17,54 +16,24 @@ enum { TOKEN_DAYS_MAX = 36500, TOKEN_POLICY_ARGS = 16 /* policies of one token *
 
 #define DAY_MS INT64_C(86400000)
 
-static const char *expiry_text(int64_t at_ms, char text[static CLOCK_TEXT_SIZE])
-{
-	return at_ms == 0 ? "never" : clock_format(at_ms, text);
-}
-
-static void join_policies(const Holdfast__V1__Token *token, char *ret, size_t size)
-{
-	size_t at = 0;
-
-	ret[0] = '\0';
-	for (size_t i = 0; i < token->n_policies; i++) {
-		int n = str_format(ret + at, size - at, "%s%s", i > 0 ? "," : "", token->policies[i]);
-
-		if (n < 0)
-			return; /* cut between names */
-		at += (size_t)n;
-	}
-}
-
-static void print_token(const Holdfast__V1__Token *token)
-{
-	char type[PBJSON_WORD_SIZE];
-	char policies[1200];
-	char text[CLOCK_TEXT_SIZE];
-
-	join_policies(token, policies, sizeof(policies));
-	print_field("accessor", token->accessor);
-	print_field("name", token->name);
-	print_field("type", pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type));
-	print_field("policies", policies);
-	if (token->node[0] != '\0')
-		print_field("node", token->node);
-	print_field("expires", expiry_text(token->expires_at_ms, text));
-	if (token->secret[0] != '\0') {
-		print_field("secret", token->secret);
-		print_line(
+static DEFINE_ROWS(token_page, holdfast__v1__token, NULL, COL("accessor", "{accessor}"),
+		   COL("name", "{name}"), COL("type", "{type}"), COL("policies", "{policies}"),
+		   COL_SET("node", "{node}"), COL("expires", "{expires_at_ms?{expires_at_ms:time}|never}"),
+		   COL_SET("secret", "{secret}"),
+		   LINE("{secret}",
 			"The secret is shown this once. Put it into a file that only its user can read, and "
-			"name that with --token-file.");
-	}
-}
+			"name that with --token-file."));
 
-static enum status token_bootstrap_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__BootstrapTokenResponse *answer = message;
+static DEFINE_ROWS(token_table, holdfast__v1__token, NULL, COL("ACCESSOR", "{accessor}"),
+		   COL("NAME", "{name}"), COL("TYPE", "{type}"), COL("POLICIES", "{policies}"),
+		   COL("NODE", "{node}"), COL("AGE", "{create_time_ms:age}"),
+		   COL_STATE("EXPIRES", "{expires_at_ms:expiry}"));
 
-	print_token(answer->token);
-	return STATUS_OK;
-}
+static DEFINE_ROWS(bootstrap_page, holdfast__v1__bootstrap_token_response, NULL, PART("token", &token_page));
+static DEFINE_ROWS(create_page, holdfast__v1__create_token_response, NULL, PART("token", &token_page));
+static DEFINE_ROWS(whoami_page, holdfast__v1__who_am_iresponse, NULL, COL("certificate", "{identity}"),
+		   COL("tokens", "{acl_enabled?are taken|are not taken (acl = false)}"),
+		   PART("token", &token_page));
 
 /* --- create --- */
 
@@ -117,54 +86,7 @@ static enum status token_create_load(struct call *call, void *message, struct er
 	return set_policies(call, token, err);
 }
 
-static enum status token_create_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__CreateTokenResponse *answer = message;
-
-	print_token(answer->token);
-	return STATUS_OK;
-}
-
-/* --- list --- */
-
-static void add_row(struct table *table, const Holdfast__V1__Token *token, int64_t now_ms)
-{
-	char type[PBJSON_WORD_SIZE];
-	char policies[1200];
-	char text[CLOCK_TEXT_SIZE];
-	char age[AGE_SIZE];
-	bool is_expired = token->expires_at_ms != 0 && token->expires_at_ms <= now_ms;
-
-	join_policies(token, policies, sizeof(policies));
-	table_add(table,
-		  (const char *const[]){
-			  token->accessor, token->name,
-			  pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type),
-			  policies, token->node, age_text(token->create_time_ms, now_ms, age),
-			  is_expired ? "expired" : expiry_text(token->expires_at_ms, text)});
-}
-
-static enum status token_list_show(struct call *call, const void *message, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ACCESSOR"},
-		{.name = "NAME"},
-		{.name = "TYPE"},
-		{.name = "POLICIES"},
-		{.name = "NODE"},
-		{.name = "AGE"},
-		{.name = "EXPIRES", .is_state = true},
-	};
-	const Holdfast__V1__ListTokensResponse *answer = message;
-	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-	int64_t now_ms = clock_realtime_ms();
-
-	for (size_t i = 0; i < answer->n_tokens && table; i++)
-		add_row(table, answer->tokens[i], now_ms);
-	return table_print(table, NULL, err);
-}
-
-/* --- revoke, whoami --- */
+/* --- revoke --- */
 
 static enum status token_revoke_load(struct call *call, void *message, struct error *err)
 {
@@ -180,17 +102,6 @@ static enum status token_revoke_show(struct call *call, const void *message, str
 	return STATUS_OK;
 }
 
-static enum status token_whoami_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__WhoAmIResponse *answer = message;
-
-	print_field("certificate", answer->identity);
-	print_field("tokens", answer->acl_enabled ? "are taken" : "are not taken (acl = false)");
-	if (answer->token)
-		print_token(answer->token);
-	return STATUS_OK;
-}
-
 static const struct command commands[] = {
 	{.path = "operator token bootstrap",
 	 .args = "",
@@ -198,7 +109,7 @@ static const struct command commands[] = {
 	 .example = "",
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "BootstrapToken",
-		  .show = token_bootstrap_show}},
+		  .rows = &bootstrap_page}},
 	{.path = "operator token create",
 	 .args = "NAME [POLICY...]",
 	 .help = "Make a token that may do what its policies say",
@@ -209,14 +120,14 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "CreateToken",
 		  .load = token_create_load,
-		  .show = token_create_show}},
+		  .rows = &create_page}},
 	{.path = "operator token list",
 	 .args = "",
 	 .help = "List tokens, never their secrets",
 	 .example = "",
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "ListTokens",
-		  .show = token_list_show,
+		  .rows = &token_table,
 		  .pages = PAGES_LIST}},
 	{.path = "operator token revoke",
 	 .args = "ACCESSOR",
@@ -233,9 +144,7 @@ static const struct command commands[] = {
 	 .args = "",
 	 .help = "Show as whom the server sees this caller",
 	 .example = "",
-	 .call = {.service = &holdfast__v1__operator__descriptor,
-		  .method = "WhoAmI",
-		  .show = token_whoami_show}},
+	 .call = {.service = &holdfast__v1__operator__descriptor, .method = "WhoAmI", .rows = &whoami_page}},
 };
 
 const struct command_table token_commands = {commands, ARRAY_SIZE(commands)};

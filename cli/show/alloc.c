@@ -1,270 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/str.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
+#include "show/rows.h"
 #include "show/show.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+typedef Holdfast__V1__Allocation Alloc;
 
-static const char *desired(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
+DEFINE_ROWS(show_allocs, holdfast__v1__allocation, "no allocations", COL("ID", "{id}"), COL("NAME", "{name}"),
+	    COL("NAMESPACE", "{namespace}"), COL("NODE", "{node_id}"), COL("DESIRED", "{desired_status}"),
+	    COL_STATE("STATUS", "{client_status}"), COL("AGE", "{create_time_ms:age}"),
+	    COL_CUT("DESCRIPTION", "{client_description}"));
+
+/* A request, by where it is published. Mount flags are not shown: they may hold secrets. */
+static DEFINE_ROWS_OF(request_table, holdfast__v1__alloc_volume, &holdfast__v1__volume_request__descriptor,
+		      NULL, COL("NAME", "{^name}"), COL("VOLUME", "{^source}"),
+		      COL("ACCESS MODE", "{^access_mode}"), COL("READ ONLY", "{^read_only?read only}"),
+		      COL("PROPAGATION", "{^propagation}"), COL("PUBLISHED AT", "{path}"),
+		      COL("AS", "{is_device?block device}"),
+		      COL("MOUNT OPTIONS",
+			  "{^mount_options.fs_type}{^mount_options.mount_flags?{^mount_options.fs_type?, }"
+			  "flags}"));
+
+static enum status show_requests(const Alloc *alloc, struct error *err)
 {
-	return pbjson_word_text(&holdfast__v1__desired_status__descriptor, (int)a->desired_status, text);
-}
+	cleanup(table_freep) struct table *table = show_table_new(&request_table, false);
 
-static const char *client(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
-{
-	return pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)a->client_status, text);
-}
-
-enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title, bool verbose,
-			struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "ID"},	       {.name = "NAME"},
-		{.name = "NAMESPACE"}, {.name = "NODE"},
-		{.name = "DESIRED"},   {.name = "STATUS", .is_state = true},
-		{.name = "AGE"},       {.name = "DESCRIPTION", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (n == 0) {
-		if (!title)
-			print_line("no allocations");
-		return STATUS_OK;
-	}
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Allocation *a = allocs[i];
-		char wanted[PBJSON_WORD_SIZE], status[PBJSON_WORD_SIZE], age[AGE_SIZE];
-
-		table_add(table,
-			  (const char *const[]){a->id, a->name, a->namespace_, a->node_id, desired(a, wanted),
-						client(a, status), age_text(a->create_time_ms, now_ms, age),
-						a->client_description});
-	}
-	return table_print(table, title, err);
-}
-
-static const Holdfast__V1__AllocVolume *find_published(const Holdfast__V1__Allocation *alloc,
-						       const char *name)
-{
-	for (size_t i = 0; i < alloc->n_published; i++)
-		if (str_eq(alloc->published[i]->name, name))
-			return alloc->published[i];
-	return NULL;
-}
-
-/* "ext4, flags": what the flags are is told to nobody. */
-static const char *options_text(const Holdfast__V1__MountOptions *options, char *text, size_t size)
-{
-	if (!options)
-		return "";
-	(void)snprintf(text, size, "%s%s%s", options->fs_type,
-		       options->fs_type[0] && options->n_mount_flags > 0 ? ", " : "",
-		       options->n_mount_flags > 0 ? "flags" : "");
-	return text;
-}
-
-static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "NAME"},      {.name = "VOLUME"},	  {.name = "ACCESS MODE"},
-		{.name = "READ ONLY"}, {.name = "PROPAGATION"},	  {.name = "PUBLISHED AT"},
-		{.name = "AS"},	       {.name = "MOUNT OPTIONS"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (alloc->n_volumes == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < alloc->n_volumes; i++) {
-		const Holdfast__V1__VolumeRequest *v = alloc->volumes[i];
-		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE], options[64];
-		const Holdfast__V1__AllocVolume *published = find_published(alloc, v->name);
-		table_add(table,
-			  (const char *const[]){v->name, v->source,
-						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
-								 (int)v->access_mode, mode),
-						v->read_only ? "read only" : "",
-						pbjson_word_text(&holdfast__v1__propagation__descriptor,
-								 (int)v->propagation, propagation),
-						published ? published->path : "",
-						published && published->is_device ? "block device" : "",
-						options_text(v->mount_options, options, sizeof(options))});
+		struct shown shown = {.of = &alloc->volumes[i]->base};
+
+		for (size_t k = 0; !shown.message && k < alloc->n_published; k++)
+			if (str_eq(alloc->published[k]->name, alloc->volumes[i]->name))
+				shown.message = &alloc->published[k]->base;
+		show_table_add(table, &request_table, &shown);
 	}
-	return table_print(table, "volumes", err);
+	return alloc->n_volumes > 0 ? table_print(table, "volumes", err) : STATUS_OK;
 }
 
-static void show_mount_timeout(const Holdfast__V1__Allocation *alloc)
+/* A task by its status, if there is one. */
+static DEFINE_ROWS_OF(task_table, holdfast__driver__v1__task_status,
+		      &holdfast__driver__v1__task_config__descriptor, NULL, COL("NAME", "{^task}"),
+		      COL("DRIVER", "{^driver}"), COL_STATE("STATE", "{state?{state}|not started}"),
+		      COL("STARTED", "{started_ms:age}"), COL("ENDED", "{completed_ms:age}"),
+		      COL_CUT("RESULT", "{result?{result.error?{result.error}|{result.oom_killed?out of "
+					"memory|{result.signal?signal {result.signal}|exit "
+					"{result.exit_code}}}}}"));
+
+static enum status show_tasks(const Alloc *alloc, struct error *err)
 {
-	char text[CLOCK_TEXT_SIZE];
+	cleanup(table_freep) struct table *table = show_table_new(&task_table, false);
 
-	if (alloc->mount_timeout_ms > 0)
-		print_field("mount timeout",
-			    clock_format_duration(alloc->mount_timeout_ms * USEC_PER_MSEC, text));
-}
-
-static void show_unit(const Holdfast__V1__Allocation *alloc)
-{
-	char text[CLOCK_TEXT_SIZE];
-
-	if (!alloc->unit[0])
-		return;
-	print_field("unit", alloc->unit);
-	if (alloc->stop_timeout_ms > 0)
-		print_field("stop timeout",
-			    clock_format_duration(alloc->stop_timeout_ms * USEC_PER_MSEC, text));
-}
-
-static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
-{
-	char type[PBJSON_WORD_SIZE];
-
-	if (!plugin)
-		return;
-	print_field("runs CSI plugin", plugin->id);
-	print_field("plugin type",
-		    pbjson_word_text(&holdfast__v1__csi_plugin_type__descriptor, (int)plugin->type, type));
-	if (plugin->socket[0])
-		print_field("plugin socket", plugin->socket);
-}
-
-static void show_network(const Holdfast__V1__AllocationNetwork *network)
-{
-	char mode[PBJSON_WORD_SIZE];
-
-	if (network)
-		print_field("network", pbjson_word_text(&holdfast__driver__v1__network_mode__descriptor,
-							(int)network->mode, mode));
-}
-
-static const Holdfast__Driver__V1__TaskStatus *find_task(const Holdfast__V1__Allocation *alloc,
-							 const char *name)
-{
-	for (size_t i = 0; i < alloc->n_task_status; i++)
-		if (str_eq(alloc->task_status[i]->task, name))
-			return alloc->task_status[i];
-	return NULL;
-}
-
-/* "exit 3", "signal 9", "out of memory", or why it never ran. */
-static const char *result_text(const Holdfast__Driver__V1__ExitResult *result,
-			       char text[static PBJSON_WORD_SIZE])
-{
-	if (!result)
-		return "";
-	if (result->error[0])
-		return result->error;
-	if (result->oom_killed)
-		return "out of memory";
-	if (result->signal)
-		(void)snprintf(text, PBJSON_WORD_SIZE, "signal %u", result->signal);
-	else
-		(void)snprintf(text, PBJSON_WORD_SIZE, "exit %d", result->exit_code);
-	return text;
-}
-
-static enum status show_tasks(const Holdfast__V1__Allocation *alloc, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "NAME"},    {.name = "DRIVER"}, {.name = "STATE", .is_state = true},
-		{.name = "STARTED"}, {.name = "ENDED"},	 {.name = "RESULT", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (alloc->n_tasks == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < alloc->n_tasks; i++) {
-		const Holdfast__Driver__V1__TaskConfig *task = alloc->tasks[i];
-		const Holdfast__Driver__V1__TaskStatus *status = find_task(alloc, task->task);
-		char state[PBJSON_WORD_SIZE], result[PBJSON_WORD_SIZE], started[AGE_SIZE], ended[AGE_SIZE];
+		struct shown shown = {.of = &alloc->tasks[i]->base, .now_ms = clock_realtime_ms()};
 
-		table_add(table,
-			  (const char *const[]){
-				  task->task, task->driver,
-				  status ? pbjson_word_text(&holdfast__driver__v1__task_state__descriptor,
-							    (int)status->state, state)
-					 : "not started",
-				  status && status->started_ms ? age_text(status->started_ms, now_ms, started)
-							       : "",
-				  status && status->completed_ms
-					  ? age_text(status->completed_ms, now_ms, ended)
-					  : "",
-				  status ? result_text(status->result, result) : ""});
+		for (size_t k = 0; !shown.message && k < alloc->n_task_status; k++)
+			if (str_eq(alloc->task_status[k]->task, alloc->tasks[i]->task))
+				shown.message = &alloc->task_status[k]->base;
+		show_table_add(table, &task_table, &shown);
 	}
-	return table_print(table, "tasks", err);
+	return alloc->n_tasks > 0 ? table_print(table, "tasks", err) : STATUS_OK;
 }
 
-static enum status show_events(const Holdfast__V1__Allocation *alloc, struct error *err)
+static DEFINE_ROWS(csi_plugin_page, holdfast__v1__csi_plugin, NULL, COL("runs CSI plugin", "{id}"),
+		   COL("plugin type", "{type}"), COL_SET("plugin socket", "{socket}"));
+
+static DEFINE_ROWS_OF(
+	alloc_page, holdfast__v1__allocation, &holdfast__v1__get_allocation_response__descriptor, NULL,
+	COL("ID", "{id}"), COL("name", "{name}"), COL("namespace", "{namespace}"), COL("node", "{node_id}"),
+	COL_SET("job", "{job_id?{job_id}, group {job_group}[{job_index}], version {job_version}}"),
+	COL_WHEN("{tasks?|y}", "driver", "{driver}"), /* each task has one of its own */
+	COL_SET("mount timeout", "{mount_timeout_ms:duration}"), COL_SET("unit", "{unit}"),
+	COL_SET("stop timeout", "{unit?{stop_timeout_ms:duration}}"), PART("csi_plugin", &csi_plugin_page),
+	PART("more_csi_plugins", &csi_plugin_page), COL_WHEN("{network?y}", "network", "{network.mode}"),
+	COL("desired", "{desired_status}"), COL("status", "{client_status}"),
+	LINE("{^node_disconnected_ms?y}", "its node has not been connected for {^node_disconnected_ms:age}: "
+					  "the status is what was known then"),
+	COL_SET("description", "{client_description}"), COL("age", "{create_time_ms:age}"),
+	COL("changed", "{modify_time_ms:age}"));
+
+static DEFINE_ROWS(event_table, holdfast__v1__allocation_event, NULL, COL("EVENT", "{type}"),
+		   COL("AGE", "{time_ms:age}"), COL("TASK", "{task}"), COL_CUT("DETAILS", "{text}"));
+
+enum status show_alloc(const Holdfast__V1__GetAllocationResponse *answer, struct error *err)
 {
-	static const struct column columns[] = {
-		{.name = "EVENT"}, {.name = "AGE"}, {.name = "TASK"}, {.name = "DETAILS", .is_wide = true}};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (alloc->n_events == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < alloc->n_events; i++) {
-		const Holdfast__V1__AllocationEvent *event = alloc->events[i];
-		char type[PBJSON_WORD_SIZE], age[AGE_SIZE];
-
-		table_add(table, (const char *const[]){
-					 pbjson_word_text(&holdfast__v1__allocation_event_type__descriptor,
-							  (int)event->type, type),
-					 age_text(event->time_ms, now_ms, age), event->task, event->text});
-	}
-	return table_print(table, "events", err);
-}
-
-static void show_job(const Holdfast__V1__Allocation *alloc)
-{
-	char text[512];
-
-	if (!alloc->job_id[0])
-		return;
-	(void)snprintf(text, sizeof(text), "%.128s, group %.128s[%" PRIu32 "], version %" PRIu64,
-		       alloc->job_id, alloc->job_group, alloc->job_index, alloc->job_version);
-	print_field("job", text);
-}
-
-enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms, struct error *err)
-{
-	int64_t now_ms = clock_realtime_ms();
-	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+	const Alloc *alloc = answer->allocation;
 
 	if (!alloc)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
-	print_field("ID", alloc->id);
-	print_field("name", alloc->name);
-	print_field("namespace", alloc->namespace_);
-	print_field("node", alloc->node_id);
-	show_job(alloc);
-	if (alloc->n_tasks == 0) /* each task has one of its own */
-		print_field("driver", alloc->driver);
-	show_mount_timeout(alloc);
-	show_unit(alloc);
-	show_csi_plugin(alloc->csi_plugin);
-	for (size_t i = 0; i < alloc->n_more_csi_plugins; i++)
-		show_csi_plugin(alloc->more_csi_plugins[i]);
-	show_network(alloc->network);
-	print_field("desired", desired(alloc, text));
-	print_field("status", client(alloc, text));
-	if (node_disconnected_ms)
-		print_line("its node has not been connected for %s: the status is what was known then",
-			   age_text(node_disconnected_ms, now_ms, age));
-	if (alloc->client_description[0])
-		print_field("description", alloc->client_description);
-	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
-	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
+	TRY(show_page(&alloc_page, alloc, answer, false, err));
 	TRY(show_requests(alloc, err));
 	TRY(show_tasks(alloc, err));
-	return show_events(alloc, err);
+	return show_list(&event_table, "events", alloc->events, alloc->n_events, false, err);
 }

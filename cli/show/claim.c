@@ -1,98 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/str.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
+#include "show/rows.h"
 #include "show/show.h"
 
-#include <inttypes.h>
+DEFINE_ROWS(show_claims, holdfast__v1__claim, NULL, COL("VOLUME", "{volume_id}"),
+	    COL("ALLOCATION", "{allocation_id}"), COL("NODE", "{node_id}"), COL_STATE("STATE", "{state}"),
+	    COL("MODE", "{access_mode}"), COL("EVIDENCE", "{evidence?{evidence}}"),
+	    COL("AGE", "{create_time_ms:age}"), COL_NUMBER("TRIES", "{attempts}"),
+	    COL_CUT("LAST ERROR", "{last_error}"));
 
-static const char *word(const ProtobufCEnumDescriptor *descriptor, int value,
-			char text[static PBJSON_WORD_SIZE])
-{
-	return value == 0 ? "" : pbjson_word_text(descriptor, value, text);
-}
-
-enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char *title, bool verbose,
-			struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "VOLUME"},
-		{.name = "ALLOCATION"},
-		{.name = "NODE"},
-		{.name = "STATE", .is_state = true},
-		{.name = "MODE"},
-		{.name = "EVIDENCE"},
-		{.name = "AGE"},
-		{.name = "TRIES", .is_number = true},
-		{.name = "LAST ERROR", .is_wide = true},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
-
-	if (n == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	table_show_whole(table, verbose);
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Claim *c = claims[i];
-		char state[PBJSON_WORD_SIZE], mode[PBJSON_WORD_SIZE], evidence[PBJSON_WORD_SIZE];
-		char age[AGE_SIZE], tries[16];
-
-		(void)str_format(tries, sizeof(tries), "%" PRIu32, c->attempts);
-		table_add(table,
-			  (const char *const[]){
-				  c->volume_id, c->allocation_id, c->node_id,
-				  word(&holdfast__v1__claim_state__descriptor, (int)c->state, state),
-				  word(&holdfast__v1__access_mode__descriptor, (int)c->access_mode, mode),
-				  word(&holdfast__v1__evidence__descriptor, (int)c->evidence, evidence),
-				  age_text(c->create_time_ms, now_ms, age), tries, c->last_error});
-	}
-	return table_print(table, title, err);
-}
-
-void show_claim_errors(Holdfast__V1__Claim *const *claims, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (claims[i]->last_error[0])
-			print_line("volume %s on node %s: %s", claims[i]->volume_id, claims[i]->node_id,
-				   claims[i]->last_error);
-}
+DEFINE_ROWS(show_claim_errors, holdfast__v1__claim, NULL,
+	    LINE("{last_error}", "volume {volume_id} on node {node_id}: {last_error}"));
 
 /* The evidence that would let a claim in this state go without anybody's word. */
-static const char *missing_evidence(const Holdfast__V1__Claim *claim)
+static void put_missing(const struct shown *shown, struct strbuf *sb)
 {
-	switch (claim->state) {
+	switch (((const Holdfast__V1__Claim *)(const void *)shown->message)->state) {
 	case HOLDFAST__V1__CLAIM_STATE__RESERVED:
 	case HOLDFAST__V1__CLAIM_STATE__TAKEN:
 	case HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING:
-		return "the node's receipt, a new boot of the node, or a detach confirmed at the provider";
+		strbuf_puts(sb, "the node's receipt, a new boot of the node, or a detach confirmed at the "
+				"provider");
+		return;
 	case HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED:
-		return "the provider's confirmation of the detach";
+		strbuf_puts(sb, "the provider's confirmation of the detach");
+		return;
 	case HOLDFAST__V1__CLAIM_STATE__CLAIM_STATE_UNSPECIFIED:
 	case HOLDFAST__V1__CLAIM_STATE__CONTROLLER_DETACHED:
 	case HOLDFAST__V1__CLAIM_STATE__FREED:
 	case _HOLDFAST__V1__CLAIM_STATE_IS_INT_SIZE:
 		break;
 	}
-	return "none";
+	strbuf_puts(sb, "none");
 }
 
-enum status show_bypassed(Holdfast__V1__Claim *const *claims, size_t n, struct error *err)
-{
-	static const struct column columns[] = {
-		{.name = "VOLUME"},
-		{.name = "ALLOCATION"},
-		{.name = "NODE"},
-		{.name = "BYPASSED EVIDENCE"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-
-	if (n == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < n; i++)
-		table_add(table, (const char *const[]){claims[i]->volume_id, claims[i]->allocation_id,
-						       claims[i]->node_id, missing_evidence(claims[i])});
-	return table_print(table, "an operator's word would stand in for evidence", err);
-}
+DEFINE_ROWS(show_bypassed, holdfast__v1__claim, NULL, COL("VOLUME", "{volume_id}"),
+	    COL("ALLOCATION", "{allocation_id}"), COL("NODE", "{node_id}"),
+	    COL_PUT("BYPASSED EVIDENCE", put_missing));

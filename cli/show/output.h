@@ -14,11 +14,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct shown;
+struct strbuf;
+
+/* A column of a table, or a part of a page. show/rows.h has the macros and defines the texts. */
 struct column {
-	const char *name;
+	const char *name; /* heading, or name of a field; NULL: a line */
+	const char *text; /* NULL: the caller makes the cells; of rows the path of the messages */
+	const char *when; /* of a page: only if this text is not empty; NULL: always */
+	void (*put)(const struct shown *shown, struct strbuf *sb); /* in the place of text */
+	const struct rows *rows;
 	bool is_state; /* words with a colour: running, failed, pending ... */
 	bool is_number;
-	bool is_wide; /* texts from elsewhere: cut at the width of a terminal */
+	bool is_wide;	  /* texts from elsewhere: cut at the width of a terminal */
+	bool is_verbose;  /* at the end of a table: with --verbose only */
+	bool is_optional; /* field: only if it is not empty */
 };
 
 struct table;

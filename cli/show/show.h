@@ -1,40 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The nouns of the API on a terminal. */
+/* Nouns of the API on a terminal that several commands show. */
 
-#include "command/command.h"
+#include "show/rows.h"
 
 #include <holdfast/v1/agent.pb-c.h>
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
-/* @verbose, everywhere: more columns, and nothing cut at the width of a terminal */
-
-/** @title a line above, NULL for none. No claims: nothing is printed. */
-enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char *title, bool verbose,
-			struct error *err);
-
-/** What went wrong with them last, whole: in a terminal the table has no room for it. */
-void show_claim_errors(Holdfast__V1__Claim *const *claims, size_t n);
+/* Tables. */
+extern const struct rows show_allocs;
+extern const struct rows show_claims;
+extern const struct rows show_external;
+extern const struct rows show_snapshots;
 
 /** The claims that an operator's word frees or would free, each with the evidence that it stands in for. */
-enum status show_bypassed(Holdfast__V1__Claim *const *claims, size_t n, struct error *err);
+extern const struct rows show_bypassed;
 
-enum status show_external(Holdfast__V1__ExternalVolume *const *volumes, size_t n, bool verbose,
-			  struct error *err);
-enum status show_snapshots(Holdfast__V1__Snapshot *const *snapshots, size_t n, bool verbose,
-			   struct error *err);
+/** Page of a claim: what went wrong with it last, whole; a table has no room for it in a terminal. */
+extern const struct rows show_claim_errors;
 
-/** @title as above */
-enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title, bool verbose,
-			struct error *err);
-/** @node_disconnected_ms since when its node has no session; 0: it has one. */
-enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms,
-		       struct error *err);
+/** Page of a drain of this machine, and of one of its volumes: a line. */
+extern const struct rows show_agent_drain;
+extern const struct rows show_agent_drain_volume;
 
-/** What a drain of this machine has come to; NULL: nothing is printed. */
-void show_agent_drain(const Holdfast__V1__AgentDrain *drain);
-
-/** One of its volumes, a line. */
-void show_agent_drain_volume(const Holdfast__V1__AgentDrainVolume *volume);
+enum status show_alloc(const Holdfast__V1__GetAllocationResponse *answer, struct error *err);

@@ -85,3 +85,49 @@ const ProtobufCFieldDescriptor *reflect_find(const ProtobufCMessageDescriptor *d
 	}
 	return found;
 }
+
+/* The field that the first name of @path means; @path continues behind its dot. */
+static const ProtobufCFieldDescriptor *path_field(const ProtobufCMessageDescriptor *descriptor,
+						  const char **path, const char *end)
+{
+	char name[REFLECT_NAME_SIZE];
+	size_t n = 0;
+
+	while (*path < end && **path != '.' && n + 1 < sizeof(name))
+		name[n++] = *(*path)++;
+	name[n] = '\0';
+	if (*path < end)
+		(*path)++;
+	return protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
+}
+
+const ProtobufCFieldDescriptor *reflect_path(const ProtobufCMessageDescriptor *descriptor, const char *path,
+					     size_t n)
+{
+	const char *end = path + n;
+	const ProtobufCFieldDescriptor *field = path_field(descriptor, &path, end);
+
+	while (field && path < end) {
+		if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+			return NULL;
+		field = path_field(field->descriptor, &path, end);
+	}
+	return field;
+}
+
+struct reflect_values reflect_follow(const ProtobufCMessage *message, const char *path, size_t n)
+{
+	const char *end = path + n;
+	struct reflect_values values = {.field = NULL};
+
+	while (message) {
+		const ProtobufCFieldDescriptor *field = path_field(message->descriptor, &path, end);
+
+		assert(field);
+		values = reflect_values(message, field);
+		if (path == end)
+			return values;
+		message = values.n > 0 ? reflect_message(reflect_value(&values, values.n - 1)) : NULL;
+	}
+	return (struct reflect_values){.field = NULL};
+}

@@ -198,3 +198,12 @@ void reflect_json_name(const ProtobufCFieldDescriptor *field, char ret[static RE
 
 /** The field @name, as the .proto file or as JSON has it; NULL: there is none. */
 const ProtobufCFieldDescriptor *reflect_find(const ProtobufCMessageDescriptor *descriptor, const char *name);
+
+/** The field at the end of @path: names of the .proto file divided by dots, @n bytes. All but the last one
+ * are messages or lists of them. NULL: there is no such path. */
+const ProtobufCFieldDescriptor *reflect_path(const ProtobufCMessageDescriptor *descriptor, const char *path,
+					     size_t n);
+
+/** The values at the end of @path, which exists; of a list on the path the last message counts. Without the
+ * field when a message on the path is not set. */
+struct reflect_values reflect_follow(const ProtobufCMessage *message, const char *path, size_t n);
