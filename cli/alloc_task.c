@@ -435,7 +435,7 @@ static enum status on_stats(const ProtobufCMessage *message, void *userdata, str
 	const struct invocation *inv = userdata;
 
 	if (inv->options[OPT_JSON])
-		return print_json_line(message, err);
+		return print_answer_line(message, err);
 	print_line("cpu %" PRIu64 " ms, memory %" PRIu64 " of %" PRIu64 " KiB (most %" PRIu64 "), %" PRIu64
 		   " processes, read %" PRIu64 " KiB, written %" PRIu64 " KiB",
 		   reported->cpu_ns / 1000000, reported->memory_bytes >> 10,

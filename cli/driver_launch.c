@@ -497,7 +497,7 @@ static enum status make_ordered(const struct launch *l, const struct ordered *ki
 static enum status show(const struct launch *l, const ProtobufCMessage *answer, struct error *err)
 {
 	enum status status =
-		l->inv->options[OPT_JSON] ? print_json_line(answer, err) : print_answer(answer, err);
+		l->inv->options[OPT_JSON] ? print_answer_line(answer, err) : print_answer(answer, err);
 
 	(void)fflush(stdout);
 	return status;

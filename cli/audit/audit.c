@@ -108,19 +108,6 @@ static bool is_wanted(const struct show *show, const struct trail_record *record
 	return trail_matches(record, &filter);
 }
 
-static enum status show_json(const struct trail_record *record, struct error *err)
-{
-	json_t *json = trail_to_json(record);
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-
-	json_decref(json);
-	if (!text)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print a record");
-	(void)printf("%s\n", text);
-	free(text);
-	return STATUS_OK;
-}
-
 static struct table *new_table(void)
 {
 	static const struct column columns[] = {
@@ -166,7 +153,7 @@ static enum status show_record(struct show *show, const struct trail_record *rec
 	if (!is_wanted(show, record))
 		return STATUS_OK;
 	show->shown++;
-	return show->is_json ? show_json(record, err) : show_row(show, record, err);
+	return show->is_json ? print_json_line(trail_to_json(record), err) : show_row(show, record, err);
 }
 
 /* An intent that has turned out to have no result; frees the @line. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call/call.h"
 
+#include "base/str.h"
 #include "call/pages.h"
 #include "command/request.h"
 #include "command/values.h"
@@ -150,23 +151,29 @@ static enum status ask(struct call *call, ProtobufCMessage **ret, struct error *
 enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, struct error *err)
 {
 	const struct rows *rows = call->row->rows;
+	const char *output = call->inv->options[OPT_OUTPUT];
 	ProtobufCMessage **items;
 	size_t n;
 
 	if (rows->descriptor == answer->descriptor)
 		return show_page(rows, answer, NULL, call_has(call, OPT_VERBOSE), err);
 	items = pages_items(answer, &n);
-	return show_list(rows, NULL, items, n, call_has(call, OPT_VERBOSE), err);
+	if (!output || !str_eq(output, "name"))
+		return show_list(rows, NULL, items, n, call_has(call, OPT_VERBOSE), err);
+	show_names(rows, items, n);
+	return STATUS_OK;
 }
 
 static enum status show(struct call *call, ProtobufCMessage *answer, struct error *err)
 {
 	const struct command_call *row = call->row;
+	const char *output = call->inv->options[OPT_OUTPUT];
+	bool by_rows = !row->show || (output && str_eq(output, "name"));
 	enum status status;
 
 	if (call_has(call, OPT_JSON) && !row->shows_json)
 		return print_answer(answer, err);
-	status = row->show ? row->show(call, answer, err) : call_show_rows(call, answer, err);
+	status = by_rows ? call_show_rows(call, answer, err) : row->show(call, answer, err);
 	if (row->pages == PAGES_LIST && !row->shows_json)
 		pages_report_rest(answer);
 	return status;
@@ -196,12 +203,43 @@ static enum status run_call(struct invocation *inv, const struct command_call *r
 	return status;
 }
 
+static bool is_list(const struct command_call *row)
+{
+	return row->rows &&
+	       row->rows->descriptor !=
+		       protobuf_c_service_descriptor_get_method_by_name(row->service, row->method)->output;
+}
+
+/* Most of what --output can be, another option does. */
+static enum status apply_output(struct invocation *inv, const struct command_call *row, struct error *err)
+{
+	const struct command *command = inv->command;
+	const char *output = inv->options[OPT_OUTPUT];
+
+	print_yaml(output && str_eq(output, "yaml"));
+	if (!output)
+		return STATUS_OK;
+	if (str_eq(output, "json") || str_eq(output, "yaml"))
+		inv->options[OPT_JSON] = "";
+	else if (str_eq(output, "wide") && (row->rows || (command->options & OPTION_BIT(OPT_VERBOSE))))
+		inv->options[OPT_VERBOSE] = "";
+	else if (str_eq(output, "wide"))
+		return usage_error(inv, err, "--output wide is for tables; %s prints no table",
+				   command->path);
+	else if (!str_eq(output, "name"))
+		return usage_error(inv, err, "--output is json, yaml, wide or name, not '%s'", output);
+	else if (!is_list(row))
+		return usage_error(inv, err, "--output name is for lists; %s prints no list", command->path);
+	return STATUS_OK;
+}
+
 enum status command_run(struct invocation *inv, struct error *err)
 {
 	const struct command *command = inv->command;
+	const struct command_call *row;
 
 	assert(command);
-	if (command->run)
-		return command->run(inv, err);
-	return run_call(inv, inv->n_args == 0 && command->list.method ? &command->list : &command->call, err);
+	row = inv->n_args == 0 && command->list.method ? &command->list : &command->call;
+	TRY(apply_output(inv, row, err));
+	return command->run ? command->run(inv, err) : run_call(inv, row, err);
 }

@@ -13,6 +13,7 @@ enum option_id {
 	OPT_HELP,
 	OPT_VERSION,
 	OPT_JSON,
+	OPT_OUTPUT,
 	OPT_ADDRESS,
 	OPT_CA,
 	OPT_CERT,
@@ -213,7 +214,8 @@ struct invocation {
 	const struct command *command;	/* NULL for "holdfast --help" and "holdfast GROUP --help" */
 	char group[COMMAND_GROUP_SIZE]; /* "volume", "operator cert" when only that much was given; else empty
 					 */
-	const char *options[OPTION_N];	/* NULL: not given; flags are "", of repeated ones the last */
+	const char *options[OPTION_N];	/* NULL: not given; flags are "", of repeated ones the last.
+					   command_run() sets those that --output implies */
 	struct repeated_option repeated[OPTION_REPEATS_MAX];
 	size_t n_repeated;
 	int n_args;

@@ -5,6 +5,10 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_HELP] = {.name = "help", .letter = 'h', .help = "show this text"},
 	[OPT_VERSION] = {.name = "version", .letter = 'V', .help = "print the version"},
 	[OPT_JSON] = {.name = "json", .help = "print the answer as JSON"},
+	[OPT_OUTPUT] = {.name = "output",
+			.letter = 'o',
+			.arg = "FORMAT",
+			.help = "json, yaml, wide (as --verbose), or of a list name"},
 	[OPT_ADDRESS] = {.name = "address",
 			 .arg = "HOST:PORT",
 			 .help = "of the server, or of several with commas (HOLDFAST_ADDR)"},
@@ -176,7 +180,8 @@ const struct option_info command_options[OPTION_N] = {
 		     .repeats = true},
 };
 
-const option_set common_options =
-	OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) |
-	OPTION_BIT(OPT_CERT) | OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) | OPTION_BIT(OPT_DEV_DIR) |
-	OPTION_BIT(OPT_SOCKET) | OPTION_BIT(OPT_NAMESPACE) | OPTION_BIT(OPT_TOKEN_FILE);
+const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) |
+				  OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) |
+				  OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) | OPTION_BIT(OPT_DEV_DIR) |
+				  OPTION_BIT(OPT_SOCKET) | OPTION_BIT(OPT_NAMESPACE) |
+				  OPTION_BIT(OPT_TOKEN_FILE);

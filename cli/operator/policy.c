@@ -237,6 +237,7 @@ static const struct command commands[] = {
 		  .method = "ListPolicies",
 		  .load = policy_list_load,
 		  .show = policy_list_show,
+		  .rows = &nothing_table,
 		  .pages = PAGES_LIST}},
 	{.path = "operator policy delete",
 	 .args = "NAME",

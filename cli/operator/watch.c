@@ -74,7 +74,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 	char what[WHAT_SIZE];
 
 	if (inv->options[OPT_JSON]) {
-		status = print_json_line(&event->base, err);
+		status = print_answer_line(&event->base, err);
 	} else if (event->topic[0]) { /* the first one only says where it begins */
 		describe(event, what);
 		print_line("%" PRIu64 " %s %s: %s", event->index, event->topic, event->key, what);

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { CODE_SIZE = 32 };
@@ -208,17 +209,85 @@ void print_reasons(FILE *out, const char *text, size_t columns)
 	print_text(out, lines);
 }
 
-enum status print_json(json_t *json, struct error *err)
-{
-	int r;
+static bool is_yaml;
+static size_t n_documents; /* of YAML, printed so far */
 
+void print_yaml(bool on)
+{
+	is_yaml = on;
+	n_documents = 0;
+}
+
+/* A text that YAML takes for nothing else needs no quotes. */
+static bool is_plain(const char *text)
+{
+	static const char *const words[] = {"y",   "n",	   "yes",   "no",   "on",
+					    "off", "true", "false", "null", "nan"};
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789-./";
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return false;
+	return text[0] && !strchr("0123456789-./", text[0]) && text[strspn(text, letters)] == '\0';
+}
+
+/* In quotes it is written as in JSON, which YAML includes. */
+static void put_scalar(json_t *json)
+{
+	if (json_is_string(json) && is_plain(json_string_value(json)))
+		(void)fputs(json_string_value(json), stdout);
+	else
+		(void)json_dumpf(json, stdout, JSON_ENCODE_ANY);
+}
+
+/* Lines of @indent blanks. The first one has begun when @json is in a list. */
+static void put_yaml(json_t *json, int indent, bool is_in_list)
+{
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	if (json_object_size(json) + json_array_size(json) == 0) {
+		(void)putchar(' ');
+		put_scalar(json);
+		(void)putchar('\n');
+		return;
+	}
+	(void)fputs(indent == 0 ? "" : is_in_list ? " " : "\n", stdout);
+	json_object_foreach (json, key, value) {
+		cleanup(json_decrefp) json_t *name = json_string(key);
+
+		(void)printf("%*s", is_in_list ? 0 : indent, "");
+		put_scalar(name);
+		(void)putchar(':');
+		put_yaml(value, indent + 2, false);
+		is_in_list = false;
+	}
+	json_array_foreach (json, i, value) {
+		(void)printf("%*s-", is_in_list ? 0 : indent, "");
+		put_yaml(value, indent + 2, true);
+		is_in_list = false;
+	}
+}
+
+/* JSON, with @flags, or YAML: several of them are documents of one stream. */
+static enum status dump(json_t *json, size_t flags, struct error *err)
+{
 	if (!json)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
-	r = json_dumpf(json, stdout, JSON_INDENT(2));
+	if (is_yaml && n_documents++ > 0)
+		(void)puts("---");
+	if (is_yaml)
+		put_yaml(json, 0, false);
+	else if (json_dumpf(json, stdout, flags) == 0)
+		(void)putchar('\n');
 	json_decref(json);
-	if (r < 0 || putchar('\n') == EOF)
-		return error_set(err, STATUS_INTERNAL, errno, "print JSON");
-	return STATUS_OK;
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
+}
+
+enum status print_json(json_t *json, struct error *err)
+{
+	return dump(json, JSON_INDENT(2), err);
 }
 
 enum status print_answer(const ProtobufCMessage *message, struct error *err)
@@ -293,17 +362,16 @@ void print_error_json(const struct error *error, const ProtobufCMessage *details
 	json_decref(json);
 }
 
-enum status print_json_line(const ProtobufCMessage *message, struct error *err)
+enum status print_json_line(json_t *json, struct error *err)
+{
+	return dump(json, JSON_COMPACT, err);
+}
+
+enum status print_answer_line(const ProtobufCMessage *message, struct error *err)
 {
 	json_t *json = NULL;
-	enum status status = pbjson_encode(message, PBJSON_PROTO_NAMES, &json, err);
-	int r;
 
-	if (status != STATUS_OK)
-		return status;
-	r = json_dumpf(json, stdout, JSON_COMPACT);
-	json_decref(json);
-	if (r < 0 || putchar('\n') == EOF || fflush(stdout) != 0)
-		return error_set(err, STATUS_INTERNAL, errno, "write the output");
-	return STATUS_OK;
+	TRY(pbjson_encode(message, PBJSON_PROTO_NAMES, &json, err));
+	TRY(print_json_line(json, err));
+	return fflush(stdout) == 0 ? STATUS_OK : error_set(err, STATUS_INTERNAL, errno, "write the output");
 }

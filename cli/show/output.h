@@ -67,8 +67,14 @@ enum status print_answer(const ProtobufCMessage *message, struct error *err);
 /** Print @json and drop the reference; NULL means that memory ran out. */
 enum status print_json(json_t *json, struct error *err);
 
+/** Print @json in one line and drop the reference; NULL as above. */
+enum status print_json_line(json_t *json, struct error *err);
+
 /** A message as one line of JSON, out before this returns. */
-enum status print_json_line(const ProtobufCMessage *message, struct error *err);
+enum status print_answer_line(const ProtobufCMessage *message, struct error *err);
+
+/** From now on, print YAML for JSON; several values are documents of one stream. */
+void print_yaml(bool on);
 
 enum { AGE_SIZE = CLOCK_TEXT_SIZE };
 

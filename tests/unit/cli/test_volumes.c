@@ -23,6 +23,38 @@ TEST_FIXTURE(lists_come_whole_in_pages, run_setup, NULL)
 		       "Volumes.List {\"namespace\":\"*\",\"next_token\":\"c\",\"per_page\":1000}\n");
 }
 
+TEST_FIXTURE(a_list_is_printed_in_each_output, run_setup, NULL)
+{
+	will_answer(0, "Volumes.List",
+		    "{\"volumes\": [{\"id\": \"db\", \"name\": \"no\", \"capacity\": \"5\", \"context\": "
+		    "{\"a b\": \"x: y\"}}, {\"id\": \"logs\"}]}");
+	expect_ok("volume status -o name");
+	assert_string_equal(ending.output, "db\nlogs\n");
+	expect_ok("volume status --output wide");
+	expect_output("EXTERNAL ID");
+	expect_ok("volume status -o json");
+	assert_int_equal(ending.output[0], '{');
+	expect_ok("volume status -o yaml");
+	assert_true(str_starts_with(ending.output,
+				    "volumes:\n  - id: db\n    namespace: \"\"\n    name: \"no\"\n"));
+	expect_output("\n    capacity: \"5\"\n");
+	expect_output("\n    context:\n      \"a b\": \"x: y\"\n");
+	expect_output("\n    claims: []\n");
+	expect_output("\n    schedulable: false\n");
+	expect_output("\n  - id: logs\n");
+	assert_null(strstr(ending.output, "---"));
+	expect_ok("version -o yaml");
+	assert_true(str_starts_with(ending.output, "version: \""));
+}
+
+TEST_FIXTURE(an_output_that_a_command_lacks_is_refused_before_its_call, run_setup, NULL)
+{
+	expect_usage_error("volume delete db --yes -o name", "--output name is for lists");
+	expect_usage_error("volume status db -o name", "--output name is for lists");
+	expect_usage_error("version -o wide", "--output wide is for tables");
+	expect_usage_error("volume status -o xml", "--output is json, yaml, wide or name, not 'xml'");
+}
+
 TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 {
 	json_t *json;
