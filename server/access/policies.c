@@ -6,9 +6,8 @@
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
+#include "access/record_list.h"
 #include "access/tokens.h"
-#include "api/list_page.h"
-#include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -154,32 +153,6 @@ DEFINE_WRITE_METHOD(policies_handle_delete, Holdfast__V1__DeletePolicyRequest, "
 
 /* --- list --- */
 
-static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			       struct error *err)
-{
-	const Holdfast__V1__ListPoliciesRequest *request = (const Holdfast__V1__ListPoliciesRequest *)message;
-	Holdfast__V1__ListPoliciesResponse response = HOLDFAST__V1__LIST_POLICIES_RESPONSE__INIT;
-	cleanup_free Policy *policies = NULL;
-	cleanup_free Policy **list = NULL;
-	const struct record_entry *entry;
-	struct list_page page = {0};
-
-	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
-	TRY(list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token, err));
-	policies = calloc(page.size, sizeof(*policies));
-	list = calloc(page.size, sizeof(Policy *));
-	if (!policies || !list)
-		return error_no_memory(err, "a policy");
-	while ((entry = list_page_next(&page))) {
-		list[response.n_policies] = &policies[response.n_policies];
-		policies[response.n_policies++] = shown(entry);
-	}
-	response.policies = list;
-	response.next_token = (char *)(uintptr_t)page.next_token;
-	response.index = watch_index(server, PREFIX_POLICY);
-	answer_durable(server, call, message_copy(&response.base));
-	return STATUS_OK;
-}
-
-static const struct read_method list_method = {.handle = handle_list};
-DEFINE_READ_METHOD(policies_handle_list, list_method)
+static const struct record_list list = {.prefix = PREFIX_POLICY,
+					.response = &holdfast__v1__list_policies_response__descriptor};
+DEFINE_RECORD_LIST(policies_handle_list, list)

@@ -7,8 +7,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
-#include "api/list_page.h"
-#include "api/watch.h"
+#include "access/record_list.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -290,35 +289,15 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 DEFINE_WRITE_METHOD(tokens_handle_revoke, Holdfast__V1__RevokeTokenRequest, "Operator.RevokeToken",
 		    handle_revoke)
 
-static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			       struct error *err)
+static const ProtobufCMessage *listed(const struct record_entry *entry, void *userdata)
 {
-	const Holdfast__V1__ListTokensRequest *request = (const Holdfast__V1__ListTokensRequest *)message;
-	Holdfast__V1__ListTokensResponse response = HOLDFAST__V1__LIST_TOKENS_RESPONSE__INIT;
-	cleanup_free Token *tokens = NULL;
-	cleanup_free Token **list = NULL;
-	const struct record_entry *entry;
-	struct list_page page = {0};
-
-	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
-	TRY(list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token, err));
-	tokens = calloc(page.size, sizeof(*tokens));
-	list = calloc(page.size, sizeof(Token *));
-	if (!tokens || !list)
-		return error_no_memory(err, "a token");
-	while ((entry = list_page_next(&page))) {
-		list[response.n_tokens] = &tokens[response.n_tokens];
-		tokens[response.n_tokens++] = shown(entry);
-	}
-	response.tokens = list;
-	response.next_token = (char *)(uintptr_t)page.next_token;
-	response.index = watch_index(server, PREFIX_TOKEN);
-	answer_durable(server, call, message_copy(&response.base));
-	return STATUS_OK;
+	return &token_of(entry)->token->base;
 }
 
-static const struct read_method list_method = {.handle = handle_list};
-DEFINE_READ_METHOD(tokens_handle_list, list_method)
+static const struct record_list list = {.prefix = PREFIX_TOKEN,
+					.response = &holdfast__v1__list_tokens_response__descriptor,
+					.message = listed};
+DEFINE_RECORD_LIST(tokens_handle_list, list)
 
 static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 				   const ProtobufCMessage *request, struct error *err)

@@ -6,8 +6,8 @@
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
+#include "access/record_list.h"
 #include "alloc/allocs.h"
-#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -662,47 +662,42 @@ DEFINE_READ_METHOD(jobs_handle_get, get_method)
 
 /* --- lists --- */
 
+struct any_namespace {
+	struct access_scope scope;
+	const char *prefix;
+};
+
+/* A job of a namespace that the caller may list. */
+static const ProtobufCMessage *listed(const struct record_entry *entry, void *userdata)
+{
+	struct any_namespace *any = userdata;
+	const Job *job = (const Job *)entry->record.message;
+
+	return str_starts_with(job->id, any->prefix) && access_scope_has(&any->scope, job->namespace_)
+		       ? &job->base
+		       : NULL;
+}
+
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
 {
 	const Holdfast__V1__ListJobsRequest *request = (const void *)message;
-	bool is_any = str_eq(request->namespace_, "*");
-	struct access_scope scope;
-	Holdfast__V1__ListJobsResponse response = HOLDFAST__V1__LIST_JOBS_RESPONSE__INIT;
+	struct any_namespace any = {.prefix = request->prefix};
 	char table[OBJECT_KEY_SIZE];
-	cleanup_free Job *jobs = NULL;
-	cleanup_free Job **list = NULL;
-	const struct record_entry *entry;
-	struct list_page page = {0};
-	enum status status = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
+	struct record_list list = {.prefix = PREFIX_JOB,
+				   .response = &holdfast__v1__list_jobs_response__descriptor};
 
-	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s%s",
-			 is_any ? "" : namespace_or_default(request->namespace_), is_any ? "" : "/");
-	if (status == STATUS_OK && is_any)
-		status = access_scope_init(server, call, ACCESS_JOB_LIST, &scope, err);
-	if (status == STATUS_OK)
-		status = list_page_begin(server, &page, table, is_any ? "" : request->prefix,
-					 request->next_token, err);
-	if (status != STATUS_OK)
-		return status;
-	jobs = calloc(page.size, sizeof(*jobs));
-	list = calloc(page.size, sizeof(Job *));
-	if (!jobs || !list)
-		return error_no_memory(err, "a job");
-	while ((entry = list_page_next(&page))) {
-		const Job *job = (const Job *)entry->record.message;
-
-		if (is_any && (!str_starts_with(job->id, request->prefix) ||
-			       !access_scope_has(&scope, job->namespace_)))
-			continue;
-		list[response.n_jobs] = &jobs[response.n_jobs];
-		jobs[response.n_jobs++] = shown(entry);
+	if (str_eq(request->namespace_, "*")) {
+		TRY(access_scope_init(server, call, ACCESS_JOB_LIST, &any.scope, err));
+		list.message = listed;
+		list.userdata = &any;
+		list.takes_prefix = true;
+	} else {
+		(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s/",
+				 namespace_or_default(request->namespace_));
+		list.table = table;
 	}
-	response.jobs = list;
-	response.next_token = (char *)(uintptr_t)page.next_token;
-	response.index = watch_index(server, PREFIX_JOB);
-	answer_durable(server, call, message_copy(&response.base));
-	return STATUS_OK;
+	return record_list_answer(server, call, message, &list, err);
 }
 
 static const struct read_method list_method = {.handle = handle_list};

@@ -6,8 +6,7 @@
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
-#include "api/list_page.h"
-#include "api/watch.h"
+#include "access/record_list.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/join.h"
@@ -225,31 +224,9 @@ struct trails_count trails_count(struct server *server)
 	return count;
 }
 
-static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			       struct error *err)
-{
-	const Holdfast__V1__ListTrailsRequest *request = (const Holdfast__V1__ListTrailsRequest *)message;
-	Holdfast__V1__ListTrailsResponse response = HOLDFAST__V1__LIST_TRAILS_RESPONSE__INIT;
-	cleanup_free Trail **list = NULL;
-	const struct record_entry *entry;
-	struct list_page page = {0};
-
-	TRY(list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err));
-	TRY(list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token, err));
-	list = calloc(page.size, sizeof(Trail *));
-	if (!list)
-		return error_no_memory(err, "a trail");
-	while ((entry = list_page_next(&page)))
-		list[response.n_trails++] = (Trail *)entry->record.message;
-	response.trails = list;
-	response.next_token = (char *)(uintptr_t)page.next_token;
-	response.index = watch_index(server, PREFIX_TRAIL);
-	answer_durable(server, call, message_copy(&response.base));
-	return STATUS_OK;
-}
-
-static const struct read_method list_method = {.handle = handle_list};
-DEFINE_READ_METHOD(trails_handle_list, list_method)
+static const struct record_list list = {.prefix = PREFIX_TRAIL,
+					.response = &holdfast__v1__list_trails_response__descriptor};
+DEFINE_RECORD_LIST(trails_handle_list, list)
 
 /* The breaks themselves stay in the audit. */
 static enum status handle_accept(struct server *server, struct rpc_call *call,

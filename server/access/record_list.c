@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of records, by the descriptors of the request and of the answer. */
+
+#include "access/record_list.h"
+
+#include "server.h"
+
+#include "access/answer.h"
+#include "api/list_page.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "pb/reflect.h"
+
+#include <stdlib.h>
+
+enum {
+	RECORDS_MAX = 1000,	  /* of one page */
+	RECORDS_BYTES = 512 << 10 /* below the largest message */
+};
+
+static const char *field_at(const ProtobufCMessage *request, const char *name)
+{
+	return reflect_at(request, reflect_find(request->descriptor, name));
+}
+
+/* Copies @value, as large as the field @name, into @message. Without such a field it does nothing. */
+static void set_field(ProtobufCMessage *message, const char *name, const void *value)
+{
+	const ProtobufCFieldDescriptor *field = reflect_find(message->descriptor, name);
+
+	if (field)
+		memcpy((char *)message + field->offset, value, reflect_size(field->type));
+}
+
+enum status record_list_answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			       const struct record_list *list, struct error *err)
+{
+	const char *table = list->table ? list->table : list->prefix;
+	const char *prefix = list->takes_prefix ? "" : reflect_text(field_at(request, "prefix"));
+	const char *from = reflect_text(field_at(request, "next_token")), *next_token = "";
+	const ProtobufCFieldDescriptor *items = &list->response->fields[0];
+	size_t width = ((const ProtobufCMessageDescriptor *)items->descriptor)->sizeof_message;
+	cleanup_free ProtobufCMessage *response = calloc(1, list->response->sizeof_message);
+	cleanup_free ProtobufCMessage **shown = NULL;
+	cleanup_free char *copies = NULL; /* of the messages, but not of what they own */
+	uint64_t index = watch_index(server, list->prefix);
+	char first[OBJECT_KEY_SIZE], all[OBJECT_KEY_SIZE];
+	size_t most, n = 0, n_seen = 0, bytes = 0;
+
+	TRY(list_page_size(get_u32(field_at(request, "per_page")), RECORDS_MAX, &most, err));
+	if (str_format(all, sizeof(all), "%s%s", table, prefix) < 0 ||
+	    str_format(first, sizeof(first), "%s%s", table, from[0] != '\0' ? from : prefix) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "prefix, next_token: too long");
+	copies = calloc(most, width);
+	shown = calloc(most, sizeof(*shown));
+	if (!response || !copies || !shown)
+		return error_no_memory(err, "a page of a list");
+	for (struct record_entry *entry = records_from(&server->state.records, first);
+	     entry && str_starts_with(entry->key, all); entry = records_next(entry)) {
+		const ProtobufCMessage *message =
+			list->message ? list->message(entry, list->userdata) : entry->record.message;
+
+		bytes += protobuf_c_message_get_packed_size(entry->record.message);
+		if (n_seen++ == most || bytes > RECORDS_BYTES) {
+			next_token = entry->key + strlen(table);
+			break;
+		}
+		if (!message)
+			continue;
+		shown[n] = memcpy(copies + n * width, message, width);
+		set_field(shown[n], "create_index", &entry->record.create_index);
+		set_field(shown[n++], "modify_index", &entry->record.modify_index);
+	}
+	protobuf_c_message_init(list->response, response);
+	set_field(response, items->name, &shown);
+	memcpy((char *)response + items->quantifier_offset, &n, sizeof(n));
+	set_field(response, "next_token", &next_token);
+	set_field(response, "index", &index);
+	answer_durable(server, call, message_copy(response));
+	return STATUS_OK;
+}
