@@ -44,7 +44,7 @@ static void apply_mark(const struct kv_marks *own, uint64_t revision, const char
 			 path, what, mark->epoch, mark->revision, own->epoch, revision);
 }
 
-enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revision, bool may_be_unmarked,
+enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revision, bool is_new,
 				  struct kv_history *ret, struct error *err)
 {
 	struct kv_history history = {.is_behind = false};
@@ -61,7 +61,7 @@ enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revisio
 		apply_mark(marks, revision, marks->paths[i], &mark, &history);
 		n_read++;
 	}
-	if (n_read == 0 && !may_be_unmarked) {
+	if (n_read == 0 && !is_new) {
 		history.is_behind = true;
 		(void)str_format(history.why, sizeof(history.why),
 				 "%.200s is missing or damaged: the store may be an earlier copy of itself",

@@ -11,8 +11,8 @@ struct kv_mark_files {
 	int write_errno;   /* why one could not be written last, 0 if all could */
 };
 
-/** kv_history() of a store that was found at @revision; (@may_be_unmarked) a missing mark is no fault. */
-enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revision, bool may_be_unmarked,
+/** kv_history() of a store that was found at @revision; if the store @is_new, a missing mark is no fault. */
+enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revision, bool is_new,
 				  struct kv_history *ret, struct error *err);
 
 /** kv_keep_marks() of the store @name, which is at @revision. */

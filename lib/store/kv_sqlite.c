@@ -31,13 +31,12 @@ static const char *const queries[QUERY_N] = {
 	[QUERY_MOD_REVISION] = "SELECT mod_revision FROM kv WHERE key = ?1",
 	[QUERY_PUT] = (UPSERT),
 	[QUERY_DELETE] = "DELETE FROM kv WHERE key = ?1",
-	[QUERY_SAVE_POSITION] = ("UPDATE position SET revision = ?1, compacted = ?1, "
+	[QUERY_SAVE_POSITION] = ("UPDATE position SET revision = ?1, "
 				 "sum = record_sum('position', x'', ?1, ?1)"),
 };
 
-/* Earlier versions kept a table of changes, up to `compacted` forgotten. */
-static const char query_position[] = "SELECT revision, compacted, (SELECT max(revision) FROM changes), "
-				     "sum = record_sum('position', x'', revision, compacted) FROM position";
+static const char query_position[] = "SELECT revision, sum = record_sum('position', x'', revision, revision) "
+				     "FROM position";
 
 /* --- helpers --- */
 
@@ -113,11 +112,10 @@ static int run_for_number(struct kv_sqlite *db, enum kv_sqlite_query query, uint
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static enum status read_position(struct kv_sqlite *db, bool *ret_has_changes, struct error *err)
+static enum status read_position(struct kv_sqlite *db, struct error *err)
 {
 	cleanup_statement sqlite3_stmt *statement = NULL;
 	sqlite3_int64 revision;
-	sqlite3_int64 compacted;
 	int rc = sqlite3_prepare_v2(db->db, query_position, -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
@@ -127,32 +125,18 @@ static enum status read_position(struct kv_sqlite *db, bool *ret_has_changes, st
 	if (rc != SQLITE_ROW)
 		return fail(db, rc, "read the position", err);
 	revision = sqlite3_column_int64(statement, 0);
-	compacted = sqlite3_column_int64(statement, 1);
-	if (revision < 0 || revision > REVISION_MAX || compacted < 0 || compacted > revision ||
-	    sqlite3_column_int64(statement, 2) > revision)
-		return damaged(db, "its position contradicts its changes", err);
-	if (sqlite3_column_int(statement, 3) != 1)
+	if (revision < 0 || revision > REVISION_MAX)
+		return damaged(db, "its position is out of range", err);
+	if (sqlite3_column_int(statement, 1) != 1)
 		return damaged(db, "its position is not what was written", err);
 	db->revision = (uint64_t)revision;
 	db->committed_revision = (uint64_t)revision;
 	db->opened_revision = (uint64_t)revision;
-	*ret_has_changes = sqlite3_column_type(statement, 2) != SQLITE_NULL;
 	return STATUS_OK;
-}
-
-/* Deletes rows of an earlier version, which no program reads. */
-static enum status forget_changes(struct kv_sqlite *db, struct error *err)
-{
-	int rc = sqlite3_exec(db->db, "DELETE FROM changes", NULL, NULL, NULL);
-
-	return rc == SQLITE_OK ? STATUS_OK : fail(db, rc, "forget old changes", err);
 }
 
 enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 {
-	bool has_changes = false;
-	enum status status;
-
 	for (size_t i = 0; i < QUERY_N; i++) {
 		int rc = sqlite3_prepare_v3(db->db, queries[i], -1, SQLITE_PREPARE_PERSISTENT,
 					    &db->statements[i], NULL);
@@ -162,8 +146,7 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "open", err);
 	}
-	status = read_position(db, &has_changes, err);
-	return status == STATUS_OK && has_changes ? forget_changes(db, err) : status;
+	return read_position(db, err);
 }
 
 /* Without the wait sqlite still has the log on the disk before it folds it into the file. */

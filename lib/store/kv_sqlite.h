@@ -18,9 +18,7 @@
 
 enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
-	KV_SQLITE_SCHEMA = 4,
-	KV_SQLITE_SCHEMA_FIRST = 1,	   /* that kv_sqlite_upgrade() knows */
-	KV_SQLITE_SCHEMA_MARKED = 4,	   /* from which on stores are kept with marks */
+	KV_SQLITE_SCHEMA = 1,
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
 	KV_SQLITE_LOG_ROOM = 16 * KV_SQLITE_LOG_BYTES, /* free on the disk, or it is not made longer */
@@ -52,7 +50,7 @@ struct kv_sqlite {
 	uint64_t revision;	     /* of the last transaction, inside the open batch too */
 	uint64_t committed_revision; /* on disk */
 	uint64_t opened_revision;    /* as it was found */
-	bool is_unmarked;	     /* as it was found it was new, or of a schema without marks */
+	bool is_new;		     /* created by this process */
 	/* of the thread that writes */
 	struct kv_mark_files marks;
 	atomic_uint_least64_t nodes; /* for the next mark */
@@ -65,9 +63,6 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 
 /** NULL is allowed. */
 void kv_sqlite_close(struct kv_sqlite *db);
-
-/** Tables of a new database, in one transaction. Returns SQLITE_OK or an error code. */
-int kv_sqlite_create_schema(sqlite3 *db);
 
 /** Nothing that a file brings along is run on this connection, and no other file can be attached. Returns
  * SQLITE_OK or an error code. */
@@ -82,9 +77,6 @@ enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *
 
 /** Is the file whole, and each record in the tree of keys? */
 enum status kv_sqlite_check_whole(sqlite3 *db, const char *path, struct error *err);
-
-/** Bring an older database that was found whole to this schema, in one transaction. */
-enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err);
 
 /** See kv_define_views(). */
 enum status kv_sqlite_define_views(struct kv_sqlite *db, const struct kv_view *views, size_t n,

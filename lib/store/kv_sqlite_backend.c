@@ -225,7 +225,7 @@ static enum status sqlite_history(struct kv *kv, const struct kv_marks *marks, s
 {
 	const struct kv_sqlite *db = store_of(kv)->db;
 
-	return kv_marks_find_history(marks, db->opened_revision, db->is_unmarked, ret, err);
+	return kv_marks_find_history(marks, db->opened_revision, db->is_new, ret, err);
 }
 
 static enum status sqlite_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)

@@ -57,15 +57,7 @@ static bool same_sql(const char *a, const char *b)
 
 static bool is_our_table(const char *sql)
 {
-	static const char *const tables[] = {KV_SQLITE_TABLE_KV,	KV_SQLITE_TABLE_KV_1,
-					     KV_SQLITE_TABLE_KV_2,	KV_SQLITE_TABLE_KV_3,
-					     KV_SQLITE_TABLE_CHANGES,	KV_SQLITE_TABLE_POSITION,
-					     KV_SQLITE_TABLE_POSITION_3};
-
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		if (same_sql(sql, tables[i]))
-			return true;
-	return false;
+	return same_sql(sql, KV_SQLITE_TABLE_KV) || same_sql(sql, KV_SQLITE_TABLE_POSITION);
 }
 
 /* Views are for people: the program never reads them, and replaces them if they differ. For that a statement

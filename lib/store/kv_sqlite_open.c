@@ -9,6 +9,7 @@
 #include "base/ofd_lock.h"
 #include "base/str.h"
 #include "store/kv_sqlite.h"
+#include "store/kv_sqlite_tables.h"
 #include "store/sqlite_error.h"
 
 #include <errno.h>
@@ -187,9 +188,18 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 
 static int write_schema(sqlite3 *db)
 {
+	static const char tables[] = "BEGIN IMMEDIATE;" KV_SQLITE_TABLE_KV ";" KV_SQLITE_TABLE_POSITION ";"
+				     "INSERT INTO position(id, revision, sum)"
+				     " VALUES (1, 0, record_sum('position', x'', 0, 0));";
+	char versions[128];
 	int rc = run_sql(db, pragmas);
 
-	return rc == SQLITE_OK ? kv_sqlite_create_schema(db) : rc;
+	(void)str_format(versions, sizeof(versions),
+			 "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;",
+			 KV_SQLITE_APPLICATION_ID, KV_SQLITE_SCHEMA);
+	if (rc == SQLITE_OK)
+		rc = run_sql(db, tables);
+	return rc == SQLITE_OK ? run_sql(db, versions) : rc;
 }
 
 /* A complete database in the one file @tmp, which is empty and ours. */
@@ -285,7 +295,7 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 				 ", this one knows %d); "
 				 "install that version or restore a backup (holdfast-server --restore FILE)",
 				 db->path, (int64_t)version, KV_SQLITE_SCHEMA);
-	if (version < KV_SQLITE_SCHEMA_FIRST)
+	if (version < KV_SQLITE_SCHEMA)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "store %s: damaged: schema %" PRId64
 				 " does not exist; keep a copy and restore a backup (holdfast-server "
@@ -352,7 +362,6 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 	TRY(check_identity(db, err));
 	TRY(kv_sqlite_check_schema(db->db, db->path, err));
 	TRY(kv_sqlite_check_whole(db->db, db->path, err));
-	TRY(kv_sqlite_upgrade(db, err));
 	TRY(kv_sqlite_prepare(db, err));
 	TRY(lock_and_fold(db, err));
 	return open_reader(db, err);
@@ -393,7 +402,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	if (!db)
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
-	db->is_unmarked = presence == PRESENCE_MISSING;
+	db->is_new = presence == PRESENCE_MISSING;
 	db->log_dirty_us = clock_monotonic_us(); /* who had it before may have died without a wait */
 	TRY(open_existing(db, err));
 	*ret = TAKE_PTR(db);

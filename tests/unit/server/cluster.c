@@ -435,7 +435,7 @@ void seal_store(struct sqlite3 *db)
 			   "UPDATE kv SET sum = record_sum(key, value, create_revision, mod_revision) "
 			   "WHERE length(value) < 100000",
 			   NULL, NULL, NULL);
-	(void)sqlite3_exec(db, "UPDATE position SET sum = record_sum('position', x'', revision, compacted)",
+	(void)sqlite3_exec(db, "UPDATE position SET sum = record_sum('position', x'', revision, revision)",
 			   NULL, NULL, NULL);
 }
 

@@ -111,7 +111,7 @@ CLOSED_STORE_TEST(durability_is_switched_on)
 		{"PRAGMA locking_mode", "normal"},
 		{"PRAGMA wal_autocheckpoint", "4000"},
 		{"PRAGMA trusted_schema", "0"},
-		{"PRAGMA user_version", "4"},
+		{"PRAGMA user_version", "1"},
 		{"PRAGMA application_id", "1215261796"},
 		{"PRAGMA busy_timeout", "10000"},
 		{"PRAGMA journal_size_limit", "67108864"},
@@ -293,10 +293,10 @@ CLOSED_STORE_TEST(a_foreign_database_is_refused_and_untouched)
 CLOSED_STORE_TEST(a_newer_schema_is_refused)
 {
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=5");
+	run_sql(f->path, "PRAGMA user_version=2");
 	expect_refusal(f, f->path, STATUS_DATA_LOSS,
-		       "written by a newer version (schema 5, this one knows 4)");
-	run_sql(f->path, "PRAGMA user_version=4");
+		       "written by a newer version (schema 2, this one knows 1)");
+	run_sql(f->path, "PRAGMA user_version=1");
 	fixture_open(f);
 }
 
@@ -310,7 +310,7 @@ CLOSED_STORE_TEST(a_refused_store_keeps_its_log)
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=5");
+	run_sql(f->path, "PRAGMA user_version=2");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -331,12 +331,10 @@ CLOSED_STORE_TEST(missing_tables_and_rows_are_damage)
 {
 	static const char *const statements[] = {
 		"DROP TABLE kv",
-		"DROP TABLE changes",
 		"DROP TABLE position",
 		"DELETE FROM position",
 		"UPDATE position SET revision = 100",
-		"UPDATE position SET compacted = 201",
-		"UPDATE position SET revision = -1, compacted = -1; DELETE FROM changes",
+		"UPDATE position SET revision = -1",
 	};
 	cleanup_free char *bytes = NULL;
 	size_t n;
@@ -365,7 +363,7 @@ CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
 		"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END",
 		"CREATE TRIGGER t AFTER INSERT ON kv BEGIN DELETE FROM kv; END",
 		"CREATE TABLE other(a)",
-		"CREATE INDEX i ON changes(key)",
+		"CREATE INDEX i ON kv(key)",
 		"CREATE VIEW \"x\"\"; DELETE FROM kv; --\" AS SELECT 1",
 		"CREATE VIEW \"x\n\" AS SELECT 1",
 		"CREATE VIRTUAL TABLE f USING fts5(a)",
@@ -375,8 +373,8 @@ CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
 		"ALTER TABLE kv ADD COLUMN more INT GENERATED ALWAYS AS (length(zeroblob(1000000)))",
 		"ALTER TABLE position ADD COLUMN more INT CHECK (more > 1)",
 		("DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
-		 "NULL, compacted INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT; INSERT INTO position "
-		 "VALUES (1, 200, 0, 0)"),
+		 "NULL, sum INTEGER NOT NULL) STRICT; INSERT INTO position "
+		 "VALUES (1, 200, 0)"),
 	};
 	cleanup_free char *bytes = NULL;
 	size_t n;

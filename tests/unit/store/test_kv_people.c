@@ -184,64 +184,6 @@ CASE(the_text_of_a_transaction_is_bounded)
 	free(text);
 }
 
-#define OLD_TABLES(kv_text, version) TABLES_OF(kv_text, "STRICT, WITHOUT ROWID", version)
-#define TABLES_3 TABLES_OF(", text TEXT", "STRICT", "3")
-
-#define TABLES_OF(kv_text, kv_kind, version)                                                              \
-	"PRAGMA journal_mode=WAL; CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL,"    \
-	" create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL" kv_text ") " kv_kind ";"       \
-	"CREATE TABLE changes(revision INTEGER NOT NULL, seq INTEGER NOT NULL, key TEXT NOT NULL, value " \
-	"BLOB, create_revision INTEGER NOT NULL, PRIMARY KEY (revision, seq)) STRICT, WITHOUT ROWID;"     \
-	"CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL,"         \
-	" compacted INTEGER NOT NULL) STRICT;"                                                            \
-	"INSERT INTO position VALUES (1, 7, 7);"                                                          \
-	"PRAGMA application_id=1215261796; PRAGMA user_version=" version ";"
-
-CASE(a_database_of_an_older_schema_is_brought_to_this_one)
-{
-	static const struct {
-		const char *sql, *texts;
-	} olds[] = {
-		{OLD_TABLES("", "1") "INSERT INTO kv VALUES ('old/b', x'32', 4, 6), ('old/a', x'31', 3, 7);",
-		 "-\n-\n"},
-		{OLD_TABLES(", text TEXT", "2") "CREATE VIEW v AS SELECT text FROM kv WHERE key > 'old';"
-						"INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL),"
-						" ('old/a', x'31', 3, 7, '{}');",
-		 "{}\n-\n"},
-		{TABLES_3 "CREATE VIEW v AS SELECT text FROM kv WHERE key > 'old';"
-			  "INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL), ('old/a', x'31', 3, 7, '{}');",
-		 "{}\n-\n"},
-	};
-
-	fixture_close(f);
-	for (size_t i = 0; i < ARRAY_SIZE(olds); i++) {
-		sqlite3 *db = NULL;
-
-		assert_int_equal(unlink(f->path), 0);
-		assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-		assert_int_equal(sqlite3_exec(db, olds[i].sql, NULL, NULL, NULL), SQLITE_OK);
-		(void)sqlite3_close(db);
-		for (int k = 0; k < 2; k++) {
-			fixture_open(f);
-			assert_string_equal(range_text(f, "old"), "old/a=1@3,7 old/b=2@4,6 ");
-			assert_string_equal(read_only(f->path, "PRAGMA user_version"), "4\n");
-			assert_string_equal(read_only(f->path,
-						      "SELECT name FROM sqlite_schema WHERE type = "
-						      "'table' AND sql NOT LIKE '%ROWID' ORDER BY name"),
-					    "kv\nposition\n");
-			assert_string_equal(
-				read_only(f->path, i == 0 ? "SELECT text FROM kv ORDER BY key"
-							  : "SELECT text FROM v ORDER BY text IS NULL"),
-				olds[i].texts);
-			fixture_close(f);
-		}
-		fixture_open(f);
-		put_text(f, "new", "{}"); /* the rest is as in a new one */
-		assert_string_equal(read_only(f->path, "SELECT text FROM kv WHERE key = 'new'"), "{}\n");
-		fixture_close(f);
-	}
-}
-
 CASE(a_copy_is_whole_and_private_and_can_be_opened)
 {
 	char copy[TEMP_PATH_SIZE];
