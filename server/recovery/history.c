@@ -32,9 +32,8 @@ enum { REASON_SIZE = 384 };
 static uint64_t nodes_ever(struct server *server)
 {
 	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
-	uint64_t n = server->state.n_nodes; /* an older store has no count */
 
-	return count && count->registered > n ? count->registered : n;
+	return count ? count->registered : 0;
 }
 
 uint64_t history_missing_nodes(struct server *server)

@@ -66,12 +66,6 @@ static bool on_count(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static bool count_one(const struct kv_item *item, void *userdata)
-{
-	++*(uint64_t *)userdata;
-	return true;
-}
-
 void known_nodes_add_store(struct known_nodes *known, const char *store_id)
 {
 	for (size_t i = 0; i < known->n_stores; i++)
@@ -94,30 +88,22 @@ static bool on_stores(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-/* An older store counts no nodes. */
-static uint64_t all_nodes(const Holdfast__V1__NodeCount *count, uint64_t n_named)
-{
-	return (count->registered > n_named ? count->registered : n_named) + count->missing;
-}
-
 enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err)
 {
 	cleanup(close_storep) struct open_store store = {NULL, NULL};
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
 	struct known_nodes known = wanted->known;
 	uint64_t epoch = 0;
-	uint64_t n_named = 0;
 
 	TRY(open_store(path, &store, err));
 	TRY(kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err));
 	TRY(kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err));
 	TRY(kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err));
-	TRY(kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err));
 	wanted->known_epoch = epoch;
 	wanted->known_index = kv_revision(store.kv);
 	wanted->known = known;
-	if (all_nodes(&count, n_named) > known.n)
-		wanted->known.n = all_nodes(&count, n_named);
+	if (count.registered + count.missing > known.n)
+		wanted->known.n = count.registered + count.missing;
 	return STATUS_OK;
 }
 
@@ -312,14 +298,11 @@ static enum status count_missing(struct marking *marking, struct error *err)
 	const struct known_nodes *known = &marking->wanted->known;
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
 	enum status status = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, on_count, &count, err);
-	uint64_t n_named = 0;
 	uint64_t own = 0;
 	uint64_t more;
 
-	if (status == STATUS_OK)
-		status = kv_rewrite_range(marking->rewrite, PREFIX_NODE, count_one, &n_named, err);
 	if (marking->is_related)
-		own = all_nodes(&count, n_named);
+		own = count.registered + count.missing;
 	more = marking->wanted->missing_nodes + (known->n > own ? known->n - own : 0);
 	marking->missing_nodes = count.missing = count.missing + more;
 	return status == STATUS_OK && more > 0
@@ -379,7 +362,6 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 		status = schema_read(store.kv, &schema, err);
 	if (status == STATUS_OK)
 		status = check_cluster(wanted, &schema, err);
-	marking.is_related = schema.store_id[0] == '\0'; /* an older schema has no id */
 	if (status == STATUS_OK)
 		result.index = kv_revision(store.kv);
 	marking.is_new = status == STATUS_OK && result.index == 0;

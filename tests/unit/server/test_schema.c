@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of other versions, and what people see of a store. */
+/* Stores of a newer version and of another cluster, and what people see of a store. */
 
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/fd.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/schema.h"
@@ -16,7 +15,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-enum { SQL_MAX = 1 << 20, ROWS_MAX = 4096 };
+enum { ROWS_MAX = 4096 };
 
 static const char *store_path(struct fixture *f, const char *suffix)
 {
@@ -35,53 +34,6 @@ static void run_sql(struct fixture *f, const char *sql)
 		fail_msg("%s", sqlite3_errmsg(db));
 	seal_store(db);
 	(void)sqlite3_close(db);
-}
-
-static void put_v0_in_place(struct fixture *f)
-{
-	cleanup_free char *sql = NULL;
-
-	assert_int_equal(unlink(store_path(f, "")), 0);
-	assert_int_equal(file_read(STORE_V0, SQL_MAX, &sql, NULL), 0);
-	run_sql(f, sql);
-	run_sql(f, "PRAGMA journal_mode=WAL");
-}
-
-static void check_v0(struct fixture *f)
-{
-	struct state *state = &f->server->state;
-	const struct instance_entry *instance = state_instance(state, "n1", "native", "disk");
-	const Holdfast__V1__Schema *schema = records_get(&state->records, KEY_SCHEMA);
-	struct claim claim = claim_of(f, ALLOC_1);
-
-	assert_int_equal(state->n_volumes, 1);
-	assert_int_equal(state->n_nodes, 2);
-	assert_int_equal(state->n_claims, 1);
-	assert_non_null(instance);
-	assert_true(instance->instance.plugin.healthy);
-	assert_int_equal(claim.state, CLAIM_TAKEN);
-	assert_string_equal(claim.boot_id, BOOT_1);
-	assert_int_equal(claim.state_time_ms, claim.modify_time_ms);
-	assert_int_equal(claim.create_index, 5); /* history stays */
-	assert_non_null(schema);
-	assert_int_equal(schema->version, SCHEMA_VERSION);
-	assert_string_equal(schema->cluster, "c1");
-}
-
-CLUSTER_TEST(a_store_of_the_first_release_is_taken_over_once)
-{
-	uint64_t revision;
-
-	restart_with(f, put_v0_in_place);
-	check_v0(f);
-	UNTIL(f, kv_stats(f->server->kv).pending == 0); /* what the start recorded */
-	revision = kv_revision(f->server->kv);
-	restart(f);
-	check_v0(f);
-	assert_int_equal(kv_revision(f->server->kv), revision); /* nothing was written again */
-	/* and it lives: in another boot n1 cannot have it mounted any more */
-	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
-	UNTIL(f, claim_of(f, ALLOC_1).evidence == EVIDENCE_NEW_BOOT);
 }
 
 static enum status open_and_bring_up(struct fixture *f, const char *cluster, struct error *err)
@@ -104,9 +56,9 @@ static void refuse_what_does_not_fit(struct fixture *f)
 
 	assert_int_equal(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "of cluster 'c1', the settings are of 'c2'"));
-	run_sql(f, "UPDATE kv SET value = x'0805' WHERE key = 'meta/schema'");
+	run_sql(f, "UPDATE kv SET value = x'0802' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 5, this one knows 4)"));
+	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 2, this one knows 1)"));
 	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
@@ -116,93 +68,6 @@ CLUSTER_TEST(a_newer_schema_and_another_cluster_are_refused)
 {
 	restart_with(f, refuse_what_does_not_fit);
 	assert_non_null(records_get(&f->server->state.records, KEY_SCHEMA));
-}
-
-static void break_a_node(struct fixture *f)
-{
-	struct error err;
-
-	put_v0_in_place(f);
-	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'node/n2'");
-	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "node/n2"));
-	/* all or nothing: n1 has been through the step already, and still is as it was */
-	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
-	run_sql(f, "DELETE FROM kv WHERE key = 'node/n2'");
-}
-
-CLUSTER_TEST(a_step_that_fails_has_changed_nothing)
-{
-	restart_with(f, break_a_node);
-	assert_int_equal(f->server->state.n_nodes, 1);
-	assert_non_null(state_instance(&f->server->state, "n1", "native", "disk"));
-}
-
-/* A store of before has freed claims among the others, and their generations nowhere else. */
-static enum status go_back_to_3(struct kv_rewrite *rewrite, void *userdata, struct error *err)
-{
-	struct schema *found = userdata;
-	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
-	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
-	char id[UUID_TEXT_SIZE], alloc[] = ALLOC_1, db[] = "db", ns[] = NAMESPACE_DEFAULT, node[] = "n1",
-				 boot[] = BOOT_1, plugin[] = "native", key[128];
-	enum status status = STATUS_OK;
-
-	claim.id = id;
-	claim.allocation_id = alloc;
-	claim.volume_id = db;
-	claim.namespace_ = ns;
-	claim.node_id = node;
-	claim.boot_id = boot;
-	claim.plugin_id = plugin;
-	claim.state = HOLDFAST__V1__CLAIM_STATE__FREED;
-	claim.evidence = HOLDFAST__V1__EVIDENCE__EVIDENCE_RECEIPT;
-	for (int i = 0; i < 20 && status == STATUS_OK; i++) {
-		claim.generation = (uint64_t)i + 1;
-		(void)str_format(id, sizeof(id), "01890000-0000-7000-9000-%012d", i);
-		(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", id);
-		status = schema_put(rewrite, key, &claim.base, err);
-	}
-	schema.version = 3;
-	schema.cluster = found->cluster;
-	schema.store_id = found->store_id;
-	return status == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : status;
-}
-
-static void put_v3_in_place(struct fixture *f)
-{
-	struct schema schema;
-	sd_event *event = NULL;
-	struct kv *kv = NULL;
-
-	assert_true(sd_event_new(&event) >= 0);
-	assert_int_equal(kv_open_sqlite(event, store_path(f, ""), &kv, NULL), STATUS_OK);
-	assert_int_equal(schema_read(kv, &schema, NULL), STATUS_OK);
-	assert_int_equal(kv_rewrite(kv, go_back_to_3, &schema, NULL), STATUS_OK);
-	kv_close(kv);
-	(void)sd_event_unref(event);
-}
-
-static void leave_as_it_is(struct fixture *f)
-{
-}
-
-CLUSTER_TEST(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation)
-{
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
-	for (int i = 0; i < 2; i++) { /* and once */
-		cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
-
-		restart_with(f, i == 0 ? put_v3_in_place : leave_as_it_is);
-		assert_null(state_claim_from(&f->server->state, ""));
-		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 20);
-		assert_int_equal(stored_history_of_db(f), 20);
-		freed = history_of_db(f);
-		assert_int_equal(freed.n, CLAIM_HISTORY_MAX);
-		assert_int_equal(freed.claims[0].generation, 20);
-		assert_int_equal(freed.claims[0].create_index, freed.claims[1].create_index + 1);
-		assert_int_equal(freed.claims[0].modify_index, freed.claims[0].create_index);
-	}
 }
 
 /* --- for people --- */
