@@ -96,17 +96,10 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		.allocs = agent->allocs,
 		.mark = journal_mark(agent->journal),
 	};
-	Holdfast__V1__Fingerprint sent = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__SessionHello *hello = hello_make(&facts, ret_is_short);
 
-	if (hello) {
-		sent.plugins = hello->plugins;
-		sent.n_plugins = hello->n_plugins;
-		sent.ticket_keys = hello->ticket_keys;
-		sent.drivers = hello->drivers;
-		sent.n_drivers = hello->n_drivers;
-		fingerprint_note(&agent->sent, &sent);
-	}
+	if (hello)
+		fingerprint_note(&agent->sent, hello->fingerprint);
 	return hello;
 }
 

@@ -19,7 +19,7 @@
 
 enum {
 	TICKET_MAGIC = 0x4b544648, /* "HFTK" */
-	TICKET_VERSION = 4,
+	TICKET_VERSION = 1,
 	TICKET_ROOT_MAGIC = 0x52544648, /* "HFTR" */
 	TICKET_DEPTH_MAX = 3,		/* as far as mh_stage has room */
 	TICKET_BATCH_MAX = 1 << TICKET_DEPTH_MAX,

@@ -401,7 +401,7 @@ static void print_copy(const struct restore_source *source)
 	char when[CLOCK_TEXT_SIZE];
 	struct copy_facts facts;
 
-	if (copy_look(&copy, &facts, NULL) == STATUS_OK) /* one of an older version does not say it */
+	if (copy_look(&copy, &facts, NULL) == STATUS_OK) /* else the restore reports why */
 		(void)printf("%s: a %s of cluster %s, epoch %" PRIu64 ", index %" PRIu64 ", last write %s\n",
 			     source->path, store ? "kit" : "backup", facts.cluster, facts.epoch, facts.index,
 			     facts.newest_ms > 0 ? clock_format(facts.newest_ms, when) : "unknown");

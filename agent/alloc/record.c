@@ -167,16 +167,12 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	pb->volume_id = target->volume_id;
 	pb->namespace_ = target->namespace;
 	pb->wire_volume = target->wire_volume;
-	if (target->type == VOLUME_CSI) {
-		pb->type = HOLDFAST__V1__VOLUME_TYPE__CSI;
-		pb->plugin_id = target->profile;
-		pb->external_id = target->external_id;
-		pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
-		pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
-		pb->is_host_device = target->is_host_device;
-	} else {
-		pb->profile = target->profile;
-	}
+	pb->profile = target->profile;
+	pb->type = (Holdfast__V1__VolumeType)target->type;
+	pb->external_id = target->external_id;
+	pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
+	pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
+	pb->is_host_device = target->is_host_device;
 	pb->source = source;
 	pb->dev_major = target->dev_major;
 	pb->dev_minor = target->dev_minor;
@@ -258,25 +254,6 @@ static bool parse_text(char *dst, size_t size, const char *src)
 	return str_copy(dst, size, src) == 0;
 }
 
-/* What only volumes of csi have; the plugin's id is their profile. */
-static bool parse_csi(struct volume_target *target, const Holdfast__V1__JournalVolume *pb)
-{
-	if (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI)
-		return (pb->type == HOLDFAST__V1__VOLUME_TYPE__VOLUME_TYPE_UNSPECIFIED ||
-			pb->type == HOLDFAST__V1__VOLUME_TYPE__NATIVE) &&
-		       parse_text(target->profile, sizeof(target->profile), pb->profile);
-	if (!id_is_label(pb->plugin_id) || pb->external_id[0] == '\0' ||
-	    (unsigned int)pb->access_mode >= ACCESS_MODE_N ||
-	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N)
-		return false;
-	target->type = VOLUME_CSI;
-	target->is_host_device = pb->is_host_device;
-	target->access_mode = (enum access_mode)pb->access_mode;
-	target->attachment_mode = (enum attachment_mode)pb->attachment_mode;
-	return parse_text(target->profile, sizeof(target->profile), pb->plugin_id) &&
-	       parse_text(target->external_id, sizeof(target->external_id), pb->external_id);
-}
-
 /* False for what cannot have been written by us. */
 static bool parse_volume(struct volume_record *volume, const struct alloc *alloc, uint32_t i,
 			 const Holdfast__V1__JournalVolume *pb)
@@ -290,13 +267,22 @@ static bool parse_volume(struct volume_record *volume, const struct alloc *alloc
 	if (volume->state == VOLUME_NONE)
 		return true;
 	if (!pb->source || (unsigned int)pb->source->class_ >= SOURCE_CLASS_N ||
-	    !id_is_label(pb->wire_volume) || !id_is_uuid(pb->claim_id))
+	    (unsigned int)pb->access_mode >= ACCESS_MODE_N ||
+	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N || !id_is_label(pb->wire_volume) ||
+	    !id_is_uuid(pb->claim_id))
+		return false;
+	if (pb->type != HOLDFAST__V1__VOLUME_TYPE__NATIVE &&
+	    (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI || !id_is_label(pb->profile) ||
+	     pb->external_id[0] == '\0'))
 		return false;
 	volume->generation = pb->generation;
 	volume->mode = (enum claim_mode)pb->mode;
 	*target = (struct volume_target){
 		.slot = (uint8_t)i,
-		.type = VOLUME_NATIVE,
+		.type = (enum volume_type)pb->type,
+		.access_mode = (enum access_mode)pb->access_mode,
+		.attachment_mode = (enum attachment_mode)pb->attachment_mode,
+		.is_host_device = pb->is_host_device,
 		.source = {.class = (enum source_class)pb->source->class_,
 			   .size_bytes = pb->source->size_bytes,
 			   .inodes = pb->source->inodes},
@@ -318,7 +304,8 @@ static bool parse_volume(struct volume_record *volume, const struct alloc *alloc
 	       parse_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
 	       parse_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&
 	       parse_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
-	       parse_csi(target, pb) &&
+	       parse_text(target->profile, sizeof(target->profile), pb->profile) &&
+	       parse_text(target->external_id, sizeof(target->external_id), pb->external_id) &&
 	       parse_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
 	       parse_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
 	       parse_text(target->source.export, sizeof(target->source.export), pb->source->export) &&
@@ -342,7 +329,7 @@ static bool parse_task(struct alloc_record *record, const Holdfast__V1__JournalT
 	return parse_text(record->task.invocation, sizeof(record->task.invocation), pb->invocation_id);
 }
 
-/* The same; a record of before tasks has none. False too when memory is short. */
+/* The same. False too when memory is short. */
 static bool parse_tasks(struct alloc_record *record, const Holdfast__V1__JournalAlloc *pb)
 {
 	if (pb->n_tasks != message_list_n(record->alloc.tasks))

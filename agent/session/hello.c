@@ -164,36 +164,17 @@ static bool put_trail(Holdfast__V1__SessionHello *hello, const struct trail_head
 	return true;
 }
 
-/* The entries are the hello's from here on. */
-static void put_plugins(Holdfast__V1__SessionHello *hello, Holdfast__V1__Fingerprint *fingerprint)
-{
-	hello->plugins = fingerprint->plugins;
-	hello->n_plugins = fingerprint->n_plugins;
-	hello->ticket_keys = fingerprint->ticket_keys;
-	hello->drivers = fingerprint->drivers;
-	hello->n_drivers = fingerprint->n_drivers;
-	fingerprint->drivers = NULL;
-	fingerprint->n_drivers = 0;
-	fingerprint->plugins = NULL;
-	fingerprint->n_plugins = 0;
-	fingerprint->ticket_keys = (ProtobufCBinaryData){0};
-}
-
 static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is_short)
 {
 	Holdfast__V1__SessionHello *hello = malloc(sizeof(*hello));
-	Holdfast__V1__Fingerprint *fingerprint = fingerprint_make(&facts->fingerprint);
 
-	if (!hello || !fingerprint) {
-		free(hello);
-		protobuf_c_message_free_unpacked((ProtobufCMessage *)fingerprint, NULL);
+	if (!hello)
 		return NULL;
-	}
 	holdfast__v1__session_hello__init(hello);
-	put_plugins(hello, fingerprint);
-	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
+	hello->fingerprint = fingerprint_make(&facts->fingerprint);
 	hello->picture_complete = allocs_is_adopted(facts->allocs);
-	if (put_text(&hello->node_id, facts->node_id) && put_text(&hello->boot_id, facts->boot_id) &&
+	if (hello->fingerprint && put_text(&hello->node_id, facts->node_id) &&
+	    put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
 	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
 	    put_mark(hello, facts->mark) && put_trail(hello, &facts->fingerprint.helper->head) &&

@@ -147,7 +147,7 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 }
 
 /* The server has read its clock between hello and welcome: beyond these two the clocks differ, however long
- * the way was. A server that says no time is an older one. */
+ * the way was. */
 static void apply_clock(struct session *session, int64_t server_ms)
 {
 	bool was_off = node_clock_is_off(session->info.clock_skew_ms);
@@ -157,7 +157,7 @@ static void apply_clock(struct session *session, int64_t server_ms)
 
 	if (server_ms > now_ms)
 		skew_ms = now_ms - server_ms;
-	else if (server_ms != 0 && server_ms < session->hello_ms)
+	else if (server_ms < session->hello_ms)
 		skew_ms = session->hello_ms - server_ms;
 	session->info.clock_skew_ms = skew_ms;
 	if (node_clock_is_off(skew_ms) && !was_off)

@@ -220,25 +220,20 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 	return hold_link_check(&view, path, wire, target, ret_is_read_only, err);
 }
 
-/* Root's own folder of that name, made when there is none. */
+/* Opens the folder @name, which must be root's own; makes it if it is missing. */
 static int open_own(int folder_fd, const char *name)
 {
 	cleanup_close int fd = -EBADF;
 	bool is_open_to_others;
 	uid_t owner;
 
-	for (int tries = 0; tries < 2; tries++) {
-		if (mkdirat(folder_fd, name, 0755) < 0 && errno != EEXIST)
-			return -errno;
-		close_fdp(&fd);
-		fd = sys_openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			return TAKE_FD(fd);
-		if (look_at_owner(fd, &owner, &is_open_to_others) == 0 && owner == 0 && !is_open_to_others)
-			return TAKE_FD(fd);
-		if (unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
-			return -errno;
-	}
+	if (mkdirat(folder_fd, name, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = sys_openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return TAKE_FD(fd);
+	if (look_at_owner(fd, &owner, &is_open_to_others) == 0 && owner == 0 && !is_open_to_others)
+		return TAKE_FD(fd);
 	return -EPERM;
 }
 

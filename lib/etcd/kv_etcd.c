@@ -514,9 +514,10 @@ bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generati
 		return true;
 	etcd_text_of(kv, text, sizeof(text));
 	offset = strchr(text, ' ');
-	word = offset ? strchr(offset + 1, ' ') : NULL;
-	if (offset)
-		*offset++ = '\0';
+	if (!offset)
+		return false;
+	*offset++ = '\0';
+	word = strchr(offset, ' ');
 	if (word)
 		*word++ = '\0';
 	if (word && (!str_starts_with(word, ETCD_RETIRED) ||
@@ -524,7 +525,7 @@ bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generati
 		     ret->retired_by[0] == '\0'))
 		return false;
 	return parse_u32(text, 1, UINT32_MAX, &ret->number) == 0 &&
-	       (!offset || parse_u64(offset, 0, INT64_MAX, &ret->offset) == 0);
+	       parse_u64(offset, 0, INT64_MAX, &ret->offset) == 0;
 }
 
 static enum status on_found(const ProtobufCMessage *response, void *userdata, struct error *err)

@@ -74,7 +74,7 @@ struct etcd_generation {
 	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is open */
 };
 
-/** Reads the generation's key: "NUMBER", "NUMBER OFFSET" or "NUMBER OFFSET retired NAME"; @kv NULL: the first
+/** Reads the generation's key: "NUMBER OFFSET" or "NUMBER OFFSET retired NAME"; @kv NULL: the first
  * generation. False: the value has another form. */
 bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generation *ret);
 

@@ -25,8 +25,7 @@ struct slot {
 _Static_assert(sizeof(struct slot) == 8 + 8 + sizeof(struct mark) + 8 && sizeof(struct slot) <= SLOT_SIZE,
 	       "a slot has no gaps and fits");
 
-static const char magic_1[8] = "HFMARK1"; /* the mark ends before nodes, and there the sum is */
-static const char magic[8] = "HFMARK2";
+static const char magic[8] = "HFMARK1";
 
 struct mark_file {
 	int fd;
@@ -43,18 +42,11 @@ static struct slot make_slot(const struct mark *mark, uint64_t serial)
 	return slot;
 }
 
-/* In today's form after that, whichever it was written in. */
-static bool parse_whole(struct slot *slot)
+static bool is_whole(const struct slot *slot)
 {
-	if (memcmp(slot->magic, magic_1, sizeof(magic_1)) == 0) {
-		if (slot->mark.nodes != checksum_add(CHECKSUM_INIT, slot, offsetof(struct slot, mark.nodes)))
-			return false;
-		slot->mark.nodes = 0;
-	} else if (memcmp(slot->magic, magic, sizeof(magic)) != 0 ||
-		   slot->sum != checksum_add(CHECKSUM_INIT, slot, offsetof(struct slot, sum))) {
-		return false;
-	}
-	return memchr(slot->mark.store_id, '\0', sizeof(slot->mark.store_id));
+	return memcmp(slot->magic, magic, sizeof(magic)) == 0 &&
+	       slot->sum == checksum_add(CHECKSUM_INIT, slot, offsetof(struct slot, sum)) &&
+	       memchr(slot->mark.store_id, '\0', sizeof(slot->mark.store_id));
 }
 
 static enum status fail(int r, const char *path, const char *doing, struct error *err)
@@ -73,8 +65,7 @@ static enum status read_newest(int fd, const char *path, struct slot *ret, struc
 
 		if (n < 0)
 			return fail(errno, path, "cannot be read", err);
-		if ((size_t)n < sizeof(slot) || !parse_whole(&slot) ||
-		    (is_found && slot.serial < newest.serial))
+		if ((size_t)n < sizeof(slot) || !is_whole(&slot) || (is_found && slot.serial < newest.serial))
 			continue;
 		newest = slot;
 		is_found = true;

@@ -16,8 +16,7 @@ struct mark {
 	char store_id[MARK_STORE_ID_SIZE]; /* "": the store has no id */
 	uint64_t epoch;
 	uint64_t revision; /* the last one that may have been acknowledged */
-	uint64_t nodes; /* that the store knows of; 0 in a file of the first version, which has no such field
-			 */
+	uint64_t nodes;	   /* that the store knows of */
 };
 
 struct mark_file;

@@ -62,12 +62,6 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 		*ret = (struct attach_need){.external_node_id = node->id};
 		return STATUS_OK;
 	}
-	if (!id_is_label(volume->volume.plugin_id)) /* registered before that was asked for */
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
-			"label (a-z 0-9 -, at most %d)",
-			volume->volume.id, volume->volume.plugin_id, TICKET_LABEL_SIZE - 1);
 	controller = controller_capabilities(volume->plugin);
 	if (plugin->controller_required && !controller)
 		return error_set(err, STATUS_UNAVAILABLE, 0,

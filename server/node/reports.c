@@ -516,11 +516,10 @@ static enum status check_machine(const struct session *session, const struct nod
 	if (node->machine[0] == '\0')
 		return STATUS_OK;
 	if (hello->machine[0] == '\0')
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s has always shown which machine it is, and does not now: "
-			"its agent must be able to read /etc/machine-id, and be no older than before",
-			node->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s has always shown which machine it is, and does not now: "
+				 "its agent must be able to read /etc/machine-id",
+				 node->id);
 	if (!node_machine_differs(node->machine, hello->machine))
 		return STATUS_OK;
 	(void)error_set(
@@ -541,19 +540,27 @@ static void apply_machine(const Holdfast__V1__SessionHello *hello, struct node *
 		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
 }
 
-/* Once, when it goes wrong: the node says hello often. An agent that says no time is an older one. */
+/* Logs once when it goes wrong: the node says hello often. */
 static void apply_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
 	bool was_off = node_clock_is_off(node->clock_skew_ms);
 	char text[NODE_CLOCK_TEXT_SIZE];
 
-	node->clock_skew_ms = hello->clock_ms != 0 ? hello->clock_ms - clock_realtime_ms() : 0;
+	node->clock_skew_ms = hello->clock_ms - clock_realtime_ms();
 	if (node_clock_is_off(node->clock_skew_ms) && !was_off)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
 			"the clock of node %s is %s the server's; tickets expire by the node's. Set the one "
 			"that "
 			"is wrong (chronyc makestep), and restart that program",
 			node->id, node_clock_text(node->clock_skew_ms, text));
+}
+
+/* A node without plugins may leave it out. */
+static const Holdfast__V1__Fingerprint *fingerprint_of(const Holdfast__V1__SessionHello *hello)
+{
+	static const Holdfast__V1__Fingerprint none = HOLDFAST__V1__FINGERPRINT__INIT;
+
+	return hello->fingerprint ? hello->fingerprint : &none;
 }
 
 static void node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
@@ -568,7 +575,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
-	fingerprint_take_keys(session->server, &hello->ticket_keys, ret);
+	fingerprint_take_keys(session->server, &fingerprint_of(hello)->ticket_keys, ret);
 	apply_clock(hello, ret);
 	apply_machine(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
@@ -621,7 +628,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
 	trails_take(server, &change, node->id, hello->trail, false);
-	TRY(fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err));
+	TRY(fingerprint_stage(server, &change, node->id, fingerprint_of(hello), err));
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -690,7 +697,7 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
-	TRY(fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err));
+	TRY(fingerprint_take_drivers(node, fingerprint_of(hello), err));
 	TRY(handle_mounted(session, hello, err));
 	TRY(handle_statuses(session, hello, err));
 	if (rebooted)
@@ -738,8 +745,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status status = fingerprint_stage(session->server, &change, session->node_id,
-					       fingerprint->plugins, fingerprint->n_plugins, err);
+	enum status status = fingerprint_stage(session->server, &change, session->node_id, fingerprint, err);
 
 	if (!node)
 		return error_no_memory(err, "a session");
@@ -749,7 +755,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 		change_put_node(&change, node);
 	if (status == STATUS_OK)
 		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
-						  fingerprint->drivers, fingerprint->n_drivers, err);
+						  fingerprint, err);
 	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;
 }
 

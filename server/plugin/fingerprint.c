@@ -189,8 +189,9 @@ static void stage_deletions(struct server *server, struct change *change, const 
 }
 
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
-			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err)
+			      const Holdfast__V1__Fingerprint *fingerprint, struct error *err)
 {
+	const size_t n_plugins = fingerprint->n_plugins;
 	cleanup_free struct plugin_instance *reported = NULL;
 
 	if (n_plugins > NODE_PLUGINS_MAX)
@@ -200,7 +201,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	if (!reported)
 		return error_no_memory(err, "a plugin");
 	for (size_t i = 0; i < n_plugins; i++) {
-		TRY(read_plugin(server, node_id, plugins[i], &reported[i], err));
+		TRY(read_plugin(server, node_id, fingerprint->plugins[i], &reported[i], err));
 		for (size_t k = 0; k < i; k++)
 			if (same_key(&reported[k], &reported[i]))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -268,9 +269,11 @@ static enum status check_driver(Holdfast__V1__NodeDriver *const *drivers, size_t
 	return STATUS_OK;
 }
 
-enum status fingerprint_take_drivers(struct node_entry *node, Holdfast__V1__NodeDriver *const *drivers,
-				     size_t n_drivers, struct error *err)
+enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1__Fingerprint *fingerprint,
+				     struct error *err)
 {
+	Holdfast__V1__NodeDriver *const *drivers = fingerprint->drivers;
+	size_t n_drivers = fingerprint->n_drivers;
 	enum status status = STATUS_OK;
 	struct message_list *list;
 

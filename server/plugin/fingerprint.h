@@ -6,7 +6,7 @@
 #include "model/node.h"
 #include "state/change.h"
 
-#include <holdfast/v1/types.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
 #include <stddef.h>
 
 struct node_entry;
@@ -18,14 +18,14 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 
 enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };
 
-/** @node has exactly @drivers, as its hello or fingerprint says. STATUS_INVALID_ARGUMENT for more than
+/** @node has exactly the drivers of @fingerprint. STATUS_INVALID_ARGUMENT for more than
  * NODE_DRIVERS_MAX, for one that is no label, named twice or too large: then nothing changes. */
-enum status fingerprint_take_drivers(struct node_entry *node, Holdfast__V1__NodeDriver *const *drivers,
-				     size_t n_drivers, struct error *err);
+enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1__Fingerprint *fingerprint,
+				     struct error *err);
 
-/** Stage in @change that @node_id has exactly @plugins: what is new or differs is put, what is no longer
- * named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is
+/** Stage in @change that @node_id has exactly the plugins of @fingerprint: what is new or differs is put,
+ * what is no longer named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is
  * taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one
  * named twice, and for values that do not fit. */
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
-			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err);
+			      const Holdfast__V1__Fingerprint *fingerprint, struct error *err);

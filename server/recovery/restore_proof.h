@@ -7,9 +7,9 @@
  * node, boot, allocation and volume. Without a ticket it also counts
  * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
  * could have had by asking, and
- * - when tickets prove nothing: the key has changed since the backup was made, or the store is older than
- *   this record, so that an honest node's ticket may be of another key.
- * In every other case the server, which never grants without a ticket, has not granted it. */
+ * - when tickets prove nothing: the key or the form of tickets has changed since the backup was made, so that
+ * an honest node's ticket may be of another one. In every other case the server, which never grants without a
+ * ticket, has not granted it. */
 
 #include "base/error.h"
 #include "model/claim.h"

@@ -66,7 +66,7 @@ bool token_index_note(struct token_index *index, const ProtobufCMessage *message
 	struct token_index_entry *entry;
 
 	if (!stored->token || stored->secret_sha256.len != TOKEN_HASH_SIZE)
-		return true; /* of another version: nobody can show it */
+		return true; /* damaged: nobody can show it */
 	entry = token_index_slot(index, stored->secret_sha256.data);
 	if (!entry)
 		return is_gone || add(index, stored);

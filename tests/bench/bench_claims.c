@@ -155,6 +155,7 @@ static void open_session(struct bench *b)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
 	char boot_id[] = "b0010000-0000-4000-8000-000000000001";
@@ -167,8 +168,9 @@ static void open_session(struct bench *b)
 	plugin.healthy = true;
 	hello.node_id = b->node_id;
 	hello.boot_id = boot_id;
-	hello.plugins = plugins;
-	hello.n_plugins = 1;
+	fingerprint.plugins = plugins;
+	fingerprint.n_plugins = 1;
+	hello.fingerprint = &fingerprint;
 	hello.picture_complete = true;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;

@@ -86,12 +86,14 @@ static void say_allocs(const struct node *node, Holdfast__V1__SessionHello *hell
 static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata)
 {
 	Holdfast__V1__SessionHello *hello = malloc(sizeof(*hello));
+	Holdfast__V1__Fingerprint *fingerprint = malloc(sizeof(*fingerprint));
 	Holdfast__V1__NodePlugin *plugin = malloc(sizeof(*plugin));
 	const struct node *node = userdata;
 
-	if (!hello || !plugin)
+	if (!hello || !fingerprint || !plugin)
 		die(node->id, "out of memory");
 	holdfast__v1__session_hello__init(hello);
+	holdfast__v1__fingerprint__init(fingerprint);
 	holdfast__v1__node_plugin__init(plugin);
 	hello->node_id = strdup(node->id);
 	hello->boot_id = strdup(FILL_BOOT);
@@ -99,11 +101,12 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	plugin->profile = strdup("scratch");
 	plugin->class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
 	plugin->healthy = true;
-	hello->plugins = calloc(1, sizeof(Holdfast__V1__NodePlugin *));
-	if (!hello->plugins)
+	fingerprint->plugins = calloc(1, sizeof(Holdfast__V1__NodePlugin *));
+	if (!fingerprint->plugins)
 		die(node->id, "out of memory");
-	hello->plugins[0] = plugin;
-	hello->n_plugins = 1;
+	fingerprint->plugins[0] = plugin;
+	fingerprint->n_plugins = 1;
+	hello->fingerprint = fingerprint;
 	say_allocs(node, hello);
 	hello->picture_complete = false; /* what it does not name stays as it is */
 	*ret_is_short = false;

@@ -304,6 +304,7 @@ static void open_session(struct bench *b, struct session_end *s, uint32_t i)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
 	char boot[] = FILL_BOOT;
@@ -321,8 +322,9 @@ static void open_session(struct bench *b, struct session_end *s, uint32_t i)
 	plugin.healthy = true;
 	hello.node_id = s->id;
 	hello.boot_id = boot;
-	hello.plugins = plugins;
-	hello.n_plugins = 1;
+	fingerprint.plugins = plugins;
+	fingerprint.n_plugins = 1;
+	hello.fingerprint = &fingerprint;
 	hello.picture_complete = false; /* what it does not name stays as it is */
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;

@@ -333,15 +333,15 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	model->hellos++;
 	model->picture_complete = hello->picture_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
-	model->hello_plugins = (unsigned int)hello->n_plugins;
+	model->hello_plugins = (unsigned int)hello->fingerprint->n_plugins;
 	model->hello_mounted = (unsigned int)hello->n_mounted;
 	if (hello->n_mounted > 0) {
 		model->hello_generation = hello->mounted[0]->generation;
 		(void)snprintf(model->hello_claim, sizeof(model->hello_claim), "%s",
 			       hello->mounted[0]->claim_id);
 	}
-	take_plugins(model, hello->plugins, hello->n_plugins);
-	take_drivers(model, hello->drivers, hello->n_drivers);
+	take_plugins(model, hello->fingerprint->plugins, hello->fingerprint->n_plugins);
+	take_drivers(model, hello->fingerprint->drivers, hello->fingerprint->n_drivers);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
 	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;

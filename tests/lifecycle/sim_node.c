@@ -16,6 +16,7 @@
 
 #include "sim.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
@@ -612,6 +613,7 @@ void sim_node_send_hello(struct sim_node *node)
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
 	struct named named;
 	struct fingerprint fp;
 
@@ -619,8 +621,10 @@ void sim_node_send_hello(struct sim_node *node)
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
 	hello.machine = node->machine;
-	hello.plugins = fp.plugins;
-	hello.n_plugins = 2;
+	hello.clock_ms = clock_realtime_ms();
+	fingerprint.plugins = fp.plugins;
+	fingerprint.n_plugins = 2;
+	hello.fingerprint = &fingerprint;
 	hello.picture_complete = true;
 	name_entries(node, &hello, &named);
 	mark.store_id = node->mark.store_id;

@@ -933,12 +933,11 @@ TEST(what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again)
 	free(record);
 }
 
-/* The journal that an earlier version has left: its tickets were of another size, or as long and of another
- * meaning. */
+/* A journal that another version has left: its tickets have another size, or the same and another meaning. */
 TEST(a_journalled_ticket_of_another_version_has_run_out)
 {
 	const struct ticket as_long = {
-		.magic = TICKET_MAGIC, .version = TICKET_VERSION - 1, .not_after_ms = TICKET_END_MS};
+		.magic = TICKET_MAGIC, .version = TICKET_VERSION + 1, .not_after_ms = TICKET_END_MS};
 	struct alloc_record *record = records_make(1);
 	Holdfast__V1__JournalAlloc *pb;
 	uint8_t earlier[sizeof(struct ticket) + 16];

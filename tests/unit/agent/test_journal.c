@@ -266,7 +266,7 @@ CASE(a_csi_volume_comes_back_without_its_secrets)
 TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 {
 	static const struct {
-		const char *plugin, *external;
+		const char *profile, *external;
 		int type, access, attachment;
 		bool is_good;
 	} rows[] = {
@@ -279,7 +279,7 @@ TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 		{"", "x", VOLUME_CSI, 1, 1, false},
 		{"../up", "x", VOLUME_CSI, 1, 1, false},
 		{"plug", "x", VOLUME_TYPE_N, 1, 1, false},
-		{"", "", VOLUME_TYPE_UNSPECIFIED, 0, 0, true}, /* written before there were plugins */
+		{"", "", VOLUME_TYPE_UNSPECIFIED, 0, 0, false},
 		{"", "", VOLUME_NATIVE, 0, 0, true},
 	};
 	struct alloc_record *record = records_make(1);
@@ -297,7 +297,8 @@ TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 		volume->type = (Holdfast__V1__VolumeType)rows[i].type;
 		volume->access_mode = (Holdfast__V1__AccessMode)rows[i].access;
 		volume->attachment_mode = (Holdfast__V1__AttachmentMode)rows[i].attachment;
-		volume->plugin_id = strdup(rows[i].plugin);
+		free(volume->profile); /* it has one */
+		volume->profile = strdup(rows[i].profile);
 		volume->external_id = strdup(rows[i].external);
 		n_other = holdfast__v1__journal_alloc__get_packed_size(pb);
 		other = malloc(n_other);

@@ -266,19 +266,27 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 	f->csi.node = csi->has_node ? &f->half : NULL;
 }
 
+/* The fingerprint in @made, which keeps what it points to. */
+static Holdfast__V1__Fingerprint fingerprint_of(const struct fake_node *node, struct fingerprint *made)
+{
+	Holdfast__V1__Fingerprint pb = HOLDFAST__V1__FINGERPRINT__INIT;
+
+	make_fingerprint(node, made);
+	pb.plugins = node->plugins ? node->plugins : made->plugins;
+	pb.n_plugins = node->plugins ? node->n_plugins : made->n;
+	pb.drivers = node->drivers;
+	pb.n_drivers = node->n_drivers;
+	return pb;
+}
+
 void fake_node_send_fingerprint(struct fake_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__Fingerprint pb = HOLDFAST__V1__FINGERPRINT__INIT;
-	struct fingerprint fingerprint;
+	struct fingerprint made;
+	Holdfast__V1__Fingerprint fingerprint = fingerprint_of(node, &made);
 
-	make_fingerprint(node, &fingerprint);
-	pb.plugins = node->plugins ? node->plugins : fingerprint.plugins;
-	pb.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
-	pb.drivers = node->drivers;
-	pb.n_drivers = node->n_drivers;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
-	up.fingerprint = &pb;
+	up.fingerprint = &fingerprint;
 	send_up(node, &up);
 }
 
@@ -297,7 +305,8 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
-	struct fingerprint fingerprint;
+	Holdfast__V1__Fingerprint fingerprint;
+	struct fingerprint made;
 	char version[256] = "";
 	char machine[NODE_MACHINE_MAX + 1] = "";
 	Holdfast__V1__MountedClaim mounted = HOLDFAST__V1__MOUNTED_CLAIM__INIT;
@@ -305,21 +314,18 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	char claim_id[UUID_TEXT_SIZE];
 
 	fake_node_open(node, id, boot_id);
-	make_fingerprint(node, &fingerprint);
+	fingerprint = fingerprint_of(node, &made);
 	if (node->agent_version)
 		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
 	hello.agent_version = version;
 	if (node->machine)
 		assert_int_equal(str_copy(machine, sizeof(machine), node->machine), 0);
 	hello.machine = machine;
-	hello.ticket_keys = node->ticket_keys;
+	fingerprint.ticket_keys = node->ticket_keys;
 	hello.clock_ms = clock_realtime_ms() + node->clock_ahead_ms;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
-	hello.plugins = node->plugins ? node->plugins : fingerprint.plugins;
-	hello.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
-	hello.drivers = node->drivers;
-	hello.n_drivers = node->n_drivers;
+	hello.fingerprint = &fingerprint;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.picture_complete = true;

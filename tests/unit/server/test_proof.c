@@ -256,7 +256,7 @@ CLUSTER_TEST(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch)
 	assert_null(state_claim(&f->server->state, CLAIM_X));
 }
 
-/* A store of before the tickets' form changed: nodes have tickets that this server cannot read. */
+/* The store is of a version with another form of tickets, which this server cannot read. */
 CLUSTER_TEST(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -269,7 +269,7 @@ CLUSTER_TEST(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_nex
 
 	ticket_issuer_public_key(f->server->issuer, key);
 	earlier.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
-	earlier.version = TICKET_VERSION - 1;
+	earlier.version = TICKET_VERSION + 1;
 	change_put_record(&change, KEY_TICKET_KEY, &earlier.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	forget_that_n1_has_it(f, &alloc, &held);

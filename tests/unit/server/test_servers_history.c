@@ -833,6 +833,7 @@ static const struct rpc_stream_events stream_events = {
 struct hello {
 	Holdfast__V1__SessionUp up;
 	Holdfast__V1__SessionHello hello;
+	Holdfast__V1__Fingerprint fingerprint;
 	Holdfast__V1__NodePlugin plugin, *plugins[1];
 	Holdfast__V1__AllocStatus allocs[TASKS_MAX], *all_allocs[TASKS_MAX];
 	Holdfast__V1__MountedClaim mounted[TASKS_MAX], *all_mounted[TASKS_MAX];
@@ -863,6 +864,7 @@ static void send_hello(struct node_model *node)
 
 	h = (struct hello){.up = HOLDFAST__V1__SESSION_UP__INIT,
 			   .hello = HOLDFAST__V1__SESSION_HELLO__INIT,
+			   .fingerprint = HOLDFAST__V1__FINGERPRINT__INIT,
 			   .plugin = HOLDFAST__V1__NODE_PLUGIN__INIT,
 			   .native = "native",
 			   .profile = "disk"};
@@ -877,8 +879,9 @@ static void send_hello(struct node_model *node)
 	h.hello.node_id = node->id;
 	h.hello.boot_id = h.boot;
 	h.hello.clock_ms = clock_realtime_ms();
-	h.hello.plugins = h.plugins;
-	h.hello.n_plugins = 1;
+	h.fingerprint.plugins = h.plugins;
+	h.fingerprint.n_plugins = 1;
+	h.hello.fingerprint = &h.fingerprint;
 	h.hello.allocs = h.all_allocs;
 	h.hello.mounted = h.all_mounted;
 	h.hello.picture_complete = true;

@@ -168,8 +168,8 @@ static const struct attempt attempts[] = {
 	 "'controller': {'healthy': true, 'attach_detach': true}, 'node': {'provider_node_id': 'i-n1'}}]}}",
 	 STATUS_OK},
 	{HELLO, "the same in its hello",
-	 "{'plugins': [{'plugin_id': 'ebs', 'healthy': true, 'controller_required': true, "
-	 "'controller': {'healthy': true, 'attach_detach': true}, 'node': {'provider_node_id': 'i-n1'}}]}",
+	 "{'fingerprint': {'plugins': [{'plugin_id': 'ebs', 'healthy': true, 'controller_required': true, "
+	 "'controller': {'healthy': true, 'attach_detach': true}, 'node': {'provider_node_id': 'i-n1'}}]}}",
 	 STATUS_OK},
 	{UP, "another node's id at the provider",
 	 "{'fingerprint': {'plugins': [{'plugin_id': 'ebs', 'healthy': true, 'controller_required': true, "

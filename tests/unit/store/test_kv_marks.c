@@ -440,45 +440,6 @@ CLOSED_STORE_TEST(a_damaged_slot_leaves_the_other_one)
 	assert_false(history_of(f).is_behind);
 }
 
-/* As it was written before there was a number of nodes: magic, serial, store id, epoch, revision, sum. */
-CLOSED_STORE_TEST(a_mark_of_the_first_version_is_read_and_written_anew)
-{
-	struct paths p = paths_of(f);
-	struct {
-		char magic[8];
-		uint64_t serial;
-		char store_id[MARK_STORE_ID_SIZE];
-		uint64_t epoch, revision, sum;
-	} slot = {.magic = "HFMARK1", .serial = 4, .store_id = "s1", .epoch = EPOCH, .revision = 1};
-	char bytes[MARK_SIZE] = {0};
-	struct mark mark;
-
-	open_marked(f);
-	(void)put(f, "a", "1");
-	fixture_close(f);
-	slot.sum = checksum_add(CHECKSUM_INIT, &slot, offsetof(__typeof__(slot), sum));
-	memcpy(bytes, &slot, sizeof(slot));
-	assert_int_equal(file_write_atomic(p.mark, 0600, bytes, sizeof(bytes)), 0);
-	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_OK);
-	assert_int_equal(mark.revision, 1);
-	assert_int_equal(mark.nodes, 0);
-	assert_false(history_of(f).is_behind);
-	fixture_open(f);
-	assert_int_equal(
-		kv_keep_marks(
-			f->kv,
-			&(struct kv_marks){.paths = {p.mark}, .store_id = "s1", .epoch = EPOCH, .nodes = 3},
-			NULL),
-		STATUS_OK);
-	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_OK);
-	assert_int_equal(mark.nodes, 3);
-	assert_string_equal(mark.store_id, "s1");
-	fixture_close(f);
-	bytes[16]++;
-	assert_int_equal(file_write_atomic(p.mark, 0600, bytes, sizeof(bytes)), 0);
-	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_DATA_LOSS);
-}
-
 CLOSED_STORE_TEST(the_number_of_nodes_stands_in_the_mark_with_the_next_commit)
 {
 	struct paths p = paths_of(f);
