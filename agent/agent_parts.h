@@ -67,7 +67,7 @@ enum { AGENT_PROBLEMS_MAX = 7, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
 /** Read when the certificate in use expires. After each load of it. */
 void agent_note_certificate(struct agent *agent);
 
-/** What the operator has to see to, beside session and helper. Returns how many. */
+/** Matters for the operator; the session and the helper have their own. Returns how many. */
 size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE]);
 
 /** The line that the service manager shows. */

@@ -156,11 +156,12 @@ int csi_target_enter(struct place *place, bool read_only)
 
 int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret)
 {
+	assert(plugin[0] != '\0');
+
 	int (*const enter)(int dir_fd, const char *name, struct place *ret) = make ? place_make : place_open;
 	cleanup_place struct place all = PLACE_INIT;
 	int r = enter(h->stage.fd, MH_CSI_FOLDER, &all);
 
-	assert(plugin[0] != '\0');
 	if (r == 0 && !place_is_own(h, &h->stage, &all))
 		return 1;
 	if (r == 0)

@@ -40,7 +40,7 @@ struct settings {
 	char node_id[ORDER_NODE_SIZE];
 	uint8_t keys[SETTINGS_KEYS_MAX][ORDER_KEY_SIZE];
 	uint32_t n_keys;
-	char agent_user[SETTINGS_USER_SIZE]; /* who may call besides root */
+	char agent_user[SETTINGS_USER_SIZE]; /* who may call, as root may */
 	char socket[SETTINGS_SOCKET_SIZE];
 	char engine_socket[SETTINGS_SOCKET_SIZE];
 	char publish_dir[PATH_MAX];

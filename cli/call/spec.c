@@ -714,12 +714,12 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 static enum status unknown_key(const struct conf *conf, const struct spec_block *block, const json_t *body,
 			       const char *key, struct error *err)
 {
+	assert(block->n == 0 || block->keys);
+
+	const struct nomad_key *of_nomad = nomad_find_key(block->nomad, key);
 	const char *known[CONF_FIELDS_MAX];
 	size_t n = 0;
 
-	const struct nomad_key *of_nomad = nomad_find_key(block->nomad, key);
-
-	assert(block->n == 0 || block->keys);
 	if (of_nomad && of_nomad->text)
 		return conf_error(conf, body, key, err, "'%s' of Nomad does not exist here: %s", key,
 				  of_nomad->text);

@@ -185,7 +185,7 @@ TEST(each_key_that_holdfast_lacks_has_a_hint_with_its_line)
 	}
 }
 
-TEST(a_key_that_is_no_key_of_nomad_is_refused)
+TEST(an_unknown_key_is_refused)
 {
 	struct nomad_import import =
 		import_text("job \"a\" {\n  colour = \"red\"\n}\nthing {\n}\n", NULL, NULL);

@@ -391,7 +391,7 @@ TEST(a_file_may_be_as_long_as_the_limit_and_no_longer)
 	free(text);
 }
 
-TEST(files_that_are_none_are_refused)
+TEST(a_path_without_a_file_is_refused)
 {
 	char path[] = "/tmp/conf-XXXXXX";
 	struct conf *conf = NULL;
