@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How ./dev test runs lanes: the pool with jobs that pass, fail, hang and are ended, and the table. Prints as cmocka does."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -188,6 +190,14 @@ def each_folder_that_asks_for_a_lane_exists():
     for name, lane in lanes.lanes().items():
         for folder in lane.touched_by.split():
             assert folder == "." or lanes.git("ls-files", folder) or lanes.git("ls-files", f"{folder}*"), f"{name}: {folder}"
+
+
+def the_sum_lists_builds_only_if_there_are_any():
+    results, _ = run(job("a", "echo '1 passed, 0 failed'", lane="fuzz"))
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        failed = lanes.sum_up(results.values(), ["fuzz"], 1.0)
+    assert failed == 0 and "build" not in out.getvalue() and "1 passed, 0 failed" in out.getvalue(), out.getvalue()
 
 
 def a_lane_that_does_not_exist_is_refused_with_the_list():

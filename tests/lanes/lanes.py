@@ -322,7 +322,7 @@ def sum_up(results, names, wall):
     for result in results:
         by_lane[result.job.lane].append(result)
     print()
-    for name in ["build", *names]:
+    for name in (["build"] if by_lane["build"] else []) + names:
         of_lane = by_lane[name]
         passed, failed = sum(one.passed for one in of_lane), sum(len(one.failed) for one in of_lane)
         if not of_lane:
