@@ -57,6 +57,7 @@ def cases_are_counted_as_cmocka_prints_them():
 def the_last_sum_of_a_script_counts():
     assert tally("FAILED one (2 s)\n3 passed, 2 failed\n", 1, job("x", "")) == (3, ("one", "unnamed"))
     assert tally("3 passed, 0 failed\n", 0, job("x", "")) == (3, ())
+    assert tally("FAILED etcd:one (2 s)\nFAILED two: why\n0 passed, 2 failed\n", 1, job("x", "")) == (0, ("etcd:one", "two"))
 
 
 def a_program_that_fails_after_its_cases_passed_is_a_failure():

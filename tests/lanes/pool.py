@@ -53,7 +53,7 @@ def tally(text, status, job):
     sums = re.findall(r"^(\d+) passed, (\d+) failed", text, re.M)
     if sums:
         passed, n_failed = int(sums[-1][0]), int(sums[-1][1])
-        failed = sorted(set(re.findall(r"^FAILED +([^\s:]+)", text, re.M)))[:n_failed]
+        failed = sorted(set(re.findall(r"^FAILED +(\S+?):?(?:\s|$)", text, re.M)))[:n_failed]
         failed += ["unnamed"] * (n_failed - len(failed))
     else:
         passed = len(re.findall(r"^\[ +OK +\]", text, re.M))
