@@ -59,6 +59,7 @@ struct etcd_copy {
 	uint64_t pause_us;     /* after the first prefixes; 0: no pause */
 	bool is_confirmed;     /* etcd has the past that the copy has, as of when the watch was opened */
 	int64_t goal;	       /* the revision of the sequence then: the copy is whole from there on */
+	bool is_whole;	       /* it has come there, with this watch or an earlier one */
 	size_t prefix;	       /* of those that are copied, which is read */
 	struct etcd_cursor cursor;
 	/* All changes up to @revision are in the copy, the last transaction of the store is @sequence. */
@@ -91,7 +92,7 @@ static void close_watch(struct etcd_copy *copy)
 static void begin_anew(struct etcd_copy *copy)
 {
 	copy->stage = COPY_NONE;
-	copy->is_confirmed = false;
+	copy->is_confirmed = copy->is_whole = false;
 	close_watch(copy);
 }
 
@@ -200,6 +201,11 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 	backoff_reset(&copy->backoff);
 }
 
+static void note_whole(struct etcd_copy *copy)
+{
+	copy->is_whole |= copy->is_confirmed && copy->sequence.revision >= copy->goal;
+}
+
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Etcdserverpb__WatchResponse *response = (const Etcdserverpb__WatchResponse *)message;
@@ -213,6 +219,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	} else if (!response->fragment) {
 		copy->revision = copy->coming_revision;
 		copy->sequence = copy->coming;
+		note_whole(copy);
 	}
 }
 
@@ -248,6 +255,7 @@ static void on_past(enum status status, const ProtobufCMessage *response, const 
 		copy->is_confirmed = has_same_past(copy, txn_key_of(txn, PAST_THEN));
 		now = txn_key_of(txn, PAST_NOW);
 		copy->goal = now ? now->mod_revision : 0;
+		note_whole(copy);
 	}
 	if (status != STATUS_OK &&
 	    status != STATUS_OUT_OF_RANGE) /* OUT_OF_RANGE: etcd has no such revision, past or future */
@@ -438,8 +446,7 @@ bool etcd_has_copy(const struct etcd *etcd)
 {
 	const struct etcd_copy *copy = etcd->copy;
 
-	return copy && copy->stage == COPY_WATCHED && copy->is_confirmed &&
-	       copy->sequence.revision >= copy->goal;
+	return copy && copy->stage == COPY_WATCHED && copy->is_whole;
 }
 
 bool etcd_copy_finish(struct etcd *etcd)
