@@ -3,7 +3,7 @@
 """Documents against the tree: what they name exists, what they list is complete.
 
 check_docs.py            say what is wrong, exit 1 if anything is
-check_docs.py --update   write the generated tables of docs/helper-review.md anew, then check the rest
+check_docs.py --update   write the generated tables of docs anew, then check the rest
 """
 import fnmatch
 import re
@@ -31,6 +31,8 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 CONFIG = ROOT / "server/config.c"
 CONFIG_MANUAL = ROOT / "docs/man/holdfast-server.hcl.5.scd"
 CODES = ROOT / "lib/rpc/grpc_status.c"
+FROM_NOMAD = ROOT / "docs/from-nomad.md"
+NOMAD_KEYS = ROOT / "cli/nomad/keys.c"
 GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
 SKIPPED = {".git", "build", "__pycache__", "node_modules"}
 SUFFIXES = ("c", "h", "py", "md", "txt", "scd", "proto", "rules", "socket", "service", "in", "sh", "policy", "hcl")
@@ -345,9 +347,37 @@ def calls_table(_old):
     return told
 
 
+def literal(text, macros):
+    """The text of C literals and macros in a row."""
+    return "".join(part[1:-1].replace('\\"', '"') if part[0] == '"' else macros[part]
+                   for part in re.findall(r'"(?:[^"\\]|\\.)*"|\w+', text))  # fmt: skip
+
+
+def nomad_keys():
+    """(block, key, fate, text) of each row of cli/nomad/keys.c."""
+    source, macros = read(NOMAD_KEYS), {"NULL": ""}
+    for name, text in re.findall(r"^#define (\w+)\s+(?:\\\n\s*)?(\".*\")$", source, re.M):
+        macros[name] = literal(text, macros)
+    rows = re.findall(r'\{NOMAD_(\w+), "(\w+)", NOMAD_(\w+),\s*((?:"(?:[^"\\]|\\.)*"|\w+|\s)+)\}', source)
+    return [(block.lower(), key, fate.lower(), literal(text, macros)) for block, key, fate, text in rows]
+
+
+def nomad_table(block):
+    def table(_old):
+        keys = [found for found in nomad_keys() if found[0] == block]
+        if not keys:
+            fault(f"{shown(NOMAD_KEYS)}: has no row of {block}")
+        return ["| key of Nomad | is | here |", "|---|---|---|"] + [row(f"`{key}`", fate, text) for _, key, fate, text in keys]
+
+    return table
+
+
+NOMAD_BLOCKS = ("config", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "task", "update",
+                "volume", "volume_mount")  # fmt: skip
 TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table,
-          "driver": driver_table, "plugin": plugin_table}
-REVIEWS = {REVIEW: ["base", "calls", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"]}
+          "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
+REVIEWS = {REVIEW: ["base", "calls", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"],
+           FROM_NOMAD: sorted("nomad_" + block for block in NOMAD_BLOCKS)}
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 
 
