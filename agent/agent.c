@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/wakeup.h"
+#include "session/attributes.h"
 #include "session/fingerprint.h"
 #include "session/hello.h"
 #include "session/machine.h"
@@ -92,6 +93,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		.boot_id = agent->boot_id,
 		.kernel = agent->kernel,
 		.machine = agent->machine,
+		.attributes = agent->attributes,
 		.fingerprint = fingerprint_facts(agent),
 		.allocs = agent->allocs,
 		.mark = journal_mark(agent->journal),
@@ -597,6 +599,8 @@ static enum status read_node(struct agent *agent, struct error *err)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot read the kernel's version");
 	(void)str_copy(agent->kernel, sizeof(agent->kernel), name.release);
 	machine_read(agent->config->cluster, agent->machine);
+	if (!attributes_read(agent->config->meta, agent->config->n_meta, &agent->attributes))
+		return error_no_memory(err, "the attributes of the node");
 	if (agent->machine[0] == '\0')
 		log_line(LOG_WARNING,
 			 "/etc/machine-id cannot be read: the server cannot tell a clone from this node");
@@ -896,6 +900,7 @@ void agent_free(struct agent *agent)
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
 	journal_close(agent->journal);
+	message_list_unref(agent->attributes);
 	task_streams_free(agent->task_streams);
 	allocs_free(agent->allocs);
 	drivers_free(agent->drivers);

@@ -28,6 +28,7 @@ struct agent {
 	char boot_id[UUID_TEXT_SIZE];
 	char kernel[NODE_TEXT_MAX + 1];
 	char machine[NODE_MACHINE_MAX + 1];
+	struct message_list *attributes; /* of this node, for the hello; owned */
 	char server[CONFIG_HOST_SIZE +
 		    8]; /* for people: that there is a session with, or all that there are */
 	struct journal *journal;

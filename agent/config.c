@@ -123,6 +123,41 @@ static enum status bind_task(const struct conf *conf, const char *label, json_t 
 	return status;
 }
 
+/* meta { rack = "r1" } */
+static enum status bind_meta(const struct conf *conf, const char *label, json_t *body, void *target,
+			     struct error *err)
+{
+	struct reading *reading = target;
+	struct config *config = &reading->config;
+	const char *key;
+	json_t *value;
+
+	if (label)
+		return conf_error(conf, body, NULL, err, "meta: it is one block without a name");
+	json_object_foreach (body, key, value) {
+		struct node_meta *meta = &config->meta[config->n_meta];
+		const char *text = json_string_value(value);
+
+		if (config->n_meta == NODE_META_MAX)
+			return conf_error(conf, body, key, err, "meta: it has more than %d entries",
+					  NODE_META_MAX);
+		if (str_format(meta->name, sizeof(meta->name), "meta.%s", key) < 0 ||
+		    !node_attribute_name_is_valid(meta->name))
+			return conf_error(conf, body, key, err,
+					  "meta: a name is 1 to %d letters, digits and . _ -",
+					  NODE_ATTRIBUTE_NAME_MAX - (int)strlen("meta."));
+		if (!text || !node_attribute_value_is_valid(text) ||
+		    str_copy(meta->value, sizeof(meta->value), text) < 0)
+			return conf_error(conf, body, key, err,
+					  "meta: the value of '%s' is a text of at most %d letters, digits, "
+					  "blanks and . _ - + "
+					  ": ~ ( )",
+					  key, NODE_ATTRIBUTE_VALUE_MAX);
+		config->n_meta++;
+	}
+	return STATUS_OK;
+}
+
 static const struct conf_field top_fields[] = {
 	{TEXT("cluster", CONF_STRING, cluster), .required = true},
 	{TEXT("node_id", CONF_STRING, node_id), .required = true},
@@ -153,6 +188,7 @@ static const struct conf_field top_fields[] = {
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
 	{.key = "task", .type = CONF_BLOCKS, .block = bind_task},
+	{.key = "meta", .type = CONF_BLOCKS, .block = bind_meta},
 };
 
 static const char *const level_names[LOG_DEBUG + 1] = {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "rpc/address.h"
+#include "session/attributes.h"
 #include "unit/task.h"
 
 #include <stdbool.h>
@@ -54,6 +55,8 @@ struct config {
 		uint64_t start_timeout_us;
 		uint64_t request_timeout_us;
 	} helper;
+	struct node_meta meta[NODE_META_MAX];
+	size_t n_meta;
 	struct {
 		task_unit_name systemd_units[TASK_UNITS_MAX];
 	} task;

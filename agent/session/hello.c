@@ -164,6 +164,22 @@ static bool put_trail(Holdfast__V1__SessionHello *hello, const struct trail_head
 	return true;
 }
 
+static bool put_attributes(Holdfast__V1__SessionHello *hello, const struct message_list *attributes)
+{
+	size_t n = message_list_n(attributes);
+
+	hello->attributes = calloc(n + 1, sizeof(Holdfast__Driver__V1__KeyValue *));
+	for (size_t i = 0; hello->attributes && i < n; i++) {
+		const ProtobufCMessage *one = attributes->messages[i];
+
+		hello->attributes[i] = (void *)message_convert(one->descriptor, one);
+		if (!hello->attributes[i])
+			return false;
+		hello->n_attributes = i + 1;
+	}
+	return hello->attributes != NULL;
+}
+
 static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is_short)
 {
 	Holdfast__V1__SessionHello *hello = malloc(sizeof(*hello));
@@ -177,7 +193,8 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 	    put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
 	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
-	    put_mark(hello, facts->mark) && put_trail(hello, &facts->fingerprint.helper->head) &&
+	    put_attributes(hello, facts->attributes) && put_mark(hello, facts->mark) &&
+	    put_trail(hello, &facts->fingerprint.helper->head) &&
 	    put_allocs(hello, facts->allocs, is_short) && (is_short || put_mounted(hello, facts)))
 		return hello;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);

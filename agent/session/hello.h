@@ -16,6 +16,7 @@ struct hello_facts {
 	const char *boot_id;
 	const char *kernel;
 	const char *machine;
+	const struct message_list *attributes; /* KeyValue */
 	struct fingerprint_facts fingerprint;
 	const struct allocs *allocs;
 	const Holdfast__V1__Mark *mark; /* NULL: none yet */

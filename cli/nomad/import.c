@@ -132,10 +132,13 @@ static void end_block(struct writer *w)
 /* --- values --- */
 
 /* Replaces expressions. NULL: one is refused, with a remark. */
-static json_t *evaluate(const struct item *item, bool keeps_references)
+static json_t *evaluate(const struct item *item, enum nomad_references references)
 {
 	char why[NOMAD_WHY_SIZE];
-	json_t *value = nomad_value(&item->w->scope, item->value, keeps_references, why);
+	json_t *value;
+
+	item->w->scope.references = references;
+	value = nomad_value(&item->w->scope, item->value, why);
 
 	if (!value) {
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %s", item->key, why);
@@ -149,7 +152,8 @@ static json_t *evaluate(const struct item *item, bool keeps_references)
 
 static void write_value(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate(item, item->block == NOMAD_CONFIG);
+	cleanup_json json_t *value =
+		evaluate(item, item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES : NOMAD_NO_REFERENCES);
 
 	if (value)
 		write_json(item->w, item->key, value);
@@ -158,7 +162,7 @@ static void write_value(const struct item *item)
 /* A text, or NULL with a remark. Owned by the caller, json_decref(). */
 static json_t *evaluate_text(const struct item *item)
 {
-	json_t *value = evaluate(item, false);
+	json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
 
 	if (!value || json_is_string(value))
 		return value;
@@ -402,7 +406,7 @@ static void write_policies(struct writer *w, const json_t *group)
 
 static void write_max_parallel(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate(item, false);
+	cleanup_json json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
 
 	if (!value)
 		return;
@@ -626,7 +630,7 @@ static void write_env(const struct item *item)
 	begin_block(item->w, "env", NULL);
 	json_object_foreach ((json_t *)(uintptr_t)item->value, name, value) {
 		const struct item one = {item->w, NOMAD_CONFIG, item->value, name, value};
-		cleanup_json json_t *result = evaluate(&one, true);
+		cleanup_json json_t *result = evaluate(&one, NOMAD_ALL_REFERENCES);
 		cleanup_free char *text = json_is_string(result) ? NULL : json_dumps(result, JSON_ENCODE_ANY);
 
 		if (json_is_string(result)) {
@@ -694,7 +698,8 @@ static void write_all_logs(const struct item *item)
 /* A key that has another name here. */
 static void write_renamed(const struct item *item, const char *name)
 {
-	cleanup_json json_t *value = evaluate(item, item->block == NOMAD_CONFIG);
+	cleanup_json json_t *value =
+		evaluate(item, item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES : NOMAD_NO_REFERENCES);
 
 	remark_row(item, nomad_find_key(item->block, item->key));
 	if (value)
@@ -718,7 +723,7 @@ static void write_cpu(const struct item *item)
 
 static void write_cores(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate(item, false);
+	cleanup_json json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
 
 	remark_row(item, nomad_find_key(item->block, item->key));
 	if (value)
@@ -749,7 +754,7 @@ static void write_enabled(const struct item *item)
 /* A list of what @item has, which may be one text. Owned by the caller, json_decref(); NULL: refused. */
 static json_t *evaluate_list(const struct item *item)
 {
-	json_t *value = evaluate(item, true), *list;
+	json_t *value = evaluate(item, NOMAD_OWN_REFERENCES), *list;
 
 	if (!value || json_is_array(value))
 		return value;
@@ -764,7 +769,7 @@ static void write_args(const struct item *item)
 	json_t *command = json_object_get(item->object, "command");
 	const struct item of_command = {item->w, item->block, item->object, "command", command};
 	cleanup_json json_t *args = evaluate_list(item);
-	cleanup_json json_t *first = command ? evaluate(&of_command, true) : NULL;
+	cleanup_json json_t *first = command ? evaluate(&of_command, NOMAD_OWN_REFERENCES) : NULL;
 
 	if (!args || (command && !first))
 		return;
@@ -876,7 +881,7 @@ static void write_binds(const struct item *item)
 static void write_bind(struct writer *w, const json_t *body)
 {
 	const struct item item = {w, NOMAD_CONFIG, body, "mount", body};
-	cleanup_json json_t *mount = evaluate(&item, true);
+	cleanup_json json_t *mount = evaluate(&item, NOMAD_OWN_REFERENCES);
 	const char *type = json_string_value(json_object_get(mount, "type"));
 	const char *source = json_string_value(json_object_get(mount, "source"));
 	const char *target = json_string_value(json_object_get(mount, "target"));

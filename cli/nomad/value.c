@@ -53,7 +53,7 @@ static json_t *variable(struct nomad_scope *scope, const char *name, char ret_wh
 		return json_incref(given);
 	if (!value || json_is_null(value))
 		return why_not(ret_why, "variable %.64s has no default; give it with --var NAME=VALUE", name);
-	return nomad_value(scope, value, false, ret_why);
+	return nomad_value(scope, value, ret_why);
 }
 
 static json_t *local(struct nomad_scope *scope, const char *name, char ret_why[static NOMAD_WHY_SIZE])
@@ -66,7 +66,7 @@ static json_t *local(struct nomad_scope *scope, const char *name, char ret_why[s
 	if (scope->depth == DEPTH_MAX)
 		return why_not(ret_why, "the local value %.64s names itself", name);
 	scope->depth++;
-	result = nomad_value(scope, value, true, ret_why);
+	result = nomad_value(scope, value, ret_why);
 	scope->depth--;
 	return result;
 }
@@ -130,7 +130,7 @@ static json_t *port(const struct nomad_scope *scope, const char *text, char ret_
 }
 
 /* The value of the @n bytes at @at, which were in "${}". */
-static json_t *expression(struct nomad_scope *scope, const char *at, size_t n, bool keeps_references,
+static json_t *expression(struct nomad_scope *scope, const char *at, size_t n,
 			  char ret_why[static NOMAD_WHY_SIZE])
 {
 	cleanup_free char *text = NULL;
@@ -149,8 +149,12 @@ static json_t *expression(struct nomad_scope *scope, const char *at, size_t n, b
 	value = port(scope, text, ret_why);
 	if (value || ret_why[0] != '\0')
 		return value;
+	if (str_eq(text, "attr.unique.hostname") && scope->references != NOMAD_NO_REFERENCES)
+		return json_string("${node.unique.name}");
 	if (reference_is_known(text))
-		return keeps_references
+		return scope->references == NOMAD_ALL_REFERENCES ||
+				       (scope->references == NOMAD_OWN_REFERENCES &&
+					!reference_is_of_node(text))
 			       ? json_sprintf("${%s}", text)
 			       : why_not(ret_why, "${%.96s} is not replaced here; write its value", text);
 	value = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -194,15 +198,13 @@ static bool put_part(struct strbuf *text, const json_t *part, char ret_why[stati
 	return true;
 }
 
-static json_t *text_value(struct nomad_scope *scope, const char *at, bool keeps_references,
-			  char ret_why[static NOMAD_WHY_SIZE])
+static json_t *text_value(struct nomad_scope *scope, const char *at, char ret_why[static NOMAD_WHY_SIZE])
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
 	json_t *value;
 
 	if (str_starts_with(at, "${") && *expression_end(at) == '}' && expression_end(at)[1] == '\0')
-		return expression(scope, at + 2, (size_t)(expression_end(at) - at - 2), keeps_references,
-				  ret_why);
+		return expression(scope, at + 2, (size_t)(expression_end(at) - at - 2), ret_why);
 	while (*at != '\0') {
 		cleanup_json json_t *part = NULL;
 		const char *end;
@@ -214,7 +216,7 @@ static json_t *text_value(struct nomad_scope *scope, const char *at, bool keeps_
 			return why_not(ret_why, "%%{ } is not evaluated; write the text");
 		} else if (str_starts_with(at, "${")) {
 			end = expression_end(at);
-			part = expression(scope, at + 2, (size_t)(end - at - 2), keeps_references, ret_why);
+			part = expression(scope, at + 2, (size_t)(end - at - 2), ret_why);
 			if (!part || !put_part(&text, part, ret_why))
 				return NULL;
 			at = end + 1;
@@ -226,36 +228,33 @@ static json_t *text_value(struct nomad_scope *scope, const char *at, bool keeps_
 	return value ? value : why_not(ret_why, "memory is short");
 }
 
-static json_t *list_value(struct nomad_scope *scope, const json_t *list, bool keeps_references,
-			  char ret_why[static NOMAD_WHY_SIZE])
+static json_t *list_value(struct nomad_scope *scope, const json_t *list, char ret_why[static NOMAD_WHY_SIZE])
 {
 	cleanup_json json_t *result = json_array();
 	json_t *item;
 	size_t i;
 
 	json_array_foreach (list, i, item)
-		if (json_array_append_new(result, nomad_value(scope, item, keeps_references, ret_why)) < 0)
+		if (json_array_append_new(result, nomad_value(scope, item, ret_why)) < 0)
 			return NULL;
 	return TAKE_PTR(result);
 }
 
-json_t *nomad_value(struct nomad_scope *scope, const json_t *value, bool keeps_references,
-		    char ret_why[static NOMAD_WHY_SIZE])
+json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why[static NOMAD_WHY_SIZE])
 {
 	cleanup_json json_t *result = NULL;
 	const char *key;
 	json_t *inner;
 
 	if (json_is_string(value))
-		return text_value(scope, json_string_value(value), keeps_references, ret_why);
+		return text_value(scope, json_string_value(value), ret_why);
 	if (json_is_array(value))
-		return list_value(scope, value, keeps_references, ret_why);
+		return list_value(scope, value, ret_why);
 	if (!json_is_object(value))
 		return json_deep_copy(value);
 	result = json_object();
 	json_object_foreach ((json_t *)(uintptr_t)value, key, inner)
-		if (json_object_set_new(result, key, nomad_value(scope, inner, keeps_references, ret_why)) <
-		    0)
+		if (json_object_set_new(result, key, nomad_value(scope, inner, ret_why)) < 0)
 			return NULL;
 	return TAKE_PTR(result);
 }

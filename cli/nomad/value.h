@@ -9,8 +9,16 @@
 
 enum { NOMAD_WHY_SIZE = 192 };
 
+/* The references of Holdfast that may stay in a value. */
+enum nomad_references {
+	NOMAD_NO_REFERENCES,
+	NOMAD_OWN_REFERENCES, /* of the allocation and the id of its node: in config */
+	NOMAD_ALL_REFERENCES, /* those that the node reports too: in env */
+};
+
 /* The names that expressions can use. */
 struct nomad_scope {
+	enum nomad_references references;
 	const json_t *variables; /* blocks, by label */
 	const json_t *locals;	 /* a block, or NULL */
 	const json_t *values;	 /* of variables, texts that replace their defaults; or NULL */
@@ -18,13 +26,9 @@ struct nomad_scope {
 	unsigned int depth;	 /* of locals that name locals */
 };
 
-/** The value of @value, in which all expressions are replaced but those of the node and the allocation, which
- * Holdfast replaces when it places a member. Returns NULL if one is not evaluated, with the reason in
- * @ret_why.
- * @keeps_references may such expressions stay?
- * Owned by the caller, json_decref(). */
-json_t *nomad_value(struct nomad_scope *scope, const json_t *value, bool keeps_references,
-		    char ret_why[static NOMAD_WHY_SIZE]);
+/** The value of @value, in which all expressions are replaced but the references that may stay. Returns NULL
+ * if one is not evaluated, with the reason in @ret_why. Owned by the caller, json_decref(). */
+json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why[static NOMAD_WHY_SIZE]);
 
 /** Print @value in HCL, on one line. Owned by the caller, free(); NULL when memory is short.
  */

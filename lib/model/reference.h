@@ -1,10 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* References in the texts of a task, ${NOMAD_ALLOC_ID} and ${node.unique.name}: names of the allocation and
- * of the attributes of its node. Pure. */
+/* References in the texts of a task, ${NOMAD_ALLOC_ID} and ${meta.rack}: in the values of `env` and `config`.
+ * The server replaces them when it orders the task. "$${" is the text "${".
+ *
+ * The server knows the values of the allocation itself. Attributes and metadata are reported by the node,
+ * which may lie: they are only for `env`, and have a closed alphabet without '/'. Pure. */
 
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/message.h"
+
+#include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-/** Is there a reference of this name? All of metadata are known, "meta.NAME", whether a node has them or not.
+enum {
+	NODE_ATTRIBUTES_MAX = 64,
+	NODE_ATTRIBUTE_NAME_MAX = 63,
+	NODE_ATTRIBUTE_VALUE_MAX = 127,
+};
+
+/** Is there a reference of this name? Those that begin with "meta." are known whether a node has them or not.
  */
 bool reference_is_known(const char *name);
+
+/** Is it one whose value the node reports? */
+bool reference_is_of_node(const char *name);
+
+/** "attr.NAME" or "meta.NAME", of letters, digits and . _ -; up to NODE_ATTRIBUTE_NAME_MAX. */
+bool node_attribute_name_is_valid(const char *name);
+
+/** Up to NODE_ATTRIBUTE_VALUE_MAX letters, digits, blanks and . _ - + : ~ ( ). */
+bool node_attribute_value_is_valid(const char *value);
+
+/** The value of @name among @attributes, which are KeyValue, or NULL. */
+const char *node_attribute(const struct message_list *attributes, const char *name);
+
+/** Replace all references in @task, which is on the heap and of @alloc. STATUS_INVALID_ARGUMENT names an
+ * unknown reference, or one in the wrong place; STATUS_FAILED_PRECONDITION one that the node does not report.
+ * @attributes  of the node, KeyValue
+ * @is_check    the node and the allocation's id are not known yet: another text is in their place */
+enum status reference_replace(Holdfast__Driver__V1__TaskConfig *task, const struct alloc *alloc,
+			      const struct message_list *attributes, bool is_check, struct error *err);
+
+/** The name of the first value that @task wants of its node and @attributes lack, or NULL. */
+const char *reference_find_missing(const Holdfast__Driver__V1__TaskConfig *task,
+				   const struct message_list *attributes,
+				   char ret[static NODE_ATTRIBUTE_NAME_MAX + 1]);

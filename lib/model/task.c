@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/message.h"
 #include "model/order.h"
+#include "model/reference.h"
 #include "model/task_text.h"
 
 #include <inttypes.h>
@@ -180,8 +181,8 @@ static enum status validate_plugin(const struct alloc *alloc, const task_config 
 	return STATUS_OK;
 }
 
-/* What an engine could split never leaves the server. */
-static enum status validate_texts(const task_config *task, const char *field, struct error *err)
+/* What an engine could split never leaves the server. @task has no references. */
+static enum status check_texts(const task_config *task, const char *field, struct error *err)
 {
 	struct task_text_fault fault;
 
@@ -189,6 +190,26 @@ static enum status validate_texts(const task_config *task, const char *field, st
 		return STATUS_OK;
 	return error_invalid(err, field, "%s '%.128s' is not %s", fault.field, fault.text,
 			     task_text_rule(fault.kind));
+}
+
+static enum status validate_texts(const struct alloc *alloc, const task_config *task, const char *field,
+				  struct error *err)
+{
+	ProtobufCMessage *copy = message_convert(task->base.descriptor, &task->base);
+	struct error one;
+	enum status status;
+
+	if (!copy)
+		return error_no_memory(err, "a task");
+	status = reference_replace((task_config *)(void *)copy, alloc, NULL, true, &one);
+	if (status == STATUS_OK)
+		status = check_texts((task_config *)(void *)copy, field, err);
+	else if (status == STATUS_INVALID_ARGUMENT)
+		status = error_invalid(err, field, "%s", one.msg);
+	else
+		status = error_no_memory(err, "a task");
+	protobuf_c_message_free_unpacked(copy, NULL);
+	return status;
 }
 
 static enum status validate_task(const struct alloc *alloc, size_t i, struct error *err)
@@ -208,7 +229,7 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 	for (size_t k = 0; status == STATUS_OK && k < task->n_volumes; k++)
 		status = validate_mount(alloc, task, k, field, err);
 	if (status == STATUS_OK)
-		status = validate_texts(task, field, err);
+		status = validate_texts(alloc, task, field, err);
 	return status;
 }
 
@@ -341,8 +362,26 @@ static bool order_env(const struct alloc *alloc, task_config *ordered)
 	return is_made;
 }
 
+/* Texts with the values of this allocation and node: as closed as those that were submitted, and no longer
+ * than a task may be. */
+static enum status order_texts(const struct alloc *alloc, const struct message_list *attributes,
+			       task_config *ordered, struct error *err)
+{
+	char field[ERROR_FIELD_SIZE];
+
+	(void)str_format(field, sizeof(field), "task %.63s", ordered->task);
+	TRY(reference_replace(ordered, alloc, attributes, false, err));
+	TRY(check_texts(ordered, field, err));
+	if (protobuf_c_message_get_packed_size(&ordered->base) > 2 * TASK_BYTES_MAX)
+		return error_invalid(err, field,
+				     "with the values of its references it has more than %d bytes",
+				     2 * TASK_BYTES_MAX);
+	return STATUS_OK;
+}
+
 enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, const network_spec *network,
-			    uint8_t **ret, size_t *ret_n, struct error *err)
+			    const struct message_list *attributes, uint8_t **ret, size_t *ret_n,
+			    struct error *err)
 {
 	ProtobufCMessage *copy = message_convert(task->base.descriptor, &task->base);
 	task_config *ordered = (task_config *)(void *)copy;
@@ -362,7 +401,9 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 		is_made = order_plugin(plugin_of_task(alloc, task), ordered->csi_plugin);
 	if (is_made) {
 		ordered->network = alloc_task_network(alloc, task);
-		status = pack(copy, ret, ret_n, err);
+		status = order_texts(alloc, attributes, ordered, err);
+		if (status == STATUS_OK)
+			status = pack(copy, ret, ret_n, err);
 	} else {
 		(void)error_no_memory(err, "an order of a task");
 	}

@@ -40,9 +40,11 @@ bool alloc_network_is_right(const struct alloc *alloc, const Holdfast__Driver__V
 
 /** What the driver of the node is to run, packed: what an order digests. @task is of @alloc, which is valid.
  * @network  of the isolated network that it joins; NULL: it joins none
+ * @attributes  of the node, for references in its texts: see reference.h
  * @ret      owned by the caller, free() */
 enum status alloc_pack_task(const struct alloc *alloc, const Holdfast__Driver__V1__TaskConfig *task,
-			    const Holdfast__Driver__V1__NetworkSpec *network, uint8_t **ret, size_t *ret_n,
+			    const Holdfast__Driver__V1__NetworkSpec *network,
+			    const struct message_list *attributes, uint8_t **ret, size_t *ret_n,
 			    struct error *err);
 
 /** The isolated network of @alloc that @driver is to make, packed. @ret owned by the caller, free() */

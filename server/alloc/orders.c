@@ -193,8 +193,8 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 				 entry->alloc.id, request->task);
 	status = check_handle(&entry->alloc, request, err);
 	if (status == STATUS_OK)
-		status = alloc_pack_task(&entry->alloc, wish.task, request->network, &bytes, &wish.n_bytes,
-					 err);
+		status = alloc_pack_task(&entry->alloc, wish.task, request->network, entry->node->attributes,
+					 &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
 	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
 }

@@ -90,6 +90,22 @@ static bool add_drivers(const struct node_entry *entry, Holdfast__V1__Node *view
 	return view->drivers != NULL;
 }
 
+static bool add_attributes(const struct node_entry *entry, Holdfast__V1__Node *view)
+{
+	size_t n = message_list_n(entry->attributes);
+
+	view->attributes = calloc(n + 1, sizeof(Holdfast__Driver__V1__KeyValue *));
+	for (size_t i = 0; view->attributes && i < n; i++) {
+		const ProtobufCMessage *one = entry->attributes->messages[i];
+
+		view->attributes[i] = (void *)message_convert(one->descriptor, one);
+		if (!view->attributes[i])
+			return false;
+		view->n_attributes = i + 1;
+	}
+	return view->attributes != NULL;
+}
+
 /* The live claims of @entry, or those of them that another machine holds. What is in @ret belongs to the
  * response, also upon false. */
 static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
@@ -143,6 +159,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	holdfast__v1__get_node_response__init(response);
 	response->node = nodes_view(server, entry);
 	if (!response->node || !add_drivers(entry, response->node) ||
+	    !add_attributes(entry, response->node) ||
 	    !list_live(entry, false, &response->claims, &response->n_claims) ||
 	    !add_allocs(entry, response)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);

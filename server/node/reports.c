@@ -698,6 +698,7 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 	adopt_session(session, node);
 	greet(session, node);
 	TRY(fingerprint_take_drivers(node, fingerprint_of(hello), err));
+	TRY(fingerprint_take_attributes(node, hello->attributes, hello->n_attributes, err));
 	TRY(handle_mounted(session, hello, err));
 	TRY(handle_statuses(session, hello, err));
 	if (rebooted)

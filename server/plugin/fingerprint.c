@@ -10,6 +10,7 @@
 #include "log/log.h"
 #include "model/alloc_event.h"
 #include "model/pb.h"
+#include "model/reference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -288,5 +289,37 @@ enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1
 		return error_no_memory(err, "the task drivers of a node");
 	message_list_unref(node->drivers);
 	node->drivers = list;
+	return STATUS_OK;
+}
+
+static enum status check_attribute(Holdfast__Driver__V1__KeyValue *const *attributes, size_t i,
+				   struct error *err)
+{
+	if (!node_attribute_name_is_valid(attributes[i]->key) ||
+	    !node_attribute_value_is_valid(attributes[i]->value))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "attribute '%.64s' of the node is not valid", attributes[i]->key);
+	for (size_t k = 0; k < i; k++)
+		if (str_eq(attributes[k]->key, attributes[i]->key))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "attribute %s of the node is named twice", attributes[i]->key);
+	return STATUS_OK;
+}
+
+enum status fingerprint_take_attributes(struct node_entry *node,
+					Holdfast__Driver__V1__KeyValue *const *attributes, size_t n,
+					struct error *err)
+{
+	struct message_list *list;
+
+	if (n > NODE_ATTRIBUTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%zu attributes of the node, at most %d are taken", n, NODE_ATTRIBUTES_MAX);
+	for (size_t i = 0; i < n; i++)
+		TRY(check_attribute(attributes, i, err));
+	if (!message_list_new((ProtobufCMessage *const *)(const void *)attributes, n, &list))
+		return error_no_memory(err, "the attributes of a node");
+	message_list_unref(node->attributes);
+	node->attributes = list;
 	return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "model/node.h"
 #include "state/change.h"
 
+#include <holdfast/driver/v1/driver.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stddef.h>
 
@@ -22,6 +23,12 @@ enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };
  * NODE_DRIVERS_MAX, for one that is no label, named twice or too large: then nothing changes. */
 enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1__Fingerprint *fingerprint,
 				     struct error *err);
+
+/** @node has exactly @attributes, KeyValue, from its hello. STATUS_INVALID_ARGUMENT for more than
+ * NODE_ATTRIBUTES_MAX, for a name or value that is not valid, or named twice: then nothing changes. */
+enum status fingerprint_take_attributes(struct node_entry *node,
+					Holdfast__Driver__V1__KeyValue *const *attributes, size_t n,
+					struct error *err);
 
 /** Stage in @change that @node_id has exactly the plugins of @fingerprint: what is new or differs is put,
  * what is no longer named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is

@@ -89,6 +89,7 @@ static void node_drop_unnamed(struct state *state, struct node_entry *entry)
 	assert(!entry->session);
 	RB_REMOVE(node_tree, &state->nodes, entry);
 	message_list_unref(entry->drivers);
+	message_list_unref(entry->attributes);
 	free(entry);
 }
 

@@ -163,6 +163,8 @@ struct node_entry {
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;
+	/* KeyValue, from its last hello; not stored */
+	struct message_list *attributes;
 };
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);

@@ -4,6 +4,7 @@
 #include "scenario.h"
 
 #include "base/clock.h"
+#include "session/attributes.h"
 #include "session/machine.h"
 
 #include <limits.h>
@@ -597,6 +598,25 @@ WORLD_TEST(a_call_to_a_plugin_that_does_not_run_here_is_answered_so)
 	WORLD_UNTIL(w, two_calls_answered);
 	assert_int_equal(w->server.answered_call, 8);
 	assert_int_equal(w->server.hellos, 1); /* and the session continues */
+}
+
+TEST(attributes_of_this_machine_are_those_that_can_be_named)
+{
+	const struct node_meta meta = {.name = "meta.rack", .value = "r1"};
+	struct message_list *attributes = NULL;
+
+	assert_true(attributes_read(&meta, 1, &attributes));
+	assert_string_equal(node_attribute(attributes, "meta.rack"), "r1");
+	assert_string_equal(node_attribute(attributes, "attr.kernel.name"), "linux");
+	assert_non_null(node_attribute(attributes, "attr.cpu.arch"));
+	assert_non_null(node_attribute(attributes, "attr.memory.totalbytes"));
+	for (size_t i = 0; i < message_list_n(attributes); i++) {
+		const Holdfast__Driver__V1__KeyValue *one = (const void *)attributes->messages[i];
+
+		assert_true(reference_is_of_node(one->key));
+		assert_true(node_attribute_value_is_valid(one->value));
+	}
+	message_list_unref(attributes);
 }
 
 TEST_GROUP(world_group_setup, world_group_teardown)

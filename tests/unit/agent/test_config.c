@@ -64,6 +64,15 @@ CASE(what_is_left_out_has_a_default)
 	assert_string_equal(f->config.path, f->path);
 }
 
+CASE(metadata_of_the_node_are_named_as_constraints_name_them)
+{
+	assert_int_equal(load(f, GOOD "meta {\n rack = \"r1\"\n zone = \"eu 1\"\n}\n"), STATUS_OK);
+	assert_int_equal(f->config.n_meta, 2);
+	assert_string_equal(f->config.meta[0].name, "meta.rack");
+	assert_string_equal(f->config.meta[0].value, "r1");
+	assert_string_equal(f->config.meta[1].value, "eu 1");
+}
+
 CASE(everything_can_be_set)
 {
 	assert_int_equal(
@@ -167,6 +176,10 @@ CASE(mistakes_are_errors_with_their_line)
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"b\"]\n",
 		 "agent.hcl:3: ", "'b'"},
 		{GOOD "servers = [\"a:1\"]\n", "agent.hcl:7: ", "not both"},
+		{GOOD "meta {\n rack = 1\n}\n", "agent.hcl:8: ", "'rack'"},
+		{GOOD "meta {\n rack = \"/etc\"\n}\n", "agent.hcl:8: ", "'rack'"},
+		{GOOD "meta {\n \"a b\" = \"c\"\n}\n", "agent.hcl:8: ", "a name is 1 to 58"},
+		{GOOD "meta \"a\" {\n}\n", "agent.hcl:7: ", "without a name"},
 		{GOOD "x = [1,\n", "agent.hcl", ""},
 	};
 

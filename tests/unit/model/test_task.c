@@ -3,6 +3,7 @@
 
 #include "model/alloc_validate.h"
 #include "model/order.h"
+#include "model/reference.h"
 #include "model/task.h"
 
 /* An allocation with volumes data and logs, whose tasks a test changes before they are put in. */
@@ -280,7 +281,7 @@ TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
 	make(&w);
 	w.alloc.volumes[1].read_only = true;
 	w.mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL), STATUS_OK);
 	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 	assert_non_null(task);
 	assert_true(order_is_canonical(&task->base, bytes, n));
@@ -326,7 +327,7 @@ TEST(a_task_knows_what_it_is_unless_it_says_otherwise)
 	own.value = text("mine");
 	w.tasks[0].env = env;
 	w.tasks[0].n_env = 1;
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL), STATUS_OK);
 	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 	assert_string_equal(env_of(task, "HOLDFAST_NODE_ID"), "mine");
 	assert_string_equal(env_of(task, "HOLDFAST_ALLOC_ID"), ALLOC_1);
@@ -337,7 +338,7 @@ TEST(a_task_knows_what_it_is_unless_it_says_otherwise)
 	(void)str_copy(w.alloc.job_id, sizeof(w.alloc.job_id), "shop");
 	w.alloc.job_index = 3;
 	w.tasks[0].n_env = 0;
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &more, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &more, &n, NULL), STATUS_OK);
 	task = holdfast__driver__v1__task_config__unpack(NULL, n, more);
 	assert_string_equal(env_of(task, "HOLDFAST_NODE_ID"), "n1");
 	assert_string_equal(env_of(task, "HOLDFAST_JOB"), "shop");
@@ -368,7 +369,8 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 		w.tasks[0].csi_plugin = plugin_mount(rows[i].mount_dir);
 		(void)str_copy(w.alloc.csi_plugin.socket, sizeof(w.alloc.csi_plugin.socket), rows[i].socket);
 		assert_int_equal(judge(&w, NULL), STATUS_OK);
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL),
+				 STATUS_OK);
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_true(order_is_canonical(&task->base, bytes, n));
 		assert_string_equal(task->csi_plugin->id, "ebs");
@@ -413,7 +415,8 @@ TEST(each_of_several_plugins_is_ordered_with_its_own_folder)
 		Holdfast__Driver__V1__TaskConfig *task;
 		size_t n;
 
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[i], NULL, &bytes, &n, NULL), STATUS_OK);
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[i], NULL, NULL, &bytes, &n, NULL),
+				 STATUS_OK);
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_string_equal(task->csi_plugin->id, wanted[i][0]);
 		assert_string_equal(task->csi_plugin->socket, wanted[i][1]);
@@ -439,7 +442,7 @@ TEST(a_task_is_ordered_with_the_network_that_it_joins)
 	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	spec.state = text("the network");
 	assert_true(alloc_network_is_right(&w.alloc, &spec));
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], &spec, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], &spec, NULL, &bytes, &n, NULL), STATUS_OK);
 	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 	assert_true(order_is_canonical(&task->base, bytes, n));
 	assert_int_equal(task->network, spec.mode);
@@ -455,4 +458,122 @@ TEST(a_task_is_ordered_with_the_network_that_it_joins)
 	spec.state = text("the network");
 	w.alloc.network.mode = NETWORK_NONE;
 	assert_false(alloc_network_is_right(&w.alloc, &spec));
+}
+
+/* --- references --- */
+
+static Holdfast__Driver__V1__KeyValue *set_env(struct work *w, const char *key, const char *value)
+{
+	static Holdfast__Driver__V1__KeyValue *list[1];
+
+	list[0] = pair(key, value);
+	w->tasks[0].env = list;
+	w->tasks[0].n_env = 1;
+	return list[0];
+}
+
+/* What "K = @value" in env is when the task is ordered on a node with rack r1; NULL: it is not ordered. */
+static const char *ordered_env(const char *value, struct error *err)
+{
+	static char kept[256];
+	Holdfast__Driver__V1__TaskConfig *task;
+	cleanup_free uint8_t *bytes = NULL;
+	struct message_list *attributes;
+	Holdfast__Driver__V1__KeyValue rack = *pair("meta.rack", "r1"),
+				       arch = *pair("attr.cpu.arch", "amd64");
+	ProtobufCMessage *list[] = {&rack.base, &arch.base};
+	enum status status;
+	struct work w;
+	size_t n;
+
+	make(&w);
+	(void)set_env(&w, "K", value);
+	(void)str_copy(w.alloc.job_id, sizeof(w.alloc.job_id), "shop");
+	w.alloc.job_index = 3;
+	assert_true(message_list_new(list, ARRAY_SIZE(list), &attributes));
+	status = alloc_pack_task(&w.alloc, &w.tasks[0], NULL, attributes, &bytes, &n, err);
+	message_list_unref(attributes);
+	if (status != STATUS_OK)
+		return NULL;
+	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+	assert_non_null(task);
+	(void)str_copy(kept, sizeof(kept), env_of(task, "K"));
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	return kept;
+}
+
+TEST(references_are_replaced_when_a_task_is_ordered)
+{
+	static const struct {
+		const char *text, *value;
+	} cases[] = {
+		{"${NOMAD_ALLOC_ID}", ALLOC_1},
+		{"a-${NOMAD_ALLOC_INDEX}-${HOLDFAST_ALLOC_INDEX}", "a-3-3"},
+		{"${NOMAD_SHORT_ALLOC_ID}", "01890000"},
+		{"${NOMAD_JOB_NAME} ${NOMAD_JOB_ID} ${NOMAD_TASK_NAME}", "shop shop web"},
+		{"${node.unique.name} ${node.unique.id} ${HOLDFAST_NODE_ID}", "n1 n1 n1"},
+		{"${meta.rack}/${attr.cpu.arch}", "r1/amd64"},
+		{"$${meta.rack} %%{x} 5% $x $$", "${meta.rack} %{x} 5% $x $$"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = {.msg = ""};
+		const char *value = ordered_env(cases[i].text, &err);
+
+		if (!value)
+			fail_msg("%s: %s", cases[i].text, err.msg);
+		assert_string_equal(value, cases[i].value);
+	}
+}
+
+TEST(a_reference_that_the_node_lacks_is_no_empty_text)
+{
+	struct error err = {.msg = ""};
+
+	assert_null(ordered_env("${meta.row}", &err));
+	assert_int_equal(err.status, STATUS_FAILED_PRECONDITION);
+	assert_string_equal(err.msg, "K: node n1 has no meta.row");
+}
+
+static void expect_refused(struct work *w, const char *wanted)
+{
+	struct error err = {.msg = ""};
+
+	assert_int_equal(judge(w, &err), STATUS_INVALID_ARGUMENT);
+	if (!strstr(err.msg, wanted))
+		fail_msg("%s", err.msg);
+}
+
+TEST(references_are_checked_at_submission)
+{
+	struct work w;
+
+	make(&w);
+	(void)set_env(&w, "K", "${NOMAD_TASK_DIR}");
+	expect_refused(
+		&w, "task web: K: there is no reference ${NOMAD_TASK_DIR}; write $${ for the characters ${");
+	(void)set_env(&w, "K", "${open");
+	expect_refused(&w, "task web: K: there is no reference ${open; write $${");
+	(void)set_env(&w, "K", "${meta.rack} ${attr.os.name} ${NOMAD_ALLOC_ID}");
+	config(&w, "hostname")->text = text("db-${NOMAD_ALLOC_INDEX}");
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	make(&w);
+	config(&w, "hostname")->text = text("db,${NOMAD_ALLOC_INDEX}");
+	expect_refused(&w, "hostname 'db,0' is not at most 64 letters");
+	/* what a node reports becomes no path and no argument */
+	config(&w, "hostname")->text = text("${meta.rack}");
+	expect_refused(&w, "task web: hostname: ${meta.rack} is reported by the node, and only for env");
+}
+
+TEST(values_of_attributes_are_no_paths)
+{
+	assert_true(node_attribute_value_is_valid("Debian GNU-Linux 12 (bookworm)"));
+	assert_false(node_attribute_value_is_valid("/etc"));
+	assert_false(node_attribute_value_is_valid("a,b"));
+	assert_false(node_attribute_value_is_valid("a\nb"));
+	assert_false(node_attribute_value_is_valid("${meta.a}"));
+	assert_true(node_attribute_name_is_valid("meta.rack-1"));
+	assert_false(node_attribute_name_is_valid("meta."));
+	assert_false(node_attribute_name_is_valid("rack"));
+	assert_false(node_attribute_name_is_valid("meta.a}b"));
 }
