@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,34 +68,39 @@ static void changed(void *userdata)
 		drivers->options.changed(drivers->options.userdata);
 }
 
-static void add_instance(struct drivers *drivers, struct entry *entry, const struct service_socket *socket)
-{
-	struct driver_instance *instance;
-	char path[PATH_MAX];
-	struct error err;
-	enum status status;
+/* A folder that was looked at. */
+struct look {
+	struct drivers *drivers;
+	const struct entry *entry;
+};
 
-	if (str_format(path, sizeof(path), "%s/%s/%s", drivers->options.driver_dir, entry->name,
-		       socket->name) < 0)
-		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0, "the path of its socket is too long");
-	else
-		status = driver_instance_new(drivers->event, entry->name, path, &drivers->options, changed,
-					     drivers, &instance, &err);
-	if (status == STATUS_OK) {
-		entry->registry.slots[0].instance = instance;
-		return;
-	}
-	(void)registry_remove(&entry->registry, socket);
-	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = entry->name, .err = &err},
-		"driver %s is looked at again later", entry->name);
+static struct service_instance *add_instance(const struct service_socket *socket, void *userdata)
+{
+	const struct look *look = userdata;
+	const char *name = look->entry->name;
+	struct driver_instance *instance;
+	struct error err;
+
+	if (driver_instance_new(look->drivers->event, name, socket->name, &look->drivers->options, changed,
+				look->drivers, &instance, &err) == STATUS_OK)
+		return &instance->base;
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = name, .err = &err},
+		"driver %s is looked at again later", name);
+	return NULL;
 }
 
-static void remove_missing(struct entry *entry, const struct service_socket *sockets, size_t n)
+static void remove_instance(struct service_instance *base)
 {
-	struct driver_instance *instance;
+	driver_instance_free((struct driver_instance *)base);
+}
 
-	while ((instance = registry_take_missing(&entry->registry, sockets, n)))
-		driver_instance_free(instance);
+static void update_instances(struct drivers *drivers, struct entry *entry,
+			     const struct service_socket *sockets, size_t n)
+{
+	static const struct service_folder_events events = {add_instance, remove_instance};
+	struct look look = {drivers, entry};
+
+	service_instances_update(&entry->registry, sockets, n, &events, &look);
 }
 
 static void on_folder(const char *name, const struct service_socket *sockets, size_t n, void *userdata)
@@ -106,23 +110,7 @@ static void on_folder(const char *name, const struct service_socket *sockets, si
 
 	if (!entry)
 		return;
-	remove_missing(entry, sockets, n);
-	for (size_t i = 0; i < n; i++) {
-		switch (registry_add(&entry->registry, &sockets[i])) {
-		case REGISTRY_NEW:
-			add_instance(drivers, entry, &sockets[i]);
-			break;
-		case REGISTRY_RECREATED:
-			driver_instance_recreate(entry->registry.slots[0].instance);
-			break;
-		case REGISTRY_TOUCHED:
-			driver_instance_retry(registry_find(&entry->registry, sockets[i].name));
-			break;
-		case REGISTRY_SAME:
-		case REGISTRY_FULL: /* service/dir names no more than there is room for */
-			break;
-		}
-	}
+	update_instances(drivers, entry, sockets, n);
 	changed(drivers);
 }
 
@@ -133,7 +121,7 @@ static void on_gone(const char *name, void *userdata)
 
 	if (!entry)
 		return;
-	remove_missing(entry, NULL, 0);
+	update_instances(drivers, entry, NULL, 0);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver", .driver = entry->name},
 		"driver %s is no longer part of this node", entry->name);
 	*entry = drivers->entries[--drivers->n_entries];
@@ -178,13 +166,13 @@ void drivers_free(struct drivers *drivers)
 		return;
 	service_dir_free(drivers->dir);
 	for (size_t i = 0; i < drivers->n_entries; i++)
-		remove_missing(&drivers->entries[i], NULL, 0);
+		update_instances(drivers, &drivers->entries[i], NULL, 0);
 	free(drivers);
 }
 
 static bool answers(const void *instance, const void *arg)
 {
-	return driver_instance_answers(instance);
+	return service_instance_is_healthy(instance);
 }
 
 /* The newest that answers; without one, the newest. NULL: there is none. */
@@ -224,8 +212,8 @@ enum status drivers_client(const struct drivers *drivers, const char *name, stru
 
 		if (!str_eq(entry->name, name))
 			continue;
-		if (instance && driver_instance_is_ready(instance)) {
-			*ret = driver_instance_client(instance);
+		if (instance && service_instance_is_settled(&instance->base)) {
+			*ret = instance->base.client;
 			return STATUS_OK;
 		}
 		describe(entry, &info);

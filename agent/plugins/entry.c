@@ -14,11 +14,13 @@ static bool has_half(const struct node_plugin *facts, enum plugin_half half)
 	return half == PLUGIN_NODE ? facts->has_node : facts->has_controller;
 }
 
-static bool serves(const void *instance, const void *arg)
+static bool serves(const void *slot, const void *arg)
 {
+	const struct instance *instance = slot;
 	const struct node_plugin *facts = instance_facts(instance);
 
-	return instance_is_healthy(instance) && facts && has_half(facts, *(const enum plugin_half *)arg);
+	return service_instance_is_healthy(&instance->base) && facts &&
+	       has_half(facts, *(const enum plugin_half *)arg);
 }
 
 struct instance *entry_current(const struct plugin_entry *entry, enum plugin_half half)
@@ -26,9 +28,11 @@ struct instance *entry_current(const struct plugin_entry *entry, enum plugin_hal
 	return registry_current(&entry->registry, serves, &half);
 }
 
-static bool has_error(const void *instance, const void *arg)
+static bool has_error(const void *slot, const void *arg)
 {
-	return !instance_is_healthy(instance) && instance_error(instance)->status != STATUS_OK;
+	const struct service_instance *base = slot;
+
+	return !service_instance_is_healthy(base) && base->last_error.status != STATUS_OK;
 }
 
 const char *entry_reason(const struct plugin_entry *entry, const char *otherwise)
@@ -36,7 +40,7 @@ const char *entry_reason(const struct plugin_entry *entry, const char *otherwise
 	const struct instance *instance = registry_current(&entry->registry, has_error, NULL);
 
 	if (instance)
-		return instance_error(instance)->msg;
+		return instance->base.last_error.msg;
 	return entry->registry.n > 0 ? "it has not been probed yet" : otherwise;
 }
 
@@ -75,8 +79,9 @@ static void log_other(const struct plugin_entry *entry, const char *what, const 
 
 static const char *allocation_of(const struct plugin_entry *entry)
 {
-	return entry->registry.n > 0 ? instance_alloc(entry->registry.slots[0].instance)
-				     : entry->facts.allocation_id;
+	const struct instance *newest = entry->registry.n > 0 ? entry->registry.slots[0].instance : NULL;
+
+	return newest ? newest->alloc_id : entry->facts.allocation_id;
 }
 
 bool entry_update(struct plugin_entry *entry, const char *otherwise)
@@ -125,7 +130,7 @@ enum status entry_client(const struct plugin_entry *entry, enum plugin_half half
 	struct instance *instance = entry_current(entry, half);
 
 	if (instance) {
-		*ret = instance_client(instance);
+		*ret = instance->base.client;
 		return STATUS_OK;
 	}
 	if (entry->has_facts && !has_half(&entry->facts, half))

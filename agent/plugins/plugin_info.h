@@ -17,6 +17,13 @@ enum {
 	PLUGIN_CALL_TIMEOUT_DEFAULT_MS = 120000,
 };
 
+struct plugins_options {
+	const char *plugin_dir; /* borrowed */
+	uint64_t probe_interval_us;
+	size_t message_bytes;	  /* of service_client_options */
+	uint64_t call_timeout_us; /* likewise */
+};
+
 enum plugin_half {
 	PLUGIN_CONTROLLER,
 	PLUGIN_NODE,

@@ -299,7 +299,7 @@ static struct expectation *expectation_find_met(const struct plugins *plugins)
 	TAILQ_FOREACH (one, &plugins->expectations, entry) {
 		const struct instance *instance = expectation_instance(one);
 
-		if (!one->is_over && instance && instance_is_settled(instance))
+		if (!one->is_over && instance && service_instance_is_settled(&instance->base))
 			return one;
 	}
 	return NULL;
@@ -317,11 +317,11 @@ static int on_expectation_overdue(sd_event_source *source, uint64_t usec, void *
 {
 	struct expectation *one = userdata;
 	const struct instance *instance = expectation_instance(one);
-	const struct error *why = instance ? instance_error(instance) : NULL;
+	const struct error *why = instance ? &instance->base.last_error : NULL;
 	char path[ERROR_MSG_MAX / 2], text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	if (instance && instance_is_settled(instance)) {
+	if (instance && service_instance_is_settled(&instance->base)) {
 		expectation_end(one, NULL);
 		return 0;
 	}
@@ -364,7 +364,7 @@ static bool expectation_is_hosts(const struct expectation *one, const struct plu
 	const struct instance *instance = expectation_instance(one);
 
 	if (instance)
-		return instance_alloc(instance)[0] == '\0';
+		return instance->alloc_id[0] == '\0';
 	return !one->plugins->is_scanned && entry->has_facts && entry->facts.allocation_id[0] == '\0';
 }
 
@@ -594,7 +594,7 @@ static void plugins_settle_soon(struct plugins *plugins)
 		"what has changed is told upon the next change");
 }
 
-static void on_instance_changed(struct instance *instance, void *userdata)
+static void on_instance_changed(void *userdata)
 {
 	plugins_settle_soon(userdata);
 }
@@ -613,65 +613,47 @@ static void own(const struct plugins *plugins, const struct plugin_entry *entry,
 	instance_own(instance, owner ? owner->alloc_id : "", &wanted);
 }
 
-static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
-			 const struct service_socket *socket)
+/* A folder that was looked at. */
+struct look {
+	struct plugins *plugins;
+	struct plugin_entry *entry;
+};
+
+static struct service_instance *add_instance(const struct service_socket *socket, void *userdata)
 {
-	char path[sizeof(((struct plugin_instance_info *)0)->socket)];
-	const struct instance_options options = {
-		.plugin_id = entry->id,
-		.path = path,
-		.probe_interval_us = plugins->options.probe_interval_us,
-		.message_bytes = plugins->options.message_bytes,
-		.call_timeout_us = plugins->options.call_timeout_us,
-	};
+	const struct look *look = userdata;
+	const char *id = look->entry->id;
 	struct instance *instance;
 	struct error err;
-	int r;
 
-	/* service/dir takes no longer ones */
-	r = str_format(path, sizeof(path), "%s/%s/%s", plugins->options.plugin_dir, entry->id, socket->name);
-	if (r < 0 || instance_new(plugins->event, &options, on_instance_changed, plugins, &instance, &err) !=
-			     STATUS_OK) {
-		(void)registry_remove(&entry->registry, socket);
-		if (r >= 0)
-			log_ctx(LOG_ERR, &(struct log_ctx){.plugin = entry->id, .op = "plugin", .err = &err},
-				"plugin is looked at again later");
-		return;
+	if (instance_new(look->plugins->event, &look->plugins->options, id, socket->name, on_instance_changed,
+			 look->plugins, &instance, &err) != STATUS_OK) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.plugin = id, .op = "plugin", .err = &err},
+			"plugin is looked at again later");
+		return NULL;
 	}
-	entry->registry.slots[0].instance = instance;
-	own(plugins, entry, socket->name, instance);
+	own(look->plugins, look->entry, socket->name, instance);
+	return &instance->base;
 }
 
-/* Instances whose sockets no longer exist. */
-static void remove_missing(struct plugin_entry *entry, const struct service_socket *sockets, size_t n)
+static void remove_instance(struct service_instance *base)
 {
-	struct instance *instance;
-
-	while ((instance = registry_take_missing(&entry->registry, sockets, n)))
-		instance_end(instance);
+	instance_end((struct instance *)base);
 }
 
-static void add_sockets(struct plugins *plugins, struct plugin_entry *entry,
-			const struct service_socket *sockets, size_t n)
+/* What is disowned is passed over. */
+static void update_instances(struct plugins *plugins, struct plugin_entry *entry,
+			     const struct service_socket *sockets, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (entry_is_disowned(entry, &sockets[i]))
-			continue;
-		switch (registry_add(&entry->registry, &sockets[i])) {
-		case REGISTRY_NEW:
-			add_instance(plugins, entry, &sockets[i]);
-			break;
-		case REGISTRY_RECREATED:
-			instance_recreate(entry->registry.slots[0].instance);
-			break;
-		case REGISTRY_TOUCHED:
-			instance_retry(registry_find(&entry->registry, sockets[i].name));
-			break;
-		case REGISTRY_SAME:
-		case REGISTRY_FULL: /* service/dir names no more than there is room for */
-			break;
-		}
-	}
+	static const struct service_folder_events events = {add_instance, remove_instance};
+	struct look look = {plugins, entry};
+	struct service_socket owned[REGISTRY_MAX];
+	size_t n_owned = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!entry_is_disowned(entry, &sockets[i]))
+			owned[n_owned++] = sockets[i];
+	service_instances_update(&entry->registry, owned, n_owned, &events, &look);
 }
 
 static void on_folder(const char *plugin_id, const struct service_socket *sockets, size_t n, void *userdata)
@@ -692,8 +674,7 @@ static void on_folder(const char *plugin_id, const struct service_socket *socket
 		return;
 	}
 	entry_trim_disowned(entry, sockets, n);
-	remove_missing(entry, sockets, n);
-	add_sockets(plugins, entry, sockets, n);
+	update_instances(plugins, entry, sockets, n);
 	plugins_settle_soon(plugins);
 }
 
@@ -704,7 +685,7 @@ static void on_gone(const char *plugin_id, void *userdata)
 
 	if (entry) {
 		entry->n_disowned = 0;
-		remove_missing(entry, NULL, 0);
+		update_instances(plugins, entry, NULL, 0);
 	}
 	plugins_settle_soon(plugins);
 }

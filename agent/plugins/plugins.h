@@ -34,13 +34,6 @@ struct plugin_expectation {
 	uint64_t health_timeout_us; /* 0: the default */
 };
 
-struct plugins_options {
-	const char *plugin_dir; /* borrowed */
-	uint64_t probe_interval_us;
-	size_t message_bytes;	  /* of csi_client_options */
-	uint64_t call_timeout_us; /* likewise */
-};
-
 /* All from the event loop, never inside a function of this header. */
 struct plugins_handlers {
 	/* what plugins_fingerprint() would say has changed */

@@ -369,6 +369,17 @@ CASE(a_driver_that_is_restarted_is_asked_and_set_anew)
 	assert_string_equal(world->models[0].set, "pull");
 }
 
+CASE(a_driver_whose_stream_ends_is_asked_anew_at_once)
+{
+	struct error err = {.status = STATUS_UNAVAILABLE, .msg = "the engine is restarted"};
+
+	model_start(world, 0, "driver.sock");
+	UNTIL(world, is_ready(world));
+	world->models[0].set[0] = '\0';
+	rpc_call_fail(TAKE_PTR(world->models[0].watch), &err);
+	UNTIL(world, str_eq(world->models[0].set, "pull"));
+}
+
 CASE(the_newest_that_answers_is_used)
 {
 	model_start(world, 0, "a.sock");

@@ -181,6 +181,16 @@ YARD_TEST(a_plugin_that_serves_nothing_is_not_healthy)
 	YARD_UNTIL(y, yard_entry(y, "a") && strstr(yard_entry(y, "a")->health_description, "neither"));
 }
 
+YARD_TEST(a_plugin_that_refuses_its_info_is_not_healthy)
+{
+	struct fake_csi_plugin *plugin;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	fake_csi_order(plugin, CSI_GET_PLUGIN_INFO, FAKE_CSI_FAIL, UINT32_MAX, STATUS_UNIMPLEMENTED);
+	YARD_UNTIL(y, yard_entry(y, "a") && strstr(yard_entry(y, "a")->health_description, "GetPluginInfo"));
+}
+
 YARD_TEST(a_name_or_node_id_that_is_no_use_is_refused)
 {
 	struct fake_csi_plugin *plugin;
