@@ -19,30 +19,102 @@
 
 enum { CELL_SIZE = 64, LINE_SIZE = 160 };
 
+/* clang-format off */
+/* Names of states, events and actions. */
+#define N(name) [CLAIM_##name] = #name
 static const char *const claim_states[CLAIM_STATE_N] = {
-	[CLAIM_RESERVED] = "RESERVED",
-	[CLAIM_TAKEN] = "TAKEN",
-	[CLAIM_UNPUBLISHING] = "UNPUBLISHING",
-	[CLAIM_NODE_DETACHED] = "NODE_DETACHED",
-	[CLAIM_CONTROLLER_DETACHED] = "CONTROLLER_DETACHED",
-	[CLAIM_FREED] = "FREED",
-};
-#define N(name) [CLAIM_EVENT_##name] = #name
-static const char *const claim_events[CLAIM_EVENT_N] = {
-	N(SENT),
-	N(ATTACH_FAILED),
-	N(MOUNTED),
-	N(WORK_ENDED),
-	N(EVIDENCE),
-	N(NODE_FAILED),
-	N(CONTROLLER_DETACHED),
-	N(CONTROLLER_FAILED),
-	N(FREE),
-	N(FENCE_ASKED),
-	N(DETACH_ATTESTED),
-	N(FORCED),
+	N(RESERVED), N(TAKEN), N(UNPUBLISHING), N(NODE_DETACHED), N(CONTROLLER_DETACHED), N(FREED),
 };
 #undef N
+#define N(name) [CLAIM_EVENT_##name] = #name
+static const char *const claim_events[CLAIM_EVENT_N] = {
+	N(SENT), N(ATTACH_FAILED), N(MOUNTED), N(WORK_ENDED), N(EVIDENCE), N(NODE_FAILED),
+	N(CONTROLLER_DETACHED), N(CONTROLLER_FAILED), N(FREE), N(FENCE_ASKED), N(DETACH_ATTESTED), N(FORCED),
+};
+#undef N
+#define N(name) [ALLOC_##name] = #name
+static const char *const alloc_states[ALLOC_PHASE_N] = {
+	N(NEW), N(CLAIMING), N(MOUNTING), N(RUNNING), N(STOPPING), N(STOPPED),
+};
+#undef N
+#define N(name) [ALLOC_EVENT_##name] = #name
+static const char *const alloc_events[ALLOC_EVENT_N] = {
+	N(CLAIM), N(CLAIMED), N(MOUNTED), N(UNMOUNTED), N(UNIT_START), N(UNIT_RUNS),
+	N(UNIT_ENDED), N(TASK_START), N(TASK_RUNS), N(TASK_DONE), N(TASK_ENDED), N(TASK_GONE),
+	N(NETWORK_START), N(NETWORK_UP), N(NETWORK_GONE), N(RUN), N(FAIL), N(STOP), N(SHUTDOWN),
+	N(RELEASED), N(FINISH), N(REBOOTED),
+};
+#undef N
+#define N(name) [TASK_##name] = #name
+static const char *const unit_states[TASK_STATE_N] = {
+	N(FIRST), N(RESUMED), N(STARTING), N(RUNNING), N(STOPPING), N(OVER),
+};
+static const char *const unit_events[TASK_EVENT_N] = {
+	N(SEES_UNKNOWN), N(SEES_ABSENT), N(SEES_IDLE), N(SEES_QUEUED), N(SEES_ENDED),
+	N(SEES_FAILED), N(SEES_COMING), N(SEES_RESTARTING), N(SEES_ACTIVE), N(SEES_GOING),
+	N(EVENT_JOURNALLED), N(EVENT_START_REFUSED), N(EVENT_START_UNSURE), N(EVENT_STOP),
+};
+#undef N
+#define N(name) [TASK_DO_##name] = #name
+static const char *const unit_actions[TASK_ACTION_N] = {
+	N(NOTHING), N(JOURNAL), N(START), N(STOP), N(RUNS), N(REFUSE), N(FAILED), N(ENDED), N(STOPPED),
+};
+#undef N
+#define N(name) [VOLUME_OP_##name] = #name
+static const char *const volume_states[VOLUME_OP_STATE_N] = {
+	N(IDLE), N(STAGING), N(WAITING), N(PLUGIN_STAGING), N(PLUGIN_PUBLISHING), N(CONFIRMING), N(PUBLISHING),
+	N(VERIFYING), N(UNPUBLISHING), N(LOOKING), N(CHECKING), N(PLUGIN_UNPUBLISHING), N(RECHECKING),
+	N(PLUGIN_UNSTAGING), N(UNSTAGING), N(EXPANDING), N(ENDED),
+};
+static const char *const volume_events[VOLUME_OP_EVENT_N] = {
+	N(MOUNT), N(UNMOUNT), N(RELEASE), N(EXPAND), N(OK), N(PREPARED), N(DEVICE), N(UNSURE),
+	N(FAILED), N(PENDING), N(AGAIN), N(UNSTAGED), N(CANCELLED), N(IN_USE), N(PLUGINS_TURN), N(FORCED),
+};
+static const char *const volume_actions[VOLUME_OP_ACTION_N] = {
+	N(STAGE), N(WAIT_PLUGIN), N(PLUGIN_STAGE), N(PLUGIN_PUBLISH), N(PUBLISH), N(VERIFY), N(UNPUBLISH),
+	N(LOOK), N(CHECK), N(PLUGIN_UNPUBLISH), N(RECHECK), N(PLUGIN_UNSTAGE), N(UNSTAGE),
+	N(PLUGIN_EXPAND), N(SUCCEED), N(FAIL), N(FAIL_EMPTY), N(RETRY), N(PAUSE),
+};
+#undef N
+#define N(name) [INSTANCE_##name] = #name
+static const char *const instance_states[INSTANCE_STATE_N] = {
+	N(DIALLING), N(FINGERPRINTING), N(HEALTHY), N(RECHECKING), N(UNHEALTHY), N(GONE),
+};
+static const char *const instance_events[INSTANCE_EVENT_N] = {
+	N(DUE), N(PROBE_OK), N(PROBE_FAILED), N(FACTS_OK), N(FACTS_FAILED), N(LOST), N(RECREATED), N(REMOVED),
+};
+#undef N
+#define N(name) [DRIVER_TASK_##name] = #name
+static const char *const task_states[DRIVER_TASK_STATE_N] = {
+	N(NEW), N(READY), N(ORDER), N(START), N(RECOVER), N(WAIT), N(EXITED), N(STOP), N(DESTROY),
+	N(OVER), N(UP), N(REMAKE),
+};
+static const char *const task_events[DRIVER_TASK_EVENT_N] = {
+	N(OK), N(NOT_FOUND), N(PASSING), N(REFUSED), N(WRONG), N(JOURNALLED), N(STOP_WANTED),
+};
+#undef N
+#define N(name) [DRIVER_TASK_DO_##name] = #name
+static const char *const task_actions[DRIVER_TASK_ACTION_N] = {
+	N(NOTHING), N(CALL), N(RETRY), N(JOURNAL), N(UP), N(RUNS), N(EXITED), N(LOST), N(FAILED), N(GONE),
+};
+#undef N
+#define N(name) [HOLD_##name] = #name
+static const char *const hold_states[HOLD_STATE_N] = {
+	N(LOOKING), N(CLEARING), N(EMPTYING), N(SUBMITTING), N(WAITING), N(HELD), N(STOPPING), N(RELEASING),
+	N(ENDED),
+};
+static const char *const hold_events[HOLD_EVENT_N] = {
+	N(PENDING), N(RUNNING), N(ENDING), N(FREED), N(ABSENT), N(LOST), N(REFUSED), N(DENIED),
+	N(INVALID), N(OTHER), N(UNMOUNTED), N(DEADLINE), N(SIGTERM),
+};
+static const char *const hold_actions[HOLD_ACTION_N] = {
+	N(NOTHING), N(ASK), N(WATCH), N(RETRY), N(ANEW), N(READY), N(RELEASE), N(FORGET), N(LEAVE),
+};
+static const char *const hold_outcomes[] = {
+	N(FAILED), N(NOT_AVAILABLE), N(TIMED_OUT), N(NOT_ALLOWED), N(WRONG_SPEC), N(TAKEN_AWAY),
+};
+#undef N
+/* clang-format on */
 
 /* An attached claim whose grant was sent, with a receipt as evidence. */
 static void print_claim(int state, int event, char *ret)
@@ -72,19 +144,6 @@ static void print_claim(int state, int event, char *ret)
 		       claim.detach_evidence == EVIDENCE_OPERATOR ? ", attested" : "");
 }
 
-#define N(name) [ALLOC_##name] = #name
-static const char *const alloc_states[ALLOC_PHASE_N] = {N(NEW),	    N(CLAIMING), N(MOUNTING),
-							N(RUNNING), N(STOPPING), N(STOPPED)};
-#undef N
-#define N(name) [ALLOC_EVENT_##name] = #name
-static const char *const alloc_events[ALLOC_EVENT_N] = {
-	N(CLAIM),	  N(CLAIMED),	 N(MOUNTED),	  N(UNMOUNTED), N(UNIT_START), N(UNIT_RUNS),
-	N(UNIT_ENDED),	  N(TASK_START), N(TASK_RUNS),	  N(TASK_DONE), N(TASK_ENDED), N(TASK_GONE),
-	N(NETWORK_START), N(NETWORK_UP), N(NETWORK_GONE), N(RUN),	N(FAIL),       N(STOP),
-	N(SHUTDOWN),	  N(RELEASED),	 N(FINISH),	  N(REBOOTED),
-};
-#undef N
-
 static void print_alloc(int state, int event, char *ret)
 {
 	enum alloc_phase next = alloc_phase_step((enum alloc_phase)state, (enum alloc_event_type)event);
@@ -93,59 +152,12 @@ static void print_alloc(int state, int event, char *ret)
 		(void)str_copy(ret, CELL_SIZE, alloc_states[next]);
 }
 
-#define N(name) [TASK_##name] = #name
-static const char *const unit_states[TASK_STATE_N] = {N(FIRST),	  N(RESUMED),  N(STARTING),
-						      N(RUNNING), N(STOPPING), N(OVER)};
-static const char *const unit_events[TASK_EVENT_N] = {
-	N(SEES_UNKNOWN),     N(SEES_ABSENT),	     N(SEES_IDLE),	    N(SEES_QUEUED), N(SEES_ENDED),
-	N(SEES_FAILED),	     N(SEES_COMING),	     N(SEES_RESTARTING),    N(SEES_ACTIVE), N(SEES_GOING),
-	N(EVENT_JOURNALLED), N(EVENT_START_REFUSED), N(EVENT_START_UNSURE), N(EVENT_STOP),
-};
-#undef N
-#define N(name) [TASK_DO_##name] = #name
-static const char *const unit_actions[TASK_ACTION_N] = {
-	N(NOTHING), N(JOURNAL), N(START), N(STOP), N(RUNS), N(REFUSE), N(FAILED), N(ENDED), N(STOPPED),
-};
-#undef N
-
 static void print_unit(int state, int event, char *ret)
 {
 	struct task_step step = task_step((enum task_state)state, (enum task_event)event);
 
 	(void)snprintf(ret, CELL_SIZE, "%s, %s", unit_states[step.state], unit_actions[step.action]);
 }
-
-#define N(name) [VOLUME_OP_##name] = #name
-static const char *const volume_states[VOLUME_OP_STATE_N] = {
-	N(IDLE),
-	N(STAGING),
-	N(WAITING),
-	N(PLUGIN_STAGING),
-	N(PLUGIN_PUBLISHING),
-	N(CONFIRMING),
-	N(PUBLISHING),
-	N(VERIFYING),
-	N(UNPUBLISHING),
-	N(LOOKING),
-	N(CHECKING),
-	N(PLUGIN_UNPUBLISHING),
-	N(RECHECKING),
-	N(PLUGIN_UNSTAGING),
-	N(UNSTAGING),
-	N(EXPANDING),
-	N(ENDED),
-};
-static const char *const volume_events[VOLUME_OP_EVENT_N] = {
-	N(MOUNT),  N(UNMOUNT), N(RELEASE), N(EXPAND),	N(OK),	      N(PREPARED), N(DEVICE),	    N(UNSURE),
-	N(FAILED), N(PENDING), N(AGAIN),   N(UNSTAGED), N(CANCELLED), N(IN_USE),   N(PLUGINS_TURN), N(FORCED),
-};
-static const char *const volume_actions[VOLUME_OP_ACTION_N] = {
-	N(STAGE),   N(WAIT_PLUGIN),    N(PLUGIN_STAGE), N(PLUGIN_PUBLISH), N(PUBLISH),
-	N(VERIFY),  N(UNPUBLISH),      N(LOOK),		N(CHECK),	   N(PLUGIN_UNPUBLISH),
-	N(RECHECK), N(PLUGIN_UNSTAGE), N(UNSTAGE),	N(PLUGIN_EXPAND),  N(SUCCEED),
-	N(FAIL),    N(FAIL_EMPTY),     N(RETRY),	N(PAUSE),
-};
-#undef N
 
 static void print_volume(int state, int event, char *ret)
 {
@@ -157,15 +169,6 @@ static void print_volume(int state, int event, char *ret)
 		(void)snprintf(ret, CELL_SIZE, "%s, %s", volume_states[step.next],
 			       volume_actions[step.action]);
 }
-
-#define N(name) [INSTANCE_##name] = #name
-static const char *const instance_states[INSTANCE_STATE_N] = {
-	N(DIALLING), N(FINGERPRINTING), N(HEALTHY), N(RECHECKING), N(UNHEALTHY), N(GONE),
-};
-static const char *const instance_events[INSTANCE_EVENT_N] = {
-	N(DUE), N(PROBE_OK), N(PROBE_FAILED), N(FACTS_OK), N(FACTS_FAILED), N(LOST), N(RECREATED), N(REMOVED),
-};
-#undef N
 
 static void print_instance(int state, int event, char *ret)
 {
@@ -180,21 +183,6 @@ static void print_instance(int state, int event, char *ret)
 		if (step.actions & (1U << i))
 			at += (size_t)snprintf(ret + at, CELL_SIZE - at, ", %s", actions[i]);
 }
-
-#define N(name) [DRIVER_TASK_##name] = #name
-static const char *const task_states[DRIVER_TASK_STATE_N] = {
-	N(NEW),	   N(READY), N(ORDER),	 N(START), N(RECOVER), N(WAIT),
-	N(EXITED), N(STOP),  N(DESTROY), N(OVER),  N(UP),      N(REMAKE),
-};
-static const char *const task_events[DRIVER_TASK_EVENT_N] = {
-	N(OK), N(NOT_FOUND), N(PASSING), N(REFUSED), N(WRONG), N(JOURNALLED), N(STOP_WANTED),
-};
-#undef N
-#define N(name) [DRIVER_TASK_DO_##name] = #name
-static const char *const task_actions[DRIVER_TASK_ACTION_N] = {
-	N(NOTHING), N(CALL), N(RETRY), N(JOURNAL), N(UP), N(RUNS), N(EXITED), N(LOST), N(FAILED), N(GONE),
-};
-#undef N
 
 static void print_driver_step(struct driver_task_step step, char *ret)
 {
@@ -213,23 +201,6 @@ static void print_network(int state, int event, char *ret)
 	print_driver_step(driver_network_step((enum driver_task_state)state, (enum driver_task_event)event),
 			  ret);
 }
-
-#define N(name) [HOLD_##name] = #name
-static const char *const hold_states[HOLD_STATE_N] = {
-	N(LOOKING), N(CLEARING), N(EMPTYING),  N(SUBMITTING), N(WAITING),
-	N(HELD),    N(STOPPING), N(RELEASING), N(ENDED),
-};
-static const char *const hold_events[HOLD_EVENT_N] = {
-	N(PENDING), N(RUNNING), N(ENDING), N(FREED),	 N(ABSENT),   N(LOST),	  N(REFUSED),
-	N(DENIED),  N(INVALID), N(OTHER),  N(UNMOUNTED), N(DEADLINE), N(SIGTERM),
-};
-static const char *const hold_actions[HOLD_ACTION_N] = {
-	N(NOTHING), N(ASK), N(WATCH), N(RETRY), N(ANEW), N(READY), N(RELEASE), N(FORGET), N(LEAVE),
-};
-static const char *const hold_outcomes[] = {
-	N(FAILED), N(NOT_AVAILABLE), N(TIMED_OUT), N(NOT_ALLOWED), N(WRONG_SPEC), N(TAKEN_AWAY),
-};
-#undef N
 
 static void print_hold(int state, int event, char *ret)
 {
