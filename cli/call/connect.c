@@ -123,8 +123,7 @@ struct rpc_client *connection_client(struct connection *connection)
 	return connection->client;
 }
 
-/* Nobody answered: what to look at first. The error's text has what failed. */
-static void add_next(const struct connection *connection, struct error *err)
+void connection_explain(const struct connection *connection, struct error *err)
 {
 	static const char agent[] = ". Next: systemctl status holdfast-agent";
 	static const char address[] = ". Next: is --address right? On its machine: systemctl status "
@@ -205,7 +204,7 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 		return status;
 	}
 	if (err)
-		add_next(connection, err);
+		connection_explain(connection, err);
 	protobuf_c_message_free_unpacked(connection->inv->details, NULL);
 	connection->inv->details =
 		rpc_client_details(connection->client, &holdfast__v1__error_details__descriptor);

@@ -41,6 +41,10 @@ enum status connection_call_long(struct connection *connection, struct invocatio
 				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
 				 void *ret, struct error *err);
 
+/** Add the next command to the error of the call that ended last, if no server answered it. connection_call()
+ * does so itself. */
+void connection_explain(const struct connection *connection, struct error *err);
+
 struct connection_stream {
 	const ProtobufCServiceDescriptor *service;
 	const char *method;

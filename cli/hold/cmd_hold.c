@@ -7,10 +7,8 @@
 #include "command/commands.h"
 #include "command/settings.h"
 #include "command/values.h"
-#include "hold/holder.h"
-#include "hold/place.h"
-#include "hold/run.h"
 #include "hold/spec.h"
+#include "hold/unit.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -44,7 +42,7 @@ static bool start_child(struct watch *watch)
 
 	watch->child = fork();
 	if (watch->child < 0) {
-		holder_print("holdfast: volume hold: start a process: %s", strerror(errno));
+		hold_unit_print("holdfast: volume hold: start a process: %s", strerror(errno));
 		exit(EXIT_FAILURE);
 	}
 	if (watch->child > 0)
@@ -78,14 +76,14 @@ static bool on_child(struct watch *watch)
 	if (!WIFSIGNALED(status))
 		return false;
 	if (is_too_often(watch)) {
-		holder_print(
+		hold_unit_print(
 			"holdfast: volume hold: its process was killed %d times within a minute, the last "
 			"time by signal %d",
 			DEATHS_MAX + 1, WTERMSIG(status));
 		exit(EXIT_FAILURE);
 	}
-	holder_print("its process was killed by signal %d; started again, the volume stays",
-		     WTERMSIG(status));
+	hold_unit_print("its process was killed by signal %d; started again, the volume stays",
+			WTERMSIG(status));
 	if (start_child(watch))
 		return true;
 	if (watch->is_ending)
@@ -141,7 +139,7 @@ static enum status find_place(struct invocation *inv, struct hold_place *ret, st
 	return hold_place_init(ret, state, runtime, err);
 }
 
-static enum status hold(struct invocation *inv, struct hold_order *order, struct error *err)
+static enum status hold(struct invocation *inv, struct hold_unit *unit, struct error *err)
 {
 	cleanup_connection struct connection *connection = NULL;
 	enum hold_outcome outcome = HOLD_FAILED;
@@ -153,8 +151,8 @@ static enum status hold(struct invocation *inv, struct hold_order *order, struct
 		inv->is_usage_error = false;
 		return error_prefix(err, "%s says how the server is reached", HOLDFAST_CLI_ENV_PATH);
 	}
-	order->connection = connection;
-	status = hold_run(inv, order, &outcome, err);
+	unit->holder.connection = connection;
+	status = hold_unit_run(unit, &outcome, err);
 	inv->exit_code = (int)outcome;
 	return status;
 }
@@ -175,9 +173,9 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char credential[CREDENTIAL_SIZE], token[PATH_MAX];
 	struct hold_place place;
-	struct hold_order order = {.place = &place, .name = inv->args[0]};
+	struct hold_unit unit = {.holder = {.inv = inv}, .place = &place, .name = inv->args[0]};
 
-	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &order.timeout_us, err));
+	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &unit.holder.timeout_us, err));
 	if (!id_is_name(inv->args[0], HOLD_NAME_MAX))
 		return usage_error(inv, err,
 				   "NAME '%s' is 1 to %d of A-Z a-z 0-9 _ and -: %s/NAME.hcl is read",
@@ -189,9 +187,9 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 		inv->exit_code = HOLD_WRONG_SPEC;
 	(void)str_format(credential, sizeof(credential), "holdfast.token.%s", inv->args[0]);
 	settings_prefer_credential(inv, credential, token);
-	order.alloc = alloc;
+	unit.holder.alloc = alloc;
 	if (status == STATUS_OK)
-		status = hold(inv, &order, err);
+		status = hold(inv, &unit, err);
 	inv->options[OPT_TOKEN_FILE] = NULL; /* it is of this function */
 	if (status != STATUS_OK)
 		report_end(err);

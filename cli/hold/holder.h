@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One `holdfast volume hold` at work; for run.c and report.c. */
+/* The acting part of a hold: the server's answers go into the state machine (hold.h), and its actions are
+ * done. Two keepers use it: the unit of a volume (unit.c) and the volume plugin of engines (docker/claim.c).
+ */
 
 #include "base/backoff.h"
+#include "call/connect.h"
 #include "hold/hold.h"
 #include "hold/place.h"
 #include "rpc/client.h"
@@ -11,40 +14,54 @@
 #include <limits.h>
 #include <systemd/sd-event.h>
 
-struct hold_order;
-struct invocation;
+struct holder;
 
-enum { HOLDER_STATUS_SIZE = 1600 };
+/* What a keeper does for its holder. */
+struct hold_keeper {
+	/** Makes @note durable; without an id, that there is no allocation. */
+	enum status (*save)(struct holder *holder, const struct hold_note *note, struct error *err);
+
+	/** The volume is at holder->path. */
+	enum status (*ready)(struct holder *holder, struct error *err);
+
+	/** After each step; NULL: nothing to do. */
+	void (*report)(struct holder *holder);
+
+	uint64_t retry_min_us;
+	uint64_t retry_max_us;
+	bool explains; /* errors of the connection get their next command */
+};
 
 struct holder {
-	struct invocation *inv;
-	const struct hold_order *order;
-	struct hold hold;
+	/* set by the caller */
+	struct invocation *inv; /* gets what the server said in detail */
+	struct connection *connection;
+	const struct hold_keeper *keeper;
+	Holdfast__V1__Allocation *alloc; /* to be run; its id is not looked at */
+	uint64_t timeout_us;		 /* for getting the volume, and again for releasing it by order */
+	struct hold hold;		 /* HOLD_SUBMITTING begins with a new id */
 	struct hold_note note;
+	char path[PATH_MAX]; /* where it is published; "": not known */
+	bool is_shared;	     /* others use the volume: it is not released */
 
-	sd_event *event;	     /* borrowed */
-	struct rpc_client *client;   /* borrowed */
+	bool is_over;		     /* nothing more is asked; a keeper may set it in ready() */
 	struct rpc_pending *pending; /* the call in flight, or NULL */
 	enum hold_request asked;     /* what it asks */
-	bool is_term_due;	     /* SIGTERM came while the server was asked to run it: after the answer */
-	sd_event_source *retry;	     /* NULL: not made yet */
+	bool is_term_due;	/* an order to end came while the server was asked to run it: after that */
+	sd_event_source *retry; /* NULL: not made yet */
 	sd_event_source *deadline;
 	struct backoff backoff;
 
 	Holdfast__V1__GetAllocationResponse *last; /* owned; NULL: no answer yet */
-	char path[PATH_MAX];			   /* where it is published; "": not known */
 	struct error trouble;			   /* why the last call had no answer; msg "": it had one */
-	struct error at_deadline;      /* trouble when the time was over; msg "": none, or it was in time */
-	bool is_absent;		       /* the server has said last that there is no such allocation */
-	struct error fatal;	       /* something of this machine failed; msg "": no */
-	char sent[HOLDER_STATUS_SIZE]; /* the status text that was sent last */
+	struct error at_end; /* trouble when the outcome was decided or the time was over; msg "": none */
+	bool is_absent;	     /* the server has said last that there is no such allocation */
+	struct error fatal;  /* something of this machine failed; msg "": no */
 };
 
-/** Notify the service manager, and the journal when it has changed, where it stands. */
-void holder_report(struct holder *holder);
+/** Work until it is over: it has ended, the volume is held and the keeper wants no more, or this machine
+ * failed. Then hold.outcome, at_end and fatal say how. */
+void holder_run(struct holder *holder);
 
-/** A line for the journal. */
-void holder_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/** Fill @err with how it ended. */
-enum status holder_outcome(const struct holder *holder, struct error *err);
+/** Release the volume; for a handler in the loop of the connection. */
+void holder_end(struct holder *holder);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 #include "hold/classify.h"
-#include "hold/holder.h"
-#include "hold/run.h"
+#include "hold/unit.h"
 #include "rpc/pbjson_word.h"
 #include "show/output.h"
 
@@ -14,7 +13,7 @@
 
 enum { LINE_SIZE = 1700, CLAIM_TEXT_SIZE = 400, WORK_TEXT_SIZE = 500 };
 
-void holder_print(const char *fmt, ...)
+void hold_unit_print(const char *fmt, ...)
 {
 	char line[LINE_SIZE];
 	va_list args;
@@ -29,7 +28,7 @@ void holder_print(const char *fmt, ...)
 
 static const char *volume_of(const struct holder *holder)
 {
-	return holder->order->alloc->volumes[0]->source;
+	return holder->alloc->volumes[0]->source;
 }
 
 /* What is still to happen before the volume is free, as far as the server has told. */
@@ -88,13 +87,16 @@ static void work_text(const struct holder *holder, char text[static WORK_TEXT_SI
 	}
 }
 
-void holder_report(struct holder *holder)
+void hold_unit_report(struct holder *holder)
 {
+	struct hold_unit *unit = (struct hold_unit *)holder;
 	const char *trouble = holder->trouble.msg;
-	char text[HOLDER_STATUS_SIZE], work[WORK_TEXT_SIZE], line[HOLDER_STATUS_SIZE];
+	char text[UNIT_STATUS_SIZE], work[WORK_TEXT_SIZE], line[UNIT_STATUS_SIZE];
 
 	if (holder->hold.state == HOLD_ENDED)
 		return;
+	if (holder->hold.state == HOLD_STOPPING)
+		(void)sd_notify(0, "STOPPING=1");
 	work_text(holder, work);
 	(void)snprintf(text, sizeof(text), "%s%s%s", work,
 		       !trouble[0] ? ""
@@ -102,19 +104,19 @@ void holder_report(struct holder *holder)
 			       ? "; nothing new from the server, which changes nothing: "
 			       : "; asking again: ",
 		       trouble);
-	if (str_eq(text, holder->sent))
+	if (str_eq(text, unit->sent))
 		return;
-	(void)str_copy(holder->sent, sizeof(holder->sent), text);
+	(void)str_copy(unit->sent, sizeof(unit->sent), text);
 	str_copy_text(line, sizeof(line), text);
 	(void)sd_notifyf(0, "STATUS=%s", line);
-	holder_print("%s", line);
+	hold_unit_print("%s", line);
 }
 
 static enum status timed_out(const struct holder *holder, struct error *err)
 {
 	const char *id = holder->note.alloc_id;
 	char claim[CLAIM_TEXT_SIZE];
-	const char *why = holder->at_deadline.msg[0] ? holder->at_deadline.msg : holder->trouble.msg;
+	const char *why = holder->at_end.msg[0] ? holder->at_end.msg : holder->trouble.msg;
 
 	if (!why[0]) {
 		claim_text(holder, claim);
@@ -127,14 +129,14 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 			" s: %.300s. The server knows no allocation %s, and the next start makes another. "
 			"Next: holdfast volume status %s --why",
 			volume_of(holder), holder->hold.was_held ? "released" : "mounted",
-			holder->order->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
+			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
 		"volume %s was not %s within %" PRIu64 " s: %.300s. Allocation %s keeps its claim, so nobody "
 		"else can write; the next start of this unit ends it first. Next: holdfast alloc status %s, "
 		"or without this unit: holdfast alloc stop %s",
 		volume_of(holder), holder->hold.was_held ? "released" : "mounted",
-		holder->order->timeout_us / USEC_PER_SEC, why, id, id, id);
+		holder->timeout_us / USEC_PER_SEC, why, id, id, id);
 }
 
 static enum status taken_away(const struct holder *holder, struct error *err)
@@ -171,8 +173,11 @@ static enum status failed(const struct holder *holder, struct error *err)
 		volume_of(holder));
 }
 
-enum status holder_outcome(const struct holder *holder, struct error *err)
+enum status hold_unit_outcome(const struct hold_unit *unit, struct error *err)
 {
+	const struct holder *holder = &unit->holder;
+	const struct error *why = holder->at_end.msg[0] ? &holder->at_end : &holder->trouble;
+
 	if (holder->fatal.msg[0]) {
 		*err = holder->fatal;
 		return err->status;
@@ -188,16 +193,16 @@ enum status holder_outcome(const struct holder *holder, struct error *err)
 		return taken_away(holder, err);
 	case HOLD_NOT_ALLOWED:
 		return error_set(
-			err, holder->trouble.status ? holder->trouble.status : STATUS_INTERNAL, 0,
+			err, why->status ? why->status : STATUS_INTERNAL, 0,
 			"volume %s: %s. The token of this unit is the credential holdfast.token.%s or "
 			"holdfast.token, a file of /etc/credstore; then: systemctl restart "
 			"holdfast-volume@%s",
-			volume_of(holder), holder->trouble.msg, holder->order->name, holder->order->name);
+			volume_of(holder), why->msg, unit->name, unit->name);
 	case HOLD_NOT_AVAILABLE:
 	case HOLD_WRONG_SPEC:
 		break;
 	}
 	/* the server's own words, which name who is in the way and the next command */
-	return error_set(err, holder->trouble.status ? holder->trouble.status : STATUS_INTERNAL, 0,
-			 "volume %s: %s", volume_of(holder), holder->trouble.msg);
+	return error_set(err, why->status ? why->status : STATUS_INTERNAL, 0, "volume %s: %s",
+			 volume_of(holder), why->msg);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hold/run.h"
+/* The acting part of a hold, on the loop of its connection. */
 
 #include "base/str.h"
 #include "command/settings.h"
@@ -8,16 +8,8 @@
 #include "hold/link.h"
 #include "model/message.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <systemd/sd-daemon.h>
-
 enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
 
-#define RETRY_MIN_US (500 * USEC_PER_MSEC)
-#define RETRY_MAX_US (10 * USEC_PER_SEC)
 /* For ending what did not come up in time: the next start sees to what is left. */
 #define GRACE_US (10 * USEC_PER_SEC)
 
@@ -29,8 +21,7 @@ static void handle_event(struct holder *holder, enum hold_event event);
 static void give_up(struct holder *holder, const struct error *err)
 {
 	holder->fatal = *err;
-	holder->hold.state = HOLD_ENDED;
-	(void)sd_event_exit(holder->event, 0);
+	holder->is_over = true;
 }
 
 static bool is_mount_gone(const struct holder *holder)
@@ -42,7 +33,7 @@ static bool is_mount_gone(const struct holder *holder)
  * where the CSI plugin has bound it, which `volume link` checks by the volume's name. */
 static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *alloc)
 {
-	if (holder->order->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
+	if (holder->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
 		return str_copy(holder->path, sizeof(holder->path), alloc->published[0]->path) == 0;
 	return hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path);
 }
@@ -88,13 +79,15 @@ static enum hold_event classify_response(struct holder *holder, const ProtobufCM
 /* Without an answer the kernel may still say that the volume is gone. */
 static enum hold_event classify_failure(struct holder *holder, const struct error *err)
 {
-	ProtobufCMessage *details =
-		rpc_client_details(holder->client, &holdfast__v1__error_details__descriptor);
+	ProtobufCMessage *details = rpc_client_details(connection_client(holder->connection),
+						       &holdfast__v1__error_details__descriptor);
 	enum hold_event event = hold_classify_error(holder->asked, err->status, (void *)details);
 
 	protobuf_c_message_free_unpacked(holder->inv->details, NULL);
 	holder->inv->details = details;
 	holder->trouble = *err;
+	if (holder->keeper->explains)
+		connection_explain(holder->connection, &holder->trouble);
 	holder->is_absent = event == HOLD_ABSENT;
 	if (holder->hold.state == HOLD_HELD && is_mount_gone(holder))
 		return HOLD_UNMOUNTED;
@@ -117,7 +110,7 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 		event = classify_failure(holder, err);
 	}
 	handle_event(holder, event);
-	if (holder->is_term_due && holder->hold.state != HOLD_ENDED) {
+	if (holder->is_term_due && !holder->is_over) {
 		holder->is_term_due = false;
 		handle_event(holder, HOLD_SIGTERM);
 	}
@@ -126,8 +119,8 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 static enum status call(struct holder *holder, const char *method, const ProtobufCMessage *request,
 			uint64_t timeout_us, struct error *err)
 {
-	return rpc_client_call(holder->client, allocations, method, request, timeout_us, on_done, holder,
-			       &holder->pending, err);
+	return rpc_client_call(connection_client(holder->connection), allocations, method, request,
+			       timeout_us, on_done, holder, &holder->pending, err);
 }
 
 static enum status call_get(struct holder *holder, bool is_watching, struct error *err)
@@ -146,7 +139,7 @@ static void ask(struct holder *holder, bool is_watching)
 {
 	Holdfast__V1__RunAllocationRequest run = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__StopAllocationRequest stop = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
-	Holdfast__V1__Allocation alloc = *holder->order->alloc; /* but for its id */
+	Holdfast__V1__Allocation alloc = *holder->alloc; /* but for its id */
 	enum status status = STATUS_OK;
 	struct error err = {.msg = ""};
 
@@ -176,7 +169,7 @@ static int on_retry(sd_event_source *timer, uint64_t usec, void *userdata)
 	struct holder *holder = userdata;
 
 	if (holder->trouble.status == STATUS_UNAVAILABLE)
-		rpc_client_move_on(holder->client);
+		rpc_client_move_on(connection_client(holder->connection));
 	ask(holder, false);
 	return 0;
 }
@@ -185,23 +178,20 @@ static int on_deadline(sd_event_source *timer, uint64_t usec, void *userdata)
 {
 	struct holder *holder = userdata;
 
-	if (holder->hold.state != HOLD_ENDED)
+	if (!holder->is_over)
 		handle_event(holder, HOLD_DEADLINE);
 	return 0;
 }
 
-static int on_term(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+void holder_end(struct holder *holder)
 {
-	struct holder *holder = userdata;
-
-	if (holder->hold.state == HOLD_ENDED)
-		return 0;
+	if (holder->is_over)
+		return;
 	/* an answer to Stop that overtakes Run would say that there is nothing to stop */
 	if (holder->pending && holder->asked == HOLD_RUN)
 		holder->is_term_due = true;
 	else
 		handle_event(holder, HOLD_SIGTERM);
-	return 0;
 }
 
 /* (Re)start a one-shot timer. */
@@ -212,8 +202,8 @@ static void set_timer(struct holder *holder, sd_event_source **timer, uint64_t d
 	int r;
 
 	if (!*timer)
-		r = sd_event_add_time_relative(holder->event, timer, CLOCK_MONOTONIC, delay_us, 0, on,
-					       holder);
+		r = sd_event_add_time_relative(connection_event(holder->connection), timer, CLOCK_MONOTONIC,
+					       delay_us, 0, on, holder);
 	else
 		r = sd_event_source_set_time_relative(*timer, delay_us);
 	if (r >= 0)
@@ -240,8 +230,9 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
-	TRY(hold_note_write(holder->order->place, &note, err));
+	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
+	holder->is_shared = false; /* users of the one before have lost it */
 	message_freep(&holder->last);
 	holder->last = NULL;
 	return STATUS_OK;
@@ -250,59 +241,44 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 static enum status note_ending(struct holder *holder, struct error *err)
 {
 	holder->note.is_ending = true;
-	return hold_note_write(holder->order->place, &holder->note, err);
+	return holder->keeper->save(holder, &holder->note, err);
 }
 
 static enum status release_hold(struct holder *holder, enum hold_event event, struct error *err)
 {
 	bool is_asked_to = event == HOLD_SIGTERM;
 
-	/* what is said to Stop is no reason for it */
-	if (event == HOLD_DEADLINE)
-		holder->at_deadline = holder->trouble;
 	forget_call(holder);
-	(void)sd_notify(0, "STOPPING=1");
-	set_timer(holder, &holder->deadline, is_asked_to ? holder->order->timeout_us : GRACE_US, on_deadline);
+	if (holder->is_shared) {
+		holder->is_over = true;
+		return STATUS_OK;
+	}
+	set_timer(holder, &holder->deadline, is_asked_to ? holder->timeout_us : GRACE_US, on_deadline);
 	return note_ending(holder, err);
 }
 
-static enum status become_ready(struct holder *holder, struct error *err)
-{
-	TRY(hold_link_make(holder->order->place, holder->path, err));
-	(void)sd_notify(0, "READY=1");
-	return STATUS_OK;
-}
-
-/* The journal and the service manager learn the reason before this process ends. */
-static enum status holder_end(struct holder *holder, bool is_forgotten, struct error *err)
+static enum status finish(struct holder *holder, enum hold_action action, struct error *err)
 {
 	forget_call(holder);
-	hold_link_remove(holder->order->place);
-	(void)sd_event_exit(holder->event, 0);
-	return is_forgotten ? hold_note_remove(holder->order->place, err) : note_ending(holder, err);
+	holder->is_over = true;
+	if (action == HOLD_FORGET)
+		return holder->keeper->save(holder, &(struct hold_note){.is_ending = false}, err);
+	return holder->is_shared ? STATUS_OK : note_ending(holder, err);
 }
 
-static void handle_event(struct holder *holder, enum hold_event event)
+static enum status act(struct holder *holder, enum hold_action action, enum hold_event event,
+		       struct error *err)
 {
-	enum hold_action action = hold_step(&holder->hold, event);
-	enum status status = STATUS_OK;
-	struct error err = {.msg = ""};
-
-	holder_report(holder);
 	switch (action) {
 	case HOLD_ANEW:
-		status = begin_anew(holder, &err);
-		break;
+		return begin_anew(holder, err);
 	case HOLD_READY:
-		status = become_ready(holder, &err);
-		break;
+		return holder->keeper->ready(holder, err);
 	case HOLD_RELEASE:
-		status = release_hold(holder, event, &err);
-		break;
+		return release_hold(holder, event, err);
 	case HOLD_FORGET:
 	case HOLD_LEAVE:
-		status = holder_end(holder, action == HOLD_FORGET, &err);
-		break;
+		return finish(holder, action, err);
 	case HOLD_RETRY:
 		set_timer(holder, &holder->retry, backoff_next(&holder->backoff, backoff_random()), on_retry);
 		break;
@@ -312,72 +288,51 @@ static void handle_event(struct holder *holder, enum hold_event event)
 	case HOLD_ACTION_N:
 		break;
 	}
-	if (status != STATUS_OK)
+	return STATUS_OK;
+}
+
+static void handle_event(struct holder *holder, enum hold_event event)
+{
+	enum hold_outcome before = holder->hold.outcome;
+	enum hold_action action = hold_step(&holder->hold, event);
+	struct error err = {.msg = ""};
+
+	/* what is said to Stop later is no reason for it */
+	if (before == HOLD_DONE && holder->hold.outcome != HOLD_DONE)
+		holder->at_end = holder->trouble;
+	if (holder->keeper->report)
+		holder->keeper->report(holder);
+	if (act(holder, action, event, &err) != STATUS_OK)
 		give_up(holder, &err);
-	else if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_RELEASE)
+	if (holder->is_over)
+		return;
+	if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_RELEASE)
 		ask(holder, false);
 	else if (action == HOLD_WATCH || action == HOLD_READY)
 		ask(holder, true);
 }
 
-/* Where an earlier process of this unit was. The link is gone when the unit was stopped in between. */
-static enum status holder_begin(struct holder *holder, struct error *err)
+void holder_run(struct holder *holder)
 {
-	enum status status = hold_note_read(holder->order->place, &holder->note, err);
-	bool is_known, was_held;
+	const struct hold_keeper *keeper = holder->keeper;
+	struct error err = {.msg = ""};
+	int r = 0;
 
-	if (status != STATUS_OK)
-		return status;
-	is_known = holder->note.alloc_id[0] != '\0';
-	was_held = is_known && !holder->note.is_ending && hold_link_read(holder->order->place, holder->path);
-	set_timer(holder, &holder->deadline, holder->order->timeout_us, on_deadline);
-	if (was_held) {
-		holder->hold = (struct hold){.state = HOLD_HELD, .was_held = true};
-	} else if (is_known) {
-		holder->hold.state = holder->note.is_ending ? HOLD_CLEARING : HOLD_LOOKING;
-	} else {
-		holder->hold.state = HOLD_SUBMITTING;
-		status = begin_anew(holder, err);
+	holder->backoff = (struct backoff)BACKOFF_INIT(keeper->retry_min_us, keeper->retry_max_us);
+	set_timer(holder, &holder->deadline, holder->timeout_us, on_deadline);
+	if (holder->hold.state == HOLD_SUBMITTING && begin_anew(holder, &err) != STATUS_OK)
+		give_up(holder, &err);
+	if (!holder->is_over && keeper->report)
+		keeper->report(holder);
+	if (!holder->is_over)
+		ask(holder, false);
+	while (r >= 0 && !holder->is_over)
+		r = sd_event_run(connection_event(holder->connection), UINT64_MAX);
+	if (r < 0) {
+		(void)error_set(&err, status_from_errno(r), r, "wait for the server");
+		give_up(holder, &err);
 	}
-	if (status != STATUS_OK)
-		return status;
-	holder_report(holder);
-	ask(holder, false);
-	return STATUS_OK;
-}
-
-static enum status run_loop(struct holder *holder, struct error *err)
-{
-	int r = sd_event_add_signal(holder->event, NULL, SIGTERM, on_term, holder);
-
-	if (r >= 0)
-		r = sd_event_add_signal(holder->event, NULL, SIGINT, on_term, holder);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "wait for signals");
-	TRY(holder_begin(holder, err));
-	r = sd_event_loop(holder->event);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "wait for the server");
-	return holder_outcome(holder, err);
-}
-
-enum status hold_run(struct invocation *inv, const struct hold_order *order, enum hold_outcome *ret,
-		     struct error *err)
-{
-	struct holder holder = {
-		.inv = inv,
-		.order = order,
-		.hold = {.state = HOLD_LOOKING},
-		.event = connection_event(order->connection),
-		.client = connection_client(order->connection),
-		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
-	};
-	enum status status = run_loop(&holder, err);
-
-	forget_call(&holder);
-	sd_event_source_disable_unref(holder.retry);
-	sd_event_source_disable_unref(holder.deadline);
-	message_freep(&holder.last);
-	*ret = status != STATUS_OK && holder.hold.outcome == HOLD_DONE ? HOLD_FAILED : holder.hold.outcome;
-	return status;
+	forget_call(holder);
+	sd_event_source_disable_unref(holder->retry);
+	sd_event_source_disable_unref(holder->deadline);
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The holder of a unit's volume against the model of the server. */
+
+#include "run.h"
+#include "unit.h"
+
+#include "call/connect.h"
+#include "hold/unit.h"
+
+#include <signal.h>
+
+#define GET(rest) "{\"allocation\": {\"id\": \"a\", " rest "}, \"index\": \"3\"}"
+#define RUNNING GET("\"client_status\": \"RUNNING\", \"published\": [{\"path\": \"/\"}]")
+#define PENDING "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define STOPPED GET("\"desired_status\": \"STOP\", \"client_status\": \"RUNNING\"")
+#define FREED GET("\"client_status\": \"COMPLETE\"")
+
+static bool mount_is_gone;
+
+WRAPPED(bool, hold_is_gone, const char *path)
+{
+	return mount_is_gone;
+}
+
+static char folder[] = "/tmp/cli-hold-unit-XXXXXX";
+static struct hold_place place;
+
+static int begin(void **state)
+{
+	sigset_t signals;
+	struct error err;
+
+	(void)sigemptyset(&signals);
+	(void)sigaddset(&signals, SIGTERM);
+	(void)sigaddset(&signals, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
+	return mkdtemp(folder) && hold_place_init(&place, folder, folder, &err) == STATUS_OK
+		       ? run_begin(state)
+		       : -1;
+}
+
+static int end(void **state)
+{
+	struct error err;
+
+	hold_link_remove(&place);
+	return hold_note_remove(&place, &err) == STATUS_OK && rmdir(folder) == 0 ? run_end(state) : -1;
+}
+
+/* Runs until the hold ends. Returns its outcome; the error's text has to contain @text. */
+static enum hold_outcome hold(const char *text)
+{
+	struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT, *volumes = &volume;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	struct hold_unit unit = {.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC},
+				 .place = &place,
+				 .name = "pgdata"};
+	cleanup_connection struct connection *connection = NULL;
+	enum hold_outcome outcome = HOLD_FAILED;
+	struct error err = {.msg = ""};
+
+	alloc.volumes = &volumes;
+	alloc.n_volumes = 1;
+	volume.source = (char *)(uintptr_t) "db";
+	memset(fake.given, 0, sizeof(fake.given));
+	assert_int_equal(connect_server(&inv, &connection, &err), STATUS_OK);
+	unit.holder.connection = connection;
+	(void)hold_unit_run(&unit, &outcome, &err);
+	if (!strstr(err.msg, text))
+		fail_msg("'%s' is not in: %s", text, err.msg);
+	return outcome;
+}
+
+static void expect_note(bool is_there, bool is_ending)
+{
+	struct hold_note note;
+	char path[PATH_MAX];
+	struct error err;
+
+	assert_int_equal(hold_note_read(&place, &note, &err), STATUS_OK);
+	assert_int_equal(note.alloc_id[0] != '\0', is_there);
+	assert_int_equal(note.is_ending, is_ending);
+	assert_false(hold_link_read(&place, path));
+}
+
+TEST_FIXTURE(a_volume_that_is_taken_away_ends_the_hold, run_setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(1, "Allocations.Get", RUNNING);
+	will_answer(2, "Allocations.Get", STOPPED);
+	assert_int_equal(hold("volume db was taken away"), HOLD_TAKEN_AWAY);
+	expect_note(true, true);
+	will_answer(0, "Allocations.Stop", "{}"); /* the next start ends the allocation before */
+	will_answer(1, "Allocations.Get", FREED);
+	will_answer(2, "Allocations.Run", PENDING);
+	will_answer(3, "Allocations.Get", RUNNING);
+	will_answer(4, "Allocations.Get", FREED);
+	assert_int_equal(hold("was taken away"), HOLD_TAKEN_AWAY);
+	expect_note(false, false);
+}
+
+TEST_FIXTURE(an_order_to_end_waits_for_the_answer_to_run, run_setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(1, "Allocations.Stop", "{}");
+	will_answer(2, "Allocations.Get", FREED);
+	(void)raise(SIGTERM);
+	assert_int_equal(hold(""), HOLD_DONE);
+	expect_request("Allocations.Run");
+	expect_request("Allocations.Stop");
+	expect_note(false, false);
+}
+
+TEST_FIXTURE(the_reason_of_the_end_is_the_one_that_decided_it, run_setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_refuse(1, "Allocations.Get", STATUS_PERMISSION_DENIED);
+	will_answer(2, "Allocations.Stop", "{}");
+	will_answer(3, "Allocations.Get", FREED);
+	assert_int_equal(hold("volume db: the server refuses. The token of this unit"), HOLD_NOT_ALLOWED);
+	expect_note(false, false);
+}
+
+TEST_FIXTURE(a_mount_that_is_gone_is_not_held, run_setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(1, "Allocations.Get", RUNNING);
+	will_answer(2, "Allocations.Stop", "{}");
+	mount_is_gone = true;
+	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	mount_is_gone = false;
+	expect_note(true, true);
+}
+
+TEST_GROUP(begin, end)
