@@ -343,8 +343,8 @@ static enum status expect_plugins(const struct alloc *alloc, void *userdata, str
 	struct agent *agent = userdata;
 	enum status status = STATUS_OK;
 
-	for (uint32_t i = 0; status == STATUS_OK && i < alloc_n_plugins(alloc); i++)
-		status = expect_plugin(agent, alloc, alloc_plugin(alloc, i), err);
+	for (uint32_t i = 0; status == STATUS_OK && i < alloc->n_plugins; i++)
+		status = expect_plugin(agent, alloc, &alloc->plugins[i], err);
 	if (status != STATUS_OK)
 		plugins_forget(agent->plugins, alloc->id);
 	return status;

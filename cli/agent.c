@@ -41,7 +41,7 @@ static void put_edited(const struct shown *shown, struct strbuf *sb)
 
 static DEFINE_ROWS(helper_page, holdfast__v1__agent_helper, NULL,
 		   COL("mount helper",
-		       "{running?running, launch mode {door:16}|not running}, restarts: {restarts}, "
+		       "{running?running, launch mode {launch_mode:16}|not running}, restarts: {restarts}, "
 		       "waiting: {queued}"),
 		   COL_SET("its policy", "{policy_digest}"),
 		   COLUMN("its policy's text", "", .put = put_edited, .is_optional = true),
@@ -53,7 +53,7 @@ static DEFINE_ROWS(helper_page, holdfast__v1__agent_helper, NULL,
 
 static DEFINE_ROWS(
 	helper_table, holdfast__v1__agent_helper_instance, NULL, COL_NUMBER("PID", "{pid?{pid}}"),
-	COL("LAUNCH", "{door}"), COL("FOR", "{nfs?nfs|all but nfs}"), COL_STATE("STATE", "{state}"),
+	COL("LAUNCH", "{launch_mode}"), COL("FOR", "{nfs?nfs|all but nfs}"), COL_STATE("STATE", "{state}"),
 	COL("BUSY WITH",
 	    "{operation?{operation:16}{volume? of {volume:64}} for {since_ms:age}}"), /* STAGE of db for 4s */
 	COL_NUMBER("RESTARTS", "{restarts}"), COL_CUT("LAST ERROR", "{last_error}"));
@@ -62,7 +62,7 @@ static DEFINE_ROWS(
 static void put_calls(const struct shown *shown, struct strbuf *sb)
 {
 	const Holdfast__V1__AgentPlugin *p = (const void *)shown->message;
-	uint32_t others = p->calls_under_way + p->calls_waiting;
+	uint32_t others = p->calls_in_flight + p->calls_waiting;
 
 	show_text(shown, "{oldest_call?{oldest_call:64} for {oldest_since_ms:age}}", sb);
 	if (p->oldest_call[0] && others > 1)

@@ -181,7 +181,7 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	one(to, "plugin_calls_waiting", "gauge",
 	    "Calls to CSI controllers that are queued; those of a node are in its agent's status.",
 	    calls.waiting);
-	one(to, "plugin_calls_under_way", "gauge", "Calls to CSI controllers that are not answered yet.",
+	one(to, "plugin_calls_in_flight", "gauge", "Calls to CSI controllers that are not answered yet.",
 	    calls.in_flight);
 }
 

@@ -332,8 +332,7 @@ static void shut_down_all(struct agent_drain *drain)
 	while ((runner = allocs_next(drain->env.allocs, runner))) {
 		const struct alloc_record *record = alloc_runner_record(runner);
 
-		if (record->alloc.csi_plugin.type == CSI_PLUGIN_NONE ||
-		    !drain_plugin_is_needed(drain, record))
+		if (record->alloc.n_plugins == 0 || !drain_plugin_is_needed(drain, record))
 			allocs_shut_down(drain->env.allocs, record->alloc.id);
 	}
 }

@@ -72,10 +72,10 @@ void alloc_record_free(struct alloc_record *record)
 /* With room for what @alloc may publish. */
 static struct alloc_record *record_alloc(const struct alloc *alloc)
 {
-	size_t n = alloc->n_volumes, n_plugins = alloc->n_more_plugins;
+	size_t n = alloc->n_volumes, n_plugins = alloc->n_plugins;
 	struct alloc_record *record;
 
-	assert(n <= ALLOC_VOLUMES_MAX && alloc->n_published <= n && n_plugins < ALLOC_PLUGINS_MAX);
+	assert(n <= ALLOC_VOLUMES_MAX && alloc->n_published <= n && n_plugins <= ALLOC_PLUGINS_MAX);
 	record = calloc(1, sizeof(*record) +
 				   n * (sizeof(record->volumes[0]) + sizeof(struct volume_request) +
 					sizeof(struct alloc_volume)) +
@@ -90,11 +90,10 @@ static struct alloc_record *record_alloc(const struct alloc *alloc)
 	(void)str_copy(record->unit, sizeof(record->unit), alloc_unit(alloc));
 	record->alloc.unit = record->unit;
 	record->alloc.volumes = (struct volume_request *)(void *)&record->volumes[n];
-	record->alloc.more_plugins = (struct csi_plugin *)(void *)&record->alloc.volumes[n];
-	record->alloc.published = (struct alloc_volume *)(void *)&record->alloc.more_plugins[n_plugins];
+	record->alloc.plugins = (struct csi_plugin *)(void *)&record->alloc.volumes[n];
+	record->alloc.published = (struct alloc_volume *)(void *)&record->alloc.plugins[n_plugins];
 	if (n_plugins > 0)
-		memcpy(record->alloc.more_plugins, alloc->more_plugins,
-		       n_plugins * sizeof(alloc->more_plugins[0]));
+		memcpy(record->alloc.plugins, alloc->plugins, n_plugins * sizeof(alloc->plugins[0]));
 	if (n > 0)
 		memcpy(record->alloc.volumes, alloc->volumes, n * sizeof(alloc->volumes[0]));
 	if (alloc->n_published > 0)

@@ -528,7 +528,7 @@ static void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
 
 static bool runner_runs_plugin(const struct alloc_runner *runner)
 {
-	return runner->record->alloc.csi_plugin.type != CSI_PLUGIN_NONE;
+	return runner->record->alloc.n_plugins > 0;
 }
 
 static enum status expect_plugins(struct alloc_runner *runner, struct error *err)
@@ -580,8 +580,8 @@ static void runner_begin_plugin(struct alloc_runner *runner)
 	uint32_t timeout_ms = 0;
 	struct error err;
 
-	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++) {
-		uint32_t its_ms = alloc_plugin(alloc, i)->health_timeout_ms;
+	for (uint32_t i = 0; i < alloc->n_plugins; i++) {
+		uint32_t its_ms = alloc->plugins[i].health_timeout_ms;
 
 		if (its_ms == 0)
 			its_ms = PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS;
@@ -610,7 +610,7 @@ void alloc_runner_expect(struct alloc_runner *runner)
 	if (expect_plugins(runner, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.alloc = record->alloc.id,
-					  .plugin = record->alloc.csi_plugin.id,
+					  .plugin = record->alloc.plugins[0].id,
 					  .op = "plugin",
 					  .err = &err},
 			"the plugins of a running allocation are not expected, ignoring");
@@ -622,8 +622,8 @@ static void end_plugin_wait(struct alloc_runner *runner, const char *plugin_id, 
 	const struct alloc *alloc = &runner->record->alloc;
 	bool waits = false;
 
-	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++) {
-		if (str_eq(alloc_plugin(alloc, i)->id, plugin_id))
+	for (uint32_t i = 0; i < alloc->n_plugins; i++) {
+		if (str_eq(alloc->plugins[i].id, plugin_id))
 			runner->is_plugin_waited[i] = false;
 		waits = waits || runner->is_plugin_waited[i];
 	}

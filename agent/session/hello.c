@@ -188,7 +188,7 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 		return NULL;
 	holdfast__v1__session_hello__init(hello);
 	hello->fingerprint = fingerprint_make(&facts->fingerprint);
-	hello->picture_complete = allocs_is_adopted(facts->allocs);
+	hello->adoption_complete = allocs_is_adopted(facts->allocs);
 	if (hello->fingerprint && put_text(&hello->node_id, facts->node_id) &&
 	    put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&

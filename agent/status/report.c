@@ -39,7 +39,7 @@ static Holdfast__V1__AgentPlugin *add_row(Holdfast__V1__GetAgentStatusResponse *
 
 static bool put_calls(Holdfast__V1__AgentPlugin *row, const struct service_stats *calls)
 {
-	row->calls_under_way = (uint32_t)calls->in_flight;
+	row->calls_in_flight = (uint32_t)calls->in_flight;
 	row->calls_waiting = (uint32_t)calls->waiting;
 	row->calls = calls->calls;
 	row->calls_failed = calls->failed;
@@ -139,7 +139,7 @@ static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_
 	helper->restarts += info->restarts;
 	row->restarts = info->restarts;
 	return put_text(&row->state, info->state) &&
-	       put_text(&row->door, launch_mode_name(info->launch_mode)) &&
+	       put_text(&row->launch_mode, launch_mode_name(info->launch_mode)) &&
 	       put_text(&row->operation, info->op ? info->op : "") && put_text(&row->volume, info->volume) &&
 	       put_text(&row->last_error, info->last_error);
 }
@@ -175,7 +175,7 @@ static bool put_helper(report *pb, const struct helper_client *client)
 	row->queued = helper->queued;
 	if (!put_instances(row, client))
 		return false;
-	return put_text(&row->door, launch_mode_name(helper->launch_mode)) &&
+	return put_text(&row->launch_mode, launch_mode_name(helper->launch_mode)) &&
 	       put_text(&row->policy_digest, helper->policy_digest) &&
 	       put_text(&row->last_error,
 			helper->last_error.status != STATUS_OK ? helper->last_error.msg : "");

@@ -228,7 +228,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
-	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 };
@@ -271,7 +271,7 @@ static const struct spec_key member_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 	{.key = "count", .kind = SPEC_OTHER},
@@ -307,7 +307,7 @@ static const struct spec_key whole_group_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms"},
 	{.key = "stop_timeout", .field = "stop_timeout_ms"},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block},
 };
@@ -891,20 +891,6 @@ static enum status lift_plugins(const struct conf *conf, json_t *body, struct er
 	return status;
 }
 
-/* A block of an allocation: its first plugin has a field of its own. */
-static enum status map_alloc(const struct conf *conf, const struct spec_block *block, json_t *body,
-			     json_t **ret, struct error *err)
-{
-	enum status status = map_block(conf, block, body, ret, err);
-	json_t *plugins = status == STATUS_OK ? json_object_get(*ret, "more_csi_plugins") : NULL;
-
-	if (json_array_size(plugins) > 0 &&
-	    (json_object_set(*ret, "csi_plugin", json_array_get(plugins, 0)) < 0 ||
-	     json_array_remove(plugins, 0) < 0))
-		return error_no_memory(err, "the specification");
-	return status;
-}
-
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
@@ -912,7 +898,7 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 	enum status status = lift_plugins(conf, conf_root(conf), err);
 
 	if (status == STATUS_OK)
-		status = map_alloc(conf, &alloc_block, conf_root(conf), &mapped, err);
+		status = map_block(conf, &alloc_block, conf_root(conf), &mapped, err);
 	if (status == STATUS_OK)
 		status = pbjson_decode(alloc_block.descriptor, mapped, PBJSON_SPEC, &message, err);
 	status = with_mistakes(conf, status, err);
@@ -955,7 +941,7 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 		return status;
 	status = map_block(conf, &group_block, body, &group, err);
 	if (!ends_it(status)) /* what one of the two does not know the other does not know either */
-		status = status == STATUS_OK ? map_alloc(conf, &member_block, body, &member, err) : status;
+		status = status == STATUS_OK ? map_block(conf, &member_block, body, &member, err) : status;
 	if (!ends_it(status))
 		status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
 	if (status != STATUS_OK)

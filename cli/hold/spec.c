@@ -84,7 +84,7 @@ static enum status hold_spec_check(const struct conf *conf, const Holdfast__V1__
 		return conf_error(conf, root, "driver", err,
 				  "driver is \"none\" here: units that need the volume say so themselves "
 				  "(BindsTo=, After=)");
-	if (alloc->csi_plugin)
+	if (alloc->n_csi_plugins > 0)
 		return conf_error(conf, root, "csi_plugin", err,
 				  "a unit that holds a volume runs no plugin; see docs/drivers.md");
 	return STATUS_OK;

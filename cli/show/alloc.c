@@ -69,9 +69,9 @@ static DEFINE_ROWS_OF(
 	COL_SET("job", "{job_id?{job_id}, group {job_group}[{job_index}], version {job_version}}"),
 	COL_WHEN("{tasks?|y}", "driver", "{driver}"), /* each task has one of its own */
 	COL_SET("mount timeout", "{mount_timeout_ms:duration}"), COL_SET("unit", "{unit}"),
-	COL_SET("stop timeout", "{unit?{stop_timeout_ms:duration}}"), PART("csi_plugin", &csi_plugin_page),
-	PART("more_csi_plugins", &csi_plugin_page), COL_WHEN("{network?y}", "network", "{network.mode}"),
-	COL("desired", "{desired_status}"), COL("status", "{client_status}"),
+	COL_SET("stop timeout", "{unit?{stop_timeout_ms:duration}}"), PART("csi_plugins", &csi_plugin_page),
+	COL_WHEN("{network?y}", "network", "{network.mode}"), COL("desired", "{desired_status}"),
+	COL("status", "{client_status}"),
 	LINE("{^node_disconnected_ms?y}", "its node has not been connected for {^node_disconnected_ms:age}: "
 					  "the status is what was known then"),
 	COL_SET("description", "{client_description}"), COL("age", "{create_time_ms:age}"),

@@ -91,8 +91,8 @@ bool alloc_own(struct alloc *alloc)
 		copy_list(alloc->volumes, alloc->n_volumes, sizeof(*alloc->volumes), &alloc->volumes);
 	bool has_published =
 		copy_list(alloc->published, alloc->n_published, sizeof(*alloc->published), &alloc->published);
-	bool has_plugins = copy_list(alloc->more_plugins, alloc->n_more_plugins, sizeof(*alloc->more_plugins),
-				     &alloc->more_plugins);
+	bool has_plugins =
+		copy_list(alloc->plugins, alloc->n_plugins, sizeof(*alloc->plugins), &alloc->plugins);
 	bool has_unit = own_text(&alloc->unit);
 	bool has_description = own_text(&alloc->client_description);
 	bool has_wait_node = own_text(&alloc->wait_node_id);
@@ -110,7 +110,7 @@ void alloc_release(struct alloc *alloc)
 {
 	free(alloc->volumes);
 	free(alloc->published);
-	free(alloc->more_plugins);
+	free(alloc->plugins);
 	free(alloc->unit);
 	free(alloc->client_description);
 	free(alloc->wait_node_id);
@@ -120,11 +120,11 @@ void alloc_release(struct alloc *alloc)
 	alloc->tasks = alloc->task_status = alloc->events = NULL;
 	alloc->volumes = NULL;
 	alloc->published = NULL;
-	alloc->more_plugins = NULL;
+	alloc->plugins = NULL;
 	alloc->unit = NULL;
 	alloc->client_description = NULL;
 	alloc->wait_node_id = NULL;
-	alloc->n_volumes = alloc->n_published = alloc->n_more_plugins = 0;
+	alloc->n_volumes = alloc->n_published = alloc->n_plugins = 0;
 }
 
 const char *alloc_description(const struct alloc *alloc)
@@ -174,32 +174,20 @@ bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b)
 	       str_eq(a->socket, b->socket);
 }
 
-uint32_t alloc_n_plugins(const struct alloc *alloc)
-{
-	return alloc->csi_plugin.type == CSI_PLUGIN_NONE ? 0 : 1 + alloc->n_more_plugins;
-}
-
-const struct csi_plugin *alloc_plugin(const struct alloc *alloc, uint32_t i)
-{
-	assert(i < alloc_n_plugins(alloc));
-	return i == 0 ? &alloc->csi_plugin : &alloc->more_plugins[i - 1];
-}
-
 const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char *id)
 {
-	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
-		if (str_eq(alloc_plugin(alloc, i)->id, id))
-			return alloc_plugin(alloc, i);
+	for (uint32_t i = 0; i < alloc->n_plugins; i++)
+		if (str_eq(alloc->plugins[i].id, id))
+			return &alloc->plugins[i];
 	return NULL;
 }
 
 bool alloc_plugins_eq(const struct alloc *a, const struct alloc *b)
 {
-	bool is_same =
-		csi_plugin_eq(&a->csi_plugin, &b->csi_plugin) && a->n_more_plugins == b->n_more_plugins;
+	bool is_same = a->n_plugins == b->n_plugins;
 
-	for (uint32_t i = 0; is_same && i < a->n_more_plugins; i++)
-		is_same = csi_plugin_eq(&a->more_plugins[i], &b->more_plugins[i]);
+	for (uint32_t i = 0; is_same && i < a->n_plugins; i++)
+		is_same = csi_plugin_eq(&a->plugins[i], &b->plugins[i]);
 	return is_same;
 }
 
@@ -208,10 +196,10 @@ void alloc_plugins_text(const struct alloc *alloc, const bool *only, char text[A
 	size_t n = 0;
 
 	text[0] = '\0';
-	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
+	for (uint32_t i = 0; i < alloc->n_plugins; i++)
 		if (!only || only[i])
 			n += (size_t)str_format(text + n, ALLOC_PLUGINS_TEXT_SIZE - n, "%s%s",
-						n > 0 ? ", " : "", alloc_plugin(alloc, i)->id);
+						n > 0 ? ", " : "", alloc->plugins[i].id);
 }
 
 const char *csi_plugin_socket(const struct csi_plugin *plugin)

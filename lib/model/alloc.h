@@ -114,10 +114,9 @@ struct alloc {
 	char *client_description; /* at most ALLOC_DESCRIPTION_MAX; NULL: empty, see alloc_description() */
 	struct alloc_volume *published; /* NULL only when there are none */
 	uint32_t n_published;
-	int32_t client_code;		 /* enum status behind a failure */
-	struct csi_plugin csi_plugin;	 /* type CSI_PLUGIN_NONE: it runs none */
-	struct csi_plugin *more_plugins; /* beside that; NULL only when there are none */
-	uint32_t n_more_plugins;
+	int32_t client_code;	    /* enum status behind a failure */
+	struct csi_plugin *plugins; /* that it runs; NULL only when there are none */
+	uint32_t n_plugins;
 	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
 	struct message_list *task_status; /* TaskStatus of those that were started */
@@ -174,13 +173,7 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 /** Do both ask for the same? */
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
 
-/** How many plugins it runs. */
-uint32_t alloc_n_plugins(const struct alloc *alloc);
-
-/** The @i-th of them. */
-const struct csi_plugin *alloc_plugin(const struct alloc *alloc, uint32_t i);
-
-/** The one called @id; NULL: it does not run that. */
+/** The plugin called @id; NULL: it does not run that. */
 const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char *id);
 
 /** Do both run the same plugins in the same way, or none? */

@@ -99,13 +99,10 @@ static enum status validate_csi_plugin(const struct csi_plugin *plugin, const ch
 /* Each by itself, and no id twice. */
 static enum status validate_csi_plugins(const struct alloc *alloc, struct error *err)
 {
-	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
 	enum status status = STATUS_OK;
 
-	if (alloc->n_more_plugins == 0 && csi_plugin_eq(&alloc->csi_plugin, &none))
-		return STATUS_OK;
-	for (uint32_t i = 0; i <= alloc->n_more_plugins; i++) {
-		const struct csi_plugin *plugin = i > 0 ? &alloc->more_plugins[i - 1] : &alloc->csi_plugin;
+	for (uint32_t i = 0; i < alloc->n_plugins; i++) {
+		const struct csi_plugin *plugin = &alloc->plugins[i];
 		char field[ERROR_FIELD_SIZE] = "csi_plugin";
 		struct error one;
 		enum status valid;
@@ -128,7 +125,7 @@ static enum status validate_volumes(const struct alloc *alloc, struct error *err
 {
 	enum status status = STATUS_OK;
 
-	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE && !alloc->tasks)
+	if (alloc->n_volumes == 0 && alloc->n_plugins == 0 && !alloc->tasks)
 		return error_invalid(
 			err, "volume", "an allocation with driver %s needs at least one volume block%s",
 			alloc->driver,
@@ -172,7 +169,7 @@ static enum status validate_unit(const struct alloc *alloc, struct error *err)
 			"'%.64s' is not the full name of a service that can be started, up to %d "
 			"characters, as in postgresql@15-main.service",
 			alloc_unit(alloc), ID_UNIT_MAX);
-	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+	if (alloc->n_plugins > 0)
 		return error_invalid(err, "csi_plugin",
 				     "contradicts driver \"" DRIVER_SYSTEMD "\": a plugin is started by the "
 				     "node itself; use driver = \"" DRIVER_NONE "\"");

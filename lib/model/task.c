@@ -131,9 +131,9 @@ static const struct csi_plugin *plugin_of_task(const struct alloc *alloc, const 
 {
 	const char *id = task->csi_plugin->id;
 
-	if (alloc->n_more_plugins > 0)
+	if (alloc->n_plugins > 1)
 		return alloc_find_plugin(alloc, id);
-	return alloc_n_plugins(alloc) > 0 && id[0] == '\0' ? &alloc->csi_plugin : NULL;
+	return alloc->n_plugins > 0 && id[0] == '\0' ? &alloc->plugins[0] : NULL;
 }
 
 /* The first task that is @plugin, or NULL. */
@@ -149,7 +149,7 @@ static enum status refuse_plugin_id(const struct alloc *alloc, const char *field
 {
 	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
 
-	if (alloc->n_more_plugins == 0)
+	if (alloc->n_plugins <= 1)
 		return error_invalid(err, field,
 				     "csi_plugin has the destination alone; id, type and socket are "
 				     "in the allocation's csi_plugin");
@@ -253,13 +253,13 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 
 		status = error_collect(status, validate_task(alloc, i, &one), &one, err);
 	}
-	for (uint32_t i = 0; status == STATUS_OK && i < alloc_n_plugins(alloc); i++)
-		if (!task_of_plugin(alloc, alloc_plugin(alloc, i)))
+	for (uint32_t i = 0; status == STATUS_OK && i < alloc->n_plugins; i++)
+		if (!task_of_plugin(alloc, &alloc->plugins[i]))
 			return error_invalid(
 				err, "csi_plugin",
 				"'%s' contradicts the task blocks: write it into the task that is "
 				"the plugin",
-				alloc_plugin(alloc, i)->id);
+				alloc->plugins[i].id);
 	return status;
 }
 

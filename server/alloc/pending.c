@@ -489,7 +489,7 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 	cleanup(round_release) struct round round = {.server = NULL};
 
 	assert(err->status != STATUS_OK);
-	if (err->status != STATUS_FAILED_PRECONDITION || alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+	if (err->status != STATUS_FAILED_PRECONDITION || alloc->n_plugins > 0)
 		return err->status;
 	if (!round_init(&round, server))
 		return error_no_memory(err, "an allocation");

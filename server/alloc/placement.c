@@ -379,8 +379,8 @@ static bool has_plugin(const struct placement *placement, const struct node_entr
 /* Has the node one of those that the allocation is to run? */
 static bool has_plugin_of(const struct placement *placement, const struct node_entry *node)
 {
-	for (uint32_t i = 0; i < alloc_n_plugins(placement->alloc); i++)
-		if (has_plugin(placement, node, alloc_plugin(placement->alloc, i)->id))
+	for (uint32_t i = 0; i < placement->alloc->n_plugins; i++)
+		if (has_plugin(placement, node, placement->alloc->plugins[i].id))
 			return true;
 	return false;
 }
@@ -415,7 +415,7 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 	for (size_t i = 0; i < tally->n_lines; i++)
 		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
 	write_groups(&sb, tally);
-	if (alloc_n_plugins(alloc) == 0)
+	if (alloc->n_plugins == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s: no node can take it: %s",
 				 alloc->name, tally->n > 0 ? sb.data : "none is known");
 	alloc_plugins_text(alloc, NULL, plugins);
@@ -424,9 +424,8 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 		"allocation %s: no node is left for plugin%s %s; nodes that have %s already: %zu%s%s; "
 		"name one with "
 		"--node",
-		alloc->name, str_s(alloc_n_plugins(alloc)), plugins,
-		alloc_n_plugins(alloc) == 1 ? "it" : "one of them", n_have, tally->n > 0 ? ", " : "",
-		sb.data ? sb.data : "");
+		alloc->name, str_s(alloc->n_plugins), plugins, alloc->n_plugins == 1 ? "it" : "one of them",
+		n_have, tally->n > 0 ? ", " : "", sb.data ? sb.data : "");
 }
 
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,

@@ -210,7 +210,7 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 {
 	namespace = namespace_or_default(namespace);
 	TRY(access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err));
-	if (alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
+	if (alloc && alloc->n_csi_plugins > 0)
 		TRY(access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err));
 	if (alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
 		TRY(access_check(server, call, ACCESS_UNIT_RUN, namespace, err));
@@ -226,9 +226,6 @@ static enum status parse_submission(struct server *server, const Holdfast__V1__A
 	if (!pb)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
 	TRY(alloc_from_pb(pb, ret, err));
-	if (pb->csi_plugin && ret->csi_plugin.id[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: id is missing: the plugin_id that volumes name");
 	alloc_default(ret);
 	TRY(alloc_validate(ret, err));
 	TRY(check_own_plugin(server, ret, err));

@@ -276,8 +276,8 @@ static void note_object(struct server *server, enum object_kind kind, const void
 		touch(server, PREFIX_NODE, alloc->node_id, revision);
 		if (alloc->job_id[0] != '\0')
 			touch_job_of(server, alloc, revision);
-		for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
-			touch_plugin(server, alloc_plugin(alloc, i)->id, revision);
+		for (uint32_t i = 0; i < alloc->n_plugins; i++)
+			touch_plugin(server, alloc->plugins[i].id, revision);
 		break;
 	}
 	case OBJECT_NODE:

@@ -692,11 +692,8 @@ static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *
 		const struct job_counts *counts = &decisions->groups[i];
 		int64_t n = (int64_t)counts->desired - counts->placed;
 
-		if (!member->csi_plugin || n <= 0 || job->stop)
-			continue;
-		want_plugin(work, member->csi_plugin, n);
-		for (size_t k = 0; k < member->n_more_csi_plugins; k++)
-			want_plugin(work, member->more_csi_plugins[k], n);
+		for (size_t k = 0; n > 0 && !job->stop && k < member->n_csi_plugins; k++)
+			want_plugin(work, member->csi_plugins[k], n);
 	}
 }
 
@@ -872,7 +869,7 @@ static void note_object(struct server *server, const struct change_object *objec
 	case OBJECT_ALLOC:
 		if (alloc->job_id[0] != '\0')
 			mark_job(server, alloc->namespace, alloc->job_id);
-		if (alloc_n_plugins(alloc) > 0 && (object->is_deletion || alloc_is_client_terminal(alloc)))
+		if (alloc->n_plugins > 0 && (object->is_deletion || alloc_is_client_terminal(alloc)))
 			mark_waiting(server); /* its node can have the plugin of another job */
 		break;
 	case OBJECT_CLAIM:

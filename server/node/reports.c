@@ -411,7 +411,7 @@ static enum status held_in_boot(struct server *server, const struct node_entry *
 /* Does the node say that work of an earlier boot runs? In a new boot nothing was ever started. */
 static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
 {
-	for (size_t i = 0; i < hello->n_allocs && hello->picture_complete; i++)
+	for (size_t i = 0; i < hello->n_allocs && hello->adoption_complete; i++)
 		if (hello->allocs[i]->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
 		    hello->allocs[i]->n_published > 0)
 			return true;

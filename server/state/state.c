@@ -283,7 +283,7 @@ struct plugin_runner *state_plugin_runner_next(struct plugin_runner *runner)
 
 const struct csi_plugin *plugin_runner_plugin(const struct plugin_runner *runner)
 {
-	return alloc_plugin(&runner->alloc->alloc, (uint32_t)(runner - runner->alloc->runs));
+	return &runner->alloc->alloc.plugins[runner - runner->alloc->runs];
 }
 
 bool alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin)
@@ -447,7 +447,7 @@ static void unlist_runners(struct state *state, struct alloc_entry *entry)
 /* False when memory is short: it is listed nowhere then. */
 static bool list_runners(struct state *state, struct alloc_entry *entry)
 {
-	uint32_t n = alloc_n_plugins(&entry->alloc);
+	uint32_t n = entry->alloc.n_plugins;
 
 	entry->runs = n > 0 ? calloc(n, sizeof(*entry->runs)) : NULL;
 	if (n > 0 && !entry->runs)
@@ -456,7 +456,7 @@ static bool list_runners(struct state *state, struct alloc_entry *entry)
 		struct plugin_runner *runner = &entry->runs[entry->n_runs];
 
 		runner->alloc = entry;
-		runner->plugin = plugin_or_new(state, alloc_plugin(&entry->alloc, entry->n_runs)->id);
+		runner->plugin = plugin_or_new(state, entry->alloc.plugins[entry->n_runs].id);
 		if (!runner->plugin) {
 			unlist_runners(state, entry);
 			return false;

@@ -171,7 +171,7 @@ static void open_session(struct bench *b)
 	fingerprint.plugins = plugins;
 	fingerprint.n_plugins = 1;
 	hello.fingerprint = &fingerprint;
-	hello.picture_complete = true;
+	hello.adoption_complete = true;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
 	must("open a session",

@@ -108,7 +108,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	fingerprint->n_plugins = 1;
 	hello->fingerprint = fingerprint;
 	say_allocs(node, hello);
-	hello->picture_complete = false; /* what it does not name stays as it is */
+	hello->adoption_complete = false; /* what it does not name stays as it is */
 	*ret_is_short = false;
 	return hello;
 }

@@ -325,7 +325,7 @@ static void open_session(struct bench *b, struct session_end *s, uint32_t i)
 	fingerprint.plugins = plugins;
 	fingerprint.n_plugins = 1;
 	hello.fingerprint = &fingerprint;
-	hello.picture_complete = false; /* what it does not name stays as it is */
+	hello.adoption_complete = false; /* what it does not name stays as it is */
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
 	must("open a session",

@@ -331,7 +331,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 
 	check_mark(model, hello);
 	model->hellos++;
-	model->picture_complete = hello->picture_complete;
+	model->adoption_complete = hello->adoption_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
 	model->hello_plugins = (unsigned int)hello->fingerprint->n_plugins;
 	model->hello_mounted = (unsigned int)hello->n_mounted;

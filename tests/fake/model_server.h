@@ -78,7 +78,7 @@ struct model_server {
 	uint64_t mark;	    /* index of the last one that was given */
 	uint64_t mark_kept; /* of the last one without which nothing may have been mounted */
 	unsigned int hellos;
-	bool picture_complete;
+	bool adoption_complete;
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
 	unsigned int hello_mounted;

@@ -30,7 +30,7 @@ class TestLaunchSocket(WorldTest):
         self.assert_mounted_once()
         before = self.node.mounts()
         helper = self.node.status()["helper"]
-        self.assertEqual(helper["door"], "socket")
+        self.assertEqual(helper["launch_mode"], "socket")
         first = helper["pid"]
         agent, process = proc_status(self.node.daemon.pid), proc_status(first)
         self.assertEqual(agent["NoNewPrivs"], "1")
@@ -82,7 +82,7 @@ class TestPropagation(WorldTest):
 
     def assert_shown_as_the_helper_reads_it(self, mode):
         self.restart_agent()
-        self.assertEqual(self.node.status()["helper"]["door"], mode)
+        self.assertEqual(self.node.status()["helper"]["launch_mode"], mode)
         for n, (word, shown) in enumerate(self.SHOWN.items()):
             self.alloc = self.alloc_id(n)
             self.run_on(f"{mode}-{word}", self.SCRATCH, f'  propagation = "{word}"\n')

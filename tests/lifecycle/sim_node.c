@@ -625,7 +625,7 @@ void sim_node_send_hello(struct sim_node *node)
 	fingerprint.plugins = fp.plugins;
 	fingerprint.n_plugins = 2;
 	hello.fingerprint = &fingerprint;
-	hello.picture_complete = true;
+	hello.adoption_complete = true;
 	name_entries(node, &hello, &named);
 	mark.store_id = node->mark.store_id;
 	mark.epoch = node->mark.epoch;

@@ -12,7 +12,7 @@ static inline bool is_same_alloc(const struct alloc *a, const struct alloc *b)
 
 	rest.volumes = a->volumes;
 	rest.published = a->published;
-	rest.more_plugins = a->more_plugins;
+	rest.plugins = a->plugins;
 	rest.client_description = a->client_description;
 	rest.unit = a->unit;
 	/* none has been anything but zeroed, filled in and copied whole, so gaps are the same, too

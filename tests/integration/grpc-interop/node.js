@@ -47,7 +47,7 @@ class Node {
     });
     this.stream.write({
       hello: {
-        node_id: this.id, boot_id: this.bootId, agent_version: 'model', kernel: 'model', picture_complete: true,
+        node_id: this.id, boot_id: this.bootId, agent_version: 'model', kernel: 'model', adoption_complete: true,
         plugins: [
           { plugin_id: 'native', profile: 'disk', class: 'BLOCK', healthy: true },
           {

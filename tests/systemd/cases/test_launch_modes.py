@@ -40,7 +40,7 @@ class LaunchModes(unittest.TestCase):
     def do_the_main_job(self, mode):
         machine.use_launch_mode(mode)
         machine.wait_connected()
-        self.assertEqual(machine.agent_status()["helper"]["door"], mode)
+        self.assertEqual(machine.agent_status()["helper"]["launch_mode"], mode)
         unit = f"holdfast-agent-{mode}.service"
         self.assertNotEqual(mount_namespace(machine.main_pid(unit)), mount_namespace(1))
 

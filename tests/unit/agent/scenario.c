@@ -36,7 +36,7 @@ bool is_connected(struct world *w)
 
 bool has_mount_snapshot(struct world *w)
 {
-	return is_connected(w) && w->server.picture_complete;
+	return is_connected(w) && w->server.adoption_complete;
 }
 
 bool all_is_acknowledged(struct world *w)

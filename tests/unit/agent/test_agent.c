@@ -54,7 +54,7 @@ WORLD_TEST(ended_allocations_are_forgotten)
 	hellos = w->server.hellos;
 	world_start_agent(w);
 	end = world_deadline();
-	while (w->server.hellos == hellos || !w->server.picture_complete)
+	while (w->server.hellos == hellos || !w->server.adoption_complete)
 		world_turn(w, end, "the mount snapshot of the agent started again");
 	assert_int_equal(w->server.hello_allocs, 0);
 }
@@ -63,7 +63,7 @@ WORLD_TEST(the_session_beats)
 {
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_heartbeats);
-	assert_true(w->server.picture_complete);
+	assert_true(w->server.adoption_complete);
 }
 
 static bool one_heartbeat(struct world *w)

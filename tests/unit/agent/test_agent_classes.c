@@ -192,7 +192,7 @@ WORLD_TEST(the_status_shows_every_instance)
 	for (size_t i = 0; i < 2; i++) {
 		if (helper->instances[i]->pid == helper->pid) {
 			assert_string_equal(helper->instances[i]->state, "ready");
-			assert_string_equal(helper->instances[i]->door, "setuid");
+			assert_string_equal(helper->instances[i]->launch_mode, "setuid");
 			n++;
 		}
 	}

@@ -199,10 +199,12 @@ static bool both_are_lost(struct world *w)
 
 CASE(the_plugin_stays_until_a_drain_has_no_more_need_of_it)
 {
+	struct csi_plugin run_by_b = {.id = MODEL_PLUGIN, .type = CSI_PLUGIN_MONOLITH};
 	struct alloc b = records_alloc(ALLOC_B, 0);
 	struct drain_answer answer;
 
-	b.csi_plugin = (struct csi_plugin){.id = MODEL_PLUGIN, .type = CSI_PLUGIN_MONOLITH};
+	b.plugins = &run_by_b;
+	b.n_plugins = 1;
 	world_start_agent(w);
 	model_server_run(&w->server, &b);
 	WORLD_UNTIL(w, b_runs);
@@ -280,7 +282,7 @@ CASE(a_restart_changes_nothing_with_the_plugin_away)
 	world_kill_agent(w);
 	fake_csi_set_up(plugin, false);
 	w->server.hellos = 0;
-	w->server.picture_complete = false;
+	w->server.adoption_complete = false;
 	world_start_agent(w);
 	WORLD_UNTIL(w, agent_is_adopted);
 	world_idle(w, 50);
@@ -553,7 +555,7 @@ CASE(a_device_is_handed_out_and_found_again)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	world_kill_agent(w);
 	w->server.hellos = 0;
-	w->server.picture_complete = false;
+	w->server.adoption_complete = false;
 	world_start_agent(w);
 	WORLD_UNTIL(w, agent_is_adopted);
 	world_idle(w, 20);
@@ -595,7 +597,7 @@ static void lose_journal(struct world *w)
 		(void)remove(temp_dir_path(path, w->config.data_dir, files[i]));
 	w->server.n_allocs = 0;
 	w->server.mark_kept = 0; /* which the journal had */
-	w->server.picture_complete = false;
+	w->server.adoption_complete = false;
 	w->server.hellos = 0;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);

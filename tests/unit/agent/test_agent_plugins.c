@@ -201,12 +201,16 @@ CASE(facts_of_a_plugin_outlive_the_agent)
 	assert_null(told(w));
 }
 
+static struct csi_plugin plugins[2];
+
 static struct alloc plugin_alloc(uint32_t health_timeout_ms)
 {
 	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
-	alloc.csi_plugin = (struct csi_plugin){
+	plugins[0] = (struct csi_plugin){
 		.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = health_timeout_ms};
+	alloc.plugins = plugins;
+	alloc.n_plugins = 1;
 	return alloc;
 }
 
@@ -311,20 +315,19 @@ static bool a_waits_for_both(struct world *w)
 	return a && str_eq(alloc_description(&a->alloc), "waiting until its plugins ebs, nfs are healthy");
 }
 
-static struct alloc two_plugins_alloc(struct csi_plugin *second)
+static struct alloc two_plugins_alloc(uint32_t second_timeout_ms)
 {
 	struct alloc alloc = plugin_alloc(0);
 
-	*second = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 5000};
-	alloc.more_plugins = second;
-	alloc.n_more_plugins = 1;
+	plugins[1] = (struct csi_plugin){
+		.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = second_timeout_ms};
+	alloc.n_plugins = 2;
 	return alloc;
 }
 
 CASE(an_allocation_of_two_plugins_runs_when_both_are_healthy)
 {
-	struct csi_plugin second;
-	const struct alloc alloc = two_plugins_alloc(&second);
+	const struct alloc alloc = two_plugins_alloc(5000);
 
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
@@ -351,10 +354,8 @@ CASE(an_allocation_of_two_plugins_runs_when_both_are_healthy)
 
 CASE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time)
 {
-	struct csi_plugin second;
-	struct alloc alloc = two_plugins_alloc(&second);
+	struct alloc alloc = two_plugins_alloc(100);
 
-	second.health_timeout_ms = 100;
 	bind_socket("ebs/csi.sock");
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);

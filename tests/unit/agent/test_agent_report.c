@@ -122,7 +122,7 @@ WORLD_TEST(what_the_journal_holds_is_reported_after_a_restart_of_the_agent)
 	start_with_a(w, 2);
 	world_kill_agent(w);
 	w->server.hellos = 0;
-	w->server.picture_complete = false;
+	w->server.adoption_complete = false;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	ask(w);

@@ -275,7 +275,7 @@ WORLD_TEST(what_a_reverted_node_has_mounted_is_reported_and_given_up_at_the_serv
 	go_back(w, &snapshot);
 	w->server.n_allocs = 0;
 	w->server.hellos = 0;
-	w->server.picture_complete = false;
+	w->server.adoption_complete = false;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_int_equal(w->server.hello_mounted, 1);
@@ -471,7 +471,7 @@ WORLD_TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched)
 
 static bool connected_without_mount_snapshot(struct world *w)
 {
-	return is_connected(w) && !w->server.picture_complete;
+	return is_connected(w) && !w->server.adoption_complete;
 }
 
 WORLD_TEST(without_a_helper_nothing_is_claimed_and_with_it_work_continues)
@@ -494,7 +494,7 @@ WORLD_TEST(without_a_helper_nothing_is_claimed_and_with_it_work_continues)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	w->fake.state->start_times = 0;
 	WORLD_UNTIL(w, a_runs);
-	assert_true(w->server.picture_complete);
+	assert_true(w->server.adoption_complete);
 	assert_int_equal(w->server.hello_plugins, 1);
 }
 

@@ -278,7 +278,7 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->plugins[0]->last_error = strdup("plugin ebs: Probe: no \033[2Jcredentials");
 	answer->plugins[0]->calls = 9;
 	answer->plugins[0]->calls_failed = 4;
-	answer->plugins[0]->calls_under_way = 2;
+	answer->plugins[0]->calls_in_flight = 2;
 	answer->plugins[0]->calls_waiting = 1;
 	answer->plugins[0]->oldest_call = strdup("NodeStageVolume");
 	answer->drivers = list_new();

@@ -357,8 +357,8 @@ TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_set
 {
 	will_answer(0, "Allocations.Get",
 		    "{\"allocation\": {\"id\": \"" ALLOC_ID
-		    "\", \"name\": \"app\", \"csi_plugin\": {\"id\": \"ebs\", \"type\": \"monolith\", "
-		    "\"socket\": \"x.sock\"}, \"volumes\": [{\"name\": \"raw\", \"source\": \"db\", "
+		    "\", \"name\": \"app\", \"csi_plugins\": [{\"id\": \"ebs\", \"type\": \"monolith\", "
+		    "\"socket\": \"x.sock\"}], \"volumes\": [{\"name\": \"raw\", \"source\": \"db\", "
 		    "\"mount_options\": {\"fs_type\": \"xfs\", \"mount_flags\": [\"[redacted]\"]}}, "
 		    "{\"name\": \"plain\", \"source\": \"logs\", \"mount_options\": {\"mount_flags\": "
 		    "[\"[redacted]\"]}}], \"published\": [{\"name\": \"raw\", \"path\": "
@@ -371,7 +371,7 @@ TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_set
 	expect_output("block device");
 	expect_output("xfs, flags");
 	expect_ok("alloc status 01 --json");
-	expect_output("\"csi_plugin\"");
+	expect_output("\"csi_plugins\"");
 	expect_output("\"is_device\"");
 }
 

@@ -35,19 +35,24 @@ static void unit_that_is_a_socket(struct alloc *a)
 	a->unit = unit;
 }
 
+static struct csi_plugin plugins[3];
+
+static void plugin_of(struct alloc *a, struct csi_plugin plugin)
+{
+	plugins[0] = plugin;
+	a->plugins = plugins;
+	a->n_plugins = 1;
+}
 static void plugin(struct alloc *a)
 {
-	a->csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+	plugin_of(a, (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE});
 }
 static void more_plugins(struct alloc *a)
 {
-	static struct csi_plugin more[2];
-
 	plugin(a);
-	more[0] = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .socket = "n.sock"};
-	more[1] = (struct csi_plugin){.id = "zfs", .type = CSI_PLUGIN_CONTROLLER};
-	a->more_plugins = more;
-	a->n_more_plugins = 2;
+	plugins[1] = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .socket = "n.sock"};
+	plugins[2] = (struct csi_plugin){.id = "zfs", .type = CSI_PLUGIN_CONTROLLER};
+	a->n_plugins = 3;
 }
 
 static void expect_mistake(const struct alloc *a, const char *says, const char *also, enum status status)
@@ -85,8 +90,7 @@ TEST(contradictions_and_bad_names_are_refused_by_field)
 	MISTAKE("stop_timeout", "driver \"none\"", a.stop_timeout_ms = 1);
 	MISTAKE("unit: is missing", "driver \"systemd\"", run_unit(&a); a.unit = NULL);
 	MISTAKE("unit: 'db.socket'", "service", unit_that_is_a_socket(&a));
-	MISTAKE("csi_plugin", "driver \"systemd\"", run_unit(&a);
-		a.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE});
+	MISTAKE("csi_plugin", "driver \"systemd\"", run_unit(&a); plugin(&a));
 	MISTAKE("volume", "driver systemd", run_unit(&a); a.n_volumes = 0);
 	MISTAKE("mount_timeout", "86400000", a.mount_timeout_ms = ALLOC_MOUNT_TIMEOUT_MAX_MS + 1);
 	MISTAKE("mount_timeout", "volume", run_unit(&a); a.n_volumes = 0; a.mount_timeout_ms = 1);
@@ -98,21 +102,21 @@ TEST(contradictions_and_bad_names_are_refused_by_field)
 	MISTAKE("exec", "attachment_mode", a.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
 		a.volumes[0].exec = true);
 	MISTAKE("volume", "at least one", a.n_volumes = 0);
-	MISTAKE("csi_plugin: id 'ebs'", "type is missing", a.csi_plugin = (struct csi_plugin){.id = "ebs"});
-	MISTAKE("csi_plugin", "id is missing", a.csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NODE});
-	MISTAKE("csi_plugin", "id is missing", a.csi_plugin = (struct csi_plugin){.health_timeout_ms = 1});
+	MISTAKE("csi_plugin: id 'ebs'", "type is missing", plugin_of(&a, (struct csi_plugin){.id = "ebs"}));
+	MISTAKE("csi_plugin", "id is missing", plugin_of(&a, (struct csi_plugin){.type = CSI_PLUGIN_NODE}));
+	MISTAKE("csi_plugin", "id is missing", plugin_of(&a, (struct csi_plugin){.health_timeout_ms = 1}));
 	MISTAKE("csi_plugin", "'EBS'",
-		a.csi_plugin = (struct csi_plugin){.id = "EBS", .type = CSI_PLUGIN_NODE});
+		plugin_of(&a, (struct csi_plugin){.id = "EBS", .type = CSI_PLUGIN_NODE}));
 	MISTAKE("csi_plugin", "'native'",
-		a.csi_plugin = (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE});
+		plugin_of(&a, (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE}));
 	MISTAKE("csi_plugin", "health_timeout", plugin(&a);
-		a.csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1);
+		plugins[0].health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1);
 	MISTAKE("csi_plugin[2]: id 'ebs'", "two blocks", more_plugins(&a);
-		(void)str_copy(a.more_plugins[1].id, sizeof(a.more_plugins[1].id), "ebs"));
+		(void)str_copy(plugins[2].id, sizeof(plugins[2].id), "ebs"));
 	MISTAKE("csi_plugin[1]: id 'nfs'", "type is missing", more_plugins(&a);
-		a.more_plugins[0].type = CSI_PLUGIN_NONE);
+		plugins[1].type = CSI_PLUGIN_NONE);
 	MISTAKE("csi_plugin: id is missing", "volumes name", more_plugins(&a);
-		a.csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NONE});
+		plugins[0] = (struct csi_plugin){.type = CSI_PLUGIN_NONE});
 	a = an_alloc(ALLOC_1, "n1");
 	(void)str_copy(a.driver, sizeof(a.driver), "exec");
 	expect_mistake(&a, "driver", "exec", STATUS_UNIMPLEMENTED);
@@ -142,7 +146,7 @@ TEST(an_allocation_that_runs_a_plugin_needs_no_volumes)
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.n_volumes = 0;
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
-	a.csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS;
+	plugins[0].health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS;
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 }
 
@@ -152,16 +156,12 @@ TEST(an_allocation_runs_several_plugins_each_by_its_id)
 	static const bool only[ALLOC_PLUGINS_MAX] = {false, true, true};
 	struct alloc a = an_alloc(ALLOC_1, "n1"), other;
 
-	assert_int_equal(alloc_n_plugins(&a), 0);
 	assert_null(alloc_find_plugin(&a, ""));
 	alloc_plugins_text(&a, NULL, text);
 	assert_string_equal(text, "");
 	more_plugins(&a);
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
-	assert_int_equal(alloc_n_plugins(&a), 3);
-	assert_string_equal(alloc_plugin(&a, 0)->id, "ebs");
-	assert_string_equal(alloc_plugin(&a, 2)->id, "zfs");
-	assert_ptr_equal(alloc_find_plugin(&a, "nfs"), alloc_plugin(&a, 1));
+	assert_ptr_equal(alloc_find_plugin(&a, "nfs"), &plugins[1]);
 	assert_null(alloc_find_plugin(&a, "nf"));
 	alloc_plugins_text(&a, NULL, text);
 	assert_string_equal(text, "ebs, nfs, zfs");
@@ -169,14 +169,14 @@ TEST(an_allocation_runs_several_plugins_each_by_its_id)
 	assert_string_equal(text, "nfs, zfs");
 	other = a;
 	assert_true(alloc_own(&other));
-	assert_ptr_not_equal(other.more_plugins, a.more_plugins);
+	assert_ptr_not_equal(other.plugins, a.plugins);
 	assert_true(alloc_plugins_eq(&a, &other));
-	other.more_plugins[1].type = CSI_PLUGIN_NODE;
+	other.plugins[2].type = CSI_PLUGIN_NODE;
 	assert_false(alloc_plugins_eq(&a, &other));
-	other.n_more_plugins = 1;
+	other.n_plugins = 2;
 	assert_false(alloc_plugins_eq(&a, &other));
 	alloc_release(&other);
-	assert_null(other.more_plugins);
+	assert_null(other.plugins);
 }
 
 TEST(the_socket_of_a_plugin_is_a_plain_file_name)
@@ -207,7 +207,7 @@ TEST(the_socket_of_a_plugin_is_a_plain_file_name)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error err = {.msg = ""};
 
-		(void)str_copy(a.csi_plugin.socket, sizeof(a.csi_plugin.socket), cases[i].socket);
+		(void)str_copy(plugins[0].socket, sizeof(plugins[0].socket), cases[i].socket);
 		assert_int_equal(alloc_validate(&a, &err),
 				 cases[i].is_good ? STATUS_OK : STATUS_INVALID_ARGUMENT);
 		if (!cases[i].is_good)

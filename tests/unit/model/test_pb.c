@@ -46,7 +46,10 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	struct volume v = a_volume();
 	struct volume v2;
 	char description[] = "it runs", unit[] = "db.service";
-	struct csi_plugin more[] = {{.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"}};
+	struct csi_plugin plugins[] = {
+		{.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 7, .socket = "x.sock"},
+		{.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"},
+	};
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct alloc a2;
 	struct node n = a_node("n1");
@@ -83,10 +86,8 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
 	a.published[0].is_device = true;
-	a.csi_plugin = (struct csi_plugin){
-		.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 7, .socket = "x.sock"};
-	a.more_plugins = more;
-	a.n_more_plugins = 1;
+	a.plugins = plugins;
+	a.n_plugins = ARRAY_SIZE(plugins);
 	n.n_past_boots = 1;
 	n.past_boots[0] = (struct past_boot){.id = BOOT_1, .ended_ms = 5};
 	n.drain = (struct drain){.started_ms = 1, .deadline_ms = 2, .done_ms = 3, .by = "me", .reason = "r"};
@@ -122,13 +123,13 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	protobuf_c_message_free_unpacked(&np->base, NULL);
 }
 
-TEST(an_allocation_without_a_plugin_reports_nothing_of_one)
+TEST(an_allocation_without_a_network_reports_nothing_of_one)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	Holdfast__V1__Allocation *copied = alloc_to_pb(&a), *borrowing = alloc_borrow_pb(&a);
 
-	assert_null(copied->csi_plugin);
-	assert_null(borrowing->csi_plugin);
+	assert_null(copied->network);
+	assert_null(borrowing->network);
 	protobuf_c_message_free_unpacked(&copied->base, NULL);
 	pb_free_borrowing(&borrowing->base);
 }

@@ -74,9 +74,13 @@ static Holdfast__Driver__V1__CsiPluginMount *plugin_mount(const char *destinatio
 	mount->destination = text(destination);
 	return mount;
 }
+static struct csi_plugin plugins[2];
+
 static void a_plugin_of_no_task(struct work *w)
 {
-	w->alloc.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+	plugins[0] = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+	w->alloc.plugins = plugins;
+	w->alloc.n_plugins = 1;
 }
 static void two_plugins(struct work *w)
 {
@@ -87,12 +91,9 @@ static void two_plugins(struct work *w)
 /* Two plugins, ebs and nfs, in two tasks. */
 static void a_plugin_each(struct work *w)
 {
-	static struct csi_plugin more;
-
 	two_plugins(w);
-	more = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"};
-	w->alloc.more_plugins = &more;
-	w->alloc.n_more_plugins = 1;
+	plugins[1] = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"};
+	w->alloc.n_plugins = 2;
 	w->tasks[1].csi_plugin = plugin_mount("/run/nfs");
 	w->tasks[0].csi_plugin->id = text("ebs");
 	w->tasks[1].csi_plugin->id = text("nfs");
@@ -367,7 +368,7 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 		make(&w);
 		a_plugin_of_no_task(&w);
 		w.tasks[0].csi_plugin = plugin_mount(rows[i].mount_dir);
-		(void)str_copy(w.alloc.csi_plugin.socket, sizeof(w.alloc.csi_plugin.socket), rows[i].socket);
+		(void)str_copy(plugins[0].socket, sizeof(plugins[0].socket), rows[i].socket);
 		assert_int_equal(judge(&w, NULL), STATUS_OK);
 		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL),
 				 STATUS_OK);

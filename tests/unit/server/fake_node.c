@@ -328,7 +328,7 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	hello.fingerprint = &fingerprint;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
-	hello.picture_complete = true;
+	hello.adoption_complete = true;
 	if (node->has) {
 		copy_id(claim_id, node->has->id);
 		mounted.claim_id = claim_id;

@@ -24,6 +24,7 @@ void make_job(struct fixture *f, struct submission *s)
 	holdfast__v1__allocation__init(&s->alloc);
 	holdfast__v1__csi_plugin__init(&s->plugin);
 	holdfast__v1__volume_request__init(&s->volume);
+	s->plugins[0] = &s->plugin;
 	s->volume.name = text("data");
 	s->volume.source = text("db");
 	s->volume.access_mode = f->access_mode;

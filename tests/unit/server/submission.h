@@ -18,7 +18,7 @@ struct submission {
 	Holdfast__V1__JobUpdate update;
 	Holdfast__V1__JobReschedule reschedule;
 	Holdfast__V1__Allocation alloc;
-	Holdfast__V1__CsiPlugin plugin;
+	Holdfast__V1__CsiPlugin plugin, *plugins[1];
 	Holdfast__V1__VolumeRequest volume;
 	Holdfast__V1__VolumeRequest *volumes[1];
 	char *per_alloc[1];

@@ -307,7 +307,8 @@ static void run_plugin(struct fixture *f, const char *id, const char *node, cons
 	alloc.id = text(id);
 	alloc.name = text("plugin");
 	alloc.node_id = text(node);
-	alloc.csi_plugin = &runs;
+	alloc.csi_plugins = (Holdfast__V1__CsiPlugin *[]){&runs};
+	alloc.n_csi_plugins = 1;
 	request.allocation = &alloc;
 	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
 }

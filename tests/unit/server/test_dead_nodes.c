@@ -19,7 +19,8 @@ static void run_plain_job(struct fixture *f, struct submission *s, uint32_t coun
 	s->alloc.n_volumes = 0;
 	s->plugin.id = text("nfs");
 	s->plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
-	s->alloc.csi_plugin = &s->plugin;
+	s->alloc.csi_plugins = s->plugins;
+	s->alloc.n_csi_plugins = 1;
 	s->group.count = count;
 	assert_int_equal(run(f, s, NULL), 1);
 }

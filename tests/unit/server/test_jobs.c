@@ -183,7 +183,8 @@ CLUSTER_TEST(a_system_job_has_one_member_on_each_node)
 	s.alloc.n_volumes = 0;
 	s.plugin.id = text("nfs");
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
-	s.alloc.csi_plugin = &s.plugin;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
 	assert_int_equal(run(f, &s, NULL), 1);
 	UNTIL(f, f->n1.runs == 1);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
@@ -210,7 +211,7 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	Holdfast__V1__CsiPlugin ebs = HOLDFAST__V1__CSI_PLUGIN__INIT;
 	struct fixture *f = *state;
 	struct submission s;
-	Holdfast__V1__CsiPlugin *more[] = {&s.plugin};
+	Holdfast__V1__CsiPlugin *both[] = {&ebs, &s.plugin};
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	make_job(f, &s);
@@ -218,7 +219,8 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	s.group.count = 3; /* and there is a node for one */
 	s.plugin.id = text("nfs");
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
-	s.alloc.csi_plugin = &s.plugin;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
 	ebs.id = text("ebs");
 	ebs.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
 	assert_int_equal(run(f, &s, NULL), 1);
@@ -233,14 +235,13 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	UNTIL(f, f->n2.runs == 1);
 	settle(f);
 	assert_expected(f, 3, 3);
-	s.alloc.csi_plugin = &ebs; /* and nfs beside it */
-	s.alloc.more_csi_plugins = more;
-	s.alloc.n_more_csi_plugins = 1;
+	s.alloc.csi_plugins = both;
+	s.alloc.n_csi_plugins = 2;
 	assert_int_equal(run(f, &s, NULL), 2);
 	settle(f);
 	assert_expected(f, 3, 3);
-	s.alloc.csi_plugin = &s.plugin;
-	s.alloc.n_more_csi_plugins = 0;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
 	s.group.count = 2;
 	assert_int_equal(run(f, &s, NULL), 3);
@@ -260,7 +261,8 @@ TEST_FIXTURE(jobs_of_one_plugin_are_expected_together, setup, teardown)
 	s.alloc.n_volumes = 0;
 	s.plugin.id = text("nfs");
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
-	s.alloc.csi_plugin = &s.plugin;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
 	s.group.count = 2;
 	assert_int_equal(run(f, &s, NULL), 1);
 	UNTIL(f, f->n1.runs == 1 && f->n2.runs == 1);

@@ -230,7 +230,7 @@ CASE(a_call_behind_one_that_hangs_waits)
 	take(f, "wal", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
 	release_claim(f, ALLOC_1);
-	UNTIL(f, metric_of(f, "plugin_calls_under_way") == 1);
+	UNTIL(f, metric_of(f, "plugin_calls_in_flight") == 1);
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
 	release_claim(f, ALLOC_2);
 	UNTIL(f, metric_of(f, "plugin_calls_waiting") == 1 && f->n2.n_held == 1);

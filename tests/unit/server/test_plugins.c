@@ -245,9 +245,8 @@ static enum status run_plugins(struct fixture *f, const char *id, const char *no
 	alloc.name = texts[2];
 	runs.id = texts[3];
 	runs.type = type;
-	alloc.csi_plugin = &runs;
-	alloc.more_csi_plugins = &more;
-	alloc.n_more_csi_plugins = more != NULL;
+	alloc.csi_plugins = (Holdfast__V1__CsiPlugin *[]){&runs, more};
+	alloc.n_csi_plugins = more ? 2 : 1;
 	request.allocation = &alloc;
 	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
 }
@@ -274,7 +273,7 @@ CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 	response = get_plugin(f, EBS, NULL);
 	assert_int_equal(response->plugin->n_instances, 0);
 	assert_int_equal(response->plugin->n_allocations, 1);
-	assert_string_equal(response->plugin->allocations[0]->csi_plugin->id, EBS);
+	assert_string_equal(response->plugin->allocations[0]->csi_plugins[0]->id, EBS);
 	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 	assert_int_equal(run_plugin(f, ALLOC_2, "n2", TYPE(NODE), NULL), STATUS_OK);
 	assert_counts(f, EBS, (struct counts){0, 2, 0, 1, false});
@@ -318,7 +317,7 @@ TEST_FIXTURE(each_plugin_of_an_allocation_is_expected_and_placed_where_none_is, 
 	assert_counts(f, "nfs", (struct counts){0, 1, 0, 0, false});
 	response = get_plugin(f, "nfs", NULL);
 	assert_int_equal(response->plugin->n_allocations, 1);
-	assert_int_equal(response->plugin->allocations[0]->n_more_csi_plugins, 1);
+	assert_int_equal(response->plugin->allocations[0]->n_csi_plugins, 2);
 	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 	(void)str_copy(two.alloc, sizeof(two.alloc), ALLOC_1);
 	offer(&f->n1, on1, 1);
@@ -546,9 +545,11 @@ static void put_many(struct fixture *f, const char *id, int n, enum desired_stat
 	for (int i = 0; i < n; i++) {
 		struct node node = {.status = NODE_READY};
 		struct plugin_instance instance = {.plugin = {.healthy = true, .has_node = true}};
+		struct csi_plugin plugin = {.type = CSI_PLUGIN_NODE};
 		struct alloc alloc = {.namespace = "default",
 				      .desired_status = desired,
-				      .csi_plugin = {.type = CSI_PLUGIN_NODE}};
+				      .plugins = &plugin,
+				      .n_plugins = 1};
 
 		(void)str_format(node.id, sizeof(node.id), "m%05d", i);
 		assert_int_equal(state_put_node(to, &node, NULL), STATUS_OK);
@@ -558,7 +559,7 @@ static void put_many(struct fixture *f, const char *id, int n, enum desired_stat
 		(void)str_copy(instance.plugin.allocation_id, sizeof(alloc.id), alloc.id);
 		assert_int_equal(state_put_instance(to, &instance, NULL), STATUS_OK);
 		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), node.id);
-		(void)str_copy(alloc.csi_plugin.id, sizeof(alloc.csi_plugin.id), id);
+		(void)str_copy(plugin.id, sizeof(plugin.id), id);
 		assert_int_equal(state_put_alloc(to, &alloc, NULL), STATUS_OK);
 	}
 }

@@ -186,9 +186,7 @@ static const struct row rows[] = {
 	{"Nodes.Attest", OF_NO_OBJECT, N(OPERATOR_WRITE), "{\"id\": \"n1\"}"}, /* of no volume: refused */
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), RUN "}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
-	 RUN ", \"csi_plugin\": {}}}", BOUND_TO_N1},
-	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
-	 RUN ", \"more_csi_plugins\": [{}]}}", BOUND_TO_N1},
+	 RUN ", \"csi_plugins\": [{}]}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
 	 RUN ", \"unit\": \"a.service\"}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
@@ -207,12 +205,12 @@ static const struct row rows[] = {
 	{"Allocations.Stats", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"" ALLOC_1 "\"}", .is_stream = true},
 	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), JOB "}]}}"},
 	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
-	 JOB ", \"allocation\": {\"csi_plugin\": {\"id\": \"p\"}}}]}}"},
+	 JOB ", \"allocation\": {\"csi_plugins\": [{\"id\": \"p\"}]}}]}}"},
 	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
 	 JOB ", \"allocation\": {\"driver\": \"systemd\"}}]}}"},
 	{"Jobs.Plan", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), JOB "}]}}"},
 	{"Jobs.Plan", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
-	 JOB ", \"allocation\": {\"csi_plugin\": {\"id\": \"p\"}}}]}}"},
+	 JOB ", \"allocation\": {\"csi_plugins\": [{\"id\": \"p\"}]}}]}}"},
 	{"Jobs.Get", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"j\", \"namespace\": \"default\"}"},
 	{"Jobs.List", OF_NAMESPACE, N(JOB_LIST), "{\"namespace\": \"default\"}"},
 	{"Jobs.Stop", OF_NAMESPACE, N(JOB_SUBMIT), "{\"id\": \"j\", \"namespace\": \"default\"}"},
@@ -848,10 +846,11 @@ TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, se
 	const char *answer;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	operator_does(f, "Allocations.Run",
-		      "{\"allocation\": {\"id\": \"" ALLOC_3
-		      "\", \"node_id\": \"n1\", \"name\": \"p\", \"csi_plugin\": {\"id\": \"ebs\", \"type\": "
-		      "\"CSI_PLUGIN_TYPE_NODE\"}}}");
+	operator_does(
+		f, "Allocations.Run",
+		"{\"allocation\": {\"id\": \"" ALLOC_3
+		"\", \"node_id\": \"n1\", \"name\": \"p\", \"csi_plugins\": [{\"id\": \"ebs\", \"type\": "
+		"\"CSI_PLUGIN_TYPE_NODE\"}]}}");
 	exact = token_with(f, &enough, NULL);
 	with.token = exact;
 	answer = http_send(f, &with);

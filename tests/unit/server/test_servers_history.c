@@ -884,7 +884,7 @@ static void send_hello(struct node_model *node)
 	h.hello.fingerprint = &h.fingerprint;
 	h.hello.allocs = h.all_allocs;
 	h.hello.mounted = h.all_mounted;
-	h.hello.picture_complete = true;
+	h.hello.adoption_complete = true;
 	h.up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	h.up.hello = &h.hello;
 	send_up(node, &h.up);

@@ -334,7 +334,8 @@ TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
 		"\"write\"%s}, {\"namespace\": \"other\", \"capabilities\": [\"csi-register-plugin\"]}]}}";
 	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
-	static const char block[] = ", \"csi_plugin\": {\"id\": \"ebs\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}";
+	static const char block[] =
+		", \"csi_plugins\": [{\"id\": \"ebs\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}]";
 	struct fixture *f = *state;
 	char request[512];
 	struct error err;
