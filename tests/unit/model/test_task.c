@@ -394,9 +394,10 @@ TEST(only_a_plugin_with_a_node_service_is_ordered_to_mount)
 
 		make(&w);
 		a_plugin_of_no_task(&w);
-		w.alloc.csi_plugin.type = types[i];
+		plugins[0].type = types[i];
 		w.tasks[0].csi_plugin = plugin_mount("");
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL),
+				 STATUS_OK);
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_int_equal(task->csi_plugin->mounts, types[i] != CSI_PLUGIN_CONTROLLER);
 		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
