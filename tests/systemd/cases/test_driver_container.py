@@ -3,10 +3,12 @@
 
 import os
 import re
+import signal
 import time
 import unittest
 
 import machine
+import runbook
 import test_podman
 import volume_units
 
@@ -218,6 +220,18 @@ class Driver(unittest.TestCase):
         machine.run("podman", "volume", "rm", "pgdata")
         machine.run("/var/lib/dpkg/info/holdfast-cli.prerm", "remove")
         self.assertFalse(machine.is_active(PLUGIN_UNIT))
+
+    def test_an_engine_that_hangs_is_restarted_by_its_page(self):
+        ident = submit("hung", test_podman.IMAGE)
+        wait_status(ident, "RUNNING")
+        before = containers()
+        os.kill(machine.main_pid("podman.service"), signal.SIGSTOP)
+        machine.wait_for("the driver to be unhealthy", lambda: not driver_is_healthy())
+        shell = runbook.Shell("/root/shell.state", "/root", machine.CLI)
+        runbook.Page("/payload/docs/runbook", "engine-hangs", shell, None).follow()
+        self.assertEqual(containers(), before)
+        wait_status(ident, "RUNNING")
+        machine.holdfast("alloc", "stop", ident)
 
     def test_a_file_that_others_may_change_is_refused(self):
         path = f"{machine.ETC}/holdfast-driver-container.hcl"

@@ -16,6 +16,8 @@ import volume_units as volumes
 FOLDER = "/payload/docs/runbook"
 STORE = "/var/lib/holdfast/server"
 STORE_SIZE = 300 << 20  # of its file system
+LOG = os.path.dirname(machine.TRAIL)
+LOG_SIZE = 1 << 20  # of its file system: less than the helper reserves ahead, so there is no reserve
 BACKUP = "/var/backups/holdfast"
 APP = "/root/app.hcl"
 DISK_LEFT = 40 << 20  # less than the reserve, when that was freed
@@ -37,6 +39,8 @@ def set_up():
     os.makedirs(STORE)
     machine.run("mount", "-t", "tmpfs", "-o", f"size={STORE_SIZE}", "store", STORE)
     machine.write(f"{machine.ETC}/agent.d/quick.hcl", 'plugin_probe_interval = "500ms"\nplugin_call_timeout = "1s"\n')
+    machine.run("mount", "-t", "tmpfs", "-o", f"size={LOG_SIZE},mode=755", "log", LOG)
+    machine.run("systemd-tmpfiles", "--create", "holdfast-mounthelper.conf")
     csi.install_driver()
     machine.write(f"{csi.DATA}/orders.json", json.dumps({"settings": {"largest_bytes": 64 << 30}}))  # images have holes
     machine.write("/etc/systemd/system/csi-hostpath@.service", csi.block("[Unit]"))
@@ -161,6 +165,16 @@ class Runbook(unittest.TestCase):
         self.assertNotEqual(machine.holdfast("alloc", "run", APP, "--no-wait", check=False).returncode, 0)
         opened.close()
         self.assertFalse(os.path.exists(put_aside))
+
+    def test_a_full_disk_of_a_node_is_emptied_by_its_page(self):
+        dump = f"{LOG}/dump"
+        self.addCleanup(machine.run, "rm", "-f", dump)
+        machine.run("dd", "if=/dev/zero", f"of={dump}", "bs=64k", check=False)
+        while (done := machine.holdfast("alloc", "run", APP, "--timeout", "30s", check=False)).returncode == 0:
+            machine.holdfast("alloc", "stop", done.stdout.split()[1])  # until the last page of the log is full
+        self.assertIn("its trail cannot be written", done.stderr)
+        page("disk-full-node").close()
+        self.assertFalse(os.path.exists(dump))
 
     def test_a_service_comes_up_after_a_boot_without_the_server_as_its_page_says(self):
         """Here a boot is what starts the agent and, as multi-user.target does, the service."""
