@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of docs/runbook, typed as they are written."""
 
+import errno
 import os
 import signal
 import sys
@@ -101,6 +102,24 @@ capability {
         self.page("node-reverted", alert=False).follow()
         self.page("plugin-errors", alert=False).follow()
         self.page("busy", alert=False).follow()
+
+    def test_a_file_system_that_became_read_only_is_repaired_by_its_page(self):
+        self.assertEqual(self.write(), 0)
+        with open(f"/sys/fs/ext4/{os.path.basename(self.world.loop)}/trigger_fs_error", "w", encoding="ascii") as f:
+            f.write("test")
+        self.assertEqual(self.write(), errno.EROFS)
+        self.page("read-only", alert=False).follow()
+        self.assertEqual(self.write(), 0)
+
+    def write(self):
+        """errno of a workload that writes to the volume, or 0."""
+        (line,) = [line for line in self.node.mounts() if "/publish/" in line]
+        try:
+            with open(os.path.join(line.split(" ")[4], "written"), "w", encoding="ascii") as f:
+                f.write("x")
+            return 0
+        except OSError as e:
+            return e.errno
 
     def test_all_volumes_of_a_dead_node_are_freed_by_its_page(self):
         self.run_another()
