@@ -40,7 +40,7 @@ void byteq_take(struct byteq *q, size_t n)
 	if (q->head == q->buf.len && q->buf.cap > BYTEQ_KEEP) {
 		byteq_release(q);
 	} else if (q->head >= q->buf.len - q->head) {
-		/* moving no more than was taken keeps the cost per byte constant */
+		/* moving at most as much as was taken keeps the cost per byte constant */
 		strbuf_consume(&q->buf, q->head);
 		q->head = 0;
 	}

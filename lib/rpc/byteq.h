@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A first-in first-out queue of bytes in one block of memory. Callers bound its length. What was taken does
- * not stay behind in memory: secrets pass through here. */
+/* A first-in first-out queue of bytes in one block of memory. Callers bound its length. Taken bytes are
+ * wiped, because secrets pass through here. */
 
 #include "base/strbuf.h"
 
@@ -27,8 +27,8 @@ size_t byteq_len(const struct byteq *q);
 /** The bytes in the queue; valid until the next call that changes it. */
 const uint8_t *byteq_data(const struct byteq *q);
 
-/** Make room for @n more bytes at once, for who puts them piece by piece. Without memory, byteq_put() says
- * so. */
+/** Make room for @n more bytes at once, for callers that put them piece by piece. Without memory, byteq_put()
+ * fails. */
 void byteq_reserve(struct byteq *q, size_t n);
 
 /** Append @n bytes; false when memory is short, and from then on always. */

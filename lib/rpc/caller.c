@@ -29,7 +29,7 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 	return STATUS_OK;
 }
 
-/* Cut @text at its first blank; NULL: there is none. */
+/* Cut @text at its first blank; NULL if it has no blank. */
 static char *cut(char *text)
 {
 	char *blank = strchr(text, ' ');

@@ -134,8 +134,8 @@ void client_call_unlink(struct client_call *call)
 	response_head_release(&call->head);
 }
 
-/* Not on a connection that was never established, and not when the server says that it has not looked at it.
- */
+/* Not on a connection that was never established, and not if the server reports that it has not read the
+ * call. */
 static bool may_have_begun(const struct client_call *call)
 {
 	return call->conn->up && !call->head.has_changed_nothing &&
@@ -184,14 +184,14 @@ enum message_result client_call_read(struct client_call *call, ProtobufCMessage 
 	enum message_result result =
 		message_read(&call->stream, call->method->output, call->client->message_bytes, ret, err);
 
-	/* what a server would say of a request; here it must not look as if nothing had been done */
+	/* a server would report this of a request; here it must not look as if nothing had been done */
 	if (result == MESSAGE_REFUSED && err->status == STATUS_UNIMPLEMENTED)
 		(void)error_set(err, STATUS_INTERNAL, 0,
 				"the answer is compressed, though identity was asked for");
 	return result;
 }
 
-/* Has the server had its last word? */
+/* Has the server sent the end of its answer? */
 static bool is_over(const struct client_call *call)
 {
 	return call->stream.in_end && call->stream.headers_in;
@@ -242,7 +242,7 @@ static void client_call_on_ready(struct h2_stream *stream)
 		h2_stream_take(stream, byteq_len(&stream->in)); /* some page for people */
 	else if (!call->ops->on_progress(call))
 		return;
-	/* a server may leave it at its last word without closing our half */
+	/* a server may end its answer without closing our half */
 	if (!stream->closed && !is_over(call))
 		return;
 	/* messages before the end wait to be taken */
@@ -310,7 +310,7 @@ static void client_conn_close(struct client_conn *conn, const struct error *why)
 
 static enum status dial_server(struct client_conn *conn, struct error *err);
 
-/* The server of @conn failed with @why: that comes behind what is known of those before. */
+/* The server of @conn failed with @why: append that to the causes of the servers before. */
 static void add_failure(struct client_conn *conn, const struct error *why)
 {
 	const struct rpc_client *client = conn->client;
@@ -328,7 +328,7 @@ static void add_failure(struct client_conn *conn, const struct error *why)
 	conn->why.sys_errno = why->sys_errno; /* its text is in the message already */
 }
 
-/* A connection that has not come about at one server is tried at the next; false when none is left. */
+/* Try a connection that failed at one server at the next; false if no server is left. */
 static bool try_next(struct client_conn *conn, const struct error *why)
 {
 	const struct rpc_client *client = conn->client;
@@ -347,7 +347,7 @@ static bool try_next(struct client_conn *conn, const struct error *why)
 	return false;
 }
 
-/* The next connection is to be another server's. */
+/* The next connection must go to another server. */
 static void leave_server(const struct client_conn *conn)
 {
 	struct rpc_client *client = conn->client;
@@ -376,7 +376,7 @@ static void lose(struct client_conn *conn, const struct error *why)
 	conn_unref(conn);
 }
 
-/* With each server; with each address of a name. */
+/* The time for each server, and for each address of a name. */
 static uint64_t patience_us(const struct rpc_client *client)
 {
 	return client->timing.connect_us / (client->n_servers > 1 ? client->n_servers : 1);
@@ -472,7 +472,7 @@ static void on_goaway(void *userdata)
 
 static void on_trailers(struct h2_stream *stream)
 {
-	(void)stream; /* a client sends none */
+	(void)stream; /* a client never sends this */
 }
 
 static const struct h2_ops h2_ops = {
@@ -485,7 +485,7 @@ static const struct h2_ops h2_ops = {
 	.on_goaway = on_goaway,
 };
 
-/* The CA's word that this is the server we mean. */
+/* The CA confirms that this is the intended server. */
 static enum status check_identity(const struct client_conn *conn, struct error *err)
 {
 	const struct rpc_client *client = conn->client;
@@ -697,7 +697,7 @@ static bool has_calls(const struct client_conn *conn)
 	return false;
 }
 
-/* What was left for another server is closed when its last call has ended. */
+/* Close a connection that was left for another server when its last call has ended. */
 static int on_reap(sd_event_source *source, void *userdata)
 {
 	struct rpc_client *client = userdata;

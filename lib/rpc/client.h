@@ -2,12 +2,11 @@
 #pragma once
 /* gRPC client: one HTTP/2 connection to a unix socket or a TLS server, driven by sd-event.
  *
- * The connection is made by the first call and made again by the next call after it was lost; there is no
- * back-off here, that is the owner's. Of several servers that are one, each is tried once for a connection,
- * beginning with the one that took the last, or behind the one that was lost. No call is sent twice.
- * Callbacks never run inside a function of this header, and `done` runs exactly once per started call. Every
- * error carries the peer's gRPC code, or UNAVAILABLE for transport trouble with the endpoint's name in the
- * message. */
+ * The first call makes the connection, and the next call makes it again after it was lost; back-off is the
+ * owner's. If several servers act as one, each is tried once for a connection, beginning with the one that
+ * took the last, or behind the one that was lost. No call is sent twice. Callbacks never run inside a
+ * function of this header, and `done` runs exactly once per started call. Every error carries the peer's gRPC
+ * code, or UNAVAILABLE for transport trouble with the endpoint's name in the message. */
 
 #include "base/error.h"
 #include "rpc/address.h"
@@ -35,9 +34,9 @@ struct rpc_endpoint {
 	 * the CA signed */
 	const char *server_uri;
 	size_t message_bytes; /* largest answer; 0: 4 MiB */
-	const char *token;    /* sent with every call; NULL: none. Never in a message or a log */
-	/* A connection that stood is about to end, and not by rpc_client_free(): only to be noted, nothing of
-	 * this header may be called inside. NULL: nobody asks. */
+	const char *token;    /* sent with every call; NULL without a token. Never in a message or a log */
+	/* An established connection is about to end, and not by rpc_client_free(): only note it, call nothing
+	 * of this header inside. May be NULL. */
 	void (*on_lost)(void *userdata);
 	void *userdata;
 };
@@ -64,7 +63,7 @@ void rpc_client_set_keepalive(struct rpc_client *client, uint64_t us);
 /* For whom a call is made, see rpc/caller.h: what that peer showed here. */
 struct rpc_behalf {
 	const struct rpc_peer *peer;
-	const char *token; /* NULL: none */
+	const char *token; /* may be NULL */
 };
 
 /** @response is borrowed for the duration of the call and NULL unless @status is OK; @err is NULL when OK. */
@@ -79,33 +78,31 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err);
 
-/** The same on behalf of another caller. @behalf is borrowed for the duration of the call; NULL: of nobody.
- * STATUS_INVALID_ARGUMENT for one that cannot be told. */
+/** The same on behalf of another caller. @behalf is borrowed for the duration of the call; may be NULL.
+ * STATUS_INVALID_ARGUMENT if it cannot be encoded. */
 enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_behalf *behalf,
 				const ProtobufCServiceDescriptor *service, const char *method,
 				const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
 				void *userdata, struct rpc_pending **ret, struct error *err);
 
-/** Of the call or stream that ended last, with an error: may the server have begun to carry it out? Not when
- * it says that it has changed nothing. */
+/** May the server have begun to carry out the call or stream that ended last with an error? Not if it reports
+ * that it has changed nothing. */
 bool rpc_client_may_have_begun(const struct rpc_client *client);
 
-/** What the server told programs about the error of the call that ended last: a message of @descriptor, owned
- * by the caller, protobuf_c_message_free_unpacked(). NULL when there was nothing, or nothing that could be
- * read. */
+/** The details that the server sent for programs with the error of the call that ended last: a message of
+ * @descriptor, owned by the caller, protobuf_c_message_free_unpacked(). NULL without readable details. */
 ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 				     const ProtobufCMessageDescriptor *descriptor);
 
-/** What the server itself said with the error of the call that ended last: the text that came with its code,
- * "" when none came. NULL when the error is not the server's word but ours, about it or the connection.
- * Valid until another call ends. */
+/** The server's own text with the error of the call that ended last, "" without a text. NULL if the error is
+ * ours, about the server or the connection. Valid until another call ends. */
 const char *rpc_client_message(const struct rpc_client *client);
 
 /** The process that listens at the unix socket of the connection that takes new calls, as this process's pid
  * namespace numbers it. 0: there is no such connection, or no such number. Source: unix(7), SO_PEERCRED. */
 pid_t rpc_client_peer(const struct rpc_client *client);
 
-/** Forget a call: done does not run any more. */
+/** Forget a call: done never runs. */
 void rpc_pending_cancel(struct rpc_pending *pending);
 
 /** For programs that do one thing at a time: run the event loop until the answer is there.
@@ -118,14 +115,14 @@ struct rpc_stream_events {
 	/* the server has accepted the stream: its headers arrived */
 	void (*on_open)(struct rpc_stream *stream, void *userdata);
 	void (*on_message)(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata);
-	/* the end, exactly once, whoever ended it; the stream is gone afterwards. @err is NULL when OK. */
+	/* the end, exactly once, by either side; the stream is gone afterwards. @err is NULL when OK. */
 	void (*on_closed)(struct rpc_stream *stream, enum status status, const struct error *err,
 			  void *userdata);
-	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
-	 * asks. */
+	/* The bytes that wait to be sent were more than RPC_UNSENT_HIGH, and are less than half of it. May be
+	 * NULL. */
 	void (*on_drained)(struct rpc_stream *stream, void *userdata);
 	/* The server may send its headers with its first message, as servers of grpcio, grpc-go and C++ do.
-	 * The time limit then bounds the connection alone; keep-alive finds a server that is silent. */
+	 * The time limit then bounds only the connection; keep-alive finds a silent server. */
 	bool headers_may_wait;
 };
 
@@ -156,5 +153,5 @@ void rpc_stream_pause(struct rpc_stream *stream, bool is_paused);
  * connection together have an eighth of what may wait? Then on_drained follows. */
 bool rpc_stream_is_full(struct rpc_stream *stream);
 
-/** Cancel the stream; on_closed does not run any more. NULL is allowed. */
+/** Cancel the stream; on_closed never runs. NULL is allowed. */
 void rpc_stream_cancel(struct rpc_stream *stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What unary calls and streams see of the client: its connections and the calls on them. */
+/* The part of the client that unary calls and streams see: its connections and the calls on them. */
 
 #include "rpc/address.h"
 #include "rpc/dial.h"
@@ -35,18 +35,18 @@ struct rpc_client {
 	size_t first;	     /* of servers, to be tried for the next connection */
 	struct rpc_tls *tls; /* borrowed */
 	char *server_uri;
-	char *authorization;	/* value of that header; NULL: none */
+	char *authorization;	/* value of that header, or NULL */
 	struct details details; /* of the call that ended last */
 	bool may_have_begun;	/* it may have been carried out */
-	bool has_message;	/* its error is the server's word */
+	bool has_message;	/* its error comes from the server */
 	char server_message[ERROR_MSG_MAX];
 	size_t message_bytes;
-	void (*on_lost)(void *userdata); /* NULL: nobody asks */
+	void (*on_lost)(void *userdata); /* may be NULL */
 	void *userdata;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE];   /* of the endpoint, for people */
 	char at[RPC_SERVER_NAME_SIZE]; /* for rpc_client_server() */
-	sd_event_source *reaper;       /* deferred: of connections that take no new calls and have none */
+	sd_event_source *reaper; /* deferred: for connections that take no new calls and have no calls */
 	bool closing;
 	struct client_conn *current; /* takes new calls; NULL: the next call makes one */
 	LIST_HEAD(, client_conn) conns;
@@ -80,7 +80,7 @@ struct client_call;
 struct client_call_ops {
 	/* Messages or headers have arrived. Returns false when the call is gone. */
 	bool (*on_progress)(struct client_call *call);
-	/* The end: the call is unlinked, tell the owner and free it. @err is NULL when @status is OK. */
+	/* The end: unlink the call, notify the owner and free the call. @err is NULL when @status is OK. */
 	void (*on_end)(struct client_call *call, enum status status, const struct error *err);
 };
 
@@ -91,14 +91,14 @@ struct client_call {
 	struct rpc_client *client;
 	struct client_conn *conn;
 	const struct client_call_ops *ops;
-	const struct rpc_behalf *behalf; /* NULL: of nobody; until it has started */
+	const struct rpc_behalf *behalf; /* may be NULL; until it has started */
 	const ProtobufCServiceDescriptor *service;
 	const ProtobufCMethodDescriptor *method;
 	struct response_head head;
 	bool accepted;	       /* the answer is gRPC and more than a status */
-	bool is_servers_error; /* it ended with an error that is the server's word */
+	bool is_servers_error; /* it ended with an error that the server sent */
 	sd_event_source *timer;
-	uint64_t deadline_us; /* monotonic; UINT64_MAX: none */
+	uint64_t deadline_us; /* monotonic; UINT64_MAX without a deadline */
 	LIST_ENTRY(client_call) all;
 };
 
@@ -110,18 +110,19 @@ struct client_call {
 	}
 
 /** Start an initialised @call.
- * @timeout_us reported to the server and the call's deadline; keeping it is the owner's. 0: none
- * On failure nothing of it is left but its memory. */
+ * @timeout_us reported to the server and the call's deadline, which the owner enforces; 0 without one
+ * On failure only its memory is left. */
 enum status client_call_start(struct client_call *call, uint64_t timeout_us, struct error *err);
 
 /** Fire the owner's handler; for the deadline and for the time until a stream is accepted. */
 enum status client_call_arm(struct client_call *call, uint64_t delay_us, sd_event_time_handler_t handler,
 			    struct error *err);
 
-/** Forget the call without telling its owner; a server that has it is told. The memory stays the owner's. */
+/** Forget the call without notifying its owner; a server that has it is notified. The memory stays the
+ * owner's. */
 void client_call_unlink(struct client_call *call);
 
-/** Unlink and tell the owner. */
+/** Unlink the call and notify the owner. */
 void client_call_end(struct client_call *call, enum status status, const struct error *err);
 
 /** Name for messages: "holdfast.v1.Volumes/Get at unix:/run/x". Returns @name. */

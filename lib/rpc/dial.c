@@ -20,11 +20,11 @@
 
 /* Name resolution without blocking the event loop: getaddrinfo(3) in a thread of its own. */
 
-/* @addresses owned by the callee, freeaddrinfo(); NULL when there are none, and @err says why. The resolve
- * is gone afterwards. */
+/* @addresses owned by the callee, freeaddrinfo(); NULL without an address, then @err has the cause. The
+ * resolve is gone afterwards. */
 typedef void resolve_done_fn(struct addrinfo *addresses, const struct error *err, void *userdata);
 
-/* What the thread and the loop share; the last of both frees it. */
+/* Shared by the thread and the loop; the last of both frees it. */
 struct question {
 	atomic_int refs;
 	int done_fd; /* eventfd, written once by the thread */
@@ -102,7 +102,7 @@ static int start_thread(struct question *q)
 	return -r;
 }
 
-/* done does not run any more. NULL is allowed. */
+/* done never runs. NULL is allowed. */
 static void resolve_cancel(struct resolve *resolve)
 {
 	if (!resolve)
@@ -159,7 +159,7 @@ struct dial {
 	struct resolve *resolve;
 	struct addrinfo *addresses;
 	const struct addrinfo *at;   /* of addresses, being tried */
-	const struct addrinfo *next; /* NULL: none is left */
+	const struct addrinfo *next; /* NULL when all were tried */
 	int fd;
 	bool failed;
 	struct error err; /* of the attempts that failed, each with its address if there are several */
@@ -272,7 +272,7 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 	return status;
 }
 
-/* The attempt that is in flight failed with @r: that comes behind what is known of those before. */
+/* The attempt in flight failed with @r: append that to the causes of the addresses before. */
 static void add_failure(struct dial *dial, int r)
 {
 	char host[NI_MAXHOST] = "an address";
@@ -326,7 +326,7 @@ static int connect_to(struct dial *dial, const struct addrinfo *address)
 	return r < 0 ? r : 0;
 }
 
-/* Try the next address that can be tried; -ENOENT when none is left, and dial->err says why each failed. */
+/* Try the next usable address; -ENOENT after the last one, then dial->err has the cause of each failure. */
 static int attempt(struct dial *dial)
 {
 	while (dial->next) {

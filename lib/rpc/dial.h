@@ -10,8 +10,8 @@
 
 struct dial;
 
-/** @fd is connected, non-blocking and the callee's; negative when nobody could be reached, and @err says why,
- * of each address that was tried. The dial is gone afterwards. */
+/** @fd is connected, non-blocking and the callee's; negative when no address could be reached, then @err has
+ * the cause for each. The dial is gone afterwards. */
 typedef void dial_done_fn(int fd, const struct error *err, void *userdata);
 
 /** done follows from the event loop, never from inside these. */
@@ -20,11 +20,11 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
 		     struct dial **ret, struct error *err);
 
-/** Leave the address that is being tried for the next one. Returns false when there is none. */
+/** Leave the address that is being tried for the next one. Returns false after the last one. */
 bool dial_skip(struct dial *dial);
 
-/** Of each address that was tried, why it failed; "": none has. */
+/** Causes of failure of the addresses that were tried, "" without a failure. */
 const char *dial_failures(const struct dial *dial);
 
-/** done does not run any more. NULL is allowed. */
+/** done never runs. NULL is allowed. */
 void dial_cancel(struct dial *dial);

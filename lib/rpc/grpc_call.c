@@ -16,7 +16,7 @@
 enum {
 	STATUS_TEXT_SIZE = 4,
 	STATUS_FIELDS = 4,
-	/* What grpc-core takes in all is 8 KiB, names and overhead included. */
+	/* grpc-core accepts 8 KiB in total, names and overhead included. */
 	STATUS_BYTES = 8 * 1024 - 512,
 };
 
@@ -107,7 +107,7 @@ void grpc_call_trailers(struct rpc_call *call)
 	h2_stream_trailers(&call->stream, headers, n);
 }
 
-/* The details as text, NULL when there are none, or memory is short, or they take more than @room. */
+/* The details as text; NULL without details, without memory, or if they need more than @room. */
 static char *encode_details(const ProtobufCMessage *details, size_t room)
 {
 	size_t n = details ? protobuf_c_message_get_packed_size(details) : 0;

@@ -12,8 +12,8 @@ enum { GRPC_PREFIX_SIZE = 5 };
 enum grpc_frame_result {
 	GRPC_FRAME_MORE,       /* not all of it is here yet */
 	GRPC_FRAME_MESSAGE,    /* a whole message */
-	GRPC_FRAME_TOO_LARGE,  /* its announced length is above the limit; told from the prefix alone */
-	GRPC_FRAME_COMPRESSED, /* its flag says compressed, which nobody negotiated */
+	GRPC_FRAME_TOO_LARGE,  /* its announced length is above the limit; decided by the prefix */
+	GRPC_FRAME_COMPRESSED, /* it is flagged as compressed, which was not negotiated */
 	GRPC_FRAME_MALFORMED,  /* a flag byte that does not exist */
 };
 
@@ -22,7 +22,7 @@ struct grpc_frame {
 	size_t length;		/* of the message, as announced; set with MESSAGE and TOO_LARGE */
 };
 
-/** Look at the first frame in @bytes. @ret is set only as its members say. */
+/** Look at the first frame in @bytes. The members describe when @ret is set. */
 enum grpc_frame_result grpc_frame_read(const uint8_t *bytes, size_t n, size_t max, struct grpc_frame *ret);
 
 /** Write the prefix of an uncompressed message of @length bytes. */

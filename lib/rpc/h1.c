@@ -21,7 +21,7 @@ struct h1 {
 	size_t body_max;
 	struct byteq in;	  /* not yet looked at */
 	struct byteq out;	  /* not yet with the transport */
-	struct h2_stream *stream; /* of the call in progress; NULL: none */
+	struct h2_stream *stream; /* of the call in progress, or NULL */
 	bool is_head;		  /* what it asks for */
 	uint64_t body_left;	  /* of the request in progress, still to come; may outlive the call */
 	bool close;		  /* after the answer to the request in progress */
@@ -65,7 +65,7 @@ void h1_free(struct h1 *h1)
 enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error *err)
 {
 	if (h1->ending)
-		return STATUS_OK; /* nobody listens any more */
+		return STATUS_OK; /* the rest is not read */
 	if (byteq_len(&h1->in) + n > AHEAD_MAX || !byteq_put(&h1->in, bytes, n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "too many requests are sent ahead");
 	h1->ops->on_wake(h1->userdata);
@@ -133,7 +133,7 @@ static void put_response(struct h1 *h1, const struct plain_answer *answer)
 
 void h1_respond(struct h1 *h1, const struct plain_answer *answer)
 {
-	/* what HEAD makes of a body only the end of the connection tells */
+	/* only the end of the connection shows the end of a body whose length HEAD leaves open */
 	h1->close |= answer->http_status == 405 || h1->is_head;
 	put_response(h1, answer);
 	h1->stream->closed = true;
@@ -146,7 +146,7 @@ void h1_forget(struct h1 *h1, const struct h2_stream *stream)
 	h1->ops->on_idle(h1->userdata);
 }
 
-/* Refuse what is not even a request, or cannot be read to its end. */
+/* Refuse input that is no request, or cannot be read to its end. */
 static void refuse(struct h1 *h1, int http_status, const struct error *err)
 {
 	cleanup_free char *body = NULL;
@@ -205,7 +205,7 @@ static bool h1_begin(struct h1 *h1)
 	return true;
 }
 
-/* Move what is there of the body to the call, or past it when the call was answered before. */
+/* Move the received part of the body to the call, or past it if the call was answered before. */
 static bool feed(struct h1 *h1)
 {
 	size_t n = byteq_len(&h1->in);

@@ -53,5 +53,5 @@ size_t h1_held(const struct h1 *h1);
 /** Answer the call in progress. */
 void h1_respond(struct h1 *h1, const struct plain_answer *answer);
 
-/** The call in progress is gone, or its handler's alone. */
+/** The call in progress is gone, or only its handler has it. */
 void h1_forget(struct h1 *h1, const struct h2_stream *stream);

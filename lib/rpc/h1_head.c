@@ -10,7 +10,7 @@ struct text {
 	size_t n;
 };
 
-/* What the whole block of fields has to have once. */
+/* Fields that the whole block must have once. */
 struct seen {
 	bool host;
 	bool content_length;
@@ -53,7 +53,7 @@ static struct text trim(struct text t)
 	return t;
 }
 
-/* Cut @rest at the first @c; false when there is none. */
+/* Cut @rest at the first @c; false without one. */
 static bool cut(struct text *rest, char c, struct text *ret)
 {
 	const char *at = memchr(rest->at, c, rest->n);
@@ -107,7 +107,7 @@ static bool read_length(struct text value, uint64_t *ret)
 	return true;
 }
 
-/* Is @word one of the comma-separated words of @value? */
+/* Is @word an item of @value, a list with commas? */
 static bool lists(struct text value, const char *word)
 {
 	struct text item;
@@ -145,7 +145,7 @@ static enum status read_framing(struct text name, struct text value, struct h1_h
 static enum status read_field(struct text line, struct h1_head *head, struct seen *seen, int *ret_http,
 			      struct error *err)
 {
-	char lower[32]; /* the longest name that anybody asks for is shorter */
+	char lower[32]; /* the longest name that is looked up is shorter */
 	struct text name;
 	struct text value;
 

@@ -24,7 +24,7 @@ struct h1_head {
 enum h1_head_result {
 	H1_HEAD_MORE,  /* the head is not complete */
 	H1_HEAD_WHOLE, /* *ret is set */
-	H1_HEAD_BAD,   /* @ret_http and @err say why; the connection cannot continue */
+	H1_HEAD_BAD,   /* @ret_http and @err have the cause; the connection cannot continue */
 };
 
 enum h1_head_result h1_head_read(const char *bytes, size_t n, struct h1_head *ret, int *ret_http,

@@ -19,7 +19,7 @@ struct h2 {
 	size_t held;	     /* bytes in the buffers of all streams */
 	size_t n_draining;   /* streams that are draining */
 	size_t n_oversized;  /* streams that were reset for their headers */
-	char *goaway_reason; /* of the peer; NULL: none */
+	char *goaway_reason; /* of the peer, or NULL */
 	char *quarrel;	     /* what the peer did wrong, so that we ended the connection; NULL: nothing */
 	bool refuses;	     /* the end is for the peer to make */
 	bool dispatching;
@@ -65,7 +65,7 @@ static void stream_unmark(struct h2_stream *stream)
 	stream->is_ready = false;
 }
 
-/* It is not draining any more. */
+/* The connection is no longer draining. */
 static void stream_end_drain(struct h2 *h2, struct h2_stream *stream)
 {
 	h2->n_draining -= stream->is_draining;
@@ -83,7 +83,8 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	h2_stream_wake(stream);
 }
 
-/* The data source of every body. By id, not by pointer: the stream may have been detached since. */
+/* The data source of every body. It is found by id, not by pointer, because the stream may have been
+ * detached. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t size, uint32_t *flags,
 			 nghttp2_data_source *source, void *userdata)
 {
@@ -144,7 +145,7 @@ static void resume(struct h2_stream *stream)
 
 	if (stream->out_waits) {
 		stream->out_waits = false;
-		/* fails only for a stream that has gone, which on_stream_close tells */
+		/* fails only for a stream that has gone, which on_stream_close reports */
 		(void)nghttp2_session_resume_data(h2->session, stream->id);
 	}
 	h2->ops->on_wake(h2->userdata);
@@ -197,7 +198,7 @@ void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, siz
  * up; of the stream's own as long as its owner takes what comes, else as it does. */
 static void give_window(struct h2 *h2, struct h2_stream *stream, int32_t id, size_t n)
 {
-	/* memory short: nghttp2 says so when it sends next */
+	/* without memory nghttp2 fails when it sends next */
 	(void)nghttp2_session_consume_connection(h2->session, n);
 	if (stream && stream->is_paused)
 		stream->withheld += n;
@@ -228,7 +229,7 @@ bool h2_stream_is_full(struct h2_stream *stream, size_t high)
 	return true;
 }
 
-/* Have no more of its window withheld than @n bytes. */
+/* Withhold at most @n bytes of its window. */
 static void give_withheld(struct h2_stream *stream, size_t n)
 {
 	size_t given = stream->withheld > n ? stream->withheld - n : 0;
@@ -313,9 +314,9 @@ enum {
 	 * from clients that are still sending. So much of it is read for nothing, on so many streams. */
 	DRAIN_BYTES_MAX = STREAM_WINDOW_WIDE,
 	DRAIN_STREAMS_MAX = 16,
-	/* Headers that are a little too large are read and answered; of more than so many times the limit
-	 * nghttp2 is told to look at no more, and a connection that does it again and again is ended. One
-	 * byte of HPACK stands for 4 KiB of header, each byte of which nghttp2 would check. */
+	/* Headers that are a little too large are read and answered. Above a multiple of the limit nghttp2
+	 * stops reading them, and a connection that repeats this is ended. One byte of HPACK can name 4 KiB
+	 * of header, each byte of which nghttp2 would check. */
 	HEADERS_READ = 2,
 	FIELD_BYTES = 32, /* RFC 9113 section 6.5.2: what a field adds to its name and value */
 	OVERSIZED_MAX = 3,
@@ -368,8 +369,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* The server takes no further requests: what has not been sent never will be, though nghttp2 would wait for a
- * free stream before it said so. */
+/* The server takes no further requests: unsent ones will never be sent, although nghttp2 would wait for a
+ * free stream before it reports that. */
 static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 {
 	struct h2_stream *stream;
@@ -477,8 +478,8 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
 	return 0;
 }
 
-/* Our last word on a request that the peer is still sending: it may stop. On a connection: nghttp2 says what
- * the peer did wrong. */
+/* End our answer to a request that the peer is still sending: it may stop. On a connection: nghttp2 reports
+ * the peer's error. */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
 {
 	struct h2 *h2 = userdata;
@@ -516,7 +517,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	h2->held -= n;
 	if (stream->drain_at > 0 && byteq_len(&stream->out) <= stream->drain_at)
 		h2_stream_wake(stream);
-	return NGHTTP2_ERR_PAUSE; /* what it is about to say comes after this */
+	return NGHTTP2_ERR_PAUSE; /* its next frame comes after this */
 }
 
 static int make_session(struct h2 *h2)

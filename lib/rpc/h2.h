@@ -2,8 +2,8 @@
 #pragma once
 /* One end of an HTTP/2 connection on nghttp2: streams with bounded buffers, no input or output of its own.
  *
- * nghttp2's callbacks only collect. What follows from them runs in h2_dispatch(), where nothing of nghttp2 is
- * on the stack and the owner of a stream may do anything, freeing everything included. */
+ * nghttp2's callbacks only collect. The consequences run in h2_dispatch(), where nothing of nghttp2 is on the
+ * stack and the owner of a stream may do anything, freeing everything included. */
 
 #include "base/error.h"
 #include "rpc/byteq.h"
@@ -23,19 +23,19 @@ struct h2_stream {
 	int32_t id;
 	struct byteq in;      /* received and not yet taken with h2_stream_take() */
 	struct byteq out;     /* not yet sent */
-	bool out_end;	      /* nothing is added to out any more */
-	bool out_waits;	      /* nghttp2 asked for data when there was none */
+	bool out_end;	      /* nothing is added to out any longer */
+	bool out_waits;	      /* nghttp2 asked for data when out was empty */
 	bool trailers;	      /* on_trailers is called when out is empty and at its end */
 	bool headers_in;      /* the first header block has arrived */
 	bool was_reset;	      /* by the peer */
-	bool in_end;	      /* the peer sends no more */
+	bool in_end;	      /* the peer has finished sending */
 	bool in_overflow;     /* the connection's limit was reached; what came then is lost */
 	bool is_paused;	      /* see h2_stream_pause() */
-	bool is_paced;	      /* its owner may pause it: no more than the small window comes ahead */
+	bool is_paced;	      /* its owner may pause it: at most the small window comes ahead */
 	bool is_wide;	      /* the peer has the large window */
 	size_t withheld;      /* bytes that have come and whose window was not returned, while paused */
 	size_t drain_at;      /* on_ready is called when out has so few bytes again; 0: it is not */
-	bool is_draining;     /* server: our last word is said, and the peer still sends */
+	bool is_draining;     /* server: our answer has ended, and the peer still sends */
 	size_t drained_bytes; /* that it has sent since */
 	size_t head_bytes;    /* of the header fields received */
 	bool closed;	      /* nghttp2 has forgotten the stream */
@@ -63,7 +63,7 @@ struct h2_ops {
 	void (*on_ready)(struct h2_stream *stream);
 	/* There is something to send or to dispatch. */
 	void (*on_wake)(void *userdata);
-	/* May @n bytes more of a body be held, in or out? Beside held_max; NULL: they may. */
+	/* May @n bytes more of a body be held, in or out, in addition to held_max? NULL: always. */
 	enum status (*on_hold)(void *userdata, size_t n, struct error *err);
 	/* Client: the server takes no new requests on this connection. */
 	void (*on_goaway)(void *userdata);
@@ -74,7 +74,7 @@ struct h2_config {
 	bool lax;	     /* pseudo headers are the owner's to check */
 	size_t held_max;     /* bytes in all buffers of all streams */
 	uint32_t streams;    /* server: concurrent streams */
-	uint32_t header_max; /* announced to the peer; the owner counts, and is told of twice as many */
+	uint32_t header_max; /* announced to the peer; the owner counts, and gets up to twice as many */
 };
 
 enum status h2_new(const struct h2_config *config, const struct h2_ops *ops, void *userdata, struct h2 **ret,
@@ -86,8 +86,8 @@ void h2_free(struct h2 *h2);
 /** Bytes from the peer. Not OK when the connection is beyond repair. */
 enum status h2_recv(struct h2 *h2, const uint8_t *bytes, size_t n, struct error *err);
 
-/** Next bytes for the peer, valid until the next call; *@ret_n 0: none for now. STATUS_UNAVAILABLE when
- * the connection has come to its end, or the peer floods us. */
+/** Next bytes for the peer, valid until the next call; *@ret_n is 0 without any.
+ * STATUS_UNAVAILABLE when the connection has ended, or the peer floods us. */
 enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct error *err);
 
 /** Bytes of memory that the connection takes for bodies, headers and its own frames. */
@@ -99,17 +99,17 @@ void h2_dispatch(struct h2 *h2);
 /** The connection is lost: every stream is closed and ready. */
 void h2_abort(struct h2 *h2);
 
-/** Tell the peer that this is the end. */
+/** Notify the peer that this is the end. */
 void h2_goaway(struct h2 *h2);
 
-/** Server, at the beginning: no request will be taken, and @why is told. The connection stays, so that no
- * reset takes the reason away: the owner ends it if the peer does not. */
+/** Server, at the beginning: refuse all requests with @why. The connection stays, so that no reset takes the
+ * reason away: the owner ends it if the peer does not. */
 void h2_refuse(struct h2 *h2, const char *why);
 
 /** Client: has the request left, or does it wait until the server allows another one? */
 bool h2_stream_is_sent(const struct h2_stream *stream);
 
-/** Client: what the server said when it took no more requests; "" when nothing. */
+/** Client: the server's reason for taking no further requests; "" without one. */
 const char *h2_goaway_reason(const struct h2 *h2);
 
 /** For tests, which have it do what the other functions never would. */
@@ -144,10 +144,10 @@ void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, siz
  * may? Then on_ready is called when about half of them have gone. */
 bool h2_stream_is_full(struct h2_stream *stream, size_t high);
 
-/** What has come is not enough for a message: the peer may send as much again as a window has. */
+/** The received bytes are not enough for a message: the peer may send as much again as a window has. */
 void h2_stream_want_more(struct h2_stream *stream);
 
-/** Let the peer send no more than its window, or as much as it wants again. Other streams continue. */
+/** Limit the peer to its window, or let it send as much as it wants again. Other streams continue. */
 void h2_stream_pause(struct h2_stream *stream, bool is_paused);
 
 /** Drop @n bytes of stream->in. */
@@ -159,7 +159,7 @@ void h2_stream_wake(struct h2_stream *stream);
 /** Reset the stream. */
 void h2_stream_reset(struct h2_stream *stream, uint32_t code);
 
-/** The owner releases the stream; it must not be used afterwards. What nghttp2 still holds of it is reset.
+/** The owner releases the stream; it must not be used afterwards. The part that nghttp2 still holds is reset.
  */
 void h2_stream_detach(struct h2_stream *stream);
 

@@ -3,8 +3,7 @@
 /* The memory of an nghttp2 session, with one block of it on pages of its own.
  *
  * Every session has a buffer for the largest frame, 16 KiB, and writes a few hundred bytes at its beginning:
- * bodies do not pass through it. On pages that nobody else has used, those that are never touched are never
- * there. */
+ * bodies do not pass through it. Untouched pages that no other block shares take no memory. */
 
 #include <nghttp2/nghttp2.h>
 #include <stddef.h>
@@ -17,5 +16,5 @@ struct h2_mem {
 	size_t n_bytes; /* of all other blocks that are there */
 };
 
-/** What nghttp2 is to be given; @mem is borrowed, and must outlive the session. */
+/** The allocator for nghttp2; @mem is borrowed, and must outlive the session. */
 nghttp2_mem h2_mem_of(struct h2_mem *mem);

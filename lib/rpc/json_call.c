@@ -100,7 +100,7 @@ static enum status respond_h2(struct rpc_call *call, const struct plain_answer *
 		headers[n++] = h2_header("x-holdfast-index", answer->index);
 		headers[n++] = h2_header("x-nomad-index", answer->index);
 	}
-	/* the answer to HEAD has the length of a body and none: with one it is an error of the protocol */
+	/* the answer to HEAD has the length of a body without a body: a body is a protocol error */
 	if (!is_head)
 		TRY(h2_stream_write(&call->stream, &body, 1, err));
 	call->headers_sent = true;
@@ -121,7 +121,7 @@ static enum status respond(struct rpc_call *call, const struct plain_answer *ans
 	return STATUS_OK;
 }
 
-/* The index of what was read, as text; empty when the route tells none. */
+/* The index of the answer, as text; empty if the route has no index. */
 static void read_index(const struct rpc_call *call, const ProtobufCMessage *message,
 		       struct plain_answer *answer)
 {

@@ -47,7 +47,7 @@ static void set_tcp_options(int fd)
 	const int interval = KEEPALIVE_INTERVAL_S;
 	const int probes = KEEPALIVE_PROBES;
 
-	/* all of them make things better and none is needed */
+	/* each improves something, and all are optional */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -88,7 +88,7 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Takes one connection; false when there is none. */
+/* Takes one connection; false if no connection waits. */
 static bool accept_one(struct listener *listener)
 {
 	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
@@ -173,7 +173,7 @@ void listener_free(struct listener *listener)
 	free(listener);
 }
 
-/* Is there a socket at @address that nobody listens on? Removes it then. */
+/* Is there a socket at @address without a listener? Removes it then. */
 static enum status clear_stale(const struct sockaddr_un *address, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
@@ -204,7 +204,7 @@ static enum status clear_stale(const struct sockaddr_un *address, struct error *
 	return STATUS_OK;
 }
 
-/* Nobody may connect before the mode is right: the kernel takes it from the descriptor, less the umask. */
+/* No client may connect before the mode is right: the kernel takes it from the descriptor, less the umask. */
 static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode, struct stat *st)
 {
 	if (fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||

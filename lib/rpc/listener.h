@@ -21,5 +21,5 @@ enum status listener_new_unix(sd_event *event, const char *path, mode_t mode, li
 enum status listener_new_tcp(sd_event *event, const char *host, uint16_t port, listener_accept_fn *on_accept,
 			     void *userdata, struct listener **ret, uint16_t *ret_port, struct error *err);
 
-/** Closes; removes the socket file unless it is another one by now. NULL is allowed. */
+/** Closes; removes the socket file unless it was replaced. NULL is allowed. */
 void listener_free(struct listener *listener);

@@ -14,10 +14,10 @@ enum status message_write(struct h2_stream *stream, const ProtobufCMessage *mess
 enum message_result {
 	MESSAGE_NONE,	/* not all of it is here yet */
 	MESSAGE_TAKEN,	/* *ret is set, its bytes are taken from the stream */
-	MESSAGE_REFUSED /* @err says why; nothing sensible can follow on this stream */
+	MESSAGE_REFUSED /* @err has the cause; this stream cannot continue */
 };
 
-/** Is there a whole message at the front of what @stream has received? MESSAGE_TAKEN stands for yes, and
+/** Is there a whole message at the front of the received bytes of @stream? MESSAGE_TAKEN means yes, and
  * @ret_size is its size on the wire; nothing is taken. */
 enum message_result message_peek(const struct h2_stream *stream, size_t max, size_t *ret_size,
 				 struct error *err);
@@ -28,7 +28,7 @@ enum message_result message_peek(const struct h2_stream *stream, size_t max, siz
 enum message_result message_read(struct h2_stream *stream, const ProtobufCMessageDescriptor *type, size_t max,
 				 ProtobufCMessage **ret, struct error *err);
 
-/** What was received may be secret: it is wiped. */
+/** Received bytes may be secret: they are wiped. */
 static inline void message_freep(ProtobufCMessage **message)
 {
 	if (*message)

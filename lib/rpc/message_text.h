@@ -10,6 +10,6 @@
  */
 bool message_text_is_valid(const ProtobufCMessage *message, const char **ret_field);
 
-/** Overwrite all strings and bytes of @message, which is to be freed; those of messages inside it included.
+/** Overwrite all strings and bytes of @message before it is freed; those of messages inside it included.
  * @message owned whole by the caller, as protobuf_c_message_unpack() makes it */
 void message_text_wipe(ProtobufCMessage *message);

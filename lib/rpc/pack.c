@@ -68,7 +68,7 @@ static uint64_t zigzag(int64_t value)
 	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
 }
 
-/* What has a length, and that before it. */
+/* A field with a length, and the length before it. */
 static void put_counted(struct out *out, const void *bytes, size_t n)
 {
 	put_bytes(out, bytes, n);

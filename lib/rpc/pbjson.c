@@ -63,7 +63,8 @@ __attribute__((format(printf, 4, 5))) static enum status fail(const struct path 
 	return error_set(err, status, 0, "%s: %s", path, message);
 }
 
-/* The types of google.protobuf have JSON forms of their own, which are not implemented: our wire has none. */
+/* The types of google.protobuf have JSON forms of their own, which are not implemented: our wire does not use
+ * them. */
 static bool is_well_known(const ProtobufCMessageDescriptor *descriptor)
 {
 	return str_eq(descriptor->package_name, "google.protobuf");
@@ -150,7 +151,7 @@ static bool integer_of(const json_t *json, struct integer *ret)
 	return json_is_string(json) && integer_of_text(json_string_value(json), ret);
 }
 
-/* A number of @field within [@min, @max]; the result is to be converted to the field's type. */
+/* A number of @field within [@min, @max], which the caller converts to the field's type. */
 static enum status decode_integer(const struct scalar *in, const ProtobufCFieldDescriptor *field,
 				  const json_t *json, int64_t min, uint64_t max, uint64_t *ret)
 {
@@ -300,8 +301,8 @@ static enum status decode_bytes(const struct scalar *in, const json_t *json, Pro
 	return r < 0 ? wanted(in->at, "base64 text", json, in->err) : STATUS_OK;
 }
 
-/* Read @json into @value, the storage of one value of @field: never PROTOBUF_C_TYPE_MESSAGE. What @value
- * comes to own is freed with its message. */
+/* Read @json into @value, the storage of one value of @field: never PROTOBUF_C_TYPE_MESSAGE. Memory that
+ * @value gets is freed with its message. */
 static enum status decode_scalar(unsigned int flags, const struct path *at,
 				 const ProtobufCFieldDescriptor *field, const json_t *json, void *value,
 				 struct error *err)
@@ -379,8 +380,8 @@ static enum status decode_value(struct decoder *dec, const struct path *at,
 	return decode_scalar(dec->flags, at, field, json, value, dec->err);
 }
 
-/* The list and its length are in the message before the first element is read, all elements zero: whatever
- * fails, the message can be freed. */
+/* The list and its length are in the message before the first element is read, all elements zero: after any
+ * failure the message can be freed. */
 static enum status decode_list(struct decoder *dec, const struct path *at,
 			       const ProtobufCFieldDescriptor *field, const json_t *json, void **list,
 			       size_t *n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* protobuf-c messages to JSON and back, by descriptors alone: the proto3 JSON mapping.
+/* protobuf-c messages to JSON and back, by descriptors only: the proto3 JSON mapping.
  *
  * Depth is limited and nothing recursive is on our wire. Errors name the path of the field:
  * "volume.requested_capabilities[1].access_mode: ...". */
@@ -15,9 +15,9 @@ enum { PBJSON_DEPTH_MAX = 32 }; /* nested messages, the outermost included */
 enum pbjson_flags {
 	PBJSON_DEFAULTS = 1 << 0,    /* print fields that have their default value */
 	PBJSON_PROTO_NAMES = 1 << 1, /* snake_case as in the .proto file; both are read in any case */
-	/* For specifications people write: enum words in any case with dashes ("single-node-writer"), sizes
-	 * as text
-	 * ("10GiB") for integers whose name ends in _bytes, one object where a list is expected. */
+	/* For specifications that people write: enum values in any case with dashes ("single-node-writer"),
+	 * sizes as text ("10GiB") for integers whose name ends in _bytes, one object where a list is
+	 * expected. */
 	PBJSON_SPEC = 1 << 2,
 };
 
@@ -27,6 +27,6 @@ enum status pbjson_encode(const ProtobufCMessage *message, unsigned int flags, j
 			  struct error *err);
 
 /** @ret owned by the caller, protobuf_c_message_free_unpacked(). Unknown fields, wrong types, numbers out of
- * range, duplicates and unknown enum words (listing those that exist) are STATUS_INVALID_ARGUMENT. */
+ * range, duplicates and unknown enum values (the error lists the known ones) are STATUS_INVALID_ARGUMENT. */
 enum status pbjson_decode(const ProtobufCMessageDescriptor *descriptor, const json_t *json,
 			  unsigned int flags, ProtobufCMessage **ret, struct error *err);

@@ -59,7 +59,7 @@ const ProtobufCEnumValue *pbjson_word_find(const ProtobufCEnumDescriptor *descri
 	return NULL;
 }
 
-/* The zero that stands for "not given" is no word for people. */
+/* The zero that means "not given" has no form for people. */
 static bool is_unspecified(const ProtobufCEnumValue *value)
 {
 	static const char tail[] = "_UNSPECIFIED";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who is at the other end of a connection, as the kernel or the certificate says. */
+/* The identity of the other end of a connection, from the kernel or the certificate. */
 
 #include <stdint.h>
 #include <sys/types.h>
 
 enum rpc_peer_kind {
 	RPC_PEER_UNIX, /* SO_PEERCRED: uid, gid, pid */
-	RPC_PEER_TLS,  /* uri of the verified client certificate; empty when it showed none */
+	RPC_PEER_TLS,  /* uri of the verified client certificate; empty without a certificate */
 };
 
 enum { RPC_URI_SIZE = 256, RPC_ADDRESS_SIZE = 128 };
@@ -17,7 +17,7 @@ struct rpc_peer {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	int64_t expires_ms;	/* its certificate, since the epoch; 0: it showed none, or not known */
+	int64_t expires_ms; /* of its certificate, since the epoch; 0 without a certificate, or if unknown */
 	char uri[RPC_URI_SIZE]; /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
 };

@@ -10,7 +10,7 @@
 struct peer_count;
 RB_HEAD(peer_count_tree, peer_count);
 
-/** One more of @name, unless it has @max. NULL when it has, or when memory is short; *@ret_full tells. */
+/** One more of @name, unless it has @max. NULL if it has (then *@ret_full is true), or without memory. */
 struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
 				    bool *ret_full);
 

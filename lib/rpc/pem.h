@@ -8,7 +8,7 @@
 #include <openssl/x509.h>
 
 /** @ret owned by the caller, EVP_PKEY_free(). A file that its group or others may read is
- * STATUS_FAILED_PRECONDITION; an encrypted key is refused, nobody is asked for a pass phrase. */
+ * STATUS_FAILED_PRECONDITION; an encrypted key is refused without asking for a pass phrase. */
 enum status pem_read_key(const char *path, EVP_PKEY **ret, struct error *err);
 
 /** All certificates of the file in their order, at least one.

@@ -180,8 +180,8 @@ static enum status write_cert(X509 *cert, const char *path, struct error *err)
 	return write_bio(bio, path, 0644, err);
 }
 
-/* The key first: a certificate without its key is worth nothing. What was written is taken back when the
- * other half fails. */
+/* The key first: a certificate without its key is worthless. If the other half fails, the written one is
+ * removed. */
 static enum status write_pair(EVP_PKEY *key, const char *key_path, X509 *cert, const char *cert_path,
 			      struct error *err)
 {
@@ -293,7 +293,7 @@ static enum status load_ca(const char *key_path, const char *cert_path, EVP_PKEY
 	return STATUS_OK;
 }
 
-/* Nobody would notice before the CA expires, on all machines at once. */
+/* This would stay unnoticed until the CA expires, on all machines at once. */
 static enum status check_outlived(const X509 *cert, const X509 *ca, const char *ca_path, struct error *err)
 {
 	char text[CLOCK_TEXT_SIZE];

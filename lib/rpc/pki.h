@@ -22,8 +22,8 @@ struct pki_cert_request {
 	unsigned int days; /* validity from now */
 };
 
-/** Make a CA: writes @key_path (0600) and @cert_path (0644), both atomically. Existing files are left alone
- * and STATUS_ALREADY_EXISTS is returned. */
+/** Make a CA: writes @key_path (0600) and @cert_path (0644), both atomically. Existing files are kept and
+ * STATUS_ALREADY_EXISTS is returned. */
 enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err);
 
 /** The same for a CA that is valid for @days, at most PKI_DAYS_MAX. */

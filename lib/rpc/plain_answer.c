@@ -23,7 +23,7 @@ char *plain_error_body(const struct error *err, const ProtobufCMessage *details)
 	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", text);
 	if (!json)
 		return NULL;
-	/* what cannot be encoded is left out: the message says the same */
+	/* omitted if it cannot be encoded: the message has the same content */
 	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
 		(void)json_object_set(json, "details", more);
 	return json_dumps(json, JSON_COMPACT);

@@ -12,9 +12,9 @@ struct plain_answer {
 	const char *content_type;
 	const char *body;
 	char allow[ROUTE_ALLOW_SIZE]; /* for a 405 */
-	char index[24];		      /* of what was read; empty: none */
+	char index[24];		      /* of the answer; may be empty */
 };
 
-/** Connect's JSON of an error with @details (NULL: none); NULL when memory is short. Owned by the caller,
- * free(). */
+/** Connect's JSON of an error with @details (may be NULL); NULL without memory. Owned by the caller, free().
+ */
 char *plain_error_body(const struct error *err, const ProtobufCMessage *details);

@@ -85,8 +85,8 @@ static void call_again(struct poller *poller)
 	poller->again = fresh;
 }
 
-/* Those ready and those woken by turns, so that neither keeps the others waiting; ready ones first, as what a
- * peer has said before it closed is worth more than that it takes nothing any more. */
+/* Ready and woken items in turn, so that neither keeps the others waiting; ready ones first, because the last
+ * bytes of a peer that has closed matter more than the fact that it reads nothing. */
 static int turn(struct poller *poller)
 {
 	const uint64_t end = clock_monotonic_us() + TURN_US;
@@ -99,7 +99,7 @@ static int turn(struct poller *poller)
 		busy = run_ready(poller);
 		busy = (poller->io && run_woken(poller)) || busy;
 	}
-	/* what is left of the batch is ready still, so the kernel says so again */
+	/* the rest of the batch is still ready, so the kernel reports it again */
 	if (!TAILQ_EMPTY(&poller->woken))
 		call_again(poller);
 	poller_unref(poller);
@@ -172,7 +172,7 @@ int poller_add(struct poller *poller, struct poll_item *item, int fd, uint32_t e
 	return 0;
 }
 
-/* Neither the batch nor the kernel tells of it any more. */
+/* Neither the batch nor the kernel reports it from now on. */
 static void forget(struct poll_item *item)
 {
 	struct poller *poller = item->poller;
@@ -181,7 +181,7 @@ static void forget(struct poll_item *item)
 		if (poller->batch[i].data.ptr == item)
 			poller->batch[i].data.ptr = NULL;
 	if (!item->is_paused)
-		(void)control(poller, EPOLL_CTL_DEL, item); /* cannot fail for what was added */
+		(void)control(poller, EPOLL_CTL_DEL, item); /* cannot fail for an added item */
 }
 
 static void unwake(struct poll_item *item)
@@ -208,7 +208,7 @@ void poller_wait_for(struct poll_item *item, uint32_t events)
 	if (item->events == events || item->is_paused)
 		return;
 	item->events = events;
-	(void)control(item->poller, EPOLL_CTL_MOD, item); /* cannot fail for what was added */
+	(void)control(item->poller, EPOLL_CTL_MOD, item); /* cannot fail for an added item */
 }
 
 void poller_pause(struct poll_item *item)

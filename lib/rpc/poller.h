@@ -2,9 +2,9 @@
 #pragma once
 /* Many descriptors behind one source of sd-event.
  *
- * sd-event asks the kernel again for each event that it dispatches and is told all that are ready each time,
- * so an event costs the more the more descriptors are ready. A poller asks once for a batch, and its turn is
- * bounded: what is left is served first in the next one, after what else the loop has to do, other pollers
+ * sd-event asks the kernel again for each event that it dispatches and gets all ready descriptors each time,
+ * so an event costs more with more ready descriptors. A poller asks once for a batch, and its turn is
+ * bounded: the remainder is served first in the next one, after the other work of the loop, other pollers
  * included. */
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct poll_item {
 /** @event is borrowed and must outlive the poller. Returns 0 or a negative errno. */
 int poller_new(sd_event *event, struct poller **ret);
 
-/** Nothing is dispatched any more; items may be removed later. NULL is allowed. */
+/** Stops dispatching; items may be removed later. NULL is allowed. */
 void poller_free(struct poller *poller);
 
 /** Wait for @events of @fd. Returns 0 or a negative errno. */
@@ -43,7 +43,7 @@ void poller_remove(struct poll_item *item);
 
 void poller_wait_for(struct poll_item *item, uint32_t events);
 
-/** No events any more, whatever the kernel has; it can still be woken. */
+/** Stops all events, also those that the kernel has; it can still be woken. */
 void poller_pause(struct poll_item *item);
 
 /** Have it called with no events, once, in a turn to come. */

@@ -88,7 +88,7 @@ static void add_timeout_ms(struct request_head *head, const uint8_t *value, size
 	head->timeout_us = ms * 1000;
 }
 
-/* The token is the value from @at on; negative: there is none. Two headers may say the same. */
+/* The token is the value from @at on; negative if there is no token. Two headers may have the same one. */
 static void add_token(struct request_head *head, ssize_t at, const uint8_t *value, size_t n)
 {
 	char token[sizeof(head->token)];

@@ -23,7 +23,7 @@ enum {
 };
 
 enum request_kind {
-	REQUEST_OTHER, /* a content type nobody here speaks, or none */
+	REQUEST_OTHER, /* an unsupported or missing content type */
 	REQUEST_GRPC,
 	REQUEST_JSON,
 };
@@ -44,7 +44,7 @@ struct request_head {
 	enum request_kind kind;
 	char method[REQUEST_METHOD_MAX + 1]; /* cut when longer, which then is no method we know */
 	char path[REQUEST_PATH_MAX + 1];     /* empty when longer */
-	char token[BEARER_MAX + 1]; /* of a person; empty: none. A secret: in no message and no log */
+	char token[BEARER_MAX + 1]; /* of a person; may be empty. A secret: in no message and no log */
 	char caller[REQUEST_CALLER_MAX + 1]; /* for whom it is made, see rpc/caller.h; empty: for the peer */
 	char secrets[REQUEST_SECRETS_MAX + 1]; /* "k=v,k=v" as tools for Nomad send them; likewise */
 };
@@ -57,7 +57,7 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
  * or late? */
 bool request_head_is_malformed(const struct request_head *head);
 
-/** Is this a request for any of our addresses, whatever its method and content? Parameters as below. */
+/** Is this a request for any of our addresses, with any method and content? Parameters as below. */
 enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err);
 
 /** Is this a call that can be dispatched? Otherwise @ret_http is the HTTP status of the refusal for those

@@ -39,7 +39,7 @@ void response_head_release(struct response_head *head)
 	details_release(&head->details);
 }
 
-/* Details are a help, no more: what cannot be read is as if it were not there. */
+/* Details are only a help: unreadable ones count as missing. */
 static void add_details(struct response_head *head, const uint8_t *value, size_t n)
 {
 	details_release(&head->details);

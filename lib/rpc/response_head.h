@@ -11,10 +11,10 @@
 /* Plugins send whole stack traces, percent-encoded. */
 enum { RESPONSE_HEADERS_MAX = 64 * 1024 };
 
-/* With an error: the call has changed nothing, and may be made again, at any server. */
+/* Comes with an error: the call has changed nothing, and may be repeated at any server. */
 #define RPC_UNCHANGED_HEADER "holdfast-unchanged"
 
-/* A packed message that came with an error; bytes NULL: none. */
+/* A packed message that came with an error; bytes is NULL without one. */
 struct details {
 	uint8_t *bytes; /* owned */
 	size_t n;
@@ -29,7 +29,7 @@ struct response_head {
 	bool has_status;
 	enum status status;
 	char message[ERROR_MSG_MAX];
-	bool has_changed_nothing; /* as the server says of the call */
+	bool has_changed_nothing; /* the server's status of the call */
 	struct details details;
 };
 
@@ -38,8 +38,8 @@ void response_head_release(struct response_head *head);
 void response_head_add(struct response_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		       size_t value_len);
 
-/** Is there an error in the server's own words? */
+/** Is there an error that the server sent? */
 bool response_head_is_error(const struct response_head *head);
 
-/** What the server said about a call whose stream ended well. @what names the call in messages of our own. */
+/** The server's result of a call whose stream ended well. @what names the call in our own messages. */
 enum status response_head_status(const struct response_head *head, const char *what, struct error *err);

@@ -95,8 +95,8 @@ static json_t *inner_object(json_t *object, const char *name)
 	return json_object_set_new(object, name, json_object()) == 0 ? json_object_get(object, name) : NULL;
 }
 
-/* Walk @name, "volume.id", to the field it means. NULL: there is none that a text could fill; then
- * *@ret_object is NULL when memory is short. */
+/* Walk @name, "volume.id", to its field. NULL if no text could fill it; then *@ret_object is NULL without
+ * memory. */
 static const ProtobufCFieldDescriptor *find_field(const struct form *form, const char *name,
 						  json_t **ret_object)
 {
@@ -181,7 +181,7 @@ static enum status parse_path(const struct form *form, const char *target)
 	return STATUS_OK;
 }
 
-/* Said in so many words: "force=false" asks for nothing. */
+/* Written out: "force=false" asks for nothing. */
 static enum status refuse_parameter(const struct form *form, const struct target_param *param)
 {
 	bool asks = true;

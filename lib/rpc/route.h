@@ -22,23 +22,22 @@ struct rpc_route_name {
 };
 
 struct rpc_route {
-	const char *method;  /* GET, PUT, POST or DELETE */
-	const char *pattern; /* no two of one method match the same path */
-	const char *service; /* "holdfast.v1.Volumes" */
-	const char *call;    /* "Get" */
-	const char
-		*index; /* uint64 field of the answer, told in the header x-holdfast-index too; NULL: none */
-	struct rpc_route_name name; /* a parameter that is called otherwise than its field; NULL: none */
-	/* A parameter of other systems that is refused when it asks for anything, and what to do instead;
-	 * NULL: none. */
+	const char *method;	    /* GET, PUT, POST or DELETE */
+	const char *pattern;	    /* no two of one method match the same path */
+	const char *service;	    /* "holdfast.v1.Volumes" */
+	const char *call;	    /* "Get" */
+	const char *index;	    /* uint64 field of the answer, also in x-holdfast-index; may be NULL */
+	struct rpc_route_name name; /* a parameter whose name differs from its field; may be NULL */
+	/* A parameter of other systems that is refused when it asks for anything, and the alternative; may be
+	 * NULL. */
 	struct rpc_route_refusal {
 		const char *parameter;
 		const char *instead;
 	} refuses;
 	const char *
 		secrets; /* field of the request that the header x-nomad-csi-secrets fills; NULL: not taken */
-	/* Whatever content type a body comes with, it is JSON: for protocols that have one of their own, on a
-	 * socket that no browser reaches. */
+	/* A body with any content type is JSON: for protocols that have a type of their own, on a socket that
+	 * no browser reaches. */
 	bool takes_any_type;
 	const char *error_name; /* an error is an object with its text under this name; NULL: Connect's */
 
@@ -56,8 +55,8 @@ enum route_method {
 
 enum { ROUTE_ALLOW_SIZE = 32 };
 
-/** The route of a request; NULL when there is none, and then:
- * @ret_allow the methods that the path has routes for, 0: it has none
+/** The route of a request, or NULL, and then:
+ * @ret_allow the methods of the path's routes, 0 without a route
  * @ret_near  its first segment is that of a route */
 const struct rpc_route *route_find(const struct rpc_route *routes, size_t n, const char *method,
 				   const char *target, unsigned int *ret_allow, bool *ret_near);
@@ -68,7 +67,7 @@ char *route_allow(unsigned int methods, char text[static ROUTE_ALLOW_SIZE]);
 struct route_body {
 	const char *text; /* not NUL-terminated */
 	size_t n;
-	const char *secrets; /* "k=v,k=v" of the header x-nomad-csi-secrets; NULL or empty: none */
+	const char *secrets; /* "k=v,k=v" of the header x-nomad-csi-secrets; may be NULL or empty */
 };
 
 /** Make the request of @route from @target and @body.

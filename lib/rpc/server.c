@@ -19,7 +19,7 @@ static const struct rpc_server_limits default_limits = {
 	.connections = 4096,
 	.calls = 256,
 	.per_identity = 128,
-	/* many nodes may come from behind one address at once, and are told apart a moment later */
+	/* many nodes may connect from behind one address at once, and are distinguished a moment later */
 	.per_address = 256,
 	.per_user = 256,
 };

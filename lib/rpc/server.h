@@ -44,9 +44,8 @@ void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 /** Ask the gate again, for a call that was kept waiting: what its caller may do can have changed. */
 enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err);
 
-/** Have @vouching asked of every call that is made for another caller, with the server's userdata; without it
- * there are none. From then on rpc_call_peer() of such a call is who it is made for. Once, before it listens.
- */
+/** Ask @vouching for every call on behalf of another caller, with the server's userdata; without it such
+ * calls are refused. From then on rpc_call_peer() of such a call is that caller. Once, before it listens. */
 void rpc_server_set_vouching(struct rpc_server *server, rpc_vouching_fn *vouching);
 
 /** Have @relay asked of every call of a method that is not made for another caller, with @userdata,
@@ -80,7 +79,7 @@ struct rpc_server_stats rpc_server_stats(const struct rpc_server *server);
 typedef void rpc_count_fn(const char *service, const char *method, enum status status, uint64_t n,
 			  void *userdata);
 
-/** Tell every count that is not zero. Costs the number of methods. */
+/** Report every count that is not zero. Costs the number of methods. */
 void rpc_server_each_count(const struct rpc_server *server, rpc_count_fn *each, void *userdata);
 
 /** Close listeners and connections; every open stream gets on_closed before this returns, the one exception
@@ -88,7 +87,7 @@ void rpc_server_each_count(const struct rpc_server *server, rpc_count_fn *each, 
  * inside a handler: end the event loop there. NULL is allowed. */
 void rpc_server_free(struct rpc_server *server);
 
-/** Listen on a unix socket. A stale socket file (nobody listens) is replaced, a live one is
+/** Listen on a unix socket. A stale socket file (without a listener) is replaced, a live one is
  * STATUS_FAILED_PRECONDITION. @mode of the socket file, e.g. 0660. */
 enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode,
 				   struct error *err);
@@ -102,21 +101,21 @@ enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, 
 enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
 				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err);
 
-/** Who calls: at the other end of the connection, or for whom that one makes the call. */
+/** The caller: the other end of the connection, or the one on whose behalf it calls. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 
 /** The server that makes the call for rpc_call_peer(), and vouches for that; NULL: it is the caller's own. */
 const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call);
 
-/** The token that the request carries, as "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN"; NULL:
- * none. A secret: it belongs in no message and no log. Valid as long as the call. */
+/** The token of the request, from "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN", or NULL. A secret:
+ * it belongs in no message and no log. Valid as long as the call. */
 const char *rpc_call_token(const struct rpc_call *call);
 
-/** What was called; for a function that takes calls of many methods. */
+/** The called method; for a function that takes calls of many methods. */
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call);
 const char *rpc_call_method(const struct rpc_call *call);
 
-/** Until the caller's deadline, at least 1; UINT64_MAX: it gave none. */
+/** Until the caller's deadline, at least 1; UINT64_MAX without a deadline. */
 uint64_t rpc_call_left_us(const struct rpc_call *call);
 
 /** A pointer of the handler's own, NULL at first. */
@@ -136,8 +135,8 @@ void rpc_call_reply_text(struct rpc_call *call, const char *content_type, const 
 enum { RPC_DETAILS_MAX = 4608 };
 
 /** The same with @details (may be NULL) for programs: base64 in the trailer "holdfast-error-details-bin" of
- * gRPC, "details" of the JSON error. Left out when it is packed larger than RPC_DETAILS_MAX, or has no room
- * beside the message. */
+ * gRPC, "details" of the JSON error. Omitted if it is packed larger than RPC_DETAILS_MAX, or has no room next
+ * to the message. */
 void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details);
 
 /** The same, and that the call has changed nothing: it may be made again, at any server. @details may be
@@ -149,7 +148,7 @@ void rpc_call_fail_unchanged(struct rpc_call *call, const struct error *err, con
  * stream. */
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
 
-/* Bytes that wait for a slow reader, from which on whoever hands messages on pauses where they come from. */
+/* Number of bytes that wait for a slow reader from which on a forwarder of messages pauses their source. */
 enum { RPC_UNSENT_HIGH = 256 * 1024 };
 
 /** Have the messages of a stream wait, at most 1 MiB of them here and the rest at the client; or continue.

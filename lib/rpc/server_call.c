@@ -23,7 +23,7 @@ static struct rpc_call *call_new(struct server_conn *conn)
 	return call;
 }
 
-/* Nothing can be said to the client any more. */
+/* Nothing can be sent to the client from now on. */
 static void disconnect(struct rpc_call *call)
 {
 	h2_stream_detach(&call->stream);
@@ -65,7 +65,7 @@ static bool is_grpc(const struct rpc_call *call)
 	return call->head.kind == REQUEST_GRPC;
 }
 
-/* Of the functions that take the call. */
+/* The owner of the functions that take the call. */
 static void *userdata_of(const struct rpc_call *call)
 {
 	const struct rpc_server *server = call->conn->server;
@@ -73,7 +73,7 @@ static void *userdata_of(const struct rpc_call *call)
 	return call->is_relayed ? server->relay_userdata : server->userdata;
 }
 
-/* The call has ended, by whatever way; the first one counts. */
+/* The call has ended, in any way; the first one counts. */
 static void count_end(struct rpc_call *call, enum status status)
 {
 	if (call->counts && call->conn->server)
@@ -81,8 +81,8 @@ static void count_end(struct rpc_call *call, enum status status)
 	call->counts = NULL;
 }
 
-/* Answer with an error and be done with it, in the form of the request. The call's handler, if there is one,
- * still holds it. @details NULL: none */
+/* Answer with an error in the form of the request, and end. The call's handler, if there is one, still holds
+ * it. @details may be NULL */
 static void refuse_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	if (details && protobuf_c_message_get_packed_size(details) > RPC_DETAILS_MAX)
@@ -100,7 +100,7 @@ static void refuse(struct rpc_call *call, const struct error *err)
 	refuse_details(call, err, NULL);
 }
 
-/* Refuse what has not got to its handler. @http of an answer that is no gRPC */
+/* Refuse a call that has not reached its handler. @http of an answer that is no gRPC */
 static void reject(struct rpc_call *call, int http, const struct error *err)
 {
 	count_end(call, err->status);
@@ -270,7 +270,7 @@ enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *req
 			    server->userdata, err);
 }
 
-/* A call for somebody else is one of theirs, if the peer may make such calls. */
+/* A call on behalf of another caller belongs to that caller, if the peer may make such calls. */
 static enum status parse_caller(struct rpc_call *call, struct error *err)
 {
 	struct rpc_server *server = call->conn->server;
@@ -290,7 +290,7 @@ static enum status parse_caller(struct rpc_call *call, struct error *err)
 			    : error_no_memory(err, "a call");
 }
 
-/* What was handed on once is not handed on again: two servers may think of each other that it leads. */
+/* A forwarded call is not forwarded again: two servers may each think that the other leads. */
 static void choose_relay(struct rpc_call *call)
 {
 	struct rpc_server *server = call->conn->server;
@@ -411,7 +411,7 @@ static void look_if_late(struct rpc_call *call)
 		(void)timer_arm(server->event, &call->deadline, server->late_us, on_late, call);
 }
 
-/* The request is there, in whatever form it came. */
+/* The request is complete, in any form. */
 static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
 	struct error err;
@@ -447,7 +447,7 @@ static void receive_unary(struct rpc_call *call)
 	}
 }
 
-/* Give one message to the handlers; false when there is none. */
+/* Give one message to the handlers; false if no message waits. */
 static bool receive_one(struct rpc_call *call)
 {
 	cleanup(message_freep) ProtobufCMessage *message = NULL;
@@ -491,7 +491,7 @@ static void receive_stream(struct rpc_call *call)
 		rpc_call_finish(call);
 }
 
-/* The client has gone, or nothing more can be said to it. Frees the call unless a handler holds it. */
+/* The client has gone, or nothing can be sent to it. Frees the call unless a handler holds it. */
 static void hang_up(struct rpc_call *call)
 {
 	void *userdata = userdata_of(call);

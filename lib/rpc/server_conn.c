@@ -80,7 +80,7 @@ void server_conn_fail(struct server_conn *conn, const struct error *why)
 
 void server_conn_arm(struct server_conn *conn)
 {
-	/* arming an existing timer anew does not fail */
+	/* setting an existing timer does not fail */
 	if (conn->is_open)
 		(void)timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us,
 				on_timer, conn);
@@ -111,10 +111,10 @@ void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer,
 		server->refused(peer, why, server->userdata);
 }
 
-/* What the connections of a server hold for peers that have not read or finished it: one budget for each peer
- * and one for all. A connection that is idle is free. */
+/* Bytes that the connections of a server hold for peers that have not read or finished them: one budget for
+ * each peer and one for all. An idle connection is free. */
 
-/* What a connection may take and is not counted: HTTP/2's own tables, a session that is open. */
+/* Bytes of a connection that are not counted: HTTP/2's own tables, an open session. */
 enum { IDLE_BYTES = 32 * 1024 };
 
 static enum status held_begin(struct server_conn *conn, struct error *err)
@@ -154,7 +154,7 @@ static void set_held(struct server_conn *conn, size_t n)
 	conn->held_bytes = n;
 }
 
-/* Of the peer that holds most, or of @holder: its connection that does. */
+/* The connection that holds most, of the peer that holds most or of @holder. */
 static struct server_conn *find_largest(const struct rpc_server *server, const struct peer_count *holder)
 {
 	struct server_conn *largest = NULL;
@@ -225,7 +225,7 @@ enum status server_conn_hold(struct server_conn *conn, size_t n, struct error *e
 	if (!conn->holder)
 		return STATUS_OK;
 	held_count(conn);
-	/* what is small gets on where nothing else waits, whatever the peer's other connections hold */
+	/* small messages pass where nothing else waits, independent of the peer's other connections */
 	if (counted(held_by(conn) + n) - conn->held_bytes <=
 	    room_for(server, *peer_count_bytes(conn->holder), &alone))
 		return STATUS_OK;
@@ -247,7 +247,7 @@ static void held_end(struct server_conn *conn)
 	peer_count_leave(&conn->server->holders, TAKE_PTR(conn->holder));
 }
 
-/* Count the connection among those of @name, and no more among those it was counted with before. */
+/* Count the connection among those of @name, and end the count under its earlier name. */
 static enum status count_as(struct server_conn *conn, const char *name, size_t max, struct error *err)
 {
 	struct peer_count_tree *peers = &conn->server->peers;
@@ -289,7 +289,7 @@ bool server_conn_make_room(struct rpc_server *server, const char *name)
 	return false;
 }
 
-/* Until a certificate tells who it is, a connection is one of its address, whatever the port. */
+/* Before a certificate identifies the peer, a connection counts for its address, with any port. */
 static enum status count_address(struct server_conn *conn, struct error *err)
 {
 	char host[RPC_ADDRESS_SIZE];
@@ -314,8 +314,8 @@ static enum status count_user(struct server_conn *conn, struct error *err)
 	return count_as(conn, name, conn->server->limits.per_user, err);
 }
 
-/* Refuse a client that would not understand a mere end of the connection: one that speaks HTTP/2 is told, and
- * may close by itself in the time that a handshake has. */
+/* Refuse a client that would not understand a mere end of the connection: one that speaks HTTP/2 gets the
+ * reason, and may close by itself in the time of a handshake. */
 static enum status refuse(struct server_conn *conn, const struct error *why, struct error *err)
 {
 	const unsigned char *alpn = NULL;
@@ -428,7 +428,7 @@ static void on_down(void *userdata, const struct error *why)
 {
 	struct server_conn *conn = userdata;
 
-	/* afterwards it is the peer's business, and told by its own side */
+	/* afterwards the peer is responsible, and its own side reports it */
 	if (!conn->up)
 		server_conn_refused(conn->server, &conn->peer, why);
 	server_conn_close(conn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the files of the server share: the server, its connections and the calls on them. */
+/* Shared by the files of the server: the server, its connections and the calls on them. */
 
 #include "rpc/h1.h"
 #include "rpc/h2.h"
@@ -24,7 +24,8 @@ extern const struct server_timing server_timing_default;
 
 enum { SERVER_FIRST_MAX = 3 }; /* one less than "PRI ", how HTTP/2 begins */
 
-/* Whom a turn of the event loop serves; each has turns of its own, so none keeps the others waiting. */
+/* The connections that a turn of the event loop serves; each kind has turns of its own, so no kind delays the
+ * others. */
 enum poll_class {
 	POLL_HANDSHAKES, /* connections that have not come about yet */
 	POLL_CALLS,
@@ -32,7 +33,7 @@ enum poll_class {
 	POLL_CLASS_N,
 };
 
-/* What a connection's requests become, by the protocol that its client speaks. */
+/* The handlers of a connection's requests, by the protocol of its client. */
 struct server_protocols {
 	struct h2_ops h2;
 	struct h1_ops h1;
@@ -52,11 +53,11 @@ struct rpc_server {
 	size_t n_services;
 	const struct rpc_route *routes;
 	size_t n_routes;
-	struct rpc_server_limits limits; /* none is 0 */
+	struct rpc_server_limits limits; /* an unset one is 0 */
 	struct server_timing timing;
 	const struct server_protocols *protocols;
 	void *userdata;
-	size_t n_conns; /* those included that wait for a handler's answer alone */
+	size_t n_conns; /* including those that only wait for a handler's answer */
 	size_t n_streams;
 	uint64_t n_accepted;
 	uint64_t n_refused;
@@ -65,13 +66,13 @@ struct rpc_server {
 	struct peer_count_tree peers;	/* of TLS connections: identities, and addresses of those without */
 	struct peer_count_tree holders; /* for whom requests and answers are held */
 	size_t held_bytes;		/* of all of them */
-	struct server_conn *cut;	/* it is being closed because of them; NULL: none */
+	struct server_conn *cut;	/* it is being closed because of them; may be NULL */
 	rpc_gate_fn *gate;		/* NULL: every call continues */
-	rpc_vouching_fn *vouching;	/* NULL: nobody may make calls for others */
+	rpc_vouching_fn *vouching;	/* NULL: no peer may make calls for others */
 	rpc_relay_fn *relay;		/* NULL: no call goes elsewhere */
 	void *relay_userdata;
-	TAILQ_HEAD(, rpc_call) waiting; /* streams of which the relay says later, oldest first */
-	rpc_refused_fn *refused;	/* NULL: nobody wants to know */
+	TAILQ_HEAD(, rpc_call) waiting; /* streams that the relay has postponed, oldest first */
+	rpc_refused_fn *refused;	/* may be NULL */
 	rpc_late_fn *late;		/* NULL: no reason is known */
 	uint64_t late_us;
 	bool in_handler;
@@ -85,10 +86,10 @@ struct server_conn {
 	struct rpc_server *server; /* NULL once the server is gone */
 	bool is_open;
 	struct transport *transport; /* NULL once disconnected */
-	struct h2 *h2;		     /* what the client speaks: one of both, or nothing said yet */
+	struct h2 *h2;		     /* the client's protocol: one of both, or still unknown */
 	struct h1 *h1;
 	size_t n_first;			 /* bytes in first */
-	uint8_t first[SERVER_FIRST_MAX]; /* too few to tell what it speaks */
+	uint8_t first[SERVER_FIRST_MAX]; /* too few to recognize the protocol */
 	sd_event_source *timer;
 	uint64_t since_us; /* monotonic */
 	bool is_starting;  /* in the server's list of those */
@@ -96,8 +97,8 @@ struct server_conn {
 	struct peer_count *count;  /* NULL: not counted */
 	struct peer_count *holder; /* NULL: it has not come about, or has ended */
 	size_t held_bytes;	   /* of what the holder has */
-	bool up;		   /* TLS has come about, or there is none */
-	bool refused;		   /* it was told, and may close now */
+	bool up;		   /* TLS is established, or not used */
+	bool refused;		   /* it got the reason, and may close now */
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
 	LIST_ENTRY(server_conn) all;
@@ -105,16 +106,16 @@ struct server_conn {
 };
 
 /** Serve @fd, a connected non-blocking socket; taken over, also on failure.
- * @tls NULL: none */
+ * @tls may be NULL */
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
 			    const struct rpc_peer *peer, struct error *err);
 
-/** Close a connection that has not shaken hands, so that another has its place: the oldest that has said
- * nothing, or has had its time. @name of the peer that it counts for; NULL: any. Returns whether there was
- * one. */
+/** Close a connection that has not shaken hands, so that another gets its place: the oldest that has sent
+ * nothing, or has had its time. @name of the peer that it counts for; NULL: any. Returns whether one was
+ * closed. */
 bool server_conn_make_room(struct rpc_server *server, const char *name);
 
-/** It is not to be: tell and count it. */
+/** The connection is refused: report and count it. */
 void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer, const struct error *why);
 
 /** Close it now: open streams get on_closed, what handlers hold stays valid. */
@@ -158,7 +159,7 @@ struct rpc_call {
 	struct request_head head;
 	struct rpc_peer *caller; /* for whom it is made; NULL: the connection's peer */
 	const struct rpc_method *method;
-	const struct rpc_service *service; /* of the method; NULL: none yet, or a text */
+	const struct rpc_service *service; /* of the method; NULL before it is known, or for a text */
 	struct call_counts *counts;	   /* NULL: no method that is counted, or counted already */
 	const struct rpc_route *route;	   /* NULL: called by its method's own path */
 	const ProtobufCMethodDescriptor *descriptor;
@@ -166,15 +167,15 @@ struct rpc_call {
 	unsigned int allow; /* methods that would do, for a 405 */
 	bool pretty;	    /* JSON for people */
 	bool headers_sent;
-	bool half_closed; /* a stream: its handlers know that the client sends no more */
+	bool half_closed; /* a stream: its handlers know that the client has finished sending */
 	bool is_relayed;  /* the method is another row than the one that was called */
 	bool is_waiting;  /* in the server's list of those; in CALL_HEAD */
 	TAILQ_ENTRY(rpc_call) waiting;
-	bool answered;		  /* what the handler says now is dropped: the deadline has passed */
+	bool answered;		  /* the handler's answer is dropped: the deadline has passed */
 	enum status end_status;	  /* for the trailers */
-	char *end_message;	  /* percent-encoded; NULL: none */
-	bool has_changed_nothing; /* said with the error */
-	char *end_details;	  /* base64; NULL: none */
+	char *end_message;	  /* percent-encoded; may be NULL */
+	bool has_changed_nothing; /* sent with the error */
+	char *end_details;	  /* base64; may be NULL */
 	sd_event_source *deadline;
 	void *data;
 };

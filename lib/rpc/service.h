@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a server is given to serve: tables of methods with the functions that answer them, limits, and the
+/* The configuration of a server: tables of methods with the functions that answer them, limits, and the
  * functions that are asked about each call. See rpc/server.h. */
 
 #include "base/error.h"
@@ -19,10 +19,10 @@ struct rpc_stream_handlers {
 	void (*on_open)(struct rpc_call *call, void *userdata);
 	void (*on_message)(struct rpc_call *call, const ProtobufCMessage *message, void *userdata);
 	void (*on_closed)(struct rpc_call *call, void *userdata);
-	/* The client sends no more but still reads. NULL: the stream then ends with OK by itself. */
+	/* The client has finished sending but still reads. NULL: the stream then ends with OK by itself. */
 	void (*on_half_close)(struct rpc_call *call, void *userdata);
-	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
-	 * asks. */
+	/* The bytes that wait to be sent were more than RPC_UNSENT_HIGH, and are less than half of it. May be
+	 * NULL. */
 	void (*on_drained)(struct rpc_call *call, void *userdata);
 };
 
@@ -33,7 +33,7 @@ struct rpc_method {
 	const char *name; /* as in the .proto file, "Register" */
 	rpc_unary_fn *unary;
 	const struct rpc_stream_handlers *stream;
-	const struct rpc_rule *rule; /* for the gate; NULL: none */
+	const struct rpc_rule *rule; /* for the gate; may be NULL */
 	/* A connection that it was called on comes after those that it was not called on: for streams that
 	 * thousands of clients keep open. */
 	bool is_background;
@@ -48,31 +48,30 @@ struct rpc_service {
 struct rpc_server_limits {
 	size_t message_bytes;	 /* largest message; 0: 1 MiB */
 	size_t connection_bytes; /* bytes of requests and unsent answers held per connection; 0: 8 MiB */
-	/* The same of all connections of one identity, or uid, and of all that show no certificate: 0: 64
-	 * MiB. Of all together: 0: 256 MiB. Beside them the little that an idle connection takes */
+	/* The same for all connections of one identity, or uid, and for all without a certificate; 0: 64 MiB.
+	 * For all together; 0: 256 MiB. An idle connection takes little in addition */
 	size_t identity_bytes;
 	size_t total_bytes;
 	size_t connections;  /* 0: 4096 */
 	size_t calls;	     /* concurrent calls per connection; 0: 256 */
 	size_t per_identity; /* TLS connections of one certificate's identity; 0: 128 */
-	size_t per_address;  /* TLS connections of one address that have shown none (yet); 0: 256 */
+	size_t per_address;  /* TLS connections of one address without a certificate (yet); 0: 256 */
 	size_t per_user;     /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
 			      * uid are taken above `connections` as well */
 };
 
-/** May the call continue to @method? What it returns as an error is the answer.
+/** May the call continue to @method? A returned error is the answer.
  * @service its short name, "Volumes"
- * @request NULL of a stream: asked before its first message */
+ * @request NULL for a stream: asked before its first message */
 typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, const struct rpc_method *method,
 				const ProtobufCMessage *request, void *userdata, struct error *err);
 
-/** May @peer make calls for others (rpc/caller.h)? What it returns as an error is the answer, and counted as
- * a refused peer. */
+/** May @peer make calls for others (rpc/caller.h)? A returned error is the answer, and counted as a refused
+ * peer. */
 typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata, struct error *err);
 
-/** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it
- * continues to @method. Of a stream also &rpc_relay_later: it waits, not accepted, and is asked about again.
- */
+/** The row whose functions take the call instead of @method's, without asking the gate; NULL: it continues to
+ * @method. For a stream also &rpc_relay_later: it waits, not accepted, and is asked about again. */
 typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
 					      void *userdata);
 

@@ -24,7 +24,7 @@ static void stream_free(struct rpc_stream *stream)
 		free(stream);
 }
 
-/* Give one message to the owner; false when there is none, or nobody wants it any more. */
+/* Give one message to the owner; false if no message waits, or the owner has gone. */
 static bool receive_one(struct rpc_stream *stream)
 {
 	cleanup(message_freep) ProtobufCMessage *message = NULL;

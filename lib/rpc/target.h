@@ -36,7 +36,7 @@ enum status target_read(const char *target, struct target *ret, struct error *er
 size_t target_path_length(const char *target);
 
 /** Decode @n bytes into @dst of at least @n + 1. @plus: "+" is a blank.
- * Returns the length, or -EINVAL for a broken escape, a NUL, or what is not UTF-8. */
+ * Returns the length, or -EINVAL for a broken escape, a NUL, or bytes that are not UTF-8. */
 ssize_t percent_decode(char *dst, const char *src, size_t n, bool plus);
 
 /* One segment in braces: neither is NUL-terminated, the value is not decoded. */

@@ -7,7 +7,7 @@
 
 enum { ACCURACY_US = 1000 }; /* 0 would mean 250 ms */
 
-/* Thousands of years; what is longer would overflow the clock. */
+/* Thousands of years; a longer time would overflow the clock. */
 static const uint64_t DELAY_MAX_US = UINT64_C(1) << 60;
 
 /* From now, and not from when the loop last woke: one that has slept would have the delay over at once. */

@@ -93,7 +93,7 @@ struct rpc_tls {
 	BIO_METHOD *bio_method;
 };
 
-/* What the files hold. */
+/* The content of the files. */
 struct material {
 	STACK_OF(X509) * ca;
 	STACK_OF(X509) * chain; /* NULL: no identity */
@@ -156,7 +156,7 @@ static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *ou
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Both roles: TLS 1.3 alone, peers verified, no resumption (a session would outlive the check of a
+/* Both roles: only TLS 1.3, peers verified, no resumption (a session would outlive the check of a
  * certificate). */
 static SSL_CTX *context_new(const SSL_METHOD *method, const struct material *m)
 {

@@ -12,7 +12,7 @@ struct rpc_tls_files {
 	const char *key;  /* PEM; refused when others than its owner can read it */
 };
 
-/** Load and cross-check (key belongs to certificate). Errors name the file and what is wrong with it.
+/** Load and cross-check (key belongs to certificate). Errors name the file and its fault.
  * @ret owned by the caller, rpc_tls_free() */
 enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Alerts that a person has to act upon, in words that say how. */
+/* Alerts that need an action, with texts that name it. */
 static const struct hint {
 	int reason;
 	const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* TLS sessions of a struct rpc_tls, and what their peers' certificates say. */
+/* TLS sessions of a struct rpc_tls, and the content of their peers' certificates. */
 
 #include "base/error.h"
 #include "rpc/peer.h"
@@ -24,15 +24,16 @@ enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct e
  * usable URI. */
 void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE]);
 
-/** When the certificate of the verified peer expires, in milliseconds since the epoch; 0: it showed none. */
+/** When the certificate of the verified peer expires, in milliseconds since the epoch; 0 without a
+ * certificate. */
 int64_t tls_session_peer_expires_ms(const SSL *ssl);
 
 /** When @cert expires; 0 when that cannot be read. */
 int64_t tls_cert_expires_ms(const X509 *cert);
 
-/** The one URI of @cert's subjectAltName; false and an empty text when there is none, more than one, or one
- * with bytes that are not printable ASCII, or too long. */
+/** The one URI of @cert's subjectAltName; false and an empty text if there is no URI or more than one, or if
+ * it is too long or has bytes that are not printable ASCII. */
 bool tls_cert_uri(const X509 *cert, char uri[static RPC_URI_SIZE]);
 
-/** What OpenSSL says went wrong last in this thread, for a person; empties its queue. Returns @text. */
+/** OpenSSL's last error of this thread, as text for people; empties its queue. Returns @text. */
 char *tls_error_text(char *text, size_t size);

@@ -49,13 +49,13 @@ struct transport {
 	const struct transport_ops *ops;
 	void *userdata;
 	enum transport_state state;
-	bool blocked;	 /* the socket takes no more for now */
+	bool blocked;	 /* the socket takes nothing for now */
 	bool tls_broken; /* no close_notify is possible */
 	bool has_more;	 /* OpenSSL has bytes that are not read yet */
-	bool unheard;	 /* the peer takes nothing any more; what it has said is to be read before the end */
-	bool running;	 /* a callback of ours is on the stack */
-	bool doomed;	 /* freed by its owner while running */
-	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
+	bool unheard; /* the peer reads nothing from now on; its received bytes must be read before the end */
+	bool running; /* a callback of ours is on the stack */
+	bool doomed;  /* freed by its owner while running */
+	bool dirty;   /* woken while running: on_edge and on_fill have to run once more */
 	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
 	struct byteq out;
@@ -66,7 +66,7 @@ static void destroy(struct transport *tr)
 {
 	if (tr->ssl && tr->state != TRANSPORT_STARTING && !tr->tls_broken) {
 		ERR_clear_error();
-		(void)SSL_shutdown(tr->ssl); /* best effort: tells the peer that nothing was cut off */
+		(void)SSL_shutdown(tr->ssl); /* best effort: reports to the peer that nothing was cut off */
 	}
 	poller_remove(&tr->item);
 	SSL_free(tr->ssl);
@@ -115,9 +115,8 @@ static void wait_for(struct transport *tr, uint32_t events)
 		poller_wait_for(&tr->item, events);
 }
 
-/* A client that speaks already, which ours do, would have its unread bytes answered with a reset, and not see
- * the alert: nothing more is said, and what it still says is thrown away until it closes or its time is up.
- */
+/* A client that already sends, as ours do, would get a reset for its unread bytes, and not see the alert:
+ * send nothing after it, and discard input until the client closes or its time is over. */
 static void linger(struct transport *tr, const struct error *why)
 {
 	tr->why = *why;
@@ -134,7 +133,7 @@ static bool has_expired(const SSL *ssl)
 	return own && tls_cert_expires_ms(own) < clock_realtime_ms();
 }
 
-/* Says why TLS gave up; the certificate's fault is the most frequent one and OpenSSL hides it. */
+/* Reports why TLS gave up; the certificate's fault is the most frequent one and OpenSSL hides it. */
 static void fail_tls(struct transport *tr, const char *doing)
 {
 	long verify = SSL_get_verify_result(tr->ssl);
@@ -157,7 +156,7 @@ static void fail_tls(struct transport *tr, const char *doing)
 		transport_fail(tr, &err);
 }
 
-/* What a call of OpenSSL that did not succeed means: 0 wait, otherwise the connection has failed. */
+/* The meaning of a call of OpenSSL that did not succeed: 0 wait, otherwise the connection has failed. */
 static int tls_verdict(struct transport *tr, int r, const char *doing)
 {
 	int saved = errno;
@@ -286,7 +285,7 @@ static void receive(struct transport *tr)
 	tr->has_more = tr->ssl && !tr->doomed && SSL_has_pending(tr->ssl);
 }
 
-/* Throw away what a refused client says. */
+/* Discard the input of a refused client. */
 static void discard(struct transport *tr)
 {
 	uint8_t chunk[CHUNK];
@@ -341,7 +340,7 @@ static void settle(struct transport *tr)
 	}
 }
 
-/* The last words of a peer that has closed, and its end, explain more than the failure to send to it. */
+/* The last bytes of a peer that has closed, and its end, explain more than the failure to send to it. */
 static void hear_out(struct transport *tr)
 {
 	receive(tr);
@@ -351,7 +350,8 @@ static void hear_out(struct transport *tr)
 	settle(tr);
 }
 
-/* One turn: whatever is possible now, then the edge. Frees the transport when its owner has asked for it. */
+/* One turn: everything that is possible now, then the edge. Frees the transport if its owner has asked for
+ * it. */
 static void turn(struct transport *tr, bool readable)
 {
 	readable = readable || tr->has_more;
@@ -360,7 +360,7 @@ static void turn(struct transport *tr, bool readable)
 	tr->dirty = true;
 	if (tr->state < TRANSPORT_UP) {
 		transport_start(tr);
-		/* in the next turn: our first words leave before the peer's are read, which may be its last
+		/* in the next turn: our first bytes leave before the peer's are read, which may be its last
 		 */
 		tr->has_more = readable && tr->state == TRANSPORT_UP;
 	} else if (tr->state == TRANSPORT_UP && readable) {

@@ -3,8 +3,8 @@
 /* A connected socket, with TLS or without, as a pipe for bytes on a poller.
  *
  * The owner is called in stages that never nest: on_bytes and on_fill move bytes through its protocol,
- * on_edge lets it run what follows from them, and on_down is the last word. All come from the event loop,
- * none from inside a function of this header. */
+ * on_edge lets it run the consequences, and on_down is the end. All are called from the event loop, never
+ * from inside a function of this header. */
 
 #include "base/error.h"
 #include "rpc/poller.h"
@@ -18,10 +18,10 @@ struct transport;
 
 /* All that return a status end the connection when it is not OK. */
 struct transport_ops {
-	/* TLS has shaken hands; at once when there is none */
+	/* TLS has shaken hands; at once without TLS */
 	enum status (*on_up)(void *userdata, struct error *err);
 	enum status (*on_bytes)(void *userdata, const uint8_t *bytes, size_t n, struct error *err);
-	/* append what is to be sent by transport_put() until transport_is_full() or nothing is left */
+	/* append the bytes to send by transport_put() until transport_is_full() or nothing is left */
 	enum status (*on_fill)(void *userdata, struct error *err);
 	/* nothing of the protocol is on the stack: run handlers, which may do anything */
 	void (*on_edge)(void *userdata);
@@ -35,14 +35,14 @@ struct transport_ops {
 enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct transport_ops *ops,
 			  void *userdata, struct transport **ret, struct error *err);
 
-/** Close at once, without on_down; from on_edge and on_down too. What on_fill still has is sent if the socket
- * takes it, so the owner frees its protocol afterwards. NULL is allowed. */
+/** Close at once, without on_down; from on_edge and on_down too. Bytes that on_fill still has are sent if the
+ * socket takes them, so the owner frees its protocol afterwards. NULL is allowed. */
 void transport_free(struct transport *tr);
 
 /** Have it served by another poller from its next turn on. */
 void transport_move(struct transport *tr, struct poller *to);
 
-/** Something is to be filled or run: on_fill and on_edge follow from the event loop. */
+/** There is something to fill or run: on_fill and on_edge follow from the event loop. */
 void transport_wake(struct transport *tr);
 
 /** End the connection: on_down follows from the event loop. The first reason counts. */
@@ -58,7 +58,7 @@ size_t transport_queued(const struct transport *tr);
 /** Has the socket taken all that was put? */
 bool transport_is_drained(const struct transport *tr);
 
-/** Has the peer said anything, read or not? */
+/** Has the peer sent anything, read or not? */
 bool transport_has_heard(const struct transport *tr);
 
 /** Monotonic time of the last byte received, or of the start. */

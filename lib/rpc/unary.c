@@ -167,7 +167,7 @@ void rpc_pending_cancel(struct rpc_pending *pending)
 	pending_free(pending);
 }
 
-/* What a synchronous call waits for. */
+/* The result that a synchronous call waits for. */
 struct waiter {
 	bool done;
 	enum status status;

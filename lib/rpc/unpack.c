@@ -17,7 +17,7 @@ static void *allocate(void *userdata, size_t n)
 		budget->is_over = true;
 		return NULL;
 	}
-	budget->left -= n + UNPACK_CHUNK; /* what is freed meanwhile does not count: it is little */
+	budget->left -= n + UNPACK_CHUNK; /* memory freed meanwhile does not count: it is little */
 	return malloc(n);
 }
 
