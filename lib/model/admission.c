@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* May a new claim stand beside @held under the rules of @access? */
+/* May a new claim exist next to @held under the rules of @access? */
 static bool may_stand_beside(enum access_mode access, const struct claim *held, enum claim_mode mode,
 			     const char *node_id)
 {

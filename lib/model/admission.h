@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who may have a volume: the one place that decides. Pure. */
+/* Admission: the one place that decides who may have a volume. Pure. */
 
 #include "base/error.h"
 #include "model/alloc.h"
@@ -19,7 +19,7 @@ struct admission {
 	const struct alloc *alloc;	   /* the server's own record; NULL: no such allocation */
 	const char *alloc_id;		   /* as asked for, for messages */
 	const struct node *node;	   /* the node that asks, or that the allocation is for */
-	const struct node_plugin *plugin;  /* entry of the node that serves the volume; NULL: it has none */
+	const struct node_plugin *plugin;  /* entry of the node that serves the volume; may be NULL */
 	const char *volume_name;	   /* of the allocation's volume request */
 	const struct claim *const *claims; /* every live claim of the volume's storage */
 	size_t n_claims;
@@ -32,16 +32,15 @@ struct admission {
  * schedulable, free claim for the mode.
  *
  * STATUS_OK: grant it. STATUS_ALREADY_EXISTS: the allocation already holds it, @ret_same is that claim
- * (borrowed from
- * @claims), nothing is to be changed. Else refused: STATUS_NOT_FOUND, STATUS_PERMISSION_DENIED (not this
- * node's allocation), STATUS_INVALID_ARGUMENT, STATUS_UNAVAILABLE (plugin), STATUS_FAILED_PRECONDITION (held
- * by others: the message names holder, state, what is missing and the next command). */
+ * (borrowed from @claims), nothing changes. Else refused: STATUS_NOT_FOUND, STATUS_PERMISSION_DENIED (not
+ * this node's allocation), STATUS_INVALID_ARGUMENT, STATUS_UNAVAILABLE (plugin), STATUS_FAILED_PRECONDITION
+ * (held by others: the message names holder, state, missing evidence and the next command). */
 enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err);
 
-/** May one more claim of these modes stand beside @claims? @ret_blocker the first that is in the way.
+/** May one more claim of these modes exist next to @claims? @ret_blocker the first that is in the way.
  * Source: nomad-facts 2.5, and the two single-node writer modes that Nomad lacks. */
 bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
 			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker);
 
-/** Two claims of a volume of which neither may stand beside the other, whichever was granted first. */
+/** Two claims of a volume that exclude each other, in either order of their grants. */
 bool admission_are_rivals(const struct claim *a, const struct claim *b);

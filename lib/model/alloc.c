@@ -64,7 +64,7 @@ bool alloc_is_client_terminal(const struct alloc *alloc)
 	       alloc->client_status == CLIENT_LOST;
 }
 
-/* A copy of @n entries of @size bytes; NULL for none. False when memory is short. */
+/* A copy of @n entries of @size bytes; NULL if @n is 0. False without memory. */
 static bool copy_list(const void *from, uint32_t n, size_t size, void *ret)
 {
 	void *copy = n > 0 ? reallocarray(NULL, n, size) : NULL;
@@ -75,7 +75,7 @@ static bool copy_list(const void *from, uint32_t n, size_t size, void *ret)
 	return copy || n == 0;
 }
 
-/* A copy of its own, unless there is none. False when memory is short. */
+/* A copy of its own, if there is a text. False without memory. */
 static bool own_text(char **text)
 {
 	bool has_text = *text != NULL;

@@ -3,7 +3,7 @@
 /* An allocation: work placed on one node, with the volumes it needs.
  *
  * Its lists, its unit and its description are not inside: a copy by assignment shares those of the original,
- * and is good for as long as they are. Who keeps an allocation gives it its own, see alloc_own(). */
+ * and is valid as long as they are. An owner that keeps an allocation gives it its own, see alloc_own(). */
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -86,14 +86,14 @@ struct csi_plugin {
 
 /* The numbers are those of holdfast.driver.v1.NetworkMode. */
 enum network_mode {
-	NETWORK_UNSPECIFIED, /* each task has its own, as it says */
+	NETWORK_UNSPECIFIED, /* each task has its own setting */
 	NETWORK_HOST,
 	NETWORK_NONE,
 	NETWORK_ISOLATED, /* one for all tasks */
 	NETWORK_MODE_N,
 };
 
-/* What all tasks of an allocation share. */
+/* Settings that all tasks of an allocation share. */
 struct alloc_network {
 	enum network_mode mode;
 };
@@ -104,21 +104,21 @@ struct alloc {
 	char name[ALLOC_NAME_MAX + 1];
 	char node_id[NODE_ID_MAX + 1];
 	char driver[ALLOC_DRIVER_MAX + 1];
-	char *unit;			/* DRIVER_SYSTEMD: that is started; NULL: none, see alloc_unit() */
-	uint32_t stop_timeout_ms;	/* DRIVER_SYSTEMD; 0: as the unit says */
+	char *unit;			/* DRIVER_SYSTEMD: that is started; may be NULL, see alloc_unit() */
+	uint32_t stop_timeout_ms;	/* DRIVER_SYSTEMD; 0: the unit's setting */
 	uint32_t mount_timeout_ms;	/* of each mount, while a plugin's errors may pass; 0: the agent's */
-	struct volume_request *volumes; /* NULL only when there are none */
+	struct volume_request *volumes; /* NULL only if the number is 0 */
 	uint32_t n_volumes;
 	enum desired_status desired_status;
 	enum client_status client_status;
 	char *client_description; /* at most ALLOC_DESCRIPTION_MAX; NULL: empty, see alloc_description() */
-	struct alloc_volume *published; /* NULL only when there are none */
+	struct alloc_volume *published; /* NULL only if the number is 0 */
 	uint32_t n_published;
 	int32_t client_code;	    /* enum status behind a failure */
 	struct csi_plugin *plugins; /* that it runs; NULL only when there are none */
 	uint32_t n_plugins;
 	struct alloc_network network;	  /* of its tasks */
-	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
+	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; may be NULL */
 	struct message_list *task_status; /* TaskStatus of those that were started */
 	struct message_list *events;	  /* AllocationEvent, the oldest first: see alloc_event.h */
 	char job_id[JOB_ID_MAX + 1];	  /* empty: of no job */
@@ -134,7 +134,7 @@ struct alloc {
 			       */
 	bool keeps_place;     /* ends for another version of its job, which takes its place in the queues */
 	bool lost_race;	      /* its claim was refused, as another one had the volume */
-	char *wait_node_id;   /* the node that it is to get then; NULL: any, see alloc_wait_node() */
+	char *wait_node_id;   /* the node that it gets then; NULL: any, see alloc_wait_node() */
 	bool adopted;	      /* learned from its node after a restore: it gets no new claim */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -142,20 +142,20 @@ struct alloc {
 	uint64_t modify_index;
 };
 
-/** Give @alloc lists, a unit and a description of its own, copies of those that it has. False when memory is
- * short: it has none then. alloc_release() frees them. */
+/** Give @alloc lists, a unit and a description of its own, copies of the present ones. False without memory:
+ * then it has empty ones. alloc_release() frees them. */
 bool alloc_own(struct alloc *alloc);
 
 /** Free what one that has its own has; it is without then. */
 void alloc_release(struct alloc *alloc);
 
-/** What its node says about it for people; empty: nothing. */
+/** Its node's description of it, for people; may be empty. */
 const char *alloc_description(const struct alloc *alloc);
 
-/** The node that a pending one is to get; empty: any. */
+/** The requested node of a pending one; empty: any. */
 const char *alloc_wait_node(const struct alloc *alloc);
 
-/** The unit that it runs; empty: none. */
+/** The unit that it runs; may be empty. */
 const char *alloc_unit(const struct alloc *alloc);
 
 /** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
@@ -176,7 +176,7 @@ bool volume_request_eq(const struct volume_request *a, const struct volume_reque
 /** The plugin called @id; NULL: it does not run that. */
 const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char *id);
 
-/** Do both run the same plugins in the same way, or none? */
+/** Do both run the same plugins in the same way, or no plugin? */
 bool alloc_plugins_eq(const struct alloc *a, const struct alloc *b);
 
 enum { ALLOC_PLUGINS_TEXT_SIZE = ALLOC_PLUGINS_MAX * (CSI_PLUGIN_ID_MAX + 2) };
@@ -188,14 +188,14 @@ void alloc_plugins_text(const struct alloc *alloc, const bool *only, char text[A
 /** File name of its socket in its folder. */
 const char *csi_plugin_socket(const struct csi_plugin *plugin);
 
-/** Do both mean the same plugin, run in the same way, or none? */
+/** Do both mean the same plugin, run in the same way, or no plugin? */
 bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b);
 
 /** The services that a plugin of this type has. */
 bool csi_plugin_has_controller(const struct csi_plugin *plugin);
 bool csi_plugin_has_node(const struct csi_plugin *plugin);
 
-/** "monolith"; "unspecified" for none, "invalid" outside the enum. */
+/** "monolith"; "unspecified" for CSI_PLUGIN_NONE, "invalid" outside the enum. */
 const char *csi_plugin_type_name(enum csi_plugin_type type);
 
 /** Claim mode that a request means. */

@@ -37,7 +37,7 @@ bool alloc_add_event(struct alloc *alloc, event_type type, const char *task, con
 	return true;
 }
 
-/* What is being noted; a failure sticks. */
+/* The events that are being added; a failure sticks. */
 struct notes {
 	struct alloc *alloc;
 	int64_t now_ms;
@@ -69,7 +69,7 @@ static void note_begin(struct notes *notes, const struct alloc *before)
 		note(notes, EVENT(PLACED), "", alloc->node_id);
 }
 
-/* Of one that is lost nobody knows what is mounted. */
+/* The mounts of a lost one are unknown. */
 static void note_mounts(struct notes *notes, const struct alloc *before)
 {
 	const struct alloc *alloc = notes->alloc;
@@ -87,7 +87,7 @@ static void note_mounts(struct notes *notes, const struct alloc *before)
 		note(notes, EVENT(UNMOUNTED), "", "");
 }
 
-/* The empty ones say nothing. */
+/* Empty events are not shown. */
 static const event_type of_status[CLIENT_N] = {
 	[CLIENT_RUNNING] = EVENT(RUNNING),
 	[CLIENT_COMPLETE] = EVENT(COMPLETE),

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/alloc.h"
 
-/** Check a submission; contradictions name both fields. No node: it is to be placed. Read-only under a writer
- * mode is none: the mode says who may share the volume, not what this allocation does with it. */
+/** Check a submission; contradictions name both fields. An empty node is allowed: the server places it.
+ * Read-only under a writer mode is no contradiction: the mode defines who may share the volume, not how this
+ * allocation uses it. */
 enum status alloc_validate(const struct alloc *alloc, struct error *err);

@@ -97,7 +97,7 @@ bool claim_is_live(const struct claim *claim)
 	return claim->state != CLAIM_FREED;
 }
 
-/* Cut what is too long: a text for people, not a name. */
+/* Cut a text that is too long: it is for people, not a name. */
 static void note_text(char *dst, size_t size, const char *text)
 {
 	str_copy_text(dst, size, text ? text : "");
@@ -194,7 +194,7 @@ static enum status note_fence(struct claim *claim, int64_t now_ms, bool *ret_cha
 	return STATUS_OK;
 }
 
-/* @ret_changed false: the same was said before. */
+/* @ret_changed false: the same was noted before. */
 static enum status note_forced(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 			       struct error *err)
 {

@@ -3,18 +3,19 @@
 /* A claim: one allocation's right to one volume, and the steps by which it is released.
  *
  * A volume that its controller must attach is granted in two steps: reserved and not sent, while the
- * controller is asked; then sent. So what a reservation that never reached its node left behind is known.
+ * controller is asked; then sent. So the server knows the effects of a reservation
+ * that never reached its node.
  *
  *   reserved --mount receipt--> taken --work ended--> unpublishing --evidence--> node-detached
  *      |                          |                                                |
  *      |                          +-- receipt of the release ----> node-detached   +--> controller-detached
- * --> freed
+ *      |                                                                               --> freed
  *      +-- never sent to the node --> freed
  *
- * The step to controller-detached is the controller's word, or where its detach has failed an operator's.
- * Until its node has released it, an operator may force it without its plugin there: that is noted, and frees
- * nothing; the node's word that it has released it so is evidence of the kind operator. Whether the work has
- * ended is for others to know.
+ * The step to controller-detached needs the controller's confirmation, or if its detach has failed an
+ * operator's attestation. Until its node has released it, an operator may order its release there without its
+ * plugin: that is noted, and frees nothing; the node's receipt of that release is evidence of the kind
+ * operator. The caller knows whether the work has ended.
  *
  * The record is complete in itself: nothing that garbage collection removes is needed to finish or explain
  * it. Modes, provider's node id and boot id stay through every step. */
@@ -32,7 +33,7 @@ enum {
 	UUID_TEXT_SIZE = 37,
 	EVIDENCE_DETAIL_MAX = 255,
 	LAST_ERROR_MAX = 511,
-	/* both fit into the evidence's detail, with what stands between them */
+	/* both fit into the evidence's detail, with the text between them */
 	PLUGIN_WAIVER_MAX = 150,
 	KERNEL_WORDS_MAX = 95,
 };
@@ -59,7 +60,7 @@ enum evidence {
 	EVIDENCE_N,
 };
 
-/* What the controller was asked for a claim. */
+/* The request to the controller for a claim. */
 enum controller_attach {
 	ATTACH_NONE,  /* nothing: there is nothing to detach */
 	ATTACH_ASKED, /* stored before the call: it may or may not be attached */
@@ -89,12 +90,14 @@ struct claim {
 	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
 	bool adopted;	    /* learned from its node after a restore */
-	bool was_freed;	    /* before its node said that it has it mounted still: see held_twice.h */
-	bool other_machine; /* its node is another machine by now: a new boot of that one proves nothing */
+	bool was_freed;	    /* before its node reported that it still has it mounted: see held_twice.h */
+	bool other_machine; /* its node is another machine since then: a new boot of that one proves nothing
+			     */
 	bool fence_asked;   /* stored before the provider is asked to cut the node off: it may have */
-	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */
+	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: only a person has attested the detach */
 	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
-	/* who said, and why, that its node is to release it without its plugin's word; empty: nobody */
+	/* person and reason of the attestation that its node may release it without its plugin; may be empty
+	 */
 	char plugin_waiver[PLUGIN_WAIVER_MAX + 1];
 	int64_t state_time_ms; /* since when it is in this state */
 	uint32_t attempts;     /* of the current step */
@@ -117,8 +120,10 @@ enum claim_event_type {
 	CLAIM_EVENT_CONTROLLER_FAILED,	 /* detail is the error */
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
 	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
-	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider released it, and why */
-	CLAIM_EVENT_FORCED, /* detail is who says that the node continues without the plugin, and why */
+	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail: person and reason of the attestation that the provider
+					    released it */
+	CLAIM_EVENT_FORCED, /* detail: person and reason of the attestation that the node continues without
+			       the plugin */
 	CLAIM_EVENT_N,
 };
 

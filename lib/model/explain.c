@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a claim can be at. LOST: its node is not connected. */
+/* The situations of a claim. LOST: its node is not connected. */
 enum situation {
 	GRANTING,
 	ATTACHING,
@@ -37,7 +37,7 @@ enum situation {
 
 #define BIT(e) (1U << (e))
 
-/* Of a node that may have it mounted. Who is connected is asked, not vouched for. */
+/* The node may have it mounted. A connected node is asked; no person attests for it. */
 #define OF_NODE (BIT(EVIDENCE_RECEIPT) | BIT(EVIDENCE_NEW_BOOT))
 #define OF_LOST (OF_NODE | BIT(EVIDENCE_OPERATOR))
 
@@ -249,8 +249,8 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 	return dst;
 }
 
-/* Its node tries, and has failed: by what is in use there the plugin cannot be helped, whoever says so; else
- * it is for a person to read whether by the plugin's fault. */
+/* Its node tries, and has failed. If the volume is in use there, an attestation for the plugin cannot help;
+ * else a person must read whether the plugin is at fault. */
 static bool may_leave_plugin_out(const struct claim *claim, const struct holder *holder)
 {
 	bool has_ended = claim->state == CLAIM_UNPUBLISHING ||
@@ -292,7 +292,7 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_fence && claim->attach != ATTACH_NONE)
 		missing |= BIT(EVIDENCE_STORAGE_FENCE);
 	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->then == EXPLAIN_COMMAND_ATTEST)
-		ret->then = EXPLAIN_COMMAND_FENCE; /* stronger than a word */
+		ret->then = EXPLAIN_COMMAND_FENCE; /* stronger than an attestation */
 	if (has_to_detach(claim) && claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0 &&
 	    !holder->waits_for_other)
 		ret->then = EXPLAIN_COMMAND_ATTEST;
@@ -313,7 +313,7 @@ char *explain_claim(const struct claim *claim, const struct holder *holder, int6
 	return explanation_text(&explanation, dst);
 }
 
-/* With the node's name in front of it. */
+/* The node's name comes first. */
 static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_NONE] = "",
 	[EVIDENCE_RECEIPT] = "its receipt that it released it",
@@ -356,7 +356,7 @@ static void write_node(struct strbuf *sb, const struct explanation *in)
 	char text[CLOCK_TEXT_SIZE];
 
 	if (in->claim->state > CLAIM_UNPUBLISHING)
-		return; /* its node has nothing to do with it any more */
+		return; /* its node has released it */
 	if (in->holder.is_purged) {
 		strbuf_puts(sb, ", the node is not known any more");
 	} else if (!in->holder.is_connected) {
@@ -449,7 +449,7 @@ static void write_bound(struct strbuf *sb, const struct explanation *in)
 			in->claim->plugin_id);
 }
 
-/* What has to be so before it is right. */
+/* The conditions under which it is right. */
 static void write_condition(struct strbuf *sb, const struct explanation *in, enum explain_command command)
 {
 	const struct claim *claim = in->claim;
@@ -518,7 +518,7 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 	return dst;
 }
 
-/* A string of the message: protobuf-c frees what is not its own empty one. */
+/* A string of the message: protobuf-c frees every string except its own empty one. */
 static bool put_string(char **dst, const char *src)
 {
 	char *copy = strdup(src);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Why a claim stands where it stands: who holds it, what is missing, who has to act, how long it can take,
- * the next command. First for programs (struct explanation), and from that in words. Pure. */
+/* Explains the situation of a claim: its holder, the missing evidence, who must act, the longest duration,
+ * the next command. First for programs (struct explanation), and from that as text. Pure. */
 
 #include "model/claim.h"
 
@@ -15,52 +15,52 @@ enum {
 	EXPLAIN_COMMAND_SIZE = 384,
 };
 
-/* What the worst case is made of, in milliseconds. */
+/* The parts of the worst case, in milliseconds. */
 enum {
 	EXPLAIN_COMMIT_MS = 1000,	/* one durable write of the server */
 	EXPLAIN_RETRY_MAX_MS = 30000,	/* between two tries of one step, at most */
 	EXPLAIN_DETACH_MAX_MS = 120000, /* deadline of a controller's detach, unless it is configured */
 };
 
-/* What is known about the holder of a claim beside the claim. All that is not set is as it should be. */
+/* Facts about the holder of a claim in addition to the claim. Unset ones mean the normal case. */
 struct holder {
 	bool is_connected;	 /* its node has a session now */
 	bool is_stopping;	 /* its allocation has been ordered to stop */
 	bool is_draining;	 /* its node is being drained */
-	bool is_purged;		 /* its node is not known any more */
+	bool is_purged;		 /* its node is unknown */
 	bool must_report;	 /* its node has not reported what it holds in the present epoch */
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
 	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
-	bool can_fence;		 /* that controller's word, that the node is cut off, is evidence */
+	bool can_fence;		 /* that controller's confirmation that the node is cut off is evidence */
 	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
 	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
-	const char *doing;	 /* borrowed; its node's word of what a mount is at; empty or NULL: none */
+	const char *doing; /* borrowed; its node's description of the step of a mount; may be empty or NULL */
 	int64_t next_attempt_ms; /* of the step that is being retried; 0: not retried by time */
 };
 
-/* What the operator can do. The next one only looks; what ends or frees something comes then, with a
- * condition.
- */
+/* Commands for the operator. The next one only looks; those that end or free something follow, with a
+ * condition. */
 enum explain_command {
 	EXPLAIN_COMMAND_NONE,
-	EXPLAIN_COMMAND_STOP,		/* the allocation */
-	EXPLAIN_COMMAND_ATTEST,		/* an operator's word for what is missing, if it cannot be had */
-	EXPLAIN_COMMAND_FENCE,		/* have the provider cut the node off */
-	EXPLAIN_COMMAND_AGENT,		/* see what is in the way, on the node */
-	EXPLAIN_COMMAND_PLUGIN,		/* see why there is no controller */
-	EXPLAIN_COMMAND_AGAIN,		/* ask again */
+	EXPLAIN_COMMAND_STOP,	/* the allocation */
+	EXPLAIN_COMMAND_ATTEST, /* an operator's attestation in place of the missing evidence, if that is
+				   unavailable */
+	EXPLAIN_COMMAND_FENCE,	/* have the provider cut the node off */
+	EXPLAIN_COMMAND_AGENT,	/* look at the obstacle, on the node */
+	EXPLAIN_COMMAND_PLUGIN, /* see why there is no controller */
+	EXPLAIN_COMMAND_AGAIN,	/* ask again */
 	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node continue without a plugin that will never do its part
 					 */
 	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */
 	EXPLAIN_COMMAND_NODE,		/* see since when the node is away */
 };
 
-/* Who has to act for a claim to continue. */
+/* The party that must act for a claim to continue. */
 enum explain_actor {
 	ACTOR_NOBODY,
 	ACTOR_SERVER,
 	ACTOR_ALLOC,	      /* its work continues: the volume is in use */
-	ACTOR_NODE,	      /* and whatever it depends on: its plugin, what keeps a mount busy */
+	ACTOR_NODE,	      /* and its dependencies: its plugin, the users of a mount */
 	ACTOR_NODE_OR_PERSON, /* the node is not connected */
 	ACTOR_PERSON,
 	ACTOR_CONTROLLER,
@@ -75,33 +75,31 @@ struct explanation {
 	int64_t now_ms;
 	enum evidence missing[EVIDENCE_N]; /* any one of them lets it continue */
 	uint32_t n_missing;
-	char waiting_for[EXPLAIN_WHO_SIZE]; /* who has to act; empty: nobody */
+	char waiting_for[EXPLAIN_WHO_SIZE]; /* who must act; may be empty */
 	uint64_t worst_case_ms;		    /* see explain() */
 	enum explain_command next, then;    /* then: if the next one does not help */
-	const char *what;		    /* in words: what the claim is at */
+	const char *what;		    /* for people: the situation of the claim */
 };
 
 /** Explain @claim, which must outlive @ret.
  *
- * The worst case is the time from the missing evidence, or from now when none is missing, until the claim is
- * free. Nothing the controller has to take back: one commit. Else a commit before and after the detach, one
- * wait for the next try and the detach's deadline, provided that a healthy controller is there, no other
- * claim comes first and the last detach did not fail; without that nothing bounds it and it is 0. Of a claim
- * that is free it is 0 as well.
- */
+ * The worst case is the time from the missing evidence, or from now if nothing is missing, until the claim is
+ * free. Without a detach: one commit. Else a commit before and after the detach, one wait for the next try
+ * and the detach's deadline, provided that a healthy controller is there, no other claim comes first and the
+ * last detach did not fail; without that nothing bounds it and it is 0. For a free claim it is 0 as well. */
 void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret);
 
 /** Whom @claim waits for: as explain() has it, at the cost of a look into a table. */
 enum explain_actor explain_actor(const struct claim *claim, const struct holder *holder);
 
-/** One word for programs: "node-away"; "invalid" outside the enum. */
+/** The name for programs: "node-away"; "invalid" outside the enum. */
 const char *explain_actor_name(enum explain_actor actor);
 
 /** Write @command for @claim, exact and whole but for the REASON a person has to give; returns @dst. */
 char *explain_command(enum explain_command command, const struct claim *claim,
 		      char dst[static EXPLAIN_COMMAND_SIZE]);
 
-/** The same in words, one or more sentences in one line. Cut at the end when too long: errors come last. */
+/** The same as text, one or more sentences in one line. Cut at the end when too long: errors come last. */
 char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZE]);
 
 /** The message, with the text; owned by the caller. NULL when memory is short. */

@@ -287,7 +287,7 @@ static bool offers_propagation(const Holdfast__Driver__V1__CapabilitiesResponse 
 	return propagation == HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE;
 }
 
-/* What the task asks for and the driver does not offer; NULL: nothing. */
+/* The first option of the task that the driver does not offer, or NULL. */
 static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
 			   Holdfast__Driver__V1__NetworkMode network,
 			   const Holdfast__Driver__V1__CapabilitiesResponse *offer)

@@ -18,7 +18,7 @@ enum {
 	NODE_ALLOCS_MAX = 1024, /* that an agent takes */
 };
 
-/* What is in the way, in the order in which it is looked for. */
+/* Obstacles, in the order in which they are looked for. */
 enum obstacle {
 	OBSTACLE_NONE,
 	OBSTACLE_UNKNOWN, /* the node has never connected */
@@ -39,11 +39,11 @@ enum obstacle {
 	OBSTACLE_N,
 };
 
-/* One volume of the request, as it stands on this node. */
+/* One volume of the request, in its state on this node. */
 struct wanted_volume {
 	const struct volume *volume;
 	const struct volume_request *request;
-	const struct node_plugin *plugin; /* entry of the node that serves it; NULL: it has none */
+	const struct node_plugin *plugin; /* entry of the node that serves it; may be NULL */
 	bool controller_required;
 	bool controller_healthy;		   /* some connected node runs one */
 	Holdfast__V1__Topology *const *topologies; /* where the volume can be reached: any one of them */
@@ -53,14 +53,14 @@ struct wanted_volume {
 	size_t n_claims;
 };
 
-/* One task of the request, as it stands on this node. */
+/* One task of the request, in its state on this node. */
 struct wanted_task {
 	const Holdfast__Driver__V1__TaskConfig *task;
-	const Holdfast__V1__NodeDriver *driver; /* that the node reports; NULL: it has none of that name */
+	const Holdfast__V1__NodeDriver *driver; /* that the node reports, of that name; may be NULL */
 };
 
 struct feasibility {
-	const struct node *node; /* NULL: there is none of this name */
+	const struct node *node; /* NULL if this name is unknown */
 	const char *node_id;
 	bool is_connected;
 	size_t n_allocs; /* live ones that the node has */
@@ -72,14 +72,14 @@ struct feasibility {
 	enum network_mode network; /* of all tasks */
 };
 
-/** The first obstacle, with one line for people in @ret_reason (empty when there is none). It names node,
- * volume, what is needed and what is there. */
+/** The first obstacle, with one line for people in @ret_reason (may be empty). It names node, volume, the
+ * requirement and the present state. */
 enum obstacle feasibility_check(const struct feasibility *in,
 				char ret_reason[static FEASIBILITY_REASON_SIZE]);
 
 /** Does a node with @have reach a volume with one of @topologies? Every segment that a topology names must be
- * equal; segments of the node that it does not name are no obstacle. @ret_missing of @size says for the first
- * topology which segment differs; may be NULL. Source: nomad-facts 2.7, N21. */
+ * equal; further segments of the node are no obstacle. @ret_missing of @size gets the segment of the first
+ * topology that differs; may be NULL. Source: nomad-facts 2.7, N21. */
 bool topology_matches(const struct topology *have, Holdfast__V1__Topology *const *topologies,
 		      size_t n_topologies, char *ret_missing, size_t size);
 

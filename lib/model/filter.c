@@ -315,7 +315,7 @@ struct way {
 	size_t column;
 };
 
-/* Of a path that has begun. */
+/* The last step of a path that has begun. */
 static const struct filter_step *last_step(const struct filter_match *match)
 {
 	const struct filter_step *last = &match->path[match->n_path - 1];
@@ -352,7 +352,7 @@ static enum status add_step(struct filter_parser *p, struct filter_match *match,
 	return STATUS_OK;
 }
 
-/* "a.b.c": one word, or the part of one behind a "]". */
+/* "a.b.c": one value, or the part of one behind a "]". */
 static enum status add_names(struct filter_parser *p, struct filter_match *match, struct way *way,
 			     const struct filter_token *word)
 {
@@ -388,7 +388,7 @@ static enum status parse_key(struct filter_parser *p, struct filter_match *match
 	return status;
 }
 
-/* @first is the word it begins with; the token behind it is being looked at. */
+/* @first is the value it begins with; the token behind it is being looked at. */
 static enum status filter_parse_field(struct filter_parser *p, const struct filter_token *first,
 				      struct filter_match *match)
 {
@@ -415,7 +415,7 @@ static enum status filter_parse_field(struct filter_parser *p, const struct filt
 	return status;
 }
 
-/* What the path's end holds: of a map with a key its value. */
+/* The type at the end of the path: for a map with a key that of its value. */
 static const ProtobufCFieldDescriptor *end_of(const struct filter_match *match, bool *ret_is_list)
 {
 	const struct filter_step *last = last_step(match);

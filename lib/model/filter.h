@@ -12,7 +12,7 @@
  *   match  = field ("==" | "!=" | ["not"] "contains") value | value ["not"] "in" field
  *          | field "is" ["not"] "empty"
  *   field  = name ("." name | "[" value "]")*
- *   value  = word of A-Z a-z 0-9 _ - . / : + | "text" with \" and \\ | `text`
+ *   value  = characters of A-Z a-z 0-9 _ - . / : + | "text" with \" and \\ | `text`
  *
  * Names are those of the .proto file or of JSON (plugin_id, pluginId). A way that leads through a list means
  * any of its elements; "!=" and "not" are the opposite of the whole. `contains` and `in` look for a part of a
@@ -27,7 +27,7 @@
 enum {
 	FILTER_TEXT_MAX = 4096, /* bytes of the expression */
 	FILTER_DEPTH_MAX = 32,	/* parentheses and "not" within each other */
-	FILTER_NODES_MAX = 256, /* comparisons and the words that join them */
+	FILTER_NODES_MAX = 256, /* comparisons and the operators that join them */
 	FILTER_PATH_MAX = 8,	/* names in one field */
 };
 

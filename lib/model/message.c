@@ -53,7 +53,7 @@ static void *pointer_at(const char *at)
 	return pointer;
 }
 
-/* Free the value at @at and let it be none. */
+/* Free the value at @at and clear it. */
 static void clear_value(const ProtobufCFieldDescriptor *field, char *at)
 {
 	void *value = NULL;
@@ -245,7 +245,7 @@ bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b)
 struct message_text_entry *message_text_map_find(struct message_text_entry *const *map, size_t n,
 						 const char *key)
 {
-	for (size_t i = n; i > 0; i--) /* the last word about a key counts */
+	for (size_t i = n; i > 0; i--) /* the last entry of a key counts */
 		if (str_eq(map[i - 1]->key, key))
 			return map[i - 1];
 	return NULL;
@@ -265,8 +265,8 @@ bool message_text_maps_eq(struct message_text_entry *const *a, size_t n_a,
 	return true;
 }
 
-/* An allocation that knows its size, to be wiped whole. malloc_usable_size() does not do: it may tell more
- * than was asked for, and _FORTIFY_SOURCE ends who writes there. */
+/* An allocation that knows its size, so that all of it is wiped. malloc_usable_size() is unsuitable: it may
+ * return more than the requested size, and _FORTIFY_SOURCE ends a process that writes there. */
 struct block {
 	size_t n;
 	_Alignas(max_align_t) unsigned char bytes[];

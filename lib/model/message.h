@@ -11,11 +11,11 @@
  * Owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
 ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from);
 
-/** A copy of which nothing stays behind in memory: for what has secrets.
- * @ret owned by the caller, message_free_secret(); NULL when memory is short */
+/** A copy that is wiped completely: for messages with secrets.
+ * @ret owned by the caller, message_free_secret(); NULL without memory */
 ProtobufCMessage *message_copy_secret(const ProtobufCMessage *from);
 
-/** Of message_copy_secret() only; NULL is allowed. */
+/** Frees a copy of message_copy_secret(); NULL is allowed. */
 void message_free_secret(ProtobufCMessage *message);
 
 /** Replace in @to, which is on the heap, every field that @from has under the same name and type, but bytes;
@@ -32,11 +32,11 @@ struct message_list {
 	ProtobufCMessage *messages[];
 };
 
-/** Deep copies of @n messages. @ret owned by the caller, message_list_unref(); NULL when there are none.
- * False when memory is short. */
+/** Deep copies of @n messages. @ret owned by the caller, message_list_unref(); NULL if @n is 0. False without
+ * memory. */
 bool message_list_new(ProtobufCMessage *const *from, size_t n, struct message_list **ret);
 
-/** The same, for one more owner; NULL: none. */
+/** The same, for one more owner; may be NULL. */
 struct message_list *message_list_ref(struct message_list *list);
 
 /** NULL is allowed. */
@@ -55,7 +55,7 @@ bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b);
 /** Replace a field of a message on the heap by a copy of @text. False when memory is short. */
 bool message_set_text(char **field, const char *text);
 
-/* What protobuf-c generates for every entry of a map<string, string>. */
+/* The message that protobuf-c generates for every entry of a map<string, string>. */
 struct message_text_entry {
 	ProtobufCMessage base;
 	char *key;
@@ -68,8 +68,8 @@ struct message_text_entry {
 			       offsetof(Entry, value) == offsetof(struct message_text_entry, value), \
 		       #Entry " is not a map's entry of texts")
 
-/** Do two map<string, string> have the same keys with the same values, in whatever order? Costs the product
- * of their sizes. */
+/** Do two map<string, string> have the same keys with the same values, in any order? Costs the product of
+ * their sizes. */
 bool message_text_maps_eq(struct message_text_entry *const *a, size_t n_a,
 			  struct message_text_entry *const *b, size_t n_b);
 

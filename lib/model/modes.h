@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Access and attachment modes, with CSI's and Nomad's words. Numbers are those of
+/* Access and attachment modes, with CSI's and Nomad's names. Numbers are those of
  * proto/holdfast/v1/types.proto. */
 
 #include <stdbool.h>
@@ -43,5 +43,5 @@ const char *access_mode_name(enum access_mode mode);
 const char *attachment_mode_name(enum attachment_mode mode);
 const char *claim_mode_name(enum claim_mode mode);
 
-/** Does the mode allow anybody to write? */
+/** Does the mode allow writers? */
 bool access_mode_is_writer(enum access_mode mode);

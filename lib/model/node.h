@@ -86,7 +86,7 @@ struct node_plugin {
 	bool topology_required;
 	bool has_controller;
 	struct controller_half controller;
-	bool has_node; /* set for native profiles by whoever reads them from the wire */
+	bool has_node; /* set for native profiles by the reader of the wire form */
 	struct node_half node;
 	int64_t update_time_ms;
 };
@@ -98,7 +98,7 @@ struct past_boot {
 };
 
 struct drain {
-	int64_t started_ms; /* 0: none was ever asked for */
+	int64_t started_ms; /* 0: no drain was ever requested */
 	int64_t deadline_ms;
 	int64_t done_ms; /* 0: in flight */
 	char by[NODE_TEXT_MAX + 1];
@@ -115,10 +115,10 @@ struct node {
 	bool ineligible; /* nothing new is placed here */
 	char eligibility_reason[NODE_TEXT_MAX + 1];
 	struct drain drain;
-	uint64_t reported_epoch; /* up to which it has told what it holds */
+	uint64_t reported_epoch; /* up to which it has reported its mounts */
 	bool report_wanted;	 /* it named work that the server does not know, and has not reported since */
 	bool reverted;		 /* in this boot its mark was higher before, and it has not reported since */
-	uint64_t mark_epoch, mark_index; /* highest mark of this store that it has shown; index 0: none */
+	uint64_t mark_epoch, mark_index; /* highest mark of this store that it has shown; index may be 0 */
 	struct past_boot past_boots[NODE_PAST_BOOTS_MAX]; /* newest first */
 	uint32_t n_past_boots;
 	int64_t disconnected_ms; /* since when it has no session; 0: it has one */
@@ -126,11 +126,11 @@ struct node {
 			       1]; /* why the server ended its last session; empty: it did not */
 	int64_t clock_skew_ms;	   /* by how much its clock was ahead of the server's at its hello; below 0:
 				      behind */
-	char machine[NODE_MACHINE_MAX + 1]; /* that its hellos have to show; empty: none was shown yet */
-	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; empty: none */
+	char machine[NODE_MACHINE_MAX + 1];	  /* that its hellos must show; empty before the first one */
+	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; may be empty */
 	int64_t other_machine_ms;
-	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper takes, as text, when none is the
-							server's; empty: one is, or not known */
+	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
+							the server's; else, or if unknown, empty */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -155,20 +155,20 @@ bool node_plugin_is_healthy(const struct node_plugin *plugin);
 /** Are all halves that it has healthy? */
 bool node_plugin_is_whole(const struct node_plugin *plugin);
 
-/** What is said of the half that is not healthy; empty: nothing. */
+/** The reason why a half is not healthy; may be empty. */
 const char *node_plugin_health_text(const struct node_plugin *plugin);
 
 /** When the boot @boot_id of the node was found to be over; 0: it is the current one, or not remembered. */
 int64_t node_past_boot(const struct node *node, const char *boot_id);
 
-/** The current boot is over: it can never connect again. Of more than NODE_PAST_BOOTS_MAX the oldest is
- * forgotten. A repeat changes nothing. */
+/** The current boot is over: it can never connect again. Above NODE_PAST_BOOTS_MAX the oldest is forgotten. A
+ * repeat changes nothing. */
 void node_end_boot(struct node *node, int64_t now_ms);
 
-/** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: what a hello says of its machine. */
+/** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: the machine in a hello. */
 bool node_machine_is_valid(const char *machine);
 
-/** Are these two machines? A part that one of the two does not know says nothing. */
+/** Are these two machines? A part that one of the two lacks is not compared. */
 bool node_machine_differs(const char *a, const char *b);
 
 /** Is a clock that is so far ahead (below 0: behind) worth a warning? */
@@ -180,6 +180,6 @@ const char *node_clock_text(int64_t skew_ms, char ret[static NODE_CLOCK_TEXT_SIZ
 /** Is it being drained, and not done? */
 bool node_is_draining(const struct node *node);
 
-/** What the node is like: down after @down_after_ms without a session (0 @disconnected_ms: it has one). */
+/** The status of the node: down after @down_after_ms without a session (0 @disconnected_ms: it has one). */
 enum node_status node_status_at(const struct node *node, int64_t disconnected_ms, int64_t now_ms,
 				int64_t down_after_ms);

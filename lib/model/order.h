@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Orders as bytes: read, digested, signed, verified. Pure; who keeps what was used is the driver's business.
- */
+/* Orders as bytes: read, digested, signed, verified. Pure; the driver keeps the used ones. */
 
 #include "base/error.h"
 

@@ -26,8 +26,8 @@ enum field_kind {
 	FIELD_NUMBER,	/* bool, 32 or 64 bits: the width comes from the descriptor */
 	FIELD_ENUM,
 	FIELD_MESSAGE,
-	FIELD_SOME,	/* a message that is left out while it says nothing */
-	FIELD_OPTIONAL, /* a message that may be absent: a bool of the struct says so */
+	FIELD_SOME,	/* a message that is omitted while it is empty */
+	FIELD_OPTIONAL, /* a message that may be absent, by a bool of the struct */
 	FIELD_LIST,	/* of messages, in an array with a uint32_t count */
 	FIELD_OWN_LIST, /* the same, in an array that the struct points to and may own */
 	FIELD_MESSAGES, /* a struct message_list */
@@ -37,7 +37,7 @@ struct field_map {
 	const char *name;
 	enum field_kind kind;
 	size_t offset;
-	size_t size;	     /* of a string's array, or what is kept of a text; entries of a list's */
+	size_t size;	     /* of a string's array, or of the stored part of a text; entries of a list */
 	size_t count_offset; /* list: its count; optional: its bool */
 	int enum_n;	     /* enum: one above the largest value */
 	const struct message_map *message;
@@ -48,8 +48,8 @@ struct message_map {
 	size_t size; /* of the model's struct */
 	const struct field_map *fields;
 	size_t n_fields;
-	/* Where each field is in the descriptor, plus 1; 0: not looked for yet. It follows from constants:
-	 * whoever writes it writes the same. */
+	/* The position of each field in the descriptor, plus 1; 0 before the first look. It follows from
+	 * constants: all threads write the same. */
 	_Atomic(uint8_t) *places;
 };
 
@@ -234,7 +234,7 @@ static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, name),
 	STRING(struct alloc, node_id),
 	STRING(struct alloc, driver),
-	/* one more than is valid: what is longer is refused, not cut */
+	/* one more than is valid: a longer one is refused, not cut */
 	OWN_TEXT(struct alloc, unit, ID_UNIT_MAX + 1),
 	NUMBER(struct alloc, stop_timeout_ms),
 	NUMBER(struct alloc, mount_timeout_ms),

@@ -144,7 +144,7 @@ static struct grant grant_of(const Holdfast__V1__NamespaceRule *rule)
 		if (capability >= 0)
 			grant.capabilities |= CAPABILITY_BIT(capability);
 		else
-			grant.denies = true; /* the one other word, or one of a later version */
+			grant.denies = true; /* the one other value, or one of a later version */
 	}
 	return grant;
 }

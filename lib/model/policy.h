@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a policy gives: capabilities in namespaces, and levels over plugins, nodes and the server itself.
+/* The rights of a policy: capabilities in namespaces, and levels over plugins, nodes and the server itself.
  *
  * The rule whose pattern fits a namespace best decides, over all policies of a caller together: the name
- * itself before any prefix, a longer prefix before a shorter one. Rules with the same pattern add up; one of
- * them that denies leaves nothing. Names and the coarse policies are Nomad's. Pure. */
+ * itself before any prefix, a longer prefix before a shorter one. Rules with the same pattern add up; a
+ * denial among them leaves nothing. Names and the coarse policies are Nomad's. Pure. */
 
 #include "base/error.h"
 
@@ -19,7 +19,7 @@ enum {
 	POLICY_CAPABILITIES_MAX = 16, /* names in one rule */
 };
 
-/* Of a namespace. */
+/* Rights in a namespace. */
 enum policy_capability {
 	CAPABILITY_LIST_VOLUME,	    /* csi-list-volume */
 	CAPABILITY_READ_VOLUME,	    /* csi-read-volume */
@@ -39,7 +39,7 @@ enum policy_capability {
 
 #define CAPABILITY_BIT(capability) (UINT32_C(1) << (capability))
 
-/* Over what is of no namespace; each contains the ones before. */
+/* Rights outside namespaces; each contains the ones before. */
 enum policy_level {
 	POLICY_NONE,
 	POLICY_LIST,
@@ -48,7 +48,7 @@ enum policy_level {
 	POLICY_LEVEL_N,
 };
 
-/** Is the policy well-formed? STATUS_INVALID_ARGUMENT names the rule and the word that is wrong. */
+/** Is the policy well-formed? STATUS_INVALID_ARGUMENT names the rule and the wrong value. */
 enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct error *err);
 
 /** CAPABILITY_BITs that the policies together give in @namespace; NULL: in any namespace at all.

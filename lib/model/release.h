@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is to be done next to release a claim. Pure; server/claim/release.c does it. */
+/* The next step of the release of a claim. Pure; server/claim/release.c carries it out. */
 
 #include "model/claim.h"
 
@@ -13,7 +13,7 @@ enum release_action {
 	RELEASE_WAIT_EXPIRY,  /* a reservation that never reached its node, and is not too old */
 	RELEASE_EXPIRE,	      /* one that is: take it back */
 	RELEASE_ASK_NODE,     /* to release it */
-	RELEASE_WAIT_NODE,    /* evidence is missing, and nobody can be asked before the node is back */
+	RELEASE_WAIT_NODE,    /* evidence is missing, and cannot be requested before the node is back */
 	RELEASE_DETACH,	      /* ask the controller */
 	RELEASE_WAIT_SIBLING, /* another claim on the node asks the controller, or must be gone before */
 	RELEASE_FREE,	      /* nothing is left to do */
@@ -23,8 +23,8 @@ enum release_action {
 struct release_facts {
 	bool node_is_connected;
 	bool is_being_granted; /* a call of the node for it is in flight: it does not expire */
-	bool attaches_nothing; /* its plugin does not, as it says now: of a claim that was adopted no more is
-				  known */
+	bool attaches_nothing; /* its plugin does not attach, by its present report: for an adopted claim that
+				  is all that is known */
 	int64_t now_ms;
 	int64_t reservation_ttl_ms;
 };
@@ -32,14 +32,14 @@ struct release_facts {
 /** The next action for @claim.
  *
  * A volume is attached to a node for all its claims there together, so the last one of them to go is
- * detached: as long as another one exists (up to unpublishing), there is no detach. Of several that wait for
- * the detach, the oldest one asks for it, for all.
+ * detached: as long as another one exists (up to unpublishing), there is no detach. If several wait for the
+ * detach, the oldest one requests it for all.
  * @siblings the other claims of the same volume on the same node, in any order; freed ones do not count */
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
 				   size_t n_siblings, const struct release_facts *facts);
 
-/** May the attachment that @claim stands for be on its way out at the provider? Then the volume must not be
- * attached to the claim's node anew: the detach could come after the attach.
+/** May the attachment of @claim be on its way out at the provider? Then the volume must not be attached to
+ * the claim's node again: the detach could come after the attach.
  * @is_unsent no call to detach it has gone out, for certain */
 bool release_may_be_detaching(const struct claim *claim, bool is_unsent);
 
@@ -49,7 +49,7 @@ enum fence_verdict {
 	FENCE_NOTHING_HELD,   /* the node has released it already, as far as is known */
 	FENCE_NODE_ANSWERS,   /* the node is connected: it gives its own receipt */
 	FENCE_WORK_CONTINUES, /* an allocation there was not ordered to end, or is being granted its claim */
-	FENCE_NOT_ATTACHED,   /* no controller attached it: nobody can take it away (native volumes) */
+	FENCE_NOT_ATTACHED,   /* no controller attached it, so no controller can detach it (native volumes) */
 	FENCE_NOBODY_TO_ASK,  /* no healthy controller that attaches and detaches */
 	FENCE_VERDICT_N,
 };

@@ -25,7 +25,7 @@ _Static_assert((int)BY_ID_MAX < (int)MH_BY_ID_SIZE && (int)SOURCE_EXPORT_MAX < (
 
 /* A server's address as bytes. */
 struct address {
-	uint8_t family; /* 4 or 6, 0: none */
+	uint8_t family; /* 4 or 6; 0 without an address */
 	uint8_t bytes[16];
 };
 
@@ -40,7 +40,7 @@ static struct address parse_address(const char *text)
 	return address;
 }
 
-/* Addresses at which no server can be mounted, whatever a policy says; NULL: it can be. */
+/* Addresses at which no server can be mounted, independent of the policy; NULL: it can be mounted. */
 static const char *address_problem(const struct address *address)
 {
 	struct in6_addr v6;
@@ -110,7 +110,7 @@ void source_default(struct source *source)
 		(void)str_copy(source->server, sizeof(source->server), text);
 }
 
-/* What belongs to another class was meant for something. */
+/* A key of another class is a mistake of the writer. */
 static enum status check_strangers(const struct source *source, struct error *err)
 {
 	static const char *const names[SOURCE_CLASS_N] = {
@@ -219,7 +219,7 @@ enum status source_to_wire(const struct source *source, struct mh_source *ret, s
 		return status;
 	memset(ret, 0, sizeof(*ret));
 	ret->class = (uint8_t)source->class;
-	/* what is valid fits, as asserted above */
+	/* a valid one fits, as asserted above */
 	switch (source->class) {
 	case SOURCE_BLOCK:
 		(void)str_copy(ret->u.block.by_id, sizeof(ret->u.block.by_id), source->by_id);

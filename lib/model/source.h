@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a native volume is made of, and how the mount helper is told. Value type, no pointers. */
+/* The source of a native volume, and its form for the mount helper. Value type, no pointers. */
 
 #include "base/error.h"
 
@@ -42,7 +42,7 @@ enum status source_validate(const struct source *source, struct error *err);
 
 bool source_eq(const struct source *a, const struct source *b);
 
-/** The source in the mount helper's words, without the numbers of a block device: the ticket's digest is of
+/** The source in the mount helper's form, without the numbers of a block device: the ticket's digest is of
  * this, and the node fills in the numbers. The one place where server and agent make it.
- * STATUS_INVALID_ARGUMENT for what source_validate() would refuse to say. */
+ * STATUS_INVALID_ARGUMENT for a source that source_validate() would refuse. */
 enum status source_to_wire(const struct source *source, struct mh_source *ret, struct error *err);

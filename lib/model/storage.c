@@ -11,8 +11,8 @@
 
 _Static_assert((int)STORAGE_DIGEST_SIZE == SHA256_DIGEST_LENGTH, "a digest fits");
 
-/* The end of each text is part of the digest, so that no two lists of texts have the same one. None of these
- * can fail. */
+/* The end of each text is part of the digest, so that no two lists of texts have the same one. These calls
+ * cannot fail. */
 static void add(SHA256_CTX *ctx, const char *text)
 {
 	(void)SHA256_Update(ctx, text, strlen(text) + 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The identity of what a volume stores, by which two volumes of one storage are recognised, whatever their
- * ids and namespaces are. Value type, no pointers; pure.
+/* The identity of a volume's storage, by which two volumes of one storage are recognised in spite of
+ * different ids and namespaces. Value type, no pointers; pure.
  *
  * CSI: the plugin, its id of the volume, and the volume context. A volume that the provider made, that has no
- * context, or that only a node's report tells of is named by the provider's id alone: any other volume of
+ * context, or that is known only from a node's report is identified by the provider's id: any other volume of
  * that id is the same storage. Volumes that were registered with different contexts are different: drivers
  * for network file systems take one id for any number of shares.
  * native: the entry of /dev/disk/by-id, server and export, or the host volume. A tmpfs has no identity: each
@@ -24,7 +24,7 @@ struct storage_id {
 	uint8_t context[STORAGE_DIGEST_SIZE];  /* all 0: everything that @provider names */
 };
 
-/** @detail what is stored beside @volume; NULL: nothing. */
+/** @detail the stored detail of @volume; may be NULL. */
 void storage_identify(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
 		      struct storage_id *ret);
 

@@ -126,7 +126,7 @@ static enum status validate_form(const task_config *task, const char *field, str
 	return STATUS_OK;
 }
 
-/* The plugin that @task, which has a csi_plugin, is: one of several has its id there. NULL: it says none. */
+/* The plugin that @task, which has a csi_plugin, is: one of several has its id there. NULL without an id. */
 static const struct csi_plugin *plugin_of_task(const struct alloc *alloc, const task_config *task)
 {
 	const char *id = task->csi_plugin->id;
@@ -335,7 +335,7 @@ static bool add_env(task_config *ordered, const char *key, const char *value)
 	return true;
 }
 
-/* What a program may want to know of itself; what the task says of these names itself holds. */
+/* Variables about the program's own task; the task's own values of these names take precedence. */
 static bool order_env(const struct alloc *alloc, task_config *ordered)
 {
 	char index[16] = "";

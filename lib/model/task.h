@@ -21,17 +21,17 @@ enum {
 	TASK_STOP_TIMEOUT_MAX_MS = ALLOC_STOP_TIMEOUT_MAX_MS,
 };
 
-/** The @i-th task that it is to run. */
+/** The @i-th task of the allocation. */
 const Holdfast__Driver__V1__TaskConfig *alloc_task(const struct alloc *alloc, size_t i);
 
-/** The one called @name; NULL: there is none. */
+/** The task called @name, or NULL. */
 const Holdfast__Driver__V1__TaskConfig *alloc_find_task(const struct alloc *alloc, const char *name);
 
 /** Part of alloc_validate(): names, drivers, volume mounts against the allocation's volumes. The driver
  * judges the rest when the task starts. */
 enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err);
 
-/** The task's network: the allocation's, where that says something. */
+/** The task's network: the allocation's, if that is set. */
 Holdfast__Driver__V1__NetworkMode alloc_task_network(const struct alloc *alloc,
 						     const Holdfast__Driver__V1__TaskConfig *task);
 
@@ -47,6 +47,6 @@ enum status alloc_pack_task(const struct alloc *alloc, const Holdfast__Driver__V
 			    const struct message_list *attributes, uint8_t **ret, size_t *ret_n,
 			    struct error *err);
 
-/** The isolated network of @alloc that @driver is to make, packed. @ret owned by the caller, free() */
+/** The packed isolated network of @alloc that @driver makes. @ret owned by the caller, free() */
 enum status alloc_pack_network(const struct alloc *alloc, const char *driver, uint8_t **ret, size_t *ret_n,
 			       struct error *err);

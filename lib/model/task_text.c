@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The closed alphabets of what a container engine is told about a task. */
+/* The closed alphabets of a task's texts for a container engine. */
 #include "model/task_text.h"
 
 #include "base/cleanup.h"
@@ -69,7 +69,7 @@ static bool is_free(const char *s)
 	return true;
 }
 
-/* @more characters besides letters and digits; NULL: any, they are no part of a text that is split. */
+/* @more characters in addition to letters and digits; NULL: any, the text is never split. */
 static const struct {
 	const char *more;
 	size_t min;

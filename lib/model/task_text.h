@@ -28,7 +28,7 @@ enum task_text {
 
 bool task_text_is_right(enum task_text kind, const char *text);
 
-/** What is right: ends the sentence "FIELD 'TEXT' is not ...". */
+/** The valid form: ends the sentence "FIELD 'TEXT' is not ...". */
 const char *task_text_rule(enum task_text kind);
 
 struct task_text_fault {
@@ -37,5 +37,5 @@ struct task_text_fault {
 	enum task_text kind;
 };
 
-/** Has @task a text that no engine may get? @ret is the first one. Of `config` those of driver container. */
+/** Has @task a text that no engine may get? @ret is the first one. In `config` those of driver container. */
 bool task_text_find_fault(const Holdfast__Driver__V1__TaskConfig *task, struct task_text_fault *ret);

@@ -197,7 +197,7 @@ bool volume_is_placeholder(const struct volume *volume)
 	return volume->n_capabilities == 0;
 }
 
-/* What the claims on a placeholder say of it. */
+/* Facts about a placeholder from the claims on it. */
 static const char *difference_to_claims(const struct volume *a, const struct volume *b)
 {
 	if (a->type != b->type)
@@ -281,7 +281,7 @@ static void digest_of(const char *text, size_t n, unsigned char digest[static SH
 {
 	SHA256_CTX ctx;
 
-	(void)SHA256_Init(&ctx); /* none of these can fail */
+	(void)SHA256_Init(&ctx); /* these calls cannot fail */
 	(void)SHA256_Update(&ctx, text, n);
 	(void)SHA256_Final(digest, &ctx);
 }

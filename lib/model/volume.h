@@ -67,10 +67,10 @@ enum status volume_validate(const struct volume *volume, struct error *err);
  * no capability before it is registered again. */
 bool volume_is_placeholder(const struct volume *volume);
 
-/** Merge the registration @update into @current, of a placeholder all that no claim says: capabilities may
- * change as long as those of live claims,
- * @in_use, stay; any other field that differs is STATUS_FAILED_PRECONDITION and named. @current is untouched
- * then. @ret_changed false when nothing differs. */
+/** Merge the registration @update into @current, for a placeholder all fields that no claim defines:
+ * capabilities may change as long as those of live claims, @in_use, stay; any other field that differs is
+ * STATUS_FAILED_PRECONDITION and named. @current is untouched then. @ret_changed false when nothing differs.
+ */
 enum status volume_merge(struct volume *current, const struct volume *update, const struct capability *in_use,
 			 size_t n_in_use, bool *ret_changed, struct error *err);
 

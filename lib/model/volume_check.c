@@ -206,7 +206,7 @@ static enum status check_secrets(const struct volume_parts *parts, struct error 
 	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
 }
 
-/* A native volume is what its source and its profile say: a field without effect would be a promise. */
+/* Source and profile define a native volume completely: a field without effect would be a promise. */
 static enum status check_native(const struct volume_parts *parts, struct error *err)
 {
 	const Holdfast__V1__VolumeDetail *detail = parts->detail;

@@ -121,7 +121,7 @@ enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__V
 
 void volume_parts_inherit(struct volume_parts *update, const struct volume *current)
 {
-	/* the name of a placeholder says what it is, until it is registered */
+	/* the name of a placeholder describes it until it is registered */
 	if (update->volume.name[0] == '\0' && !volume_is_placeholder(current))
 		memcpy(update->volume.name, current->name, sizeof(update->volume.name));
 	if (update->volume.external_id[0] == '\0')
@@ -215,7 +215,7 @@ static bool redact_flags(Holdfast__V1__MountOptions *options)
 	return message_set_text(&options->mount_flags[0], VOLUME_REDACTED);
 }
 
-/* Of the secrets only the keys are ever copied. */
+/* Copies only the keys of the secrets, never the values. */
 static bool show_keys(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeSecrets *secrets)
 {
 	view->secrets = calloc(secrets->n_secrets + 1, sizeof(Holdfast__V1__Volume__SecretsEntry *));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A volume in the three parts in which it is stored: what admission looks at (struct volume), what only
- * plugin calls and placement need (VolumeDetail), and what is never shown (VolumeSecrets). Pure. */
+/* A volume in the three parts in which it is stored: the part for admission (struct volume), the part that
+ * only plugin calls and placement need (VolumeDetail), and the part that is never shown (VolumeSecrets).
+ * Pure. */
 
 #include "base/error.h"
 #include "model/message.h"
@@ -41,8 +42,8 @@ struct volume_parts {
 
 void volume_parts_release(struct volume_parts *parts);
 
-/** Split what a caller sent. What only the server knows (capacity, phase, what nodes have) is left out.
- * STATUS_INVALID_ARGUMENT names the field. @ret untouched on failure, else to be released. */
+/** Split the volume that a caller sent. Fields that only the server knows (capacity, phase, nodes' state) are
+ * omitted. STATUS_INVALID_ARGUMENT names the field. @ret untouched on failure, else owned, to be released. */
 enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_parts *ret, struct error *err);
 
 /** Deep copy; @detail and @secrets may be NULL: as empty. */
@@ -54,15 +55,15 @@ enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__V
  * field and what would be right. A secret's value is never part of a message. */
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err);
 
-/** What the provider answers when it makes a volume is not a caller's to say: context and topologies of
- * @update are left out. */
+/** The provider's answer to a creation cannot be set by a caller: context and topologies of @update are
+ * omitted. */
 void volume_parts_forget_answer(struct volume_parts *update);
 
 /** A registration that names neither name nor external id means those of @current. Before volume_default().
  */
 void volume_parts_inherit(struct volume_parts *update, const struct volume *current);
 
-/** What a first registration settles: topologies are those required when none are given. */
+/** Settle the fields of a first registration: topologies are the required ones unless some are given. */
 enum status volume_parts_begin(struct volume_parts *parts, struct error *err);
 
 /** Merge the valid registration @update into @current. Sizes are volume_detail_resize()'s.
@@ -84,7 +85,7 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
 			    size_t n_over);
 
-/** Check mount options whoever gives them; no flag is part of a message. */
+/** Check mount options of any origin; no flag is part of a message. */
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err);
 
 /** Check the secrets of a request. */
@@ -100,7 +101,7 @@ enum status volume_check_map(const char *field, struct message_text_entry *const
 bool volume_show(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
 		 const Holdfast__V1__VolumeSecrets *secrets);
 
-/** The same with secrets and mount flags as they are: for the node that was granted a claim, nobody else. */
+/** The same with secrets and mount flags as they are: only for the node that was granted a claim. */
 bool volume_show_to_node(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
 			 const Holdfast__V1__VolumeSecrets *secrets);
 

@@ -90,7 +90,7 @@ static enum status merge_topology(struct volume_parts *current, const struct vol
 
 static bool flags_eq(const Holdfast__V1__MountOptions *a, const Holdfast__V1__MountOptions *b)
 {
-	/* what a read gave stands for what is stored */
+	/* the content of a read means the stored content */
 	if (b->n_mount_flags == 1 && str_eq(b->mount_flags[0], VOLUME_REDACTED))
 		return a->n_mount_flags > 0;
 	if (a->n_mount_flags != b->n_mount_flags)
@@ -228,7 +228,7 @@ static const char *immutable_difference(const Holdfast__V1__VolumeDetail *curren
 	return NULL;
 }
 
-/* Nothing is stored beside it that was not said by whoever registers it now. */
+/* Stored fields are only those that the present registration names. */
 static enum status fill_parts(struct volume_parts *current, const struct volume_parts *update,
 			      struct error *err)
 {
