@@ -50,6 +50,10 @@ PACKAGES = {
     "crun": "runs those",
     "busybox-static": "what is in those",
     "etcd-server": "the store of several servers",
+    "etcd-client": "what pages type",
+    "chrony": "what pages type",
+    "libfaketime": "a clock that is wrong",
+    "postgresql": "a service of a package on a volume",
     "curl": "what pages type",
     "libbsd0": "holdfast",
     "libjansson4": "holdfast",
@@ -61,10 +65,13 @@ PACKAGES = {
     "libsystemd0": "holdfast",
 }
 
+# Large libraries that nothing here calls: the compiler of PostgreSQL's queries.
+NOT_CALLED = ("/usr/lib/*/libLLVM*", "/usr/lib/*/libz3*")
+
 
 def key():
     """A name for exactly this tree of Debian's packages."""
-    parts = [image.SUITE, *image.NOT_NEEDED, *PACKAGES]
+    parts = [image.SUITE, *image.NOT_NEEDED, *NOT_CALLED, *PACKAGES]
     return "debian-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -80,7 +87,7 @@ def ensure_tar():
             if os.path.getmtime(old) < time.time() - image.KEEP_DAYS * 86400:
                 os.unlink(old)
         options = ['--aptopt=APT::Install-Recommends "false"']
-        options += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.NOT_NEEDED]
+        options += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.NOT_NEEDED + NOT_CALLED]
         image.run(
             "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--include=" + ",".join(PACKAGES), *options,
             image.SUITE, path + ".new", *image.mirrors(), env=os.environ | {"TMPDIR": image.roomy_folder() or "/tmp"}
@@ -187,7 +194,8 @@ def set_up(root):
             os.symlink("/dev/null", link)
     # for the tests that ask for it
     image.run("systemctl", "--quiet", f"--root={root}", "disable", "nfs-server.service", "nfs-client.target",
-              "rpcbind.service", "rpcbind.socket", "nfs-blkmap.service", "auditd.service", "etcd.service")  # fmt: skip
+              "rpcbind.service", "rpcbind.socket", "nfs-blkmap.service", "auditd.service", "etcd.service", "chrony.service",
+              "postgresql.service")  # fmt: skip
     if os.path.exists(os.path.join(root, ".autorelabel")):
         os.unlink(os.path.join(root, ".autorelabel"))
 

@@ -119,12 +119,16 @@ class Page:
     def follow(self, upto=None):
         """Type what stands before the block that has upto, or all that is left."""
         while self.blocks and not (upto and upto in self.blocks[0][2]):
-            line, label, text = self.blocks.pop(0)
-            if label[:1] == ["sh"]:
-                shown = self.blocks.pop(0)[1:] if self.blocks and self.blocks[0][1][:1] == ["text"] else ([], "")
-                self.type(line, text, shown, SECONDS if "until" in label else 0)
+            self.step()
         if upto and not self.blocks:
             raise AssertionError(f"{self.name}: nothing in it says {upto}")
+
+    def step(self):
+        """Type the next block, if it is one to type, and look for what the block after it shows."""
+        line, label, text = self.blocks.pop(0)
+        if label[:1] == ["sh"]:
+            shown = self.blocks.pop(0)[1:] if self.blocks and self.blocks[0][1][:1] == ["text"] else ([], "")
+            self.type(line, text, shown, SECONDS if "until" in label else 0)
 
     def type(self, line, text, shown, seconds):
         deadline = time.monotonic() + seconds
