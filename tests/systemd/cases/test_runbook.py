@@ -176,6 +176,22 @@ class Runbook(unittest.TestCase):
         page("disk-full-node").close()
         self.assertFalse(os.path.exists(dump))
 
+    def test_a_wrong_clock_of_a_node_is_repaired_by_its_page(self):
+        """libfaketime makes the clock of the agent wrong; chrony, which must not touch the clock of this machine, repairs nothing here."""
+        drop_in = f"/etc/systemd/system/{units.SOCKET_AGENT}.d/clock.conf"
+        self.addCleanup(lambda: shutil.rmtree(os.path.dirname(drop_in), ignore_errors=True))
+        machine.write("/etc/default/chrony", 'DAEMON_OPTS="-x"\n')
+        machine.write(drop_in, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1 "
+                               "FAKETIME=+60s DONT_FAKE_MONOTONIC=1\n")
+        machine.systemctl("daemon-reload")
+        machine.systemctl("restart", units.SOCKET_AGENT)
+        machine.wait_connected()
+        opened = page("wrong-clock")
+        opened.follow("restart holdfast-agent")
+        os.unlink(drop_in)
+        machine.systemctl("daemon-reload")
+        opened.close()
+
     def test_a_service_comes_up_after_a_boot_without_the_server_as_its_page_says(self):
         """Here a boot is what starts the agent and, as multi-user.target does, the service."""
         volumes.set_up_volumes()
