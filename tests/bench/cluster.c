@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "recovery/migrate.h"
+#include "store/mark.h"
 
 #include <fcntl.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -158,6 +159,18 @@ void cluster_etcd_socket(const struct cluster *c, int i, char *path)
 	(void)str_format(path, PATH_MAX, "%s/etcd/c%d:1", c->dir, i);
 }
 
+/* As the server that the store is moved from has one: without a mark it would begin an epoch. */
+static void make_mark(const char *data_dir)
+{
+	struct mark_file *file;
+	char path[PATH_MAX];
+	struct error err;
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.mark", data_dir);
+	must(path, mark_open(path, &(struct mark){.revision = 0}, &file, &err), &err);
+	mark_close(file);
+}
+
 void cluster_start_servers(struct cluster *c)
 {
 	size_t n = 0;
@@ -176,6 +189,7 @@ void cluster_start_servers(struct cluster *c)
 		config->mark_file[0] = '\0';
 		if (mkdir(config->data_dir, 0700) < 0)
 			die(config->data_dir, "cannot be made");
+		make_mark(config->data_dir);
 		cluster_start_server(c, i);
 		(void)str_copy(c->servers[i].address, sizeof(c->servers[i].address), config->etcd.advertise);
 		n += (size_t)str_format(c->addresses + n, sizeof(c->addresses) - n, "%s%s", i > 0 ? "," : "",
