@@ -324,6 +324,9 @@ static DEFINE_ROWS(plugin_table, holdfast__v1__node_plugin, NULL, COL("PLUGIN", 
 		   COL("PROFILE", "{profile}"), COL("CLASS", "{class}"), COL_STATE("HEALTHY", "{healthy}"),
 		   COL("PROVIDER", "{provider}"), COL_CUT("DESCRIPTION", "{health_description}"));
 
+static DEFINE_ROWS(attribute_table, holdfast__driver__v1__key_value, NULL, COL("ATTRIBUTE", "{key}"),
+		   COL("VALUE", "{value}"));
+
 static DEFINE_ROWS(drain_page, holdfast__v1__drain, NULL,
 		   COL("drain",
 		       "{done_ms?done, {done_ms:age} ago|for {started_ms:age}{deadline_ms:overdue}}"),
@@ -339,23 +342,21 @@ static void put_clock(const struct shown *shown, struct strbuf *sb)
 			      node_clock_text(node->clock_skew_ms, skew));
 }
 
-static DEFINE_ROWS(node_page, holdfast__v1__node, NULL, COL("ID", "{id}"), COL("status", "{status}"),
-		   COL("eligible", "{ineligible?no|yes}"),
-		   COL_WHEN("{ineligible?y}", "because", "{eligibility_reason}"),
-		   PART_WHEN("{drain.started_ms?y}", "drain", &drain_page), COL("address", "{address}"),
-		   COL("boot ID", "{boot_id}"), COL("machine", "{machine}"),
-		   COL_SET("refused", "{other_machine}"),
-		   COL_WHEN("{other_machine}", "refused as",
-			    "another machine under this name; see holdfast node identify"),
-		   COL("agent", "{agent_version}"), COL("kernel", "{kernel}"),
-		   COLUMN("clock", "", .put = put_clock, .is_optional = true),
-		   COL_SET("ticket key",
-			   "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
-			   "mounts are refused}"),
-		   COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),
-		   COL_SET("disconnected as", "{disconnected_ms?{disconnect_reason}}"),
-		   COL("age", "{create_time_ms:age}"), TABLE("plugins", "plugins", &plugin_table),
-		   TABLE("task drivers", "drivers", &driver_table));
+static DEFINE_ROWS(
+	node_page, holdfast__v1__node, NULL, COL("ID", "{id}"), COL("status", "{status}"),
+	COL("eligible", "{ineligible?no|yes}"), COL_WHEN("{ineligible?y}", "because", "{eligibility_reason}"),
+	PART_WHEN("{drain.started_ms?y}", "drain", &drain_page), COL("address", "{address}"),
+	COL("boot ID", "{boot_id}"), COL("machine", "{machine}"), COL_SET("refused", "{other_machine}"),
+	COL_WHEN("{other_machine}", "refused as",
+		 "another machine under this name; see holdfast node identify"),
+	COL("agent", "{agent_version}"), COL("kernel", "{kernel}"),
+	COLUMN("clock", "", .put = put_clock, .is_optional = true),
+	COL_SET("ticket key", "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
+			      "mounts are refused}"),
+	COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),
+	COL_SET("disconnected as", "{disconnected_ms?{disconnect_reason}}"),
+	COL("age", "{create_time_ms:age}"), TABLE("plugins", "plugins", &plugin_table),
+	TABLE("attributes", "attributes", &attribute_table), TABLE("task drivers", "drivers", &driver_table));
 
 static DEFINE_ROWS(node_answer_page, holdfast__v1__get_node_response, NULL, NEED("node", "node", &node_page),
 		   TABLE("allocations", "allocations", &show_allocs));

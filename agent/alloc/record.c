@@ -60,6 +60,7 @@ void alloc_record_free(struct alloc_record *record)
 	if (!record)
 		return;
 	message_list_unref(record->alloc.tasks);
+	message_list_unref(record->alloc.constraints);
 	message_list_unref(record->alloc.task_status);
 	message_list_unref(record->network.spec);
 	for (size_t i = 0; i < ALLOC_TASKS_MAX; i++)
@@ -84,6 +85,7 @@ static struct alloc_record *record_alloc(const struct alloc *alloc)
 		return NULL;
 	record->alloc = *alloc;
 	record->alloc.tasks = message_list_ref(alloc->tasks);
+	record->alloc.constraints = message_list_ref(alloc->constraints);
 	record->alloc.task_status = message_list_ref(alloc->task_status);
 	(void)str_copy(record->description, sizeof(record->description), alloc_description(alloc));
 	record->alloc.client_description = record->description;

@@ -33,6 +33,7 @@ enum spec_kind {
 	SPEC_CONFIG,	 /* a block of a driver's own keys: a list of ConfigValue */
 	SPEC_FLAG,	 /* a block of one key, that of the hint, true or false */
 	SPEC_DRIVER,	 /* the name of a task driver */
+	SPEC_REFERENCE,	 /* "${NAME}": the name */
 	SPEC_OTHER,	 /* of another message that is made of the same block */
 	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
@@ -218,7 +219,20 @@ static const struct spec_key network_keys[] = {
 static const struct spec_block network_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__allocation_network__descriptor, network_keys, NOMAD_NETWORK);
 
+static const struct spec_key constraint_keys[] = {
+	{.key = "attribute", .kind = SPEC_REFERENCE},
+	{.key = "operator"},
+	{.key = "value"},
+};
+static const struct spec_block constraint_block =
+	SPEC_NOMAD_INIT(&holdfast__v1__constraint__descriptor, constraint_keys, NOMAD_CONSTRAINT);
+#define CONSTRAINT_KEY                                                                                       \
+	{                                                                                                    \
+		.key = "constraint", .field = "constraints", .kind = SPEC_BLOCKS, .block = &constraint_block \
+	}
+
 static const struct spec_key alloc_keys[] = {
+	CONSTRAINT_KEY,
 	{.key = "id"},
 	{.key = "namespace"},
 	{.key = "name"},
@@ -266,6 +280,7 @@ static const struct spec_block member_volume_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__volume_request__descriptor, member_volume_keys, NOMAD_VOLUME);
 
 static const struct spec_key member_keys[] = {
+	CONSTRAINT_KEY,
 	{.key = "driver"},
 	{.key = "unit"},
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
@@ -293,12 +308,14 @@ static const struct spec_key group_keys[] = {
 	{.key = "csi_plugin", .kind = SPEC_OTHER},
 	{.key = "network", .kind = SPEC_OTHER},
 	{.key = "task", .kind = SPEC_OTHER},
+	{.key = "constraint", .kind = SPEC_OTHER},
 };
 static const struct spec_block group_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__job_group__descriptor, group_keys, NOMAD_GROUP);
 
 /* Both of it, for what the server says of a file. */
 static const struct spec_key whole_group_keys[] = {
+	CONSTRAINT_KEY,
 	{.key = "count"},
 	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
 	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
@@ -326,6 +343,7 @@ static const struct spec_key job_keys[] = {
 	{.key = "namespace"},
 	{.key = "type"},
 	{.key = "group", .kind = SPEC_OTHER},
+	{.key = "constraint", .kind = SPEC_OTHER},
 };
 static const struct spec_block job_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__job__descriptor, job_keys, NOMAD_JOB);
@@ -666,6 +684,20 @@ static enum status map_flag(const struct place *at, json_t *value, json_t **ret)
 	return STATUS_OK;
 }
 
+/* attribute = "${attr.cpu.arch}" */
+static enum status map_reference(const struct place *at, json_t *value, json_t **ret)
+{
+	const char *text = json_string_value(value);
+	size_t n = json_string_length(value);
+
+	if (n > 3 && str_starts_with(text, "${") && text[n - 1] == '}')
+		*ret = json_stringn(text + 2, n - 3);
+	else
+		return conf_error(at->conf, at->object, at->key->key, at->err, "'%s' must be \"${NAME}\"",
+				  at->key->key);
+	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
+}
+
 /* The field's value for @value of the file. */
 static enum status map_value(const struct place *at, const struct spec_block *block, json_t *value,
 			     json_t **ret)
@@ -674,6 +706,8 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_VALUE:
 		*ret = json_incref(value);
 		return check_value(at, block->descriptor, value);
+	case SPEC_REFERENCE:
+		return map_reference(at, value, ret);
 	case SPEC_DRIVER:
 		*ret = json_incref(value);
 		if (json_is_string(value) && (str_eq(json_string_value(value), "docker") ||
@@ -926,6 +960,23 @@ static enum status map_per_alloc(const struct conf *conf, json_t *body, json_t *
 	return STATUS_OK;
 }
 
+/* Puts the constraints of @job, which are those of each group, behind the group's own. */
+static enum status lift_constraints(const json_t *job, json_t *group, struct error *err)
+{
+	static const char key[] = "constraint";
+	const json_t *from[] = {json_object_get(group, key), json_object_get(job, key)};
+	cleanup_json json_t *all = json_array();
+
+	if (!from[1])
+		return STATUS_OK;
+	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
+		if (json_is_array(from[i])
+			    ? json_array_extend(all, (json_t *)(uintptr_t)from[i]) < 0
+			    : from[i] && json_array_append(all, (json_t *)(uintptr_t)from[i]) < 0)
+			return error_no_memory(err, "the specification");
+	return json_object_set(group, key, all) < 0 ? error_no_memory(err, "the specification") : STATUS_OK;
+}
+
 static enum status map_group(const struct conf *conf, const char *name, json_t *body, bool is_system,
 			     json_t *list, struct error *err)
 {
@@ -972,6 +1023,8 @@ static enum status map_job(const struct conf *conf, const char *id, json_t *body
 	json_object_foreach (given, name, group) {
 		struct error one;
 
+		if (json_is_object(group))
+			TRY(lift_constraints(body, group, err));
 		status = error_collect(status,
 				       json_is_object(group)
 					       ? map_group(conf, name, group, is_system, groups, &one)

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/reference.h"
 #include "nomad/value.h"
 
 #include <assert.h>
@@ -492,6 +493,141 @@ static void write_networks(const struct item *item)
 	each_block(item, write_network);
 }
 
+enum { OPERATOR_SIZE = 16 };
+
+/* The operator here of @given of Nomad; @value moves behind that of a version, ">= 1.2". NULL: there is no
+ * such. */
+static const char *operator_of(const char *given, const char **value)
+{
+	static const struct {
+		const char *nomad;
+		const char *here;
+	} rows[] = {
+		{"=", "="},
+		{"==", "="},
+		{"is", "="},
+		{"!=", "!="},
+		{"not", "!="},
+		{"<", "<"},
+		{"<=", "<="},
+		{">", ">"},
+		{">=", ">="},
+		{"is_set", "is_set"},
+		{"is_not_set", "is_not_set"},
+	};
+	bool is_version = str_eq(given, "version") || str_eq(given, "semver");
+	size_t n = strspn(*value, "<>=!~");
+	char first[OPERATOR_SIZE];
+
+	if (is_version && strchr(*value, ','))
+		return NULL;
+	if (is_version) {
+		if (str_format(first, sizeof(first), "%.*s", (int)n, *value) < 0)
+			return NULL;
+		given = n > 0 ? first : "=";
+		*value += n + strspn(*value + n, " ");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (str_eq(rows[i].nomad, given))
+			return rows[i].here;
+	return NULL;
+}
+
+static void refuse_constraint(struct writer *w, const json_t *body, const char *key, const char *why)
+{
+	remark(w, body, key, NOMAD_REFUSED, "constraint is refused: %s", why);
+}
+
+/* The attribute of a constraint as it is called here; NULL: there is no such. */
+static const char *attribute_of(const char *text, char ret[static NODE_ATTRIBUTE_NAME_MAX + 1])
+{
+	if (!str_starts_with(text, "${") ||
+	    str_format(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "%.*s", (int)strcspn(text + 2, "}"), text + 2) < 0)
+		return NULL;
+	if (str_eq(ret, "attr.unique.hostname"))
+		(void)str_copy(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "node.unique.name");
+	if (str_eq(ret, "attr.arch"))
+		(void)str_copy(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "attr.cpu.arch");
+	return reference_is_of_node(ret) || str_starts_with(ret, "node.unique.") ? ret : NULL;
+}
+
+static void write_distinct_hosts(struct writer *w)
+{
+	begin_block(w, "constraint", NULL);
+	write_text(w, "operator", "distinct_hosts");
+	end_block(w);
+}
+
+static void write_constraint(struct writer *w, const json_t *body)
+{
+	const char *operator= json_string_value(json_object_get(body, "operator"));
+	const char *attribute = json_string_value(json_object_get(body, "attribute"));
+	const char *value = json_string_value(json_object_get(body, "value"));
+	char name[NODE_ATTRIBUTE_NAME_MAX + 1], reference[NODE_ATTRIBUTE_NAME_MAX + 4];
+	const char *given = operator? operator: "=", *at = value ? value : "", *here;
+
+	if (str_eq(given, "distinct_hosts") || json_object_get(body, "distinct_hosts")) {
+		remark(w, body, NULL, NOMAD_CHANGED,
+		       "constraint is changed: distinct_hosts is an operator without value");
+		write_distinct_hosts(w);
+		return;
+	}
+	for (size_t i = 0; i < nomad_key_count(); i++) {
+		const struct nomad_key *row = nomad_key_at(i);
+
+		if (row->block == NOMAD_CONSTRAINT && row->fate == NOMAD_REFUSED &&
+		    (json_object_get(body, row->key) ||
+		     (str_starts_with(given, row->key) && !str_eq(row->key, "version") &&
+		      !str_eq(row->key, "semver")))) {
+			remark(w, body, json_object_get(body, row->key) ? row->key : "operator",
+			       NOMAD_REFUSED, "%s is refused: %s", row->key, row->text);
+			return;
+		}
+	}
+	here = operator_of(given, &at);
+	if (!here) {
+		refuse_constraint(w, body, "operator", nomad_find_key(NOMAD_CONSTRAINT, "operator")->text);
+		return;
+	}
+	if (!attribute || !attribute_of(attribute, name)) {
+		refuse_constraint(w, body, "attribute",
+				  "nodes do not report the attribute; give them an entry of meta, and write "
+				  "${meta.NAME}");
+		return;
+	}
+	(void)str_format(reference, sizeof(reference), "${%s}", name);
+	if (!str_eq(reference, attribute) || !str_eq(here, given) || (value && at != value))
+		remark(w, body, NULL, NOMAD_CHANGED, "constraint is changed: %s %s %s", reference, here, at);
+	begin_block(w, "constraint", NULL);
+	write_text(w, "attribute", reference);
+	write_text(w, "operator", here);
+	if (*at != '\0')
+		write_text(w, "value", at);
+	end_block(w);
+}
+
+static void write_constraints(const struct item *item)
+{
+	each_block(item, write_constraint);
+}
+
+/* Those of its tasks are of the group. */
+static void write_task_constraints(struct writer *w, const json_t *group)
+{
+	const char *label;
+	json_t *task;
+
+	json_object_foreach (json_object_get(group, "task"), label, task) {
+		json_t *value = json_object_get(task, "constraint");
+		const struct item item = {w, NOMAD_TASK, task, "constraint", value};
+
+		if (!value)
+			continue;
+		remark_row(&item, nomad_find_key(NOMAD_TASK, "constraint"));
+		each_block(&item, write_constraint);
+	}
+}
+
 static bool is_reader(const json_t *mode)
 {
 	const char *text = json_string_value(mode);
@@ -587,6 +723,7 @@ static void write_group(const struct item *item, const char *label, const json_t
 	begin_named(w, "group", item->value, label);
 	write_members(w, NOMAD_GROUP, body);
 	write_policies(w, body);
+	write_task_constraints(w, body);
 	end_block(w);
 	w->scope.ports = NULL;
 }
@@ -935,6 +1072,9 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 	} rows[] = {
 		{NOMAD_JOB, "type", write_type},
 		{NOMAD_JOB, "group", write_groups},
+		{NOMAD_JOB, "constraint", write_constraints},
+		{NOMAD_GROUP, "constraint", write_constraints},
+		{NOMAD_TASK, "constraint", write_job_default},
 		{NOMAD_JOB, "update", write_job_default},
 		{NOMAD_JOB, "reschedule", write_job_default},
 		{NOMAD_GROUP, "count", write_count},

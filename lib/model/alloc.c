@@ -98,6 +98,7 @@ bool alloc_own(struct alloc *alloc)
 	bool has_wait_node = own_text(&alloc->wait_node_id);
 
 	alloc->tasks = message_list_ref(alloc->tasks);
+	alloc->constraints = message_list_ref(alloc->constraints);
 	alloc->task_status = message_list_ref(alloc->task_status);
 	alloc->events = message_list_ref(alloc->events);
 	if (has_volumes && has_published && has_plugins && has_unit && has_description && has_wait_node)
@@ -115,9 +116,10 @@ void alloc_release(struct alloc *alloc)
 	free(alloc->client_description);
 	free(alloc->wait_node_id);
 	message_list_unref(alloc->tasks);
+	message_list_unref(alloc->constraints);
 	message_list_unref(alloc->task_status);
 	message_list_unref(alloc->events);
-	alloc->tasks = alloc->task_status = alloc->events = NULL;
+	alloc->tasks = alloc->constraints = alloc->task_status = alloc->events = NULL;
 	alloc->volumes = NULL;
 	alloc->published = NULL;
 	alloc->plugins = NULL;

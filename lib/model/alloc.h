@@ -18,6 +18,7 @@
 enum {
 	ALLOC_VOLUMES_MAX = 16,
 	ALLOC_TASKS_MAX = 8,
+	ALLOC_CONSTRAINTS_MAX = 16,
 	ALLOC_PLUGINS_MAX = 4,
 	ALLOC_NAME_MAX = 128,
 	ALLOC_DRIVER_MAX = 31,
@@ -121,6 +122,7 @@ struct alloc {
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; may be NULL */
 	struct message_list *task_status; /* TaskStatus of those that were started */
 	struct message_list *events;	  /* AllocationEvent, the oldest first: see alloc_event.h */
+	struct message_list *constraints; /* Constraint: see constraint.h; NULL: there is no constraint */
 	char job_id[JOB_ID_MAX + 1];	  /* empty: of no job */
 	char job_group[JOB_GROUP_NAME_MAX + 1];
 	uint32_t job_index;	 /* of the group's members */

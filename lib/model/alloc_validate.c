@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/constraint.h"
 #include "model/task.h"
 
 #include <inttypes.h>
@@ -220,8 +221,8 @@ static enum status validate_names(const struct alloc *alloc, struct error *err)
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
 	static enum status (*const checks[])(const struct alloc *alloc, struct error *err) = {
-		validate_names,		validate_driver,  validate_csi_plugins,
-		validate_mount_timeout, validate_volumes, alloc_validate_tasks,
+		validate_names,	  validate_driver,	validate_csi_plugins,	    validate_mount_timeout,
+		validate_volumes, alloc_validate_tasks, alloc_validate_constraints,
 	};
 	enum status status = STATUS_OK;
 	struct error all = {.msg = ""};

@@ -20,6 +20,7 @@ static const char *const words[OBSTACLE_N] = {
 	[OBSTACLE_DRAINING] = "being drained",
 	[OBSTACLE_INELIGIBLE] = "not eligible",
 	[OBSTACLE_MAX_ALLOCS] = "at the limit of allocations",
+	[OBSTACLE_CONSTRAINT] = "kept out by a constraint",
 	[OBSTACLE_NO_DRIVER] = "without the driver of a task",
 	[OBSTACLE_DRIVER_UNHEALTHY] = "without a healthy driver of a task",
 	[OBSTACLE_DRIVER_LACKS] = "without what a task asks of its driver",
@@ -58,6 +59,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_DISCONNECTED:
 	case OBSTACLE_DRAINING:
 	case OBSTACLE_INELIGIBLE:
+	case OBSTACLE_CONSTRAINT:
 	case OBSTACLE_DRIVER_LACKS:
 	case OBSTACLE_TOPOLOGY:
 	case OBSTACLE_MODE:
@@ -173,6 +175,10 @@ static enum obstacle check_node(const struct feasibility *in, char ret[static FE
 			     "node %s has %zu allocations, the most an agent takes; stop one: holdfast alloc "
 			     "status --node %s",
 			     in->node_id, in->n_allocs, in->node_id);
+	if (in->is_connected && in->unmet)
+		return found(OBSTACLE_CONSTRAINT, ret,
+			     "node %s does not meet: %s; see holdfast node status %s", in->node_id, in->unmet,
+			     in->node_id);
 	return OBSTACLE_NONE;
 }
 

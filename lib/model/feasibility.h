@@ -26,6 +26,7 @@ enum obstacle {
 	OBSTACLE_DRAINING,
 	OBSTACLE_INELIGIBLE,
 	OBSTACLE_MAX_ALLOCS,
+	OBSTACLE_CONSTRAINT,
 	OBSTACLE_NO_DRIVER,
 	OBSTACLE_DRIVER_UNHEALTHY,
 	OBSTACLE_DRIVER_LACKS, /* what a task asks of it */
@@ -70,6 +71,7 @@ struct feasibility {
 	const struct wanted_task *tasks;
 	size_t n_tasks;
 	enum network_mode network; /* of all tasks */
+	const char *unmet;	   /* what the node does not meet, a sentence part; NULL: it meets all */
 };
 
 /** The first obstacle, with one line for people in @ret_reason (may be empty). It names node, volume, the

@@ -247,6 +247,7 @@ static const struct field_map alloc_fields[] = {
 	OWN_LIST(struct alloc, "csi_plugins", plugins, n_plugins, ALLOC_PLUGINS_MAX, &csi_plugin_map),
 	SOME(struct alloc, network, &alloc_network_map),
 	MESSAGES(struct alloc, tasks, ALLOC_TASKS_MAX),
+	MESSAGES(struct alloc, constraints, ALLOC_CONSTRAINTS_MAX),
 	MESSAGES(struct alloc, task_status, ALLOC_TASKS_MAX),
 	MESSAGES(struct alloc, events, ALLOC_EVENTS_MAX),
 	STRING(struct alloc, job_id),
@@ -812,12 +813,13 @@ DEFINE_BORROWING(alloc, Holdfast__V1__Allocation)
 DEFINE_BORROWING(node, Holdfast__V1__Node)
 DEFINE_BORROWING(plugin_instance, Holdfast__V1__PluginInstance)
 
-/* Messages of other packages, and events, are those of a message_list. */
+/* Messages of other packages, events and constraints are those of a message_list. */
 static bool is_made_here(const ProtobufCFieldDescriptor *field)
 {
 	const ProtobufCMessageDescriptor *type = field->descriptor;
 
 	return type != &holdfast__v1__allocation_event__descriptor &&
+	       type != &holdfast__v1__constraint__descriptor &&
 	       str_eq(type->package_name, holdfast__v1__allocation__descriptor.package_name);
 }
 

@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "claim/admit.h"
 #include "model/admission.h"
+#include "model/constraint.h"
 #include "model/task.h"
 #include "node/nodes.h"
 #include "plugin/controller.h"
@@ -206,10 +207,52 @@ static void look_at_volume(const struct placement *placement, const struct node_
 	}
 }
 
+static bool is_of_group(const struct alloc *a, const struct alloc *b)
+{
+	return a->job_id[0] != '\0' && str_eq(a->job_id, b->job_id) && str_eq(a->job_group, b->job_group) &&
+	       str_eq(a->namespace, b->namespace);
+}
+
+/* Live allocations of the same group on the node, and those that are assumed there. */
+static size_t count_same_group(const struct placement *placement, const struct node_entry *node)
+{
+	const struct alloc_entry *alloc;
+	size_t n = 0;
+
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		n += !alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id) &&
+		     is_of_group(&alloc->alloc, placement->alloc);
+	for (size_t i = 0; i < placement->assumed.n_placed; i++)
+		n += str_eq(placement->assumed.placed[i].node_id, node->id) &&
+		     is_of_group(&placement->assumed.placed[i], placement->alloc);
+	return n;
+}
+
+/* Finds a constraint that the node does not meet, or a value that it lacks for a task. False: it meets all. */
+static bool find_unmet(const struct placement *placement, const struct node_entry *node,
+		       char ret[static CONSTRAINT_TEXT_SIZE])
+{
+	const struct alloc *alloc = placement->alloc;
+	char name[NODE_ATTRIBUTE_NAME_MAX + 1];
+
+	if (message_list_n(alloc->constraints) > 0 &&
+	    constraints_find_unmet(alloc, node->id, node->attributes, count_same_group(placement, node), ret))
+		return true;
+	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)
+		if (reference_find_missing(alloc_task(alloc, i), node->attributes, name)) {
+			(void)str_format(ret, CONSTRAINT_TEXT_SIZE,
+					 "task %.63s wants %s in its env, and the node lacks it",
+					 alloc_task(alloc, i)->task, name);
+			return true;
+		}
+	return false;
+}
+
 enum obstacle placement_check(const struct placement *placement, const struct node_entry *node,
 			      const char *node_id, bool may_wait,
 			      char ret_reason[static FEASIBILITY_REASON_SIZE])
 {
+	char unmet[CONSTRAINT_TEXT_SIZE];
 	struct wanted_volume volumes[ALLOC_VOLUMES_MAX];
 	struct wanted_task tasks[ALLOC_TASKS_MAX];
 	struct feasibility in = {
@@ -225,6 +268,8 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.network = placement->alloc->network.mode,
 	};
 
+	if (node && find_unmet(placement, node, unmet))
+		in.unmet = unmet;
 	for (size_t i = 0; i < in.n_tasks; i++) {
 		const Holdfast__Driver__V1__TaskConfig *task = alloc_task(placement->alloc, i);
 

@@ -202,6 +202,10 @@ static void ineligible(struct world *w)
 	(void)str_copy(w->node.eligibility_reason, sizeof(w->node.eligibility_reason), "bad memory");
 }
 
+static void unmet(struct world *w)
+{
+	w->in.unmet = "meta.rack = r1";
+}
 static void full_agent(struct world *w)
 {
 	w->in.n_allocs = NODE_ALLOCS_MAX;
@@ -279,6 +283,7 @@ static const struct {
 	{status_draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained"}},
 	{ineligible, OBSTACLE_INELIGIBLE, STATUS_FAILED_PRECONDITION, {"takes nothing new: bad memory"}},
 	{full_agent, OBSTACLE_MAX_ALLOCS, STATUS_RESOURCE_EXHAUSTED, {"node n1 has 1024 allocations"}},
+	{unmet, OBSTACLE_CONSTRAINT, STATUS_FAILED_PRECONDITION, {"node n1 does not meet: meta.rack = r1"}},
 	ROW(no_driver, OBSTACLE_NO_DRIVER, STATUS_UNAVAILABLE,
 	    {"task web needs driver container, which node n1 does not have", "holdfast node status n1"}),
 	ROW(sick_driver, OBSTACLE_DRIVER_UNHEALTHY, STATUS_UNAVAILABLE,

@@ -149,6 +149,19 @@ static void assert_same_bytes(ProtobufCMessage *copied, ProtobufCMessage *borrow
 	pb_free_borrowing(borrowing);
 }
 
+TEST(a_message_that_borrows_leaves_constraints_to_their_allocation)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT;
+	ProtobufCMessage *list[] = {&constraint.base};
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	assert_true(message_list_new(list, 1, &a.constraints));
+	pb_free_borrowing(&alloc_borrow_pb(&a)->base);
+	assert_ptr_equal(a.constraints->messages[0]->descriptor, constraint.base.descriptor);
+	assert_same_bytes(&alloc_to_pb(&a)->base, &alloc_borrow_pb(&a)->base);
+	message_list_unref(a.constraints);
+}
+
 TEST(a_message_that_borrows_says_the_same_as_a_copy)
 {
 	struct volume v = a_volume();

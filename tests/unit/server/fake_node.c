@@ -326,6 +326,8 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
 	hello.fingerprint = &fingerprint;
+	hello.attributes = node->attributes;
+	hello.n_attributes = node->n_attributes;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.adoption_complete = true;

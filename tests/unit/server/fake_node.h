@@ -43,6 +43,8 @@ struct fake_node {
 	size_t n_plugins;
 	Holdfast__V1__NodeDriver **drivers; /* borrowed; task drivers; NULL: none */
 	size_t n_drivers;
+	Holdfast__Driver__V1__KeyValue **attributes; /* borrowed; of its hello; NULL: none */
+	size_t n_attributes;
 	struct model_plugin
 		*plugin; /* borrowed; answers the calls that come down; NULL: there must be none */
 	struct fake_csi csi;

@@ -72,6 +72,56 @@ TEST_FIXTURE(a_thousand_members_reach_a_hundred_nodes_evenly, setup_hundred, tea
 	}
 }
 
+static Holdfast__Driver__V1__KeyValue rack(const char *name)
+{
+	Holdfast__Driver__V1__KeyValue one = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+
+	one.key = text("meta.rack");
+	one.value = text(name);
+	return one;
+}
+
+/* Node n1 in rack r1, n2 in r2. */
+static void connect_racks(struct fixture *f)
+{
+	static Holdfast__Driver__V1__KeyValue racks[2];
+	static Holdfast__Driver__V1__KeyValue *lists[2][1] = {{&racks[0]}, {&racks[1]}};
+
+	racks[0] = rack("r1");
+	racks[1] = rack("r2");
+	f->n1.attributes = lists[0];
+	f->n2.attributes = lists[1];
+	f->n1.n_attributes = f->n2.n_attributes = 1;
+	connect_both(f);
+}
+
+CLUSTER_TEST(a_member_is_placed_on_a_node_that_meets_its_constraints)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT;
+	Holdfast__V1__Constraint *constraints[] = {&constraint};
+	Holdfast__V1__GetJobResponse *response;
+	struct submission s;
+
+	connect_racks(f);
+	make_job(f, &s);
+	constraint.attribute = text("meta.rack");
+	constraint.value = text("r3");
+	s.alloc.constraints = constraints;
+	s.alloc.n_constraints = 1;
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->n_waits, 1);
+	assert_non_null(strstr(response->waits[0]->text, "2 are kept out by a constraint"));
+	assert_non_null(
+		strstr(response->waits[0]->text, "node n1 does not meet: meta.rack = r3, and it is r1"));
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	constraint.value = text("r2");
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n2.runs == 1);
+	assert_int_equal(f->n1.runs, 0);
+}
+
 CLUSTER_TEST(a_member_waits_for_its_volume_and_is_placed_when_that_is_free)
 {
 	Holdfast__V1__GetJobResponse *response;
