@@ -178,10 +178,10 @@ static enum status alloc_run_load(struct call *call, void *message, struct error
 	if (status == STATUS_OK)
 		status = value_duration(call->inv, OPT_WAIT, 0, PENDING_MAX_MS, &wait_ms, err);
 	request->wait_ms = (uint32_t)wait_ms;
-	request->dry_run = call_has(call, OPT_DRY_RUN);
 	if (status == STATUS_OK)
 		status = load_alloc(call->inv, &request->allocation, err);
-	return status == STATUS_OK && !request->dry_run ? name_alloc(request->allocation, err) : status;
+	return status == STATUS_OK && !call_has(call, OPT_DRY_RUN) ? name_alloc(request->allocation, err)
+								   : status;
 }
 
 static enum status alloc_run_fill(struct call *call, void *message, struct error *err)
@@ -247,13 +247,6 @@ static enum status alloc_stop_load(struct call *call, void *message, struct erro
 	return value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 }
 
-static enum status alloc_stop_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__StopAllocationRequest *request = message;
-
-	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
-}
-
 static enum status alloc_stop_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__StopAllocationRequest *request = call->request;
@@ -275,38 +268,6 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 		return print_answer(&answer->base, err);
 	print_line("allocation %s %s", request->id, has_ended ? "has ended" : "is being stopped");
 	return STATUS_OK;
-}
-
-static enum status alloc_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListAllocationsRequest *request = message;
-
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
-	return STATUS_OK;
-}
-
-static enum status alloc_list_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListAllocationsRequest *request = message;
-	const char *node = call->inv->options[OPT_NODE];
-
-	return node ? call_pick(call, pick_known_node, node, &request->node_id, err) : STATUS_OK;
-}
-
-static enum status alloc_get_load(struct call *call, void *message, struct error *err)
-{
-	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
-		return usage_error(call->inv, err, "--%s is for the list: give it without an ID",
-				   call_has(call, OPT_NODE) ? "node" : "filter");
-	return STATUS_OK;
-}
-
-static enum status alloc_get_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetAllocationRequest *request = message;
-
-	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
 }
 
 static DEFINE_ROWS(claims_page, holdfast__v1__get_allocation_response, NULL,
@@ -332,6 +293,7 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_FILE},
 	 .call = {.service = &holdfast__v1__allocations__descriptor,
 		  .method = "Run",
+		  .fields = {{"dry_run", OPT_DRY_RUN}},
 		  .load = alloc_run_load,
 		  .fill = alloc_run_fill,
 		  .show = alloc_run_show,
@@ -347,8 +309,8 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_ALLOC},
 	 .call = {.service = &holdfast__v1__allocations__descriptor,
 		  .method = "Stop",
+		  .fields = {{"id", ARG(0), FIELD_ALLOC}},
 		  .load = alloc_stop_load,
-		  .fill = alloc_stop_fill,
 		  .show = alloc_stop_show,
 		  .shows_json = true}},
 	{.path = "alloc status",
@@ -360,13 +322,13 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_ALLOC},
 	 .call = {.service = &holdfast__v1__allocations__descriptor,
 		  .method = "Get",
-		  .load = alloc_get_load,
-		  .fill = alloc_get_fill,
+		  .fields = {{"id", ARG(0), FIELD_ALLOC}},
 		  .show = alloc_get_show},
 	 .list = {.service = &holdfast__v1__allocations__descriptor,
 		  .method = "List",
-		  .load = alloc_list_load,
-		  .fill = alloc_list_fill,
+		  .fields = {{"namespace", OPT_NAMESPACE},
+			     {"filter", OPT_FILTER},
+			     {"node_id", OPT_NODE, FIELD_KNOWN_NODE}},
 		  .rows = &show_allocs,
 		  .pages = PAGES_LIST}},
 };

@@ -84,17 +84,12 @@ static enum status job_run_refused(struct call *call, enum status status, struct
 	return spec_blame(call->inv, spec_blame_job, status, err);
 }
 
-static enum status job_run_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__RunJobResponse *answer = message;
+static DEFINE_ROWS(accepted_page, holdfast__v1__job, NULL,
+		   LINE(NULL,
+			"job {id} is accepted as version {version}; holdfast job status {id} shows what "
+			"becomes of it"));
 
-	if (!answer->job)
-		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
-	print_line("job %s is accepted as version %" PRIu64
-		   "; holdfast job status %s shows what becomes of it",
-		   answer->job->id, answer->job->version, answer->job->id);
-	return STATUS_OK;
-}
+static DEFINE_ROWS(run_page, holdfast__v1__run_job_response, NULL, NEED("job", "job", &accepted_page));
 
 static enum status job_plan_load(struct call *call, void *message, struct error *err)
 {
@@ -103,49 +98,14 @@ static enum status job_plan_load(struct call *call, void *message, struct error 
 	return load_job(call->inv, &request->job, err);
 }
 
-static enum status job_get_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetJobRequest *request = message;
+static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1__stop_job_request__descriptor,
+		      NULL, LINE(NULL, "job {^id} {^purge?is forgotten|is being stopped}"));
 
-	call_set(call, &request->id, call->inv->args[0]);
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	return STATUS_OK;
-}
-
-static enum status job_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListJobsRequest *request = message;
-
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	return STATUS_OK;
-}
-
-static enum status job_stop_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__StopJobRequest *request = message;
-
-	call_set(call, &request->id, call->inv->args[0]);
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	request->purge = call_has(call, OPT_PURGE);
-	return STATUS_OK;
-}
-
-static enum status job_stop_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__StopJobRequest *request = call->request;
-
-	print_line("job %s %s", request->id, request->purge ? "is forgotten" : "is being stopped");
-	return STATUS_OK;
-}
-
-static enum status job_history_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__JobHistoryRequest *request = message;
-
-	call_set(call, &request->id, call->inv->args[0]);
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	return STATUS_OK;
-}
+#define JOB_FIELDS                         \
+	{"id", ARG(0)},                    \
+	{                                  \
+		"namespace", OPT_NAMESPACE \
+	}
 
 #define JOBS &holdfast__v1__jobs__descriptor
 
@@ -160,7 +120,7 @@ static const struct command commands[] = {
 	 .call = {.service = JOBS,
 		  .method = "Run",
 		  .load = job_run_load,
-		  .show = job_run_show,
+		  .rows = &run_page,
 		  .refused = job_run_refused}},
 	{.path = "job plan",
 	 .args = "FILE|-",
@@ -181,10 +141,10 @@ static const struct command commands[] = {
 	 .options = OPTION_BIT(OPT_LIMIT),
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "Get", .load = job_get_load, .rows = &job_answer_page},
+	 .call = {.service = JOBS, .method = "Get", .fields = {JOB_FIELDS}, .rows = &job_answer_page},
 	 .list = {.service = JOBS,
 		  .method = "List",
-		  .load = job_list_load,
+		  .fields = {{"namespace", OPT_NAMESPACE}},
 		  .rows = &job_table,
 		  .pages = PAGES_LIST}},
 	{.path = "job stop",
@@ -195,7 +155,10 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "Stop", .load = job_stop_load, .show = job_stop_show}},
+	 .call = {.service = JOBS,
+		  .method = "Stop",
+		  .fields = {JOB_FIELDS, {"purge", OPT_PURGE}},
+		  .rows = &stop_page}},
 	{.path = "job history",
 	 .args = "ID",
 	 .help = "List the last versions of a job",
@@ -203,7 +166,7 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "History", .load = job_history_load, .rows = &history_table}},
+	 .call = {.service = JOBS, .method = "History", .fields = {JOB_FIELDS}, .rows = &history_table}},
 };
 
 const struct command_table job_commands = {commands, ARRAY_SIZE(commands)};

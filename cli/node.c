@@ -223,8 +223,6 @@ static enum status node_drain_load(struct call *call, void *message, struct erro
 		status = value_timeout(call->inv, DRAIN_TIMEOUT_US, &timeout_us, err);
 	if (status == STATUS_OK && call_has(call, OPT_CANCEL) && call_has(call, OPT_DEADLINE))
 		return usage_error(call->inv, err, "--cancel ends the drain: it has no --deadline");
-	call_set(call, &request->reason, call->inv->options[OPT_REASON]);
-	request->cancel = call_has(call, OPT_CANCEL);
 	return status;
 }
 
@@ -251,7 +249,6 @@ static enum status node_drain_fill(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__DrainNodeRequest *request = message;
 
-	TRY(call_pick(call, pick_node, call->inv->args[0], &request->id, err));
 	return confirm(call, request->id, err);
 }
 
@@ -369,28 +366,6 @@ enum { NAMED_SIZE = 2 * PICK_ID_SIZE, QUESTION_SIZE = 2 * PICK_ID_SIZE + 64 };
 
 /* --- status, eligibility --- */
 
-static enum status node_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListNodesRequest *request = message;
-
-	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
-	return STATUS_OK;
-}
-
-static enum status node_get_load(struct call *call, void *message, struct error *err)
-{
-	if (call_has(call, OPT_FILTER))
-		return usage_error(call->inv, err, "--filter is for the list: give it without an ID");
-	return STATUS_OK;
-}
-
-static enum status node_get_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetNodeRequest *request = message;
-
-	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
-}
-
 static DEFINE_ROWS(volume_table, holdfast__v1__volume, NULL, COL("ID", "{id}"),
 		   COL("NAMESPACE", "{namespace}"), COL("NAME", "{name}"), COL("PROVIDER", "{provider}"),
 		   COL("PLUGIN", "{plugin_id}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
@@ -430,31 +405,15 @@ static enum status node_get_show(struct call *call, const void *message, struct 
 
 static enum status node_eligibility_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__SetEligibilityRequest *request = message;
-
 	if (call_has(call, OPT_ENABLE) == call_has(call, OPT_DISABLE))
 		return usage_error(call->inv, err, "give either --enable or --disable");
-	request->eligible = call_has(call, OPT_ENABLE);
-	call_set(call, &request->reason, call->inv->options[OPT_REASON]);
 	return STATUS_OK;
 }
 
-static enum status node_eligibility_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__SetEligibilityRequest *request = message;
-
-	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
-}
-
-static enum status node_eligibility_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__SetEligibilityRequest *request = call->request;
-
-	print_line("node %s %s", request->id,
-		   request->eligible ? "is eligible: new allocations may be placed there"
-				     : "is ineligible: nothing new is placed there, what runs continues");
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(eligibility_page, holdfast__v1__set_eligibility_response,
+		      &holdfast__v1__set_eligibility_request__descriptor, NULL,
+		      LINE(NULL, "node {^id} {^eligible?is eligible: new allocations may be placed there|is "
+				 "ineligible: nothing new is placed there, what runs continues}"));
 
 /* --- purge, identify: for a node that cannot speak for itself --- */
 
@@ -561,13 +520,6 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 	return STATUS_OK;
 }
 
-static enum status node_identify_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__IdentifyNodeRequest *request = message;
-
-	return call_reason(call, OPT_REASON, &request->reason, err);
-}
-
 /* Without a machine, the one that was refused is meant. */
 static enum status choose_machine(struct call *call, const Holdfast__V1__Node *node, char **machine,
 				  struct error *err)
@@ -585,8 +537,6 @@ static enum status node_identify_fill(struct call *call, void *message, struct e
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
 	char question[QUESTION_SIZE];
 
-	TRY(call_pick(call, pick_node, call->inv->args[0], &request->id, err));
-	TRY(value_check_whole(call->inv, "identify", call->inv->args[0], request->id, err));
 	TRY(get_node(call->connection, request->id, &answer, err));
 	TRY(choose_machine(call, answer->node, &request->machine, err));
 	if (!call_has(call, OPT_JSON))
@@ -657,7 +607,6 @@ static enum status node_attest_load(struct call *call, void *message, struct err
 {
 	Holdfast__V1__AttestNodeRequest *request = message;
 
-	TRY(call_reason(call, OPT_REASON, &request->reason, err));
 	TRY(value_duration(call->inv, OPT_VALID, 0, VALID_MAX_MS, &request->valid_ms, err));
 	return name_volumes(call, request, err);
 }
@@ -699,14 +648,8 @@ static enum status confirm_attest(struct call *call, Holdfast__V1__AttestNodeReq
 static enum status node_attest_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__AttestNodeRequest *request = message;
-	enum status status = call_pick(call, pick_known_node, call->inv->args[0], &request->id, err);
 
-	request->dry_run = call_has(call, OPT_DRY_RUN);
-	if (status == STATUS_OK)
-		status = value_check_whole(call->inv, "attest", call->inv->args[0], request->id, err);
-	if (status == STATUS_OK && !request->dry_run)
-		status = confirm_attest(call, request, err);
-	return status;
+	return request->dry_run ? STATUS_OK : confirm_attest(call, request, err);
 }
 
 static enum status node_attest_show(struct call *call, const void *message, struct error *err)
@@ -730,12 +673,11 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "Get",
-		  .load = node_get_load,
-		  .fill = node_get_fill,
+		  .fields = {{"id", ARG(0), FIELD_NODE}},
 		  .show = node_get_show},
 	 .list = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "List",
-		  .load = node_list_load,
+		  .fields = {{"filter", OPT_FILTER}},
 		  .rows = &node_table,
 		  .pages = PAGES_LIST}},
 	{.path = "node drain",
@@ -749,6 +691,7 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "Drain",
+		  .fields = {{"id", ARG(0), FIELD_NODE}, {"reason", OPT_REASON}, {"cancel", OPT_CANCEL}},
 		  .load = node_drain_load,
 		  .fill = node_drain_fill,
 		  .show = node_drain_show,
@@ -763,9 +706,9 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "SetEligibility",
+		  .fields = {{"id", ARG(0), FIELD_NODE}, {"eligible", OPT_ENABLE}, {"reason", OPT_REASON}},
 		  .load = node_eligibility_load,
-		  .fill = node_eligibility_fill,
-		  .show = node_eligibility_show}},
+		  .rows = &eligibility_page}},
 	{.path = "node purge",
 	 .args = "[ID]",
 	 .help = "Forget a node that is gone and holds nothing",
@@ -788,7 +731,8 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "Identify",
-		  .load = node_identify_load,
+		  .fields = {{"id", ARG(0), FIELD_NODE}, {"reason", OPT_REASON, FIELD_REASON}},
+		  .whole = "identify",
 		  .fill = node_identify_fill,
 		  .show = node_identify_show}},
 	{.path = "node attest",
@@ -801,6 +745,10 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE, WORD_VOLUME},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "Attest",
+		  .fields = {{"id", ARG(0), FIELD_KNOWN_NODE},
+			     {"reason", OPT_REASON, FIELD_REASON},
+			     {"dry_run", OPT_DRY_RUN}},
+		  .whole = "attest",
 		  .load = node_attest_load,
 		  .fill = node_attest_fill,
 		  .show = node_attest_show}},

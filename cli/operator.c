@@ -58,11 +58,8 @@ static enum status operator_members_show(struct call *call, const void *message,
 	return show_list(&etcd_table, NULL, answer->etcd, answer->n_etcd, false, err);
 }
 
-static enum status operator_step_down_show(struct call *call, const void *message, struct error *err)
-{
-	print_line("the server that led hands over; who leads now: holdfast operator members");
-	return STATUS_OK;
-}
+static DEFINE_ROWS(step_down_page, holdfast__v1__step_down_response, NULL,
+		   LINE(NULL, "the server that led hands over; who leads now: holdfast operator members"));
 
 #define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
 
@@ -70,21 +67,14 @@ static enum status operator_gc_load(struct call *call, void *message, struct err
 {
 	Holdfast__V1__GcRequest *request = message;
 
-	request->dry_run = call_has(call, OPT_DRY_RUN);
 	return value_duration(call->inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request->older_than_ms, err);
 }
 
-static enum status operator_gc_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__GcRequest *request = call->request;
-	const Holdfast__V1__GcResponse *answer = message;
-
-	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " attestations, %" PRIu32
-		   " tokens, %" PRIu32 " audit records",
-		   request->dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
-		   answer->attestations, answer->tokens, answer->audit_records);
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(gc_page, holdfast__v1__gc_response, &holdfast__v1__gc_request__descriptor, NULL,
+		      LINE(NULL,
+			   "{^dry_run?would be removed|removed}: {allocations} allocations, {claims} "
+			   "claims, {attestations} attestations, {tokens} tokens, {audit_records} audit "
+			   "records"));
 
 #define GC_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
 
@@ -110,7 +100,7 @@ static const struct command commands[] = {
 	 .example = "",
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "StepDown",
-		  .show = operator_step_down_show}},
+		  .rows = &step_down_page}},
 	{.path = "operator gc",
 	 .args = "",
 	 .help = "Remove what is finished from the server's records",
@@ -118,8 +108,9 @@ static const struct command commands[] = {
 	 .options = OPTION_BIT(OPT_OLDER_THAN) | OPTION_BIT(OPT_DRY_RUN),
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "Gc",
+		  .fields = {{"dry_run", OPT_DRY_RUN}},
 		  .load = operator_gc_load,
-		  .show = operator_gc_show,
+		  .rows = &gc_page,
 		  .timeout_us = GC_TIMEOUT_US}},
 };
 

@@ -127,13 +127,6 @@ static DEFINE_ROWS(plugin_page, holdfast__v1__plugin, NULL, COL("ID", "{id}"), C
 static DEFINE_ROWS(plugin_lists_page, holdfast__v1__plugin, NULL, TABLE("events", "events", &event_table),
 		   TABLE("allocations", "allocations", &show_allocs));
 
-static enum status plugin_get_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetPluginRequest *request = message;
-
-	return call_pick(call, pick_plugin, call->inv->args[0], &request->id, err);
-}
-
 static enum status plugin_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__Plugin *plugin = ((const Holdfast__V1__GetPluginResponse *)message)->plugin;
@@ -156,7 +149,7 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_PLUGIN},
 	 .call = {.service = &holdfast__v1__plugins__descriptor,
 		  .method = "Get",
-		  .fill = plugin_get_fill,
+		  .fields = {{"id", ARG(0), FIELD_PLUGIN}},
 		  .show = plugin_get_show,
 		  .pages = PAGES_WHOLE},
 	 .list = {.service = &holdfast__v1__plugins__descriptor,

@@ -128,8 +128,6 @@ static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bo
 	return STATUS_OK;
 }
 
-enum { QUESTION_SIZE = 2 * PICK_ID_SIZE + 96 };
-
 /* --- register, create --- */
 
 /* "volume db is ..." and what stands in its way. */
@@ -223,22 +221,6 @@ static enum status volume_expand_load(struct call *call, void *message, struct e
 	return status;
 }
 
-static enum status volume_expand_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ExpandVolumeRequest *request = message;
-	json_t *secrets = NULL;
-
-	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
-	TRY(request_secrets(call->inv, &secrets, err));
-	TRY(call_replace(call,
-			 json_pack("{ss ss sI sI so}", "id", request->id, "namespace", request->namespace_,
-				   "capacity_min", (json_int_t)request->capacity_min, "capacity_max",
-				   (json_int_t)request->capacity_max, "secrets", secrets),
-			 err));
-	call->subject = ((const Holdfast__V1__ExpandVolumeRequest *)call->request)->id;
-	return STATUS_OK;
-}
-
 static bool ends_well(const Holdfast__V1__Volume *volume)
 {
 	return volume && volume->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING;
@@ -259,49 +241,6 @@ static enum status volume_expand_show(struct call *call, const void *message, st
 
 /* --- status --- */
 
-static enum status volume_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListVolumesRequest *request = message;
-
-	if (call_has(call, OPT_WHY))
-		return usage_error(call->inv, err, "--why explains one volume: give its ID");
-	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
-	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
-	return STATUS_OK;
-}
-
-static enum status volume_list_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListVolumesRequest *request = message;
-	const char *node = call->inv->options[OPT_NODE];
-	const char *plugin = call->inv->options[OPT_PLUGIN];
-	enum status status = STATUS_OK;
-
-	if (node)
-		status = call_pick(call, pick_known_node, node, &request->node_id, err);
-	if (status == STATUS_OK && plugin) /* it may be gone while its volumes are not */
-		status = call_pick(call, pick_known_plugin, plugin, &request->plugin_id, err);
-	return status;
-}
-
-static enum status volume_get_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetVolumeRequest *request = message;
-
-	if (call_has(call, OPT_NODE) || call_has(call, OPT_PLUGIN) || call_has(call, OPT_FILTER))
-		return usage_error(call->inv, err,
-				   "--node, --plugin and --filter are for the list: give them without an ID");
-	request->why = call_has(call, OPT_WHY);
-	return STATUS_OK;
-}
-
-static enum status volume_get_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__GetVolumeRequest *request = message;
-
-	return call_pick_volume(call, &request->id, &request->namespace_, err);
-}
-
 static enum status volume_get_show(struct call *call, const void *message, struct error *err)
 {
 	return show_volume(message, call_has(call, OPT_VERBOSE), err);
@@ -309,66 +248,16 @@ static enum status volume_get_show(struct call *call, const void *message, struc
 
 /* --- deregister, delete --- */
 
-static enum status volume_deregister_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__DeregisterVolumeRequest *request = message;
-	char question[QUESTION_SIZE];
+static DEFINE_ROWS_OF(deregister_page, holdfast__v1__deregister_volume_response,
+		      &holdfast__v1__deregister_volume_request__descriptor, NULL,
+		      LINE(NULL, "volume {^id} is deregistered, its data is untouched"),
+		      LINE("{left_at_provider}",
+			   "its creation had not ended: look at the provider for a volume named "
+			   "{left_at_provider}, which Holdfast does not delete any more"));
 
-	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
-	TRY(value_check_whole(call->inv, "deregister", call->inv->args[0], request->id, err));
-	(void)snprintf(question, sizeof(question),
-		       "Forget volume %s of namespace %s, its context and its secrets?", request->id,
-		       request->namespace_);
-	return value_confirm(call->inv, question, err);
-}
-
-static enum status volume_deregister_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__DeregisterVolumeRequest *request = call->request;
-	const Holdfast__V1__DeregisterVolumeResponse *answer = message;
-
-	print_line("volume %s is deregistered, its data is untouched", request->id);
-	if (answer->left_at_provider[0] != '\0')
-		print_line("its creation had not ended: look at the provider for a volume named %s, which "
-			   "Holdfast does not delete any more",
-			   answer->left_at_provider);
-	return STATUS_OK;
-}
-
-static enum status volume_delete_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__DeleteVolumeRequest *request = message;
-	char question[QUESTION_SIZE];
-	json_t *secrets = NULL;
-
-	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
-	TRY(value_check_whole(call->inv, "delete", call->inv->args[0], request->id, err));
-	(void)snprintf(question, sizeof(question), "Delete volume %s of namespace %s and all its data?",
-		       request->id, request->namespace_);
-	TRY(value_confirm(call->inv, question, err));
-	TRY(request_secrets(call->inv, &secrets, err));
-	TRY(call_replace(call,
-			 json_pack("{ss ss so}", "id", request->id, "namespace", request->namespace_,
-				   "secrets", secrets),
-			 err));
-	call->subject = ((const Holdfast__V1__DeleteVolumeRequest *)call->request)->id;
-	return STATUS_OK;
-}
-
-static enum status volume_delete_show(struct call *call, const void *message, struct error *err)
-{
-	print_line("volume %s is deleted at its provider and forgotten", call->subject);
-	return STATUS_OK;
-}
-
-/* --- external --- */
-
-static enum status volume_external_fill(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListExternalVolumesRequest *request = message;
-
-	return call_pick(call, pick_plugin, call->inv->args[0], &request->plugin_id, err);
-}
+static DEFINE_ROWS_OF(delete_page, holdfast__v1__delete_volume_response,
+		      &holdfast__v1__delete_volume_request__descriptor, NULL,
+		      LINE(NULL, "volume {^id} is deleted at its provider and forgotten"));
 
 /* --- detach --- */
 
@@ -466,7 +355,6 @@ static enum status volume_detach_load(struct call *call, void *message, struct e
 		status = call_reason(call, OPT_FENCE, &request->fence_reason, err);
 	if (status == STATUS_OK && call_has(call, OPT_WITHOUT_PLUGIN))
 		status = call_reason(call, OPT_WITHOUT_PLUGIN, &request->without_plugin_reason, err);
-	request->dry_run = call_has(call, OPT_DRY_RUN);
 	if (call_has(call, OPT_FENCE))
 		call->timeout_us = FENCE_TIMEOUT_US;
 	return status;
@@ -476,8 +364,6 @@ static enum status volume_detach_fill(struct call *call, void *message, struct e
 {
 	Holdfast__V1__DetachVolumeRequest *request = message;
 
-	TRY(call_pick_volume(call, &request->id, &request->namespace_, err));
-	TRY(call_pick(call, pick_known_node, call->inv->args[1], &request->node_id, err));
 	TRY(check_whole_ids(call->inv, request->id, request->node_id, err));
 	if (is_forced(request) && !request->dry_run)
 		TRY(confirm_detach(call, request, err));
@@ -546,13 +432,14 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_VOLUME},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Get",
-		  .load = volume_get_load,
-		  .fill = volume_get_fill,
+		  .fields = {{"id", ARG(0), FIELD_VOLUME}, {"why", OPT_WHY}},
 		  .show = volume_get_show},
 	 .list = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "List",
-		  .load = volume_list_load,
-		  .fill = volume_list_fill,
+		  .fields = {{"namespace", OPT_NAMESPACE},
+			     {"filter", OPT_FILTER},
+			     {"node_id", OPT_NODE, FIELD_KNOWN_NODE},
+			     {"plugin_id", OPT_PLUGIN, FIELD_KNOWN_PLUGIN}},
 		  .rows = &volume_table,
 		  .pages = PAGES_LIST}},
 	{.path = "volume deregister",
@@ -565,8 +452,10 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_VOLUME},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Deregister",
-		  .fill = volume_deregister_fill,
-		  .show = volume_deregister_show}},
+		  .fields = {{"id", ARG(0), FIELD_VOLUME}},
+		  .whole = "deregister",
+		  .question = "Forget volume {id} of namespace {namespace}, its context and its secrets?",
+		  .rows = &deregister_page}},
 	{.path = "volume delete",
 	 .args = "ID",
 	 .help = "Delete a volume at its provider and forget it",
@@ -577,8 +466,10 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_VOLUME},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Delete",
-		  .fill = volume_delete_fill,
-		  .show = volume_delete_show,
+		  .fields = {{"id", ARG(0), FIELD_VOLUME}, {"secrets", OPT_SECRETS_FILE, FIELD_SECRETS}},
+		  .whole = "delete",
+		  .question = "Delete volume {id} of namespace {namespace} and all its data?",
+		  .rows = &delete_page,
 		  .refused = volume_resumable,
 		  .doing = "deleting volume",
 		  .timeout_us = DELETE_TIMEOUT_US}},
@@ -592,6 +483,9 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_VOLUME, WORD_NODE},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Detach",
+		  .fields = {{"id", ARG(0), FIELD_VOLUME},
+			     {"node_id", ARG(1), FIELD_KNOWN_NODE},
+			     {"dry_run", OPT_DRY_RUN}},
 		  .load = volume_detach_load,
 		  .fill = volume_detach_fill,
 		  .show = volume_detach_show,
@@ -606,8 +500,8 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_VOLUME, WORD_NONE},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Expand",
+		  .fields = {{"id", ARG(0), FIELD_VOLUME}, {"secrets", OPT_SECRETS_FILE, FIELD_SECRETS}},
 		  .load = volume_expand_load,
-		  .fill = volume_expand_fill,
 		  .show = volume_expand_show,
 		  .refused = volume_resumable,
 		  .doing = "expanding volume",
@@ -636,7 +530,7 @@ static const struct command other_commands[] = {
 	 .arg_kinds = {WORD_PLUGIN},
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "ListExternal",
-		  .fill = volume_external_fill,
+		  .fields = {{"plugin_id", ARG(0), FIELD_PLUGIN}},
 		  .rows = &show_external,
 		  .pages = PAGES_LIST}},
 };

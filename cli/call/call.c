@@ -5,6 +5,7 @@
 #include "call/pages.h"
 #include "command/request.h"
 #include "command/values.h"
+#include "pb/reflect.h"
 #include "show/rows.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOING_SIZE = 2 * PICK_ID_SIZE };
+enum { DOING_SIZE = 2 * PICK_ID_SIZE, QUESTION_MAX = 512 };
 
 void *message_new(const ProtobufCMessageDescriptor *descriptor)
 {
@@ -59,29 +60,6 @@ enum status call_pick(struct call *call, pick_fn *complete, const char *given, c
 	return STATUS_OK;
 }
 
-enum status call_pick_volume(struct call *call, char **id, char **namespace, struct error *err)
-{
-	char found[PICK_ID_SIZE];
-	char of[PICK_ID_SIZE];
-
-	TRY(pick_volume(call->connection, call->inv->args[0], call->inv->options[OPT_NAMESPACE], found, of,
-			err));
-	call_set(call, id, found);
-	call_set(call, namespace, of);
-	return STATUS_OK;
-}
-
-enum status call_replace(struct call *call, json_t *json, struct error *err)
-{
-	const ProtobufCMessage *before = call->request;
-	ProtobufCMessage *made = NULL;
-
-	TRY(request_make(before->descriptor, json, &made, err));
-	protobuf_c_message_free_unpacked(call->request, NULL);
-	call->request = made;
-	return STATUS_OK;
-}
-
 enum status call_method(struct call *call, void *ret, struct error *err)
 {
 	const struct command_call *row = call->row;
@@ -97,6 +75,150 @@ bool call_has(const struct call *call, enum option_id id)
 	return call->inv->options[id] != NULL;
 }
 
+/* --- fields of the request by rows --- */
+
+static const char *given_value(const struct call *call, const struct command_field *field)
+{
+	int i = field->given - OPTION_N;
+
+	if (i < 0)
+		return call->inv->options[field->given];
+	return i < call->inv->n_args ? call->inv->args[i] : NULL;
+}
+
+static const ProtobufCFieldDescriptor *request_field(const struct call *call, const char *name)
+{
+	const ProtobufCMessage *request = call->request;
+	const ProtobufCFieldDescriptor *field = reflect_find(request->descriptor, name);
+
+	assert(field);
+	return field;
+}
+
+static char **request_text(const struct call *call, const char *name)
+{
+	return (void *)((char *)call->request + request_field(call, name)->offset);
+}
+
+/* Refuses an option of the list for the object, and the other way round. */
+static enum status check_options(const struct call *call, struct error *err)
+{
+	const struct command *command = call->inv->command;
+	bool is_list = call->row == &command->list;
+	const struct command_field *other = is_list ? command->call.fields : command->list.fields;
+
+	for (; command->list.method && other->name; other++) {
+		const struct command_field *own = call->row->fields;
+
+		if (other->given >= OPTION_N || !given_value(call, other))
+			continue;
+		while (own->name && own->given != other->given)
+			own++;
+		if (!own->name)
+			return usage_error(
+				call->inv, err, "--%s is for %s", command_options[other->given].name,
+				is_list ? "one of them: give its ID" : "the list: give it without an ID");
+	}
+	return STATUS_OK;
+}
+
+static enum status load_fields(struct call *call, struct error *err)
+{
+	TRY(check_options(call, err));
+	for (const struct command_field *field = call->row->fields; field->name; field++) {
+		const char *value = given_value(call, field);
+
+		if (field->source == FIELD_REASON)
+			TRY(call_reason(call, (enum option_id)field->given, request_text(call, field->name),
+					err));
+		else if (field->source != FIELD_GIVEN)
+			continue;
+		else if (request_field(call, field->name)->type == PROTOBUF_C_TYPE_BOOL)
+			*(protobuf_c_boolean *)(void *)request_text(call, field->name) = value != NULL;
+		else
+			call_set(call, request_text(call, field->name), value);
+	}
+	return STATUS_OK;
+}
+
+/* The volume's id is completed in the namespace that is found with it. */
+static enum status look_up_volume(struct call *call, const char *given, const char *name, struct error *err)
+{
+	char id[PICK_ID_SIZE], namespace[PICK_ID_SIZE];
+
+	TRY(pick_volume(call->connection, given, call->inv->options[OPT_NAMESPACE], id, namespace, err));
+	call_set(call, request_text(call, name), id);
+	call_set(call, request_text(call, "namespace"), namespace);
+	return STATUS_OK;
+}
+
+static enum status look_up_fields(struct call *call, struct error *err)
+{
+	static pick_fn *const picks[] = {
+		[FIELD_NODE] = pick_node,     [FIELD_KNOWN_NODE] = pick_known_node,
+		[FIELD_PLUGIN] = pick_plugin, [FIELD_KNOWN_PLUGIN] = pick_known_plugin,
+		[FIELD_ALLOC] = pick_alloc,
+	};
+
+	for (const struct command_field *field = call->row->fields; field->name; field++) {
+		const char *value = given_value(call, field);
+
+		if (field->source == FIELD_VOLUME)
+			TRY(look_up_volume(call, value, field->name, err));
+		else if (field->source >= FIELD_NODE && field->source <= FIELD_ALLOC && value)
+			TRY(call_pick(call, picks[field->source], value, request_text(call, field->name),
+				      err));
+	}
+	return STATUS_OK;
+}
+
+/* Moves the field @name, a map, from a message that @json makes into the request. Takes the reference. */
+static enum status move_map(struct call *call, const char *name, json_t *json, struct error *err)
+{
+	const ProtobufCFieldDescriptor *field = request_field(call, name);
+	cleanup_message ProtobufCMessage *made = NULL;
+	char *to = call->request;
+
+	TRY(request_make(((const ProtobufCMessage *)call->request)->descriptor, json_pack("{so}", name, json),
+			 &made, err));
+	memcpy(to + field->offset, (char *)made + field->offset, sizeof(void *));
+	memcpy(to + field->quantifier_offset, (char *)made + field->quantifier_offset, sizeof(size_t));
+	memset((char *)made + field->quantifier_offset, 0, sizeof(size_t));
+	memset((char *)made + field->offset, 0, sizeof(void *));
+	return STATUS_OK;
+}
+
+static enum status read_maps(struct call *call, struct error *err)
+{
+	for (const struct command_field *field = call->row->fields; field->name; field++) {
+		json_t *json = NULL;
+
+		if (field->source < FIELD_PAIRS)
+			continue;
+		if (field->source == FIELD_PAIRS)
+			TRY(request_pairs(call->inv, (enum option_id)field->given, &json, err));
+		else
+			TRY(request_secrets(call->inv, &json, err));
+		TRY(move_map(call, field->name, json, err));
+	}
+	return STATUS_OK;
+}
+
+/* Checks that the id was given whole, and asks the question. */
+static enum status confirm(struct call *call, struct error *err)
+{
+	const struct command_call *row = call->row;
+	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
+
+	if (row->whole)
+		TRY(value_check_whole(call->inv, row->whole, call->inv->args[0],
+				      *request_text(call, row->fields[0].name), err));
+	if (!row->question)
+		return STATUS_OK;
+	show_text(&(struct shown){.message = call->request}, row->question, &question);
+	return value_confirm(call->inv, question.data ? question.data : "", err);
+}
+
 /* --- the dispatcher --- */
 
 static enum status call_begin(struct call *call, struct error *err)
@@ -109,6 +231,7 @@ static enum status call_begin(struct call *call, struct error *err)
 	call->request = message_new(method->input);
 	if (!call->request)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+	TRY(load_fields(call, err));
 	return row->load ? row->load(call, call->request, err) : STATUS_OK;
 }
 
@@ -119,6 +242,12 @@ static enum status reach(struct call *call, struct error *err)
 				     ? connect_agent(call->inv, &call->connection, err)
 				     : connect_server(call->inv, &call->connection, err);
 
+	if (status == STATUS_OK)
+		status = look_up_fields(call, err);
+	if (status == STATUS_OK)
+		status = confirm(call, err);
+	if (status == STATUS_OK)
+		status = read_maps(call, err);
 	if (status == STATUS_OK && row->fill)
 		status = row->fill(call, call->request, err);
 	if (status == STATUS_OK && call->is_short)
@@ -142,7 +271,8 @@ static enum status ask(struct call *call, ProtobufCMessage **ret, struct error *
 	}
 	if (!row->doing)
 		return call_method(call, ret, err);
-	assert(call->subject);
+	if (!call->subject)
+		call->subject = *request_text(call, row->fields[0].name);
 	(void)snprintf(doing, sizeof(doing), "%s %.128s", row->doing, call->subject);
 	return connection_call_long(call->connection, call->inv, row->service, row->method, call->request,
 				    call->timeout_us, doing, ret, err);
@@ -156,7 +286,7 @@ enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, st
 	size_t n;
 
 	if (rows->descriptor == answer->descriptor)
-		return show_page(rows, answer, NULL, call_has(call, OPT_VERBOSE), err);
+		return show_page(rows, answer, call->request, call_has(call, OPT_VERBOSE), err);
 	items = pages_items(answer, &n);
 	if (!output || !str_eq(output, "name"))
 		return show_list(rows, NULL, items, n, call_has(call, OPT_VERBOSE), err);

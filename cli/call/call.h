@@ -37,12 +37,6 @@ typedef enum status pick_fn(struct connection *connection, const char *given,
 enum status call_pick(struct call *call, pick_fn *complete, const char *given, char **field,
 		      struct error *err);
 
-/** Give the fields the volume that the first argument and --namespace mean. */
-enum status call_pick_volume(struct call *call, char **id, char **namespace, struct error *err);
-
-/** Replace the request by what @json describes; takes the reference, NULL means that memory ran out. */
-enum status call_replace(struct call *call, json_t *json, struct error *err);
-
 /** Call the row's method once with the request as it is: a dry run before the question.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status call_method(struct call *call, void *ret, struct error *err);

@@ -151,10 +151,37 @@ enum call_pages {
 	PAGES_WHOLE, /* a Get whose object has lists in pages: all of them */
 };
 
+/* Where the value of a request's field is from. */
+enum field_source {
+	FIELD_GIVEN,  /* the text as it is given, or whether the option is */
+	FIELD_REASON, /* the text as it is given, which must be a reason */
+	FIELD_VOLUME, /* the rest are looked up: the volume that the first argument and --namespace mean */
+	FIELD_NODE,   /* the id that begins so */
+	FIELD_KNOWN_NODE, /* likewise, or as it is given: it may be gone while its volumes are not */
+	FIELD_PLUGIN,
+	FIELD_KNOWN_PLUGIN,
+	FIELD_ALLOC,
+	FIELD_PAIRS,   /* a map of KEY=VALUE */
+	FIELD_SECRETS, /* a map from a file */
+};
+
+struct command_field {
+	const char *name; /* NULL: there are no more */
+	int given;	  /* an option_id, or ARG(i) */
+	enum field_source source;
+};
+
+#define ARG(i) (OPTION_N + (i))
+
+enum { COMMAND_FIELDS_MAX = 5 };
+
 /* A call of one method. Whether it is allowed, the server says. */
 struct command_call {
-	const ProtobufCServiceDescriptor *service; /* that of the agent is called at its socket */
-	const char *method;			   /* NULL: there is no call */
+	const ProtobufCServiceDescriptor *service;	 /* that of the agent is called at its socket */
+	const char *method;				 /* NULL: there is no call */
+	struct command_field fields[COMMAND_FIELDS_MAX]; /* what is done with the id of first: */
+	const char *whole;				 /* "delete": the command that takes whole ids only */
+	const char *question;	  /* asked before the call; a text of show/rows.h about the request */
 	call_fill_fn *load;	  /* values of the command line and of files; nothing is connected yet */
 	call_fill_fn *fill;	  /* the rest: ids that are completed, a question to the person */
 	call_show_fn *show;	  /* --json is the dispatcher's; NULL: it shows the rows */

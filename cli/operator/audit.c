@@ -7,8 +7,7 @@
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/commands.h"
-#include "rpc/pbjson.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
@@ -70,74 +69,45 @@ static enum status since_of(struct invocation *inv, int64_t *ret_ms, struct erro
 			   text);
 }
 
-enum { WHO_SIZE = 512 };
-
 struct showing {
 	bool is_json;
 	uint64_t shown;
 };
 
-static enum status show_record_json(const Holdfast__V1__AuditRecord *record, struct error *err)
+/* The name of the caller, and of who vouches for it. */
+static void put_who(const struct shown *shown, struct strbuf *sb)
 {
-	json_t *json = NULL;
+	const Holdfast__V1__AuditRecord *record = (const void *)shown->message;
 
-	TRY(pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
-	return print_json(json, err);
+	strbuf_puts(sb, record->who);
+	if (record->vouched_by[0])
+		strbuf_printf(sb, " (%.*s)", (int)strcspn(record->vouched_by, " "), record->vouched_by);
 }
 
-static void add_record(struct table *table, const Holdfast__V1__AuditRecord *record)
+static void put_result(const struct shown *shown, struct strbuf *sb)
 {
-	char sequence[24];
-	char time[CLOCK_TEXT_SIZE];
-	char left_out[48] = "", who[WHO_SIZE];
-	const char *why = record->code != 0 ? record->message : record->why;
+	const Holdfast__V1__AuditRecord *record = (const void *)shown->message;
 
-	(void)str_format(sequence, sizeof(sequence), "%" PRIu64, record->sequence);
-	if (record->left_out > 0) {
-		(void)str_format(left_out, sizeof(left_out), "%" PRIu64 " more refusals before",
-				 record->left_out);
-		if (why[0] == '\0')
-			why = left_out;
-	}
-	(void)str_format(who, sizeof(who), "%s%s%.*s%s", record->who, record->vouched_by[0] ? " (" : "",
-			 (int)strcspn(record->vouched_by, " "), record->vouched_by,
-			 record->vouched_by[0] ? ")" : "");
-	table_add(table,
-		  (const char *const[]){
-			  sequence, clock_format(record->time_ms, time), who, record->what, record->object,
-			  record->code != 0 ? status_name(status_from_number(record->code)) : "done", why});
+	strbuf_puts(sb, record->code != 0 ? status_name(status_from_number(record->code)) : "done");
 }
 
-static enum status show_page(const Holdfast__V1__ListAuditResponse *page, void *userdata, struct error *err)
+#define LEFT_OUT "{left_out?{left_out} more refusals before}"
+
+static DEFINE_ROWS(record_table, holdfast__v1__audit_record, NULL, COL_NUMBER("RECORD", "{sequence}"),
+		   COL("TIME", "{time_ms:time}"), COL_PUT("WHO", put_who), COL("WHAT", "{what}"),
+		   COL("OBJECT", "{object}"), COL_PUT("RESULT", put_result),
+		   COL("WHY", "{code?{message?{message}|" LEFT_OUT "}|{why?{why}|" LEFT_OUT "}}"));
+
+static enum status print_page(const Holdfast__V1__ListAuditResponse *page, void *userdata, struct error *err)
 {
-	static const struct column columns[] = {
-		{.name = "RECORD", .is_number = true},
-		{.name = "TIME"},
-		{.name = "WHO"},
-		{.name = "WHAT"},
-		{.name = "OBJECT"},
-		{.name = "RESULT"},
-		{.name = "WHY"},
-	};
 	struct showing *showing = userdata;
-	cleanup(table_freep) struct table *table = NULL;
 
-	if (page->n_records == 0)
-		return STATUS_OK;
 	showing->shown += page->n_records;
 	if (!showing->is_json)
-		table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < page->n_records; i++) {
-		enum status status = STATUS_OK;
-
-		if (showing->is_json)
-			status = show_record_json(page->records[i], err);
-		else if (table)
-			add_record(table, page->records[i]);
-		if (status != STATUS_OK)
-			return status;
-	}
-	return showing->is_json ? STATUS_OK : table_print(table, NULL, err);
+		return show_list(&record_table, NULL, page->records, page->n_records, false, err);
+	for (size_t i = 0; i < page->n_records; i++)
+		TRY(print_answer(&page->records[i]->base, err));
+	return STATUS_OK;
 }
 
 static enum status cmd_operator_audit(struct invocation *inv, struct error *err)
@@ -149,7 +119,7 @@ static enum status cmd_operator_audit(struct invocation *inv, struct error *err)
 	request.who = option_text(inv, OPT_WHO);
 	request.object = option_text(inv, OPT_OBJECT);
 	if (status == STATUS_OK)
-		status = walk(inv, &request, show_page, &showing, err);
+		status = walk(inv, &request, print_page, &showing, err);
 	if (status == STATUS_OK && showing.shown == 0 && !showing.is_json)
 		print_line("no records%s", inv->options[OPT_WHO] ? "; --who is a name as in the column WHO, "
 								   "whole (operator/ann) or a part (ann)"

@@ -134,11 +134,9 @@ static enum status policy_put_load(struct call *call, void *message, struct erro
 	return read_policy(call->inv, &request->policy, err);
 }
 
-static enum status policy_put_show(struct call *call, const void *message, struct error *err)
-{
-	print_line("policy %s is in force", call->inv->args[0]);
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(put_page, holdfast__v1__put_policy_response,
+		      &holdfast__v1__put_policy_request__descriptor, NULL,
+		      LINE(NULL, "policy {^policy.name} is in force"));
 
 /* --- list, delete --- */
 
@@ -184,14 +182,6 @@ static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *poli
 		show_table_add(table, &nothing_table, &shown);
 }
 
-static enum status policy_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListPoliciesRequest *request = message;
-
-	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
-	return STATUS_OK;
-}
-
 static enum status policy_list_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ListPoliciesResponse *answer = message;
@@ -202,19 +192,9 @@ static enum status policy_list_show(struct call *call, const void *message, stru
 	return table_print(table, NULL, err);
 }
 
-static enum status policy_delete_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__DeletePolicyRequest *request = message;
-
-	call_set(call, &request->name, call->inv->args[0]);
-	return STATUS_OK;
-}
-
-static enum status policy_delete_show(struct call *call, const void *message, struct error *err)
-{
-	print_line("policy %s is deleted", call->inv->args[0]);
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(delete_page, holdfast__v1__delete_policy_response,
+		      &holdfast__v1__delete_policy_request__descriptor, NULL,
+		      LINE(NULL, "policy {^name} is deleted"));
 
 static const struct command commands[] = {
 	{.path = "operator policy put",
@@ -227,7 +207,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "PutPolicy",
 		  .load = policy_put_load,
-		  .show = policy_put_show}},
+		  .rows = &put_page}},
 	{.path = "operator policy list",
 	 .args = "[PREFIX]",
 	 .help = "List policies and what they give",
@@ -235,7 +215,7 @@ static const struct command commands[] = {
 	 .max_args = 1,
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "ListPolicies",
-		  .load = policy_list_load,
+		  .fields = {{"prefix", ARG(0)}},
 		  .show = policy_list_show,
 		  .rows = &nothing_table,
 		  .pages = PAGES_LIST}},
@@ -247,8 +227,8 @@ static const struct command commands[] = {
 	 .max_args = 1,
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "DeletePolicy",
-		  .load = policy_delete_load,
-		  .show = policy_delete_show}},
+		  .fields = {{"name", ARG(0)}},
+		  .rows = &delete_page}},
 };
 
 const struct command_table operator_policy_commands = {commands, ARRAY_SIZE(commands)};

@@ -86,21 +86,9 @@ static enum status token_create_load(struct call *call, void *message, struct er
 	return set_policies(call, token, err);
 }
 
-/* --- revoke --- */
-
-static enum status token_revoke_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__RevokeTokenRequest *request = message;
-
-	call_set(call, &request->accessor, call->inv->args[0]);
-	return value_confirm(call->inv, "Whoever uses the token is refused from then on. Do it?", err);
-}
-
-static enum status token_revoke_show(struct call *call, const void *message, struct error *err)
-{
-	print_line("token %s is revoked", call->inv->args[0]);
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(revoke_page, holdfast__v1__revoke_token_response,
+		      &holdfast__v1__revoke_token_request__descriptor, NULL,
+		      LINE(NULL, "token {^accessor} is revoked"));
 
 static const struct command commands[] = {
 	{.path = "operator token bootstrap",
@@ -138,8 +126,9 @@ static const struct command commands[] = {
 	 .max_args = 1,
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "RevokeToken",
-		  .load = token_revoke_load,
-		  .show = token_revoke_show}},
+		  .fields = {{"accessor", ARG(0)}},
+		  .question = "Whoever uses the token is refused from then on. Do it?",
+		  .rows = &revoke_page}},
 	{.path = "operator token whoami",
 	 .args = "",
 	 .help = "Show as whom the server sees this caller",

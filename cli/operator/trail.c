@@ -12,8 +12,6 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 
-enum { QUESTION_SIZE = 192 };
-
 /* Shows the last head and the last break of each trail. */
 static DEFINE_ROWS(trail_table, holdfast__v1__node_trail, NULL, COL("NODE", "{node_id}"),
 		   COL_NUMBER("RECORD", "{heads.record}"), COL("AGE", "{heads.time_ms:age}"),
@@ -22,44 +20,12 @@ static DEFINE_ROWS(trail_table, holdfast__v1__node_trail, NULL, COL("NODE", "{no
 				    "showed no new head|ok}}"),
 		   COL("SHA-256", "{heads.sha256}"));
 
-static enum status trail_list_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__ListTrailsRequest *request = message;
-
-	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
-	return STATUS_OK;
-}
-
-static enum status trail_accept_load(struct call *call, void *message, struct error *err)
-{
-	Holdfast__V1__AcceptTrailRequest *request = message;
-
-	call_set(call, &request->node_id, call->inv->args[0]);
-	return call_reason(call, OPT_REASON, &request->reason, err);
-}
-
-static enum status trail_accept_fill(struct call *call, void *message, struct error *err)
-{
-	const Holdfast__V1__AcceptTrailRequest *request = message;
-	char question[QUESTION_SIZE];
-
-	(void)str_format(
-		question, sizeof(question),
-		"Do you know why the trail of node %.64s went back, and that nobody hides anything by it?",
-		request->node_id);
-	return value_confirm(call->inv, question, err);
-}
-
-static enum status trail_accept_show(struct call *call, const void *message, struct error *err)
-{
-	const Holdfast__V1__AcceptTrailRequest *request = call->request;
-
-	print_line(
-		"the trail of node %s counts as whole from its last head on; that it went back stays in the "
-		"audit (holdfast operator audit --object 'node %s')",
-		request->node_id, request->node_id);
-	return STATUS_OK;
-}
+static DEFINE_ROWS_OF(accept_page, holdfast__v1__accept_trail_response,
+		      &holdfast__v1__accept_trail_request__descriptor, NULL,
+		      LINE(NULL,
+			   "the trail of node {^node_id} counts as whole from its last head on; that it "
+			   "went back stays in the audit (holdfast operator audit --object 'node "
+			   "{^node_id}')"));
 
 static const struct command commands[] = {
 	{.path = "operator trail",
@@ -70,7 +36,7 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "ListTrails",
-		  .load = trail_list_load,
+		  .fields = {{"prefix", ARG(0)}},
 		  .rows = &trail_table,
 		  .pages = PAGES_LIST}},
 	{.path = "operator trail accept",
@@ -83,9 +49,11 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "AcceptTrail",
-		  .load = trail_accept_load,
-		  .fill = trail_accept_fill,
-		  .show = trail_accept_show}},
+		  .fields = {{"node_id", ARG(0)}, {"reason", OPT_REASON, FIELD_REASON}},
+		  .question =
+			  "Do you know why the trail of node {node_id:64} went back, and that nobody hides "
+			  "anything by it?",
+		  .rows = &accept_page}},
 };
 
 const struct command_table trail_commands = {commands, ARRAY_SIZE(commands)};

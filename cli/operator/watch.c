@@ -4,15 +4,10 @@
 #include "call/connect.h"
 #include "command/commands.h"
 #include "command/values.h"
-#include "rpc/pbjson.h"
-#include "rpc/pbjson_word.h"
-#include "show/output.h"
+#include "show/rows.h"
 
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
-#include <inttypes.h>
-
-enum { WHAT_SIZE = 256 };
 
 static const char *const topics[] = {"volume", "claim", "node", "plugin", "allocation"};
 
@@ -31,39 +26,15 @@ static enum status check_topics(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
-/* The change of the object in a few words. */
-static void describe(const Holdfast__V1__WatchEvent *event, char what[static WHAT_SIZE])
-{
-	char word[PBJSON_WORD_SIZE], second[PBJSON_WORD_SIZE];
-
-	what[0] = '\0';
-	if (event->deleted)
-		(void)str_copy(what, WHAT_SIZE, "is gone");
-	else if (event->volume)
-		/* what is derived from claims and nodes is not in events */
-		(void)str_format(what, WHAT_SIZE, "changed, generation %" PRIu64, event->volume->generation);
-	else if (event->claim)
-		(void)str_format(what, WHAT_SIZE, "%s, volume %.64s on node %.64s, evidence %s",
-				 pbjson_word_text(&holdfast__v1__claim_state__descriptor,
-						  (int)event->claim->state, word),
-				 event->claim->volume_id, event->claim->node_id,
-				 pbjson_word_text(&holdfast__v1__evidence__descriptor,
-						  (int)event->claim->evidence, second));
-	else if (event->node)
-		(void)str_format(what, WHAT_SIZE, "%s%s",
-				 pbjson_word_text(&holdfast__v1__node_status__descriptor,
-						  (int)event->node->status, word),
-				 event->node->ineligible ? ", ineligible" : "");
-	else if (event->allocation)
-		(void)str_format(what, WHAT_SIZE, "%s on node %.64s, wanted: %s",
-				 pbjson_word_text(&holdfast__v1__client_status__descriptor,
-						  (int)event->allocation->client_status, word),
-				 event->allocation->node_id,
-				 pbjson_word_text(&holdfast__v1__desired_status__descriptor,
-						  (int)event->allocation->desired_status, second));
-	else
-		(void)str_copy(what, WHAT_SIZE, "changed");
-}
+/* What is derived from claims and nodes is not in events of volumes. */
+static DEFINE_ROWS(
+	event_page, holdfast__v1__watch_event, NULL,
+	LINE("{topic}",
+	     "{index} {topic} {key}: {deleted?is gone|{volume?changed, generation {volume.generation}|"
+	     "{claim?{claim.state}, volume {claim.volume_id:64} on node {claim.node_id:64}, evidence "
+	     "{claim.evidence}|{node?{node.status}{node.ineligible?, ineligible}|"
+	     "{allocation?{allocation.client_status} on node {allocation.node_id:64}, wanted: "
+	     "{allocation.desired_status}|changed}}}}}"));
 
 /* Each event is out before the next one is read: whoever reads a pipe sees it at once. */
 static enum status on_event(const ProtobufCMessage *message, void *userdata, struct error *err)
@@ -71,14 +42,11 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 	const Holdfast__V1__WatchEvent *event = (const void *)message;
 	const struct invocation *inv = userdata;
 	enum status status = STATUS_OK;
-	char what[WHAT_SIZE];
 
-	if (inv->options[OPT_JSON]) {
+	if (inv->options[OPT_JSON])
 		status = print_answer_line(&event->base, err);
-	} else if (event->topic[0]) { /* the first one only says where it begins */
-		describe(event, what);
-		print_line("%" PRIu64 " %s %s: %s", event->index, event->topic, event->key, what);
-	}
+	else /* the first one only says where it begins */
+		status = show_page(&event_page, event, NULL, false, err);
 	if (status == STATUS_OK && fflush(stdout) != 0)
 		return error_set(err, STATUS_INTERNAL, errno, "write the output");
 	return status;

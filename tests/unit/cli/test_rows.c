@@ -74,6 +74,29 @@ TEST(each_path_of_each_row_exists)
 	assert_in_range(n, 50, 200);
 }
 
+static void check_call(const struct command_call *call)
+{
+	const ProtobufCMessageDescriptor *input;
+	struct rows request = {.columns = NULL};
+
+	if (!call->method)
+		return;
+	input = protobuf_c_service_descriptor_get_method_by_name(call->service, call->method)->input;
+	request.descriptor = input;
+	check_text(&request, call->question);
+	for (const struct command_field *field = call->fields; field->name; field++)
+		(void)find(input, field->name, strlen(field->name));
+	assert_true(call->show || call->rows);
+}
+
+TEST(each_field_and_question_of_a_command_is_of_its_request)
+{
+	for (size_t i = 0; i < command_count(); i++) {
+		check_call(&command_at(i)->call);
+		check_call(&command_at(i)->list);
+	}
+}
+
 /* Shows the second node of a list. */
 static void expect_text(const Holdfast__V1__Node *node, const char *text, const char *expected)
 {

@@ -120,7 +120,7 @@ TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 	expect_output("EXTERNAL ID");
 	expect_ok("volume status --node gone"); /* what was used on it may outlive it */
 	expect_request("\"node_id\":\"gone\"");
-	expect_usage_error("volume status db --filter x", "are for the list");
+	expect_usage_error("volume status db --filter x", "is for the list");
 }
 
 TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
