@@ -61,6 +61,7 @@ TEST(operators_compare_the_attribute_of_the_node)
 		{"meta.rack", "is_not_set", "", "meta.rack is_not_set, and it is r2"},
 		{"attr.cpu.numcores", ">=", "4", NULL},
 		{"attr.cpu.numcores", "<", "16", NULL},
+		{"attr.cpu.numcores", "<=", "4", NULL},
 		{"attr.cpu.numcores", ">", "16", "attr.cpu.numcores > 16, and it is 4"},
 		{"attr.cpu.numcores", "<=", "3", "attr.cpu.numcores <= 3, and it is 4"},
 		{"attr.kernel.version", ">=", "5.10", NULL},

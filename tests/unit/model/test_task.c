@@ -537,6 +537,28 @@ TEST(a_reference_that_the_node_lacks_is_no_empty_text)
 	assert_string_equal(err.msg, "K: node n1 has no meta.row");
 }
 
+TEST(a_text_with_its_values_is_as_short_as_one_that_is_submitted)
+{
+	static char long_text[30000];
+	static Holdfast__Driver__V1__KeyValue one, *list[] = {&one};
+	cleanup_free uint8_t *bytes = NULL;
+	struct error err = {.msg = ""};
+	struct work w;
+	size_t n = 0;
+
+	make(&w);
+	while (n + 32 < sizeof(long_text))
+		n += (size_t)snprintf(long_text + n, sizeof(long_text) - n, "${NOMAD_ALLOC_ID}");
+	holdfast__driver__v1__key_value__init(&one);
+	one.key = text("K");
+	one.value = long_text;
+	w.tasks[0].env = list;
+	w.tasks[0].n_env = 1;
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "is not at most 32768 bytes"));
+}
+
 static void expect_refused(struct work *w, const char *wanted)
 {
 	struct error err = {.msg = ""};

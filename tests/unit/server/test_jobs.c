@@ -122,6 +122,43 @@ CLUSTER_TEST(a_member_is_placed_on_a_node_that_meets_its_constraints)
 	assert_int_equal(f->n1.runs, 0);
 }
 
+CLUSTER_TEST(distinct_hosts_places_one_member_of_a_group_on_a_node)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT, *drivers[] = {&driver};
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *constraints[] = {&constraint};
+	Holdfast__V1__GetJobResponse *response;
+	struct submission s;
+	size_t n = 0;
+
+	driver.name = task.driver = text("container");
+	driver.healthy = true;
+	driver.capabilities = &offer;
+	f->n1.drivers = f->n2.drivers = drivers;
+	f->n1.n_drivers = f->n2.n_drivers = 1;
+	connect_both(f);
+	make_job(f, &s);
+	task.task = text("web");
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	s.alloc.n_volumes = 0;
+	constraint.operator_ = text("distinct_hosts");
+	s.alloc.constraints = constraints;
+	s.alloc.n_constraints = 1;
+	s.group.count = 3;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1 && f->n2.runs == 1);
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->n_placed, 2);
+	for (size_t i = 0; i < response->n_waits; i++)
+		n += strstr(response->waits[i]->text, "distinct_hosts, and it has a member of the group") !=
+		     NULL;
+	assert_int_equal(n, 1);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+}
+
 CLUSTER_TEST(a_member_waits_for_its_volume_and_is_placed_when_that_is_free)
 {
 	Holdfast__V1__GetJobResponse *response;
