@@ -202,20 +202,20 @@ TEST(what_is_hashed_or_signed_in_another_way_is_no_ticket)
 }
 
 /* A signature of the bytes themselves, as tickets were signed before they came in batches. */
-TEST(a_ticket_of_an_earlier_version_is_refused)
+TEST(a_ticket_of_another_version_is_refused)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	uint8_t public_key[crypto_sign_PUBLICKEYBYTES], secret[crypto_sign_SECRETKEYBYTES];
 	struct ticket t = req.ticket;
 
-	SIGNED(t.version = 1, REASON_TICKET_FORMAT);
-	SIGNED(t.version = 2, REASON_TICKET_FORMAT);
+	SIGNED(t.version = TICKET_VERSION - 1, REASON_TICKET_FORMAT);
+	SIGNED(t.version = TICKET_VERSION + 1, REASON_TICKET_FORMAT);
 	(void)crypto_sign_keypair(public_key, secret);
 	memcpy(keys.key[0], public_key, sizeof(public_key));
 	for (uint8_t place = 0; place <= 1; place++) {
 		t = req.ticket;
-		t.version = 1;
+		t.version = TICKET_VERSION + 1;
 		t.place = place;
 		(void)crypto_sign_detached(t.signature, NULL, (const unsigned char *)&t,
 					   offsetof(struct ticket, signature), secret);

@@ -166,27 +166,6 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 }
 
 /* Registrations refuse such an id by now; a store may have one. */
-CASE(a_stored_volume_whose_plugin_is_no_label_is_not_granted)
-{
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
-	struct plugin_instance instance = state_instance(&f->server->state, "n1", CSI_PLUGIN, "")->instance;
-	struct error err;
-
-	(void)str_copy(volume.id, sizeof(volume.id), "old");
-	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), "Old_One");
-	(void)str_copy(instance.plugin.plugin_id, sizeof(instance.plugin.plugin_id), "Old_One");
-	instance.plugin.controller_required = false;
-	change_put_volume(&change, &volume);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);
-	f->source = "old";
-	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "old", ALLOC_2, NULL, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "Old_One"));
-	assert_non_null(strstr(err.msg, "label"));
-}
-
 CASE(readers_of_a_volume_that_nobody_writes_get_it_read_only)
 {
 	claim_response *response = NULL;

@@ -107,7 +107,8 @@ TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 	ask(f, "GET", "/v1/volume/csi/db?why&pretty", NULL, "200", "\"id\": \"db\"", "\"why\": ");
 	ask(f, "DELETE", "/v1/volume/csi/db/detach?node=n1", NULL, "400", "node n1 holds",
 	    "failed_precondition");
-	ask(f, "DELETE", "/v1/volume/csi/db?force=false", NULL, "200", "{}", "application/json");
+	ask(f, "DELETE", "/v1/volume/csi/db?force=false", NULL, "200", "\"left_at_provider\":\"\"",
+	    "application/json");
 	ask(f, "GET", "/v1/volume/csi/db", NULL, "404", "\"code\":\"not_found\"", "db");
 	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
