@@ -172,6 +172,7 @@ void print_line(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is the line above */
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	put_harmless(stdout, text, false);

@@ -167,7 +167,7 @@ static void put_formatted(const struct reflect_values *values, const char *forma
 	if (put)
 		put(reflect_number(values->field->type, values->first), now_ms, sb);
 	else
-		strbuf_printf(sb, "%.*s", atoi(format), reflect_text(values->first));
+		strbuf_printf(sb, "%.*s", (int)strtoul(format, NULL, 10), reflect_text(values->first));
 }
 
 /* Finds @wanted between @at and @end outside of braces; returns @end if it is missing. */
@@ -257,7 +257,7 @@ void show_table_add(struct table *table, const struct rows *rows, const struct s
 {
 	size_t n = count_columns(rows, shown->verbose);
 	struct strbuf texts[COLUMNS_MAX];
-	const char *cells[COLUMNS_MAX];
+	const char *cells[COLUMNS_MAX] = {NULL};
 
 	for (size_t i = 0; i < n; i++) {
 		texts[i] = (struct strbuf)STRBUF_INIT(TEXT_MAX);

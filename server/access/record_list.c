@@ -52,7 +52,7 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 	    str_format(first, sizeof(first), "%s%s", table, from[0] != '\0' ? from : prefix) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "prefix, next_token: too long");
 	copies = calloc(most, width);
-	shown = calloc(most, sizeof(*shown));
+	shown = calloc(most, sizeof(void *));
 	if (!response || !copies || !shown)
 		return error_no_memory(err, "a page of a list");
 	for (struct record_entry *entry = records_from(&server->state.records, first);
