@@ -89,8 +89,9 @@ class TestOdd(PluginTest):
 
     NODES = 1
     PLUGINS = {ODD: "grpc-js", "good": "grpcio"}
-    AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "3s"\nplugin_call_timeout = "2s"\n'
-    SERVER_SETTINGS = 'controller_timeout = "2s"\n'
+    # Long enough for a plugin of grpc-js on a busy machine: the agent has a second less than the server.
+    AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "3s"\nplugin_call_timeout = "6s"\n'
+    SERVER_SETTINGS = 'controller_timeout = "8s"\n'
     ANSWERS = {
         "NodeStageVolume": ("nothing", "malformed", "truncated", "reset", "http", "close-after"),
         "NodePublishVolume": ("twice", "oversize", "malformed", "close"),
