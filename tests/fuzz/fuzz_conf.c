@@ -37,6 +37,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (conf_parse(text, "fuzz", &conf, &err) == STATUS_OK)
 		reads_back(conf);
 	conf_free(conf);
+	for (int i = CONF_NO_TEMPLATES; i <= CONF_EXPRESSIONS; i++) {
+		struct conf *whole = NULL;
+
+		if (conf_parse_whole(text, "fuzz", (enum conf_templates)i, &whole, &err) == STATUS_OK)
+			(void)conf_mistakes(whole, &err);
+		conf_free(whole);
+	}
 	free(text);
 	return 0;
 }
