@@ -228,7 +228,8 @@ static size_t count_same_group(const struct placement *placement, const struct n
 	return n;
 }
 
-/* Finds a constraint that the node does not meet, or a value that it lacks for a task. False: it meets all. */
+/* Finds a constraint that the node does not meet, or a value that it lacks for a task. False: it meets all.
+ */
 static bool find_unmet(const struct placement *placement, const struct node_entry *node,
 		       char ret[static CONSTRAINT_TEXT_SIZE])
 {
