@@ -203,7 +203,7 @@ LANES = {
     "history": Lane("three servers and three etcd under 400 faults of a seed", "build run etcd",
                     lambda lane: [build("dev"), script(lane, "./dev", "history", needs=("dev",), slots=4)],
                     "lib/etcd server/lead server/recovery"),
-    "engines": Lane("the driver of containers with podman and Docker", "build run engines",
+    "engines": Lane("the driver of containers with podman and Docker", "build run engines etcd",
                     lambda lane: [build("dev"), build("world"), *(
                         Job(lane, engine, [sys.executable, "-B", "tests/engines/run.py", engine], needs=("dev", "world"),
                             place="own", limit=3600, env=GRPCIO) for engine in ("podman", "docker"))],
@@ -225,7 +225,7 @@ DEBIAN_13 = {
     "systemd13": Lane("units and packages on Debian 13", "build package selinux systemd",
                       lambda lane: [package13(), script(lane, sys.executable, "-B", "tests/systemd/systemd.py", "test", "--suite",
                                                         "trixie", needs=("package13",), place="host", slots=4)]),
-    "engines13": Lane("the driver of containers with podman of Debian 13", "build run engines systemd",
+    "engines13": Lane("the driver of containers with podman of Debian 13", "build run engines etcd systemd",
                       lambda lane: [build("dev"), build("world"), script(
                           lane, sys.executable, "-B", "tests/engines/run.py", "podman@trixie", needs=("dev", "world"),
                           place="host")]),
