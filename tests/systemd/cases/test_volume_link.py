@@ -90,32 +90,5 @@ class ACompromisedHolder(unittest.TestCase):
         self.assertEqual(("0\t0\t0\t0", "1", "2"), (got["Uid"], got["NoNewPrivs"], got["Seccomp"]))
 
 
-class AFolderOfAnEarlierVersion(unittest.TestCase):
-    """Its holder owned it."""
-
-    @classmethod
-    def setUpClass(cls):
-        if not os.path.exists(f"{machine.ETC}/cli.env"):
-            units.set_up()
-        machine.holdfast("volume", "register", machine.volume_spec("old"))
-        units.volume_file("old", "old")
-
-    def tearDown(self):
-        units.tear_down(units.unit("old"))
-
-    def test_is_replaced_when_it_is_empty_and_named_when_it_is_not(self):
-        for left in (None, "stray"):
-            os.mkdir(f"{units.RUN}/old")
-            os.chown(f"{units.RUN}/old", 65000, 65000)
-            if left:
-                machine.write(f"{units.RUN}/old/{left}", "")
-            done = units.start(units.unit("old"), check=False)
-            self.assertEqual(left is None, done.returncode == 0, units.log("old"))
-            units.tear_down(units.unit("old"))
-        self.assertIn("take it away, and start the unit again", units.log("old"))
-        os.unlink(f"{units.RUN}/old/stray")
-        os.rmdir(f"{units.RUN}/old")
-
-
 if __name__ == "__main__":
     unittest.main()
