@@ -12,6 +12,7 @@
 #include "nomad/value.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 
 enum { NAME_MAX_BYTES = 63, TEXT_MAX = 1 << 20, REMARK_SIZE = 512 };
 
-#define DAY_US (24 * 3600 * USEC_PER_SEC)
+#define DAY_US (UINT64_C(24) * 3600 * USEC_PER_SEC)
 
 struct writer {
 	const struct conf *conf;
@@ -178,10 +179,10 @@ static void write_name(const char *name, char ret[static NAME_MAX_BYTES + 1])
 	size_t n = 0;
 
 	for (; *name != '\0' && n < NAME_MAX_BYTES; name++) {
-		char c = *name >= 'A' && *name <= 'Z' ? (char)(*name - 'A' + 'a') : *name;
+		int c = tolower((unsigned char)*name);
 		bool is_right = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 
-		ret[n++] = is_right ? c : '-';
+		ret[n++] = (char)(is_right ? c : '-');
 	}
 	while (n > 0 && ret[n - 1] == '-')
 		n--;
@@ -952,7 +953,7 @@ static void write_capabilities(const struct item *item)
 		(void)str_format(name, sizeof(name), "%s%.32s",
 				 strncasecmp(given, "CAP_", 4) == 0 ? "" : "CAP_", given);
 		for (; name[n] != '\0'; n++)
-			name[n] = name[n] >= 'a' && name[n] <= 'z' ? (char)(name[n] - 'a' + 'A') : name[n];
+			name[n] = (char)toupper((unsigned char)name[n]);
 		is_changed = is_changed || !str_eq(name, given);
 		if (json_array_append_new(full, json_string(name)) < 0)
 			item->w->is_short = true;

@@ -163,7 +163,7 @@ static enum status write_text(const struct replacing *r, const char *p, struct s
 {
 	while (*p != '\0') {
 		char name[NODE_ATTRIBUTE_NAME_MAX + 1], buffer[INDEX_SIZE];
-		const char *value, *end;
+		const char *value = NULL, *end;
 
 		if (is_doubled(p)) {
 			strbuf_put(out, p + 1, 2);

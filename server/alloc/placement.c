@@ -545,12 +545,13 @@ static enum status place(struct server *server, struct alloc *alloc, const struc
 			 struct refusal *refusal, struct error *err)
 {
 	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
-	const struct node_entry *node;
+	const struct node_entry *node = NULL;
 
 	TRY(placement_init(&placement, server, alloc, assumed, err));
 	if (alloc->node_id[0] != '\0')
 		return check_named_node(server, &placement, alloc, refusal, err);
 	TRY(placement_choose(&placement, &node, refusal, err));
+	assert(node);
 	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
 	return STATUS_OK;
 }
