@@ -163,7 +163,7 @@ def stores(lane):
 
 
 PARSERS = "asan-reads corpus"
-BY_CASE = ("test_servers", "test_mounthelper_faults", "test_server_hostile")
+BY_CASE = ("test_servers", "test_mounthelper_faults", "test_server_hostile", "test_etcd_election")
 LONG_ETCD = ("test_servers_history",)
 
 
