@@ -8,8 +8,8 @@
 #include "call/pages.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "pb/pbjson_word.h"
 #include "pb/reflect.h"
-#include "rpc/pbjson_word.h"
 #include "show/progress.h"
 #include "show/show.h"
 

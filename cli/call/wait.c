@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call/wait.h"
 
-#include "rpc/pbjson_word.h"
+#include "pb/pbjson_word.h"
 #include "show/output.h"
 #include "show/progress.h"
 

@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "hold/classify.h"
 #include "hold/unit.h"
-#include "rpc/pbjson_word.h"
+#include "pb/pbjson_word.h"
 #include "show/output.h"
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
 #include "show/rows.h"
 
 #include "base/str.h"
+#include "pb/pbjson_word.h"
 #include "pb/reflect.h"
-#include "rpc/pbjson_word.h"
 
 #include <assert.h>
 #include <inttypes.h>

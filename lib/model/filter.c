@@ -5,6 +5,7 @@
 #include "base/closest.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "pb/pbjson_word.h"
 #include "pb/reflect.h"
 
 #include <assert.h>
@@ -444,29 +445,15 @@ static enum status read_number(const struct filter_parser *p, const struct filte
 	return STATUS_OK;
 }
 
-/* "single-node-writer" and "SINGLE_NODE_WRITER" are the same name. */
-static bool is_enum_name(const char *text, const char *name)
-{
-	for (; *text != '\0' && *name != '\0'; text++, name++) {
-		char c = *text;
-
-		if (c >= 'a' && c <= 'z')
-			c = (char)(c - 'a' + 'A');
-		if ((c == '-' ? '_' : c) != *name)
-			return false;
-	}
-	return *text == *name;
-}
-
 static enum status read_enum(const struct filter_parser *p, const struct filter_token *token,
 			     const ProtobufCFieldDescriptor *field, uint64_t *ret)
 {
 	const ProtobufCEnumDescriptor *type = field->descriptor;
 
-	for (unsigned int i = 0; i < type->n_values; i++) {
-		if (!is_enum_name(token->text, type->values[i].name))
-			continue;
-		*ret = (uint64_t)(int64_t)type->values[i].value;
+	const ProtobufCEnumValue *value = pbjson_word_find(type, token->text, true);
+
+	if (value) {
+		*ret = (uint64_t)(int64_t)value->value;
 		return STATUS_OK;
 	}
 	return filter_refuse(p, token->column, "%s has no value '%.64s'; one is %s", field->name, token->text,

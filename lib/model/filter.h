@@ -16,8 +16,9 @@
  *
  * Names are those of the .proto file or of JSON (plugin_id, pluginId). A way that leads through a list means
  * any of its elements; "!=" and "not" are the opposite of the whole. `contains` and `in` look for a part of a
- * text, an element of a list, a key of a map. Enums are compared by name, in the .proto file's spelling or in
- * small letters with dashes. The grammar is go-bexpr's as Nomad uses it, without `matches`. */
+ * text, an element of a list, a key of a map. Enums are compared by name, in the .proto file's spelling or as
+ * people write them ("service" for JOB_TYPE_SERVICE). The grammar is go-bexpr's as Nomad uses it, without
+ * `matches`. */
 
 #include "base/error.h"
 

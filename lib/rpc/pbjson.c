@@ -5,9 +5,9 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "pb/pbjson_word.h"
 #include "pb/reflect.h"
 #include "rpc/base64.h"
-#include "rpc/pbjson_word.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/strbuf.h"
+#include "pb/pbjson_word.h"
 #include "rpc/pbjson.h"
-#include "rpc/pbjson_word.h"
 
 #include <all.pb-c.h>
 #include <holdfast/v1/agent.pb-c.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/pbjson_word.h"
+#include "pb/pbjson_word.h"
 
 #include "base/str.h"
 
