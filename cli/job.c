@@ -2,14 +2,18 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "call/call.h"
+#include "call/pages.h"
 #include "call/spec.h"
 #include "command/commands.h"
+#include "command/values.h"
 #include "conf/conf.h"
 #include "show/rows.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
 #include <string.h>
+
+enum { QUESTION_MAX = 512 };
 
 static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, struct error *err)
 {
@@ -102,10 +106,23 @@ static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1_
 		      NULL, LINE(NULL, "job {^id} {^purge?is forgotten|is being stopped}"));
 
 #define JOB_FIELDS                         \
-	{"id", ARG(0)},                    \
+	{"id", ARG(0), FIELD_JOB},         \
 	{                                  \
 		"namespace", OPT_NAMESPACE \
 	}
+
+/* Asks the person, if the id was completed. */
+static enum status job_confirm(struct call *call, void *message, struct error *err)
+{
+	const ProtobufCMessage *request = message;
+	const char *id = message_text(request, "id");
+	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
+
+	if (str_eq(call->inv->args[0], id))
+		return STATUS_OK;
+	strbuf_printf(&question, "'%s' is the beginning of job %s: is that the job?", call->inv->args[0], id);
+	return value_confirm(call->inv, question.data ? question.data : "", err);
+}
 
 #define JOBS &holdfast__v1__jobs__descriptor
 
@@ -138,26 +155,27 @@ static const struct command commands[] = {
 	 .args = "[ID]",
 	 .help = "List jobs, or show one and what its members wait for",
 	 .example = "web",
-	 .options = OPTION_BIT(OPT_LIMIT),
+	 .options = LISTING,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS, .method = "Get", .fields = {JOB_FIELDS}, .rows = &job_answer_page},
 	 .list = {.service = JOBS,
 		  .method = "List",
-		  .fields = {{"namespace", OPT_NAMESPACE}},
+		  .fields = {{"namespace", OPT_NAMESPACE}, {"filter", OPT_FILTER}},
 		  .rows = &job_table,
 		  .pages = PAGES_LIST}},
 	{.path = "job stop",
 	 .args = "ID",
 	 .help = "Stop all allocations of a job",
 	 .example = "web",
-	 .options = OPTION_BIT(OPT_PURGE),
+	 .options = OPTION_BIT(OPT_PURGE) | OPTION_BIT(OPT_YES),
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS,
 		  .method = "Stop",
 		  .fields = {JOB_FIELDS, {"purge", OPT_PURGE}},
+		  .fill = job_confirm,
 		  .rows = &stop_page}},
 	{.path = "job history",
 	 .args = "ID",

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "state/change.h"
+#include "state/keys.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum topic { TOPIC_VOLUME, TOPIC_CLAIM, TOPIC_NODE, TOPIC_PLUGIN, TOPIC_ALLOCATION, TOPIC_N };
+enum topic { TOPIC_VOLUME, TOPIC_CLAIM, TOPIC_NODE, TOPIC_PLUGIN, TOPIC_ALLOCATION, TOPIC_JOB, TOPIC_N };
 
 static const struct {
 	const char *name;
@@ -27,6 +28,7 @@ static const struct {
 	[TOPIC_NODE] = {"node", ACCESS_NODE_READ, false},
 	[TOPIC_PLUGIN] = {"plugin", ACCESS_PLUGIN_READ, false},
 	[TOPIC_ALLOCATION] = {"allocation", ACCESS_JOB_READ, true},
+	[TOPIC_JOB] = {"job", ACCESS_JOB_READ, true},
 };
 
 struct event {
@@ -166,6 +168,7 @@ static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__Watch
 		[TOPIC_CLAIM] = &holdfast__v1__claim__descriptor,
 		[TOPIC_NODE] = &holdfast__v1__node__descriptor,
 		[TOPIC_ALLOCATION] = &holdfast__v1__allocation__descriptor,
+		[TOPIC_JOB] = &holdfast__v1__job__descriptor,
 	};
 	const ProtobufCMessageDescriptor *descriptor = payloads[event->topic];
 	ProtobufCMessage *payload = NULL;
@@ -186,6 +189,8 @@ static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__Watch
 		ret->claim = (Holdfast__V1__Claim *)payload;
 	else if (event->topic == TOPIC_NODE)
 		ret->node = (Holdfast__V1__Node *)payload;
+	else if (event->topic == TOPIC_JOB)
+		ret->job = (Holdfast__V1__Job *)payload;
 	else
 		ret->allocation = (Holdfast__V1__Allocation *)payload;
 	return payload;
@@ -259,24 +264,30 @@ static int on_pump(sd_event_source *source, void *userdata)
 
 /* --- publishing --- */
 
+/* @ret_namespace is empty for an object without one. */
 static bool key_of(enum object_kind kind, const void *value, enum topic *ret_topic,
-		   const char **ret_namespace, char key[static OBJECT_KEY_SIZE])
+		   char ret_namespace[static NAMESPACE_MAX + 1], char key[static OBJECT_KEY_SIZE])
 {
-	const char *prefix = object_type(kind)->prefix;
+	const char *prefix = kind == OBJECT_RECORD ? PREFIX_JOB : object_type(kind)->prefix;
+	const char *namespace = "";
 
-	*ret_namespace = NULL;
+	object_type(kind)->key(value, key);
+	if (!str_starts_with(key, prefix)) /* of the other records some are details, others are secret */
+		return false;
+	memmove(key, key + strlen(prefix), strlen(key) - strlen(prefix) + 1);
+	(void)str_copy(ret_namespace, NAMESPACE_MAX + 1, "");
 	switch (kind) {
 	case OBJECT_VOLUME:
 		*ret_topic = TOPIC_VOLUME;
-		*ret_namespace = ((const struct volume *)value)->namespace;
+		namespace = ((const struct volume *)value)->namespace;
 		break;
 	case OBJECT_CLAIM:
 		*ret_topic = TOPIC_CLAIM;
-		*ret_namespace = ((const struct claim *)value)->namespace;
+		namespace = ((const struct claim *)value)->namespace;
 		break;
 	case OBJECT_ALLOC:
 		*ret_topic = TOPIC_ALLOCATION;
-		*ret_namespace = ((const struct alloc *)value)->namespace;
+		namespace = ((const struct alloc *)value)->namespace;
 		break;
 	case OBJECT_NODE:
 		*ret_topic = TOPIC_NODE;
@@ -284,29 +295,28 @@ static bool key_of(enum object_kind kind, const void *value, enum topic *ret_top
 	case OBJECT_NODE_PLUGIN:
 		*ret_topic = TOPIC_PLUGIN;
 		break;
-	case OBJECT_RECORD: /* details of the others, or nobody's business */
+	case OBJECT_RECORD:
+		*ret_topic = TOPIC_JOB;
+		return str_format(ret_namespace, NAMESPACE_MAX + 1, "%.*s", (int)strcspn(key, "/"), key) >= 0;
 	case OBJECT_KIND_N:
 		return false;
 	}
-	object_type(kind)->key(value, key);
-	memmove(key, key + strlen(prefix), strlen(key) - strlen(prefix) + 1);
-	return true;
+	return str_copy(ret_namespace, NAMESPACE_MAX + 1, namespace) >= 0;
 }
 
 void events_publish(struct events *events, enum object_kind kind, const void *value, void *bytes, size_t len,
 		    uint64_t index)
 {
 	struct event event = {.index = index, .bytes = bytes, .len = len};
-	char key[OBJECT_KEY_SIZE];
-	const char *namespace;
+	char key[OBJECT_KEY_SIZE], namespace[NAMESPACE_MAX + 1];
 
-	if (!key_of(kind, value, &event.topic, &namespace, key)) {
+	if (!key_of(kind, value, &event.topic, namespace, key)) {
 		free(bytes);
 		return;
 	}
 	event.key = strdup(key);
-	event.namespace = namespace ? strdup(namespace) : NULL;
-	if (!event.key || (namespace && !event.namespace)) {
+	event.namespace = namespace[0] != '\0' ? strdup(namespace) : NULL;
+	if (!event.key || (namespace[0] != '\0' && !event.namespace)) {
 		release_event(&event); /* whoever misses it has to list again */
 		while (events->first < events->next)
 			drop_first(events);
@@ -338,7 +348,8 @@ static enum status find_topic(const char *name, enum topic *ret, struct error *e
 			return STATUS_OK;
 		}
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "topics: '%.64s' is none; there are volume, claim, node, plugin, allocation", name);
+			 "topics: '%.64s' is none; there are volume, claim, node, plugin, allocation, job",
+			 name);
 }
 
 static const char *namespace_of(const struct watcher *watcher, enum topic topic)

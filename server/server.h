@@ -43,7 +43,7 @@ RB_HEAD(volume_work_tree, volume_work);
 LIST_HEAD(task_stream_list, task_stream);
 TAILQ_HEAD(session_queue, session);
 
-enum { WATCH_TABLES = 6 };
+enum { WATCH_TABLES = 7 };
 
 /* Sessions in the order in which something was heard of them; see node/session.h. */
 struct silence {

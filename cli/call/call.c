@@ -141,12 +141,17 @@ static enum status load_fields(struct call *call, struct error *err)
 	return STATUS_OK;
 }
 
-/* The volume's id is completed in the namespace that is found with it. */
-static enum status look_up_volume(struct call *call, const char *given, const char *name, struct error *err)
+/* The id of the volume or job is completed in the namespace that is found with it. */
+static enum status look_up_in_namespace(struct call *call, const char *given,
+					const struct command_field *field, struct error *err)
 {
 	char id[PICK_ID_SIZE], namespace[PICK_ID_SIZE];
+	const char *name = field->name, *in = call->inv->options[OPT_NAMESPACE];
 
-	TRY(pick_volume(call->connection, given, call->inv->options[OPT_NAMESPACE], id, namespace, err));
+	if (field->source == FIELD_JOB)
+		TRY(pick_job(call->connection, given, in, id, namespace, err));
+	else
+		TRY(pick_volume(call->connection, given, in, id, namespace, err));
 	call_set(call, request_text(call, name), id);
 	call_set(call, request_text(call, "namespace"), namespace);
 	return STATUS_OK;
@@ -163,8 +168,8 @@ static enum status look_up_fields(struct call *call, struct error *err)
 	for (const struct command_field *field = call->row->fields; field->name; field++) {
 		const char *value = given_value(call, field);
 
-		if (field->source == FIELD_VOLUME)
-			TRY(look_up_volume(call, value, field->name, err));
+		if (field->source == FIELD_VOLUME || field->source == FIELD_JOB)
+			TRY(look_up_in_namespace(call, value, field, err));
 		else if (field->source >= FIELD_NODE && field->source <= FIELD_ALLOC && value)
 			TRY(call_pick(call, picks[field->source], value, request_text(call, field->name),
 				      err));

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -114,27 +115,50 @@ static enum status pick_listed(struct connection *connection, const ProtobufCSer
 	return STATUS_OK;
 }
 
+/* Find @given in @namespace; @request has both. */
+static enum status pick_in_namespace(struct connection *connection, const ProtobufCServiceDescriptor *service,
+				     ProtobufCMessage *request, const char *what, const char *given,
+				     const char *namespace, char ret_id[static PICK_ID_SIZE],
+				     char ret_namespace[static PICK_ID_SIZE], struct error *err)
+{
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *found = NULL;
+	bool is_any = namespace && str_eq(namespace, "*");
+	enum status status =
+		pick_listed(connection, service, request, what, given, is_any, &answer, &found, err);
+
+	if (status == STATUS_NOT_FOUND && !is_any)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "no %s of namespace %s is called '%s' or begins with it; of all "
+				 "namespaces: holdfast %s status --namespace '*'",
+				 what, namespace ? namespace : "default", given, what);
+	if (status == STATUS_OK)
+		status = copy_id(what, message_text(found, "namespace"), ret_namespace, err);
+	return status == STATUS_OK ? copy_id(what, message_text(found, "id"), ret_id, err) : status;
+}
+
 enum status pick_volume(struct connection *connection, const char *given, const char *namespace,
 			char ret_id[static PICK_ID_SIZE], char ret_namespace[static PICK_ID_SIZE],
 			struct error *err)
 {
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
-	cleanup_message ProtobufCMessage *answer = NULL;
-	const ProtobufCMessage *found = NULL;
-	enum status status;
 
 	request.prefix = borrow(given);
 	request.namespace_ = borrow(namespace ? namespace : "");
-	status = pick_listed(connection, &holdfast__v1__volumes__descriptor, &request.base, "volume", given,
-			     namespace && str_eq(namespace, "*"), &answer, &found, err);
-	if (status == STATUS_NOT_FOUND && !(namespace && str_eq(namespace, "*")))
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "no volume of namespace %s is called '%s' or begins with it; of all "
-				 "namespaces: holdfast volume status --namespace '*'",
-				 namespace ? namespace : "default", given);
-	if (status == STATUS_OK)
-		status = copy_id("volume", message_text(found, "namespace"), ret_namespace, err);
-	return status == STATUS_OK ? copy_id("volume", message_text(found, "id"), ret_id, err) : status;
+	return pick_in_namespace(connection, &holdfast__v1__volumes__descriptor, &request.base, "volume",
+				 given, namespace, ret_id, ret_namespace, err);
+}
+
+enum status pick_job(struct connection *connection, const char *given, const char *namespace,
+		     char ret_id[static PICK_ID_SIZE], char ret_namespace[static PICK_ID_SIZE],
+		     struct error *err)
+{
+	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+
+	request.prefix = borrow(given);
+	request.namespace_ = borrow(namespace ? namespace : "");
+	return pick_in_namespace(connection, &holdfast__v1__jobs__descriptor, &request.base, "job", given,
+				 namespace, ret_id, ret_namespace, err);
 }
 
 enum status pick_alloc(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],

@@ -22,6 +22,9 @@ enum status pick(const char *what, const char *given, const struct candidate *ca
 enum status pick_volume(struct connection *connection, const char *given, const char *namespace,
 			char ret_id[static PICK_ID_SIZE], char ret_namespace[static PICK_ID_SIZE],
 			struct error *err);
+enum status pick_job(struct connection *connection, const char *given, const char *namespace,
+		     char ret_id[static PICK_ID_SIZE], char ret_namespace[static PICK_ID_SIZE],
+		     struct error *err);
 enum status pick_alloc(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
 		       struct error *err);
 enum status pick_node(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],

@@ -156,6 +156,7 @@ enum field_source {
 	FIELD_GIVEN,  /* the text as it is given, or whether the option is */
 	FIELD_REASON, /* the text as it is given, which must be a reason */
 	FIELD_VOLUME, /* the rest are looked up: the volume that the first argument and --namespace mean */
+	FIELD_JOB,    /* likewise the job */
 	FIELD_NODE,   /* the id that begins so */
 	FIELD_KNOWN_NODE, /* likewise, or as it is given: it may be gone while its volumes are not */
 	FIELD_PLUGIN,

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
 
-static const char *const topics[] = {"volume", "claim", "node", "plugin", "allocation"};
+static const char *const topics[] = {"volume", "claim", "node", "plugin", "allocation", "job"};
 
 static enum status check_topics(struct invocation *inv, struct error *err)
 {
@@ -19,9 +19,10 @@ static enum status check_topics(struct invocation *inv, struct error *err)
 		for (size_t k = 0; k < ARRAY_SIZE(topics); k++)
 			known = known || str_eq(inv->args[i], topics[k]);
 		if (!known)
-			return usage_error(inv, err,
-					   "nothing is called '%s': volume, claim, node, plugin, allocation",
-					   inv->args[i]);
+			return usage_error(
+				inv, err,
+				"nothing is called '%s': volume, claim, node, plugin, allocation, job",
+				inv->args[i]);
 	}
 	return STATUS_OK;
 }
@@ -34,7 +35,8 @@ static DEFINE_ROWS(
 	     "{claim?{claim.state}, volume {claim.volume_id:64} on node {claim.node_id:64}, evidence "
 	     "{claim.evidence}|{node?{node.status}{node.ineligible?, ineligible}|"
 	     "{allocation?{allocation.client_status} on node {allocation.node_id:64}, wanted: "
-	     "{allocation.desired_status}|changed}}}}}"));
+	     "{allocation.desired_status}|{job?version {job.version}, {job.stop?stopped|update "
+	     "{job.update_status?{job.update_status}|in progress}}|changed}}}}}}"));
 
 /* Each event is out before the next one is read: whoever reads a pipe sees it at once. */
 static enum status on_event(const ProtobufCMessage *message, void *userdata, struct error *err)
@@ -77,7 +79,7 @@ static enum status cmd_operator_watch(struct invocation *inv, struct error *err)
 
 static const struct command commands[] = {
 	{.path = "operator watch",
-	 .args = "[volume|claim|node|plugin|allocation...]",
+	 .args = "[volume|claim|node|plugin|allocation|job...]",
 	 .help = "Print what changes, as it changes",
 	 .example = "claim node --json",
 	 .options = OPTION_BIT(OPT_INDEX) | OPTION_BIT(OPT_TIMEOUT),

@@ -9,13 +9,15 @@
 #include "api/list_page.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/filter.h"
 #include "pb/reflect.h"
 
 #include <stdlib.h>
 
 enum {
-	RECORDS_MAX = 1000,	  /* of one page */
-	RECORDS_BYTES = 512 << 10 /* below the largest message */
+	RECORDS_MAX = 1000,	   /* of one page */
+	RECORDS_BYTES = 512 << 10, /* below the largest message */
+	SCAN_MAX = 20000,	   /* records that one page looks at: a filter may leave it short, or empty */
 };
 
 static const char *field_at(const ProtobufCMessage *request, const char *name)
@@ -32,6 +34,21 @@ static void set_field(ProtobufCMessage *message, const char *name, const void *v
 		memcpy((char *)message + field->offset, value, reflect_size(field->type));
 }
 
+static void filter_freep(struct filter **filter)
+{
+	filter_free(*filter);
+}
+
+/* @ret NULL: the request has no filter. */
+static enum status read_filter(const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor,
+			       struct filter **ret, struct error *err)
+{
+	const ProtobufCFieldDescriptor *field = reflect_find(request->descriptor, "filter");
+	const char *text = field ? reflect_text(reflect_at(request, field)) : "";
+
+	return text[0] != '\0' ? filter_new(text, descriptor, ret, err) : STATUS_OK;
+}
+
 enum status record_list_answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			       const struct record_list *list, struct error *err)
 {
@@ -39,7 +56,9 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 	const char *prefix = list->takes_prefix ? "" : reflect_text(field_at(request, "prefix"));
 	const char *from = reflect_text(field_at(request, "next_token")), *next_token = "";
 	const ProtobufCFieldDescriptor *items = &list->response->fields[0];
-	size_t width = ((const ProtobufCMessageDescriptor *)items->descriptor)->sizeof_message;
+	const ProtobufCMessageDescriptor *item = items->descriptor;
+	size_t width = item->sizeof_message;
+	cleanup(filter_freep) struct filter *filter = NULL;
 	cleanup_free ProtobufCMessage *response = calloc(1, list->response->sizeof_message);
 	cleanup_free ProtobufCMessage **shown = NULL;
 	cleanup_free char *copies = NULL; /* of the messages, but not of what they own */
@@ -47,6 +66,7 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 	char first[OBJECT_KEY_SIZE], all[OBJECT_KEY_SIZE];
 	size_t most, n = 0, n_seen = 0, bytes = 0;
 
+	TRY(read_filter(request, item, &filter, err));
 	TRY(list_page_size(get_u32(field_at(request, "per_page")), RECORDS_MAX, &most, err));
 	if (str_format(all, sizeof(all), "%s%s", table, prefix) < 0 ||
 	    str_format(first, sizeof(first), "%s%s", table, from[0] != '\0' ? from : prefix) < 0)
@@ -60,8 +80,8 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 		const ProtobufCMessage *message =
 			list->message ? list->message(entry, list->userdata) : entry->record.message;
 
-		bytes += protobuf_c_message_get_packed_size(entry->record.message);
-		if (n_seen++ == most || bytes > RECORDS_BYTES) {
+		bytes += message ? protobuf_c_message_get_packed_size(message) : 0;
+		if (n == most || n_seen++ == SCAN_MAX || bytes > RECORDS_BYTES) {
 			next_token = entry->key + strlen(table);
 			break;
 		}
@@ -69,7 +89,8 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 			continue;
 		shown[n] = memcpy(copies + n * width, message, width);
 		set_field(shown[n], "create_index", &entry->record.create_index);
-		set_field(shown[n++], "modify_index", &entry->record.modify_index);
+		set_field(shown[n], "modify_index", &entry->record.modify_index);
+		n += !filter || filter_matches(filter, shown[n]);
 	}
 	protobuf_c_message_init(list->response, response);
 	set_field(response, items->name, &shown);

@@ -16,8 +16,8 @@ struct record_list {
 	bool takes_prefix; /* message() compares with the request's prefix itself */
 };
 
-/** Answer @call with the page that @request asks for by prefix, next_token and per_page. Messages that have
- * create_index and modify_index get those of their record. */
+/** Answer @call with the page that @request asks for by prefix, next_token, per_page and, if it has that
+ * field, filter. Messages that have create_index and modify_index get those of their record. */
 enum status record_list_answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			       const struct record_list *list, struct error *err);
 

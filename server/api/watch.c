@@ -24,7 +24,7 @@ enum {
 };
 
 static const char *const tables[WATCH_TABLES] = {
-	PREFIX_VOLUME, PREFIX_NODE, WATCH_PLUGIN, PREFIX_ALLOC, PREFIX_CLAIM, "",
+	PREFIX_VOLUME, PREFIX_NODE, WATCH_PLUGIN, PREFIX_ALLOC, PREFIX_CLAIM, PREFIX_JOB, "",
 };
 
 /* One call that waits. */
@@ -191,16 +191,21 @@ static void wake(struct server *server, const char *name)
 	}
 }
 
-static void touch(struct server *server, const char *prefix, const char *rest, uint64_t revision)
+static void wake_object(struct server *server, const char *prefix, const char *rest)
 {
 	char name[OBJECT_KEY_SIZE];
 
+	if (!RB_EMPTY(&server->watches) && str_format(name, sizeof(name), "%s%s", prefix, rest) >= 0)
+		wake(server, name);
+}
+
+static void touch(struct server *server, const char *prefix, const char *rest, uint64_t revision)
+{
 	server->watch_indexes[table_of(prefix)] = revision;
 	if (RB_EMPTY(&server->watches))
 		return;
 	wake(server, prefix);
-	if (str_format(name, sizeof(name), "%s%s", prefix, rest) >= 0)
-		wake(server, name);
+	wake_object(server, prefix, rest);
 }
 
 static void touch_volume(struct server *server, const char *namespace, const char *id, uint64_t revision)
@@ -222,7 +227,7 @@ static void touch_plugin(struct server *server, const char *id, uint64_t revisio
 	touch(server, WATCH_PLUGIN, id, revision);
 }
 
-/* A job is shown with its allocations. Its index first. */
+/* A job is shown with its allocations, a list of jobs is not. Its index first. */
 static void touch_job_of(struct server *server, const struct alloc *alloc, uint64_t revision)
 {
 	struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
@@ -231,7 +236,7 @@ static void touch_job_of(struct server *server, const struct alloc *alloc, uint6
 	if (job && job->modify_index < revision)
 		job->modify_index = revision;
 	if (str_format(rest, sizeof(rest), "%s/%s", alloc->namespace, alloc->job_id) >= 0)
-		touch(server, PREFIX_JOB, rest, revision);
+		wake_object(server, PREFIX_JOB, rest);
 }
 
 /* A plugin is as healthy as the sessions of its nodes. */

@@ -700,7 +700,13 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	return record_list_answer(server, call, message, &list, err);
 }
 
-static const struct read_method list_method = {.handle = handle_list};
+/* A list shows no allocations: it waits for changes of jobs. */
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_JOB);
+}
+
+static const struct read_method list_method = {.handle = handle_list, .name = list_name};
 DEFINE_READ_METHOD(jobs_handle_list, list_method)
 
 static enum status handle_history(struct server *server, struct rpc_call *call,

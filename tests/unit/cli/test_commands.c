@@ -321,7 +321,8 @@ TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 
 TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_setup, NULL)
 {
-	will_answer(0, "Jobs.Get",
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"default\"}]}");
+	will_answer(1, "Jobs.Get",
 		    "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": 1, \"version\": 3}, "
 		    "\"state\": \"pending\", \"groups\": [{\"name\": \"app\", \"desired\": 2, \"placed\": 1, "
 		    "\"waiting\": 1}], \"waits\": [{\"group\": \"app\", \"index\": 1, \"node_id\": "
@@ -337,6 +338,26 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 	expect_output("app         2      1       0       0    0       1\n");
 	expect_output("app[0] node-8 " ALLOC_ID " running, of version 3\n");
 	expect_output("app[1] node-7 -          volume db[1] is taken\n");
+}
+
+TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent, run_setup, NULL)
+{
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"shop\"}]}");
+	will_answer(1, "Jobs.History", "{\"versions\": []}");
+	will_answer(2, "Jobs.Stop", "{\"job\": {\"id\": \"web\"}}");
+	expect_ok("job history w");
+	expect_request("Jobs.History {\"id\":\"web\",\"namespace\":\"shop\"}");
+	expect_failure("job stop w", STATUS_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes");
+	assert_null(strstr(fake.requests, "Jobs.Stop"));
+	expect_ok("job stop w --yes");
+	expect_request("Jobs.Stop {\"id\":\"web\",\"namespace\":\"shop\"}");
+	expect_output("job web is being stopped\n");
+	expect_ok("job stop web");
+	expect_failure("job status x --namespace shop", STATUS_NOT_FOUND,
+		       "no job of namespace shop is called 'x' or begins with it");
+	expect_ok("job status --filter version==2 --limit 3");
+	expect_request("Jobs.List {\"filter\":\"version==2\",\"per_page\":3}");
+	expect_usage_error("job status web --filter a", "--filter is for the list");
 }
 
 TEST_FIXTURE(the_driver_of_an_allocation_with_tasks_is_that_of_each, run_setup, NULL)

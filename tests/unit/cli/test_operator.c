@@ -154,6 +154,17 @@ TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 	fake.stream_end = STATUS_CANCELLED; /* nothing comes and nothing ends */
 	expect_ok("operator watch --timeout 20ms");
 	expect_usage_error("operator watch jobs", "nothing is called 'jobs'");
+	fake.events[1] =
+		"{\"index\": 4, \"topic\": \"job\", \"key\": \"default/web\", \"job\": {\"version\": 3}}";
+	fake.events[2] = "{\"index\": 5, \"topic\": \"job\", \"key\": \"default/web\", \"job\": "
+			 "{\"version\": 3, \"update_status\": 2}}";
+	fake.events[3] = "{\"index\": 6, \"topic\": \"job\", \"key\": \"default/web\", \"job\": "
+			 "{\"version\": 3, \"stop\": true}}";
+	fake.stream_end = STATUS_OK;
+	expect_ok("operator watch job");
+	assert_string_equal(ending.output, "4 job default/web: version 3, update in progress\n"
+					   "5 job default/web: version 3, update failed\n"
+					   "6 job default/web: version 3, stopped\n");
 }
 
 TEST_FIXTURE(the_server_reports_how_it_is_in_a_new_epoch, run_setup, NULL)

@@ -5,6 +5,7 @@
 #include "cluster.h"
 #include "events.h"
 #include "server.h"
+#include "submission.h"
 #include "unit.h"
 
 #include "state/keys.h"
@@ -24,6 +25,7 @@ struct listener {
 	char told[REPORTED_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
 	size_t n_payloads;
 	char volume[64]; /* of the last payload */
+	uint64_t job_version;
 	uint64_t modify_index;
 	bool is_closed;
 	enum status status;
@@ -51,7 +53,9 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	l->n++;
 	(void)str_format(l->told + at, sizeof(l->told) - at, "%s%s:%s ", event->deleted ? "-" : "",
 			 event->topic, str_eq(event->topic, "claim") ? "?" : event->key);
-	l->n_payloads += event->volume || event->claim || event->node || event->allocation;
+	l->n_payloads += event->volume || event->claim || event->node || event->allocation || event->job;
+	if (event->job)
+		l->job_version = event->job->version;
 	if (event->volume) {
 		(void)str_copy(l->volume, sizeof(l->volume), event->volume->id);
 		l->modify_index = event->volume->modify_index;
@@ -170,6 +174,34 @@ CLUSTER_TEST(a_watcher_hears_its_topics_and_its_namespace_only)
 	hang_up(&elsewhere);
 	hang_up(&nodes);
 	hang_up(&all);
+}
+
+CLUSTER_TEST(a_watcher_of_jobs_sees_each_version_and_the_end)
+{
+	struct listener jobs;
+	struct listener elsewhere;
+	struct submission s;
+
+	listen_as(f, &f->operator, & jobs, "job", "default", 0);
+	listen_as(f, &f->operator, & elsewhere, "job", "other", 0);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, jobs.n == 1);
+	assert_int_equal(jobs.job_version, 1);
+	s.update.max_parallel = 2;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, jobs.n == 2);
+	assert_int_equal(jobs.job_version, 2);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, jobs.n == 3);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	UNTIL(f, jobs.n == 4);
+	settle(f);
+	assert_string_equal(jobs.told, "job:default/web job:default/web job:default/web -job:default/web ");
+	assert_int_equal(jobs.n_payloads, 3);
+	assert_int_equal(elsewhere.n, 0);
+	hang_up(&jobs);
+	hang_up(&elsewhere);
 }
 
 CLUSTER_TEST(a_watch_resumes_from_the_last_index)

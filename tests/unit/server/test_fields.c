@@ -167,6 +167,7 @@ static const struct row {
 	{"v1.ListExternalVolumesRequest.next_token", FOREIGN,
 	 "a_list_of_the_providers_volumes_has_those_that_the_caller_may_see"},
 	{"v1.ListExternalVolumesRequest.plugin_id", CLUSTER},
+	{"v1.ListJobsRequest.filter", CURSOR},
 	{"v1.ListJobsRequest.namespace", OWN},
 	{"v1.ListJobsRequest.next_token", CURSOR},
 	{"v1.ListJobsRequest.prefix", CURSOR},

@@ -240,6 +240,7 @@ static const struct row rows[] = {
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("volume"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("claim"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(JOB_READ), WATCH("allocation"), .is_stream = true},
+	{"Operator.Watch", OF_NAMESPACE, N(JOB_READ), WATCH("job"), .is_stream = true},
 	{"Operator.Watch", OF_NO_OBJECT, N(NODE_READ), WATCH("node"), .is_stream = true},
 	{"Operator.Watch", OF_NO_OBJECT, N(PLUGIN_READ), WATCH("plugin"), .is_stream = true},
 };

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of jobs: their pages, filters and waits. */
+
+#include "cluster.h"
+#include "submission.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static Holdfast__V1__ListJobsResponse *list(struct fixture *f, const char *filter, uint32_t per_page,
+					    const char *next_token, struct error *err)
+{
+	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+
+	request.filter = text(filter);
+	request.per_page = per_page;
+	request.next_token = text(next_token);
+	if (call(&f->operator, JOBS, "List", &request.base, &message, err) != STATUS_OK)
+		return NULL;
+	return (void *)message;
+}
+
+static void run_named(struct fixture *f, struct submission *s, const char *id, uint32_t max_parallel)
+{
+	s->job.id = text(id);
+	s->update.max_parallel = max_parallel;
+	assert_true(run(f, s, NULL) > 0);
+}
+
+/* The ids that a list with @filter has, each with a blank, by pages of one. */
+static void expect_ids(struct fixture *f, const char *filter, const char *wanted)
+{
+	char ids[256] = "", token[64] = "";
+
+	do {
+		Holdfast__V1__ListJobsResponse *page = list(f, filter, 1, token, NULL);
+		size_t n = strlen(ids);
+
+		assert_non_null(page);
+		assert_in_range(page->n_jobs, 0, 1);
+		if (page->n_jobs == 1)
+			(void)str_format(ids + n, sizeof(ids) - n, "%s ", page->jobs[0]->id);
+		(void)str_copy(token, sizeof(token), page->next_token);
+		holdfast__v1__list_jobs_response__free_unpacked(page, NULL);
+	} while (token[0] != '\0');
+	assert_string_equal(ids, wanted);
+}
+
+CLUSTER_TEST(a_list_of_jobs_has_those_that_match_its_filter)
+{
+	struct submission s;
+	struct error err;
+
+	make_job(f, &s);
+	run_named(f, &s, "a", 1);
+	run_named(f, &s, "b", 2);
+	run_named(f, &s, "c", 1);
+	run_named(f, &s, "c", 2);
+	expect_ids(f, "", "a b c ");
+	expect_ids(f, "version == 2", "c ");
+	expect_ids(f, "groups.update.max_parallel == 2 and type == service", "b c ");
+	expect_ids(f, "modify_index != 0 and not (id == b)", "a c ");
+	assert_null(list(f, "nothing == 1", 0, "", &err));
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+}
+
+static int woken;
+
+static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	assert_int_equal(status, STATUS_OK);
+	woken++;
+}
+
+/* Lists jobs again when one has changed. */
+static void begin_list(struct fixture *f)
+{
+	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+	Holdfast__V1__ListJobsResponse *now;
+
+	settle(f);
+	now = list(f, "", 0, "", NULL);
+	assert_non_null(now);
+	request.index = now->index;
+	request.wait_ms = 300 * 1000;
+	holdfast__v1__list_jobs_response__free_unpacked(now, NULL);
+	woken = 0;
+	assert_int_equal(rpc_client_call(f->operator.client, JOBS, "List", &request.base, TIMEOUT_US * 20,
+					 on_woken, NULL, NULL, NULL),
+			 STATUS_OK);
+	settle(f);
+	assert_int_equal(woken, 0);
+}
+
+CLUSTER_TEST(a_list_of_jobs_that_waits_wakes_for_jobs_and_not_for_their_allocations)
+{
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	begin_list(f);
+	run_named(f, &s, "web", 1);
+	UNTIL(f, woken == 1);
+	UNTIL(f, f->n1.runs == 1);
+	begin_list(f);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_alloc(&f->server->state, f->n1.last_run)->alloc.client_status == CLIENT_RUNNING);
+	UNTIL(f, woken == 1); /* the update is done, which is the job's */
+	begin_list(f);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	settle(f);
+	assert_int_equal(woken, 0);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, woken == 1);
+}
+
+TEST_GROUP(NULL, NULL)
