@@ -113,11 +113,30 @@ TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/allocations", NULL, "200", "\"allocations\":[]", "x-holdfast-index");
-	ask(f, "GET", "/v1/jobs", NULL, "200", "\"jobs\":[]", "x-holdfast-index");
-	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
 	ask(f, "GET", "/v1/status", NULL, "200", "\"version\":", "x-holdfast-index");
 	ask(f, "GET", "/v1/operator/members", NULL, "200", "\"leads\":true", "\"etcd\":[]"); /* itself */
 	ask(f, "PUT", "/v1/operator/step-down", NULL, "400", "the only one", "failed_precondition");
+}
+
+CLUSTER_TEST(a_job_lives_and_goes_by_addresses_alone)
+{
+	static const char job[] = "{\"job\": {\"type\": \"service\", \"groups\": [{\"name\": \"app\", "
+				  "\"count\": 1, \"allocation\": {\"csi_plugins\": [{\"id\": \"ebs\", "
+				  "\"type\": \"node\"}]}}]}}";
+
+	ask(f, "GET", "/v1/jobs", NULL, "200", "\"jobs\":[]", "x-holdfast-index");
+	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
+	ask(f, "POST", "/v1/job/web/plan", job, "200", "\"modify_index\":\"0\"", "\"group\":\"app\"");
+	ask(f, "PUT", "/v1/job/web", job, "200", "\"id\":\"web\"", "\"version\":\"1\"");
+	ask(f, "PUT", "/v1/jobs", job, "400", "id", "invalid_argument");
+	ask(f, "POST", "/v1/job/web", "{\"job\": {\"id\": \"api\"}}", "400", "id is given", "body");
+	ask(f, "GET", "/v1/jobs?filter=type%20==%20service", NULL, "200", "\"id\":\"web\"",
+	    "x-holdfast-index");
+	ask(f, "GET", "/v1/job/web", NULL, "200", "\"state\":\"pending\"", "x-holdfast-index");
+	ask(f, "GET", "/v1/job/web/versions", NULL, "200", "\"versions\":[{\"id\":\"web\"", "200");
+	ask(f, "DELETE", "/v1/job/web", NULL, "200", "\"stop\":true", "\"id\":\"web\"");
+	ask(f, "DELETE", "/v1/job/web?purge=true", NULL, "200", "\"id\":\"web\"", "200");
+	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
 }
 
 CLUSTER_TEST(what_is_asked_wrongly_is_refused_with_its_own_status)
