@@ -7,13 +7,23 @@
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
+#include "show/progress.h"
 #include "show/rows.h"
 
+#include <assert.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
 #include <string.h>
 
-enum { QUESTION_MAX = 512 };
+enum {
+	QUESTION_MAX = 512,
+	EXIT_STUCK = 3,
+	ROUND_MAX_MS = 30000, /* of one blocking query; a job that is stuck for one is stuck */
+	REASONS_MAX = 3,      /* in an error */
+	REASONS_SIZE = 2048,
+};
+
+#define STUCK_DEFAULT_US (UINT64_C(600) * USEC_PER_SEC)
 
 static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, struct error *err)
 {
@@ -69,17 +79,26 @@ static DEFINE_ROWS(plan_group_table, holdfast__v1__job_group_status, NULL, COL("
 		   COL_NUMBER("IN PLACE", "{in_place}"), COL_NUMBER("STOP", "{surplus}"));
 
 static DEFINE_ROWS(plan_page, holdfast__v1__plan_job_response, NULL,
+		   LINE("{unchanged?y}", "nothing changed: this is version {version}"),
 		   LINE("{surplus?y}", "{surplus} allocation{surplus:s} of groups that this version lacks "
 				       "will be stopped"),
 		   TABLE("groups", "groups", &plan_group_table), TABLE("at once", "actions", &wait_table),
 		   TABLE("waits", "waits", &wait_table),
-		   LINE("{actions?|{waits?|y}}", "nothing would change"),
+		   LINE("{unchanged?|{actions?|{waits?|y}}}", "no allocation would change"),
 		   LINE("{is_cut?y}", "and more after these"));
+
+static enum status check_timeout(struct call *call, void *message, struct error *err)
+{
+	uint64_t timeout_us;
+
+	return value_timeout(call->inv, 0, &timeout_us, err);
+}
 
 static enum status job_run_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunJobRequest *request = message;
 
+	TRY(check_timeout(call, message, err));
 	return load_job(call->inv, &request->job, err);
 }
 
@@ -88,12 +107,211 @@ static enum status job_run_refused(struct call *call, enum status status, struct
 	return spec_blame(call->inv, spec_blame_job, status, err);
 }
 
-static DEFINE_ROWS(accepted_page, holdfast__v1__job, NULL,
-		   LINE(NULL,
-			"job {id} is accepted as version {version}; holdfast job status {id} shows what "
-			"becomes of it"));
+/* --- progress of an update --- */
 
-static DEFINE_ROWS(run_page, holdfast__v1__run_job_response, NULL, NEED("job", "job", &accepted_page));
+typedef Holdfast__V1__GetJobResponse Progress;
+typedef Holdfast__V1__JobMember Member;
+
+static bool is_in(const Member *member, Member *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(list[i]->group, member->group) && list[i]->index == member->index &&
+		    str_eq(list[i]->node_id, member->node_id) &&
+		    str_eq(list[i]->allocation_id, member->allocation_id) &&
+		    str_eq(list[i]->text, member->text))
+			return true;
+	return false;
+}
+
+static bool waits(const Member *member, const Progress *now)
+{
+	for (size_t i = 0; i < now->n_waits; i++)
+		if (member->allocation_id[0] != '\0' &&
+		    str_eq(now->waits[i]->allocation_id, member->allocation_id))
+			return true;
+	return false;
+}
+
+/* Prints a line for each member that @before, or NULL, does not show so. A reason to wait replaces the state
+ * of the allocation. */
+static void print_members(const Progress *now, const Progress *before)
+{
+	progress_end();
+	for (size_t i = 0; i < now->n_placed; i++)
+		if (!waits(now->placed[i], now) && !(before && !waits(now->placed[i], before) &&
+						     is_in(now->placed[i], before->placed, before->n_placed)))
+			print_line("%s[%" PRIu32 "] on node %s: %s", now->placed[i]->group,
+				   now->placed[i]->index, now->placed[i]->node_id, now->placed[i]->text);
+	for (size_t i = 0; i < now->n_waits; i++)
+		if (!before || !is_in(now->waits[i], before->waits, before->n_waits))
+			print_line("%s[%" PRIu32 "]: %s", now->waits[i]->group, now->waits[i]->index,
+				   now->waits[i]->text);
+	(void)fflush(stdout);
+}
+
+static uint32_t n_current(const Progress *now)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < now->n_groups; i++)
+		n += now->groups[i]->current + now->groups[i]->done;
+	return n;
+}
+
+static uint32_t n_desired(const Progress *now)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < now->n_groups; i++)
+		n += now->groups[i]->desired;
+	return n;
+}
+
+/* Reads the job when its index is above @index. */
+static enum status read_progress(struct call *call, const Holdfast__V1__Job *job, uint64_t index,
+				 uint32_t wait_ms, Progress **ret, struct error *err)
+{
+	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	cleanup_message Progress *answer = NULL;
+	enum status status;
+
+	request.id = job->id;
+	request.namespace_ = job->namespace_;
+	request.index = index;
+	request.wait_ms = wait_ms;
+	status = connection_call(call->connection, &holdfast__v1__jobs__descriptor, "Get", &request.base,
+				 wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
+	if (status == STATUS_UNAVAILABLE) {
+		const struct error lost = *err;
+
+		return error_set(err, status, 0,
+				 "the server has version %" PRIu64
+				 " of job %s; what becomes of it is not known here: "
+				 "%s. Next: holdfast job status %s",
+				 job->version, job->id, lost.msg, job->id);
+	}
+	if (status == STATUS_OK && !answer->job)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(answer);
+	return status;
+}
+
+static enum status refuse_stuck(struct call *call, const Progress *now, struct error *err)
+{
+	cleanup_strbuf struct strbuf reasons = STRBUF_INIT(REASONS_SIZE);
+
+	for (size_t i = 0; i < now->n_waits && i < REASONS_MAX; i++)
+		strbuf_printf(&reasons, "\n%s[%" PRIu32 "]: %s", now->waits[i]->group, now->waits[i]->index,
+			      now->waits[i]->text);
+	if (now->n_waits > REASONS_MAX)
+		strbuf_printf(&reasons, "\nand %zu more", now->n_waits - REASONS_MAX);
+	call->inv->exit_code = EXIT_STUCK;
+	return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
+			 "version %" PRIu64 " of job %s is stuck: %" PRIu32 " of %" PRIu32
+			 " members are healthy in it. The server continues when the cause ends. Next: "
+			 "holdfast job status %s%s",
+			 now->job->version, now->job->id, n_current(now), n_desired(now), now->job->id,
+			 reasons.data ? reasons.data : "");
+}
+
+/* @ret_over: the update has ended. */
+static enum status check_progress(const Holdfast__V1__Job *job, const Progress *now, bool *ret_over,
+				  struct error *err)
+{
+	*ret_over = true;
+	if (now->job->version != job->version)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "version %" PRIu64 " of job %s was replaced by version %" PRIu64
+				 ". Next: holdfast job history %s",
+				 job->version, job->id, now->job->version, job->id);
+	if (now->job->stop)
+		return error_set(err, STATUS_ABORTED, 0, "job %s was stopped. Next: holdfast job status %s",
+				 job->id, job->id);
+	if (now->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"version %" PRIu64
+			" of job %s failed: a member was not healthy in time. Members that it did not "
+			"replace stay. Next: holdfast job status %s",
+			job->version, job->id, job->id);
+	*ret_over = now->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
+	return STATUS_OK;
+}
+
+/* Reads the job until its update is over, or stuck: it waits for others for a whole query, or no further
+ * member becomes healthy within the time-out. @ret the last answer, or NULL; owned by the caller. */
+static enum status follow_job(struct call *call, const Holdfast__V1__Job *job, uint64_t timeout_us,
+			      Progress **ret, struct error *err)
+{
+	uint64_t since_us = clock_monotonic_us();
+	bool is_over = false;
+
+	for (;;) {
+		Progress *before = *ret;
+		uint64_t index = before ? before->index : 0;
+		Progress *now = NULL;
+		bool is_stuck;
+
+		TRY(read_progress(call, job, index, before ? ROUND_MAX_MS : 0, &now, err));
+		assert(now);
+		if (!call_has(call, OPT_JSON))
+			print_members(now, before);
+		if (!before || n_current(now) > n_current(before))
+			since_us = clock_monotonic_us();
+		is_stuck = before && before->is_stuck && now->is_stuck && before->index == now->index;
+		message_freep(ret);
+		*ret = now;
+		TRY(check_progress(job, now, &is_over, err));
+		if (is_over)
+			return STATUS_OK;
+		if (is_stuck || clock_monotonic_us() - since_us >= timeout_us)
+			return refuse_stuck(call, now, err);
+		progress_show("version %" PRIu64 " of job %s: %" PRIu32 " of %" PRIu32 " members are healthy",
+			      job->version, job->id, n_current(now), n_desired(now));
+	}
+}
+
+/* Shows what becomes of @job, unless --detach was given. */
+static enum status show_update(struct call *call, const Holdfast__V1__Job *job, bool unchanged,
+			       const void *answer, struct error *err)
+{
+	cleanup_message Progress *last = NULL;
+	enum status status, printed = STATUS_OK;
+	uint64_t timeout_us;
+	bool is_detached = call_has(call, OPT_DETACH) || call_has(call, OPT_NO_WAIT);
+
+	if (!job)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
+	TRY(value_timeout(call->inv, STUCK_DEFAULT_US, &timeout_us, err)); /* which load() has checked */
+	if (call_has(call, OPT_JSON) && is_detached)
+		return print_answer(answer, err);
+	if (!call_has(call, OPT_JSON) && unchanged)
+		print_line("nothing changed: job %s stays at version %" PRIu64, job->id, job->version);
+	else if (!call_has(call, OPT_JSON))
+		print_line("job %s is accepted as version %" PRIu64, job->id, job->version);
+	if (is_detached || (unchanged && !call_has(call, OPT_JSON) &&
+			    job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE))
+		return STATUS_OK;
+	status = follow_job(call, job, timeout_us, &last, err);
+	progress_end();
+	if (last && call_has(call, OPT_JSON))
+		printed = print_answer(&last->base, status == STATUS_OK ? err : NULL);
+	else if (last && status == STATUS_OK)
+		print_line("version %" PRIu64 " of job %s is done: %" PRIu32 " of %" PRIu32
+			   " members are healthy",
+			   job->version, job->id, n_current(last), n_desired(last));
+	return status != STATUS_OK ? status : printed;
+}
+
+#define FOLLOWING (OPTION_BIT(OPT_DETACH) | WAITING)
+
+static enum status job_run_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__RunJobResponse *answer = message;
+
+	return show_update(call, answer->job, answer->unchanged, answer, err);
+}
 
 static enum status job_plan_load(struct call *call, void *message, struct error *err)
 {
@@ -129,16 +347,18 @@ static enum status job_confirm(struct call *call, void *message, struct error *e
 static const struct command commands[] = {
 	{.path = "job run",
 	 .args = "FILE|-",
-	 .help = "Submit a job, or another version of it",
+	 .help = "Submit a job, or another version of it, and follow its update",
 	 .example = "web.hcl",
 	 .min_args = 1,
 	 .max_args = 1,
+	 .options = FOLLOWING,
 	 .arg_kinds = {WORD_FILE},
 	 .call = {.service = JOBS,
 		  .method = "Run",
 		  .load = job_run_load,
-		  .rows = &run_page,
-		  .refused = job_run_refused}},
+		  .show = job_run_show,
+		  .refused = job_run_refused,
+		  .shows_json = true}},
 	{.path = "job plan",
 	 .args = "FILE|-",
 	 .help = "Say what a submission would do, and change nothing",

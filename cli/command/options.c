@@ -147,7 +147,8 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_SLOT] = {.name = "slot", .arg = "N", .help = "of the allocation, 0 to 31"},
 	[OPT_DETACH] =
 		{.name = "detach",
-		 .help = "of a drain: do not wait for it; of a policy: ask for a busy mount to be detached"},
+		 .help = "of a job or a drain: do not wait for it; of a policy: ask for a busy mount to be "
+			 "detached"},
 	[OPT_INTERACTIVE] = {.name = "interactive",
 			     .letter = 'i',
 			     .help = "give the command what is typed or piped in"},

@@ -67,15 +67,17 @@ static enum status find_job(struct server *server, const char *namespace, const 
 
 struct waiting {
 	struct rpc_call *call;
+	bool is_same; /* nothing was changed */
 	char key[OBJECT_KEY_SIZE];
 };
 
-static struct waiting *waiting_new(struct rpc_call *call, const char *key)
+static struct waiting *waiting_new(struct rpc_call *call, const char *key, bool is_same)
 {
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting) {
 		waiting->call = call;
+		waiting->is_same = is_same;
 		(void)str_copy(waiting->key, sizeof(waiting->key), key);
 	}
 	return waiting;
@@ -101,6 +103,7 @@ static void on_run_durable(struct server *server, void *userdata)
 		return;
 	job = shown(entry);
 	response.job = &job;
+	response.unchanged = waiting->is_same;
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -237,7 +240,7 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 		(void)str_format(why, sizeof(why), "version %" PRIu64, job.version);
 		audit_write(server, &change, call, WHAT_RUN, object, why);
 	}
-	return change_commit_taking(server, &change, on_run_durable, waiting_new(call, key), err);
+	return change_commit_taking(server, &change, on_run_durable, waiting_new(call, key, is_same), err);
 }
 
 DEFINE_WRITE_METHOD(jobs_handle_run, Holdfast__V1__RunJobRequest, WHAT_RUN, handle_run)
@@ -305,7 +308,8 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 		change_put_record(&change, entry->key, &job.base);
 		audit_write(server, &change, call, WHAT_STOP, object, NULL);
 	}
-	return change_commit_taking(server, &change, on_stop_durable, waiting_new(call, entry->key), err);
+	return change_commit_taking(server, &change, on_stop_durable, waiting_new(call, entry->key, false),
+				    err);
 }
 
 DEFINE_WRITE_METHOD(jobs_handle_stop, Holdfast__V1__StopJobRequest, WHAT_STOP, handle_stop)
@@ -530,6 +534,8 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	if (!response)
 		return error_no_memory(err, "a plan");
 	response->modify_index = known ? known->record.modify_index : 0;
+	response->unchanged = is_same;
+	response->version = job.version;
 	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
@@ -562,17 +568,19 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 	return is_whole;
 }
 
-static bool add_placed_one(struct members *members, const struct alloc *alloc)
+static bool add_placed_one(struct members *members, const Job *job, const struct alloc *alloc)
 {
+	bool is_in_place = alloc->job_version < job->version && job_is_current(job, alloc);
 	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
 	char text[PLACED_TEXT_SIZE];
 
 	member.index = alloc->job_index;
 	member.node_id = (char *)(uintptr_t)alloc->node_id;
 	member.allocation_id = (char *)(uintptr_t)alloc->id;
-	(void)str_format(text, sizeof(text), "%s%s, of version %" PRIu64,
+	(void)str_format(text, sizeof(text), "%s%s, %s version %" PRIu64,
 			 client_status_name(alloc->client_status),
-			 alloc->desired_status == DESIRED_RUN ? "" : " and to stop", alloc->job_version);
+			 alloc->desired_status == DESIRED_RUN ? "" : " and to stop",
+			 is_in_place ? "updated in place from" : "of", alloc->job_version);
 	return add_member(members, &member, alloc->job_group, text);
 }
 
@@ -588,10 +596,41 @@ static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *resp
 		LIST_FOREACH (at, &entry->allocs, of_job)
 			if (is_whole && placed.n < JOB_WAITS_MAX && !alloc_is_client_terminal(&at->alloc) &&
 			    !alloc_is_pending(&at->alloc))
-				is_whole = add_placed_one(&placed, &at->alloc);
+				is_whole = add_placed_one(&placed, job, &at->alloc);
 	response->placed = placed.list;
 	response->n_placed = placed.n;
 	return is_whole;
+}
+
+/* Does each member that is not healthy wait for something outside of the job? A failed allocation is placed
+ * again, so it does not. */
+static bool is_stuck(const Job *job, const struct job_decisions *decisions)
+{
+	bool is_blocked = false;
+
+	if (job->stop || decisions->n_actions > 0 ||
+	    job->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
+		return false;
+	for (size_t i = 0; i < decisions->n_waits; i++)
+		switch (decisions->waits[i].what) {
+		case JOB_WAIT_STOP:
+		case JOB_WAIT_HEALTH:
+		case JOB_WAIT_DELAY:
+			return false;
+		case JOB_WAIT_TURN: /* until others are healthy */
+			break;
+		case JOB_WAIT_VOLUME:
+		case JOB_WAIT_QUEUE:
+		case JOB_WAIT_NODE:
+		case JOB_WAIT_CONNECTION:
+		case JOB_WAIT_ATTEMPTS:
+		case JOB_WAIT_NEXT_VERSION:
+		case JOB_WAIT_PLACE:
+		case JOB_WAIT_N:
+			is_blocked = true;
+			break;
+		}
+	return is_blocked;
 }
 
 /* Of the last change of the job or of one of its allocations. */
@@ -621,6 +660,7 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 	response->job = (Job *)message_copy(&job.base);
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
 	response->index = index_of(server, entry);
+	response->is_stuck = decisions && is_stuck(&job, decisions);
 	if (response->job && response->state &&
 	    add_groups(&view->spec, decisions, &response->groups, &response->n_groups) &&
 	    add_members(server, response, &job, &view->spec, decisions) && add_placed(server, response, &job))

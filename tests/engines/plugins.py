@@ -279,7 +279,7 @@ class Plugins(Flow):
     # --- jobs
 
     def submit(self, name, text, *options):
-        return self.room.holdfast("job", "run", self.room.spec(f"{name}.hcl", text), *options)
+        return self.room.holdfast("job", "run", "--detach", self.room.spec(f"{name}.hcl", text), *options)
 
     def members(self, name):
         """Allocations of the job that have not ended, in the order of index and node."""

@@ -48,6 +48,7 @@ void run(const char *line)
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
 	ending.status = command_run(&inv, &ending.err);
 	ending.is_usage_error = inv.is_usage_error;
+	ending.exit_code = inv.exit_code;
 	ending.details = inv.details;
 	(void)fflush(stdout);
 	assert_true(dup2(saved, STDOUT_FILENO) >= 0);

@@ -14,6 +14,7 @@ enum { OUTPUT_MAX = 1 << 18 };
 struct ending {
 	enum status status;
 	bool is_usage_error;
+	int exit_code; /* of a failure; 0: 1 */
 	struct error err;
 	ProtobufCMessage *details;
 	char output[OUTPUT_MAX];

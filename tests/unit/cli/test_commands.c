@@ -340,6 +340,76 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 	expect_output("app[1] node-7 -          volume db[1] is taken\n");
 }
 
+#define WEB(more) "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"version\": 3" more "}"
+#define GROUP(current) ", \"groups\": [{\"name\": \"app\", \"desired\": 2, \"current\": " current "}]"
+#define WAITS(index, text) ", \"waits\": [{\"group\": \"app\", \"index\": " index ", \"text\": \"" text "\"}]"
+#define ON_NODE_8 "\"group\": \"app\", \"node_id\": \"node-8\", \"allocation_id\": \"01\", \"text\": "
+#define A_JOB                                                                                    \
+	"job \"web\" {\n  group \"app\" {\n    count = 2\n    csi_plugin {\n      id = \"e\"\n " \
+	"type = \"node\"\n    }\n  }\n}\n"
+
+TEST_FIXTURE(a_submitted_job_is_followed_until_its_update_is_done, run_setup, NULL)
+{
+	write_spec(A_JOB);
+	will_answer(0, "Jobs.Run", WEB("") "}");
+	will_answer(1, "Jobs.Get",
+		    WEB("") GROUP("0") ", \"index\": 7, \"placed\": [{" ON_NODE_8
+				       "\"pending, of version 3\"}], \"waits\": [{" ON_NODE_8
+				       "\"waits for health\"}]}");
+	expect_failure(with_spec("job run @ --timeout 1ms"), STATUS_DEADLINE_EXCEEDED, "is stuck: 0 of 2");
+	assert_string_equal(ending.output, "job web is accepted as version 3\napp[0]: waits for health\n");
+	expect_request(
+		"Jobs.Get {\"id\":\"web\",\"index\":\"7\",\"namespace\":\"default\",\"wait_ms\":30000}");
+	will_answer(1, "Jobs.Get",
+		    WEB(", \"update_status\": 1") GROUP("2") ", \"placed\": [{" ON_NODE_8
+							     "\"running, of version 3\"}]}");
+	expect_ok(with_spec("job run @"));
+	assert_string_equal(ending.output, "job web is accepted as version 3\n"
+					   "app[0] on node node-8: running, of version 3\n"
+					   "version 3 of job web is done: 2 of 2 members are healthy\n");
+	fake.requests[0] = '\0';
+	expect_ok(with_spec("job run @ --detach"));
+	assert_string_equal(ending.output, "job web is accepted as version 3\n");
+	assert_null(strstr(fake.requests, "Jobs.Get"));
+	expect_ok(with_spec("job run @ --json"));
+	expect_output("\"update_status\": \"JOB_UPDATE_STATUS_DONE\"");
+	expect_usage_error(with_spec("job run @ --timeout soon"), "is not a duration");
+}
+
+TEST_FIXTURE(a_submission_that_changes_nothing_says_so, run_setup, NULL)
+{
+	write_spec(A_JOB);
+	will_answer(0, "Jobs.Run", WEB(", \"update_status\": 1") ", \"unchanged\": true}");
+	will_answer(1, "Jobs.Plan", "{\"unchanged\": true, \"version\": 3}");
+	expect_ok(with_spec("job run @"));
+	assert_string_equal(ending.output, "nothing changed: job web stays at version 3\n");
+	expect_ok(with_spec("job plan @"));
+	assert_string_equal(ending.output, "nothing changed: this is version 3\n");
+	will_answer(1, "Jobs.Plan", "{\"version\": 4}");
+	expect_ok(with_spec("job plan @"));
+	assert_string_equal(ending.output, "no allocation would change\n");
+}
+
+TEST_FIXTURE(an_update_that_does_not_end_well_has_its_own_exit_status, run_setup, NULL)
+{
+	write_spec(A_JOB);
+	will_answer(0, "Jobs.Run", WEB("") "}");
+	will_answer(1, "Jobs.Get",
+		    WEB("") GROUP("1") ", \"is_stuck\": true, \"index\": 7" WAITS(
+			    "1", "there is no volume db") "}");
+	expect_failure(with_spec("job run @"), STATUS_DEADLINE_EXCEEDED,
+		       "version 3 of job web is stuck: 1 of 2 members are healthy in it");
+	assert_int_equal(ending.exit_code, 3);
+	assert_non_null(strstr(ending.err.msg, "\napp[1]: there is no volume db"));
+	will_answer(1, "Jobs.Get", WEB(", \"update_status\": 2") GROUP("1") "}");
+	expect_failure(with_spec("job run @"), STATUS_FAILED_PRECONDITION, "version 3 of job web failed");
+	assert_int_equal(ending.exit_code, 0);
+	will_answer(1, "Jobs.Get", "{\"job\": {\"id\": \"web\", \"version\": 4}}");
+	expect_failure(with_spec("job run @"), STATUS_ABORTED, "was replaced by version 4");
+	will_answer(1, "Jobs.Get", WEB(", \"stop\": true") "}");
+	expect_failure(with_spec("job run @"), STATUS_ABORTED, "job web was stopped");
+}
+
 TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent, run_setup, NULL)
 {
 	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"shop\"}]}");

@@ -31,6 +31,72 @@ static int n_stops(const struct fixture *f)
 	return f->n1.stops + f->n2.stops;
 }
 
+/* Does a response say that nothing was changed, for version @version? */
+static void expect_unchanged(struct fixture *f, const struct submission *s, bool is_unchanged,
+			     uint64_t version)
+{
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+	const Holdfast__V1__PlanJobResponse *plan;
+	const Holdfast__V1__RunJobResponse *answer;
+
+	request.job = s->request.job;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	plan = (const void *)message;
+	assert_int_equal(plan->unchanged, is_unchanged);
+	assert_int_equal(plan->version, version);
+	protobuf_c_message_free_unpacked(message, NULL);
+	assert_int_equal(call(&f->operator, JOBS, "Run", &s->request.base, &message, NULL), STATUS_OK);
+	answer = (const void *)message;
+	assert_int_equal(answer->unchanged, is_unchanged);
+	assert_int_equal(answer->job->version, version);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+TEST_FIXTURE(a_submission_that_changes_nothing_is_reported_as_such, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	expect_unchanged(f, &s, false, 1);
+	expect_unchanged(f, &s, true, 1);
+	s.update.max_parallel = 2;
+	expect_unchanged(f, &s, false, 2);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	expect_unchanged(f, &s, false, 3); /* it starts again */
+}
+
+static void expect_stuck(struct fixture *f, bool is_stuck)
+{
+	Holdfast__V1__GetJobResponse *response;
+
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->is_stuck, is_stuck);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+}
+
+TEST_FIXTURE(an_update_is_stuck_while_only_others_can_bring_it_on, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	run_two(f, &s);
+	expect_stuck(f, false);
+	s.volume.source = text("nothing");
+	assert_int_equal(run(f, &s, NULL), 2);
+	expect_stuck(f, true); /* no node takes it */
+	s.volume.source = text("db");
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &s, NULL), 3);
+	UNTIL(f, n_stops(f) == 2);
+	expect_stuck(f, false); /* it waits for its own allocations */
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	expect_stuck(f, false);
+}
+
 typedef void change_fn(struct submission *s);
 
 static void more_at_once(struct submission *s)
@@ -76,6 +142,7 @@ TEST_FIXTURE(what_no_member_runs_by_restarts_none_of_them, setup, teardown)
 		assert_int_equal(n_stops(f), 0);
 		response = get(f);
 		assert_int_equal(response->groups[0]->in_place, 2);
+		assert_string_equal(response->placed[1]->text, "running, updated in place from version 1");
 		assert_int_equal(response->job->update_status,
 				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
 		holdfast__v1__get_job_response__free_unpacked(response, NULL);
