@@ -24,7 +24,6 @@
 enum { RECONNECT_MS = 15000 }; /* a node that has another server to go to is back by then */
 
 #define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
-#define PENDING_MAX_MS (UINT64_C(30) * 86400 * 1000)
 
 static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
 {
@@ -172,12 +171,11 @@ static enum status name_alloc(Holdfast__V1__Allocation *alloc, struct error *err
 static enum status alloc_run_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest *request = message;
-	uint64_t timeout_us, wait_ms = 0;
+	uint64_t timeout_us;
 	enum status status = value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 
 	if (status == STATUS_OK)
-		status = value_duration(call->inv, OPT_WAIT, 0, PENDING_MAX_MS, &wait_ms, err);
-	request->wait_ms = (uint32_t)wait_ms;
+		status = value_wait(call->inv, &request->wait_ms, err);
 	if (status == STATUS_OK)
 		status = load_alloc(call->inv, &request->allocation, err);
 	return status == STATUS_OK && !call_has(call, OPT_DRY_RUN) ? name_alloc(request->allocation, err)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MAX_US (UINT64_C(86400) * USEC_PER_SEC)
+#define WAIT_MAX_US (UINT64_C(30) * 86400 * USEC_PER_SEC)
 
 enum { REASON_MAX = 512, ANSWER_SIZE = 16 };
 
@@ -36,6 +37,32 @@ enum status value_timeout(struct invocation *inv, uint64_t absent_us, uint64_t *
 	*ret_us = absent_us;
 	if (text && (parse_duration(text, ret_us) < 0 || *ret_us == 0 || *ret_us > TIMEOUT_MAX_US))
 		return usage_error(inv, err, "'%s' is not a duration up to a day, as in 90s, 5m", text);
+	return STATUS_OK;
+}
+
+enum status value_parse_wait(const char *what, const char *text, uint32_t *ret_ms, struct error *err)
+{
+	uint64_t us = 0;
+
+	*ret_ms = 0;
+	if (str_eq(text, "0"))
+		return STATUS_OK;
+	if (parse_duration(text, &us) < 0 || us < USEC_PER_MSEC || us > WAIT_MAX_US)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s: '%s' is not a duration up to 30 days, as in 90s, 5m, 7d", what, text);
+	*ret_ms = (uint32_t)(us / USEC_PER_MSEC);
+	return STATUS_OK;
+}
+
+enum status value_wait(struct invocation *inv, uint32_t *ret_ms, struct error *err)
+{
+	struct error why;
+
+	*ret_ms = 0;
+	if (!inv->options[OPT_WAIT])
+		return STATUS_OK;
+	if (value_parse_wait("--wait", inv->options[OPT_WAIT], ret_ms, &why) != STATUS_OK)
+		return usage_error(inv, err, "%s", why.msg);
 	return STATUS_OK;
 }
 

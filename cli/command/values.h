@@ -12,6 +12,13 @@ enum status value_duration(struct invocation *inv, enum option_id id, uint64_t a
 /** How long a command waits: --timeout, else @absent_us; a day at most. */
 enum status value_timeout(struct invocation *inv, uint64_t absent_us, uint64_t *ret_us, struct error *err);
 
+/** How long an allocation waits in the queue of a volume that is taken: --wait, 30 days at most; 0: it is
+ * refused. */
+enum status value_wait(struct invocation *inv, uint32_t *ret_ms, struct error *err);
+
+/** The same for the text of a setting; @what names it in the message. */
+enum status value_parse_wait(const char *what, const char *text, uint32_t *ret_ms, struct error *err);
+
 /** Value of a number option, @absent when it is not given. */
 enum status value_number(struct invocation *inv, enum option_id id, uint64_t min, uint64_t max,
 			 uint64_t absent, uint64_t *ret, struct error *err);

@@ -91,6 +91,7 @@ static enum status work(struct docker_claim *claim, enum hold_state from, struct
 					      .keeper = &keeper,
 					      .alloc = claim->alloc,
 					      .timeout_us = claim->timeout_us,
+					      .wait_ms = claim->wait_ms,
 					      .hold = {.state = from},
 					      .note = {.is_ending = record->is_ending},
 					      .is_shared = record->n_mount_ids > 0},

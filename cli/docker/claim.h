@@ -17,6 +17,7 @@ struct docker_claim {
 	Docker__VolumeRecord *record;	 /* locked by the caller; saved at each step */
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is set here */
 	uint64_t timeout_us;
+	uint32_t wait_ms; /* in the queue of the volume; 0: not at all */
 };
 
 /** Have the volume published on this node, and its path in the record: made from publish_dir and the

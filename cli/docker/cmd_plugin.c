@@ -23,7 +23,13 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
 
-enum { JOBS_MAX = 64, REQUEST_MAX = 64 * 1024, ANSWER_MAX = 8 * 1024 * 1024, ANSWER_FD = 3 };
+enum {
+	JOBS_MAX = 64,
+	RELEASES_MIN = 16,
+	REQUEST_MAX = 64 * 1024,
+	ANSWER_MAX = 8 * 1024 * 1024,
+	ANSWER_FD = 3
+};
 
 /* Engines wait for two minutes at most. */
 #define TIMEOUT_DEFAULT_US (80 * USEC_PER_SEC)
@@ -48,6 +54,7 @@ struct job {
 	pid_t pid;
 	int fd; /* of its answer */
 	sd_event_source *source;
+	bool is_given_up; /* by the engine: what it has left behind is released next */
 	char *bytes;
 	size_t n;
 };
@@ -86,6 +93,8 @@ static void job_end(struct job *job)
 			    "holdfast: the request was given up before its end. Next: ask again, nothing "
 			    "is done twice");
 	docker__volume_response__free_unpacked(answer, NULL);
+	if (job->is_given_up)
+		(void)sd_event_source_set_time_relative(job->plugin->sweep, 0);
 	sd_event_source_disable_unref(job->source);
 	(void)close(job->fd);
 	free(job->bytes);
@@ -171,9 +180,10 @@ static enum status job_start(struct plugin *plugin, struct rpc_call *call, const
 	struct job *job;
 	enum status status;
 
-	if (plugin->n_jobs >= JOBS_MAX)
+	/* those that wait leave room for those that release what they wait for */
+	if (plugin->n_jobs >= (str_eq(method, "Mount") ? JOBS_MAX - RELEASES_MIN : JOBS_MAX))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d requests are being worked on already. Next: ask again", JOBS_MAX);
+				 "%zu requests are being worked on already. Next: ask again", plugin->n_jobs);
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return error_no_memory(err, "a request");
@@ -200,6 +210,18 @@ static void on_call(struct rpc_call *call, const ProtobufCMessage *request, void
 
 	if (job_start(userdata, call, rpc_call_method(call), (const void *)request, &err) != STATUS_OK)
 		reply_error(call, err.msg);
+}
+
+/* The engine waits no longer: what the request has taken is released, and a wait in a queue is left. */
+static void on_gone(struct rpc_call *call, void *userdata)
+{
+	struct plugin *plugin = userdata;
+
+	for (struct job *job = plugin->jobs; job; job = job->next)
+		if (job->call == call) {
+			job->is_given_up = true;
+			(void)kill(job->pid, SIGKILL);
+		}
 }
 
 static int on_sweep(sd_event_source *timer, uint64_t usec, void *userdata)
@@ -233,7 +255,7 @@ static const struct rpc_route routes[] = {
 
 static const struct rpc_method methods[] = {
 	{.name = "Activate", .unary = on_call},	    {.name = "Create", .unary = on_call},
-	{.name = "Remove", .unary = on_call},	    {.name = "Mount", .unary = on_call},
+	{.name = "Remove", .unary = on_call},	    {.name = "Mount", .unary = on_call, .on_gone = on_gone},
 	{.name = "Unmount", .unary = on_call},	    {.name = "Path", .unary = on_call},
 	{.name = "Get", .unary = on_call},	    {.name = "List", .unary = on_call},
 	{.name = "Capabilities", .unary = on_call},

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/settings.h"
+#include "command/values.h"
 #include "docker/claim.h"
 #include "docker/record.h"
 #include "hold/place.h"
@@ -62,7 +63,7 @@ static const char *namespace_of(const struct docker_volumes *volumes, const Dock
 
 /* --- the allocation ------------------------------------------------------------------------------------ */
 
-enum option_kind { OPTION_OF_ALLOC, OPTION_WORD, OPTION_FLAG };
+enum option_kind { OPTION_OF_ALLOC, OPTION_WORD, OPTION_FLAG, OPTION_WAIT };
 
 /* What `docker volume create -o` takes; words and flags are fields of a VolumeRequest. */
 static const struct {
@@ -71,11 +72,13 @@ static const struct {
 } options[] = {
 	{"volume", OPTION_OF_ALLOC},  {"namespace", OPTION_OF_ALLOC}, {"access_mode", OPTION_WORD},
 	{"propagation", OPTION_WORD}, {"read_only", OPTION_FLAG},     {"exec", OPTION_FLAG},
+	{"wait", OPTION_WAIT},
 };
 
 static enum status put_option(json_t *json, const char *key, const char *value, struct error *err)
 {
 	json_t *item = NULL;
+	uint32_t wait_ms;
 	size_t i = 0;
 
 	while (i < ARRAY_SIZE(options) && !str_eq(options[i].key, key))
@@ -83,11 +86,13 @@ static enum status put_option(json_t *json, const char *key, const char *value, 
 	if (i == ARRAY_SIZE(options))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
-			"option %s is none: volume, namespace, access_mode, propagation, read_only and "
-			"exec are",
+			"option %s is none: volume, namespace, access_mode, propagation, read_only, exec "
+			"and wait are",
 			key);
 	if (options[i].kind == OPTION_OF_ALLOC)
 		return STATUS_OK;
+	if (options[i].kind == OPTION_WAIT)
+		return value_parse_wait("option wait", value, &wait_ms, err);
 	if (options[i].kind == OPTION_WORD)
 		item = json_string(value);
 	else if (str_eq(value, "true") || str_eq(value, "false"))
@@ -201,8 +206,11 @@ static enum status with_claim(struct task *task, enum status (*work)(struct dock
 				     .publish_dir = publish_dir(),
 				     .record = task->record,
 				     .timeout_us = volumes->timeout_us};
+	const char *wait = option(task->record, "wait");
 	enum status status = make_alloc(volumes, task->record, &alloc, err);
 
+	if (status == STATUS_OK && wait)
+		status = value_parse_wait("option wait", wait, &claim.wait_ms, err);
 	if (status == STATUS_OK)
 		status = connect_server(volumes->inv, &connection, err);
 	claim.alloc = alloc;

@@ -17,7 +17,9 @@ enum hold_event hold_classify_alloc(const Holdfast__V1__Allocation *alloc)
 		return HOLD_ENDING;
 	if (alloc->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc->n_published > 0)
 		return HOLD_RUNNING;
-	return HOLD_PENDING;
+	return alloc->node_id[0] == '\0' && alloc->client_status == HOLDFAST__V1__CLIENT_STATUS__PENDING
+		       ? HOLD_QUEUED
+		       : HOLD_PENDING;
 }
 
 enum hold_event hold_classify_get(const Holdfast__V1__GetAllocationResponse *answer)

@@ -176,6 +176,7 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 	struct hold_unit unit = {.holder = {.inv = inv}, .place = &place, .name = inv->args[0]};
 
 	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &unit.holder.timeout_us, err));
+	TRY(value_wait(inv, &unit.holder.wait_ms, err));
 	if (!id_is_name(inv->args[0], HOLD_NAME_MAX))
 		return usage_error(inv, err,
 				   "NAME '%s' is 1 to %d of A-Z a-z 0-9 _ and -: %s/NAME.hcl is read",
@@ -201,7 +202,7 @@ static const struct command commands[] = {
 	 .args = "NAME",
 	 .help = "Hold the volume of a unit holdfast-volume@NAME.service, until it is stopped",
 	 .example = "pgdata --timeout 80s",
-	 .options = OPTION_BIT(OPT_TIMEOUT),
+	 .options = OPTION_BIT(OPT_TIMEOUT) | OPTION_BIT(OPT_WAIT),
 	 .min_args = 1,
 	 .max_args = 1,
 	 .run = cmd_volume_hold},

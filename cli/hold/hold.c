@@ -8,8 +8,8 @@
 
 static const enum hold_request requests[HOLD_STATE_N] = {
 	[HOLD_LOOKING] = HOLD_GET,    [HOLD_CLEARING] = HOLD_STOP, [HOLD_EMPTYING] = HOLD_GET,
-	[HOLD_SUBMITTING] = HOLD_RUN, [HOLD_WAITING] = HOLD_GET,   [HOLD_HELD] = HOLD_GET,
-	[HOLD_STOPPING] = HOLD_STOP,  [HOLD_RELEASING] = HOLD_GET,
+	[HOLD_SUBMITTING] = HOLD_RUN, [HOLD_STANDBY] = HOLD_GET,   [HOLD_WAITING] = HOLD_GET,
+	[HOLD_HELD] = HOLD_GET,	      [HOLD_STOPPING] = HOLD_STOP, [HOLD_RELEASING] = HOLD_GET,
 };
 
 /* clang-format off */
@@ -26,6 +26,8 @@ static const enum hold_request requests[HOLD_STATE_N] = {
 #define SUBMIT CELL(TO(SUBMITTING), ASK, DONE)
 #define RESUBMIT CELL(TO(SUBMITTING), RETRY, DONE)
 #define ANEW CELL(TO(SUBMITTING), ANEW, DONE)
+#define QUEUE CELL(TO(STANDBY), SUSPEND, DONE)
+#define PLACED CELL(TO(WAITING), BEGIN, DONE)
 #define WAIT CELL(TO(WAITING), WATCH, DONE)
 #define HOLD CELL(TO(HELD), READY, DONE)
 #define RELEASE CELL(TO(STOPPING), RELEASE, DONE)
@@ -50,27 +52,30 @@ static const struct cell {
 	enum hold_action action;
 	enum hold_outcome outcome;
 } steps[HOLD_EVENT_N][HOLD_ENDED] = {
-	/*                   LOOKING   CLEARING  EMPTYING  SUBMITTING WAITING   HELD     STOPPING  RELEASING */
-	[HOLD_PENDING] =   {WATCH,    EMPTY,    RECLEAR,  WAIT,      WATCH,    WATCH,   FREEING,  RESTOP},
-	[HOLD_RUNNING] =   {HOLD,     EMPTY,    RECLEAR,  WAIT,      HOLD,     WATCH,   FREEING,  RESTOP},
-	[HOLD_ENDING] =    {EMPTY,    EMPTY,    WATCH,    EMPTY,     FAILING,  L_TAKEN, FREEING,  WATCH},
-	[HOLD_FREED] =     {ANEW,     EMPTY,    ANEW,     ANEW,      X_FAILED, X_TAKEN, FREEING,  X_DONE},
-	[HOLD_ABSENT] =    {SUBMIT,   ANEW,     ANEW,     X_WRONG,   X_FAILED, RETRY,   L_DONE,   X_DONE},
-	[HOLD_LOST] =      {RETRY,    RETRY,    RETRY,    RETRY,     RETRY,    RETRY,   RETRY,    RETRY},
-	[HOLD_REFUSED] =   {RETRY,    RETRY,    RETRY,    X_IN_USE,  RETRY,    RETRY,   RETRY,    RETRY},
-	[HOLD_DENIED] =    {RESUBMIT, RESUBMIT, RESUBMIT, L_DENIED,  DENIED,   RETRY,   L_DENIED, L_DENIED},
-	[HOLD_INVALID] =   {RETRY,    RETRY,    RETRY,    X_WRONG,   RETRY,    RETRY,   RETRY,    RETRY},
-	[HOLD_OTHER] =     {RETRY,    RETRY,    RETRY,    CLEAR,     RETRY,    RETRY,   RETRY,    RETRY},
-	[HOLD_UNMOUNTED] = {WATCH,    EMPTY,    RECLEAR,  WAIT,      WATCH,    L_TAKEN, FREEING,  RESTOP},
-	[HOLD_DEADLINE] =  {LATE,     L_LATE,   L_LATE,   LATE,      LATE,     STAY,    L_LATE,   L_LATE},
-	[HOLD_SIGTERM] =   {RELEASE,  RELEASE,  RELEASE,  RELEASE,   RELEASE,  RELEASE, STAY,     STAY},
+	/*                   LOOKING   CLEARING  EMPTYING  SUBMITTING STANDBY   WAITING   HELD     STOPPING  RELEASING */
+	[HOLD_PENDING] =   {WATCH,    EMPTY,    RECLEAR,  WAIT,      PLACED,   WATCH,    WATCH,   FREEING,  RESTOP},
+	[HOLD_QUEUED] =    {QUEUE,    EMPTY,    RECLEAR,  QUEUE,     WATCH,    QUEUE,    WATCH,   FREEING,  RESTOP},
+	[HOLD_RUNNING] =   {HOLD,     EMPTY,    RECLEAR,  WAIT,      HOLD,     HOLD,     WATCH,   FREEING,  RESTOP},
+	[HOLD_ENDING] =    {EMPTY,    EMPTY,    WATCH,    EMPTY,     FAILING,  FAILING,  L_TAKEN, FREEING,  WATCH},
+	[HOLD_FREED] =     {ANEW,     EMPTY,    ANEW,     ANEW,      X_IN_USE, X_FAILED, X_TAKEN, FREEING,  X_DONE},
+	[HOLD_ABSENT] =    {SUBMIT,   ANEW,     ANEW,     X_WRONG,   ANEW,     X_FAILED, RETRY,   L_DONE,   X_DONE},
+	[HOLD_LOST] =      {RETRY,    RETRY,    RETRY,    RETRY,     RETRY,    RETRY,    RETRY,   RETRY,    RETRY},
+	[HOLD_REFUSED] =   {RETRY,    RETRY,    RETRY,    X_IN_USE,  RETRY,    RETRY,    RETRY,   RETRY,    RETRY},
+	[HOLD_DENIED] =    {RESUBMIT, RESUBMIT, RESUBMIT, L_DENIED,  DENIED,   DENIED,   RETRY,   L_DENIED, L_DENIED},
+	[HOLD_INVALID] =   {RETRY,    RETRY,    RETRY,    X_WRONG,   RETRY,    RETRY,    RETRY,   RETRY,    RETRY},
+	[HOLD_OTHER] =     {RETRY,    RETRY,    RETRY,    CLEAR,     RETRY,    RETRY,    RETRY,   RETRY,    RETRY},
+	[HOLD_UNMOUNTED] = {WATCH,    EMPTY,    RECLEAR,  WAIT,      PLACED,   WATCH,    L_TAKEN, FREEING,  RESTOP},
+	[HOLD_DEADLINE] =  {LATE,     L_LATE,   L_LATE,   LATE,      LATE,     LATE,     STAY,    L_LATE,   L_LATE},
+	[HOLD_SIGTERM] =   {RELEASE,  RELEASE,  RELEASE,  RELEASE,   RELEASE,  RELEASE,  RELEASE, STAY,     STAY},
 };
 /* clang-format on */
 
 static const char *const state_names[HOLD_STATE_N] = {
-	[HOLD_LOOKING] = "looking",	  [HOLD_CLEARING] = "clearing",	  [HOLD_EMPTYING] = "emptying",
-	[HOLD_SUBMITTING] = "submitting", [HOLD_WAITING] = "waiting",	  [HOLD_HELD] = "held",
-	[HOLD_STOPPING] = "stopping",	  [HOLD_RELEASING] = "releasing", [HOLD_ENDED] = "ended",
+	[HOLD_LOOKING] = "looking",	[HOLD_CLEARING] = "clearing",
+	[HOLD_EMPTYING] = "emptying",	[HOLD_SUBMITTING] = "submitting",
+	[HOLD_STANDBY] = "standing by", [HOLD_WAITING] = "waiting",
+	[HOLD_HELD] = "held",		[HOLD_STOPPING] = "stopping",
+	[HOLD_RELEASING] = "releasing", [HOLD_ENDED] = "ended",
 };
 
 enum hold_request hold_request(enum hold_state state)

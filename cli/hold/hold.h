@@ -2,7 +2,8 @@
 #pragma once
 /* `holdfast volume hold`, the thinking part: an allocation is found or run, held, and released. Pure.
  *
- *   LOOKING ──────── FREED, ABSENT ───────> SUBMITTING ─── PENDING ───> WAITING
+ *                                              ┌──── QUEUED ──> STANDBY ── PENDING ──┐
+ *   LOOKING ──────── FREED, ABSENT ───────> SUBMITTING ─── PENDING ───> WAITING <────┘
  *      │ │                                   ^     │ OTHER                 │
  *      │ └ ENDING ─> EMPTYING ─── FREED ─────┘     v                       │
  *      │                ^────── ENDING ──────── CLEARING                   │
@@ -10,6 +11,7 @@
  *
  *   each of them ── SIGTERM, or DEADLINE unless held ──> STOPPING ── ENDING ──> RELEASING ── FREED ──> ENDED
  *
+ * STANDBY has no deadline: the server ends a wait that is too long.
  * HELD is left by SIGTERM and by facts only: the allocation is being stopped or has ended, or nothing is
  * mounted any more. What the server does not know, does not say or does not let us see changes nothing. */
 
@@ -20,6 +22,7 @@ enum hold_state {
 	HOLD_CLEARING,	 /* until the server has noted that that one shall end */
 	HOLD_EMPTYING,	 /* until its claim is free */
 	HOLD_SUBMITTING, /* run one */
+	HOLD_STANDBY,	 /* until its turn in the queue of the volume */
 	HOLD_WAITING,	 /* until it is published */
 	HOLD_HELD,	 /* published */
 	HOLD_STOPPING,	 /* until the server has noted that it shall end */
@@ -30,6 +33,7 @@ enum hold_state {
 
 enum hold_event {
 	HOLD_PENDING,	/* it shall run, and is not published yet */
+	HOLD_QUEUED,	/* the same, and it waits for its volume in the server's queue */
 	HOLD_RUNNING,	/* it is published */
 	HOLD_ENDING,	/* it shall not run or has ended, and its claim may not be free */
 	HOLD_FREED,	/* it has ended and has no claim */
@@ -57,6 +61,8 @@ enum hold_action {
 	HOLD_ASK,     /* the state's request, now */
 	HOLD_WATCH,   /* the state's request, answered when something has changed */
 	HOLD_RETRY,   /* the state's request, after a pause */
+	HOLD_SUSPEND, /* turn the deadline off, then watch */
+	HOLD_BEGIN,   /* begin the deadline again, then watch */
 	HOLD_ANEW,    /* note a new id, then ask */
 	HOLD_READY,   /* make the link, say so, then watch */
 	HOLD_RELEASE, /* note that the allocation is to end, begin another deadline, then ask */

@@ -39,6 +39,7 @@ struct holder {
 	const struct hold_keeper *keeper;
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is not looked at */
 	uint64_t timeout_us;		 /* for getting the volume, and again for releasing it by order */
+	uint32_t wait_ms;		 /* in the queue of a volume that is taken; 0: it is refused then */
 	struct hold hold;		 /* HOLD_SUBMITTING begins with a new id */
 	struct hold_note note;
 	char path[PATH_MAX]; /* where it is published; "": not known */

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+/* Above the time of one watch, and of the end of a start that took too long. */
+#define EXTENSION_US (60 * USEC_PER_SEC)
+
 enum { LINE_SIZE = 1700, CLAIM_TEXT_SIZE = 400, WORK_TEXT_SIZE = 500 };
 
 void hold_unit_print(const char *fmt, ...)
@@ -68,6 +71,11 @@ static void work_text(const struct holder *holder, char text[static WORK_TEXT_SI
 	case HOLD_SUBMITTING:
 		(void)str_format(text, WORK_TEXT_SIZE, "asking for volume %.128s", volume);
 		break;
+	case HOLD_STANDBY:
+		(void)str_format(text, WORK_TEXT_SIZE, "allocation %s%s%.300s", id,
+				 reported[0] ? ": " : " waits in the queue of volume ",
+				 reported[0] ? reported : volume);
+		break;
 	case HOLD_WAITING:
 		(void)str_format(text, WORK_TEXT_SIZE,
 				 "volume %.128s is being mounted, allocation %s%s%.160s", volume, id,
@@ -97,6 +105,9 @@ void hold_unit_report(struct holder *holder)
 		return;
 	if (holder->hold.state == HOLD_STOPPING)
 		(void)sd_notify(0, "STOPPING=1");
+	/* each step in the queue comes within a watch or a retry; the mount begins its own time limit */
+	if (holder->hold.state == HOLD_STANDBY || (holder->hold.state == HOLD_WAITING && holder->wait_ms > 0))
+		(void)sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, holder->timeout_us + EXTENSION_US);
 	work_text(holder, work);
 	(void)snprintf(text, sizeof(text), "%s%s%s", work,
 		       !trouble[0] ? ""
@@ -173,6 +184,14 @@ static enum status failed(const struct holder *holder, struct error *err)
 		volume_of(holder));
 }
 
+/* Its time to wait is over, or an operator has stopped it. */
+static enum status left_queue(const struct holder *holder, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s: allocation %s: %s",
+			 volume_of(holder), holder->note.alloc_id,
+			 holder->last->allocation->client_description);
+}
+
 enum status hold_unit_outcome(const struct hold_unit *unit, struct error *err)
 {
 	const struct holder *holder = &unit->holder;
@@ -199,6 +218,9 @@ enum status hold_unit_outcome(const struct hold_unit *unit, struct error *err)
 			"holdfast-volume@%s",
 			volume_of(holder), why->msg, unit->name, unit->name);
 	case HOLD_NOT_AVAILABLE:
+		if (!why->msg[0] && holder->last)
+			return left_queue(holder, err);
+		break;
 	case HOLD_WRONG_SPEC:
 		break;
 	}

@@ -151,6 +151,7 @@ static void ask(struct holder *holder, bool is_watching)
 	case HOLD_RUN:
 		alloc.id = holder->note.alloc_id;
 		run.allocation = &alloc;
+		run.wait_ms = holder->wait_ms;
 		status = call(holder, "Run", &run.base, CALL_TIMEOUT_US, &err);
 		break;
 	case HOLD_STOP:
@@ -279,6 +280,12 @@ static enum status act(struct holder *holder, enum hold_action action, enum hold
 	case HOLD_FORGET:
 	case HOLD_LEAVE:
 		return finish(holder, action, err);
+	case HOLD_SUSPEND:
+		(void)sd_event_source_set_enabled(holder->deadline, SD_EVENT_OFF);
+		break;
+	case HOLD_BEGIN:
+		set_timer(holder, &holder->deadline, holder->timeout_us, on_deadline);
+		break;
 	case HOLD_RETRY:
 		set_timer(holder, &holder->retry, backoff_next(&holder->backoff, backoff_random()), on_retry);
 		break;
@@ -308,7 +315,8 @@ static void handle_event(struct holder *holder, enum hold_event event)
 		return;
 	if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_RELEASE)
 		ask(holder, false);
-	else if (action == HOLD_WATCH || action == HOLD_READY)
+	else if (action == HOLD_WATCH || action == HOLD_READY || action == HOLD_SUSPEND ||
+		 action == HOLD_BEGIN)
 		ask(holder, true);
 }
 

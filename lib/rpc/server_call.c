@@ -500,6 +500,8 @@ static void hang_up(struct rpc_call *call)
 	case CALL_HANDLED:
 		disconnect(call);
 		timer_disarm(call->deadline);
+		if (call->method->on_gone)
+			call->method->on_gone(call, userdata);
 		return;
 	case CALL_STREAMING:
 		count_end(call, STATUS_CANCELLED);

@@ -32,6 +32,8 @@ struct rpc_rule; /* what the owner's gate asks of a method's callers; its own */
 struct rpc_method {
 	const char *name; /* as in the .proto file, "Register" */
 	rpc_unary_fn *unary;
+	/* The client of a unary call has gone before its answer, which is still to be given. May be NULL. */
+	void (*on_gone)(struct rpc_call *call, void *userdata);
 	const struct rpc_stream_handlers *stream;
 	const struct rpc_rule *rule; /* for the gate; may be NULL */
 	/* A connection that it was called on comes after those that it was not called on: for streams that

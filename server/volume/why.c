@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
@@ -23,7 +24,7 @@ static_assert((int)EXPLAIN_RETRY_MAX_MS == (int)RELEASE_RETRY_MAX_MS, "the worst
 static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONFIG_CONTROLLER_TIMEOUT_MS,
 	      "the worst case is counted with it");
 
-enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
+enum { WHY_WAITING_MAX = 16, WHY_MAX = (WHY_CLAIMS_MAX + WHY_WAITING_MAX + 4) * EXPLAIN_SIZE };
 
 /* A volume that nobody holds: can it be used, and how was it last released? */
 static void write_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
@@ -93,6 +94,30 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 	return true;
 }
 
+/* The allocations in the queue of the volume, in order. False when memory is short. */
+static bool write_queue(struct strbuf *sb, struct server *server, const struct volume_entry *entry,
+			int64_t now_ms)
+{
+	char time[CLOCK_TEXT_SIZE];
+	size_t n;
+	const struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
+	bool is_whole = list != NULL;
+
+	for (size_t i = 0; i < n && i < WHY_WAITING_MAX; i++) {
+		const struct alloc *alloc = &list[i]->alloc;
+		const char *node_id = alloc_wait_node(alloc);
+		int64_t waited_ms = now_ms > alloc->create_time_ms ? now_ms - alloc->create_time_ms : 0;
+
+		strbuf_printf(sb, "%zu. in its queue: %s, allocation %s%s%s, for %s\n", i + 1, alloc->name,
+			      alloc->id, node_id[0] ? ", on node " : "", node_id,
+			      clock_format_duration((uint64_t)waited_ms * USEC_PER_MSEC, time));
+	}
+	if (n > WHY_WAITING_MAX)
+		strbuf_printf(sb, "and %zu more wait\n", n - WHY_WAITING_MAX);
+	free((void *)list);
+	return is_whole;
+}
+
 static char *write_all(struct server *server, struct volume_entry *entry,
 		       Holdfast__V1__GetVolumeResponse *response)
 {
@@ -104,6 +129,8 @@ static char *write_all(struct server *server, struct volume_entry *entry,
 	if (storage_n_live(entry) == 0)
 		write_free(&sb, server, entry, now_ms);
 	write_withheld(&sb, server, entry);
+	if (!write_queue(&sb, server, entry, now_ms))
+		return NULL;
 	return strbuf_take(&sb);
 }
 

@@ -100,15 +100,15 @@ static const char *const task_actions[DRIVER_TASK_ACTION_N] = {
 #undef N
 #define N(name) [HOLD_##name] = #name
 static const char *const hold_states[HOLD_STATE_N] = {
-	N(LOOKING), N(CLEARING), N(EMPTYING), N(SUBMITTING), N(WAITING), N(HELD), N(STOPPING), N(RELEASING),
+	N(LOOKING), N(CLEARING), N(EMPTYING), N(SUBMITTING), N(STANDBY), N(WAITING), N(HELD), N(STOPPING), N(RELEASING),
 	N(ENDED),
 };
 static const char *const hold_events[HOLD_EVENT_N] = {
-	N(PENDING), N(RUNNING), N(ENDING), N(FREED), N(ABSENT), N(LOST), N(REFUSED), N(DENIED),
+	N(PENDING), N(QUEUED), N(RUNNING), N(ENDING), N(FREED), N(ABSENT), N(LOST), N(REFUSED), N(DENIED),
 	N(INVALID), N(OTHER), N(UNMOUNTED), N(DEADLINE), N(SIGTERM),
 };
 static const char *const hold_actions[HOLD_ACTION_N] = {
-	N(NOTHING), N(ASK), N(WATCH), N(RETRY), N(ANEW), N(READY), N(RELEASE), N(FORGET), N(LEAVE),
+	N(NOTHING), N(ASK), N(WATCH), N(RETRY), N(SUSPEND), N(BEGIN), N(ANEW), N(READY), N(RELEASE), N(FORGET), N(LEAVE),
 };
 static const char *const hold_outcomes[] = {
 	N(FAILED), N(NOT_AVAILABLE), N(TIMED_OUT), N(NOT_ALLOWED), N(WRONG_SPEC), N(TAKEN_AWAY),

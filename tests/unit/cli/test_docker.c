@@ -24,7 +24,9 @@
 	"\"index\": \"4\"}"
 #define FREED "{\"allocation\": {\"id\": \"a\", \"client_status\": \"COMPLETE\"}, \"index\": \"5\"}"
 
-#define TAKEN "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define TAKEN "{\"allocation\": {\"id\": \"a\", \"node_id\": \"n\", \"client_status\": \"PENDING\"}}"
+#define ACCEPTED "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define QUEUED "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}, \"index\": \"2\"}"
 #define TOLD "{}"
 
 /* What the kernel has. */
@@ -239,6 +241,38 @@ TEST_FIXTURE(the_refusal_names_the_holder_and_nothing_is_kept, setup, teardown)
 					       .status = STATUS_FAILED_PRECONDITION,
 					       .details = "{\"claims\": [{\"text\": \"node-2 has it\"}]}"};
 	expect_refused("Mount", "db", NULL, NULL, "node-2 has it");
+	expect_record(NULL, 0, false);
+}
+
+TEST_FIXTURE(a_mount_waits_in_the_queue_of_its_volume_if_its_options_say_so, setup, teardown)
+{
+	expect_refused("Create", "db", "wait", "31d", "option wait: '31d' is not a duration up to 30 days");
+	ask_with("Create", "db", "", "wait", "90s");
+	assert_string_equal(answer->err, "");
+	prepare(0, "Allocations.Run", ACCEPTED);
+	prepare(1, "Allocations.Get", QUEUED);
+	for (size_t i = 2; i < 8; i++) { /* longer than the time limit of a mount */
+		will_refuse(i, "Allocations.Get", STATUS_UNAVAILABLE);
+		fake.given[i] = 0;
+	}
+	prepare(8, "Allocations.Get", RUNNING);
+	expect_done("Mount", "one");
+	expect_request("\"wait_ms\":90000");
+	expect_made_path(answer->mountpoint);
+	expect_record("a", 1, false);
+}
+
+TEST_FIXTURE(a_mount_that_was_killed_while_it_waited_leaves_the_queue, setup, teardown)
+{
+	ask_with("Create", "db", "", "wait", "90s");
+	prepare(0, "Allocations.Run", ACCEPTED);
+	will_refuse(1, "Allocations.Get", STATUS_PERMISSION_DENIED);
+	fake.given[1] = 0;
+	prepare(2, "Allocations.Stop", TOLD);
+	ask_with("Mount", "db", "one", NULL, NULL);
+	expect_record("a", 0, true);
+	prepare(1, "Allocations.Get", FREED);
+	docker_volumes_sweep(&volumes);
 	expect_record(NULL, 0, false);
 }
 

@@ -35,6 +35,22 @@ static const struct life lives[] = {
 	ROW("a lost answer to Run: the same id is asked for again", HOLD_SUBMITTING,
 	    {{HOLD_LOST, HOLD_RETRY}, {HOLD_RUNNING, HOLD_WATCH}, {HOLD_RUNNING, HOLD_READY}}, 3, HOLD_HELD,
 	    HOLD_DONE),
+	ROW("it waits for its turn without a deadline, and mounts", HOLD_SUBMITTING,
+	    {{HOLD_QUEUED, HOLD_SUSPEND},
+	     {HOLD_QUEUED, HOLD_WATCH},
+	     {HOLD_LOST, HOLD_RETRY},
+	     {HOLD_PENDING, HOLD_BEGIN},
+	     {HOLD_RUNNING, HOLD_READY}},
+	    5, HOLD_HELD, HOLD_DONE),
+	ROW("a process that was killed while it waited keeps its turn", HOLD_LOOKING,
+	    {{HOLD_QUEUED, HOLD_SUSPEND}, {HOLD_RUNNING, HOLD_READY}}, 2, HOLD_HELD, HOLD_DONE),
+	ROW("a stop while it waits leaves the queue", HOLD_STANDBY,
+	    {{HOLD_SIGTERM, HOLD_RELEASE}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}}, 3,
+	    HOLD_ENDED, HOLD_DONE),
+	ROW("its time to wait is over", HOLD_STANDBY, {{HOLD_FREED, HOLD_FORGET}}, 1, HOLD_ENDED,
+	    HOLD_NOT_AVAILABLE),
+	ROW("the server lost it while it waited: it asks again", HOLD_STANDBY, {{HOLD_ABSENT, HOLD_ANEW}}, 1,
+	    HOLD_SUBMITTING, HOLD_DONE),
 	ROW("a process that was killed finds its allocation", HOLD_LOOKING,
 	    {{HOLD_LOST, HOLD_RETRY}, {HOLD_RUNNING, HOLD_READY}}, 2, HOLD_HELD, HOLD_DONE),
 	ROW("one that was killed before Run arrived runs the same id, not another one", HOLD_LOOKING,
@@ -220,6 +236,7 @@ TEST(an_allocation_is_classified_by_desired_and_client_status)
 		Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
 		Holdfast__V1__GetAllocationResponse answer = HOLDFAST__V1__GET_ALLOCATION_RESPONSE__INIT;
 
+		alloc.node_id = (char *)(uintptr_t) "n1";
 		alloc.desired_status = cases[i].desired;
 		alloc.client_status = cases[i].client;
 		alloc.n_published = cases[i].n_published;
@@ -237,6 +254,16 @@ TEST(an_allocation_is_classified_by_desired_and_client_status)
 			assert_ptr_equal(hold_live_claim(claims, 1), &claim);
 		}
 	}
+}
+
+TEST(a_pending_allocation_without_a_node_waits_in_a_queue)
+{
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+
+	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__PENDING;
+	assert_int_equal(hold_classify_alloc(&alloc), HOLD_QUEUED);
+	alloc.desired_status = HOLDFAST__V1__DESIRED_STATUS__STOP;
+	assert_int_equal(hold_classify_alloc(&alloc), HOLD_ENDING);
 }
 
 TEST(an_error_is_classified_by_its_code_and_the_request)

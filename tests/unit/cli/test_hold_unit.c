@@ -8,10 +8,17 @@
 #include "hold/unit.h"
 
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define GET(rest) "{\"allocation\": {\"id\": \"a\", " rest "}, \"index\": \"3\"}"
 #define RUNNING GET("\"client_status\": \"RUNNING\", \"published\": [{\"path\": \"/\"}]")
-#define PENDING "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define PENDING "{\"allocation\": {\"id\": \"a\", \"node_id\": \"n\", \"client_status\": \"PENDING\"}}"
+#define ACCEPTED "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define QUEUED GET("\"client_status\": \"PENDING\", \"client_description\": \"waits for volume db\"")
+#define EXPIRED GET("\"client_status\": \"FAILED\", \"client_description\": \"its time to wait is over\"")
 #define STOPPED GET("\"desired_status\": \"STOP\", \"client_status\": \"RUNNING\"")
 #define FREED GET("\"client_status\": \"COMPLETE\"")
 
@@ -47,15 +54,18 @@ static int end(void **state)
 	return hold_note_remove(&place, &err) == STATUS_OK && rmdir(folder) == 0 ? run_end(state) : -1;
 }
 
+static uint32_t wait_ms;
+
 /* Runs until the hold ends. Returns its outcome; the error's text has to contain @text. */
 static enum hold_outcome hold(const char *text)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
 	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT, *volumes = &volume;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	struct hold_unit unit = {.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC},
-				 .place = &place,
-				 .name = "pgdata"};
+	struct hold_unit unit = {
+		.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC, .wait_ms = wait_ms},
+		.place = &place,
+		.name = "pgdata"};
 	cleanup_connection struct connection *connection = NULL;
 	enum hold_outcome outcome = HOLD_FAILED;
 	struct error err = {.msg = ""};
@@ -131,6 +141,98 @@ TEST_FIXTURE(a_mount_that_is_gone_is_not_held, run_setup, NULL)
 	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
 	mount_is_gone = false;
 	expect_note(true, true);
+}
+
+/* Nothing is left of an earlier start. */
+static int setup(void **state)
+{
+	struct error err;
+
+	return hold_note_remove(&place, &err) == STATUS_OK ? run_setup(state) : -1;
+}
+
+/* Collect the messages of sd_notify(3) up to READY=1, in a process: a full socket would block the sender.
+ * Returns the pipe that gets them. */
+static int collect_notices(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char text[1 << 14] = "";
+	size_t n = 0;
+	int fds[2], fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	pid_t pid;
+
+	(void)str_copy(address.sun_path, sizeof(address.sun_path), path);
+	assert_true(fd >= 0 && pipe(fds) == 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", path, 1), 0);
+	pid = fork();
+	if (pid == 0) {
+		while (!strstr(text, "READY=1") && n + 1 < sizeof(text)) {
+			ssize_t r = recv(fd, text + n, sizeof(text) - n - 1, 0);
+
+			if (r <= 0)
+				_exit(EXIT_FAILURE);
+			n += (size_t)r;
+			text[n] = '\0';
+		}
+		_exit(write(fds[1], text, n) == (ssize_t)n ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	assert_true(pid > 0);
+	(void)close(fd);
+	(void)close(fds[1]);
+	return fds[0];
+}
+
+TEST_FIXTURE(a_unit_waits_in_the_queue_longer_than_its_time_limits, setup, NULL)
+{
+	char path[64], notices[1 << 14];
+	ssize_t n;
+	int fd;
+
+	(void)str_format(path, sizeof(path), "%s/notify", folder);
+	fd = collect_notices(path);
+	wait_ms = 3600 * 1000;
+	will_answer(0, "Allocations.Run", ACCEPTED);
+	will_answer(1, "Allocations.Get", QUEUED);
+	for (size_t i = 2; i < 8; i++) /* each pause is half a second at least */
+		will_refuse(i, "Allocations.Get", STATUS_UNAVAILABLE);
+	will_answer(8, "Allocations.Get", PENDING);
+	will_answer(9, "Allocations.Get", RUNNING);
+	will_answer(10, "Allocations.Get", FREED);
+	assert_int_equal(hold("was taken away"), HOLD_TAKEN_AWAY);
+	expect_request("\"wait_ms\":3600000");
+	n = read(fd, notices, sizeof(notices) - 1);
+	notices[n > 0 ? n : 0] = '\0';
+	assert_non_null(strstr(notices, "EXTEND_TIMEOUT_USEC=61000000"));
+	assert_non_null(strstr(notices, "waits for volume db"));
+	(void)unsetenv("NOTIFY_SOCKET");
+	(void)close(fd);
+	(void)wait(NULL);
+	assert_int_equal(unlink(path), 0);
+	wait_ms = 0;
+}
+
+TEST_FIXTURE(a_wait_that_is_over_is_refused_with_the_server_s_reason, setup, NULL)
+{
+	wait_ms = 1000;
+	will_answer(0, "Allocations.Run", ACCEPTED);
+	will_answer(1, "Allocations.Get", QUEUED);
+	will_answer(2, "Allocations.Get", EXPIRED);
+	assert_int_equal(hold("its time to wait is over"), HOLD_NOT_AVAILABLE);
+	expect_note(false, false);
+	wait_ms = 0;
+}
+
+TEST_FIXTURE(a_stop_while_it_waits_leaves_the_queue, setup, NULL)
+{
+	wait_ms = 1000;
+	will_answer(0, "Allocations.Run", ACCEPTED);
+	will_answer(1, "Allocations.Stop", "{}");
+	will_answer(2, "Allocations.Get", FREED);
+	(void)raise(SIGTERM);
+	assert_int_equal(hold(""), HOLD_DONE);
+	expect_note(false, false);
+	wait_ms = 0;
 }
 
 TEST_GROUP(begin, end)

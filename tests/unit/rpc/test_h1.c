@@ -233,6 +233,7 @@ WORLD_TEST(an_http1_client_that_dies_leaves_the_call_to_its_handler)
 	world_run_until_count(world, &world->n_held, 1);
 	raw_close(&raw);
 	world_settle(world);
+	assert_int_equal(world->n_gone, 1);
 	assert_int_equal(rpc_call_peer(world->held[0])->pid, getpid());
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
 	assert_int_equal(world->server->n_conns, 0);

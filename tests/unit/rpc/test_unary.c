@@ -200,6 +200,7 @@ WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler)
 	assert_int_equal(answer.status, STATUS_CANCELLED);
 	assert_int_equal(answer.n_done, 1);
 	world_settle(world);
+	assert_int_equal(world->n_gone, 1);
 	assert_int_equal(rpc_call_peer(world->held[0])->pid, getpid());
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);

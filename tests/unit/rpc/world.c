@@ -137,7 +137,15 @@ static const struct rpc_stream_handlers session_handlers = {
 	.on_closed = on_session_closed,
 	.on_half_close = on_session_half_close,
 };
-static const struct rpc_method volume_methods[] = {{.name = "Get", .unary = on_get}};
+
+static void on_gone(struct rpc_call *call, void *userdata)
+{
+	struct world *world = userdata;
+
+	world->n_gone++;
+}
+
+static const struct rpc_method volume_methods[] = {{.name = "Get", .unary = on_get, .on_gone = on_gone}};
 
 static void fill_services(struct world *world)
 {

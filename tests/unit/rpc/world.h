@@ -36,6 +36,7 @@ struct world {
 	size_t answer_bytes;
 	size_t n_calls;	      /* that reached a unary handler */
 	struct rpc_peer peer; /* of the last of them */
+	size_t n_gone;	      /* clients of calls in held[], before their answer */
 	size_t n_opened;      /* streams */
 	size_t n_closed;
 	size_t n_half_closed;

@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "alloc/allocs.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <inttypes.h>
@@ -242,6 +243,42 @@ TEST_FIXTURE(a_lost_race_is_no_failure_and_keeps_its_turn, setup, teardown)
 		    alloc_arrival(&state_alloc(&f->server->state, ALLOC_2)->alloc));
 	finish(f, state_alloc(&f->server->state, ALLOC_2));
 	assert_string_equal(placed_on(f, "db")->alloc.job_id, "web");
+}
+
+/* The lines of `volume status --why` on the volume. */
+static char *why_of(struct fixture *f, const char *id)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	ProtobufCMessage *answer = NULL;
+	char *why;
+
+	request.id = text(id);
+	request.why = true;
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &answer, NULL),
+		STATUS_OK);
+	why = strdup(((Holdfast__V1__GetVolumeResponse *)(void *)answer)->why);
+	protobuf_c_message_free_unpacked(answer, NULL);
+	return why;
+}
+
+TEST_FIXTURE(those_that_wait_are_listed_in_order_with_their_reason, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+	cleanup_free char *why = NULL;
+	const char *first, *second;
+
+	take_volume(f);
+	assert_int_equal(run_waiting(f, ALLOC_2, "db"), STATUS_OK);
+	make_batch(f, &s, "web");
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	why = why_of(f, "db");
+	first = strstr(why, "1. in its queue: app, allocation " ALLOC_2);
+	second = strstr(why, "2. in its queue: web-one-0, ");
+	if (!first || !second || first > second)
+		fail_msg("%s", why);
 }
 
 /* --- at random --- */
