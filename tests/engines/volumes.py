@@ -207,6 +207,30 @@ class Volumes:
         self.run("late", "other", "cat /data/log", "--rm")
         self.is_free()
 
+    def a_mount_waits_in_the_queue_of_its_volume_and_an_engine_that_gives_up_leaves_it(self):
+        if not self.answer("List")["Volumes"]:  # this case alone
+            self.ask("volume", "create", "--driver", "holdfast", "db")
+        self.ask("volume", "create", "--driver", "holdfast-2", "-o", "volume=db", "-o", "wait=10m", "standby")
+        self.serve("one")
+        with socket.socket(socket.AF_UNIX) as s:  # an engine that ends while it waits
+            s.connect(f"{SOCKETS}/holdfast-2.sock")
+            body = json.dumps({"Name": "standby", "ID": "gone"})
+            s.sendall(f"POST /VolumeDriver.Mount HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            wait_for("the first one to wait", lambda: self.queue() == [("1", "docker-standby")])
+        wait_for("its end", lambda: not self.queue())
+        waiting = subprocess.Popen(self.words(*self.run_words("standby", "standby", "cat /data/log", "--rm")),
+                                   env=self.engine.env, stdout=subprocess.PIPE, text=True)  # fmt: skip
+        wait_for("the second one to wait", lambda: self.queue() == [("1", "docker-standby")])
+        self.remove("one")
+        log = waiting.communicate(timeout=240)[0]
+        assert waiting.returncode == 0 and log.endswith("one\n"), f"{waiting.returncode} {log}"
+        self.is_free()
+        self.ask("volume", "rm", "standby")
+
+    def queue(self):
+        why = self.room.holdfast("volume", "status", "db", "--why").stdout
+        return re.findall(r"^(\d+)\. in its queue: ([^,]*), allocation .*, on node node-2, for ", why, re.M)
+
     def a_container_is_given_the_path_of_its_allocation(self):
         self.serve("one")
         made = f"{self.publish_dir()}/{self.record()['alloc_id']}/0"
