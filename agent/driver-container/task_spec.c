@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/restart.h"
 #include "model/task_text.h"
 
 #include <string.h>
@@ -167,9 +168,10 @@ static enum status check_run(const task_t *task, struct error *err)
 		return wrong(err, "stop_signal", task->stop_signal, "is none, as in SIGTERM");
 	if (task->stop_timeout_ms > STOP_MAX_MS)
 		return wrong(err, "stop_timeout", "", "is more than an hour");
-	/* the engine would start a container of the boot before again, without its volumes */
-	if (task->restart && task->restart->mode != HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_NEVER)
-		return wrong(err, "restart", "", "is of a mode that driver container does not offer: never");
+	if (task->restart &&
+	    ((unsigned int)task->restart->mode > HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_DELAY ||
+	     task->restart->attempts > RESTART_ATTEMPTS_MAX))
+		return wrong(err, "restart", "", "is of an unknown mode, or has too many attempts");
 	if (task->health &&
 	    (task->health->n_argv == 0 || task->health->n_argv > LIST_MAX ||
 	     task->health->interval_ms < CHECK_MIN_MS || task->health->timeout_ms < CHECK_MIN_MS))

@@ -42,6 +42,7 @@ static const struct service_method methods[DRIVER_METHOD_N] = {
 	[DRIVER_EXEC_TASK] = METHOD(ExecTask, exec_task, WORK_US),
 	[DRIVER_EXEC_TASK_STREAMING] = METHOD(ExecTaskStreaming, exec_task_streaming, ASK_US, .is_stream = true),
 	[DRIVER_TASK_LOGS] = METHOD(TaskLogs, task_logs, ASK_US, .is_stream = true),
+	[DRIVER_RESTART_TASK] = METHOD(RestartTask, restart_task, WORK_US),
 };
 /* clang-format on */
 

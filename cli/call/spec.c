@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "command/secrets.h"
+#include "model/restart.h"
 #include "model/volume_detail.h"
 #include "nomad/keys.h"
 #include "rpc/pbjson.h"
@@ -16,11 +17,16 @@
 
 #define cleanup_json cleanup(json_decrefp)
 
-enum { MIB_MAX = 16 << 20 }; /* 16 TiB */
+enum {
+	MIB_MAX = 16 << 20,   /* 16 TiB */
+	RESTART_ATTEMPTS = 2, /* Nomad's defaults */
+	RESTART_DELAY_MS = 15000,
+};
 
 enum spec_kind {
 	SPEC_VALUE,    /* as the field's type wants it */
 	SPEC_BLOCK,    /* one block: a message */
+	SPEC_RESTART,  /* the same, with the defaults of restart */
 	SPEC_BLOCKS,   /* blocks without labels: a list of messages */
 	SPEC_LABELLED, /* blocks with labels: a list of messages, the label in their field "name", or the hint
 			*/
@@ -175,9 +181,11 @@ static const struct spec_block resources_block =
 static const struct spec_key restart_keys[] = {
 	{.key = "mode"},
 	{.key = "attempts"},
+	{.key = "interval", .field = "interval_ms", .kind = SPEC_DURATION},
+	{.key = "delay", .field = "delay_ms", .kind = SPEC_DURATION},
 };
 static const struct spec_block restart_block =
-	SPEC_BLOCK_INIT(&holdfast__driver__v1__restart_policy__descriptor, restart_keys);
+	SPEC_NOMAD_INIT(&holdfast__driver__v1__restart_policy__descriptor, restart_keys, NOMAD_RESTART);
 
 static const struct spec_key health_keys[] = {
 	{.key = "argv"},
@@ -201,7 +209,7 @@ static const struct spec_key task_keys[] = {
 	{.key = "env", .kind = SPEC_PAIRS},
 	{.key = "volume_mount", .field = "volumes", .kind = SPEC_BLOCKS, .block = &volume_mount_block},
 	{.key = "resources", .kind = SPEC_BLOCK, .block = &resources_block},
-	{.key = "restart", .kind = SPEC_BLOCK, .block = &restart_block},
+	{.key = "restart", .kind = SPEC_RESTART, .block = &restart_block},
 	{.key = "health", .kind = SPEC_BLOCK, .block = &health_block},
 	{.key = "network"},
 	{.key = "stop_signal"},
@@ -698,6 +706,31 @@ static enum status map_reference(const struct place *at, json_t *value, json_t *
 	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
+/* Takes @value. */
+static bool set_default(json_t *block, const char *field, json_t *value)
+{
+	cleanup_json json_t *owned = value;
+
+	return json_object_get(block, field) || json_object_set_nocheck(block, field, owned) == 0;
+}
+
+/* A key that is left out has Nomad's value: for the server 0 attempts mean no restart. */
+static enum status map_restart(const struct place *at, json_t *value, json_t **ret)
+{
+	cleanup_json json_t *mapped = NULL;
+
+	if (!json_is_object(value))
+		return not_one_block(at, value);
+	TRY(map_block(at->conf, at->key->block, value, &mapped, at->err));
+	if (!set_default(mapped, "mode", json_string("RESTART_MODE_FAIL")) ||
+	    !set_default(mapped, "attempts", json_integer(RESTART_ATTEMPTS)) ||
+	    !set_default(mapped, "interval_ms", json_integer(RESTART_INTERVAL_DEFAULT_MS)) ||
+	    !set_default(mapped, "delay_ms", json_integer(RESTART_DELAY_MS)))
+		return error_no_memory(at->err, "the specification");
+	*ret = TAKE_PTR(mapped);
+	return STATUS_OK;
+}
+
 /* The field's value for @value of the file. */
 static enum status map_value(const struct place *at, const struct spec_block *block, json_t *value,
 			     json_t **ret)
@@ -721,6 +754,8 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 		if (!json_is_object(value))
 			return not_one_block(at, value);
 		return map_block(at->conf, at->key->block, value, ret, at->err);
+	case SPEC_RESTART:
+		return map_restart(at, value, ret);
 	case SPEC_SIZE:
 		return map_size(at, value, ret);
 	case SPEC_MIB:

@@ -359,19 +359,20 @@ static void write_job_default(const struct item *item)
 	/* each group writes it */
 }
 
-/* @key of a group, with what the job has for all groups. */
-static void write_merged(struct writer *w, enum nomad_block block, const char *key, const json_t *group)
+/* Members of @key in @inner, and those that only @outer has. */
+static void write_merged(struct writer *w, enum nomad_block block, const char *key, const json_t *inner,
+			 const json_t *outer)
 {
-	json_t *of_group = json_object_get(group, key), *of_job = json_object_get(w->job, key), *value;
+	json_t *of_inner = json_object_get(inner, key), *of_outer = json_object_get(outer, key), *value;
 	const char *name;
 
-	json_object_foreach (of_job, name, value)
-		if (!json_object_get(of_group, name)) {
-			const struct item item = {w, block, of_job, name, value};
+	json_object_foreach (of_outer, name, value)
+		if (!json_object_get(of_inner, name)) {
+			const struct item item = {w, block, of_outer, name, value};
 
 			write_item(&item);
 		}
-	write_members(w, block, of_group);
+	write_members(w, block, of_inner);
 }
 
 /* Both have defaults in a block that exists, which differ: those of Nomad are written. */
@@ -393,14 +394,14 @@ static void write_policies(struct writer *w, const json_t *group)
 
 	if (!is_batch && (json_object_get(group, "update") || json_object_get(w->job, "update"))) {
 		begin_block(w, "update", NULL);
-		write_merged(w, NOMAD_UPDATE, "update", group);
+		write_merged(w, NOMAD_UPDATE, "update", group, w->job);
 		write_default(w, group, "update", "min_healthy_time", "10s");
 		write_default(w, group, "update", "healthy_deadline", "5m");
 		end_block(w);
 	}
 	if (json_object_get(group, "reschedule") || json_object_get(w->job, "reschedule")) {
 		begin_block(w, "reschedule", NULL);
-		write_merged(w, NOMAD_RESCHEDULE, "reschedule", group);
+		write_merged(w, NOMAD_RESCHEDULE, "reschedule", group, w->job);
 		write_default(w, group, "reschedule", "delay", is_batch ? "5s" : "30s");
 		end_block(w);
 	}
@@ -697,10 +698,56 @@ static void write_volumes(const struct item *item)
 	each_labelled(item, write_volume);
 }
 
+/* Nomad's defaults of a batch job, where the block lacks the key. */
+static void write_batch_default(struct writer *w, const json_t *task, const json_t *group, const char *key)
+{
+	const json_t *of_task = json_object_get(task, "restart"),
+		     *of_group = json_object_get(group, "restart");
+	bool is_attempts = str_eq(key, "attempts");
+
+	if (!str_eq(w->job_type, "batch") || json_object_get(of_task, key) || json_object_get(of_group, key))
+		return;
+	if (is_attempts)
+		write_number(w, key, 3);
+	else
+		write_text(w, key, "24h");
+	remark(w, of_task ? of_task : of_group, NULL, NOMAD_CHANGED,
+	       "restart is changed: %s = %s is Nomad's default of a batch job", key,
+	       is_attempts ? "3" : "\"24h\"");
+}
+
+static void write_restart(struct writer *w, const json_t *task, const json_t *group)
+{
+	if (!json_object_get(task, "restart") && !json_object_get(group, "restart"))
+		return;
+	begin_block(w, "restart", NULL);
+	write_merged(w, NOMAD_RESTART, "restart", task, group);
+	write_batch_default(w, task, group, "attempts");
+	write_batch_default(w, task, group, "interval");
+	end_block(w);
+}
+
+static void write_group_restart(const struct item *item)
+{
+	remark_row(item, nomad_find_key(item->block, item->key));
+}
+
+/* A delay that is left out has a default. */
+static void write_restart_delay(const struct item *item)
+{
+	uint64_t us;
+
+	if (json_is_string(item->value) && read_duration(json_string_value(item->value), &us) && us == 0)
+		write_text(item->w, item->key, "1ms");
+	else
+		write_interval(item);
+}
+
 static void write_task(const struct item *item, const char *label, const json_t *body)
 {
 	begin_named(item->w, "task", item->value, label);
 	write_members(item->w, NOMAD_TASK, body);
+	write_restart(item->w, body, item->object);
 	end_block(item->w);
 }
 
@@ -1090,6 +1137,10 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_UPDATE, "healthy_deadline", write_any_duration},
 		{NOMAD_RESCHEDULE, "interval", write_interval},
 		{NOMAD_RESCHEDULE, "delay", write_any_duration},
+		{NOMAD_GROUP, "restart", write_group_restart},
+		{NOMAD_TASK, "restart", write_job_default},
+		{NOMAD_RESTART, "interval", write_interval},
+		{NOMAD_RESTART, "delay", write_restart_delay},
 		{NOMAD_TASK, "driver", write_driver},
 		{NOMAD_TASK, "config", write_config},
 		{NOMAD_TASK, "env", write_env},

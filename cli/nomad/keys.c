@@ -12,7 +12,6 @@
 #define NO_SPREAD "a member goes to a node with few allocations; constraint keeps it from others"
 #define NO_META "write the variables into env"
 #define NO_DELAY "a stop begins at once, with stop_signal"
-#define NO_RESTART "a member whose task fails is placed again, by reschedule"
 #define NO_SCALING "submit the job with another count"
 #define OF_ENGINE "the engine's own setting is used"
 #define NO_DISCONNECT "an allocation runs on while its node is away, and a claim is freed only by evidence"
@@ -59,7 +58,7 @@ static const struct nomad_key keys[] = {
 	{NOMAD_GROUP, "update", NOMAD_TAKEN, NULL},
 	{NOMAD_GROUP, "reschedule", NOMAD_TAKEN, NULL},
 	{NOMAD_GROUP, "network", NOMAD_CHANGED, "mode is host or isolated"},
-	{NOMAD_GROUP, "restart", NOMAD_DROPPED, NO_RESTART},
+	{NOMAD_GROUP, "restart", NOMAD_CHANGED, "each task has its own restart"},
 	{NOMAD_GROUP, "service", NOMAD_DROPPED, NO_CATALOG},
 	{NOMAD_GROUP, "ephemeral_disk", NOMAD_DROPPED, "use a volume; one of class tmpfs is in memory"},
 	{NOMAD_GROUP, "affinity", NOMAD_DROPPED, NO_SPREAD},
@@ -83,9 +82,9 @@ static const struct nomad_key keys[] = {
 	{NOMAD_TASK, "volume_mount", NOMAD_TAKEN, NULL},
 	{NOMAD_TASK, "csi_plugin", NOMAD_TAKEN, NULL},
 	{NOMAD_TASK, "logs", NOMAD_TAKEN, NULL},
+	{NOMAD_TASK, "restart", NOMAD_TAKEN, NULL},
 	{NOMAD_TASK, "kill_signal", NOMAD_CHANGED, "it is stop_signal"},
 	{NOMAD_TASK, "kill_timeout", NOMAD_CHANGED, "it is stop_timeout"},
-	{NOMAD_TASK, "restart", NOMAD_DROPPED, NO_RESTART},
 	{NOMAD_TASK, "artifact", NOMAD_DROPPED, "put the file into the image or onto a volume"},
 	{NOMAD_TASK, "template", NOMAD_DROPPED,
 	 "put the file into the image or onto a volume; variables into env"},
@@ -173,6 +172,12 @@ static const struct nomad_key keys[] = {
 	{NOMAD_RESCHEDULE, "unlimited", NOMAD_TAKEN, NULL},
 	{NOMAD_RESCHEDULE, "delay_function", NOMAD_DROPPED, "the delay is constant"},
 	{NOMAD_RESCHEDULE, "max_delay", NOMAD_DROPPED, "the delay is constant"},
+
+	{NOMAD_RESTART, "attempts", NOMAD_TAKEN, NULL},
+	{NOMAD_RESTART, "interval", NOMAD_TAKEN, NULL},
+	{NOMAD_RESTART, "delay", NOMAD_TAKEN, NULL},
+	{NOMAD_RESTART, "mode", NOMAD_TAKEN, NULL},
+	{NOMAD_RESTART, "render_templates", NOMAD_DROPPED, "there are no templates"},
 
 	{NOMAD_RESOURCES, "memory", NOMAD_TAKEN, NULL},
 	{NOMAD_RESOURCES, "cpu", NOMAD_CHANGED, "it is cpu_shares"},
@@ -285,8 +290,7 @@ static bool has_keys(enum nomad_block block, const json_t *object)
 		const struct nomad_key *row = nomad_find_key(block, key);
 
 		/* these two have their names here too */
-		if (row && row->fate != NOMAD_TAKEN && !str_eq(key, "driver") && !str_eq(key, "network") &&
-		    !str_eq(key, "restart"))
+		if (row && row->fate != NOMAD_TAKEN && !str_eq(key, "driver") && !str_eq(key, "network"))
 			return true;
 		for (size_t i = 0; i < ARRAY_SIZE(below); i++)
 			if (below[i].block == block && str_eq(below[i].key, key))

@@ -19,6 +19,7 @@ enum nomad_block {
 	NOMAD_NETWORK,
 	NOMAD_UPDATE,
 	NOMAD_RESCHEDULE,
+	NOMAD_RESTART,
 	NOMAD_RESOURCES,
 	NOMAD_LOGS,
 	NOMAD_CONFIG, /* of the docker and podman drivers */

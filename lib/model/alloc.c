@@ -50,14 +50,6 @@ const char *csi_plugin_type_name(enum csi_plugin_type type)
 	return name ? name : "invalid";
 }
 
-void alloc_note_times(struct alloc *alloc, enum client_status before, int64_t now_ms)
-{
-	if (alloc->client_status == CLIENT_RUNNING && before != CLIENT_RUNNING)
-		alloc->running_time_ms = now_ms;
-	if (alloc_is_client_terminal(alloc) && alloc->end_time_ms == 0)
-		alloc->end_time_ms = now_ms;
-}
-
 bool alloc_is_client_terminal(const struct alloc *alloc)
 {
 	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED ||

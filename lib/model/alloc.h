@@ -125,13 +125,15 @@ struct alloc {
 	struct message_list *constraints; /* Constraint: see constraint.h; NULL: there is no constraint */
 	char job_id[JOB_ID_MAX + 1];	  /* empty: of no job */
 	char job_group[JOB_GROUP_NAME_MAX + 1];
-	uint32_t job_index;	 /* of the group's members */
-	uint64_t job_version;	 /* with which it was placed */
-	uint64_t job_content;	 /* sum of what its group ran then, see job_content() */
-	int64_t running_time_ms; /* since when it runs, or ran last; 0: it never did */
-	int64_t end_time_ms;	 /* when it ended; 0: it has not */
-	int64_t wait_until_ms;	 /* of one that is pending for a volume, without a node; 0: no limit */
-	int64_t place_time_ms;	 /* when it got its node, if it was pending; 0: it was not */
+	uint32_t job_index;	   /* of the group's members */
+	uint64_t job_version;	   /* with which it was placed */
+	uint64_t job_content;	   /* sum of what its group ran then, see job_content() */
+	int64_t running_time_ms;   /* since when it runs, or ran last; 0: it never did */
+	int64_t end_time_ms;	   /* when it ended; 0: it has not */
+	int64_t healthy_time_ms;   /* since when it is healthy, or was last; 0: never. See alloc_health.h */
+	int64_t unhealthy_time_ms; /* when that ended; 0: it has not */
+	int64_t wait_until_ms;	   /* of one that is pending for a volume, without a node; 0: no limit */
+	int64_t place_time_ms;	   /* when it got its node, if it was pending; 0: it was not */
 	uint64_t queue_index; /* its place in the queue of a volume; 0: its create_index, see alloc_arrival()
 			       */
 	bool keeps_place;     /* ends for another version of its job, which takes its place in the queues */
@@ -165,9 +167,6 @@ void alloc_default(struct alloc *alloc);
 
 /** Has the node finished with it (complete, failed or lost)? */
 bool alloc_is_client_terminal(const struct alloc *alloc);
-
-/** Its status has changed from @before: note since when it runs, or that it has ended. */
-void alloc_note_times(struct alloc *alloc, enum client_status before, int64_t now_ms);
 
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);

@@ -139,9 +139,12 @@ static void note_task(struct notes *notes, const task_status *was, const task_st
 	bool was_running = was && was->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
 	bool had_exited = was && was->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
 
-	if (is->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING && !was_running)
+	bool is_restarted = was && is->restarts > was->restarts;
+
+	if (is->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING && !was_running &&
+	    !is_restarted)
 		note(notes, EVENT(TASK_STARTED), is->task, "");
-	if (was && is->restarts > was->restarts) {
+	if (is_restarted) {
 		(void)snprintf(text, sizeof(text), "%u times in all", is->restarts);
 		note(notes, EVENT(TASK_RESTARTED), is->task, text);
 	}

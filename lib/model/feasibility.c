@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "model/admission.h"
+#include "model/restart.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -310,6 +311,10 @@ static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
 				       : "propagation host-to-task";
 	if (task->csi_plugin && !offer->csi_plugins)
 		return "csi_plugin";
+	if (restart_is_wanted(task->restart) && !task->restart->by_default && !offer->restart_tasks)
+		return "restart";
+	if (task->health && !offer->health_checks)
+		return "health";
 	return task->disable_logs && !offer->disable_log_collection ? "disable_logs" : NULL;
 }
 

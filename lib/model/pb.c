@@ -261,6 +261,8 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, lost_race),
 	NUMBER(struct alloc, running_time_ms),
 	NUMBER(struct alloc, end_time_ms),
+	NUMBER(struct alloc, healthy_time_ms),
+	NUMBER(struct alloc, unhealthy_time_ms),
 	NUMBER(struct alloc, wait_until_ms),
 	OWN_TEXT(struct alloc, wait_node_id, NODE_ID_MAX),
 	NUMBER(struct alloc, adopted),

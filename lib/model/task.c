@@ -8,6 +8,7 @@
 #include "model/message.h"
 #include "model/order.h"
 #include "model/reference.h"
+#include "model/restart.h"
 #include "model/task_text.h"
 
 #include <inttypes.h>
@@ -126,6 +127,57 @@ static enum status validate_form(const task_config *task, const char *field, str
 	return STATUS_OK;
 }
 
+/* Could so many restarts with this delay be within the interval? */
+static bool restart_fits(const Holdfast__Driver__V1__RestartPolicy *restart)
+{
+	uint64_t interval_ms = restart->interval_ms > 0 ? restart->interval_ms : RESTART_INTERVAL_DEFAULT_MS;
+
+	return (uint64_t)restart->attempts * restart->delay_ms <= interval_ms;
+}
+
+static enum status validate_restart(const task_config *task, const char *field, struct error *err)
+{
+	const Holdfast__Driver__V1__RestartPolicy *restart = task->restart;
+
+	if (!restart)
+		return STATUS_OK;
+	if ((unsigned int)restart->mode > HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_DELAY)
+		return error_invalid(err, field, "restart: mode is fail, delay or never");
+	if (restart->attempts > RESTART_ATTEMPTS_MAX)
+		return error_invalid(err, field, "restart: attempts is %" PRIu32 ", at most %d are allowed",
+				     restart->attempts, RESTART_ATTEMPTS_MAX);
+	if ((restart->interval_ms > 0 && restart->interval_ms < RESTART_INTERVAL_MIN_MS) ||
+	    restart->interval_ms > RESTART_TIME_MAX_MS || restart->delay_ms > RESTART_TIME_MAX_MS)
+		return error_invalid(err, field, "restart: interval is 1s to 24h, delay up to 24h");
+	if (!restart_fits(restart))
+		return error_invalid(err, field,
+				     "restart: %" PRIu32 " attempts with a delay of %" PRIu32
+				     " ms do not fit into the interval",
+				     restart->attempts, restart->delay_ms);
+	return STATUS_OK;
+}
+
+static bool check_time_is_right(uint32_t ms)
+{
+	return ms == 0 || (ms >= TASK_CHECK_MIN_MS && ms <= TASK_CHECK_MAX_MS);
+}
+
+static enum status validate_health(const task_config *task, const char *field, struct error *err)
+{
+	const Holdfast__Driver__V1__HealthCheck *health = task->health;
+
+	if (!health)
+		return STATUS_OK;
+	if (health->n_argv == 0 || health->n_argv > TASK_CHECK_ARGV_MAX || health->argv[0][0] == '\0')
+		return error_invalid(err, field, "health: argv is a command of 1 to %d texts",
+				     TASK_CHECK_ARGV_MAX);
+	if (!check_time_is_right(health->interval_ms) || !check_time_is_right(health->timeout_ms))
+		return error_invalid(err, field, "health: interval and timeout are 1s to 1h");
+	if (health->retries > TASK_CHECK_RETRIES_MAX)
+		return error_invalid(err, field, "health: retries is at most %d", TASK_CHECK_RETRIES_MAX);
+	return STATUS_OK;
+}
+
 /* The plugin that @task, which has a csi_plugin, is: one of several has its id there. NULL without an id. */
 static const struct csi_plugin *plugin_of_task(const struct alloc *alloc, const task_config *task)
 {
@@ -222,6 +274,10 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 	status = validate_names(alloc, i, field, err);
 	if (status == STATUS_OK)
 		status = validate_form(task, field, err);
+	if (status == STATUS_OK)
+		status = validate_restart(task, field, err);
+	if (status == STATUS_OK)
+		status = validate_health(task, field, err);
 	if (status == STATUS_OK)
 		status = validate_network(alloc, task, field, err);
 	if (status == STATUS_OK)
@@ -379,6 +435,16 @@ static enum status order_texts(const struct alloc *alloc, const struct message_l
 	return STATUS_OK;
 }
 
+static void order_health(Holdfast__Driver__V1__HealthCheck *health)
+{
+	if (health->interval_ms == 0)
+		health->interval_ms = TASK_CHECK_INTERVAL_DEFAULT_MS;
+	if (health->timeout_ms == 0)
+		health->timeout_ms = TASK_CHECK_TIMEOUT_DEFAULT_MS;
+	if (health->retries == 0)
+		health->retries = TASK_CHECK_RETRIES_DEFAULT;
+}
+
 enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, const network_spec *network,
 			    const struct message_list *attributes, uint8_t **ret, size_t *ret_n,
 			    struct error *err)
@@ -399,6 +465,8 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 	is_made = is_made && order_env(alloc, ordered);
 	if (is_made && ordered->csi_plugin)
 		is_made = order_plugin(plugin_of_task(alloc, task), ordered->csi_plugin);
+	if (is_made && ordered->health)
+		order_health(ordered->health);
 	if (is_made) {
 		ordered->network = alloc_task_network(alloc, task);
 		status = order_texts(alloc, attributes, ordered, err);

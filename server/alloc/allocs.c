@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/claims.h"
+#include "model/alloc_health.h"
 #include "node/lookup.h"
 #include "node/session.h"
 #include "state/change.h"
@@ -39,7 +40,7 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 	    alloc.client_status == CLIENT_PENDING) {
 		alloc.client_status = CLIENT_COMPLETE;
 		alloc.client_description = stopped;
-		alloc_note_times(&alloc, CLIENT_PENDING, alloc.modify_time_ms);
+		alloc_note_times(&alloc, &entry->alloc, alloc.modify_time_ms);
 	}
 	change_put_alloc(change, &alloc);
 }

@@ -12,6 +12,7 @@
 #include "claim/refusal.h"
 #include "claim/release.h"
 #include "model/admission.h"
+#include "model/alloc_health.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
@@ -361,7 +362,7 @@ static void expire(struct round *round, const struct alloc_entry *entry)
 	alloc.client_code = STATUS_DEADLINE_EXCEEDED;
 	alloc.client_description = description;
 	alloc.modify_time_ms = clock_realtime_ms();
-	alloc_note_times(&alloc, CLIENT_PENDING, alloc.modify_time_ms);
+	alloc_note_times(&alloc, &entry->alloc, alloc.modify_time_ms);
 	change_put_alloc(&change, &alloc);
 	name_alloc(&alloc, object);
 	audit_own(round->server, &change, "Allocations.Expire", object, "its time to wait is over");

@@ -126,6 +126,7 @@ static void alloc_begin(struct alloc *alloc)
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->client_code = 0;
 	alloc->running_time_ms = alloc->end_time_ms = 0;
+	alloc->healthy_time_ms = alloc->unhealthy_time_ms = 0;
 	alloc->wait_until_ms = alloc->place_time_ms = 0;
 	alloc->queue_index = 0;
 	alloc->keeps_place = alloc->lost_race = false;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/alloc_health.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -112,7 +113,7 @@ enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, 
 	alloc.client_description = description;
 	alloc.client_status = CLIENT_LOST;
 	alloc.modify_time_ms = clock_realtime_ms();
-	alloc_note_times(&alloc, entry->alloc.client_status, alloc.modify_time_ms);
+	alloc_note_times(&alloc, &entry->alloc, alloc.modify_time_ms);
 	alloc.n_published = 0;
 	change_put_alloc(change, &alloc);
 	return claims_end_work(change, entry, alloc.modify_time_ms, err);

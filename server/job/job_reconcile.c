@@ -208,16 +208,19 @@ static int64_t min_healthy_ms(const struct pass *pass, uint32_t group)
 /* Was it healthy at some time, until now or its end? */
 static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
 {
-	int64_t until_ms = has_ended(alloc) ? alloc->end_ms : pass->world->now_ms;
+	int64_t until_ms = alloc->unhealthy_ms != 0 ? alloc->unhealthy_ms
+			   : has_ended(alloc)	    ? alloc->end_ms
+						    : pass->world->now_ms;
 
 	if (pass->job->type == JOB_BATCH && alloc->client == CLIENT_COMPLETE)
 		return true;
-	return alloc->running_ms > 0 && until_ms - alloc->running_ms >= min_healthy_ms(pass, alloc->group);
+	return alloc->healthy_ms > 0 && until_ms - alloc->healthy_ms >= min_healthy_ms(pass, alloc->group);
 }
 
 static bool is_healthy(const struct pass *pass, const struct job_alloc *alloc)
 {
-	return alloc->client == CLIENT_RUNNING && was_healthy(pass, alloc) && !is_away(pass->world, alloc);
+	return alloc->client == CLIENT_RUNNING && alloc->unhealthy_ms == 0 && was_healthy(pass, alloc) &&
+	       !is_away(pass->world, alloc);
 }
 
 /* It ended by itself, and should not have. */
@@ -605,15 +608,14 @@ static void place_missing(struct pass *pass, const struct member *member)
 static void await_health(struct pass *pass, const struct member *member)
 {
 	const struct job_alloc *live = member->live;
-	int64_t until_ms = live->client == CLIENT_RUNNING && live->running_ms > 0
-				   ? live->running_ms + min_healthy_ms(pass, live->group)
-				   : 0;
+	bool is_well = live->client == CLIENT_RUNNING && live->healthy_ms > 0 && live->unhealthy_ms == 0;
+	int64_t until_ms = is_well ? live->healthy_ms + min_healthy_ms(pass, live->group) : 0;
 
 	if (is_away(pass->world, live))
 		(void)add_wait(pass, member, JOB_WAIT_CONNECTION, live, 0);
 	else
-		(void)add_wait(pass, member, JOB_WAIT_HEALTH, live,
-			       until_ms > pass->world->now_ms ? until_ms : 0);
+		add_wait(pass, member, JOB_WAIT_HEALTH, live, until_ms > pass->world->now_ms ? until_ms : 0)
+			->reason = live->trouble;
 }
 
 /* Nothing is stopped that could not be placed again. */
@@ -851,6 +853,12 @@ const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_
 	else if (wait->what == JOB_WAIT_PLACE)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "waits to be placed%s%s, which is impossible now",
 			       wait->node_id ? " on node " : "", wait->node_id ? wait->node_id : "");
+	else if (wait->what == JOB_WAIT_HEALTH && wait->reason)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for allocation %s on node %s to be healthy: %s; holdfast alloc status "
+			       "%s",
+			       or_nobody(wait->alloc_id), or_nobody(wait->node_id), wait->reason,
+			       or_nobody(wait->alloc_id));
 	else if (wait->what == JOB_WAIT_DELAY)
 		until_text(wait, "its allocation failed; waits", ret);
 	else if (wait->what == JOB_WAIT_ATTEMPTS)

@@ -40,8 +40,8 @@ enum job_type {
 
 /* How members that run something else than this version says are replaced. */
 struct job_update {
-	uint32_t max_parallel;	      /* members of the group that are away for it at once; 0: 1 */
-	uint32_t min_healthy_ms;      /* runs for so long until it is healthy */
+	uint32_t max_parallel;	 /* members of the group that are away for it at once; 0: 1 */
+	uint32_t min_healthy_ms; /* its tasks run and pass their checks for so long until it is healthy */
 	uint32_t healthy_deadline_ms; /* not healthy so long after it was placed: the update failed; 0: never
 				       */
 };
@@ -99,12 +99,14 @@ struct job_alloc {
 	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
-	bool is_queued;	    /* it has no node yet: it stands in the queues of its volumes */
-	bool keeps_place;   /* in the queues of its volumes, for the next version of its member */
-	bool lost_race;	    /* another one had its volume when it was placed: no failure of its work */
-	int64_t create_ms;  /* when it got its node */
-	int64_t running_ms; /* since when it runs, or ran; 0: it never did */
-	int64_t end_ms;	    /* when it ended; 0: it has not */
+	bool is_queued;	      /* it has no node yet: it stands in the queues of its volumes */
+	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
+	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
+	int64_t create_ms;    /* when it got its node */
+	int64_t healthy_ms;   /* since when its tasks run and pass their checks, or did last; 0: never */
+	int64_t unhealthy_ms; /* when that ended; 0: it has not, or as it ended */
+	const char *trouble;  /* why it is not healthy; NULL: it is, or has not run long enough */
+	int64_t end_ms;	      /* when it ended; 0: it has not */
 };
 
 struct job_node {
@@ -174,11 +176,11 @@ struct job_action {
 };
 
 enum job_wait_for {
-	JOB_WAIT_VOLUME,       /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
-	JOB_WAIT_QUEUE,	       /* its turn at its volumes, in whose queues alloc_id stands */
-	JOB_WAIT_NODE,	       /* any eligible one */
-	JOB_WAIT_STOP,	       /* end of alloc_id on node_id, which is to stop */
-	JOB_WAIT_HEALTH,       /* alloc_id on node_id runs long enough; at until_ms when it runs */
+	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
+	JOB_WAIT_QUEUE,	 /* its turn at its volumes, in whose queues alloc_id stands */
+	JOB_WAIT_NODE,	 /* any eligible one */
+	JOB_WAIT_STOP,	 /* end of alloc_id on node_id, which is to stop */
+	JOB_WAIT_HEALTH, /* alloc_id on node_id is healthy long enough; at until_ms; reason: why it is not */
 	JOB_WAIT_CONNECTION,   /* node_id, on which alloc_id is, is away: nobody knows about it */
 	JOB_WAIT_TURN,	       /* of the update, to replace alloc_id: others have to be healthy first */
 	JOB_WAIT_DELAY,	       /* until_ms, after a failure */
@@ -196,7 +198,8 @@ struct job_wait {
 	const char *node_id;
 	char volume_id[VOLUME_ID_MAX + 1];
 	int64_t until_ms;   /* 0: for an event, not for a time */
-	const char *reason; /* JOB_WAIT_PLACE; of the refusal */
+	const char *reason; /* JOB_WAIT_PLACE: of the refusal; JOB_WAIT_HEALTH: trouble of the allocation, or
+			       NULL */
 };
 
 enum job_state {

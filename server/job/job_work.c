@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "claim/refusal.h"
 #include "log/log.h"
+#include "model/alloc_health.h"
 #include "node/nodes.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
@@ -88,6 +89,8 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		return 0;
 	LIST_FOREACH (at, &entry->allocs, of_job) {
 		const struct alloc *alloc = &at->alloc;
+		const char *task;
+		enum alloc_health health = alloc_health(alloc, &task);
 
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
@@ -102,7 +105,9 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 			.desired = alloc->desired_status,
 			.client = alloc->client_status,
 			.create_ms = alloc->place_time_ms > 0 ? alloc->place_time_ms : alloc->create_time_ms,
-			.running_ms = alloc->running_time_ms,
+			.healthy_ms = alloc->healthy_time_ms,
+			.unhealthy_ms = alloc->unhealthy_time_ms,
+			.trouble = health > ALLOC_NOT_RUNNING ? alloc_health_reason(health) : NULL,
 			.end_ms = alloc->end_time_ms};
 	}
 	return n;
@@ -544,16 +549,20 @@ static enum status end_update(struct job_work *work, const Holdfast__V1__Job *jo
 	bool failed = action->type == JOB_FAIL_UPDATE;
 	Holdfast__V1__Job changed = *job;
 	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE], version[OBJECT_KEY_SIZE];
+	const struct alloc_entry *sick = failed ? state_alloc(&work->server->state, action->alloc_id) : NULL;
+	char health[ALLOC_HEALTH_TEXT_SIZE] = "";
 
+	if (sick)
+		(void)alloc_health_text(&sick->alloc, health);
 	changed.update_status = failed ? HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED
 				       : HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
 	change_put_record(&change, work->key, &changed.base);
 	job_version_key(job, job->version, version);
 	change_put_record(&change, version, &changed.base);
 	(void)str_format(object, sizeof(object), "job %s/%s", job->namespace_, job->id);
-	(void)str_format(why, sizeof(why), "version %" PRIu64 " %s%s", job->version,
+	(void)str_format(why, sizeof(why), "version %" PRIu64 " %s%s%s%s", job->version,
 			 failed ? "failed: not healthy in time is allocation " : "is healthy",
-			 failed ? action->alloc_id : "");
+			 failed ? action->alloc_id : "", health[0] != '\0' ? ": " : "", health);
 	audit_own(work->server, &change, "Jobs.Update", object, why);
 	return change_commit(work->server, &change, NULL, NULL, err);
 }

@@ -15,8 +15,10 @@
 #include "base/str.h"
 #include "claim/refusal.h"
 #include "claim/release.h"
+#include "job/job_offers.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
+#include "model/alloc_health.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -169,6 +171,7 @@ static enum status prepare(struct server *server, Job *job, const Job *asked, st
 	const Job *known;
 
 	TRY(job_validate(asked, err));
+	TRY(job_check_offers(&server->state, asked, err));
 	*job = *asked;
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
 	job_key(job->namespace_, job->id, key);
@@ -545,7 +548,7 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 
 /* --- get --- */
 
-enum { PLACED_TEXT_SIZE = 80 };
+enum { PLACED_TEXT_SIZE = 80 + ALLOC_HEALTH_TEXT_SIZE };
 
 /* Members that are to be placed wait as well, where the store is in the way. */
 static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job,
@@ -572,15 +575,17 @@ static bool add_placed_one(struct members *members, const Job *job, const struct
 {
 	bool is_in_place = alloc->job_version < job->version && job_is_current(job, alloc);
 	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
-	char text[PLACED_TEXT_SIZE];
+	char text[PLACED_TEXT_SIZE], health[ALLOC_HEALTH_TEXT_SIZE];
+	bool is_sick = alloc->client_status == CLIENT_RUNNING && alloc_health_text(alloc, health)[0] != '\0';
 
 	member.index = alloc->job_index;
 	member.node_id = (char *)(uintptr_t)alloc->node_id;
 	member.allocation_id = (char *)(uintptr_t)alloc->id;
-	(void)str_format(text, sizeof(text), "%s%s, %s version %" PRIu64,
+	(void)str_format(text, sizeof(text), "%s%s, %s version %" PRIu64 "%s%s",
 			 client_status_name(alloc->client_status),
 			 alloc->desired_status == DESIRED_RUN ? "" : " and to stop",
-			 is_in_place ? "updated in place from" : "of", alloc->job_version);
+			 is_in_place ? "updated in place from" : "of", alloc->job_version,
+			 is_sick ? ": " : "", is_sick ? health : "");
 	return add_member(members, &member, alloc->job_group, text);
 }
 

@@ -14,6 +14,7 @@
 #include "claim/held_twice.h"
 #include "claim/release.h"
 #include "log/log.h"
+#include "model/alloc_health.h"
 #include "model/pb.h"
 #include "model/task.h"
 #include "node/down.h"
@@ -178,7 +179,7 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 	if (reports_nothing_new(&entry->alloc, alloc))
 		return STATUS_OK;
 	alloc->modify_time_ms = clock_realtime_ms();
-	alloc_note_times(alloc, entry->alloc.client_status, alloc->modify_time_ms);
+	alloc_note_times(alloc, &entry->alloc, alloc->modify_time_ms);
 	change_put_alloc(&change, alloc);
 	if (!has_ended)
 		return session_commit(session, &change, SESSION_NOTHING, "", err);

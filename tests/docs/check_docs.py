@@ -372,7 +372,7 @@ def nomad_table(block):
     return table
 
 
-NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "task", "update",
+NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "restart", "task", "update",
                 "volume", "volume_mount")  # fmt: skip
 TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table,
           "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}

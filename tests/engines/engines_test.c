@@ -828,8 +828,7 @@ static void another_volume_there(struct wish *w)
 }
 static void restarted(struct wish *w)
 {
-	w->restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_ON_FAILURE;
-	w->restart.attempts = 3;
+	w->restart.mode = (Holdfast__Driver__V1__RestartMode)4;
 	w->task.restart = &w->restart;
 }
 static void no_utf8(struct wish *w)
@@ -999,7 +998,8 @@ static const struct {
 	{"a volume that is not published", BEFORE_PACK, not_published, 0, STATUS_FAILED_PRECONDITION,
 	 "publish"},
 	{"a volume that another one is published as", BEFORE_PACK, another_volume_there, 0, DENIED("volume")},
-	{"one that the engine starts again", BEFORE_PACK, restarted, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"one with an unknown way to be restarted", BEFORE_PACK, restarted, 0, STATUS_INVALID_ARGUMENT,
+	 "task"},
 	{"a text that is no UTF-8", BEFORE_PACK, no_utf8, 0, FORM},
 	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared, 0, DENIED("propagation")},
 	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave, 0, DENIED("propagation")},

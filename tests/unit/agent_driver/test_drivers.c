@@ -54,7 +54,7 @@ static Holdfast__Driver__V1__CapabilitiesResponse capabilities_of(const struct m
 	said.order_version = model->order_version;
 	said.send_signals = said.exec = said.exec_streaming = said.must_initiate_network = true;
 	said.disable_log_collection = said.task_logs = said.task_stats = true;
-	said.csi_plugins = true;
+	said.csi_plugins = said.restart_tasks = said.health_checks = true;
 	said.n_network_modes = ARRAY_SIZE(modes);
 	said.network_modes = modes;
 	said.n_mount_propagation = ARRAY_SIZE(propagation);

@@ -123,6 +123,7 @@ static const struct {
 	[NOMAD_CONSTRAINT] = {"job \"a\" { group \"a\" { constraint {\n", "} } }"},
 	[NOMAD_UPDATE] = {"job \"a\" { group \"a\" { update {\n", "} } }"},
 	[NOMAD_RESCHEDULE] = {"job \"a\" { group \"a\" { reschedule {\n", "} } }"},
+	[NOMAD_RESTART] = {"job \"a\" { group \"a\" { task \"a\" { restart {\n", "} } } }"},
 	[NOMAD_RESOURCES] = {"job \"a\" { group \"a\" { task \"a\" { resources {\n", "} } } }"},
 	[NOMAD_LOGS] = {"job \"a\" { group \"a\" { task \"a\" { logs {\n", "} } } }"},
 	[NOMAD_CONFIG] = {"job \"a\" { group \"a\" { task \"a\" { driver = \"docker\", config {\n",
@@ -168,9 +169,8 @@ TEST(each_key_that_holdfast_lacks_has_a_hint_with_its_line)
 	for (size_t i = 0; i < nomad_key_count(); i++) {
 		const struct nomad_key *row = nomad_key_at(i);
 		bool is_of_both = strcmp(row->key, "network") == 0 || strcmp(row->key, "driver") == 0 ||
-				  strcmp(row->key, "operator") == 0 || strcmp(row->key, "restart") == 0 ||
-				  strcmp(row->key, "mode") == 0 || row->block == NOMAD_LOGS ||
-				  row->block == NOMAD_CONFIG;
+				  strcmp(row->key, "operator") == 0 || strcmp(row->key, "mode") == 0 ||
+				  row->block == NOMAD_LOGS || row->block == NOMAD_CONFIG;
 		char member[128], text[512], wanted[512];
 		struct error err = {.msg = ""};
 

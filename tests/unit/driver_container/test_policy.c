@@ -208,9 +208,13 @@ TEST(an_ambiguous_request_is_refused)
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	s.task.n_config = 1;
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
-	s.task.restart = &restart; /* a container of the boot before would start again, without its volumes */
+	s.task.restart = &restart;
+	restart.attempts = 3;
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
-	restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_ON_FAILURE;
+	restart.attempts = 1001;
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	restart.attempts = 3;
+	restart.mode = (Holdfast__Driver__V1__RestartMode)4;
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	empty(&s);
 }

@@ -81,6 +81,8 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	a.job_version = 4;
 	a.running_time_ms = 5;
 	a.end_time_ms = 6;
+	a.healthy_time_ms = 8;
+	a.unhealthy_time_ms = 9;
 	a.wait_until_ms = 7;
 	a.mount_timeout_ms = 12;
 	a.n_published = 1;

@@ -98,6 +98,7 @@ struct model {
 	struct job_refusal refusals[GROUPS * (COUNT_MAX + NODES)]; /* of this turn */
 	size_t n_refusals;
 	uint32_t n_refused;
+	uint32_t n_unhealthy;
 	uint32_t n_placed, n_failed_updates, n_settled, n_volume_waits, n_stopped_for_version;
 };
 
@@ -139,17 +140,18 @@ static bool is_of(const struct model_alloc *alloc, uint32_t job, uint32_t group)
 static bool was_healthy(const struct model *m, const struct model_alloc *alloc)
 {
 	const struct model_job *job = &m->jobs[alloc->job];
-	int64_t until_ms = has_ended(alloc) ? alloc->view.end_ms : m->now_ms;
+	int64_t until_ms = alloc->view.unhealthy_ms != 0 ? alloc->view.unhealthy_ms : m->now_ms;
 
 	if (job->spec.type == JOB_BATCH)
-		return alloc->view.running_ms > 0;
-	return alloc->view.running_ms > 0 && until_ms >= alloc->view.running_ms + MIN_HEALTHY_MS;
+		return alloc->view.healthy_ms > 0;
+	return alloc->view.healthy_ms > 0 && until_ms >= alloc->view.healthy_ms + MIN_HEALTHY_MS;
 }
 
 static bool is_healthy(const struct model *m, const struct model_alloc *alloc)
 {
-	return alloc->view.client == CLIENT_RUNNING && m->nodes[alloc->node].is_connected &&
-	       alloc->view.desired == DESIRED_RUN && was_healthy(m, alloc);
+	return alloc->view.client == CLIENT_RUNNING && alloc->view.unhealthy_ms == 0 &&
+	       m->nodes[alloc->node].is_connected && alloc->view.desired == DESIRED_RUN &&
+	       was_healthy(m, alloc);
 }
 
 static bool is_current(const struct model *m, const struct model_alloc *alloc)
@@ -564,7 +566,9 @@ static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 	case JOB_WAIT_STOP:
 		return is_live && alloc->view.desired == DESIRED_STOP;
 	case JOB_WAIT_HEALTH:
-		return is_live && is_current(m, alloc) && !is_healthy(m, alloc);
+		return is_live && is_current(m, alloc) && !is_healthy(m, alloc) &&
+		       str_eq(wait->reason ? wait->reason : "",
+			      alloc->view.trouble ? alloc->view.trouble : "");
 	case JOB_WAIT_CONNECTION:
 		return is_live && !m->nodes[alloc->node].is_connected;
 	case JOB_WAIT_TURN:
@@ -662,6 +666,8 @@ static void end_alloc(struct model *m, struct model_alloc *alloc, enum client_st
 {
 	alloc->view.client = status;
 	alloc->view.end_ms = m->now_ms;
+	if (alloc->view.healthy_ms != 0 && alloc->view.unhealthy_ms == 0)
+		alloc->view.unhealthy_ms = m->now_ms;
 }
 
 static bool is_same_member(const struct model *m, const struct model_alloc *a, const struct model_alloc *b)
@@ -859,7 +865,21 @@ static void start_alloc(struct model *m, struct model_alloc *alloc)
 		add_claim(m, alloc->volume_id, alloc->id, alloc->node, alloc->access_mode, false);
 	}
 	alloc->view.client = CLIENT_RUNNING;
-	alloc->view.running_ms = m->now_ms;
+	alloc->view.healthy_ms = m->now_ms;
+}
+
+/* A task of it is restarted on its node, or its health check changes: no reason to stop it. */
+static void change_health(struct model *m, struct model_alloc *alloc)
+{
+	if (alloc->view.unhealthy_ms == 0) {
+		alloc->view.unhealthy_ms = m->now_ms;
+		alloc->view.trouble = "a health check fails";
+		m->n_unhealthy++;
+	} else {
+		alloc->view.healthy_ms = m->now_ms;
+		alloc->view.unhealthy_ms = 0;
+		alloc->view.trouble = NULL;
+	}
 }
 
 /* Its node does the next thing with it; with @is_good nothing goes wrong. */
@@ -875,6 +895,9 @@ static void advance(struct model *m, struct model_alloc *alloc, bool is_good)
 		end_alloc(m, alloc, CLIENT_COMPLETE);
 		return;
 	}
+	if (alloc->view.client == CLIENT_RUNNING &&
+	    (is_good ? alloc->view.unhealthy_ms != 0 : chance(m, alloc->view.unhealthy_ms != 0 ? 30 : 5)))
+		change_health(m, alloc);
 	if (!is_good && chance(m, alloc->bad ? 30 : 4))
 		end_alloc(m, alloc, CLIENT_FAILED);
 	else if (alloc->view.client == CLIENT_PENDING)
@@ -1284,5 +1307,5 @@ TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
 		      m->n_placed, m->n_stopped_for_version, m->n_failed_updates, m->n_volume_waits,
 		      m->n_settled);
 	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0 &&
-		    m->n_refused > 0 && m->n_queued > 0);
+		    m->n_refused > 0 && m->n_queued > 0 && m->n_unhealthy > 0);
 }

@@ -138,7 +138,7 @@ JOB_TEST(an_update_that_passes_its_deadline_keeps_what_works)
 	group.update.healthy_deadline_ms = 10000;
 	allocs[0].content = 1;
 	allocs[0].client = CLIENT_RUNNING;
-	allocs[0].running_ms = 1;
+	allocs[0].healthy_ms = 1;
 	memcpy(again, allocs, sizeof(again));
 	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1);
 	assert_int_equal(decisions.actions[0].type, JOB_FAIL_UPDATE);

@@ -30,6 +30,12 @@ job "report" {
         work_dir   = "/srv"
       }
 
+      restart {
+        mode             = "delay"
+        delay            = "0s"
+        render_templates = true
+      }
+
       volume_mount {
         volume           = "out"
         destination      = "/out"
