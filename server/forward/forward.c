@@ -101,9 +101,11 @@ static void find_leader(struct forward *f)
 	rpc_server_retry(f->server, SIZE_MAX);
 }
 
+/* A server that no other leader would help refuses at once: its callers find another server. */
 static bool may_hold(const struct forward *f)
 {
-	return clock_monotonic_us() - f->lost_us < HOLD_US;
+	return !trouble_is_of_one_server(lead_trouble(f->lead)) &&
+	       clock_monotonic_us() - f->lost_us < HOLD_US;
 }
 
 /* Nobody says when a leader that was cut off is there again: one of those that wait finds out. */

@@ -16,7 +16,8 @@
  * calls and sessions go on as long as it does, whatever etcd does.
  *
  * New streams wait while nobody leads that can be reached, FORWARD_HOLD_S at most after the leader was lost:
- * nodes have their sessions as soon as the next one leads, and need not come back with growing delays. */
+ * nodes have their sessions as soon as the next one leads, and need not come back with growing delays. They
+ * do not wait at a server whose trouble is its own (trouble_is_of_one_server()). */
 
 #include "rpc/server.h"
 #include "rpc/tls.h"

@@ -72,6 +72,11 @@ const char *trouble_word(enum trouble_kind kind)
 	return rows[kind].word;
 }
 
+bool trouble_is_of_one_server(enum trouble_kind kind)
+{
+	return kind == TROUBLE_SAME_NAME || kind == TROUBLE_CERTIFICATE;
+}
+
 /* Returns the fact whose name @text begins with, "{server}", and the length of the name; NULL: not a name. */
 static const char *find_fact(const char *text, const struct trouble_facts *facts, const char *duration,
 			     size_t *ret_len)

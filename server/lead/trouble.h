@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,9 @@ struct trouble_facts {
 
 /** "no_quorum" */
 const char *trouble_word(enum trouble_kind kind);
+
+/** Does the trouble end only when somebody mends this server, while others may serve? */
+bool trouble_is_of_one_server(enum trouble_kind kind);
 
 /** "SENTENCE. Next: COMMAND" */
 const char *trouble_text(enum trouble_kind kind, const struct trouble_facts *facts,

@@ -45,6 +45,7 @@ struct world {
 	bool is_unknown; /* who leads */
 	bool is_own;	 /* the one that follows leads itself */
 	bool is_doubted; /* etcd does not say it */
+	enum trouble_kind trouble;
 	int n_forgotten;
 	uint64_t skew_us; /* its clock is ahead by that */
 	lead_change_fn *changed;
@@ -61,6 +62,11 @@ WRAPPED(void, lead_view, const struct lead *lead, struct lead_view *ret)
 				  .is_doubted = world->is_doubted,
 				  .name = "s1"};
 	memcpy(ret->address, world->address, sizeof(ret->address));
+}
+
+WRAPPED(enum trouble_kind, lead_trouble, const struct lead *lead)
+{
+	return world->trouble;
 }
 
 uint64_t __real_clock_monotonic_us(void);
@@ -462,6 +468,21 @@ TEST_FIXTURE(streams_wait_no_longer_than_they_may, setup, teardown)
 	WAIT_FOR(!late.stream);
 	assert_int_equal(waited.status, STATUS_UNAVAILABLE);
 	assert_int_equal(late.status, STATUS_UNAVAILABLE);
+	assert_int_equal(world->n_open, 0);
+}
+
+/* Another server may serve those that this one makes wait. */
+TEST_FIXTURE(streams_do_not_wait_at_a_server_that_is_to_be_mended, setup, teardown)
+{
+	struct reader reader = {.n = 0};
+
+	world->is_unknown = true;
+	world->trouble = TROUBLE_SAME_NAME;
+	tell();
+	open_reader(&reader, client_at(0));
+	run_idle(world->event);
+	assert_null(reader.stream);
+	assert_int_equal(reader.status, STATUS_UNAVAILABLE);
 	assert_int_equal(world->n_open, 0);
 }
 
