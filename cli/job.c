@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "call/pages.h"
@@ -233,8 +234,8 @@ static enum status check_progress(const Holdfast__V1__Job *job, const Progress *
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"version %" PRIu64
 			" of job %s failed: a member was not healthy in time. Members that it did not "
-			"replace stay. Next: holdfast job status %s",
-			job->version, job->id, job->id);
+			"replace stay. Next: holdfast job status %s, holdfast job revert %s",
+			job->version, job->id, job->id, job->id);
 	*ret_over = now->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
 	return STATUS_OK;
 }
@@ -320,6 +321,58 @@ static enum status job_plan_load(struct call *call, void *message, struct error 
 	return load_job(call->inv, &request->job, err);
 }
 
+/* --- other versions of a job that exists --- */
+
+/* Reads the number @i of the arguments, if it was given. */
+static enum status read_number(struct call *call, int i, const char *what, uint64_t min, uint64_t max,
+			       uint64_t *ret, struct error *err)
+{
+	const char *text = i < call->inv->n_args ? call->inv->args[i] : NULL;
+
+	if (text && parse_u64(text, min, max, ret) < 0)
+		return usage_error(call->inv, err, "%s is a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+				   what, min, max, text);
+	return STATUS_OK;
+}
+
+static enum status job_revert_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RevertJobRequest *request = message;
+
+	TRY(check_timeout(call, message, err));
+	return read_number(call, 1, "VERSION", 1, UINT64_MAX, &request->version, err);
+}
+
+static enum status job_history_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__JobHistoryRequest *request = message;
+
+	return read_number(call, 1, "VERSION", 1, UINT64_MAX, &request->version, err);
+}
+
+/* ID [GROUP] COUNT */
+static enum status job_scale_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ScaleJobRequest *request = message;
+	uint64_t count = 0;
+
+	TRY(check_timeout(call, message, err));
+	TRY(read_number(call, call->inv->n_args - 1, "COUNT", 0, UINT32_MAX, &count, err));
+	request->count = (uint32_t)count;
+	if (call->inv->n_args == 3)
+		call_set(call, &request->group, call->inv->args[1]);
+	return STATUS_OK;
+}
+
+static enum status job_revert_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__RunJobResponse *answer = message;
+
+	if (!call_has(call, OPT_JSON) && answer->job && !answer->unchanged)
+		print_line("job %s is reverted to version %" PRIu64, answer->job->id, answer->reverted_to);
+	return job_run_show(call, message, err);
+}
+
 static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1__stop_job_request__descriptor,
 		      NULL, LINE(NULL, "job {^id} {^purge?is forgotten|is being stopped}"));
 
@@ -398,13 +451,62 @@ static const struct command commands[] = {
 		  .fill = job_confirm,
 		  .rows = &stop_page}},
 	{.path = "job history",
-	 .args = "ID",
-	 .help = "List the last versions of a job",
+	 .args = "ID [VERSION]",
+	 .help = "List the last versions of a job, or one",
 	 .example = "web",
 	 .min_args = 1,
-	 .max_args = 1,
-	 .arg_kinds = {WORD_JOB},
-	 .call = {.service = JOBS, .method = "History", .fields = {JOB_FIELDS}, .rows = &history_table}},
+	 .max_args = 2,
+	 .arg_kinds = {WORD_JOB, WORD_NONE},
+	 .call = {.service = JOBS,
+		  .method = "History",
+		  .fields = {JOB_FIELDS},
+		  .load = job_history_load,
+		  .rows = &history_table}},
+	{.path = "job revert",
+	 .args = "ID [VERSION]",
+	 .help = "Go back to a version of a job, by default the last that was healthy",
+	 .example = "web",
+	 .options = FOLLOWING | OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 2,
+	 .arg_kinds = {WORD_JOB, WORD_NONE},
+	 .call = {.service = JOBS,
+		  .method = "Revert",
+		  .fields = {JOB_FIELDS},
+		  .load = job_revert_load,
+		  .fill = job_confirm,
+		  .show = job_revert_show,
+		  .shows_json = true}},
+	{.path = "job scale",
+	 .args = "ID [GROUP] COUNT",
+	 .help = "Change how many members a group of a job has, without a restart",
+	 .example = "web app 5",
+	 .options = FOLLOWING | OPTION_BIT(OPT_YES),
+	 .min_args = 2,
+	 .max_args = 3,
+	 .arg_kinds = {WORD_JOB, WORD_NONE},
+	 .call = {.service = JOBS,
+		  .method = "Scale",
+		  .fields = {JOB_FIELDS},
+		  .load = job_scale_load,
+		  .fill = job_confirm,
+		  .show = job_run_show,
+		  .shows_json = true}},
+	{.path = "job restart",
+	 .args = "ID [GROUP]",
+	 .help = "Replace all members of a job or of a group, within the limits of update",
+	 .example = "web app",
+	 .options = FOLLOWING | OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 2,
+	 .arg_kinds = {WORD_JOB, WORD_NONE},
+	 .call = {.service = JOBS,
+		  .method = "Restart",
+		  .fields = {JOB_FIELDS, {"group", ARG(1)}},
+		  .load = check_timeout,
+		  .fill = job_confirm,
+		  .show = job_run_show,
+		  .shows_json = true}},
 };
 
 const struct command_table job_commands = {commands, ARRAY_SIZE(commands)};

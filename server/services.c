@@ -158,6 +158,15 @@ static const struct rpc_method jobs_methods[] = {
 	{.name = "History",
 	 .unary = jobs_handle_history,
 	 READ(.right = ACCESS_JOB_READ, .namespaces = "namespace")},
+	{.name = "Revert",
+	 .unary = jobs_handle_revert,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},
+	{.name = "Scale",
+	 .unary = jobs_handle_scale,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},
+	{.name = "Restart",
+	 .unary = jobs_handle_restart,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},
 };
 
 static const struct rpc_method operator_methods[] = {

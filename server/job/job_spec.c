@@ -319,6 +319,7 @@ uint64_t job_content(const Group *group)
 	part.allocation = group->allocation;
 	part.per_alloc = group->per_alloc;
 	part.n_per_alloc = group->n_per_alloc;
+	part.restart_version = group->restart_version;
 	(void)protobuf_c_message_pack_to_buffer(&part.base, &summer.base);
 	return summer.sum;
 }

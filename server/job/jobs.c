@@ -32,8 +32,12 @@
 
 #define WHAT_RUN "Jobs.Run"
 #define WHAT_STOP "Jobs.Stop"
+#define WHAT_REVERT "Jobs.Revert"
+#define WHAT_SCALE "Jobs.Scale"
+#define WHAT_RESTART "Jobs.Restart"
 
 typedef Holdfast__V1__Job Job;
+typedef Holdfast__V1__JobGroup Group;
 typedef Holdfast__V1__JobMember Member;
 
 static void job_key(const char *namespace, const char *id, char ret[static OBJECT_KEY_SIZE])
@@ -70,16 +74,16 @@ static enum status find_job(struct server *server, const char *namespace, const 
 struct waiting {
 	struct rpc_call *call;
 	bool is_same; /* nothing was changed */
+	uint64_t reverted_to;
 	char key[OBJECT_KEY_SIZE];
 };
 
-static struct waiting *waiting_new(struct rpc_call *call, const char *key, bool is_same)
+static struct waiting *waiting_new(struct rpc_call *call, const char *key)
 {
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting) {
 		waiting->call = call;
-		waiting->is_same = is_same;
 		(void)str_copy(waiting->key, sizeof(waiting->key), key);
 	}
 	return waiting;
@@ -106,6 +110,7 @@ static void on_run_durable(struct server *server, void *userdata)
 	job = shown(entry);
 	response.job = &job;
 	response.unchanged = waiting->is_same;
+	response.reverted_to = waiting->reverted_to;
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -162,39 +167,77 @@ static uint64_t next_version(struct server *server, const Job *job, const struct
 	return version + 1;
 }
 
-/* @job is a copy of what was asked for: complete it, and compare it with what there is. @ret_same: it is that
- * already. */
-static enum status prepare(struct server *server, Job *job, const Job *asked, struct record_entry **ret_known,
-			   bool *ret_same, struct error *err)
-{
+/* A version in the making. Texts and allocations are borrowed. */
+struct draft {
+	Job job;
+	Group groups[JOB_GROUPS_MAX], *list[JOB_GROUPS_MAX];
 	char key[OBJECT_KEY_SIZE];
+	struct record_entry *known; /* the job as it is; NULL: it is new */
+	bool is_same;		    /* it is the current version already */
+	uint64_t reverted_to;
+};
+
+static const Group *find_group(const Job *job, const char *name)
+{
+	for (size_t i = 0; i < job->n_groups; i++)
+		if (str_eq(job->groups[i]->name, name))
+			return job->groups[i];
+	return NULL;
+}
+
+/* Copies the groups of @from, which the caller may change then. */
+static void copy_groups(struct draft *draft, const Job *from)
+{
+	for (size_t i = 0; i < from->n_groups; i++) {
+		draft->groups[i] = *from->groups[i];
+		draft->list[i] = &draft->groups[i];
+	}
+	draft->job.groups = draft->list;
+}
+
+/* The restart of a group lasts through the versions that follow. */
+static void carry_restarts(struct draft *draft, const Job *known)
+{
+	for (size_t i = 0; i < draft->job.n_groups; i++) {
+		const Group *before = known ? find_group(known, draft->groups[i].name) : NULL;
+
+		draft->groups[i].restart_version = before ? before->restart_version : 0;
+	}
+}
+
+/* Complete a copy of what was asked for, and compare it with what there is. */
+static enum status prepare(struct server *server, const Job *asked, struct draft *ret, struct error *err)
+{
+	Job *job = &ret->job;
 	const Job *known;
 
 	TRY(job_validate(asked, err));
 	TRY(job_check_offers(&server->state, asked, err));
 	*job = *asked;
+	copy_groups(ret, asked);
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
-	job_key(job->namespace_, job->id, key);
-	*ret_known = records_entry(&server->state.records, key);
-	job->version = next_version(server, job, *ret_known);
+	job_key(job->namespace_, job->id, ret->key);
+	ret->known = records_entry(&server->state.records, ret->key);
+	known = ret->known ? (const Job *)ret->known->record.message : NULL;
+	carry_restarts(ret, known);
+	job->version = next_version(server, job, ret->known);
 	job->stop = false;
 	job->update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
 	job->submit_time_ms = clock_realtime_ms();
 	job->create_index = job->modify_index = 0;
 	job->restart_version = job->version;
-	*ret_same = false;
-	if (!*ret_known)
+	ret->is_same = false;
+	if (!known)
 		return check_room(server, err);
-	known = (const Job *)(*ret_known)->record.message;
 	if (!known->stop)
 		job->restart_version = known->restart_version;
 	if (known->type != job->type)
 		return error_invalid(err, "job.type",
 				     "job %s is of type %s; stop and purge it, or take another id", job->id,
 				     job_type_name((enum job_type)known->type));
-	*ret_same = !known->stop &&
-		    known->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED &&
-		    job_same_submission(known, job);
+	ret->is_same = !known->stop &&
+		       known->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED &&
+		       job_same_submission(known, job);
 	return STATUS_OK;
 }
 
@@ -223,30 +266,196 @@ static void stage_version(struct change *change, const Job *job)
 	change_delete_record(change, key);
 }
 
+/* @why is for the record, or NULL. */
+static enum status submit(struct server *server, struct rpc_call *call, const struct draft *draft,
+			  const char *what, const char *why, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct waiting *waiting = waiting_new(call, draft->key);
+	char object[AUDIT_OBJECT_SIZE], text[AUDIT_WHY_SIZE];
+
+	if (!draft->is_same) {
+		change_put_record(&change, draft->key, &draft->job.base);
+		stage_version(&change, &draft->job);
+		(void)str_format(object, sizeof(object), "job %s/%s", draft->job.namespace_, draft->job.id);
+		(void)str_format(text, sizeof(text), "version %" PRIu64 "%s%s", draft->job.version,
+				 why ? ": " : "", why ? why : "");
+		audit_write(server, &change, call, what, object, text);
+	}
+	if (waiting) {
+		waiting->is_same = draft->is_same;
+		waiting->reverted_to = draft->reverted_to;
+	}
+	return change_commit_taking(server, &change, on_run_durable, waiting, err);
+}
+
 static enum status handle_run(struct server *server, struct rpc_call *call,
 			      const Holdfast__V1__RunJobRequest *request, struct error *err)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	char key[OBJECT_KEY_SIZE], object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
-	struct record_entry *known;
-	bool is_same;
-	Job job;
+	struct draft draft = {.is_same = false};
 
 	TRY(may_run(server, call, request->job, err));
-	TRY(prepare(server, &job, request->job, &known, &is_same, err));
-	TRY(check_index(request, known, err));
-	job_key(job.namespace_, job.id, key);
-	if (!is_same) {
-		change_put_record(&change, key, &job.base);
-		stage_version(&change, &job);
-		(void)str_format(object, sizeof(object), "job %s/%s", job.namespace_, job.id);
-		(void)str_format(why, sizeof(why), "version %" PRIu64, job.version);
-		audit_write(server, &change, call, WHAT_RUN, object, why);
-	}
-	return change_commit_taking(server, &change, on_run_durable, waiting_new(call, key, is_same), err);
+	TRY(prepare(server, request->job, &draft, err));
+	TRY(check_index(request, draft.known, err));
+	return submit(server, call, &draft, WHAT_RUN, NULL, err);
 }
 
 DEFINE_WRITE_METHOD(jobs_handle_run, Holdfast__V1__RunJobRequest, WHAT_RUN, handle_run)
+
+/* --- changes of a job that exists --- */
+
+/* A caller without the right to run anything in the namespace learns nothing of the job. */
+static enum status find_to_run(struct server *server, struct rpc_call *call, const char *namespace,
+			       const char *id, struct record_entry **ret, struct error *err)
+{
+	TRY(allocs_may_run(server, call, namespace, NULL, err));
+	TRY(find_job(server, namespace, id, ret, err));
+	return may_run(server, call, (const Job *)(*ret)->record.message, err);
+}
+
+static enum status check_runs(const Job *job, struct error *err)
+{
+	if (!job->stop)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "job %s is stopped; holdfast job run, or holdfast job revert %s, starts it again",
+			 job->id, job->id);
+}
+
+/* "app, db" */
+static const char *group_names(const Job *job, char *ret, size_t size)
+{
+	size_t n = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < job->n_groups && n < size; i++)
+		n += (size_t)snprintf(ret + n, size - n, "%s%s", i > 0 ? ", " : "", job->groups[i]->name);
+	return ret;
+}
+
+enum { GROUP_NAMES_SIZE = 512 };
+
+static enum status check_group(const Job *job, const char *name, struct error *err)
+{
+	char names[GROUP_NAMES_SIZE];
+
+	if (find_group(job, name))
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0, "job %s has no group %.64s; its groups: %s", job->id, name,
+			 group_names(job, names, sizeof(names)));
+}
+
+/* Version @version of the job, or its last one before the current that was healthy. */
+static const Job *find_version(struct server *server, const Job *job, uint64_t version)
+{
+	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
+		char key[OBJECT_KEY_SIZE];
+		const Job *kept;
+
+		job_version_key(job, job->version - i, key);
+		kept = records_get(&server->state.records, key);
+		if (kept &&
+		    (version > 0 ? kept->version == version
+				 : i > 0 && kept->update_status ==
+						    HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE))
+			return kept;
+	}
+	return NULL;
+}
+
+static enum status no_version(const Job *job, uint64_t version, struct error *err)
+{
+	if (version > 0)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "version %" PRIu64 " of job %s is not kept; holdfast job history %s lists "
+				 "the last %d",
+				 version, job->id, job->id, JOB_VERSIONS_KEPT);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "no earlier version of job %s that was healthy is kept; name one of holdfast job "
+			 "history %s",
+			 job->id, job->id);
+}
+
+static enum status handle_revert(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__RevertJobRequest *request, struct error *err)
+{
+	struct draft draft = {.is_same = false};
+	struct record_entry *entry;
+	const Job *job, *kept;
+	char why[AUDIT_WHY_SIZE];
+
+	TRY(find_to_run(server, call, request->namespace_, request->id, &entry, err));
+	job = (const Job *)entry->record.message;
+	kept = find_version(server, job, request->version);
+	if (!kept)
+		return no_version(job, request->version, err);
+	TRY(may_run(server, call, kept, err));
+	TRY(prepare(server, kept, &draft, err));
+	draft.reverted_to = kept->version;
+	(void)str_format(why, sizeof(why), "version %" PRIu64 " again", kept->version);
+	return submit(server, call, &draft, WHAT_REVERT, why, err);
+}
+
+DEFINE_WRITE_METHOD(jobs_handle_revert, Holdfast__V1__RevertJobRequest, WHAT_REVERT, handle_revert)
+
+static enum status handle_scale(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__ScaleJobRequest *request, struct error *err)
+{
+	struct draft draft = {.is_same = false}, scaled = {.is_same = false};
+	struct record_entry *entry;
+	const Job *job;
+	const char *group = request->group;
+	char why[AUDIT_WHY_SIZE], names[GROUP_NAMES_SIZE];
+
+	TRY(find_to_run(server, call, request->namespace_, request->id, &entry, err));
+	job = (const Job *)entry->record.message;
+	TRY(check_runs(job, err));
+	if (group[0] == '\0' && job->n_groups > 1)
+		return error_invalid(err, "group", "job %s has several: %s", job->id,
+				     group_names(job, names, sizeof(names)));
+	if (group[0] == '\0')
+		group = job->groups[0]->name;
+	TRY(check_group(job, group, err));
+	if ((enum job_type)job->type == JOB_SYSTEM)
+		return error_invalid(err, "count", "job %s of type system has a member on each node",
+				     job->id);
+	scaled.job = *job;
+	copy_groups(&scaled, job);
+	for (size_t i = 0; i < job->n_groups; i++)
+		if (str_eq(scaled.groups[i].name, group))
+			scaled.groups[i].count = request->count;
+	TRY(prepare(server, &scaled.job, &draft, err));
+	(void)str_format(why, sizeof(why), "group %s has count %" PRIu32, group, request->count);
+	return submit(server, call, &draft, WHAT_SCALE, why, err);
+}
+
+DEFINE_WRITE_METHOD(jobs_handle_scale, Holdfast__V1__ScaleJobRequest, WHAT_SCALE, handle_scale)
+
+/* Within the limits of update: to the reconciler the members run something else. */
+static enum status handle_restart(struct server *server, struct rpc_call *call,
+				  const Holdfast__V1__RestartJobRequest *request, struct error *err)
+{
+	struct draft draft = {.is_same = false};
+	struct record_entry *entry;
+	const Job *job;
+	char why[AUDIT_WHY_SIZE];
+
+	TRY(find_to_run(server, call, request->namespace_, request->id, &entry, err));
+	job = (const Job *)entry->record.message;
+	TRY(check_runs(job, err));
+	if (request->group[0] != '\0')
+		TRY(check_group(job, request->group, err));
+	TRY(prepare(server, job, &draft, err));
+	for (size_t i = 0; i < draft.job.n_groups; i++)
+		if (request->group[0] == '\0' || str_eq(draft.groups[i].name, request->group))
+			draft.groups[i].restart_version = draft.job.version;
+	draft.is_same = false;
+	(void)str_format(why, sizeof(why), "restart of %s",
+			 request->group[0] != '\0' ? request->group : "all groups");
+	return submit(server, call, &draft, WHAT_RESTART, why, err);
+}
+
+DEFINE_WRITE_METHOD(jobs_handle_restart, Holdfast__V1__RestartJobRequest, WHAT_RESTART, handle_restart)
 
 /* --- stop --- */
 
@@ -311,8 +520,7 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 		change_put_record(&change, entry->key, &job.base);
 		audit_write(server, &change, call, WHAT_STOP, object, NULL);
 	}
-	return change_commit_taking(server, &change, on_stop_durable, waiting_new(call, entry->key, false),
-				    err);
+	return change_commit_taking(server, &change, on_stop_durable, waiting_new(call, entry->key), err);
 }
 
 DEFINE_WRITE_METHOD(jobs_handle_stop, Holdfast__V1__StopJobRequest, WHAT_STOP, handle_stop)
@@ -525,19 +733,17 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 {
 	const Holdfast__V1__PlanJobRequest *request = (const void *)message;
 	Holdfast__V1__PlanJobResponse *response;
-	struct record_entry *known;
-	bool is_same;
+	struct draft draft = {.is_same = false};
 	Job job;
 
 	TRY(may_run(server, call, request->job, err));
-	TRY(prepare(server, &job, request->job, &known, &is_same, err));
-	if (is_same)
-		job = shown(known);
+	TRY(prepare(server, request->job, &draft, err));
+	job = draft.is_same ? shown(draft.known) : draft.job;
 	response = make_plan_response(server, &job);
 	if (!response)
 		return error_no_memory(err, "a plan");
-	response->modify_index = known ? known->record.modify_index : 0;
-	response->unchanged = is_same;
+	response->modify_index = draft.known ? draft.known->record.modify_index : 0;
+	response->unchanged = draft.is_same;
 	response->version = job.version;
 	answer_durable(server, call, &response->base);
 	return STATUS_OK;
@@ -772,12 +978,14 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 
 		job_version_key(job, job->version - i, key);
 		entry = i == 0 ? known : records_entry(&server->state.records, key);
-		if (!entry)
+		if (!entry || (request->version > 0 && request->version != job->version - i))
 			continue;
 		versions[response.n_versions] = shown(entry);
 		list[response.n_versions] = &versions[response.n_versions];
 		response.n_versions++;
 	}
+	if (request->version > 0 && response.n_versions == 0)
+		return no_version(job, request->version, err);
 	response.versions = list;
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;

@@ -14,3 +14,6 @@ void jobs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, voi
 void jobs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void jobs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void jobs_handle_history(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void jobs_handle_revert(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void jobs_handle_scale(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void jobs_handle_restart(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -133,6 +133,10 @@ exports.rows = [
   { method: 'Jobs.Get', ask: { id: 'nothing' }, code: 'NOT_FOUND' },
   { method: 'Jobs.List', check: (a) => assert.deepStrictEqual(ids(a.jobs), ['web']) },
   { method: 'Jobs.History', ask: { id: 'web' }, check: (a) => assert.strictEqual(a.versions.length, 1) },
+  { method: 'Jobs.Scale', ask: { id: 'web', count: 0 }, check: (a) => assert.strictEqual(a.job.version, '2') },
+  { method: 'Jobs.Restart', ask: { id: 'web', group: 'none' }, code: 'NOT_FOUND' },
+  { method: 'Jobs.Restart', ask: { id: 'web' }, check: (a) => assert.strictEqual(a.job.version, '3') },
+  { method: 'Jobs.Revert', ask: { id: 'web', version: 1 }, check: (a) => assert.strictEqual(a.reverted_to, '1') },
   { method: 'Jobs.Stop', ask: { id: 'web' }, check: (a) => assert.strictEqual(a.job.stop, true) },
   { method: 'Jobs.Stop', ask: { id: 'web', purge: true } },
 

@@ -376,6 +376,33 @@ TEST_FIXTURE(a_submitted_job_is_followed_until_its_update_is_done, run_setup, NU
 	expect_usage_error(with_spec("job run @ --timeout soon"), "is not a duration");
 }
 
+TEST_FIXTURE(a_job_is_reverted_scaled_and_restarted, run_setup, NULL)
+{
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"default\"}]}");
+	will_answer(1, "Jobs.Revert", WEB("") ", \"reverted_to\": 1}");
+	will_answer(2, "Jobs.Scale", WEB("") "}");
+	will_answer(3, "Jobs.Restart", WEB("") "}");
+	will_answer(4, "Jobs.History", "{\"versions\": []}");
+	expect_ok("job revert web --detach");
+	expect_request("Jobs.Revert {\"id\":\"web\",\"namespace\":\"default\"}");
+	assert_string_equal(ending.output, "job web is reverted to version 1\n"
+					   "job web is accepted as version 3\n");
+	expect_ok("job revert web 2 --detach");
+	expect_request("Jobs.Revert {\"id\":\"web\",\"namespace\":\"default\",\"version\":\"2\"}");
+	expect_ok("job scale web 5 --detach");
+	expect_request("Jobs.Scale {\"count\":5,\"id\":\"web\",\"namespace\":\"default\"}");
+	expect_ok("job scale w app 0 --detach --yes");
+	expect_request("Jobs.Scale {\"group\":\"app\",\"id\":\"web\",\"namespace\":\"default\"}");
+	expect_ok("job restart web app --detach");
+	expect_request("Jobs.Restart {\"group\":\"app\",\"id\":\"web\",\"namespace\":\"default\"}");
+	expect_ok("job history web 2");
+	expect_request("Jobs.History {\"id\":\"web\",\"namespace\":\"default\",\"version\":\"2\"}");
+	expect_usage_error("job scale web many", "COUNT is a number from 0 to 4294967295, not 'many'");
+	expect_usage_error("job revert web v1", "VERSION is a number");
+	expect_usage_error("job restart web --timeout soon", "is not a duration");
+	expect_failure("job restart w", STATUS_INVALID_ARGUMENT, "give --yes");
+}
+
 TEST_FIXTURE(a_submission_that_changes_nothing_says_so, run_setup, NULL)
 {
 	write_spec(A_JOB);

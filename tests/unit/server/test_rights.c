@@ -215,6 +215,12 @@ static const struct row rows[] = {
 	{"Jobs.List", OF_NAMESPACE, N(JOB_LIST), "{\"namespace\": \"default\"}"},
 	{"Jobs.Stop", OF_NAMESPACE, N(JOB_SUBMIT), "{\"id\": \"j\", \"namespace\": \"default\"}"},
 	{"Jobs.History", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"j\", \"namespace\": \"default\"}"},
+	{"Jobs.Revert", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT),
+	 "{\"id\": \"j\", \"namespace\": \"default\"}"},
+	{"Jobs.Scale", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT),
+	 "{\"id\": \"j\", \"namespace\": \"default\", \"count\": 2}"},
+	{"Jobs.Restart", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT),
+	 "{\"id\": \"j\", \"namespace\": \"default\"}"},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},
@@ -861,6 +867,34 @@ TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, se
 	answer = http_send(f, &without);
 	assert_true(str_starts_with(answer, "HTTP/1.1 200"));
 	assert_null(strstr(answer, ALLOC_3));
+}
+
+#define PLUGIN_JOB \
+	JOB ", \"allocation\": {\"csi_plugins\": [{\"id\": \"p\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}]}}]}}"
+#define VOLUME_JOB                                                                                     \
+	JOB ", \"allocation\": {\"volumes\": [{\"name\": \"d\", \"source\": \"db\", \"access_mode\": " \
+	    "\"SINGLE_NODE_WRITER\"}]}}]}}"
+
+TEST_FIXTURE(a_change_of_a_job_needs_the_rights_of_its_members, setup_acl, teardown)
+{
+	static const struct row changes[] = {
+		{"Jobs.Revert", .request = "{\"id\": \"j\", \"version\": 1}"},
+		{"Jobs.Scale", .request = "{\"id\": \"j\", \"count\": 1}"},
+		{"Jobs.Restart", .request = "{\"id\": \"j\"}"},
+	};
+	const struct gift submit = exactly(N(JOB_SUBMIT) | N(VOLUME_MOUNT), "default");
+	const struct gift enough = exactly(N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER), "default");
+	struct fixture *f = *state;
+	cleanup_free char *less = token_with(f, &submit, NULL);
+	cleanup_free char *exact = token_with(f, &enough, NULL);
+
+	operator_does(f, "Jobs.Run", PLUGIN_JOB);
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++)
+		expect(f, &changes[i], NULL, less, STATUS_PERMISSION_DENIED);
+	expect(f, &changes[0], NULL, exact, STATUS_OK);
+	operator_does(f, "Jobs.Run", VOLUME_JOB); /* version 1 has the plugin */
+	expect(f, &changes[0], NULL, less, STATUS_PERMISSION_DENIED);
+	expect(f, &changes[0], NULL, exact, STATUS_OK);
 }
 
 TEST_FIXTURE(anonymous_is_an_operator_in_development_and_only_there, setup_acl, teardown)
