@@ -66,4 +66,5 @@ struct helper {
 	bool type_available[FS_N];
 	uint32_t refusals_unrecorded; /* they get one record together */
 	struct mountinfo mountinfo;
+	uint32_t list_cursor; /* of the LIST that may continue its pass; 0: no LIST may */
 };

@@ -8,19 +8,20 @@ struct listing {
 	struct helper *h;
 	const struct mh_list *req;
 	struct mh_list_reply *reply;
-	uint32_t index; /* of the next match */
-	bool more;
 };
 
-/* The entry for @name, or NULL when it is not asked for, or belongs to an earlier or later page. */
+static bool is_full(const struct listing *l)
+{
+	return l->reply->count == MH_LIST_MAX;
+}
+
+/* The entry for @name, or NULL when it is not asked for. */
 static struct mh_list_entry *next_entry(struct listing *l, const char *name)
 {
 	struct mh_list_entry *entry = &l->reply->entries[l->reply->count];
 
-	if ((l->req->volume[0] != '\0' && !str_eq(name, l->req->volume)) || l->index++ < l->req->cursor)
-		return NULL;
-	l->more = l->reply->count == MH_LIST_MAX;
-	if (l->more)
+	assert(!is_full(l));
+	if (l->req->volume[0] != '\0' && !str_eq(name, l->req->volume))
 		return NULL;
 	l->reply->count++;
 	(void)str_copy(entry->volume, sizeof(entry->volume), name);
@@ -44,9 +45,8 @@ static bool is_in_place(const struct listing *l, const struct tree_name *name)
 	return is_so;
 }
 
-static int visit_mount(const struct mount_entry *mount, void *userdata)
+static void list_mount(struct listing *l, const struct mount_entry *mount)
 {
-	struct listing *l = userdata;
 	struct tree_name name;
 	enum tree_kind kind = tree_classify(l->h->agent, mount->point, &name);
 	enum tree_kind wanted = l->req->kind == MH_LIST_STAGED ? TREE_STAGED : TREE_PUBLISHED;
@@ -55,7 +55,7 @@ static int visit_mount(const struct mount_entry *mount, void *userdata)
 	unsigned int state = wanted == TREE_STAGED ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 
 	if (!entry)
-		return l->more;
+		return;
 	if (mount_option_is_set(mount->options, "ro") || mount_option_is_set(mount->super_options, "ro"))
 		state |= MH_STATE_READ_ONLY;
 	state |= mount_option_is_set(mount->options, "noexec") ? 0U : MH_STATE_EXEC;
@@ -66,14 +66,28 @@ static int visit_mount(const struct mount_entry *mount, void *userdata)
 	entry->dev_major = mount->dev_major;
 	entry->dev_minor = mount->dev_minor;
 	entry->state = (uint16_t)state;
-	return 0;
 }
 
-static void list_profiles(struct listing *l)
+/* Continues the pass of the page before this one. Returns 1 when the page is full, 0 at the end of the table,
+ * or a negative errno. */
+static int list_mounts(struct listing *l)
+{
+	struct mountinfo *table = &l->h->mountinfo;
+	struct mount_entry mount;
+	int r = 1;
+
+	if (l->req->cursor == 0)
+		mountinfo_rewind(table);
+	while (!is_full(l) && (r = mountinfo_next(table, &mount)) > 0)
+		list_mount(l, &mount);
+	return r;
+}
+
+static int list_profiles(struct listing *l)
 {
 	const struct agent_policy *agent = l->h->agent;
 
-	for (uint32_t i = 0; i < agent->n_profiles && !l->more; i++) {
+	for (uint32_t i = l->req->cursor; i < agent->n_profiles && !is_full(l); i++) {
 		const struct profile *profile = &agent->profiles[i];
 		struct mh_list_entry *entry = next_entry(l, profile->name);
 		unsigned int state = 0;
@@ -88,6 +102,7 @@ static void list_profiles(struct listing *l)
 		entry->class = (uint8_t)profile->class;
 		entry->state = (uint16_t)state;
 	}
+	return is_full(l);
 }
 
 /* A volume that is not mounted may have its directory, and a plugin of class csi may have been there. */
@@ -111,18 +126,16 @@ static int list_prepared(struct listing *l)
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply)
 {
 	struct listing listing = {.h = h, .req = req, .reply = reply};
-	int r = 0;
+	int r = -ESTALE; /* the page before this one was not the last request */
 
 	assert(req->kind <= MH_LIST_PROFILES && reply->count == 0);
-	if (req->kind == MH_LIST_PROFILES)
-		list_profiles(&listing);
-	else
-		r = mountinfo_each(&h->mountinfo, visit_mount, &listing);
-	if (r == 0 && listing.index == 0 && req->kind == MH_LIST_STAGED && req->volume[0] != '\0')
+	if (req->cursor == 0 || req->cursor == h->list_cursor)
+		r = req->kind == MH_LIST_PROFILES ? list_profiles(&listing) : list_mounts(&listing);
+	if (r == 0 && reply->count == 0 && req->kind == MH_LIST_STAGED && req->volume[0] != '\0')
 		r = list_prepared(&listing);
-	if (listing.more)
-		reply->cursor = req->cursor + reply->count;
+	h->list_cursor = reply->cursor = r > 0 ? req->cursor + reply->count : 0;
 	if (r < 0) /* no part of a page */
-		*reply = (struct mh_list_reply){
-			.header = reply->header, .status = MH_KERNEL, .sys_errno = (uint16_t)-r};
+		*reply = (struct mh_list_reply){.header = reply->header,
+						.status = r == -ESTALE ? MH_CONFLICT : MH_KERNEL,
+						.sys_errno = (uint16_t)-r};
 }

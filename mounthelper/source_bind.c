@@ -6,12 +6,11 @@
 
 #include <string.h>
 
-static int visit(const struct mount_entry *entry, void *userdata)
+static bool is_below(const char *point, const char *path)
 {
-	const char *path = userdata;
 	size_t n = str_eq(path, "/") ? 0 : strlen(path);
 
-	return strncmp(entry->point, path, n) == 0 && entry->point[n] == '/';
+	return strncmp(point, path, n) == 0 && point[n] == '/';
 }
 
 /* The kernel lists the submounts of a mount, not of a directory in it, so this is a pass over the whole
@@ -22,6 +21,7 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	assert(profile->class == MH_CLASS_BIND);
 
 	struct mount_facts facts = {.peer_group = 0};
+	struct mount_entry entry;
 	int fd = path_open_trusted(h->root_fd, profile->path);
 	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
@@ -34,7 +34,9 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 		return outcome_kernel(STEP_SOURCE, r);
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	r = mountinfo_each(&h->mountinfo, visit, (void *)(uintptr_t)profile->path);
+	mountinfo_rewind(&h->mountinfo);
+	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0 && !is_below(entry.point, profile->path))
+		;
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;

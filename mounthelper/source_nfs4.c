@@ -38,21 +38,22 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
 }
 
-/* Mounts of a release without nosharecache may share their device: the mount must be this volume's. */
-static int visit(const struct mount_entry *entry, void *userdata)
-{
-	const struct staging *s = userdata;
-	struct tree_name name;
-
-	return tree_classify(s->h->agent, entry->point, &name) == TREE_STAGED &&
-	       str_eq(name.volume, s->req->volume) && entry->dev_major == s->target.dev_major &&
-	       entry->dev_minor == s->target.dev_minor && str_eq(entry->source, s->source);
-}
-
-/* Only the mount table shows the server and the export of a mount. */
+/* Only the mount table shows the server and the export of a mount. Mounts of a release without nosharecache
+ * may share their device: the mount must be this volume's. */
 static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
-	return mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s) > 0;
+	struct mountinfo *table = &s->h->mountinfo;
+	struct mount_entry entry;
+	struct tree_name name;
+
+	mountinfo_rewind(table);
+	while (mountinfo_next(table, &entry) > 0) {
+		if (tree_classify(s->h->agent, entry.point, &name) == TREE_STAGED &&
+		    str_eq(name.volume, s->req->volume) && entry.dev_major == s->target.dev_major &&
+		    entry.dev_minor == s->target.dev_minor && str_eq(entry.source, s->source))
+			return true;
+	}
+	return false;
 }
 
 const struct source_class source_nfs4 = {

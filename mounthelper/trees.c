@@ -221,34 +221,36 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 }
 
 /* -ENOENT: unmounted since the table was read. */
-static int is_publish_of(const struct census *c, const struct tree_name *name)
+static int is_publish_of(const struct helper *h, const struct tree_name *name, const char *volume)
 {
 	cleanup_place struct place alloc = PLACE_INIT;
-	int r = place_open(c->h->publish.fd, name->alloc, &alloc);
+	int r = place_open(h->publish.fd, name->alloc, &alloc);
 
 	if (r == 0)
-		r = publish_is_of(alloc.fd, name->slot, c->volume);
+		r = publish_is_of(alloc.fd, name->slot, volume);
 	return r == -ENOENT ? 0 : r;
-}
-
-static int visit_census(const struct mount_entry *entry, void *userdata)
-{
-	struct census *c = userdata;
-	struct tree_name name;
-	enum tree_kind kind = tree_classify(c->h->agent, entry->point, &name);
-	int r = kind == TREE_PUBLISHED && c->volume ? is_publish_of(c, &name) : 0;
-
-	c->on_device += entry->dev_major == c->dev_major && entry->dev_minor == c->dev_minor;
-	c->staged += kind == TREE_STAGED;
-	c->published += kind == TREE_PUBLISHED;
-	c->of_volume += r > 0;
-	return r < 0 ? r : 0;
 }
 
 int census_take(struct helper *h, struct census *census)
 {
-	census->h = h;
-	return mountinfo_each(&h->mountinfo, visit_census, census);
+	struct mount_entry entry;
+	struct tree_name name;
+	int r;
+
+	mountinfo_rewind(&h->mountinfo);
+	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0) {
+		enum tree_kind kind = tree_classify(h->agent, entry.point, &name);
+
+		census->on_device +=
+			entry.dev_major == census->dev_major && entry.dev_minor == census->dev_minor;
+		census->staged += kind == TREE_STAGED;
+		census->published += kind == TREE_PUBLISHED;
+		r = kind == TREE_PUBLISHED && census->volume ? is_publish_of(h, &name, census->volume) : 0;
+		if (r < 0)
+			return r;
+		census->of_volume += (uint32_t)r;
+	}
+	return r;
 }
 
 int counts_begin_publish(struct helper *h)

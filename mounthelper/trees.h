@@ -93,8 +93,7 @@ struct census {
 	/* asked for */
 	uint32_t dev_major; /* of the device, 0:0 for none */
 	uint32_t dev_minor;
-	const char *volume;	/* or NULL */
-	const struct helper *h; /* filled in: whose trees */
+	const char *volume; /* or NULL */
 	/* found */
 	uint32_t staged;
 	uint32_t published;

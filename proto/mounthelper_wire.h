@@ -9,7 +9,8 @@
  *
  * Order: the helper sends HELLO (struct mh_hello) once it is locked down, or FAILURE (struct mh_failure) and
  * ends; the agent answers HELLO with MH_OP_ACK; then requests, each answered by one struct mh_reply
- * (MH_OP_LIST: struct mh_list_reply). */
+ * (MH_OP_LIST: struct mh_list_reply). All pages of a list are one pass over the mount table: a page is given
+ * only right after the one before it, by the same helper. */
 
 #include "ticket.h"
 
@@ -219,7 +220,7 @@ struct mh_list {
 	struct mh_header header;
 	uint8_t kind; /* enum mh_list_kind */
 	uint8_t reserved[3];
-	uint32_t cursor;	     /* 0, then what the last reply gave */
+	uint32_t cursor;	     /* 0, then what the last reply gave; MH_CONFLICT: begin again, with 0 */
 	char volume[MH_LABEL_SIZE];  /* only entries of this name; empty: all */
 	char profile[MH_LABEL_SIZE]; /* with a volume: as in UNSTAGE; else empty */
 };

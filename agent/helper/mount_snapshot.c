@@ -249,7 +249,8 @@ static void on_page(const union helper_reply *reply, const struct error *err, vo
 		load_finish(load, err);
 		return;
 	}
-	if (load->is_stale) {
+	/* a page that another instance, or this one after another request, cannot continue with */
+	if (load->is_stale || reply->list.status == MH_CONFLICT) {
 		status = load_begin(load, &failure);
 	} else {
 		status = load_apply_page(load, &reply->list, &failure);

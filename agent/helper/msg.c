@@ -301,8 +301,9 @@ static enum status check_list(const struct mh_list_reply *list, const struct mh_
 	if (list->status >= MH_STATUS_N || list->count > MH_LIST_MAX || list->reserved != 0 ||
 	    list->reserved2 != 0)
 		return malformed(err, "LIST", "counts");
-	/* a cursor that does not move would make the list endless */
-	if (list->cursor != 0 && list->cursor <= request->cursor)
+	/* a cursor that does not move would make the list endless, as would a first page that begins again */
+	if ((list->cursor != 0 && list->cursor <= request->cursor) ||
+	    (list->status == MH_CONFLICT && request->cursor == 0))
 		return malformed(err, "LIST", "cursor");
 	for (size_t i = 0; i < list->count; i++) {
 		const struct mh_list_entry *entry = &list->entries[i];

@@ -116,83 +116,79 @@ bool mount_option_is_set(const char *options, const char *word)
 	}
 }
 
-static int visit_line(char *line, size_t n, mount_visit_fn *visit, void *userdata)
+void mountinfo_rewind(struct mountinfo *mi)
 {
-	struct mount_entry entry;
-	int r;
-
-	if (memchr(line, '\0', n))
-		return -EBADMSG;
-	line[n] = '\0';
-	r = mountinfo_parse(line, &entry);
-	return r < 0 ? r : visit(&entry, userdata);
+	mi->offset = 0;
+	mi->have = mi->at = 0;
 }
 
-/* Visits the whole lines among the @have bytes, moves the rest to the front and sets *@have to its size. */
-static int visit_lines(char *buf, size_t *have, mount_visit_fn *visit, void *userdata)
+/* Moves the unparsed bytes to the front and reads on. Returns 1, 0 at the end, or a negative errno. */
+static int read_on(struct mountinfo *mi)
 {
-	char *line = buf;
-	char *newline;
+	ssize_t n;
 
-	while ((newline = memchr(line, '\n', *have - (size_t)(line - buf)))) {
-		int r = visit_line(line, (size_t)(newline - line), visit, userdata);
+	mi->have -= mi->at;
+	memmove(mi->buf, mi->buf + mi->at, mi->have);
+	mi->at = 0;
+	if (mi->have == sizeof(mi->buf))
+		return -EMSGSIZE;
+	do {
+		n = sys_pread(mi->fd, mi->buf + mi->have, sizeof(mi->buf) - mi->have, mi->offset);
+	} while (n == -EINTR);
+	if (n <= 0)
+		return n == 0 && mi->have > 0 ? -EBADMSG : (int)n;
+	mi->offset += n;
+	mi->have += (size_t)n;
+	return 1;
+}
 
-		if (r != 0)
+int mountinfo_next(struct mountinfo *mi, struct mount_entry *ret)
+{
+	assert(mi->fd >= 0 && mi->at <= mi->have);
+
+	char *line, *end;
+	int r;
+
+	while (!(end = memchr(mi->buf + mi->at, '\n', mi->have - mi->at))) {
+		r = read_on(mi);
+		if (r <= 0)
 			return r;
-		line = newline + 1;
 	}
-	*have -= (size_t)(line - buf);
-	memmove(buf, line, *have);
-	return 0;
+	line = mi->buf + mi->at;
+	mi->at += (size_t)(end - line) + 1;
+	if (memchr(line, '\0', (size_t)(end - line)))
+		return -EBADMSG;
+	*end = '\0';
+	r = mountinfo_parse(line, ret);
+	return r < 0 ? r : 1;
 }
 
 int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
 {
-	assert(mi->fd >= 0);
-	off_t offset = 0;
-	size_t have = 0;
+	struct mount_entry entry;
+	int r;
 
-	for (;;) {
-		ssize_t n;
-		int r;
-
-		if (have == sizeof(mi->buf))
-			return -EMSGSIZE;
-		n = sys_pread(mi->fd, mi->buf + have, sizeof(mi->buf) - have, offset);
-		if (n == -EINTR)
-			continue;
-		if (n < 0)
-			return (int)n;
-		if (n == 0)
-			return have == 0 ? 0 : -EBADMSG;
-		offset += n;
-		have += (size_t)n;
-		r = visit_lines(mi->buf, &have, visit, userdata);
+	mountinfo_rewind(mi);
+	while ((r = mountinfo_next(mi, &entry)) > 0) {
+		r = visit(&entry, userdata);
 		if (r != 0)
 			return r;
 	}
-}
-
-struct finding {
-	const char *point;
-	uint64_t id;
-};
-
-static int visit_point(const struct mount_entry *entry, void *userdata)
-{
-	struct finding *finding = userdata;
-
-	if (str_eq(entry->point, finding->point))
-		finding->id = entry->id;
-	return 0;
+	return r;
 }
 
 int mountinfo_at(struct mountinfo *mi, const char *point, uint64_t *ret_id)
 {
-	struct finding finding = {.point = point};
-	int r = mountinfo_each(mi, visit_point, &finding);
+	struct mount_entry entry;
+	uint64_t id = 0;
+	int r;
 
+	mountinfo_rewind(mi);
+	while ((r = mountinfo_next(mi, &entry)) > 0) {
+		if (str_eq(entry.point, point))
+			id = entry.id;
+	}
 	if (r == 0)
-		*ret_id = finding.id;
+		*ret_id = id;
 	return r;
 }

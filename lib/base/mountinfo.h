@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { MOUNTINFO_LINE_MAX = 128 * 1024 };
 
@@ -35,17 +36,26 @@ bool mount_option_is_set(const char *options, const char *word);
 
 struct mountinfo {
 	int fd;
+	off_t offset;	 /* of the next read */
+	size_t have, at; /* bytes in the buffer, and how many of them are parsed */
 	char buf[MOUNTINFO_LINE_MAX];
 };
+
+/** Start a pass over all mounts. */
+void mountinfo_rewind(struct mountinfo *mountinfo);
+
+/** The next mount of the pass, oldest first. In one pass each mount that exists from its beginning to its end
+ * comes once, also if others come and go meanwhile. Strings in @ret are valid until the next call.
+ * Returns 1, 0 at the end, -EMSGSIZE for a line that is too long, -EBADMSG for a malformed one, or another
+ * negative errno. */
+int mountinfo_next(struct mountinfo *mountinfo, struct mount_entry *ret);
 
 /** Called for each mount; a value other than 0 ends the pass and is its result. */
 typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
 
-/** One pass over all mounts, oldest first. Returns 0, what @visit returned, -EMSGSIZE for a line that is too
- * long, -EBADMSG for a malformed one, or another negative errno. */
+/** One pass over all mounts. Returns 0, what @visit returned, or as mountinfo_next(). */
 int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
 
-/** Finds the id of the last mount at @point; 0: not mounted. Returns 0, or as mountinfo_each(), @ret_id
- * untouched.
- */
+/** Finds the id of the last mount at @point; 0: not mounted. Returns 0, or as mountinfo_next(), @ret_id
+ * untouched. */
 int mountinfo_at(struct mountinfo *mountinfo, const char *point, uint64_t *ret_id);

@@ -126,38 +126,25 @@ static uint64_t restrictions_of(const struct mount_entry *entry)
 	return attributes;
 }
 
-struct search {
-	uint64_t id;
-	struct mount_facts facts;
-};
-
-static int visit(const struct mount_entry *entry, void *userdata)
-{
-	struct search *search = userdata;
-
-	if (entry->id != search->id)
-		return 0;
-	search->facts = (struct mount_facts){.peer_group = entry->peer_group,
-					     .master = entry->master,
-					     .parent = entry->parent,
-					     .root_is_whole = str_eq(entry->root, "/"),
-					     .attributes = restrictions_of(entry)};
-	(void)str_copy(search->facts.type, sizeof(search->facts.type), entry->type);
-	return 1;
-}
-
 static int find_facts(struct mountinfo *table, const struct place *place, uint64_t names,
 		      struct mount_facts *ret)
 {
-	struct search search = {.id = place->mount_id};
+	struct mount_entry entry;
 	int r;
 
 	if (place->id_is_unique)
 		return ask_for_one(place->mount_id, names, ret);
-	r = mountinfo_each(table, visit, &search);
+	mountinfo_rewind(table);
+	while ((r = mountinfo_next(table, &entry)) > 0 && entry.id != place->mount_id)
+		;
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
-	*ret = search.facts;
+	*ret = (struct mount_facts){.peer_group = entry.peer_group,
+				    .master = entry.master,
+				    .parent = entry.parent,
+				    .root_is_whole = str_eq(entry.root, "/"),
+				    .attributes = restrictions_of(&entry)};
+	(void)str_copy(ret->type, sizeof(ret->type), entry.type);
 	return 0;
 }
 
@@ -171,18 +158,18 @@ int mount_flags(struct mountinfo *table, const struct place *place, struct mount
 	return find_facts(table, place, 0, ret);
 }
 
-static int visit_child(const struct mount_entry *entry, void *userdata)
-{
-	return entry->parent == *(const uint64_t *)userdata;
-}
-
 int mount_has_submounts(struct mountinfo *table, const struct place *place)
 {
-	uint64_t id = place->mount_id;
+	struct mount_entry entry;
 	uint64_t below;
+	int r;
 
-	return place->id_is_unique ? (int)sys_listmount(id, 0, &below, 1)
-				   : mountinfo_each(table, visit_child, &id);
+	if (place->id_is_unique)
+		return (int)sys_listmount(place->mount_id, 0, &below, 1);
+	mountinfo_rewind(table);
+	while ((r = mountinfo_next(table, &entry)) > 0 && entry.parent != place->mount_id)
+		;
+	return r;
 }
 
 bool mount_shows(const struct mount_facts *facts, uint64_t attributes)

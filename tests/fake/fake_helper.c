@@ -388,13 +388,18 @@ static bool entry_at(enum mh_list_kind kind, size_t i, struct mh_list_entry *ret
 	return true;
 }
 
+static uint32_t list_cursor; /* as the helper has it: of the page that may come next */
+
 /* Pages of two, so that every test reads several. */
 static void do_list(const struct mh_list *request)
 {
 	struct mh_list_reply reply = {.header = request->header};
+	bool is_lost = request->cursor != 0 && (request->cursor != list_cursor || take(&state->pages_lost));
 
 	reply.header.length = sizeof(reply);
-	for (size_t i = request->cursor; i < FAKE_MOUNTS_MAX + 2 * FAKE_FOLDERS_MAX; i++) {
+	if (is_lost)
+		reply.status = MH_CONFLICT;
+	for (size_t i = request->cursor; !is_lost && i < FAKE_MOUNTS_MAX + 2 * FAKE_FOLDERS_MAX; i++) {
 		if (!entry_at(request->kind, i, &reply.entries[reply.count]))
 			continue;
 		if (++reply.count < 2)
@@ -402,6 +407,7 @@ static void do_list(const struct mh_list *request)
 		reply.cursor = (uint32_t)i + 1;
 		break;
 	}
+	list_cursor = reply.cursor;
 	(void)send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
 }
 
@@ -563,6 +569,7 @@ static void serve(const void *bytes, size_t n)
 		unlock_state();
 		return;
 	}
+	list_cursor = 0;
 	if (header->op >= MH_OP_N || !ops[header->op].run || ops[header->op].size != n)
 		violate("operation");
 	lock_state();

@@ -112,6 +112,7 @@ struct fake_state {
 	uint8_t ticket_optional;
 	uint8_t hello_trail;	  /* enum mh_trail in HELLO */
 	bool start_silently;	  /* without the line on stderr */
+	uint32_t pages_lost;	  /* the next so many pages that continue a list are answered with CONFLICT */
 	uint32_t lists_over_rate; /* the next so many lists of everything are answered with LIMIT */
 	uint32_t locked;	  /* the next so many find another instance at work on their volume */
 	uint32_t busy_unpublish;  /* the next so many answer BUSY */

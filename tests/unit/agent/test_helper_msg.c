@@ -320,6 +320,9 @@ TEST(a_list_must_end_and_stay_within_its_page)
 	assert_int_equal(check_list(MH_LIST_STAGED, 7, &list), STATUS_OK);
 	assert_int_equal(check_list(MH_LIST_STAGED, 8, &list), STATUS_DATA_LOSS);
 	assert_int_equal(check_list(MH_LIST_STAGED, 9, &list), STATUS_DATA_LOSS);
+	list = (struct mh_list_reply){.status = MH_CONFLICT};
+	assert_int_equal(check_list(MH_LIST_STAGED, 7, &list), STATUS_OK);
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
 }
 
 TEST(every_outcome_has_a_code_and_a_sentence)

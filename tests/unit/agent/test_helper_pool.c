@@ -5,6 +5,7 @@
 #include "pool.h"
 
 #include "base/clock.h"
+#include "helper/mount_snapshot.h"
 
 #include <signal.h>
 
@@ -401,6 +402,40 @@ CASE(a_list_over_its_rate_is_asked_again_after_a_pause)
 	assert_int_equal(f->fake.state->over_rate, 3);
 	assert_int_equal(f->results[0].status, MH_OK);
 	assert_int_equal(f->results[1].status, MH_OK);
+}
+
+static void on_loaded(struct mount_snapshot *observed, const struct error *err, void *userdata)
+{
+	assert_null(err);
+	*(struct mount_snapshot **)userdata = observed;
+}
+
+/* Of an instance that did not give the page before, or was asked for something else since. */
+CASE(a_list_that_cannot_continue_begins_again)
+{
+	static const char names[] = "abcdefgh";
+	struct mount_snapshot *observed = NULL;
+	struct mount_snapshot_load load;
+	char staged[8][2] = {{0}};
+	uint32_t lists;
+
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->ready, 1);
+	for (size_t i = 0; i < 8; i++) {
+		staged[i][0] = names[i];
+		pool_ask(f, MH_OP_STAGE, staged[i], HELPER_NORMAL);
+	}
+	pool_count(f, &f->n_results, 8);
+	mount_snapshot_load_init(&load, f->client, on_loaded, &observed);
+	f->fake.state->pages_lost = 2;
+	lists = f->fake.state->lists;
+	assert_int_equal(mount_snapshot_load_start(&load, NULL), STATUS_OK);
+	while (!observed)
+		pool_idle(f);
+	assert_int_equal(observed->n_staged, 8);
+	assert_int_equal(f->fake.state->pages_lost, 0);
+	assert_true(f->fake.state->lists > lists + 8 / 2 + 2 * 2);
+	mount_snapshot_free(observed);
 }
 
 CASE(a_list_does_not_wait_for_the_rate)

@@ -996,17 +996,66 @@ TEST_FIXTURE(lists_come_in_pages_of_eight, setup, teardown)
 	assert_string_equal(page.entries[0].volume, "");
 	assert_int_equal(page.entries[0].slot, 16);
 	assert_int_equal(page.entries[0].state, MH_STATE_PUBLISHED);
-	p.slot = 16;
-	page = list(MH_LIST_PUBLISHED, 9);
-	assert_int_equal(page.count, 8); /* exactly the last page */
-	assert_int_equal(page.cursor, 0);
 	page = list(MH_LIST_STAGED, 0);
 	assert_int_equal(page.count, 1);
 	assert_string_equal(page.entries[0].volume, "vol-1");
 	assert_int_equal(page.entries[0].state, MH_STATE_STAGED);
 	assert_int_equal(page.entries[0].dev_major, FIXTURE_MAJOR);
-	page = list(MH_LIST_STAGED, UINT32_MAX);
+}
+
+static uint16_t list_status(uint8_t kind, uint32_t cursor)
+{
+	union mh_request req = {.list = {.header = mh_header_make(MH_OP_LIST, sizeof(req.list), 3),
+					 .kind = kind,
+					 .cursor = cursor}};
+	union mh_answer answer;
+
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	return answer.list.status;
+}
+
+/* An index would skip the mount that moves up when an earlier one is unmounted. */
+TEST_FIXTURE(a_list_is_one_pass_and_misses_no_mount, setup, teardown)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_list_reply page;
+	int passes;
+
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	for (p.slot = 0; p.slot < 16; p.slot++)
+		ASSERT_REPLY(publish(p), MH_OK);
+	passes = fake_table_passes();
+	page = list(MH_LIST_PUBLISHED, 0);
+	fake_unmount("/srv/publish/" FIXTURE_ALLOC "/0");
+	for (uint8_t i = 0; i < 2; i++) {
+		assert_int_equal(page.count, 8);
+		for (uint8_t k = 0; k < 8; k++)
+			assert_int_equal(page.entries[k].slot, 8 * i + k);
+		page = list(MH_LIST_PUBLISHED, page.cursor);
+	}
 	assert_int_equal(page.count, 0);
+	assert_int_equal(page.cursor, 0);
+	assert_int_equal(fake_table_passes() - passes, 1);
+}
+
+/* Another request may have read the table, or another process has it. */
+TEST_FIXTURE(a_page_comes_only_right_after_the_one_before_it, setup, teardown)
+{
+	struct mh_publish p = fixture_publish();
+
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	for (p.slot = 0; p.slot < 10; p.slot++)
+		ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
+	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
+	assert_int_equal(list_status(MH_LIST_PUBLISHED, 9), MH_CONFLICT);
+	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
+	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
+	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
+	assert_int_equal(list(MH_LIST_PUBLISHED, 8).count, 3);
+	assert_int_equal(list_status(MH_LIST_PUBLISHED, 16), MH_CONFLICT);
 }
 
 TEST_FIXTURE(a_list_may_be_of_one_name, setup, teardown)
@@ -1058,9 +1107,28 @@ TEST_FIXTURE(profiles_are_what_the_policy_offers, setup, teardown)
 	assert_int_equal(page.entries[1].state, MH_STATE_AVAILABLE | MH_STATE_READ_ONLY);
 	assert_int_equal(page.entries[2].state, MH_STATE_READ_ONLY);
 	assert_int_equal(page.entries[3].class, MH_CLASS_TMPFS);
-	page = list(MH_LIST_PROFILES, 3);
+	assert_string_equal(page.entries[3].volume, "mem");
+}
+
+TEST_FIXTURE(a_page_of_profiles_begins_where_the_one_before_it_ended, setup, teardown)
+{
+	struct agent_policy agent = *helper.agent;
+	struct profile profiles[9];
+	struct mh_list_reply page;
+
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+		profiles[i] = helper.agent->profiles[0];
+		(void)str_format(profiles[i].name, sizeof(profiles[i].name), "p%zu", i);
+	}
+	agent.profiles = profiles;
+	agent.n_profiles = ARRAY_SIZE(profiles);
+	helper.agent = &agent;
+	page = list(MH_LIST_PROFILES, 0);
+	assert_string_equal(page.entries[7].volume, "p7");
+	page = list(MH_LIST_PROFILES, page.cursor);
 	assert_int_equal(page.count, 1);
-	assert_string_equal(page.entries[0].volume, "mem");
+	assert_string_equal(page.entries[0].volume, "p8");
+	assert_int_equal(page.cursor, 0);
 }
 
 TEST_FIXTURE(over_the_rate_nothing_is_done, setup, teardown)
