@@ -49,19 +49,14 @@ struct outcome attach_repair(struct helper *h, const struct place *place, enum t
 
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts = {.peer_group = 0};
-	int r = mount_flags(&h->mountinfo, place, &facts);
 
-	if (r < 0)
-		return outcome_kernel(STEP_TABLE, r);
+	TRY_KERNEL(STEP_TABLE, mount_flags(&h->mountinfo, place, &facts));
 	if (has_propagation(&facts, propagation, group))
 		return outcome;
 	if (!can_repair(&facts, propagation, group))
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
-	r = set_propagation(place->fd, propagation);
-	if (r == 0)
-		r = mount_flags(&h->mountinfo, place, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_PRIVATE, r);
+	TRY_KERNEL(STEP_PRIVATE, set_propagation(place->fd, propagation));
+	TRY_KERNEL(STEP_PRIVATE, mount_flags(&h->mountinfo, place, &facts));
 	if (!has_propagation(&facts, propagation, group))
 		return outcome_stop(MH_INTERNAL, STEP_PRIVATE, REASON_POSTCONDITION);
 	return outcome;
@@ -71,12 +66,9 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 {
 	struct place now = PLACE_INIT;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = place_look(attach->dir_fd, attach->name, &now);
 
-	if (r == 0)
-		r = mount_flags(&h->mountinfo, attached, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_VERIFY, r);
+	TRY_KERNEL(STEP_VERIFY, place_look(attach->dir_fd, attach->name, &now));
+	TRY_KERNEL(STEP_VERIFY, mount_flags(&h->mountinfo, attached, &facts));
 	if (now.mount_id != attached->mount_id || !mount_shows(&facts, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
@@ -105,21 +97,17 @@ struct outcome attach_mount(struct helper *h, struct attach *attach)
 	cleanup_place struct place target = PLACE_INIT;
 	struct place attached = PLACE_INIT;
 	struct outcome outcome;
-	int r = place_of_fd(attach->mount_fd, &attached);
+	int r;
 
+	TRY_KERNEL(STEP_OPEN, place_of_fd(attach->mount_fd, &attached));
 	/* only now: a descriptor of a directory continues naming it when something is mounted over it, and
 	 * attaching there would stack */
-	if (r == 0)
-		r = place_open(attach->dir_fd, attach->name, &target);
-	if (r < 0)
-		return outcome_kernel(STEP_OPEN, r);
+	TRY_KERNEL(STEP_OPEN, place_open(attach->dir_fd, attach->name, &target));
 	if (target.is_mount_root)
 		return outcome_stop(MH_CONFLICT, STEP_ATTACH, REASON_OTHER_MOUNT);
 	if (!place_is_own(h, attach->tree, &target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	r = sys_move_mount(attach->mount_fd, "", target.fd, "", empty_paths);
-	if (r < 0)
-		return outcome_kernel(STEP_ATTACH, r);
+	TRY_KERNEL(STEP_ATTACH, sys_move_mount(attach->mount_fd, "", target.fd, "", empty_paths));
 	r = set_propagation(attach->mount_fd, attach->propagation);
 	outcome = r < 0 ? outcome_kernel(STEP_PRIVATE, r) : verify(h, attach, &attached);
 	if (outcome.status != MH_OK) {

@@ -83,10 +83,8 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r > 0) /* a clone without them would uncover what they hide */
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
-	if (r == 0)
-		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_OPEN, r);
+	TRY_KERNEL(STEP_OPEN, r);
+	TRY_KERNEL(STEP_OPEN, mount_facts(&p->h->mountinfo, &p->staged, &facts));
 	if (place_shows_trees(p->h, &p->staged))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
@@ -119,26 +117,20 @@ static struct outcome check_source(const struct publishing *p)
 static struct outcome look_again(const struct publishing *p)
 {
 	cleanup_place struct place origin = PLACE_INIT;
-	struct outcome outcome = OUTCOME_OK;
 
 	if (p->admission->profile->class != MH_CLASS_BIND)
-		return outcome;
-	outcome = host_volume_look(p->h, p->admission->profile, p->req->read_only, &origin);
-	if (outcome.status == MH_OK && !place_is_same(&origin, &p->staged))
-		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
-	return outcome;
+		return OUTCOME_OK;
+	TRY_OUTCOME(host_volume_look(p->h, p->admission->profile, p->req->read_only, &origin));
+	return place_is_same(&origin, &p->staged)
+		       ? OUTCOME_OK
+		       : outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
 }
 
 static struct outcome open_alloc(struct publishing *p)
 {
 	/* against another instance's PUBLISH at the same slot, which would stack */
-	int r = lock_alloc(p->h->state_fd, p->req->alloc);
-
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
-	r = place_make(p->h->publish.fd, p->req->alloc, &p->alloc);
-	if (r < 0)
-		return outcome_kernel(STEP_DIRECTORY, r);
+	TRY_KERNEL(STEP_LOCK, lock_alloc(p->h->state_fd, p->req->alloc));
+	TRY_KERNEL(STEP_DIRECTORY, place_make(p->h->publish.fd, p->req->alloc, &p->alloc));
 	p->attach.dir_fd = p->alloc.fd;
 	return place_is_own(p->h, &p->h->publish, &p->alloc)
 		       ? OUTCOME_OK
@@ -149,18 +141,14 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct outcome outcome;
-	int r = publish_is_of(p->alloc.fd, p->req->slot, p->req->volume);
-	bool is_ours = r > 0;
+	int is_ours = publish_is_of(p->alloc.fd, p->req->slot, p->req->volume);
 
-	if (r >= 0)
-		r = mount_facts(&p->h->mountinfo, mount, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_OPEN, r);
-	if (!is_ours || !place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
+	TRY_KERNEL(STEP_OPEN, is_ours);
+	TRY_KERNEL(STEP_OPEN, mount_facts(&p->h->mountinfo, mount, &facts));
+	if (is_ours == 0 || !place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	outcome = attach_repair(p->h, mount, p->attach.propagation, p->attach.group);
-	if (outcome.status != MH_OK)
-		return outcome;
+	TRY_OUTCOME(outcome);
 	return outcome_mounted(MH_ALREADY, mount, &facts, MH_STATE_PUBLISHED | outcome.state);
 }
 
@@ -169,22 +157,18 @@ static struct outcome publish_new(struct publishing *p)
 	struct outcome outcome;
 	int r = sys_open_tree(p->staged.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 
-	if (r < 0)
-		return outcome_kernel(STEP_CLONE, r);
+	TRY_KERNEL(STEP_CLONE, r);
 	p->attach.mount_fd = r;
-	r = sys_mount_setattr(p->attach.mount_fd, "", AT_EMPTY_PATH, &p->attr);
-	if (r < 0)
-		return outcome_kernel(STEP_RESTRICT, r);
+	TRY_KERNEL(STEP_RESTRICT, sys_mount_setattr(p->attach.mount_fd, "", AT_EMPTY_PATH, &p->attr));
 	/* before the mount is there, so that a death leaves a mark too many, never one too few */
 	r = publish_mark(p->alloc.fd, p->req->slot, p->req->volume);
 	if (r == -EEXIST)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (r < 0)
-		return outcome_kernel(STEP_DIRECTORY, r);
+	TRY_KERNEL(STEP_DIRECTORY, r);
 	r = counts_begin_publish(p->h);
-	if (r < 0)
-		return r == -EMFILE ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_PUBLISHED)
-				    : outcome_kernel(STEP_STATE, r);
+	if (r == -EMFILE)
+		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_PUBLISHED);
+	TRY_KERNEL(STEP_STATE, r);
 	outcome = attach_mount(p->h, &p->attach);
 	if (outcome.status == MH_OK)
 		outcome.state |= MH_STATE_PUBLISHED;
@@ -201,7 +185,17 @@ static struct outcome publish(struct publishing *p)
 		if (r == 0 && present.is_mount_root)
 			return already_there(p, &present);
 	}
-	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : publish_new(p);
+	TRY_KERNEL(STEP_DIRECTORY, r);
+	return publish_new(p);
+}
+
+static struct outcome run(struct publishing *p)
+{
+	TRY_OUTCOME(open_staged(p));
+	TRY_OUTCOME(check_source(p));
+	TRY_OUTCOME(look_again(p));
+	TRY_OUTCOME(open_alloc(p));
+	return publish(p);
 }
 
 /* Remove the empty directories of a publish that did not come about; a mount or another slot there refuses.
@@ -233,15 +227,7 @@ struct outcome op_publish(struct helper *h, const union mh_request *request,
 
 	assert(admission->profile && req->slot <= MH_SLOT_MAX);
 	decide(&p);
-	outcome = open_staged(&p);
-	if (outcome.status == MH_OK)
-		outcome = check_source(&p);
-	if (outcome.status == MH_OK)
-		outcome = look_again(&p);
-	if (outcome.status == MH_OK)
-		outcome = open_alloc(&p);
-	if (outcome.status == MH_OK)
-		outcome = publish(&p);
+	outcome = run(&p);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0)
 		tidy(&p);
 	return outcome;

@@ -39,23 +39,17 @@ static struct outcome busy(struct removal *r, int dir_fd, const char *name)
 static struct outcome remove_mount_point(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
-	struct outcome outcome = OUTCOME_OK;
 	int e = place_look(dir_fd, name, &place); /* a descriptor of the mount would keep it busy */
 
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	if (e < 0)
-		return outcome_kernel(STEP_OPEN, e);
-	if (place.is_mount_root)
-		outcome = r->check(r, &place);
-	if (outcome.status != MH_OK)
-		return outcome;
+	TRY_KERNEL(STEP_OPEN, e);
 	if (place.is_mount_root) {
+		TRY_OUTCOME(r->check(r, &place));
 		e = place_unmount(r->h, dir_fd, name, r->detach ? SYS_UMOUNT_DETACH : 0);
 		if (e == -EBUSY)
 			return busy(r, dir_fd, name);
-		if (e < 0)
-			return outcome_kernel(STEP_UNMOUNT, e);
+		TRY_KERNEL(STEP_UNMOUNT, e);
 		r->unmounted = true;
 		r->last = place;
 	}
@@ -65,7 +59,8 @@ static struct outcome remove_mount_point(struct removal *r, int dir_fd, const ch
 		return outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED);
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
+	TRY_KERNEL(STEP_REMOVE, e);
+	return OUTCOME_OK;
 }
 
 /* The parent of a mount of the helper is the tree itself; any other parent means a stacked mount. */
@@ -79,13 +74,11 @@ static struct outcome may_be_ours(const struct tree *tree, const struct mount_fa
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
-	int e = mount_flags(&r->h->mountinfo, mount, &facts);
+	int is_ours = publish_is_of(r->alloc_fd, r->slot, r->volume);
 
-	if (e == 0)
-		e = publish_is_of(r->alloc_fd, r->slot, r->volume);
-	if (e < 0)
-		return outcome_kernel(STEP_OPEN, e);
-	if (e == 0)
+	TRY_KERNEL(STEP_OPEN, is_ours);
+	TRY_KERNEL(STEP_OPEN, mount_flags(&r->h->mountinfo, mount, &facts));
+	if (is_ours == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	return may_be_ours(&r->h->publish, &facts);
 }
@@ -102,17 +95,15 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	cleanup_place struct place alloc = PLACE_INIT;
 	char slot[SLOT_NAME_SIZE];
 	struct outcome outcome;
-	int e = lock_alloc(h->state_fd, req->alloc);
+	int e;
 
 	assert(req->volume[0] != '\0' && req->slot <= MH_SLOT_MAX);
 	(void)admission; /* the state table does not decide about publishes */
-	if (e < 0)
-		return outcome_kernel(STEP_LOCK, e);
+	TRY_KERNEL(STEP_LOCK, lock_alloc(h->state_fd, req->alloc));
 	e = place_open(h->publish.fd, req->alloc, &alloc);
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	if (e < 0)
-		return outcome_kernel(STEP_OPEN, e);
+	TRY_KERNEL(STEP_OPEN, e);
 	if (!place_is_own(h, &h->publish, &alloc))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r.alloc_fd = alloc.fd;
@@ -132,17 +123,17 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
-	int e = mount_facts(&r->h->mountinfo, mount, &facts);
+	int has_submounts;
 
+	TRY_KERNEL(STEP_TABLE, mount_facts(&r->h->mountinfo, mount, &facts));
 	/* root's own, or a plugin's of before the state file was lost: STAGE makes it known again */
-	if (e == 0 && r->staged->stage == STATE_UNSTAGED && (facts.attributes & STAGE_FLOOR) != STAGE_FLOOR)
+	if (r->staged->stage == STATE_UNSTAGED && (facts.attributes & STAGE_FLOOR) != STAGE_FLOOR)
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_SOURCE_UNKNOWN);
-	if (e == 0 && r->detach) /* else the kernel refuses */
-		e = mount_has_submounts(&r->h->mountinfo, mount);
-	if (e < 0)
-		return outcome_kernel(STEP_TABLE, e);
+	/* without detach the kernel refuses */
+	has_submounts = r->detach ? mount_has_submounts(&r->h->mountinfo, mount) : 0;
+	TRY_KERNEL(STEP_TABLE, has_submounts);
 	(void)str_copy(r->type, sizeof(r->type), facts.type);
-	if (e > 0)
+	if (has_submounts > 0)
 		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
 	return r->is_plugins ? OUTCOME_OK : may_be_ours(&r->h->stage, &facts);
 }
@@ -152,10 +143,8 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 static struct outcome check_publishes(const struct removal *r)
 {
 	struct census census = {.volume = r->volume};
-	int e = census_take(r->h, &census);
 
-	if (e < 0)
-		return outcome_kernel(STEP_TABLE, e);
+	TRY_KERNEL(STEP_TABLE, census_take(r->h, &census));
 	return census.of_volume == 0 ? OUTCOME_OK : outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
 }
 
@@ -191,12 +180,12 @@ static struct outcome remove_volume(struct removal *r)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
 	if (e > 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	if (e < 0)
-		return outcome_kernel(STEP_OPEN, e);
+	TRY_KERNEL(STEP_OPEN, e);
 	if (place_open(dir_fd, r->volume, &volume) == 0 && !volume.is_mount_root)
 		outcome = remove_inside(r, &volume);
 	place_release(&volume);
-	return outcome.status == MH_OK ? remove_mount_point(r, dir_fd, r->volume) : outcome;
+	TRY_OUTCOME(outcome);
+	return remove_mount_point(r, dir_fd, r->volume);
 }
 
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does

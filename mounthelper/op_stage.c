@@ -37,10 +37,9 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
  * attaching and remembering, the source is unknown, and PUBLISH is refused until the next STAGE. */
 static struct outcome count_in(const struct staging *s)
 {
-	int r = lock_table(s->h->state_fd);
+	int r;
 
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
+	TRY_KERNEL(STEP_LOCK, lock_table(s->h->state_fd));
 	r = state_begin_stage(s->h->state, s->req->volume, s->plugin, source_tmpfs_bytes(&s->req->source),
 			      s->h->agent, clock_realtime_ms());
 	unlock_table(s->h->state_fd);
@@ -56,10 +55,9 @@ static struct outcome count_in(const struct staging *s)
  * it, the volume was not counted. */
 static struct outcome remember(const struct staging *s, bool was_there)
 {
-	int r = lock_table(s->h->state_fd);
+	int r = 0;
 
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
+	TRY_KERNEL(STEP_LOCK, lock_table(s->h->state_fd));
 	if (was_there && s->admission->slot.stage == STATE_UNSTAGED)
 		r = state_begin_stage(s->h->state, s->req->volume, s->plugin,
 				      source_tmpfs_bytes(&s->req->source), NULL, clock_realtime_ms());
@@ -74,10 +72,8 @@ static struct outcome already_there(struct staging *s)
 	unsigned int state = MH_STATE_STAGED;
 	bool was_known = s->admission->slot.stage == STATE_STAGED;
 	struct outcome outcome = OUTCOME_OK;
-	int r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 
-	if (r < 0)
-		return outcome_kernel(STEP_TABLE, r);
+	TRY_KERNEL(STEP_TABLE, mount_facts(&s->h->mountinfo, &s->target, &facts));
 	/* a plugin's has the flags that the plugin gave it, and there may be others below: floor and refusal
 	 * come with the publish */
 	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target))
@@ -89,11 +85,9 @@ static struct outcome already_there(struct staging *s)
 	 * its propagation: a different one was set on purpose, or the policy has changed */
 	if (s->class || s->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		outcome = attach_repair(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
+	TRY_OUTCOME(outcome);
 	state |= outcome.state;
-	if (outcome.status == MH_OK)
-		outcome = remember(s, true);
-	if (outcome.status != MH_OK)
-		return outcome;
+	TRY_OUTCOME(remember(s, true));
 	return outcome_mounted(s->class || was_known ? MH_ALREADY : MH_OK, &s->target, &facts, state);
 }
 
@@ -106,14 +100,10 @@ static struct outcome attach_new(struct staging *s)
 				.propagation = s->propagation};
 	struct place root = PLACE_INIT;
 	cleanup_close int mount_fd = -EBADF;
-	struct outcome outcome = s->class->make(s, &mount_fd);
-	int r;
+	struct outcome outcome;
 
-	if (outcome.status != MH_OK)
-		return outcome;
-	r = place_of_fd(mount_fd, &root);
-	if (r < 0)
-		return outcome_kernel(STEP_VERIFY, r);
+	TRY_OUTCOME(s->class->make(s, &mount_fd));
+	TRY_KERNEL(STEP_VERIFY, place_of_fd(mount_fd, &root));
 	/* a name in /dev may have come to mean another device between our look and the kernel's */
 	if (!is_of_device(s, &root))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
@@ -128,19 +118,16 @@ static struct outcome attach_new(struct staging *s)
 
 static struct outcome stage_new(struct staging *s)
 {
-	struct outcome outcome = count_in(s);
-	struct outcome remembered;
+	struct outcome outcome;
 
-	if (outcome.status != MH_OK)
-		return outcome;
+	TRY_OUTCOME(count_in(s));
 	outcome = attach_new(s);
-	if (outcome.status != MH_OK) {
+	if (outcome.status != MH_OK)
 		counts_end_stage(s->h, s->req->volume);
-		return outcome;
-	}
-	remembered = remember(s, false);
+	TRY_OUTCOME(outcome);
 	/* the mount exists; without its source in the table a publish is refused until the next STAGE */
-	return remembered.status == MH_OK ? outcome : remembered;
+	TRY_OUTCOME(remember(s, false));
+	return outcome;
 }
 
 /* A block attachment: has the plugin bound a file of /dev at its target of this use? */
@@ -177,10 +164,9 @@ static struct outcome prepare(struct staging *s)
 static struct outcome csi_enter(struct staging *s)
 {
 	cleanup_place struct place staging = PLACE_INIT;
-	int r = place_make(s->target.fd, MH_CSI_STAGING, &staging);
+	int r;
 
-	if (r < 0)
-		return outcome_kernel(STEP_DIRECTORY, r);
+	TRY_KERNEL(STEP_DIRECTORY, place_make(s->target.fd, MH_CSI_STAGING, &staging));
 	if (!staging.is_mount_root && !place_is_own(s->h, &s->h->stage, &staging))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r = csi_target_enter(&s->target, s->req->read_only);
@@ -199,10 +185,8 @@ static struct outcome open_target(struct staging *s)
 
 	if (r > 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	if (r == 0)
-		r = place_make(folder_fd(s), s->req->volume, &s->target);
-	if (r < 0)
-		return outcome_kernel(STEP_DIRECTORY, r);
+	TRY_KERNEL(STEP_DIRECTORY, r);
+	TRY_KERNEL(STEP_DIRECTORY, place_make(folder_fd(s), s->req->volume, &s->target));
 	if (s->class && s->target.is_mount_root)
 		return OUTCOME_OK;
 	if (!place_is_own(s->h, &s->h->stage, &s->target))
@@ -212,16 +196,13 @@ static struct outcome open_target(struct staging *s)
 
 static struct outcome stage(struct staging *s)
 {
-	struct outcome outcome = OUTCOME_OK;
+	struct outcome outcome;
 
 	if (!state_is_at(&s->admission->slot, s->plugin))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (s->class && s->class->find)
-		outcome = s->class->find(s);
-	if (outcome.status == MH_OK)
-		outcome = open_target(s);
-	if (outcome.status != MH_OK)
-		return outcome;
+		TRY_OUTCOME(s->class->find(s));
+	TRY_OUTCOME(open_target(s));
 	if (s->target.is_mount_root)
 		return already_there(s);
 	outcome = s->class ? stage_new(s) : prepare(s);

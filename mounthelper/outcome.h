@@ -20,6 +20,22 @@ struct outcome {
 	bool is_degraded; /* done although its intent could not be put on record */
 };
 
+/* Returns from the caller if @expr, an outcome, is a failure. */
+#define TRY_OUTCOME(expr)                     \
+	do {                                  \
+		struct outcome try_ = (expr); \
+		if (try_.status != MH_OK)     \
+			return try_;          \
+	} while (0)
+
+/* Returns from the caller if @expr is a negative errno, at @step. */
+#define TRY_KERNEL(step, expr)                             \
+	do {                                               \
+		int try_ = (expr);                         \
+		if (try_ < 0)                              \
+			return outcome_kernel(step, try_); \
+	} while (0)
+
 #define OUTCOME_OK outcome_stop(MH_OK, STEP_NONE, REASON_NONE)
 
 /** Outcome of a step that the kernel refused. */
