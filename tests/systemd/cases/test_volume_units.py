@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import time
 import unittest
 
 import machine
@@ -153,6 +154,50 @@ class ARefusal(unittest.TestCase):
         machine.wait_for("the claim to be freed", lambda: not units.claims_of("pgdata"))
         os.unlink("/etc/credstore/holdfast.token.rival")
         units.start(unit("rival"))
+
+
+class AStandby(unittest.TestCase):
+    """Waits at the server for a volume that another unit has."""
+
+    def setUp(self):
+        units.volume_file("rival", "pgdata")
+        units.drop_in("rival", "[Service]\nEnvironment=HOLD_WAIT=1h HOLD_TIMEOUT=4s\nTimeoutStartSec=5s\n")
+        units.start(PGDATA)
+        machine.systemctl("start", "--no-block", unit("rival"))
+        machine.wait_for("the rival to wait", lambda: "waits for volume pgdata" in units.status_text("rival"))
+        self.waiting = units.live("rival")[0]["id"]
+
+    def tearDown(self):
+        units.tear_down(unit("rival"), PGDATA)
+        units.drop_in("rival", "")
+        self.assertEqual([], units.claims_of("pgdata"))
+
+    def why(self):
+        return machine.holdfast("volume", "status", "pgdata", "--why").stdout
+
+    def test_waits_longer_than_its_time_limits_and_starts_when_the_volume_is_free(self):
+        self.assertIn(f"1. in its queue: rival, allocation {self.waiting}, on node {machine.NODE}", self.why())
+        started_us = int(machine.show(unit("rival"), "ExecMainStartTimestampMonotonic"))
+        machine.wait_for("twice its time limits", lambda: time.monotonic() > started_us / 1e6 + 10)
+        self.assertEqual("activating", machine.show(unit("rival"), "ActiveState"), units.log("rival"))
+        machine.systemctl("stop", PGDATA)
+        machine.wait_for("the rival to start", lambda: machine.is_active(unit("rival")))
+        self.assertEqual([self.waiting], [claim["allocation_id"] for claim in units.claims_of("pgdata")])
+
+    def test_leaves_the_queue_when_it_is_stopped(self):
+        machine.systemctl("stop", unit("rival"))
+        self.assertEqual("inactive", machine.show(unit("rival"), "ActiveState"), units.log("rival"))
+        self.assertEqual([], units.live("rival"))
+        self.assertNotIn("in its queue", self.why())
+
+    def test_keeps_its_place_when_its_process_is_killed(self):
+        before = units.holder("rival")
+        os.kill(before, signal.SIGKILL)
+        machine.wait_for("another process", lambda: units.holder("rival") not in (None, before))
+        self.assertIn(f"1. in its queue: rival, allocation {self.waiting}", self.why())
+        machine.systemctl("stop", PGDATA)
+        machine.wait_for("the rival to start", lambda: machine.is_active(unit("rival")))
+        self.assertEqual([self.waiting], [alloc["id"] for alloc in units.live("rival")])
 
 
 class AKill(unittest.TestCase):
