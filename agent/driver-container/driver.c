@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 
+#include "offer.h"
 #include "policy.h"
 #include "task_spec.h"
 
@@ -28,31 +29,11 @@ enum { BOOT_ID_FILE_MAX = 64, SOCKET_MODE = 0660, CONNECTIONS_MAX = 64, CALLS_MA
 
 static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	static Holdfast__Driver__V1__NetworkMode modes[] = {
-		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST,
-		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE,
-		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED,
-	};
-	static Holdfast__Driver__V1__MountPropagation propagation[] = {
-		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE,
-		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK,
-		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL,
-	};
-	Holdfast__Driver__V1__CapabilitiesResponse response =
-		HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	static struct offer offer;
+	struct driver *driver = userdata;
 
-	response.name = (char[]){DRIVER_NAME};
-	response.version = (char[]){HOLDFAST_VERSION};
-	response.order_version = ORDER_VERSION;
-	response.send_signals = response.exec = response.exec_streaming = true;
-	response.n_network_modes = ARRAY_SIZE(modes);
-	response.network_modes = modes;
-	response.must_initiate_network = true; /* tasks join a container, not a namespace */
-	response.n_mount_propagation = ARRAY_SIZE(propagation);
-	response.mount_propagation = propagation;
-	response.disable_log_collection = response.task_logs = response.task_stats = true;
-	response.csi_plugins = true;
-	rpc_call_reply(call, &response.base);
+	offer_fill(&offer, driver->settings);
+	rpc_call_reply(call, &offer.response.base);
 }
 
 static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)

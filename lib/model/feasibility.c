@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/admission.h"
 #include "model/restart.h"
+#include "model/task_limits.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -318,15 +319,35 @@ static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
 	return task->disable_logs && !offer->disable_log_collection ? "disable_logs" : NULL;
 }
 
+bool feasibility_find_lack(const struct wanted_task *wanted, enum network_mode network_of_all,
+			   const char *node_id, char ret[static FEASIBILITY_REASON_SIZE])
+{
+	const Holdfast__Driver__V1__TaskConfig *task = wanted->task;
+	const Holdfast__Driver__V1__CapabilitiesResponse *offer = wanted->driver->capabilities;
+	Holdfast__Driver__V1__NetworkMode network =
+		network_of_all == NETWORK_UNSPECIFIED ? task->network
+						      : (Holdfast__Driver__V1__NetworkMode)network_of_all;
+	const char *lacks = lacking(task, network, offer);
+	char forbidden[TASK_LIMITS_TEXT_SIZE];
+
+	if (lacks)
+		(void)found(OBSTACLE_DRIVER_LACKS, ret,
+			    "task %s asks for %s, which driver %s of node %s does not offer", task->task,
+			    lacks, task->driver, node_id);
+	else if (task_limits_find_forbidden(task, network, offer, forbidden))
+		(void)found(OBSTACLE_DRIVER_LACKS, ret,
+			    "task %s asks for %s, which root's file of driver %s on node %s does not allow",
+			    task->task, forbidden, task->driver, node_id);
+	else
+		return false;
+	return true;
+}
+
 static enum obstacle check_task(const struct feasibility *in, const struct wanted_task *wanted,
 				char ret[static FEASIBILITY_REASON_SIZE])
 {
 	const Holdfast__Driver__V1__TaskConfig *task = wanted->task;
 	const Holdfast__V1__NodeDriver *driver = wanted->driver;
-	Holdfast__Driver__V1__NetworkMode network = in->network == NETWORK_UNSPECIFIED
-							    ? task->network
-							    : (Holdfast__Driver__V1__NetworkMode)in->network;
-	const char *lacks;
 
 	if (!driver)
 		return found(OBSTACLE_NO_DRIVER, ret,
@@ -335,12 +356,8 @@ static enum obstacle check_task(const struct feasibility *in, const struct wante
 	if (!driver->healthy || !driver->capabilities)
 		return found(OBSTACLE_DRIVER_UNHEALTHY, ret, "driver %s of node %s is not healthy: %s",
 			     task->driver, in->node_id, driver->health_description);
-	lacks = lacking(task, network, driver->capabilities);
-	if (!lacks)
-		return OBSTACLE_NONE;
-	return found(OBSTACLE_DRIVER_LACKS, ret,
-		     "task %s asks for %s, which driver %s of node %s does not offer", task->task, lacks,
-		     task->driver, in->node_id);
+	return feasibility_find_lack(wanted, in->network, in->node_id, ret) ? OBSTACLE_DRIVER_LACKS
+									    : OBSTACLE_NONE;
 }
 
 const char *feasibility_network_driver(const struct wanted_task *tasks, size_t n)

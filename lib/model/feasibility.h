@@ -79,6 +79,12 @@ struct feasibility {
 enum obstacle feasibility_check(const struct feasibility *in,
 				char ret_reason[static FEASIBILITY_REASON_SIZE]);
 
+/** Does @wanted, whose driver has reported its capabilities, ask for what the driver does not offer or root's
+ * file there does not allow? @ret describes it for people. @network of all tasks, as in struct feasibility.
+ */
+bool feasibility_find_lack(const struct wanted_task *wanted, enum network_mode network, const char *node_id,
+			   char ret[static FEASIBILITY_REASON_SIZE]);
+
 /** Does a node with @have reach a volume with one of @topologies? Every segment that a topology names must be
  * equal; further segments of the node are no obstacle. @ret_missing of @size gets the segment of the first
  * topology that differs; may be NULL. Source: nomad-facts 2.7, N21. */

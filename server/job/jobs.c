@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "claim/refusal.h"
 #include "claim/release.h"
+#include "job/job_limits.h"
 #include "job/job_offers.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
@@ -213,6 +214,7 @@ static enum status prepare(struct server *server, const Job *asked, struct draft
 
 	TRY(job_validate(asked, err));
 	TRY(job_check_offers(&server->state, asked, err));
+	TRY(job_check_limits(&server->state, asked, err));
 	*job = *asked;
 	copy_groups(ret, asked);
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);

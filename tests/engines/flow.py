@@ -288,9 +288,11 @@ class Flow(Execs):
         self.nothing_is_left()
 
     def what_roots_file_does_not_allow_is_refused_with_its_reason(self):
-        alloc = self.run(image="localhost/other:1")
-        found = self.until(alloc, "FAILED")
-        assert "localhost/other:1" in found["client_description"], found
+        spec = self.room.spec("task.hcl", SPEC.format(name="other", script=STAYS, image="localhost/other:1"))
+        done = self.room.holdfast("alloc", "run", spec, "--node", self.node.id, check=False)
+        line = f"config.image 'localhost/other:1', which root's file of driver container on node {self.node.id} does not allow"
+        assert done.returncode == 1 and line in done.stderr, done.stderr
+        assert not self.room.live_claims(), "nothing is claimed first"
         self.nothing_is_left()
 
     def no_volume_is_unmounted_while_the_driver_is_away(self):

@@ -3,6 +3,7 @@
 #include "container.h"
 #include "folder.h"
 #include "frames.h"
+#include "offer.h"
 #include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
@@ -11,6 +12,7 @@
 #include "unit.h"
 
 #include "base/fd.h"
+#include "model/task_limits.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -125,6 +127,21 @@ static void empty(struct sample *s)
 	free(s->task.task);
 }
 
+/* The offer and root's file agree on every task: a server that reads the offer places nothing that is
+ * refused. */
+static void expect_offer(const struct settings *settings, const struct sample *s, bool is_allowed)
+{
+	static struct offer offer;
+	char forbidden[TASK_LIMITS_TEXT_SIZE] = "";
+	bool is_offered;
+
+	offer_fill(&offer, settings);
+	is_offered = (offer.response.csi_plugins || !s->task.csi_plugin) &&
+		     !task_limits_find_forbidden(&s->task, s->task.network, &offer.response, forbidden);
+	if (is_offered != is_allowed)
+		fail_msg("offered %d, allowed %d: %s", is_offered, is_allowed, forbidden);
+}
+
 static void expect(const char *more, const struct sample *s, enum status status, const char *reason)
 {
 	struct settings settings = read_settings(more);
@@ -135,6 +152,7 @@ static void expect(const char *more, const struct sample *s, enum status status,
 	assert_int_equal(task_spec_read(&s->task, &spec, &err), STATUS_OK);
 	assert_int_equal(policy_check_task(&settings, &spec, &said, &err), status);
 	assert_string_equal(said, reason);
+	expect_offer(&settings, s, status == STATUS_OK);
 }
 
 TEST(nothing_is_allowed_that_root_does_not_name)
@@ -383,6 +401,44 @@ static void as_plugin(struct sample *s, Holdfast__Driver__V1__CsiPluginMount *pl
 }
 
 #define PLUGIN(more) "csi_plugin \"ebs\" {\n  images = [\"localhost/bb:*\"]\n" more "}\n"
+
+TEST(a_network_that_root_does_not_allow_is_not_offered)
+{
+	static struct offer offer;
+	struct settings settings = read_settings("networks = [\"none\", \"isolated\"]\n");
+
+	offer_fill(&offer, &settings);
+	assert_int_equal(offer.response.n_network_modes, 1); /* isolated needs an infra block */
+	assert_int_equal(offer.response.network_modes[0],
+			 HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE);
+	settings = read_settings("networks = [\"host\"]\n");
+	offer_fill(&offer, &settings);
+	assert_int_equal(offer.response.n_network_modes, 1);
+	assert_int_equal(offer.response.network_modes[0],
+			 HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST);
+	assert_false(offer.response.csi_plugins);
+}
+
+/* The agent keeps 64 KiB of an answer: a file of many long lists is checked by the driver alone. */
+TEST(limits_that_are_too_large_are_left_out)
+{
+	static struct settings settings;
+	static struct offer offer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(settings.images); i++)
+		(void)memset(settings.images[i], 'i', SETTINGS_TEXT_SIZE - 1);
+	offer_fill(&offer, &settings);
+	assert_int_equal(offer.response.n_limits, OFFER_LIMITS);
+	for (size_t i = 0; i < SETTINGS_PLUGINS_MAX; i++) {
+		(void)memset(settings.csi_plugins[i].id, 'p', SETTINGS_USER_SIZE - 1);
+		for (size_t k = 0; k < SETTINGS_PLUGIN_IMAGES_MAX; k++)
+			(void)memset(settings.csi_plugins[i].images[k], 'i', SETTINGS_TEXT_SIZE - 1);
+	}
+	offer_fill(&offer, &settings);
+	assert_int_equal(offer.response.n_limits, 0);
+	assert_int_equal(offer.response.n_plugin_limits, 0);
+	assert_true(offer.response.csi_plugins);
+}
 
 TEST(only_a_plugin_gets_the_rights_of_a_plugin)
 {

@@ -24,6 +24,7 @@ struct world {
 	Holdfast__Driver__V1__VolumeMount mount;
 	Holdfast__Driver__V1__VolumeMount *mounts[1];
 	Holdfast__V1__NodeDriver driver;
+	Holdfast__Driver__V1__ConfigValue values[3], *config[3];
 	Holdfast__Driver__V1__CapabilitiesResponse offer;
 	Holdfast__Driver__V1__NetworkMode network;
 	struct wanted_task two_tasks[2];
@@ -92,6 +93,57 @@ static void no_driver(struct world *w)
 {
 	want_task(w);
 	w->wanted_task.driver = NULL;
+}
+
+#define LIT(text) ((char *)(uintptr_t)(text)) /* protobuf-c only lacks the const */
+
+/* Root allows user 1000 only, images of one registry, and capability CAP_CHOWN. */
+static void want_limited_task(struct world *w)
+{
+	static char *users[] = {LIT("1000")}, *images[] = {LIT("registry/web:*")};
+	static char *capabilities[] = {LIT("CAP_CHOWN")};
+	static Holdfast__Driver__V1__FieldLimit limits[3], *list[] = {&limits[0], &limits[1], &limits[2]};
+
+	want_task(w);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		holdfast__driver__v1__field_limit__init(&limits[i]);
+		limits[i].n_allowed = 1;
+		limits[i].field = (char *[]){LIT("user"), LIT("config.image"), LIT("config.cap_add")}[i];
+		limits[i].allowed = (char **[]){users, images, capabilities}[i];
+		holdfast__driver__v1__config_value__init(&w->values[i]);
+		w->config[i] = &w->values[i];
+	}
+	w->offer.limits = list;
+	w->offer.n_limits = ARRAY_SIZE(limits);
+	w->task.user = users[0];
+	w->values[0].key = LIT("image");
+	w->values[0].text = LIT("registry/web:7");
+	w->values[1].key = LIT("cap_add");
+	w->values[1].list = capabilities;
+	w->values[1].n_list = 1;
+	w->task.config = w->config;
+	w->task.n_config = 2;
+}
+
+static void forbidden_user(struct world *w)
+{
+	want_limited_task(w);
+	w->task.user = LIT("");
+}
+
+static void forbidden_image(struct world *w)
+{
+	want_limited_task(w);
+	w->values[0].text = LIT("elsewhere/web:7");
+}
+
+static void forbidden_capability(struct world *w)
+{
+	static char *capabilities[] = {LIT("CAP_CHOWN"), LIT("CAP_SYS_ADMIN")};
+
+	want_limited_task(w);
+	w->values[1].list = capabilities;
+	w->values[1].n_list = 2;
 }
 
 static void sick_driver(struct world *w)
@@ -297,6 +349,12 @@ static const struct {
 	    {"task web asks for network isolated, which driver container of node n1 does not offer"}),
 	ROW(propagation_of_a_mount, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION,
 	    {"asks for propagation bidirectional"}),
+	ROW(forbidden_user, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION,
+	    {"task web asks for no user, which root's file of driver container on node n1 does not allow"}),
+	ROW(forbidden_image, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION,
+	    {"task web asks for config.image 'elsewhere/web:7', which root's file of driver container"}),
+	ROW(forbidden_capability, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION,
+	    {"task web asks for config.cap_add 'CAP_SYS_ADMIN'"}),
 	{no_logs, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION, {"asks for disable_logs"}},
 	ROW(no_plugin, OBSTACLE_NO_PLUGIN, STATUS_UNAVAILABLE,
 	    {"volume db", "node n1 does not offer plugin native with profile disk"}),

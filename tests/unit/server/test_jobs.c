@@ -159,6 +159,51 @@ CLUSTER_TEST(distinct_hosts_places_one_member_of_a_group_on_a_node)
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
+/* A refused job is not stored, placed or claimed. */
+CLUSTER_TEST(a_job_that_every_driver_would_refuse_is_refused_with_a_line_for_each_node)
+{
+	Holdfast__Driver__V1__NetworkMode none = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE;
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT, *drivers[] = {&driver};
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__Driver__V1__FieldLimit user = HOLDFAST__DRIVER__V1__FIELD_LIMIT__INIT, *limits[] = {&user};
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	char *users[] = {text("1000")};
+	struct submission s;
+	struct error err;
+
+	driver.name = task.driver = text("container");
+	driver.healthy = true;
+	driver.capabilities = &offer;
+	offer.network_modes = &none;
+	offer.n_network_modes = 1;
+	f->n1.drivers = f->n2.drivers = drivers;
+	f->n1.n_drivers = f->n2.n_drivers = 1;
+	connect_both(f);
+	make_job(f, &s);
+	task.task = text("web");
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
+	assert_int_equal(run(f, &s, &err), 0);
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "group one.task web: task web asks for network host, which driver "
+					"container of node n1 does not offer\n"));
+	assert_non_null(strstr(err.msg, "of node n2 does not offer"));
+	task.network = none;
+	user.field = text("user");
+	user.allowed = users;
+	user.n_allowed = 1;
+	offer.limits = limits;
+	offer.n_limits = 1;
+	lose(f, &f->n2);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL,
+			  0); /* root of n2 has written a limit, which n1 has not */
+	assert_int_equal(run(f, &s, &err), 1);
+	UNTIL(f, f->n1.runs == 1);
+	settle(f);
+	assert_int_equal(f->n2.runs, 0);
+}
+
 CLUSTER_TEST(a_member_waits_for_its_volume_and_is_placed_when_that_is_free)
 {
 	Holdfast__V1__GetJobResponse *response;
