@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/alloc_tasks.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "log/log.h"
 #include "model/task.h"
@@ -57,12 +58,21 @@ static void on_start(void *userdata)
 		emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_START});
 }
 
-static void on_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
+static void on_runs(const Holdfast__Driver__V1__TaskHandle *handle,
+		    const Holdfast__Driver__V1__StartTaskRequest *start, void *userdata)
 {
 	const struct place *place = userdata;
 
-	log_task(place, "runs", NULL);
-	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = handle});
+	log_task(place, start ? "runs" : "runs again", NULL);
+	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = handle, .start = start});
+}
+
+static void on_health(const char *health, void *userdata)
+{
+	const struct place *place = userdata;
+
+	log_task(place, health, NULL);
+	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_HEALTH, .health = health});
 }
 
 /* Why it has not succeeded; NULL: it has. */
@@ -88,6 +98,45 @@ static const struct error *explain(const char *name, const Holdfast__Driver__V1_
 	return ret;
 }
 
+/* Some driver may lack restarts: then the default of a job is no restart. */
+static bool may_restart(const struct place *place, const struct driver_task_record *record)
+{
+	const struct alloc_tasks_options *options = &place->tasks->options;
+	const Holdfast__Driver__V1__TaskConfig *config = alloc_task(&options->record->alloc, index_of(place));
+	const Holdfast__Driver__V1__CapabilitiesResponse *offer =
+		drivers_offer(options->drivers, config->driver);
+
+	if (!restart_is_wanted(config->restart) || !record->start || record->state != TASK_RECORD_RUNNING)
+		return false;
+	return !config->restart->by_default || !offer || offer->restart_tasks;
+}
+
+/* A task that failed: does its restart block let it be started again? Then that is on the way. */
+static bool restart(struct place *place, const Holdfast__Driver__V1__ExitResult *result,
+		    const struct error *failure)
+{
+	const struct alloc_record *record = place->tasks->options.record;
+	const struct driver_task_record *task = record_of(place);
+	struct restart_count count = task->count;
+	int64_t now_ms = clock_realtime_ms();
+	int64_t delay_ms;
+
+	if (!may_restart(place, task))
+		return false;
+	delay_ms = restart_next(alloc_task(&record->alloc, index_of(place))->restart, &count, now_ms);
+	if (delay_ms < 0)
+		return false;
+	delay_ms += (int64_t)backoff_random() % (delay_ms / 4 + 1); /* tasks that failed together spread */
+	log_task(place, "has failed and is restarted", failure);
+	driver_task_restart(place->task, (uint64_t)delay_ms * USEC_PER_MSEC);
+	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_FAILED,
+					 .result = result,
+					 .err = failure,
+					 .count = count,
+					 .restart_ms = now_ms + delay_ms});
+	return true;
+}
+
 static void on_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err, void *userdata)
 {
 	struct place *place = userdata;
@@ -98,6 +147,8 @@ static void on_exited(const Holdfast__Driver__V1__ExitResult *result, const stru
 	const struct error *failure =
 		explain(alloc_task(&options->record->alloc, i)->task, result, err, &why);
 
+	if (result && failure && restart(place, result, failure))
+		return;
 	log_task(place, was_asked ? "has ended" : "is not started", failure);
 	if (was_asked) {
 		emit(place, (struct alloc_event){.type = alloc_task_end(options->record, i, failure),
@@ -225,6 +276,7 @@ static enum status make_network(struct alloc_tasks *tasks, enum driver_task_stat
 static const struct driver_task_events events = {
 	.on_start = on_start,
 	.on_runs = on_runs,
+	.on_health = on_health,
 	.on_exited = on_exited,
 	.on_gone = on_gone,
 	.on_trouble = on_trouble,
@@ -235,7 +287,8 @@ static enum status make(struct place *place, enum driver_task_state state, struc
 	assert(!place->task);
 
 	const struct alloc_tasks_options *options = &place->tasks->options;
-	const struct message_list *handle = record_of(place)->handle;
+	const struct driver_task_record *record = record_of(place);
+	int64_t delay_ms = state == DRIVER_TASK_RESTART ? record->restart_ms - clock_realtime_ms() : 0;
 	const struct message_list *network = options->record->network.spec;
 	const struct driver_task_request request = {
 		.event = options->event,
@@ -244,7 +297,9 @@ static enum status make(struct place *place, enum driver_task_state state, struc
 		.alloc_id = options->record->alloc.id,
 		.config = alloc_task(&options->record->alloc, index_of(place)),
 		.state = state,
-		.handle = handle ? (const void *)handle->messages[0] : NULL,
+		.handle = record->handle ? (const void *)record->handle->messages[0] : NULL,
+		.start = record->start ? (const void *)record->start->messages[0] : NULL,
+		.delay_us = delay_ms > 0 ? (uint64_t)delay_ms * USEC_PER_MSEC : 0,
 		.network = network ? (const void *)network->messages[0] : NULL,
 		.events = &events,
 		.userdata = place,
@@ -309,6 +364,8 @@ enum status alloc_tasks_watch(struct alloc_tasks *tasks, struct error *err)
 	for (size_t i = 0; tasks && i < tasks->n && status == STATUS_OK; i++)
 		if (record_of(&tasks->places[i])->state == TASK_RECORD_RUNNING)
 			status = make(&tasks->places[i], DRIVER_TASK_RECOVER, err);
+		else if (record_of(&tasks->places[i])->state == TASK_RECORD_BACKOFF)
+			status = make(&tasks->places[i], DRIVER_TASK_RESTART, err);
 	return status;
 }
 

@@ -45,7 +45,7 @@ enum status alloc_tasks_start(struct alloc_tasks *tasks, uint32_t i, struct erro
 /** The record is on the disk as it is. */
 void alloc_tasks_written(struct alloc_tasks *tasks, uint32_t i);
 
-/** Wait for the end of those that ran before a restart of the agent. */
+/** Wait for the end of those that ran before a restart of the agent, and restart those that had failed. */
 enum status alloc_tasks_watch(struct alloc_tasks *tasks, struct error *err);
 
 /** Stop the task and take away what its driver has of it. */

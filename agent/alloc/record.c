@@ -41,6 +41,11 @@ bool driver_task_record_is_live(const struct driver_task_record *task)
 	return task->state != TASK_RECORD_NONE && task->state != TASK_RECORD_ENDED;
 }
 
+bool driver_task_record_is_over(const struct driver_task_record *task)
+{
+	return task->state == TASK_RECORD_ENDED || task->state == TASK_RECORD_EXITED;
+}
+
 bool network_record_is_live(const struct network_record *network)
 {
 	return network->state == TASK_RECORD_STARTING || network->state == TASK_RECORD_RUNNING;
@@ -63,8 +68,10 @@ void alloc_record_free(struct alloc_record *record)
 	message_list_unref(record->alloc.constraints);
 	message_list_unref(record->alloc.task_status);
 	message_list_unref(record->network.spec);
-	for (size_t i = 0; i < ALLOC_TASKS_MAX; i++)
+	for (size_t i = 0; i < ALLOC_TASKS_MAX; i++) {
 		message_list_unref(record->tasks[i].handle);
+		message_list_unref(record->tasks[i].start);
+	}
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
 		secret_message_unref(record->volumes[i].target.details);
 	free(record);
@@ -190,6 +197,11 @@ static void borrow_task(const struct driver_task_record *task, Holdfast__V1__Jou
 	pb->state = (Holdfast__V1__JournalTaskState)task->state;
 	if (task->handle)
 		pb->handle = (void *)task->handle->messages[0];
+	if (task->start)
+		pb->start = (void *)task->start->messages[0];
+	pb->interval_restarts = task->count.n;
+	pb->interval_since_ms = task->count.since_ms;
+	pb->restart_at_ms = task->restart_ms;
 }
 
 static void borrow_network(struct network_record *network, Holdfast__V1__JournalNetwork *pb)
@@ -338,12 +350,18 @@ static bool parse_tasks(struct alloc_record *record, const Holdfast__V1__Journal
 	for (size_t i = 0; i < pb->n_tasks; i++) {
 		const Holdfast__V1__JournalTask *task = pb->tasks[i];
 		ProtobufCMessage *handle = (ProtobufCMessage *)task->handle;
+		ProtobufCMessage *start = (ProtobufCMessage *)task->start;
 
 		if ((unsigned int)task->state >= TASK_RECORD_STATE_N ||
 		    (task->state == HOLDFAST__V1__JOURNAL_TASK_STATE__JOURNAL_TASK_RUNNING && !handle) ||
-		    !message_list_new(&handle, handle ? 1 : 0, &record->tasks[i].handle))
+		    (task->state == HOLDFAST__V1__JOURNAL_TASK_STATE__JOURNAL_TASK_BACKOFF && !start) ||
+		    !message_list_new(&handle, handle ? 1 : 0, &record->tasks[i].handle) ||
+		    !message_list_new(&start, start ? 1 : 0, &record->tasks[i].start))
 			return false;
 		record->tasks[i].state = (enum task_record_state)task->state;
+		record->tasks[i].count = (struct restart_count){.n = task->interval_restarts,
+								.since_ms = task->interval_since_ms};
+		record->tasks[i].restart_ms = task->restart_at_ms;
 	}
 	return true;
 }

@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/restart.h"
 #include "unit/task_view.h"
 #include "volume/manager.h"
 
@@ -49,8 +50,9 @@ enum task_record_state {
 	TASK_RECORD_NONE,
 	TASK_RECORD_STARTING, /* it is going to be started, or was */
 	TASK_RECORD_RUNNING,
-	TASK_RECORD_ENDED,  /* nothing of it is left */
-	TASK_RECORD_EXITED, /* of a task driver, which has something of it still */
+	TASK_RECORD_ENDED,   /* nothing of it is left */
+	TASK_RECORD_EXITED,  /* of a task driver, which has something of it still */
+	TASK_RECORD_BACKOFF, /* the same; it failed and is going to be restarted */
 	TASK_RECORD_STATE_N,
 };
 
@@ -64,6 +66,9 @@ struct task_record {
 struct driver_task_record {
 	enum task_record_state state;
 	struct message_list *handle; /* of one that was started: one TaskHandle */
+	struct message_list *start;  /* of one that may be restarted: one StartTaskRequest, its order */
+	struct restart_count count;
+	int64_t restart_ms; /* of TASK_RECORD_BACKOFF: when */
 };
 
 /* The isolated network of the tasks of an allocation that has one. */
@@ -114,6 +119,9 @@ bool task_record_is_live(const struct task_record *task);
 
 /** Has the driver something of the task, or may it have? */
 bool driver_task_record_is_live(const struct driver_task_record *task);
+
+/** Has the task ended, and is not going to be restarted? */
+bool driver_task_record_is_over(const struct driver_task_record *task);
 
 /** Has the driver something of the network, or may it have? */
 bool network_record_is_live(const struct network_record *network);

@@ -64,6 +64,7 @@ struct alloc_runner {
 	struct task *unit;			  /* while it is started, watched or stopped */
 	struct alloc_tasks *tasks;		  /* NULL: it has none */
 	uint32_t task;				  /* that the operation is about */
+	enum client_status logged;		  /* the status that was logged last */
 	STAILQ_HEAD(, runner_write) writes;
 };
 
@@ -88,7 +89,7 @@ static struct log_ctx runner_context(const struct alloc_runner *runner, const ch
 }
 
 /* A failure is told with the volume that it was about. */
-static void log_status(const struct alloc_runner *runner)
+static void log_status(struct alloc_runner *runner)
 {
 	static const enum log_event events[CLIENT_N] = {
 		[CLIENT_RUNNING] = LOG_EVENT_ALLOCATION_RUNNING,
@@ -103,6 +104,9 @@ static void log_status(const struct alloc_runner *runner)
 
 	if (alloc->client_status == CLIENT_PENDING && alloc->task_status)
 		return; /* of the start of a task, which is said */
+	if (alloc->client_status == CLIENT_RUNNING && runner->logged == CLIENT_RUNNING)
+		return; /* of a task, which has its own line */
+	runner->logged = alloc->client_status;
 	if (has_failed)
 		ctx = runner_context(runner, "allocation");
 	ctx.event = events[alloc->client_status];
@@ -211,7 +215,8 @@ static bool reports_status(enum alloc_event_type type)
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
 	       type == ALLOC_EVENT_UNIT_ENDED || type == ALLOC_EVENT_REBOOTED ||
 	       type == ALLOC_EVENT_TASK_RUNS || type == ALLOC_EVENT_TASK_DONE ||
-	       type == ALLOC_EVENT_TASK_ENDED;
+	       type == ALLOC_EVENT_TASK_ENDED || type == ALLOC_EVENT_TASK_FAILED ||
+	       type == ALLOC_EVENT_TASK_HEALTH;
 }
 
 /* The last mount and the last release end a phase: what follows from them needs nobody, and goes into the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/step.h"
 
+#include "base/clock.h"
 #include "base/grid.h"
 #include "base/str.h"
 #include "model/task.h"
@@ -24,7 +25,9 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_UNIT_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
 	[ALLOC_EVENT_UNIT_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), STAY,         NO},
 	[ALLOC_EVENT_TASK_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
-	[ALLOC_EVENT_TASK_RUNS] =  {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_TASK_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
+	[ALLOC_EVENT_TASK_HEALTH] = {STAY,        STAY,         STAY,         STAY,         NO,           NO},
+	[ALLOC_EVENT_TASK_FAILED] = {STAY,        STAY,         STAY,         STAY,         NO,           NO},
 	[ALLOC_EVENT_TASK_DONE] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
 	[ALLOC_EVENT_TASK_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_TASK_GONE] =  {NO,           NO,           NO,           NO,           STAY,         NO},
@@ -198,40 +201,100 @@ static void put_status(struct alloc *alloc, const Holdfast__Driver__V1__TaskStat
 	alloc->task_status = list;
 }
 
+/* The order of a task that is never restarted is not kept, and without memory it is restarted never. */
+static void keep_start(struct driver_task_record *task, const Holdfast__Driver__V1__TaskConfig *config,
+		       const Holdfast__Driver__V1__StartTaskRequest *start)
+{
+	ProtobufCMessage *message = (ProtobufCMessage *)(uintptr_t)start;
+
+	if (!start || !restart_is_wanted(config->restart))
+		return;
+	message_list_unref(task->start);
+	task->start = NULL;
+	(void)message_list_new(&message, 1, &task->start);
+}
+
 static void apply_task_runs(struct alloc_record *record, const struct alloc_event *event)
 {
+	static char starting[] = "starting";
+	const Holdfast__Driver__V1__TaskConfig *config = alloc_task(&record->alloc, event->task);
+	const Holdfast__Driver__V1__TaskStatus *before = find_status(record->alloc.task_status, config->task);
 	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
 	struct driver_task_record *task = &record->tasks[event->task];
 	ProtobufCMessage *handle = (ProtobufCMessage *)(uintptr_t)event->handle;
+	bool is_restart = task->state == TASK_RECORD_BACKOFF;
 
 	task->state = TASK_RECORD_RUNNING;
+	task->restart_ms = 0;
 	message_list_unref(task->handle);
 	if (!message_list_new(&handle, 1, &task->handle))
 		task->state = TASK_RECORD_STARTING; /* the same order gives it again */
+	keep_start(task, config, event->start);
 	status.alloc_id = record->alloc.id;
-	status.task = alloc_task(&record->alloc, event->task)->task;
+	status.task = config->task;
 	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
 	status.started_ms = event->handle->started_ms;
+	status.restarts = (before ? before->restarts : 0) + is_restart;
+	if (config->health)
+		status.health = starting;
+	put_status(&record->alloc, &status);
+	if (is_restart && record->phase == ALLOC_RUNNING)
+		describe(record, STATUS_OK, "");
+}
+
+static void apply_task_health(struct alloc_record *record, const struct alloc_event *event)
+{
+	const char *name = alloc_task(&record->alloc, event->task)->task;
+	const Holdfast__Driver__V1__TaskStatus *before = find_status(record->alloc.task_status, name);
+	Holdfast__Driver__V1__TaskStatus status;
+
+	if (!before)
+		return;
+	status = *before; /* shallow: put_status() copies it */
+	status.health = (char *)(uintptr_t)event->health;
 	put_status(&record->alloc, &status);
 }
 
-static void apply_task_exited(struct alloc_record *record, const struct alloc_event *event)
+static void put_exited(struct alloc_record *record, const struct alloc_event *event)
 {
 	Holdfast__Driver__V1__ExitResult unknown = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
 	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
 	const Holdfast__Driver__V1__TaskStatus *before;
 
-	record->tasks[event->task].state = TASK_RECORD_EXITED;
 	status.alloc_id = record->alloc.id;
 	status.task = alloc_task(&record->alloc, event->task)->task;
 	before = find_status(record->alloc.task_status, status.task);
 	status.started_ms = before ? before->started_ms : 0;
+	status.restarts = before ? before->restarts : 0;
 	status.completed_ms = event->now_ms;
 	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
 	if (event->err)
 		unknown.error = (char *)(uintptr_t)event->err->msg;
 	status.result = event->result ? (void *)(uintptr_t)event->result : &unknown;
 	put_status(&record->alloc, &status);
+}
+
+/* Its mounts and claims stay as they are. */
+static void apply_task_failed(struct alloc_record *record, const struct alloc_event *event)
+{
+	struct driver_task_record *task = &record->tasks[event->task];
+	char time[CLOCK_TEXT_SIZE], text[ALLOC_DESCRIPTION_MAX + 1];
+
+	task->state = TASK_RECORD_BACKOFF;
+	task->count = event->count;
+	task->restart_ms = event->restart_ms;
+	put_exited(record, event);
+	if (record->phase != ALLOC_RUNNING)
+		return;
+	(void)snprintf(text, sizeof(text), "%.900s; it is restarted at %s, restart %u of the interval",
+		       event->err->msg, clock_format(event->restart_ms, time), event->count.n);
+	describe(record, STATUS_OK, text);
+}
+
+static void apply_task_exited(struct alloc_record *record, const struct alloc_event *event)
+{
+	record->tasks[event->task].state = TASK_RECORD_EXITED;
+	put_exited(record, event);
 	if (event->type == ALLOC_EVENT_TASK_DONE)
 		return;
 	record->final_status = event->err ? CLIENT_FAILED : CLIENT_COMPLETE;
@@ -252,6 +315,7 @@ static void apply_task_gone(struct alloc_record *record, const struct alloc_even
 	status.task = before->task;
 	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
 	status.started_ms = before->started_ms;
+	status.restarts = before->restarts;
 	status.completed_ms = event->now_ms;
 	put_status(&record->alloc, &status);
 }
@@ -320,10 +384,14 @@ static bool task_allows(const struct alloc_record *record, const struct alloc_ev
 	if (event->type == ALLOC_EVENT_TASK_START)
 		return state == TASK_RECORD_NONE;
 	if (event->type == ALLOC_EVENT_TASK_RUNS)
-		return state == TASK_RECORD_STARTING;
+		return state == TASK_RECORD_STARTING || state == TASK_RECORD_BACKOFF;
+	if (event->type == ALLOC_EVENT_TASK_HEALTH)
+		return state == TASK_RECORD_RUNNING;
+	if (event->type == ALLOC_EVENT_TASK_FAILED)
+		return state == TASK_RECORD_RUNNING && record->tasks[event->task].start;
 	if (event->type == ALLOC_EVENT_TASK_GONE)
 		return driver_task_record_is_live(&record->tasks[event->task]);
-	return state == TASK_RECORD_STARTING || state == TASK_RECORD_RUNNING;
+	return state == TASK_RECORD_STARTING || state == TASK_RECORD_RUNNING || state == TASK_RECORD_BACKOFF;
 }
 
 static bool has_task_at_driver(const struct alloc_record *record)
@@ -379,6 +447,8 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 		return unit_allows(record, event);
 	case ALLOC_EVENT_TASK_START:
 	case ALLOC_EVENT_TASK_RUNS:
+	case ALLOC_EVENT_TASK_HEALTH:
+	case ALLOC_EVENT_TASK_FAILED:
 	case ALLOC_EVENT_TASK_DONE:
 	case ALLOC_EVENT_TASK_ENDED:
 	case ALLOC_EVENT_TASK_GONE:
@@ -436,6 +506,12 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_TASK_RUNS:
 		apply_task_runs(record, event);
+		return true;
+	case ALLOC_EVENT_TASK_HEALTH:
+		apply_task_health(record, event);
+		return true;
+	case ALLOC_EVENT_TASK_FAILED:
+		apply_task_failed(record, event);
 		return true;
 	case ALLOC_EVENT_TASK_DONE:
 	case ALLOC_EVENT_TASK_ENDED:
@@ -544,7 +620,7 @@ enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t
 				     const struct error *err)
 {
 	for (uint32_t i = 0; !err && i < message_list_n(record->alloc.tasks); i++)
-		if (i != task && record->tasks[i].state < TASK_RECORD_ENDED)
+		if (i != task && !driver_task_record_is_over(&record->tasks[i]))
 			return ALLOC_EVENT_TASK_DONE;
 	return ALLOC_EVENT_TASK_ENDED;
 }

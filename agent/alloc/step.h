@@ -5,6 +5,7 @@
 
 #include "alloc/record.h"
 #include "base/error.h"
+#include "model/restart.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
@@ -34,7 +35,9 @@ enum alloc_event_type {
 	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: it has no process any
 				      more */
 	ALLOC_EVENT_TASK_START,	   /* task; it is about to be started */
-	ALLOC_EVENT_TASK_RUNS,	   /* task, handle */
+	ALLOC_EVENT_TASK_RUNS,	   /* task, handle, start */
+	ALLOC_EVENT_TASK_HEALTH,   /* task, health */
+	ALLOC_EVENT_TASK_FAILED,   /* task, err, result; it is restarted at restart_ms: count */
 	ALLOC_EVENT_TASK_DONE,	   /* task; it has ended with success, others have not */
 	ALLOC_EVENT_TASK_ENDED,	   /* task; by itself, the last one or not with success: err, else NULL */
 	ALLOC_EVENT_TASK_GONE,	   /* task; nothing of it is left */
@@ -62,6 +65,10 @@ struct alloc_event {
 	const char *driver;
 	const Holdfast__Driver__V1__NetworkSpec *network;
 	const Holdfast__Driver__V1__TaskHandle *handle;
+	const Holdfast__Driver__V1__StartTaskRequest *start; /* order of the task; NULL: it was restarted */
+	const char *health;
+	struct restart_count count;
+	int64_t restart_ms;
 	const Holdfast__Driver__V1__ExitResult *result; /* of a task that has ended; NULL: not known */
 	int64_t now_ms;					/* of what tasks do */
 };

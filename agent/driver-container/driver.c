@@ -86,6 +86,7 @@ const struct rpc_method driver_methods[] = {
 	{"ExecTask", exec_task},
 	{"ExecTaskStreaming", .stream = &exec_stream},
 	{"TaskLogs", .stream = &logs_stream},
+	{"RestartTask", task_restart},
 };
 const size_t driver_n_methods = ARRAY_SIZE(driver_methods);
 

@@ -18,6 +18,7 @@
 #include <systemd/sd-event.h>
 
 struct op;
+struct restarts;
 struct session;
 struct watcher;
 
@@ -36,6 +37,7 @@ struct driver {
 	LIST_HEAD(, session) sessions;
 	size_t n_sessions;
 	size_t n_waits;
+	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
 	/* the engine's health, as it was found last */
 	LIST_HEAD(, watcher) watchers;
 	sd_event_source *probe_timer;
@@ -58,6 +60,7 @@ extern const struct rpc_method driver_methods[];
 extern const size_t driver_n_methods;
 
 /* Methods, by module: task.c */
+void task_restart(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);

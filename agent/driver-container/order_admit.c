@@ -73,11 +73,14 @@ enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
 	return refuse(driver, taken, "made", fault, why);
 }
 
-enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
-			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err)
+static enum status take_order(struct driver *driver, enum order_kind kind, bool is_restart,
+			      const ProtobufCBinaryData *order, const ProtobufCBinaryData *body,
+			      struct taken *ret, struct error *err)
 {
-	struct order_place place = {
-		.settings = driver->settings, .nonces = driver->nonces, .now_ms = clock_realtime_ms()};
+	struct order_place place = {.settings = driver->settings,
+				    .nonces = driver->nonces,
+				    .now_ms = clock_realtime_ms(),
+				    .is_restart = is_restart};
 	enum status status;
 
 	memcpy(place.boot_id, driver->boot_id, sizeof(place.boot_id));
@@ -89,7 +92,20 @@ enum status driver_take_order(struct driver *driver, enum order_kind kind, const
 	return driver_refuse(driver, ret, ret->reason, err);
 }
 
-enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err)
+enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
+			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err)
+{
+	return take_order(driver, kind, false, order, body, ret, err);
+}
+
+enum status driver_take_restart(struct driver *driver, const ProtobufCBinaryData *order,
+				const ProtobufCBinaryData *body, struct taken *ret, struct error *err)
+{
+	return take_order(driver, ORDER_START, true, order, body, ret, err);
+}
+
+enum status driver_use_order(struct driver *driver, const struct taken *taken, bool is_restart,
+			     struct error *err)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t skipped = 0;
@@ -102,6 +118,8 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, s
 	if (skipped > 0)
 		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
+	if (is_restart)
+		keyline_words(&record, "restart", "1");
 	TRY(trail_write(driver->trail, &record, err));
 	if (taken->use == NONCE_NEW)
 		TRY(nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err));

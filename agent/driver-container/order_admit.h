@@ -15,6 +15,10 @@ struct driver;
 enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
 			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err);
 
+/** The same for a restart, by the order of the start: it was used, and may have expired. */
+enum status driver_take_restart(struct driver *driver, const ProtobufCBinaryData *order,
+				const ProtobufCBinaryData *body, struct taken *ret, struct error *err);
+
 /** Put @why, for which an order is refused, on record; returns its status. */
 enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
 			  struct error *why);
@@ -30,8 +34,10 @@ struct readback_users driver_users(const struct driver *driver);
 enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
 			      struct error *err);
 
-/** Put on record that @taken is carried out, and that it was used; both durable before it returns. */
-enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err);
+/** Put on record that @taken is carried out, and that it was used; both durable before it returns.
+ * @is_restart of a task that it started before */
+enum status driver_use_order(struct driver *driver, const struct taken *taken, bool is_restart,
+			     struct error *err);
 
 /** Put on record how it ended: "success" or the name of @status. */
 void driver_note_end(struct driver *driver, const struct order *order, enum status status);

@@ -56,7 +56,7 @@ static enum status check_place(const struct order_place *place, enum order_kind 
 	if (memcmp(order->boot_id, place->boot_id, sizeof(order->boot_id)) != 0)
 		return refuse(ret, "boot", STATUS_PERMISSION_DENIED, err,
 			      "it is for another boot of this node");
-	if (place->now_ms < 0 || (uint64_t)place->now_ms > order->not_after_ms)
+	if (!place->is_restart && (place->now_ms < 0 || (uint64_t)place->now_ms > order->not_after_ms))
 		return refuse(ret, "expired", STATUS_PERMISSION_DENIED, err,
 			      "it has expired; compare this machine's clock with the server's");
 	return STATUS_OK;
@@ -135,6 +135,9 @@ enum status order_check(const struct order_place *place, enum order_kind kind,
 	TRY(check_place(place, kind, ret, err));
 	TRY(check_body(kind, body, ret, err));
 	ret->use = nonces_look(place->nonces, &ret->order);
+	if (place->is_restart && ret->use == NONCE_NEW)
+		return refuse(ret, "unused", STATUS_FAILED_PRECONDITION, err,
+			      "it has started no task that could be restarted");
 	if (ret->use != NONCE_NEW && kind == ORDER_EXEC)
 		return refuse(ret, "used", STATUS_FAILED_PRECONDITION, err,
 			      "it was used already; ask the server for another one");

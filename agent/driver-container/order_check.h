@@ -18,6 +18,7 @@ struct order_place {
 	struct nonces *nonces;
 	uint8_t boot_id[ORDER_UUID_SIZE];
 	int64_t now_ms;
+	bool is_restart; /* of what the order made: it may have expired, and was used */
 };
 
 /* An order that was taken, and what is ordered. */

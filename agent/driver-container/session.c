@@ -729,7 +729,7 @@ static enum status handle_command(struct session *session, const ProtobufCBinary
 		status = driver_check_user(driver, command->user, &reason, err);
 	if (status != STATUS_OK)
 		return driver_refuse(driver, &session->taken, reason, err);
-	status = driver_use_order(driver, &session->taken, err);
+	status = driver_use_order(driver, &session->taken, false, err);
 	session->has_used = status == STATUS_OK;
 	session->is_framed = !command->tty;
 	return status;

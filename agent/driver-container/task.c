@@ -16,10 +16,12 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/restart.h"
 #include "model/task_text.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +66,16 @@ struct op {
 	const json_t *inspected; /* the engine's description of now; borrowed */
 	int64_t pid;
 	int64_t started_ms;
+	bool is_restart;
+	int64_t before_ms; /* of a restart: when the container was started before */
+};
+
+/* How often a task was restarted, by the order that started it: in memory, for what the agent may ask for
+ * does not grow with the life of this program. */
+struct restarts {
+	LIST_ENTRY(restarts) link;
+	char nonce[2 * ORDER_NONCE_SIZE + 1];
+	struct restart_count count;
 };
 
 static void op_free(struct op *op)
@@ -222,6 +234,8 @@ static enum status missing_task(struct error *err)
 
 static void reply_handle(struct op *op, const char *container_id, int64_t started_ms)
 {
+	Holdfast__Driver__V1__RestartTaskResponse restarted =
+		HOLDFAST__DRIVER__V1__RESTART_TASK_RESPONSE__INIT;
 	Holdfast__Driver__V1__StartTaskResponse response = HOLDFAST__DRIVER__V1__START_TASK_RESPONSE__INIT;
 	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
 	char id[CONTAINER_ID_SIZE];
@@ -238,8 +252,8 @@ static void reply_handle(struct op *op, const char *container_id, int64_t starte
 	handle.state = id;
 	handle.started_ms = started_ms;
 	handle.nonce = (ProtobufCBinaryData){ORDER_NONCE_SIZE, op->taken.order.nonce};
-	response.handle = &handle;
-	op_reply(op, &response.base);
+	response.handle = restarted.handle = &handle;
+	op_reply(op, op->is_restart ? &restarted.base : &response.base);
 }
 
 static void refuse_order(struct op *op, const char *reason, struct error *err)
@@ -260,7 +274,7 @@ static bool is_still_right(struct op *op)
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (now_ms < 0 || (uint64_t)now_ms > op->taken.order.not_after_ms)
+	if (!op->is_restart && (now_ms < 0 || (uint64_t)now_ms > op->taken.order.not_after_ms))
 		status = error_set(&err, STATUS_PERMISSION_DENIED, 0,
 				   "the order for task '%s' of allocation %s expired before it was carried "
 				   "out; ask the server for another one",
@@ -667,7 +681,7 @@ static bool use_order(struct op *op)
 	struct error err;
 
 	hex_encode(op->nonce, op->taken.order.nonce, ORDER_NONCE_SIZE);
-	if (driver_use_order(op->driver, &op->taken, &err) != STATUS_OK) {
+	if (driver_use_order(op->driver, &op->taken, op->is_restart, &err) != STATUS_OK) {
 		op_fail(op, &err);
 		return false;
 	}
@@ -675,28 +689,139 @@ static bool use_order(struct op *op)
 	return true;
 }
 
-void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__StartTaskRequest *start = (const void *)request;
-	const Holdfast__Driver__V1__TaskConfig *task;
-	struct driver *driver = userdata;
-	const char *reason = "task";
-	struct taken taken;
-	struct error err;
-	struct op *op;
+/* --- restart -----------------------------------------------------------------------------------------------
+ */
 
-	if (driver_take_order(driver, ORDER_START, &start->order, &start->task, &taken, &err) != STATUS_OK) {
-		rpc_call_fail(call, &err);
-		taken_release(&taken);
+static struct restarts *restarts_find(struct driver *driver, const char *nonce)
+{
+	struct restarts *restarts;
+
+	LIST_FOREACH (restarts, &driver->restarts, link)
+		if (str_eq(restarts->nonce, nonce))
+			return restarts;
+	return NULL;
+}
+
+static void restarts_forget(struct driver *driver, const char *nonce)
+{
+	struct restarts *restarts = restarts_find(driver, nonce);
+
+	if (!restarts)
+		return;
+	LIST_REMOVE(restarts, link);
+	free(restarts);
+}
+
+static struct restarts *restarts_of(struct driver *driver, const char *nonce)
+{
+	struct restarts *restarts = restarts_find(driver, nonce);
+
+	if (restarts)
+		return restarts;
+	restarts = calloc(1, sizeof(*restarts));
+	if (!restarts)
+		return NULL;
+	(void)str_copy(restarts->nonce, sizeof(restarts->nonce), nonce);
+	LIST_INSERT_HEAD(&driver->restarts, restarts, link);
+	return restarts;
+}
+
+/* The agent counts in intervals of its own, so twice the attempts of the order can be within one of these. */
+static enum status count_restart(struct op *op, struct error *err)
+{
+	Holdfast__Driver__V1__RestartPolicy policy = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
+	struct restarts *restarts;
+
+	if (!restart_is_wanted(op->spec.task->restart))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the order of task '%s' of allocation %s has no restarts", op->task,
+				 op->alloc);
+	restarts = restarts_of(op->driver, op->nonce);
+	if (!restarts)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "count a restart");
+	policy.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL;
+	policy.attempts = 2 * op->spec.task->restart->attempts;
+	policy.interval_ms = op->spec.task->restart->interval_ms;
+	if (restart_next(&policy, &restarts->count, clock_realtime_ms()) >= 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "task '%s' of allocation %s was restarted %" PRIu32 " times within the interval of "
+			 "its order, which allows %" PRIu32,
+			 op->task, op->alloc, restarts->count.n, op->spec.task->restart->attempts);
+}
+
+static bool has_failed(const struct container *container)
+{
+	return container->exit_code != 0 || container->oom_killed || container->error[0] != '\0';
+}
+
+/* May the container, which has ended, be started again? */
+static enum status check_restart(struct op *op, const struct container *container, const char **ret_reason,
+				 struct error *err)
+{
+	*ret_reason = "restart";
+	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "task '%s' of allocation %s was never started: StartTask comes first",
+				 op->task, op->alloc);
+	if (!has_failed(container))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "task '%s' of allocation %s ended with success and is not restarted",
+				 op->task, op->alloc);
+	return count_restart(op, err);
+}
+
+/* It is looked at before it starts again, as after it was made. */
+static void begin_restart(struct op *op, const struct container *container)
+{
+	const char *reason;
+	struct error err;
+
+	if (check_restart(op, container, &reason, &err) != STATUS_OK) {
+		refuse_order(op, reason, &err);
 		return;
 	}
-	task = (const void *)taken.body;
-	op = op_new(driver, call, &start_kind, task->alloc_id, task->task);
+	op->before_ms = container->started_ms;
+	if (make_plugin_folder(op) && is_as_ordered(op, container))
+		ask_start(op);
+}
+
+/* A restart never makes a container. */
+static void restart_seen(struct op *op, struct container *container)
+{
+	bool runs = container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
+
+	if (!container)
+		op_missing(op);
+	else if (!str_eq(container->nonce, op->nonce))
+		fail_other_order(op);
+	else if (runs)
+		(void)is_as_ordered(op, container);
+	else if (!op->has_waited)
+		begin_restart(op, container);
+	else if (container->started_ms != op->before_ms)
+		reply_handle(op, container->id, container->started_ms); /* it has ended again */
+	else
+		fail_not_begun(op);
+}
+
+static const struct op_kind restart_kind = {.seen = restart_seen, .is_exclusive = true};
+
+/* @taken is the op's from here on. */
+static void take_start(struct driver *driver, struct rpc_call *call, const struct op_kind *kind,
+		       struct taken *taken)
+{
+	const Holdfast__Driver__V1__TaskConfig *task = (const void *)taken->body;
+	const char *reason = "task";
+	struct error err;
+	struct op *op = op_new(driver, call, kind, task->alloc_id, task->task);
+
 	if (!op) {
-		taken_release(&taken);
+		taken_release(taken);
 		return;
 	}
-	op->taken = taken;
+	op->taken = *taken;
+	op->is_restart = kind == &restart_kind;
 	if (!claim_task(op))
 		return;
 	if (check_start(op, &reason, &err) != STATUS_OK) {
@@ -705,6 +830,36 @@ void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *us
 	}
 	if (use_order(op))
 		begin_look(op);
+}
+
+void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__StartTaskRequest *start = (const void *)request;
+	struct driver *driver = userdata;
+	struct taken taken;
+	struct error err;
+
+	if (driver_take_order(driver, ORDER_START, &start->order, &start->task, &taken, &err) == STATUS_OK) {
+		take_start(driver, call, &start_kind, &taken);
+		return;
+	}
+	rpc_call_fail(call, &err);
+	taken_release(&taken);
+}
+
+void task_restart(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__RestartTaskRequest *restart = (const void *)request;
+	struct driver *driver = userdata;
+	struct taken taken;
+	struct error err;
+
+	if (driver_take_restart(driver, &restart->order, &restart->task, &taken, &err) == STATUS_OK) {
+		take_start(driver, call, &restart_kind, &taken);
+		return;
+	}
+	rpc_call_fail(call, &err);
+	taken_release(&taken);
 }
 
 /* --- recover, inspect, wait -------------------------------------------------------------------------------
@@ -1000,6 +1155,8 @@ static void destroy_seen(struct op *op, struct container *container)
 	else
 		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, clock_realtime_ms(),
 					    &err);
+	if (status == STATUS_OK && container)
+		restarts_forget(op->driver, container->nonce);
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
 	if (status != STATUS_OK) {
@@ -1176,5 +1333,11 @@ void task_free_all(struct driver *driver)
 		if (op->call)
 			rpc_call_fail(op->call, &err);
 		op_free(op);
+	}
+	while (!LIST_EMPTY(&driver->restarts)) {
+		struct restarts *restarts = LIST_FIRST(&driver->restarts);
+
+		LIST_REMOVE(restarts, link);
+		free(restarts);
 	}
 }

@@ -2,6 +2,7 @@
 #include "driver/driver_task.h"
 
 #include "base/backoff.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/grid.h"
 #include "base/id.h"
@@ -9,6 +10,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "model/message.h"
+#include "model/task.h"
 #include "rpc/wakeup.h"
 
 #include <assert.h>
@@ -29,15 +31,21 @@ struct driver_task {
 	bool is_remade;
 	struct backoff backoff;
 	sd_event_source *timer;
+	struct service_call *check; /* InspectTask */
+	sd_event_source *check_timer;
+	char health[16]; /* as it was reported last */
 	int64_t since_ms;
 	struct error last_error;
 };
 
 static const char *const state_names[DRIVER_TASK_STATE_N] = {
-	[DRIVER_TASK_NEW] = "order",	 [DRIVER_TASK_READY] = "journal",   [DRIVER_TASK_ORDER] = "order",
-	[DRIVER_TASK_START] = "start",	 [DRIVER_TASK_RECOVER] = "recover", [DRIVER_TASK_WAIT] = "wait",
-	[DRIVER_TASK_EXITED] = "exited", [DRIVER_TASK_STOP] = "stop",	    [DRIVER_TASK_DESTROY] = "destroy",
-	[DRIVER_TASK_OVER] = "over",	 [DRIVER_TASK_UP] = "up",	    [DRIVER_TASK_REMAKE] = "destroy",
+	[DRIVER_TASK_NEW] = "order",	   [DRIVER_TASK_READY] = "journal",
+	[DRIVER_TASK_ORDER] = "order",	   [DRIVER_TASK_START] = "start",
+	[DRIVER_TASK_RECOVER] = "recover", [DRIVER_TASK_WAIT] = "wait",
+	[DRIVER_TASK_EXITED] = "exited",   [DRIVER_TASK_STOP] = "stop",
+	[DRIVER_TASK_DESTROY] = "destroy", [DRIVER_TASK_OVER] = "over",
+	[DRIVER_TASK_UP] = "up",	   [DRIVER_TASK_REMAKE] = "destroy",
+	[DRIVER_TASK_RESTART] = "restart",
 };
 
 const char *driver_task_state_name(enum driver_task_state state)
@@ -70,18 +78,20 @@ const char *driver_task_state_name(enum driver_task_state state)
 #define GONE CELL(OVER, GONE)
 #define UP CELL(UP, UP)
 #define REMAKE CELL(REMAKE, CALL) /* no task is in it yet */
+#define RESTART CELL(RESTART, NOTHING) /* after the delay */
 
 static const struct cell {
 	uint8_t to;
 	enum driver_task_action action;
 } steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
-	/*                           NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY */
-	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,   RUNS,    WAIT,   EXITED,  NO,      DESTROY, GONE},
-	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED,  FAILED,  LOST,   LOST,    NO,      DESTROY, GONE},
-	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,   REORDER, RETRY,  RECOVER, NO,      RETRY,   RETRY},
-	[DRIVER_TASK_REFUSED] =     {NEVER,   NO,    FAILED,  FAILED,  RETRY,  RECOVER, NO,      RETRY,   RETRY},
-	[DRIVER_TASK_JOURNALLED] =  {NO,      START, NO,      NO,      NO,     NO,      NO,      NO,      NO},
-	[DRIVER_TASK_STOP_WANTED] = {GONE,    GONE,  STOP,    STOP,    STOP,   STOP,    DESTROY, STAY,    STAY},
+	/*                           NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY OVER UP  REMAKE RESTART */
+	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,   RUNS,    WAIT,   EXITED,  NO,      DESTROY, GONE,   NO,  NO, NO,    RUNS},
+	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED,  FAILED,  LOST,   LOST,    NO,      DESTROY, GONE,   NO,  NO, NO,    LOST},
+	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,   REORDER, RETRY,  RECOVER, NO,      RETRY,   RETRY,  NO,  NO, NO,    RETRY},
+	[DRIVER_TASK_REFUSED] =     {NEVER,   NO,    FAILED,  FAILED,  RETRY,  RECOVER, NO,      RETRY,   RETRY,  NO,  NO, NO,    FAILED},
+	[DRIVER_TASK_JOURNALLED] =  {NO,      START, NO,      NO,      NO,     NO,      NO,      NO,      NO,     NO,  NO, NO,    NO},
+	[DRIVER_TASK_STOP_WANTED] = {GONE,    GONE,  STOP,    STOP,    STOP,   STOP,    DESTROY, STAY,    STAY,   NO,  NO, NO,    STOP},
+	[DRIVER_TASK_RESTART_WANTED] = {NO,   NO,    NO,      NO,      NO,     NO,      RESTART, NO,      NO,     NO,  NO, NO,    NO},
 };
 
 /* What differs for a network: NO leaves what a task does. */
@@ -112,6 +122,8 @@ struct driver_task_step driver_task_step(enum driver_task_state state, enum driv
 struct driver_task_step driver_network_step(enum driver_task_state state, enum driver_task_event event)
 {
 	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
+	if (state == DRIVER_TASK_RESTART || event == DRIVER_TASK_RESTART_WANTED)
+		return (struct driver_task_step){state, DRIVER_TASK_NO_STEP};
 	if (network_steps[event][state].to == GRID_NO)
 		return driver_task_step(state, event);
 	return step_of(&network_steps[event][state], state);
@@ -243,6 +255,22 @@ static enum status destroy_network(struct driver_task *task, struct error *err)
 	return call_driver(task, DRIVER_DESTROY_NETWORK, &request.base, err);
 }
 
+static const Holdfast__Driver__V1__StartTaskRequest *start_of(const struct driver_task *task)
+{
+	return task->order ? task->order->start : task->request.start;
+}
+
+static enum status restart_task(struct driver_task *task, struct error *err)
+{
+	Holdfast__Driver__V1__RestartTaskRequest request = HOLDFAST__DRIVER__V1__RESTART_TASK_REQUEST__INIT;
+	const Holdfast__Driver__V1__StartTaskRequest *start = start_of(task);
+
+	assert(start);
+	request.order = start->order;
+	request.task = start->task;
+	return call_driver(task, DRIVER_RESTART_TASK, &request.base, err);
+}
+
 static enum status begin_call(struct driver_task *task, struct error *err)
 {
 	char *alloc_id = (char *)(uintptr_t)task->request.alloc_id;
@@ -258,6 +286,8 @@ static enum status begin_call(struct driver_task *task, struct error *err)
 		return call_driver(task, DRIVER_START_TASK, &task->order->start->base, err);
 	case DRIVER_TASK_REMAKE:
 		return destroy_network(task, err);
+	case DRIVER_TASK_RESTART:
+		return restart_task(task, err);
 	case DRIVER_TASK_RECOVER: {
 		Holdfast__Driver__V1__RecoverTaskRequest request =
 			HOLDFAST__DRIVER__V1__RECOVER_TASK_REQUEST__INIT;
@@ -341,14 +371,104 @@ static void keep_handle(struct driver_task *task, const Holdfast__Driver__V1__Ta
 	task->handle = handle ? (void *)message_convert(handle->base.descriptor, &handle->base) : NULL;
 }
 
+/* Returns the handle in an answer to StartTask or RestartTask. */
+static Holdfast__Driver__V1__TaskHandle *handle_in(const void *response)
+{
+	const ProtobufCMessage *message = response;
+
+	assert(message);
+	if (message->descriptor == &holdfast__driver__v1__restart_task_response__descriptor)
+		return ((const Holdfast__Driver__V1__RestartTaskResponse *)response)->handle;
+	return ((const Holdfast__Driver__V1__StartTaskResponse *)response)->handle;
+}
+
 static void notify_runs(struct driver_task *task, const void *response)
 {
-	const Holdfast__Driver__V1__StartTaskResponse *started = response;
+	const ProtobufCMessage *message = response;
+	bool is_restart = message->descriptor == &holdfast__driver__v1__restart_task_response__descriptor;
 
-	assert(started);
-	keep_handle(task, started->handle);
+	keep_handle(task, handle_in(response));
 	call_after(task, 0);
-	task->request.events->on_runs(started->handle, task->request.userdata);
+	task->request.events->on_runs(handle_in(response), is_restart ? NULL : start_of(task),
+				      task->request.userdata);
+}
+
+/* --- health --- */
+
+static bool is_checked(const struct driver_task *task)
+{
+	return task->state == DRIVER_TASK_WAIT && task->request.config && task->request.config->health;
+}
+
+static void check_later(struct driver_task *task);
+
+static void on_inspected(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	static const char *const known[] = {"healthy", "unhealthy", "starting"};
+	const Holdfast__Driver__V1__InspectTaskResponse *inspected = (const void *)response;
+	struct driver_task *task = userdata;
+	const char *health = !err && inspected->status ? inspected->status->health : "";
+	size_t i = 0;
+
+	task->check = NULL;
+	check_later(task);
+	while (i < ARRAY_SIZE(known) && !str_eq(known[i], health))
+		i++;
+	if (i == ARRAY_SIZE(known) || str_eq(task->health, health))
+		return;
+	(void)str_copy(task->health, sizeof(task->health), health);
+	task->request.events->on_health(task->health, task->request.userdata);
+}
+
+static int on_check_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct driver_task *task = userdata;
+	Holdfast__Driver__V1__InspectTaskRequest message = HOLDFAST__DRIVER__V1__INSPECT_TASK_REQUEST__INIT;
+	const struct service_request request = {
+		.method = DRIVER_INSPECT_TASK,
+		.message = &message.base,
+		.done = on_inspected,
+		.userdata = task,
+	};
+	struct service_client *client;
+
+	wakeup_disarm(&task->check_timer);
+	message.alloc_id = (char *)(uintptr_t)task->request.alloc_id;
+	message.task = task->request.config->task;
+	if (drivers_client(task->request.drivers, task->driver, &client, NULL) != STATUS_OK ||
+	    service_call_start(client, &request, &task->check, NULL) != STATUS_OK)
+		check_later(task);
+	return 0;
+}
+
+/* Twice in an interval of its checks. */
+static void check_later(struct driver_task *task)
+{
+	const Holdfast__Driver__V1__HealthCheck *health = task->request.config->health;
+	uint64_t ms = (health->interval_ms > 0 ? health->interval_ms : TASK_CHECK_INTERVAL_DEFAULT_MS) / 2;
+	struct error err;
+
+	ms = ms < DRIVER_TASK_CHECK_MIN_MS ? DRIVER_TASK_CHECK_MIN_MS : ms;
+	ms = ms > DRIVER_TASK_CHECK_MAX_MS ? DRIVER_TASK_CHECK_MAX_MS : ms;
+	if (wakeup_arm(task->request.event, &task->check_timer, ms * USEC_PER_MSEC, on_check_due, task,
+		       &err) != STATUS_OK)
+		task->request.events->on_trouble(&err, task->request.userdata);
+}
+
+static void end_check(struct driver_task *task)
+{
+	wakeup_disarm(&task->check_timer);
+	service_call_cancel(task->check);
+	task->check = NULL;
+}
+
+/* As long as it runs. */
+static void follow_health(struct driver_task *task)
+{
+	if (!is_checked(task))
+		end_check(task);
+	else if (!task->check && !task->check_timer)
+		check_later(task);
 }
 
 static void notify_lost(struct driver_task *task)
@@ -412,11 +532,12 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 /* An answer that lacks what it must have is tried again: nothing is known by it. */
 static bool is_usable(const struct driver_task *task, const void *response)
 {
-	assert(response || (task->state != DRIVER_TASK_START && task->state != DRIVER_TASK_WAIT));
+	assert(response || (task->state != DRIVER_TASK_START && task->state != DRIVER_TASK_WAIT &&
+			    task->state != DRIVER_TASK_RESTART));
 	if (task->state == DRIVER_TASK_START && is_network(task))
 		return ((const Holdfast__Driver__V1__CreateNetworkResponse *)response)->spec;
-	if (task->state == DRIVER_TASK_START)
-		return ((const Holdfast__Driver__V1__StartTaskResponse *)response)->handle;
+	if (task->state == DRIVER_TASK_START || task->state == DRIVER_TASK_RESTART)
+		return handle_in(response);
 	if (task->state == DRIVER_TASK_WAIT)
 		return ((const Holdfast__Driver__V1__WaitTaskResponse *)response)->result;
 	return true;
@@ -442,7 +563,10 @@ static void handle_event(struct driver_task *task, enum driver_task_event event,
 		if (step.action != DRIVER_TASK_DO_RETRY)
 			backoff_reset(&task->backoff);
 	}
+	if (task->state == DRIVER_TASK_RESTART)
+		task->health[0] = '\0';
 	task->state = step.state;
+	follow_health(task);
 	act(task, step.action, response, err);
 }
 
@@ -460,6 +584,7 @@ enum status driver_task_new(const struct driver_task_request *request, struct dr
 			    struct error *err)
 {
 	assert(request->state != DRIVER_TASK_RECOVER || request->handle);
+	assert(request->state != DRIVER_TASK_RESTART || request->start);
 
 	struct driver_task *task = calloc(1, sizeof(*task));
 	enum status status = STATUS_OK;
@@ -474,7 +599,7 @@ enum status driver_task_new(const struct driver_task_request *request, struct dr
 	task->backoff = (struct backoff)BACKOFF_INIT(DRIVER_TASK_RETRY_MIN_MS * USEC_PER_MSEC,
 						     DRIVER_TASK_RETRY_MAX_MS * USEC_PER_MSEC);
 	if (task->state != DRIVER_TASK_EXITED)
-		status = wakeup_arm(request->event, &task->timer, 0, on_due, task, err);
+		status = wakeup_arm(request->event, &task->timer, request->delay_us, on_due, task, err);
 	if (status == STATUS_OK)
 		*ret = task;
 	else
@@ -496,6 +621,12 @@ void driver_task_go(struct driver_task *task)
 {
 	if (task->state == DRIVER_TASK_READY)
 		handle_event(task, DRIVER_TASK_JOURNALLED, NULL, NULL);
+}
+
+void driver_task_restart(struct driver_task *task, uint64_t delay_us)
+{
+	handle_event(task, DRIVER_TASK_RESTART_WANTED, NULL, NULL);
+	call_after(task, delay_us);
 }
 
 void driver_task_stop(struct driver_task *task)
@@ -525,6 +656,7 @@ void driver_task_free(struct driver_task *task)
 	if (!task)
 		return;
 	cancel(task);
+	end_check(task);
 	if (task->order)
 		holdfast__v1__order_task_response__free_unpacked(task->order, NULL);
 	keep_handle(task, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One task that a driver runs: ordered, started once, recovered, waited for, stopped and destroyed. The
- * network of an allocation's tasks is one too that is never waited for: made, or found, and destroyed.
+/* One task that a driver runs: ordered, started once, recovered, waited for, restarted, stopped and
+ * destroyed. The network of an allocation's tasks is one too that is never waited for: made, or found, and
+ * destroyed.
  *
  * What comes next is a table of states and what a call came to. Nothing is believed to be gone that the
  * driver has not said is gone: a driver that is away is waited for. */
@@ -19,6 +20,8 @@ enum {
 	DRIVER_TASK_RETRY_MIN_MS = 500,
 	DRIVER_TASK_RETRY_MAX_MS = 30000,
 	DRIVER_TASK_ORDER_TIMEOUT_MS = 30000,
+	DRIVER_TASK_CHECK_MIN_MS = 500, /* between two looks at a task's health */
+	DRIVER_TASK_CHECK_MAX_MS = 15000,
 };
 
 enum driver_task_state {
@@ -32,8 +35,9 @@ enum driver_task_state {
 	DRIVER_TASK_STOP,    /* StopTask */
 	DRIVER_TASK_DESTROY, /* DestroyTask */
 	DRIVER_TASK_OVER,
-	DRIVER_TASK_UP,	    /* a network that is right */
-	DRIVER_TASK_REMAKE, /* DestroyNetwork of one that does not hold, before another order */
+	DRIVER_TASK_UP,	     /* a network that is right */
+	DRIVER_TASK_REMAKE,  /* DestroyNetwork of one that does not hold, before another order */
+	DRIVER_TASK_RESTART, /* RestartTask, after a delay */
 	DRIVER_TASK_STATE_N,
 };
 
@@ -46,6 +50,7 @@ enum driver_task_event {
 	DRIVER_TASK_WRONG, /* a network is there that does not hold; once */
 	DRIVER_TASK_JOURNALLED,
 	DRIVER_TASK_STOP_WANTED,
+	DRIVER_TASK_RESTART_WANTED,
 	DRIVER_TASK_EVENT_N,
 };
 
@@ -82,11 +87,15 @@ const char *driver_task_state_name(enum driver_task_state state);
 struct driver_task_events {
 	/* it is about to be started: driver_task_go() when that is on the disk */
 	void (*on_start)(void *userdata);
-	/* it runs; @handle borrowed, is what it is recovered with */
-	void (*on_runs)(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata);
+	/* it runs; @handle recovers it. @start is its order; NULL after a restart. Both borrowed */
+	void (*on_runs)(const Holdfast__Driver__V1__TaskHandle *handle,
+			const Holdfast__Driver__V1__StartTaskRequest *start, void *userdata);
 	/* the network is there; @spec borrowed */
 	void (*on_up)(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata);
-	/* it has ended by itself, or never ran (@err); what is left of it driver_task_stop() takes away.
+	/* the health of one with a check has changed: "healthy", "unhealthy", "starting" */
+	void (*on_health)(const char *health, void *userdata);
+	/* it has ended by itself, or never ran (@err); driver_task_restart() starts it again,
+	 * driver_task_stop() takes away what is left of it.
 	 * @result borrowed; NULL with @err */
 	void (*on_exited)(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
 			  void *userdata);
@@ -104,8 +113,12 @@ struct driver_task_request {
 	const Holdfast__Driver__V1__TaskConfig *config;	  /* NULL: the network */
 	const char *driver;				  /* of a network that may be there */
 	const Holdfast__Driver__V1__NetworkSpec *network; /* that a task joins; NULL: none */
-	enum driver_task_state state; /* NEW, ORDER, RECOVER, EXITED or STOP; of a network no RECOVER, STOP */
+	/* NEW, ORDER, RECOVER, RESTART, EXITED or STOP; of a network no RECOVER, RESTART, STOP */
+	enum driver_task_state state;
 	const Holdfast__Driver__V1__TaskHandle *handle; /* of RECOVER */
+	const Holdfast__Driver__V1__StartTaskRequest
+		*start;	   /* its order, once it was started; NULL: not kept */
+	uint64_t delay_us; /* of RESTART */
 	const struct driver_task_events *events;
 	void *userdata;
 };
@@ -119,6 +132,10 @@ enum status driver_task_new(const struct driver_task_request *request, struct dr
 
 /** What on_start() said is on the disk. */
 void driver_task_go(struct driver_task *task);
+
+/** Start one that has ended by itself again after @delay_us, by the order that started it. From on_exited().
+ */
+void driver_task_restart(struct driver_task *task, uint64_t delay_us);
 
 /** Stop it, however far it is, and take away what is left; on_gone() tells. */
 void driver_task_stop(struct driver_task *task);

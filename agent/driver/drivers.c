@@ -202,6 +202,20 @@ size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size
 	return n;
 }
 
+const Holdfast__Driver__V1__CapabilitiesResponse *drivers_offer(const struct drivers *drivers,
+								const char *name)
+{
+	struct driver_info info;
+
+	for (size_t i = 0; i < drivers->n_entries; i++) {
+		if (!str_eq(drivers->entries[i].name, name))
+			continue;
+		describe(&drivers->entries[i], &info);
+		return info.capabilities;
+	}
+	return NULL;
+}
+
 enum status drivers_client(const struct drivers *drivers, const char *name, struct service_client **ret,
 			   struct error *err)
 {

@@ -30,6 +30,11 @@ void drivers_free(struct drivers *drivers);
 /** Write what is known of each, @max at most; returns how many. */
 size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size_t max);
 
+/** The offers of the driver, as it reported them last; NULL: unknown. Borrowed, until the event loop runs
+ * again. */
+const Holdfast__Driver__V1__CapabilitiesResponse *drivers_offer(const struct drivers *drivers,
+								const char *name);
+
 /** Whom calls to the driver go to: looked up for each call, as instances come and go.
  * STATUS_NOT_FOUND when it is not on this node, STATUS_UNAVAILABLE while it does not answer, or is asked anew
  * what it is. */

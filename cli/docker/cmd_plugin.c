@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast volume docker-plugin`: the socket of a Docker volume plugin. Each request is answered by a
- * process of its own, so that one that waits for a volume keeps nobody waiting; it ends with this one. */
+ * process of its own, so that one that waits for a volume delays no other one; it ends with this one. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"

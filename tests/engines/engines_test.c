@@ -157,6 +157,28 @@ static enum status start(const struct wish *w, Holdfast__Driver__V1__StartTaskRe
 	return call("StartTask", &request.base, ret, err);
 }
 
+static enum status restart(const struct wish *w, struct error *err)
+{
+	Holdfast__Driver__V1__RestartTaskRequest request = HOLDFAST__DRIVER__V1__RESTART_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__RestartTaskResponse *response = NULL;
+	enum status status;
+
+	request.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
+	request.task = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
+	status = call("RestartTask", &request.base, &response, err);
+	if (response)
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	return status;
+}
+
+static void allow_restarts(struct wish *w, uint32_t attempts)
+{
+	w->restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL;
+	w->restart.attempts = attempts;
+	w->restart.interval_ms = 3600 * 1000;
+	w->task.restart = &w->restart;
+}
+
 static void start_well(struct wish *w)
 {
 	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
@@ -445,6 +467,40 @@ static void a_task_runs_on_its_volume_once(void **state)
 	assert_int_equal(destroy("web", false), STATUS_OK);
 	assert_int_equal(start(&w, &again, &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(state_of("web"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
+/* By an order that has expired, with the files and the volume that it had; as often as the order says. */
+static void a_task_that_failed_is_restarted_on_its_mounts(void **state)
+{
+	struct error err;
+	char out[256];
+	int32_t code;
+	struct wish w;
+
+	wish_task(
+		&w, "again",
+		"echo run >> /vol/runs; echo run >> /runs; [ $(wc -l < /runs) -ge 3 ] && sleep 1000; exit 4");
+	w.task.n_volumes = 1;
+	w.order.not_after_ms = (uint64_t)clock_realtime_ms() + 8000;
+	allow_restarts(&w, 1);
+	start_well(&w);
+	assert_int_equal(wait_exit("again"), 4);
+	while ((uint64_t)clock_realtime_ms() <=
+	       w.order.not_after_ms) /* an allocation lives longer than its order */
+		assert_int_equal(usleep(100000), 0);
+	if (restart(&w, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(wait_exit("again"), 4);
+	assert_int_equal(restart(&w, &err), STATUS_OK);
+	assert_int_equal(state_of("again"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	assert_int_equal(restart(&w, &err), STATUS_OK); /* it runs: the same answer */
+	exec_well("again", "wc -l < /vol/runs; wc -l < /runs", out, &code);
+	assert_string_equal(out, "3\n3\n");
+	assert_int_equal(stop("again"), STATUS_OK);
+	(void)wait_exit("again");
+	assert_int_equal(destroy("again", false), STATUS_OK);
+	assert_int_equal(restart(&w, &err), STATUS_NOT_FOUND);
+	assert_int_equal(state_of("again"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
 }
 
 /* Its own time is longer than the default, which would kill it. */
@@ -1292,6 +1348,51 @@ static void a_stranger_is_not_heard(void **state)
 	assert_int_equal(destroy("strange", true), STATUS_PERMISSION_DENIED);
 }
 
+/* Each restart that its order does not allow. */
+static void a_hostile_agent_restarts_nothing(void **state)
+{
+	struct error err;
+	struct wish w, other;
+
+	wish_task(&w, "still", "exit 3");
+	start_well(&w);
+	assert_int_equal(wait_exit("still"), 3);
+	refused("a restart of an order without restarts", restart(&w, &err), STATUS_PERMISSION_DENIED,
+		"restart", &err);
+	wish_task(&other, "still", "exit 3");
+	allow_restarts(&other, 9);
+	pack_task(&other);
+	other.order = w.order;
+	refused("a restart with a policy that is not ordered", restart(&other, &err),
+		STATUS_PERMISSION_DENIED, "digest", &err);
+	wish_task(&other, "still", "exit 3");
+	allow_restarts(&other, 9);
+	pack_task(&other);
+	sign(&other);
+	refused("a restart by an order that has started nothing", restart(&other, &err),
+		STATUS_FAILED_PRECONDITION, "unused", &err);
+	assert_int_equal(destroy("still", false), STATUS_OK);
+	wish_task(&w, "ended", "exit 0");
+	allow_restarts(&w, 9);
+	start_well(&w);
+	assert_int_equal(wait_exit("ended"), 0);
+	refused("a restart of work that is done", restart(&w, &err), STATUS_FAILED_PRECONDITION, "restart",
+		&err);
+	assert_int_equal(destroy("ended", false), STATUS_OK);
+	assert_int_equal(restart(&w, &err), STATUS_NOT_FOUND);
+	wish_task(&w, "often", "exit 3");
+	allow_restarts(&w, 1);
+	start_well(&w);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(wait_exit("often"), 3);
+		assert_int_equal(restart(&w, &err), STATUS_OK);
+	}
+	assert_int_equal(wait_exit("often"), 3);
+	refused("more restarts than its order allows", restart(&w, &err), STATUS_PERMISSION_DENIED, "restart",
+		&err);
+	assert_int_equal(destroy("often", false), STATUS_OK);
+}
+
 /* --- a driver that is killed ------------------------------------------------------------------------------
  */
 
@@ -1355,6 +1456,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tasks[] = {
 		cmocka_unit_test(the_engine_is_found_healthy),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
+		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(a_path_of_the_host_is_read_only),
 		cmocka_unit_test(a_volume_has_the_flags_of_its_publish_inside),
@@ -1366,6 +1468,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest hostile[] = {
 		cmocka_unit_test(a_hostile_agent_starts_nothing),
 		cmocka_unit_test(a_hostile_agent_replays_nothing),
+		cmocka_unit_test(a_hostile_agent_restarts_nothing),
 		cmocka_unit_test(a_hostile_agent_enters_nothing),
 		cmocka_unit_test(a_hostile_agent_makes_no_network),
 		cmocka_unit_test(a_hostile_agent_reaches_no_foreign_container),

@@ -40,7 +40,7 @@ static const char *const alloc_states[ALLOC_PHASE_N] = {
 #define N(name) [ALLOC_EVENT_##name] = #name
 static const char *const alloc_events[ALLOC_EVENT_N] = {
 	N(CLAIM), N(CLAIMED), N(MOUNTED), N(UNMOUNTED), N(UNIT_START), N(UNIT_RUNS),
-	N(UNIT_ENDED), N(TASK_START), N(TASK_RUNS), N(TASK_DONE), N(TASK_ENDED), N(TASK_GONE),
+	N(UNIT_ENDED), N(TASK_START), N(TASK_RUNS), N(TASK_HEALTH), N(TASK_FAILED), N(TASK_DONE), N(TASK_ENDED), N(TASK_GONE),
 	N(NETWORK_START), N(NETWORK_UP), N(NETWORK_GONE), N(RUN), N(FAIL), N(STOP), N(SHUTDOWN),
 	N(RELEASED), N(FINISH), N(REBOOTED),
 };
@@ -87,10 +87,10 @@ static const char *const instance_events[INSTANCE_EVENT_N] = {
 #define N(name) [DRIVER_TASK_##name] = #name
 static const char *const task_states[DRIVER_TASK_STATE_N] = {
 	N(NEW), N(READY), N(ORDER), N(START), N(RECOVER), N(WAIT), N(EXITED), N(STOP), N(DESTROY),
-	N(OVER), N(UP), N(REMAKE),
+	N(OVER), N(UP), N(REMAKE), N(RESTART),
 };
 static const char *const task_events[DRIVER_TASK_EVENT_N] = {
-	N(OK), N(NOT_FOUND), N(PASSING), N(REFUSED), N(WRONG), N(JOURNALLED), N(STOP_WANTED),
+	N(OK), N(NOT_FOUND), N(PASSING), N(REFUSED), N(WRONG), N(JOURNALLED), N(STOP_WANTED), N(RESTART_WANTED),
 };
 #undef N
 #define N(name) [DRIVER_TASK_DO_##name] = #name

@@ -41,6 +41,13 @@ static const Holdfast__Driver__V1__TaskHandle handle = {
 	.started_ms = 1000,
 };
 
+static uint8_t order_bytes[] = "the order";
+static const Holdfast__Driver__V1__StartTaskRequest start = {
+	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__start_task_request__descriptor),
+	.order = {sizeof(order_bytes), order_bytes},
+	.task = {sizeof(order_bytes), order_bytes},
+};
+
 static char spec_state[] = "the network";
 static const Holdfast__Driver__V1__NetworkSpec spec = {
 	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__network_spec__descriptor),
@@ -65,6 +72,16 @@ static struct alloc_record *with_tasks(uint32_t n_volumes, uint32_t n_tasks)
 	}
 	assert_true(message_list_new(list, n_tasks, &record->alloc.tasks));
 	return record;
+}
+
+/* Its first task runs, and may be restarted. */
+static void set_running(struct alloc_record *record)
+{
+	ProtobufCMessage *order = (ProtobufCMessage *)(uintptr_t)&start;
+
+	record->tasks[0].state = TASK_RECORD_RUNNING;
+	message_list_unref(record->tasks[0].start);
+	assert_true(message_list_new(&order, 1, &record->tasks[0].start));
 }
 
 static const Holdfast__Driver__V1__TaskStatus *status_of(const struct alloc_record *record, size_t i)
@@ -122,6 +139,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 			}
 			event.type = ALLOC_EVENT_TASK_RUNS;
 			event.handle = &handle;
+			event.start = &start;
 			break;
 		case ALLOC_DO_STOP_TASK:
 			event.type = ALLOC_EVENT_TASK_GONE;
@@ -217,6 +235,102 @@ TEST(a_task_that_fails_fails_its_allocation_and_ends_the_others)
 	assert_string_equal(trace, "s1s0U0F0");
 	assert_int_equal(record->alloc.client_status, CLIENT_FAILED);
 	assert_int_equal(record->alloc.client_code, STATUS_ABORTED);
+	alloc_record_free(record);
+}
+
+static struct alloc_record *restarted(struct alloc_record *record);
+
+/* With a restart block, and a check, of its first task. */
+static struct alloc_record *with_restart(void)
+{
+	struct alloc_record *record = with_tasks(1, 2);
+	Holdfast__Driver__V1__TaskConfig *task = (void *)record->alloc.tasks->messages[0];
+	Holdfast__Driver__V1__RestartPolicy policy = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
+	Holdfast__Driver__V1__HealthCheck check = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
+
+	policy.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL;
+	policy.attempts = 2;
+	task->restart = (void *)message_convert(policy.base.descriptor, &policy.base);
+	task->health = (void *)message_convert(check.base.descriptor, &check.base);
+	return record;
+}
+
+TEST(a_task_that_is_restarted_keeps_its_mounts_its_claims_and_its_order)
+{
+	struct alloc_record *record = with_restart();
+	struct error why;
+	struct alloc_event failed = {.type = ALLOC_EVENT_TASK_FAILED,
+				     .err = &why,
+				     .count = {.n = 1, .since_ms = 2000},
+				     .restart_ms = 17000,
+				     .now_ms = 2000};
+	const struct alloc_event runs = {.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle};
+	char trace[64];
+
+	(void)error_set(&why, STATUS_ABORTED, 0, "task a has ended with exit status 3");
+	play(record, trace, sizeof(trace));
+	assert_non_null(record->tasks[0].start);
+	assert_null(record->tasks[1].start); /* never restarted: its order is not kept */
+	assert_string_equal(status_of(record, 0)->health, "starting");
+	assert_true(alloc_step(record, &failed));
+	assert_false(alloc_step(record, &failed)); /* once */
+	expect_next(record, ALLOC_DO_NOTHING, 0);  /* no unmount, no claim */
+	assert_int_equal(record->phase, ALLOC_RUNNING);
+	assert_int_equal(record->volumes[0].state, VOLUME_PUBLISHED);
+	assert_int_equal(record->alloc.client_status, CLIENT_RUNNING);
+	assert_int_equal(record->alloc.client_code, 0);
+	assert_non_null(strstr(alloc_description(&record->alloc), "exit status 3; it is restarted at "));
+	assert_int_equal(status_of(record, 0)->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED);
+	assert_int_equal(alloc_task_end(record, 1, NULL), ALLOC_EVENT_TASK_DONE); /* not the last one */
+	record = restarted(record);
+	assert_int_equal(record->tasks[0].state, TASK_RECORD_BACKOFF);
+	assert_int_equal(record->tasks[0].count.n, 1);
+	assert_int_equal(record->tasks[0].count.since_ms, 2000);
+	assert_int_equal(record->tasks[0].restart_ms, 17000);
+	assert_non_null(record->tasks[0].start);
+	assert_true(alloc_step(record, &runs));
+	assert_false(alloc_step(record, &runs));
+	assert_non_null(record->tasks[0].start); /* for the next one */
+	assert_int_equal(status_of(record, 0)->restarts, 1);
+	assert_int_equal(status_of(record, 0)->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	assert_string_equal(alloc_description(&record->alloc), "");
+	assert_true(alloc_step(record,
+			       &(struct alloc_event){.type = ALLOC_EVENT_TASK_HEALTH, .health = "healthy"}));
+	assert_string_equal(status_of(record, 0)->health, "healthy");
+	assert_int_equal(status_of(record, 0)->restarts, 1);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U0F0");
+	assert_int_equal(status_of(record, 0)->restarts, 1);
+	alloc_record_free(record);
+}
+
+TEST(a_task_whose_order_is_not_kept_is_not_restarted)
+{
+	struct alloc_record *record = with_tasks(1, 1);
+	struct error why = {.status = STATUS_ABORTED, .msg = "x"};
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_FAILED, .err = &why}));
+	assert_int_equal(record->tasks[0].state, TASK_RECORD_RUNNING);
+	alloc_record_free(record);
+}
+
+/* It was going to be restarted: what the driver has of it goes first. */
+TEST(a_task_that_waits_for_its_restart_is_taken_away_with_its_allocation)
+{
+	struct alloc_record *record = with_restart();
+	struct error why = {.status = STATUS_ABORTED, .msg = "x"};
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_FAILED, .err = &why}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(
+		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U0F0");
 	alloc_record_free(record);
 }
 
@@ -717,7 +831,8 @@ TEST(events_are_taken_in_their_phases_only)
 		[ALLOC_EVENT_UNMOUNTED] = "---y--", /* in others nothing is published here */
 		[ALLOC_EVENT_UNIT_START] = "yyy---",   [ALLOC_EVENT_UNIT_RUNS] = "yyyy--", /* being started */
 		[ALLOC_EVENT_UNIT_ENDED] = "yyyyy-",   [ALLOC_EVENT_RUN] = "yyy---",
-		[ALLOC_EVENT_TASK_START] = "yyy---",   [ALLOC_EVENT_TASK_RUNS] = "yyy---", /* so far */
+		[ALLOC_EVENT_TASK_START] = "yyy---",   [ALLOC_EVENT_TASK_RUNS] = "yyyy--",
+		[ALLOC_EVENT_TASK_HEALTH] = "yyyy--",  [ALLOC_EVENT_TASK_FAILED] = "yyyy--",
 		[ALLOC_EVENT_TASK_DONE] = "yyyy--",    [ALLOC_EVENT_TASK_ENDED] = "yyyy--",
 		[ALLOC_EVENT_TASK_GONE] = "----y-",    [ALLOC_EVENT_FAIL] = "yyyy--",
 		[ALLOC_EVENT_STOP] = "yyyy--",	       [ALLOC_EVENT_RELEASED] = "----y-",
@@ -742,7 +857,9 @@ TEST(events_are_taken_in_their_phases_only)
 						    .invocation = "x",
 						    .driver = "container",
 						    .network = &spec,
-						    .handle = &handle};
+						    .handle = &handle,
+						    .start = &start,
+						    .health = "healthy"};
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
@@ -754,6 +871,8 @@ TEST(events_are_taken_in_their_phases_only)
 										       : TASK_RECORD_STARTING;
 			} else if (e != ALLOC_EVENT_TASK_START)
 				record->tasks[0].state = TASK_RECORD_STARTING;
+			if (e == ALLOC_EVENT_TASK_HEALTH || e == ALLOC_EVENT_TASK_FAILED)
+				set_running(record);
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
 			alloc_record_free(record);
 		}

@@ -18,8 +18,9 @@
 
 enum { RUN_US = 60 * USEC_PER_SEC, TRACE_SIZE = 64 };
 
-/* Calls: O order, S start, R recover, W wait, P stop, D destroy, C create the network, X destroy it. What is
- * told: j about to start, r runs, u the network is there, x exited, f failed, g gone, t trouble. */
+/* Calls: O order, S start, R recover, W wait, A restart, P stop, D destroy, C create the network, X destroy
+ * it. What is told: j about to start, r runs, u the network is there, x exited, f failed, g gone, t trouble.
+ */
 struct world {
 	char dir[TEMP_DIR_SIZE];
 	char drivers_path[TEMP_PATH_SIZE], driver_path[TEMP_PATH_SIZE], server_path[TEMP_PATH_SIZE];
@@ -31,7 +32,12 @@ struct world {
 	bool holds_wait;
 	struct rpc_call *held;
 	bool is_network;
-	bool goes; /* on_start() is on the disk at once */
+	bool goes;	   /* on_start() is on the disk at once */
+	int restarts_left; /* that on_exited() asks for */
+	bool has_check;
+	const char *says; /* of its health, by InspectTask */
+	size_t n_inspected;
+	char health[64]; /* as they came, one behind the other */
 	struct driver_task *task;
 	char trace[TRACE_SIZE];
 	struct error last;
@@ -101,6 +107,7 @@ static const struct {
 	{"DestroyTask", 'D', "\"force\":true", "{}"},
 	{"CreateNetwork", 'C', "\"order\":\"" THE_ORDER "\"", "{'spec': {'state': 'the network'}}"},
 	{"DestroyNetwork", 'X', "\"alloc_id\":\"" ALLOC "\"", "{}"},
+	{"RestartTask", 'A', "\"order\":\"" THE_ORDER "\"", "{'handle': {'state': 'the container'}}"},
 };
 
 static void expect_asked(const ProtobufCMessage *request, const char *part)
@@ -134,6 +141,16 @@ static void on_call(struct rpc_call *call, const ProtobufCMessage *request, void
 		reply_json(call, method->output, calls[i].answer);
 }
 
+static void on_inspect(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	struct world *world = userdata;
+	char answer[128];
+
+	world->n_inspected++;
+	(void)snprintf(answer, sizeof(answer), "{'status': {'health': '%s'}}", world->says);
+	reply_json(call, &holdfast__driver__v1__inspect_task_response__descriptor, answer);
+}
+
 static void on_open(struct rpc_call *call, void *userdata)
 {
 }
@@ -160,6 +177,8 @@ static const struct rpc_method driver_methods[] = {
 	{"DestroyTask", on_call},
 	{"CreateNetwork", on_call},
 	{"DestroyNetwork", on_call},
+	{"RestartTask", on_call},
+	{"InspectTask", on_inspect},
 	{"Fingerprint", .stream = &fingerprint},
 };
 static const struct rpc_method server_methods[] = {{"OrderTask", on_order}};
@@ -179,10 +198,22 @@ static void notify_start(void *userdata)
 		driver_task_go(world->task);
 }
 
-static void notify_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
+static void notify_runs(const Holdfast__Driver__V1__TaskHandle *handle,
+			const Holdfast__Driver__V1__StartTaskRequest *start, void *userdata)
 {
+	const struct world *world = userdata;
+
 	assert_string_equal(handle->state, "the container");
+	assert_true(!start == !!strchr(world->trace, 'A')); /* of a restart there is no other order */
 	note(userdata, 'r');
+}
+
+static void notify_health(const char *health, void *userdata)
+{
+	struct world *world = userdata;
+	size_t n = strlen(world->health);
+
+	(void)str_format(world->health + n, sizeof(world->health) - n, "%s ", health);
 }
 
 static void notify_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
@@ -196,6 +227,8 @@ static void notify_exited(const Holdfast__Driver__V1__ExitResult *result, const 
 	else
 		world->last = *err;
 	note(world, result ? 'x' : 'f');
+	if (result && world->restarts_left-- > 0)
+		driver_task_restart(world->task, 0);
 }
 
 static void notify_gone(void *userdata)
@@ -218,8 +251,13 @@ static void notify_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userd
 	note(world, 'u');
 }
 
-static const struct driver_task_events events = {notify_start,	notify_runs, notify_up,
-						 notify_exited, notify_gone, notify_trouble};
+static const struct driver_task_events events = {.on_start = notify_start,
+						 .on_runs = notify_runs,
+						 .on_up = notify_up,
+						 .on_health = notify_health,
+						 .on_exited = notify_exited,
+						 .on_gone = notify_gone,
+						 .on_trouble = notify_trouble};
 
 #define UNTIL(world, condition) RUN_UNTIL((world)->event, condition)
 
@@ -278,6 +316,8 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 	static char name[] = "web", driver[] = "container", state[] = "the container", network[] = "joined";
 	static Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	static Holdfast__Driver__V1__NetworkSpec joined = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	static Holdfast__Driver__V1__HealthCheck check = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
+	static Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
 	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
 	const struct driver_task_request request = {
 		.event = world->event,
@@ -289,12 +329,16 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 		.network = world->is_network ? NULL : &joined,
 		.state = from,
 		.handle = from == DRIVER_TASK_RECOVER ? &handle : NULL,
+		.start = &start,
 		.events = &events,
 		.userdata = world,
 	};
 
 	handle.state = state; /* copied */
 	joined.state = network;
+	start.order = (ProtobufCBinaryData){.len = 10, .data = (uint8_t *)(uintptr_t) "the order"};
+	check.interval_ms = 1;
+	config.health = world->has_check ? &check : NULL;
 	config.task = name;
 	config.driver = driver;
 	driver_task_free(world->task);
@@ -345,6 +389,92 @@ CASE(each_answer_leads_where_its_row_says)
 			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
 		assert_string_equal(world->errors, "");
 	}
+}
+
+/* By the order that started it, and never by StartTask. */
+CASE(a_task_that_failed_is_restarted_by_its_own_order)
+{
+	static const struct {
+		enum driver_task_state from;
+		int restarts;
+		const char *errors, *trace; /* until it fails for good; then it is stopped */
+	} rows[] = {
+		{DRIVER_TASK_NEW, 2, "", "OjSrWxArWxArWx"},
+		{DRIVER_TASK_NEW, 1, "Aa", "OjSrWxAtArWx"}, /* the driver is away */
+		{DRIVER_TASK_NEW, 1, "Aw", "OjSrWxAf"},	    /* root's file, or its mounts, are in the way */
+		{DRIVER_TASK_NEW, 1, "An", "OjSrWxAf"},	    /* its container is gone: never made again */
+		{DRIVER_TASK_RECOVER, 1, "", "RWxArWx"},
+		{DRIVER_TASK_RESTART, 0, "", "ArWx"}, /* the agent was restarted meanwhile */
+		{DRIVER_TASK_RESTART, 1, "Wa", "ArWtRWxArWx"},
+	};
+	struct service_client *client;
+
+	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		world->restarts_left = rows[i].restarts;
+		begin(world, rows[i].from, rows[i].errors);
+		UNTIL(world,
+		      strchr(world->trace, 'f') || (strchr(world->trace, 'x') && world->restarts_left < 0));
+		if (!str_eq(world->trace, rows[i].trace))
+			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		driver_task_stop(world->task);
+		UNTIL(world, strchr(world->trace, 'g'));
+	}
+}
+
+CASE(a_stop_ends_the_wait_for_a_restart)
+{
+	static char name[] = "web", driver[] = "container";
+	Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
+	const struct driver_task_request request = {
+		.event = world->event,
+		.drivers = world->drivers,
+		.server = world->client,
+		.alloc_id = ALLOC,
+		.config = &config,
+		.state = DRIVER_TASK_RESTART,
+		.start = &start,
+		.delay_us = RUN_US,
+		.events = &events,
+		.userdata = world,
+	};
+
+	config.task = name;
+	config.driver = driver;
+	world->errors = "";
+	assert_int_equal(driver_task_new(&request, &world->task, NULL), STATUS_OK);
+	assert_string_equal(driver_task_info(world->task).step, "restart");
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_null(strchr(world->trace, 'A'));
+	driver_task_free(TAKE_PTR(world->task)); /* before what it borrows */
+}
+
+CASE(the_health_of_a_running_task_is_followed)
+{
+	size_t n;
+
+	world->has_check = true;
+	world->holds_wait = true;
+	world->says = "starting";
+	begin(world, DRIVER_TASK_NEW, "");
+	UNTIL(world, str_eq(world->health, "starting "));
+	n = world->n_inspected;
+	UNTIL(world, world->n_inspected > n + 1); /* no change, no report */
+	world->says = "healthy";
+	UNTIL(world, str_eq(world->health, "starting healthy "));
+	world->says = "<b>fine"; /* a driver's own text is no health */
+	n = world->n_inspected;
+	UNTIL(world, world->n_inspected > n + 1);
+	world->says = "unhealthy";
+	UNTIL(world, str_eq(world->health, "starting healthy unhealthy "));
+	driver_task_stop(world->task);
+	n = world->n_inspected;
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_true(world->n_inspected <= n + 1);
+	if (world->held)
+		rpc_call_fail(world->held, &(struct error){.status = STATUS_CANCELLED});
 }
 
 CASE(what_has_ended_is_destroyed_when_it_is_stopped)
@@ -438,12 +568,15 @@ TEST(a_cell_that_nobody_thought_of_refuses)
 			if (step.state == DRIVER_TASK_OVER && step.action != DRIVER_TASK_NO_STEP)
 				assert_true(s == DRIVER_TASK_NEW || s == DRIVER_TASK_READY ||
 					    s == DRIVER_TASK_DESTROY);
+			/* it is restarted only after its end */
+			if (step.state == DRIVER_TASK_RESTART && step.action != DRIVER_TASK_NO_STEP)
+				assert_true(s == DRIVER_TASK_EXITED || s == DRIVER_TASK_RESTART);
 			/* and nothing is started but by an order that is on the disk */
 			if (step.state == DRIVER_TASK_START && step.action != DRIVER_TASK_NO_STEP)
 				assert_true((s == DRIVER_TASK_READY && e == DRIVER_TASK_JOURNALLED) ||
 					    (s == DRIVER_TASK_ORDER && e == DRIVER_TASK_OK));
 		}
-	assert_int_equal(n, 38);
+	assert_int_equal(n, 44);
 	for (enum driver_task_state s = 0; s < DRIVER_TASK_STATE_N; s++) {
 		struct driver_task_step step = driver_network_step(s, DRIVER_TASK_STOP_WANTED);
 

@@ -183,6 +183,25 @@ CASE(the_fields_of_a_task_match_its_order)
 	expect(f, STATUS_INVALID_ARGUMENT, "form");
 }
 
+/* By the order that started it, however long ago, and by no other one. */
+CASE(a_restart_needs_the_used_order_of_this_boot)
+{
+	f->place.is_restart = true;
+	expect(f, STATUS_FAILED_PRECONDITION, "unused");
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	expect(f, STATUS_OK, "");
+	f->place.now_ms = 5000; /* it has expired */
+	expect(f, STATUS_OK, "");
+	f->order.nonce[0] ^= 1;
+	expect(f, STATUS_FAILED_PRECONDITION, "unused");
+	f->order.nonce[0] ^= 1;
+	f->place.boot_id[0] ^= 1;
+	expect(f, STATUS_PERMISSION_DENIED, "boot");
+	f->place.boot_id[0] ^= 1;
+	f->place.is_restart = false;
+	expect(f, STATUS_PERMISSION_DENIED, "expired");
+}
+
 CASE(an_order_is_remembered_by_the_disk)
 {
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
@@ -316,7 +335,7 @@ TEST_FIXTURE(an_order_that_is_shown_without_end_does_not_fill_the_disk, begin, e
 
 	assert_int_equal(trail_open(f->folder, "prod", "node-1", &driver.trail, NULL), STATUS_OK);
 	for (size_t i = 0; i < FLOOD; i++) {
-		enum status status = driver_use_order(&driver, &taken, &err);
+		enum status status = driver_use_order(&driver, &taken, false, &err);
 
 		n += status == STATUS_OK;
 		if (status != STATUS_OK)
