@@ -17,11 +17,7 @@
 
 #define cleanup_json cleanup(json_decrefp)
 
-enum {
-	MIB_MAX = 16 << 20,   /* 16 TiB */
-	RESTART_ATTEMPTS = 2, /* Nomad's defaults */
-	RESTART_DELAY_MS = 15000,
-};
+enum { MIB_MAX = 16 << 20 }; /* 16 TiB */
 
 enum spec_kind {
 	SPEC_VALUE,    /* as the field's type wants it */
@@ -723,9 +719,9 @@ static enum status map_restart(const struct place *at, json_t *value, json_t **r
 		return not_one_block(at, value);
 	TRY(map_block(at->conf, at->key->block, value, &mapped, at->err));
 	if (!set_default(mapped, "mode", json_string("RESTART_MODE_FAIL")) ||
-	    !set_default(mapped, "attempts", json_integer(RESTART_ATTEMPTS)) ||
+	    !set_default(mapped, "attempts", json_integer(RESTART_ATTEMPTS_DEFAULT)) ||
 	    !set_default(mapped, "interval_ms", json_integer(RESTART_INTERVAL_DEFAULT_MS)) ||
-	    !set_default(mapped, "delay_ms", json_integer(RESTART_DELAY_MS)))
+	    !set_default(mapped, "delay_ms", json_integer(RESTART_DELAY_DEFAULT_MS)))
 		return error_no_memory(at->err, "the specification");
 	*ret = TAKE_PTR(mapped);
 	return STATUS_OK;

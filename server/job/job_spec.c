@@ -5,7 +5,9 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "model/alloc_validate.h"
+#include "model/message.h"
 #include "model/pb.h"
+#include "model/restart.h"
 #include "rpc/pack.h"
 #include "store/checksum.h"
 
@@ -278,6 +280,28 @@ static enum status name_volumes(const Group *group, uint32_t index, struct alloc
 	return STATUS_OK;
 }
 
+/* Nomad's, of a task without a restart block. */
+static enum status default_restarts(enum job_type type, struct message_list *tasks, struct error *err)
+{
+	Holdfast__Driver__V1__RestartPolicy policy = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
+
+	policy.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL;
+	policy.attempts = type == JOB_BATCH ? 3 : RESTART_ATTEMPTS_DEFAULT;
+	policy.interval_ms = type == JOB_BATCH ? RESTART_TIME_MAX_MS : RESTART_INTERVAL_DEFAULT_MS;
+	policy.delay_ms = RESTART_DELAY_DEFAULT_MS;
+	policy.by_default = true;
+	for (size_t i = 0; i < message_list_n(tasks); i++) {
+		Holdfast__Driver__V1__TaskConfig *task = (void *)tasks->messages[i];
+
+		if (task->restart)
+			continue;
+		task->restart = (void *)message_convert(policy.base.descriptor, &policy.base);
+		if (!task->restart)
+			return error_no_memory(err, "a restart block");
+	}
+	return STATUS_OK;
+}
+
 enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struct alloc *ret,
 			   struct error *err)
 {
@@ -292,6 +316,7 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 	ret->job_version = job->version;
 	ret->job_content = job_content(from);
 	alloc_default(ret);
+	TRY(default_restarts((enum job_type)job->type, ret->tasks, err));
 	TRY(name_volumes(from, index, ret, err));
 	return alloc_validate(ret, err);
 }

@@ -7,7 +7,10 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
+#include "job/job_spec.h"
+#include "model/task.h"
 
 #include <string.h>
 
@@ -155,6 +158,39 @@ CLUSTER_TEST(blocks_that_no_driver_offers_are_refused_with_a_line_each)
 	offer_all(f, &t);
 	UNTIL(f, knows_offers(f));
 	assert_int_equal(run(f, &t.s, &err), 2);
+}
+
+CLUSTER_TEST(a_task_without_a_restart_block_has_the_default_of_its_jobs_type)
+{
+	static const struct {
+		Holdfast__V1__JobType type;
+		uint32_t attempts, interval_ms;
+	} rows[] = {{HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE, 2, 1800000},
+		    {HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM, 2, 1800000},
+		    {HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH, 3, 86400000}};
+	struct tasks t;
+
+	connect(f, &t);
+	t.task.health = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(alloc_release) struct alloc given = {0}, made = {0};
+		const Holdfast__Driver__V1__RestartPolicy *policy;
+
+		t.s.job.type = rows[i].type;
+		t.task.restart = &t.restart; /* its own stays */
+		assert_int_equal(job_make_alloc(&t.s.job, 0, 0, &given, NULL), STATUS_OK);
+		assert_false(alloc_task(&given, 0)->restart->by_default);
+		t.task.restart = NULL;
+		assert_int_equal(job_make_alloc(&t.s.job, 0, 0, &made, NULL), STATUS_OK);
+		policy = alloc_task(&made, 0)->restart;
+		assert_int_equal(policy->attempts, rows[i].attempts);
+		assert_int_equal(policy->interval_ms, rows[i].interval_ms);
+		assert_int_equal(policy->delay_ms, 15000);
+		assert_true(policy->by_default);
+	}
+	t.s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE;
+	assert_int_equal(run(f, &t.s, NULL), 1); /* though the driver has no restarts */
+	UNTIL(f, n_allocs(f) == 2);
 }
 
 CLUSTER_TEST(an_update_over_unhealthy_members_stops_at_its_limit_and_says_so)
