@@ -231,7 +231,7 @@ static enum status answer_mount(struct task *task, struct error *err)
 	return STATUS_OK;
 }
 
-/* What is no longer mounted is released, also when that was tried before. */
+/* Releases the volumes that are no longer mounted, again if a release failed before. */
 static enum status answer_unmount(struct task *task, struct error *err)
 {
 	enum status status;
