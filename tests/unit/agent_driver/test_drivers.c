@@ -47,6 +47,20 @@ static Holdfast__Driver__V1__MountPropagation propagation[] = {
 /* Every field is set. */
 static Holdfast__Driver__V1__CapabilitiesResponse capabilities_of(const struct model *model)
 {
+	static char user[] = "user", root[] = "root", nfs[] = "nfs";
+	static char *allowed[] = {root};
+	static Holdfast__Driver__V1__FieldLimit limit = {
+		.base.descriptor = &holdfast__driver__v1__field_limit__descriptor,
+		.field = user,
+		.n_allowed = ARRAY_SIZE(allowed),
+		.allowed = allowed};
+	static Holdfast__Driver__V1__FieldLimit *limits[] = {&limit};
+	static Holdfast__Driver__V1__PluginLimits plugin = {
+		.base.descriptor = &holdfast__driver__v1__plugin_limits__descriptor,
+		.id = nfs,
+		.n_limits = ARRAY_SIZE(limits),
+		.limits = limits};
+	static Holdfast__Driver__V1__PluginLimits *plugins[] = {&plugin};
 	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
 
 	said.name = (char *)(uintptr_t)model->name;
@@ -59,6 +73,10 @@ static Holdfast__Driver__V1__CapabilitiesResponse capabilities_of(const struct m
 	said.network_modes = modes;
 	said.n_mount_propagation = ARRAY_SIZE(propagation);
 	said.mount_propagation = propagation;
+	said.n_limits = ARRAY_SIZE(limits);
+	said.limits = limits;
+	said.n_plugin_limits = ARRAY_SIZE(plugins);
+	said.plugin_limits = plugins;
 	return said;
 }
 

@@ -340,10 +340,10 @@ static Holdfast__V1__GetNodeResponse *get_n1(struct fixture *f)
 
 /* Values in memory that live as long as the test. */
 static struct {
-	char texts[64][8];
-	_Alignas(16) char bytes[64][128];
-	void *lists[64][2];
-	uint32_t numbers[64][2];
+	char texts[128][8];
+	_Alignas(16) char bytes[128][128];
+	void *lists[128][2];
+	uint32_t numbers[128][2];
 	size_t n;
 } room;
 
@@ -377,7 +377,7 @@ static void fill_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor
 	void **values = room.lists[room.n];
 	uint32_t *numbers = room.numbers[room.n++];
 
-	assert_true(room.n < 60);
+	assert_true(room.n < 124);
 	for (size_t i = 0; i < 2; i++) {
 		if (field->type == PROTOBUF_C_TYPE_STRING)
 			values[i] = some_text();
