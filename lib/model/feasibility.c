@@ -334,7 +334,7 @@ bool feasibility_find_lack(const struct wanted_task *wanted, enum network_mode n
 		(void)found(OBSTACLE_DRIVER_LACKS, ret,
 			    "task %s asks for %s, which driver %s of node %s does not offer", task->task,
 			    lacks, task->driver, node_id);
-	else if (task_limits_find_forbidden(task, network, offer, forbidden))
+	else if (task_limits_find_forbidden(task, network, wanted->plugin_id, offer, forbidden))
 		(void)found(OBSTACLE_DRIVER_LACKS, ret,
 			    "task %s asks for %s, which root's file of driver %s on node %s does not allow",
 			    task->task, forbidden, task->driver, node_id);

@@ -189,6 +189,13 @@ static const struct csi_plugin *plugin_of_task(const struct alloc *alloc, const 
 }
 
 /* The first task that is @plugin, or NULL. */
+const char *alloc_task_plugin_id(const struct alloc *alloc, const task_config *task)
+{
+	const struct csi_plugin *plugin = task->csi_plugin ? plugin_of_task(alloc, task) : NULL;
+
+	return plugin ? plugin->id : NULL;
+}
+
 static const task_config *task_of_plugin(const struct alloc *alloc, const struct csi_plugin *plugin)
 {
 	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)

@@ -109,12 +109,13 @@ static const limit_t *limit_of(const plugin_t *plugin, const limit_t *limit)
 }
 
 bool task_limits_find_forbidden(const task_t *task, Holdfast__Driver__V1__NetworkMode network,
-				const offer_t *offer, char ret[static TASK_LIMITS_TEXT_SIZE])
+				const char *plugin_id, const offer_t *offer,
+				char ret[static TASK_LIMITS_TEXT_SIZE])
 {
-	const plugin_t *plugin = task->csi_plugin ? plugin_of(offer, task->csi_plugin->id) : NULL;
+	const plugin_t *plugin = plugin_id ? plugin_of(offer, plugin_id) : NULL;
 
-	if (task->csi_plugin && !plugin && offer->n_plugin_limits > 0) {
-		(void)snprintf(ret, TASK_LIMITS_TEXT_SIZE, "csi_plugin '%.100s'", task->csi_plugin->id);
+	if (plugin_id && !plugin && offer->n_plugin_limits > 0) {
+		(void)snprintf(ret, TASK_LIMITS_TEXT_SIZE, "csi_plugin '%.100s'", plugin_id);
 		return true;
 	}
 	for (size_t i = 0; i < offer->n_limits; i++)

@@ -7,9 +7,10 @@
 
 enum { TASK_LIMITS_TEXT_SIZE = 200 };
 
-/** Does @task, with @network as its network, ask for a value that @offer does not allow? @ret names the field
- * and the value. Values with references are not compared: they are known later. */
+/** Does @task, with @network as its network and as CSI plugin @plugin_id (NULL: it is no plugin), ask for a
+ * value that @offer does not allow? @ret names the field and the value. Values with references are not
+ * compared: they are known later. */
 bool task_limits_find_forbidden(const Holdfast__Driver__V1__TaskConfig *task,
-				Holdfast__Driver__V1__NetworkMode network,
+				Holdfast__Driver__V1__NetworkMode network, const char *plugin_id,
 				const Holdfast__Driver__V1__CapabilitiesResponse *offer,
 				char ret[static TASK_LIMITS_TEXT_SIZE]);

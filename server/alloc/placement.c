@@ -274,7 +274,8 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 	for (size_t i = 0; i < in.n_tasks; i++) {
 		const Holdfast__Driver__V1__TaskConfig *task = alloc_task(placement->alloc, i);
 
-		tasks[i] = (struct wanted_task){task, node_driver(node, task->driver)};
+		tasks[i] = (struct wanted_task){task, node_driver(node, task->driver),
+						alloc_task_plugin_id(placement->alloc, task)};
 	}
 
 	for (size_t i = 0; i < in.n_volumes; i++)

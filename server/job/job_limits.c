@@ -25,14 +25,28 @@ static bool add_lack(const struct wanted_task *wanted, enum network_mode network
 	return true;
 }
 
-static enum status check_task(const struct state *state, const Holdfast__Driver__V1__TaskConfig *task,
-			      enum network_mode network, const char *field, struct error *err)
+/* A task has the id only in an allocation of several plugins. */
+static const char *plugin_id_of(const Holdfast__V1__Allocation *alloc,
+				const Holdfast__Driver__V1__TaskConfig *task)
 {
+	if (!task->csi_plugin)
+		return NULL;
+	return task->csi_plugin->id[0] == '\0' && alloc->n_csi_plugins > 0 ? alloc->csi_plugins[0]->id
+									   : task->csi_plugin->id;
+}
+
+static enum status check_task(const struct state *state, const Holdfast__V1__Allocation *alloc,
+			      const Holdfast__Driver__V1__TaskConfig *task, const char *field,
+			      struct error *err)
+{
+	enum network_mode network =
+		alloc->network ? (enum network_mode)alloc->network->mode : NETWORK_UNSPECIFIED;
 	size_t n = 0;
 
 	for (struct node_entry *node = state_node_from((struct state *)(uintptr_t)state, ""); node;
 	     node = state_node_next(node)) {
-		const struct wanted_task wanted = {task, node_driver(node, task->driver)};
+		const struct wanted_task wanted = {task, node_driver(node, task->driver),
+						   plugin_id_of(alloc, task)};
 
 		if (!wanted.driver || !wanted.driver->capabilities)
 			continue;
@@ -49,8 +63,6 @@ enum status job_check_limits(const struct state *state, const Holdfast__V1__Job 
 
 	for (size_t i = 0; i < job->n_groups; i++) {
 		const Holdfast__V1__Allocation *alloc = job->groups[i]->allocation;
-		enum network_mode network =
-			alloc->network ? (enum network_mode)alloc->network->mode : NETWORK_UNSPECIFIED;
 
 		for (size_t k = 0; k < alloc->n_tasks; k++) {
 			char field[ERROR_FIELD_SIZE];
@@ -58,7 +70,7 @@ enum status job_check_limits(const struct state *state, const Holdfast__V1__Job 
 
 			(void)str_format(field, sizeof(field), "group %.40s.task %.40s", job->groups[i]->name,
 					 alloc->tasks[k]->task);
-			enum status judged = check_task(state, alloc->tasks[k], network, field, &one);
+			enum status judged = check_task(state, alloc, alloc->tasks[k], field, &one);
 			status = error_collect(status, judged, &one, err);
 		}
 	}

@@ -432,7 +432,17 @@ static const struct alloc_entry *last_of_member(struct server *server, const str
 	return last;
 }
 
-/* What takes the place of another version, or lost a race, stands where that stood. */
+static bool share_volume(const struct alloc *a, const struct alloc *b)
+{
+	for (uint32_t i = 0; i < a->n_volumes; i++)
+		for (uint32_t k = 0; k < b->n_volumes; k++)
+			if (str_eq(a->volumes[i].source, b->volumes[k].source))
+				return true;
+	return false;
+}
+
+/* Gives @alloc the place of the version before, or of the one that lost a race. A version that asks for other
+ * volumes only comes last there. */
 static void take_over_place(struct job_work *work, struct change *change, struct alloc *alloc)
 {
 	const struct alloc_entry *last = last_of_member(work->server, alloc);
@@ -440,7 +450,8 @@ static void take_over_place(struct job_work *work, struct change *change, struct
 
 	if (!last || (!last->alloc.keeps_place && !last->alloc.lost_race))
 		return;
-	alloc->queue_index = alloc_arrival(&last->alloc);
+	if (share_volume(&last->alloc, alloc))
+		alloc->queue_index = alloc_arrival(&last->alloc);
 	if (!last->alloc.keeps_place)
 		return;
 	before = last->alloc;

@@ -137,7 +137,9 @@ static void expect_offer(const struct settings *settings, const struct sample *s
 
 	offer_fill(&offer, settings);
 	is_offered = (offer.response.csi_plugins || !s->task.csi_plugin) &&
-		     !task_limits_find_forbidden(&s->task, s->task.network, &offer.response, forbidden);
+		     !task_limits_find_forbidden(&s->task, s->task.network,
+						 s->task.csi_plugin ? s->task.csi_plugin->id : NULL,
+						 &offer.response, forbidden);
 	if (is_offered != is_allowed)
 		fail_msg("offered %d, allowed %d: %s", is_offered, is_allowed, forbidden);
 }

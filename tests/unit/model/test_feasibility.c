@@ -84,7 +84,7 @@ static void want_task(struct world *w)
 	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE;
 	w->offer.network_modes = &w->network;
 	w->offer.n_network_modes = 1;
-	w->wanted_task = (struct wanted_task){&w->task, &w->driver};
+	w->wanted_task = (struct wanted_task){&w->task, &w->driver, NULL};
 	w->in.tasks = &w->wanted_task;
 	w->in.n_tasks = 1;
 }
@@ -185,7 +185,7 @@ static void two_makers(struct world *w)
 	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	w->offer.must_initiate_network = true;
 	w->two_tasks[0] = w->wanted_task;
-	w->two_tasks[1] = (struct wanted_task){&other, &w->driver};
+	w->two_tasks[1] = (struct wanted_task){&other, &w->driver, NULL};
 	w->in.tasks = w->two_tasks;
 	w->in.n_tasks = 2;
 	w->in.network = NETWORK_ISOLATED;

@@ -6,8 +6,13 @@
  *  - no two allocations may write one volume, and nothing is placed on a volume of which nobody knows;
  *  - an update takes away no more members than it may, and ends or fails when it has to;
  *  - what is not as it is to be waits for something that is true, each member for a reason of its own;
+ *  - the next version of a member stands in the queue where the one before it stood: it is not overtaken;
+ *  - a place in a queue that no member takes is given up in one turn: no volume is idle for it;
  *  - nothing restarts that runs what its group says;
- *  - when nothing is broken any more, all is as was submitted.
+ *  - when nothing is broken any more, all is as was submitted, also when a node is lost for good, except
+ *    for members that wait for a volume on which another one works.
+ *
+ * Jobs of every type share volumes; volumes are missing, or in a topology of two nodes.
  *
  * All is read anew for each call and in another order: what a server has after a start is what it had.
  *
@@ -25,7 +30,7 @@ enum {
 	STEPS = 100000,
 	SETTLE_EVERY = 400, /* steps, on average */
 	SETTLE_ROUNDS = 400,
-	JOBS = 5,
+	JOBS = 6,
 	GROUPS = 2,
 	COUNT_MAX = 5,
 	NODES = 5,
@@ -47,7 +52,7 @@ struct model_node {
 
 struct model_alloc {
 	char id[NAME_SIZE];
-	uint32_t job;
+	uint32_t job, group;
 	struct job_alloc view; /* id and node_id are set anew */
 	uint32_t node;	       /* of one that is queued: 0 */
 	uint32_t arrival;
@@ -55,7 +60,10 @@ struct model_alloc {
 	bool has_volume;
 	char volume_id[NAME_SIZE];
 	enum access_mode access_mode;
-	bool bad; /* runs what never works */
+	bool bad;      /* runs what never works */
+	bool was_kept; /* it had ended and kept a place before this turn */
+	bool moves;    /* its next version waits for another volume: members that swap volumes wait for each
+			  other */
 };
 
 struct model_claim {
@@ -93,12 +101,21 @@ struct model {
 	struct job_node node_views[NODES];
 	struct job_holder holders[ALLOCS_MAX + CLAIMS_MAX + 1];
 	struct job_decisions decisions, again;
-	/* members that no node can take: their volume is missing, or somewhere else */
+	/* members that no node can take: their volume is missing */
 	bool is_unplaceable[JOBS][GROUPS][COUNT_MAX + NODES];
+	char reasons[JOBS][GROUPS][COUNT_MAX + NODES][NAME_SIZE]; /* of a member that finds no place */
+	bool is_blocked[JOBS]; /* by work of others, when nothing is broken */
+	uint32_t lost_node;    /* away for good since it was repaired; NODES: none */
+	/* places in queues that were promised to the next version of a member; arrival 0: none */
+	struct promise {
+		uint32_t arrival;
+		char volume_id[NAME_SIZE];
+	} promises[JOBS][GROUPS][COUNT_MAX + NODES];
 	struct job_refusal refusals[GROUPS * (COUNT_MAX + NODES)]; /* of this turn */
 	size_t n_refusals;
 	uint32_t n_refused;
 	uint32_t n_unhealthy;
+	uint32_t n_lost, n_zone_waits, n_shared_waits, n_promises;
 	uint32_t n_placed, n_failed_updates, n_settled, n_volume_waits, n_stopped_for_version;
 };
 
@@ -130,6 +147,31 @@ static bool has_ended(const struct model_alloc *alloc)
 static bool is_eligible(const struct model_node *node)
 {
 	return node->is_connected && !node->is_ineligible && !node->is_draining;
+}
+
+/* A volume with this index is in a topology of two nodes, every other one is everywhere. */
+static bool reaches(const struct model *m, uint32_t job, uint32_t group, uint32_t index, uint32_t node)
+{
+	const struct job_group *of = &m->jobs[job].groups[group];
+
+	if (of->n_volumes == 0 || !of->volumes[0].per_alloc || index % 2 == 0)
+		return true;
+	return node / 2 == index / 2;
+}
+
+/* Can an eligible node reach the member's volume? True if no node is eligible: then that is the reason. */
+static bool can_reach(const struct model *m, uint32_t job, uint32_t group, uint32_t index)
+{
+	bool is_any = false;
+
+	for (uint32_t i = 0; i < NODES; i++) {
+		if (!is_eligible(&m->nodes[i]))
+			continue;
+		is_any = true;
+		if (reaches(m, job, group, index, i))
+			return true;
+	}
+	return !is_any;
 }
 
 static bool is_of(const struct model_alloc *alloc, uint32_t job, uint32_t group)
@@ -338,13 +380,22 @@ static uint32_t node_of(const struct model *m, const char *id)
 }
 
 /* Members of a group that share a volume share the reason. */
-static bool *place_of(struct model *m, uint32_t job, uint32_t group, uint32_t index, const char *node_id)
+static uint32_t place_number(const struct model *m, uint32_t job, uint32_t group, uint32_t index,
+			     const char *node_id)
 {
 	uint32_t number = m->jobs[job].spec.type == JOB_SYSTEM ? node_of(m, node_id) : index;
 
 	if (m->jobs[job].spec.type != JOB_SYSTEM && !m->jobs[job].volumes[group].per_alloc)
 		number = 0;
-	return &m->is_unplaceable[job][group][number];
+	return number;
+}
+
+/* Its volume is missing, or in a topology without an eligible node. */
+static bool has_no_place(const struct model *m, uint32_t job, uint32_t group, uint32_t index,
+			 const char *node_id)
+{
+	return m->is_unplaceable[job][group][place_number(m, job, group, index, node_id)] ||
+	       !can_reach(m, job, group, index);
 }
 
 /* No holder of its volume is known. */
@@ -364,6 +415,7 @@ static void refuse(struct model *m, uint32_t job, const struct job_action *actio
 	bool is_system = m->jobs[job].spec.type == JOB_SYSTEM;
 	bool is_every =
 		!is_system && !m->jobs[job].volumes[action->group].per_alloc && action->type == JOB_PLACE;
+	uint32_t number = place_number(m, job, action->group, action->index, action->node_id);
 
 	for (size_t i = 0; i < m->n_refusals; i++)
 		if (m->refusals[i].group == action->group &&
@@ -375,7 +427,7 @@ static void refuse(struct model *m, uint32_t job, const struct job_action *actio
 								     : is_system ? 0
 										 : action->index,
 							    .node_id = is_system ? action->node_id : NULL,
-							    .reason = "no place"};
+							    .reason = m->reasons[job][action->group][number]};
 }
 
 /* Decide, and again without those for which there was no place. */
@@ -392,7 +444,7 @@ static void decide(struct model *m, uint32_t job)
 
 			if ((action->type == JOB_PLACE ||
 			     (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION)) &&
-			    (*place_of(m, job, action->group, action->index, action->node_id) ||
+			    (has_no_place(m, job, action->group, action->index, action->node_id) ||
 			     (action->type == JOB_PLACE && is_unknown(m, job, action->group, action->index))))
 				refuse(m, job, action);
 		}
@@ -543,6 +595,22 @@ static bool is_held(struct model *m, const struct job_wait *wait)
 	return holder && !has_ended(holder) && str_eq(holder->volume_id, wait->volume_id);
 }
 
+/* Has the member failed of itself? That its node was lost is no failure. */
+static bool has_failure(const struct model *m, uint32_t job, const struct job_wait *wait)
+{
+	uint32_t number = m->jobs[job].spec.type == JOB_SYSTEM ? node_of(m, wait->node_id) : wait->index;
+
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *alloc = &m->allocs[i];
+
+		if (is_of(alloc, job, wait->group) && number_of(m, alloc) == number &&
+		    alloc->view.desired == DESIRED_RUN &&
+		    (alloc->view.client == CLIENT_FAILED || alloc->view.client == CLIENT_COMPLETE))
+			return true;
+	}
+	return false;
+}
+
 static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 		    const struct job_decisions *decisions)
 {
@@ -575,15 +643,17 @@ static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 		return is_live && !is_current(m, alloc) && m->jobs[job].spec.update == JOB_UPDATE_RUNNING;
 	case JOB_WAIT_DELAY:
 	case JOB_WAIT_ATTEMPTS:
-		return wait->until_ms > m->now_ms;
+		return wait->until_ms > m->now_ms && has_failure(m, job, wait);
 	case JOB_WAIT_NEXT_VERSION:
 		return m->jobs[job].spec.update == JOB_UPDATE_FAILED ||
 		       (decisions->n_actions > 0 && any_member(m, job, member_is_overdue));
 	case JOB_WAIT_PLACE:
 		m->n_refused++;
-		return (*place_of(m, job, wait->group, wait->index, wait->node_id) ||
+		m->n_zone_waits += !can_reach(m, job, wait->group, wait->index);
+		return (has_no_place(m, job, wait->group, wait->index, wait->node_id) ||
 			is_unknown(m, job, wait->group, wait->index)) &&
-		       str_eq(wait->reason, "no place");
+		       str_eq(wait->reason, m->reasons[job][wait->group][place_number(
+						    m, job, wait->group, wait->index, wait->node_id)]);
 	case JOB_WAIT_N:
 		break;
 	}
@@ -675,15 +745,61 @@ static bool is_same_member(const struct model *m, const struct model_alloc *a, c
 	return a->job == b->job && a->view.group == b->view.group && number_of(m, a) == number_of(m, b);
 }
 
-/* The place of the version before, or the last one. */
+/* The place of the version before at the same volume, or the last one. */
 static uint32_t take_over_place(struct model *m, const struct model_alloc *alloc)
 {
 	for (size_t i = 0; i < m->n_allocs; i++)
 		if (m->allocs[i].view.keeps_place && is_same_member(m, &m->allocs[i], alloc)) {
 			m->allocs[i].view.keeps_place = false;
-			return m->allocs[i].arrival;
+			if (str_eq(m->allocs[i].volume_id, alloc->volume_id))
+				return m->allocs[i].arrival;
 		}
 	return ++m->n_arrivals;
+}
+
+/* By the group that it had when it was placed: that may be gone. */
+static struct promise *promise_to(struct model *m, const struct model_alloc *alloc)
+{
+	return &m->promises[alloc->job][alloc->group][number_of(m, alloc)];
+}
+
+/* Its next version stands where it stood. */
+static void promise_place(struct model *m, const struct model_alloc *victim)
+{
+	struct promise *promise;
+
+	if (!victim->has_volume)
+		return;
+	promise = promise_to(m, victim);
+	promise->arrival = victim->arrival;
+	(void)str_copy(promise->volume_id, sizeof(promise->volume_id), victim->volume_id);
+	m->n_promises++;
+}
+
+/* Was it overtaken at the volume at which the version before it stood? */
+static void check_promise(struct model *m, const struct model_alloc *alloc)
+{
+	struct promise *promise = promise_to(m, alloc);
+
+	if (promise->arrival > 0 && alloc->has_volume && str_eq(promise->volume_id, alloc->volume_id) &&
+	    alloc->arrival > promise->arrival)
+		FAIL(m, "%s is number %u for %s, and the version before it was %u", alloc->id, alloc->arrival,
+		     alloc->volume_id, promise->arrival);
+	promise->arrival = 0;
+}
+
+/* A place is given up only if its member is not placed in the same turn. */
+static void check_drop(struct model *m, const struct model_alloc *alloc)
+{
+	assert_true(has_ended(alloc));
+	for (size_t i = 0; i < m->decisions.n_actions; i++) {
+		const struct job_action *action = &m->decisions.actions[i];
+
+		if (action->type == JOB_PLACE && action->group == alloc->view.group &&
+		    (action->node_id ? node_of(m, action->node_id) : action->index) == number_of(m, alloc))
+			FAIL(m, "%s gives up its place, and its member is placed", alloc->id);
+	}
+	promise_to(m, alloc)->arrival = 0;
 }
 
 /* Has another one its volume, or does one wait for it that came before? */
@@ -714,9 +830,13 @@ static void place(struct model *m, uint32_t job, const struct job_action *action
 	assert_true(m->n_allocs < ALLOCS_MAX);
 	if (action->node_id && (node == NODES || !is_eligible(&m->nodes[node])))
 		FAIL(m, "placed on a node that takes nothing");
-	while (!is_eligible(&m->nodes[node]))
+	for (uint32_t i = 0;
+	     !is_eligible(&m->nodes[node]) || !reaches(m, job, action->group, action->index, node); i++) {
+		assert_true(i < NODES);
 		node = (node + 1) % NODES;
-	*alloc = (struct model_alloc){.job = job, .node = node, .bad = m->jobs[job].bad[action->group]};
+	}
+	*alloc = (struct model_alloc){
+		.job = job, .group = action->group, .node = node, .bad = m->jobs[job].bad[action->group]};
 	(void)str_format(alloc->id, sizeof(alloc->id), "a%u", m->n_ids++);
 	alloc->view = (struct job_alloc){.group = action->group,
 					 .index = action->index,
@@ -732,9 +852,17 @@ static void place(struct model *m, uint32_t job, const struct job_action *action
 		alloc->access_mode = group->volumes[0].access_mode;
 	}
 	alloc->arrival = take_over_place(m, alloc);
+	check_promise(m, alloc);
 	alloc->view.is_queued = alloc->has_volume && is_taken(m, alloc);
 	m->n_allocs++;
 	m->n_placed += !alloc->view.is_queued;
+}
+
+static bool may_take(const struct model *m, const struct model_alloc *alloc, uint32_t node)
+{
+	return is_eligible(&m->nodes[node]) &&
+	       (alloc->view.group == JOB_GROUP_GONE ||
+		reaches(m, alloc->job, alloc->view.group, alloc->view.index, node));
 }
 
 /* What the server does with its queues, one after the other. */
@@ -755,9 +883,9 @@ static void place_queued(struct model *m)
 		}
 		if (!first)
 			return;
-		for (uint32_t i = 0; i < NODES && !is_eligible(&m->nodes[node]); i++)
+		for (uint32_t i = 0; i < NODES && !may_take(m, first, node); i++)
 			node = (node + 1) % NODES;
-		if (!is_eligible(&m->nodes[node]) || is_taken(m, first) ||
+		if (!may_take(m, first, node) || is_taken(m, first) ||
 		    str_eq(first->volume_id, m->unknown_volume) || first->view.desired == DESIRED_STOP)
 			continue;
 		first->view.is_queued = false;
@@ -777,14 +905,16 @@ static void apply(struct model *m, uint32_t job, const struct job_action *action
 	case JOB_STOP:
 		check_stop(m, job, action);
 		find_alloc(m, action->alloc_id)->view.desired = DESIRED_STOP;
-		if (action->reason == JOB_STOP_VERSION)
+		if (action->reason == JOB_STOP_VERSION) {
 			find_alloc(m, action->alloc_id)->view.keeps_place = true;
+			promise_place(m, find_alloc(m, action->alloc_id));
+		}
 		if (find_alloc(m, action->alloc_id)->view.is_queued)
 			end_alloc(m, find_alloc(m, action->alloc_id), CLIENT_COMPLETE);
 		m->n_stopped_for_version += action->reason == JOB_STOP_VERSION;
 		break;
 	case JOB_DROP_PLACE:
-		assert_true(has_ended(find_alloc(m, action->alloc_id)));
+		check_drop(m, find_alloc(m, action->alloc_id));
 		find_alloc(m, action->alloc_id)->view.keeps_place = false;
 		break;
 	case JOB_END_UPDATE:
@@ -799,11 +929,11 @@ static void apply(struct model *m, uint32_t job, const struct job_action *action
 	}
 }
 
-/* Nothing that has ended keeps others from a volume. */
+/* Nothing that has ended keeps others from a volume: after one turn the place is taken over, or given up. */
 static void check_places(struct model *m, uint32_t job)
 {
 	for (size_t i = 0; i < m->n_allocs; i++)
-		if (m->allocs[i].job == job && has_ended(&m->allocs[i]) && m->allocs[i].view.keeps_place &&
+		if (m->allocs[i].job == job && m->allocs[i].was_kept && m->allocs[i].view.keeps_place &&
 		    !live_of(m, job, m->allocs[i].view.group, number_of(m, &m->allocs[i])))
 			FAIL(m, "%s keeps a place for nobody", m->allocs[i].id);
 }
@@ -820,11 +950,13 @@ static void turn(struct model *m, uint32_t job, bool may_die)
 	n = m->decisions.n_actions;
 	if (may_die && n > 0 && chance(m, 20))
 		n = draw(m, (uint32_t)n);
+	for (size_t i = 0; i < m->n_allocs; i++)
+		m->allocs[i].was_kept = has_ended(&m->allocs[i]) && m->allocs[i].view.keeps_place;
 	for (size_t i = 0; i < n; i++)
 		apply(m, job, &m->decisions.actions[i]);
-	place_queued(m);
-	if (m->decisions.n_actions == 0)
+	if (n == m->decisions.n_actions && !m->decisions.is_cut)
 		check_places(m, job);
+	place_queued(m);
 	if (n == m->decisions.n_actions && m->jobs[job].spec.update == JOB_UPDATE_RUNNING &&
 	    m->jobs[job].spec.type != JOB_BATCH && any_member(m, job, member_is_overdue))
 		FAIL(m, "an update has passed its deadline and continues");
@@ -930,6 +1062,21 @@ static void reboot(struct model *m, uint32_t node)
 	m->nodes[node].is_connected = true;
 }
 
+/* It is away for good. What it has without a claim is lost and replaced: it can write nothing twice. */
+static void lose_node(struct model *m, uint32_t node)
+{
+	m->nodes[node].is_connected = false;
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		struct model_alloc *alloc = &m->allocs[i];
+
+		if (alloc->node != node || has_ended(alloc) || alloc->view.is_queued ||
+		    holds_claims(m, alloc->id))
+			continue;
+		end_alloc(m, alloc, CLIENT_LOST);
+		m->n_lost++;
+	}
+}
+
 static void drain(struct model *m, uint32_t node)
 {
 	m->nodes[node].is_draining = true;
@@ -941,7 +1088,7 @@ static void drain(struct model *m, uint32_t node)
 /* Forget what nobody needs. */
 static bool is_needed(const struct model *m, const struct model_alloc *alloc)
 {
-	if (!has_ended(alloc) || holds_claims(m, alloc->id))
+	if (!has_ended(alloc) || holds_claims(m, alloc->id) || alloc->view.keeps_place)
 		return true;
 	if (!is_current(m, alloc))
 		return false;
@@ -977,8 +1124,12 @@ static void draw_volume(struct model *m, uint32_t job, uint32_t group)
 	bool is_system = of->spec.type == JOB_SYSTEM;
 
 	*volume = (struct job_volume){.mode = CLAIM_WRITE};
+	/* two services, two of batch and two system jobs share volumes, at times service and batch */
 	(void)str_format(volume->source, sizeof(volume->source), "v%u%c",
-			 job == 4 ? 2 : job, /* two of batch */
+			 is_system	 ? 1
+			 : chance(m, 20) ? 0
+			 : job % 3 == 0	 ? 0
+					 : 2,
 			 "ab"[(group + of->turn) % GROUPS]);
 	volume->per_alloc = !is_system && of->groups[group].count > 1;
 	volume->access_mode = is_system ? MULTI_NODE_MULTI_WRITER : SINGLE_NODE_WRITER;
@@ -1063,9 +1214,14 @@ static void submit(struct model *m, uint32_t job, bool is_good)
 
 static void start_world(struct model *m)
 {
-	static const enum job_type types[JOBS] = {JOB_SERVICE, JOB_SYSTEM, JOB_BATCH, JOB_SERVICE, JOB_BATCH};
+	static const enum job_type types[JOBS] = {JOB_SERVICE, JOB_SYSTEM, JOB_BATCH,
+						  JOB_SERVICE, JOB_BATCH,  JOB_SYSTEM};
 
 	m->now_ms = 1000000;
+	m->lost_node = NODES;
+	for (uint32_t i = 0; i < JOBS * GROUPS * (COUNT_MAX + NODES); i++)
+		(void)str_format(&m->reasons[0][0][0][0] + (size_t)i * NAME_SIZE, NAME_SIZE, "no place %u",
+				 i);
 	for (uint32_t i = 0; i < NODES; i++) {
 		m->nodes[i] = (struct model_node){.is_connected = true, .has_plugin = true};
 		(void)str_format(m->nodes[i].id, sizeof(m->nodes[i].id), "node%u", i);
@@ -1109,9 +1265,12 @@ static void step_node(struct model *m)
 	uint32_t node = draw(m, NODES);
 	struct model_node *of = &m->nodes[node];
 
-	switch (draw(m, 7)) {
+	switch (draw(m, 8)) {
 	case 0:
 		of->is_connected = false;
+		break;
+	case 6:
+		lose_node(m, node);
 		break;
 	case 1:
 	case 2:
@@ -1188,7 +1347,7 @@ static void repair(struct model *m)
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < NODES; i++)
-		m->nodes[i] = (struct model_node){.is_connected = true, .has_plugin = true};
+		m->nodes[i] = (struct model_node){.is_connected = i != m->lost_node, .has_plugin = true};
 	for (uint32_t i = 0; i < NODES; i++)
 		(void)str_format(m->nodes[i].id, sizeof(m->nodes[i].id), "node%u", i);
 	m->unknown_volume[0] = '\0';
@@ -1205,13 +1364,80 @@ static void repair(struct model *m)
 			submit(m, i, true);
 }
 
+/* Does it wait for a volume that a member of any job has, which works, or whose update waits for such a
+ * member?
+ */
+static bool is_behind_worker(struct model *m, const struct job_wait *wait)
+{
+	const struct model_alloc *own = wait->what == JOB_WAIT_QUEUE ? find_alloc(m, wait->alloc_id) : NULL;
+	const char *volume_id = own ? own->volume_id : wait->volume_id;
+
+	if (wait->what != JOB_WAIT_QUEUE && wait->what != JOB_WAIT_VOLUME)
+		return false;
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (&m->allocs[i] != own && m->allocs[i].has_volume && !m->allocs[i].view.is_queued &&
+		    !has_ended(&m->allocs[i]) &&
+		    (is_healthy(m, &m->allocs[i]) || m->allocs[i].moves || m->is_blocked[m->allocs[i].job]) &&
+		    str_eq(m->allocs[i].volume_id, volume_id))
+			return true;
+	return false;
+}
+
+/* Jobs that share volumes do not all run: does each wait of the decisions end only with the work of another
+ * member, or with a turn after such a wait? */
+static bool is_blocked_by_work(struct model *m)
+{
+	size_t n_behind = 0, n_turns = 0;
+
+	for (size_t i = 0; i < m->decisions.n_waits; i++) {
+		n_behind += is_behind_worker(m, &m->decisions.waits[i]);
+		n_turns += m->decisions.waits[i].what == JOB_WAIT_TURN;
+	}
+	return n_behind > 0 && n_behind + n_turns == m->decisions.n_waits;
+}
+
+static void find_moving(struct model *m)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		m->allocs[i].moves = false;
+	for (uint32_t job = 0; job < JOBS; job++) {
+		decide(m, job);
+		for (size_t i = 0; i < m->decisions.n_waits; i++) {
+			const struct job_wait *wait = &m->decisions.waits[i];
+			struct model_alloc *live = m->jobs[job].spec.type == JOB_SYSTEM
+							   ? NULL
+							   : live_of(m, job, wait->group, wait->index);
+
+			if (live && wait->what == JOB_WAIT_VOLUME)
+				live->moves = true;
+		}
+	}
+}
+
+static void find_blocked(struct model *m)
+{
+	find_moving(m);
+	memset(m->is_blocked, 0, sizeof(m->is_blocked));
+	for (uint32_t i = 0; i < JOBS; i++) /* one may be behind another one */
+		for (uint32_t job = 0; job < JOBS; job++) {
+			decide(m, job);
+			m->is_blocked[job] = m->decisions.n_actions == 0 && is_blocked_by_work(m);
+		}
+}
+
 static bool all_is_as_wanted(struct model *m)
 {
+	find_blocked(m);
 	for (uint32_t job = 0; job < JOBS; job++) {
 		const struct job_spec *spec = &m->jobs[job].spec;
 		enum job_state wanted = spec->stop ? JOB_STATE_STOPPED : JOB_STATE_RUNNING;
 
 		decide(m, job);
+		if (m->is_blocked[job]) {
+			assert_int_equal(m->decisions.state, JOB_STATE_PENDING);
+			m->n_shared_waits++;
+			continue;
+		}
 		if (m->decisions.n_actions > 0 || m->decisions.n_waits > 0)
 			return false;
 		if (!spec->stop && spec->type == JOB_BATCH && m->decisions.state == JOB_STATE_RUNNING)
@@ -1229,13 +1455,15 @@ static void check_counts(struct model *m)
 	for (size_t i = 0; i < m->n_allocs; i++) {
 		const struct model_alloc *alloc = &m->allocs[i];
 
-		if (!has_ended(alloc) &&
+		if (!has_ended(alloc) && !m->is_blocked[alloc->job] &&
 		    (alloc->view.group >= m->jobs[alloc->job].spec.n_groups ||
 		     !is_desired(m, alloc->job, alloc->view.group, number_of(m, alloc)) ||
 		     !is_current(m, alloc)))
 			FAIL(m, "allocation %s is left", alloc->id);
 	}
 	for (uint32_t job = 0; job < JOBS; job++) {
+		if (m->is_blocked[job])
+			continue;
 		if (any_member(m, job, member_is_unsettled))
 			FAIL(m, "a member of job %u is missing", job);
 		if (!m->jobs[job].spec.stop && m->jobs[job].spec.update != JOB_UPDATE_DONE)
@@ -1245,6 +1473,12 @@ static void check_counts(struct model *m)
 
 static void settle(struct model *m)
 {
+	m->lost_node = chance(m, 50) ? draw(m, NODES) : NODES;
+	for (size_t i = 0; i < m->n_claims; i++)
+		if (m->claims[i].node == m->lost_node)
+			m->lost_node = NODES; /* its claims need evidence */
+	if (m->lost_node < NODES)
+		lose_node(m, m->lost_node);
 	repair(m);
 	for (uint32_t round = 0; round < SETTLE_ROUNDS; round++) {
 		for (uint32_t i = 0; i < JOBS; i++)
@@ -1308,4 +1542,8 @@ TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
 		      m->n_settled);
 	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0 &&
 		    m->n_refused > 0 && m->n_queued > 0 && m->n_unhealthy > 0);
+	print_message("lost without a claim %u, waits for a topology %u, behind work of others %u, places "
+		      "promised %u\n",
+		      m->n_lost, m->n_zone_waits, m->n_shared_waits, m->n_promises);
+	assert_true(m->n_lost > 0 && m->n_zone_waits > 0 && m->n_shared_waits > 0 && m->n_promises > 0);
 }

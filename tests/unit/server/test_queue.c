@@ -217,6 +217,29 @@ TEST_FIXTURE(another_version_of_what_waits_keeps_its_turn, setup, teardown)
 	assert_int_equal(placed_on(f, "db")->alloc.job_version, 2);
 }
 
+TEST_FIXTURE(another_version_on_another_volume_comes_last_there, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct alloc_entry *first;
+	struct submission s;
+
+	take_volume(f);
+	assert_int_equal(register_disk(f, &f->operator, "db2", "disk-2", NULL), STATUS_OK);
+	assert_int_equal(run_waiting(f, ALLOC_2, "db2"), STATUS_OK); /* which has it */
+	start(f, state_alloc(&f->server->state, ALLOC_2));
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1); /* for db */
+	settle(f);
+	assert_int_equal(run_waiting(f, ALLOC_3, "db2"), STATUS_OK);
+	s.volume.source = text("db2");
+	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
+	first = first_queued(f, "db2");
+	assert_string_equal(first->id, ALLOC_3);
+	finish(f, state_alloc(&f->server->state, ALLOC_2));
+	assert_string_equal(placed_on(f, "db2")->id, ALLOC_3);
+}
+
 TEST_FIXTURE(a_lost_race_is_no_failure_and_keeps_its_turn, setup, teardown)
 {
 	struct fixture *f = *state;
