@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What this process's mount namespace shows: read only, by libmount. */
+/* The mounts that this process's namespace shows. Read only. */
 
 #include "base/error.h"
 
@@ -22,7 +22,7 @@ struct mount_view {
 	bool is_nosuid;
 	bool is_nodev;
 	bool is_noexec;
-	bool is_unshared;		  /* of an NFS file system: nosharecache */
+	bool is_unshared;		  /* of an NFS file system: nosharecache is shown */
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
 	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */
 	char fs_type[MOUNT_TYPE_SIZE];
@@ -30,23 +30,30 @@ struct mount_view {
 
 struct mount_table;
 
-/** Read the table. @ret owned by the caller, mount_table_free() */
+/** Read the whole table. @ret owned by the caller, mount_table_free() */
 enum status mount_table_read(struct mount_table **ret, struct error *err);
 
-/** The same, into a table that is kept: read at the first time, when *@table is NULL, and then only if the
- * kernel's has changed since. It has only what is mounted below @base, so that it stays small among thousands
- * of mounts; the same @base each time. *@table owned by the caller; untouched on failure.
+/** Read the mounts below @base, or bring *@table up to date, which was read for the same @base. Costs
+ * nothing if no mount has changed. *@table owned by the caller; NULL at the first time; untouched on failure.
  *
- * Since Linux 6.8 it is read anew only when something was mounted below @base: what was unmounted is taken
- * out, by the ids of all mounts, which cost 8 bytes each. A mount keeps its id when it is moved: one that is
- * moved there by move_mount(2) from elsewhere in this namespace is seen with the next one that is made there.
- */
-enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
+ * Since Linux 6.8 the ids of mounts, which are never given again, tell which mounts are new: only ids above
+ * the highest known one are listed. So foreign mounts cost once. A mount gets its id before it is attached,
+ * and keeps it when it is moved. Therefore ids above @settled are listed each time, and after a minute
+ * everything is read again. Before Linux 6.8 each change makes it read everything.
+ *
+ * @settled the mount_table_last() from before the oldest call began that may attach a mount below @base and
+ * has not ended; UINT64_MAX: there is no such call; 0: unknown, all ids are listed */
+enum status mount_table_refresh(struct mount_table **table, const char *base, uint64_t settled,
+				struct error *err);
+
+/** The highest id that @table knows. A mount that is made from now on has a higher one. @table NULL: 0 */
+uint64_t mount_table_last(const struct mount_table *table);
 
 /** NULL is allowed. */
 void mount_table_free(struct mount_table *table);
 
-/** STATUS_NOT_FOUND when nothing is mounted exactly at @path. Costs the logarithm of the number of mounts. */
+/** STATUS_NOT_FOUND when nothing is mounted exactly at @path. Costs the logarithm of the number of mounts.
+ * The kernel is asked about the mount, so a mount that is gone since is not found. */
 enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 			     struct error *err);
 

@@ -218,7 +218,7 @@ struct tables {
 
 static const struct mount_table *refreshed(struct mount_table **table, const char *base)
 {
-	return mount_table_refresh(table, base, NULL) == STATUS_OK ? *table : NULL;
+	return mount_table_refresh(table, base, 0, NULL) == STATUS_OK ? *table : NULL;
 }
 
 /* By the helper's word, as verify_publish() judges it: in a mount namespace of our own each copy of a mount

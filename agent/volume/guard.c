@@ -12,6 +12,7 @@
 void volume_guard_begin(struct volume_op *op, pid_t plugin)
 {
 	op->called_since = plugin_process_now();
+	op->called_at = mount_table_last(op->manager->stage_mounts);
 	op->called = plugin_process_find(plugin);
 }
 
@@ -41,10 +42,14 @@ static enum status guard_look(struct volume_op *op, struct csi_volume_paths *ret
 			      char ret_folder[static CSI_VOLUME_PATH_SIZE], struct error *err)
 {
 	struct volume_manager *manager = op->manager;
+	const struct lost_call *lost = lost_of(op);
 
 	TRY(csi_volume_paths(helper_client_info(manager->helper)->stage_base, &op->target, ret_paths, err));
 	(void)str_copy(ret_folder, CSI_VOLUME_PATH_SIZE, ret_paths->staging);
 	*strrchr(ret_folder, '/') = '\0';
+	/* a process of a call that failed may attach a mount that it made long ago */
+	if (op->backoff.attempts > 0 || (lost && (lost->is_open || lost->since_us != 0)))
+		volume_stage_forget(manager);
 	return volume_stage_table(manager, ret_table, err);
 }
 

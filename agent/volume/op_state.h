@@ -51,6 +51,7 @@ struct volume_op {
 	struct service_call *call;	    /* in flight */
 	struct plugin_process called;	    /* by the last call */
 	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
+	uint64_t called_at;		    /* and the mount_table_last() of the stage mounts then */
 	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
 	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
 	 * expansion */

@@ -3,15 +3,27 @@
 
 #include "base/str.h"
 
+void volume_stage_forget(struct volume_manager *manager)
+{
+	mount_table_free(manager->stage_mounts);
+	manager->stage_mounts = NULL;
+}
+
 /* What plugins have mounted and bound, kept as long as it does not change. */
 static enum status target_look(struct volume_manager *manager, const char *stage_base, struct error *err)
 {
+	uint64_t settled = UINT64_MAX;
+	const struct volume_op *op;
+
 	if (!str_eq(stage_base, manager->stage_base)) {
-		mount_table_free(manager->stage_mounts);
-		manager->stage_mounts = NULL;
+		volume_stage_forget(manager);
 		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), stage_base);
 	}
-	return mount_table_refresh(&manager->stage_mounts, stage_base, err);
+	LIST_FOREACH (op, &manager->ops, all) {
+		if (op->call && op->kind == VOLUME_OP_MOUNT && op->called_at < settled)
+			settled = op->called_at;
+	}
+	return mount_table_refresh(&manager->stage_mounts, stage_base, settled, err);
 }
 
 enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,

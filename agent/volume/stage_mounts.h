@@ -15,6 +15,9 @@ enum status volume_stage_find(struct volume_manager *manager, const char *path, 
 enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
 			       struct error *err);
 
+/** Look at all mounts of the node at the next look. */
+void volume_stage_forget(struct volume_manager *manager);
+
 /** What the plugin has mounted or bound at its target of this use.
  * @ret_paths set also when nothing is there */
 enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,

@@ -67,6 +67,9 @@ struct csi_node {
 	bool is_part;		    /* no plugin mounts the root of a file system */
 	uint32_t mount_timeout_ms;  /* of who is added from now on */
 	const char *extra;	    /* a path at which one more is mounted; NULL: nowhere */
+	uint64_t last_id;	    /* of mounts, as the table has it */
+	uint64_t settled;	    /* with which the table was looked at last */
+	unsigned int n_whole_looks; /* at all mounts */
 	const char *naming;	    /* the argument of a process that names a folder; NULL: there is none */
 	unsigned int n_session;	    /* processes of the plugin's session */
 	bool hides_processes;	    /* nothing is known of the plugin's */

@@ -513,7 +513,7 @@ TEST(a_grant_that_was_not_asked_for_is_no_mount)
 WRAPPED(enum status, mount_table_read, struct mount_table **ret, struct error *err)
 {
 	*ret = NULL;
-	return mount_table_refresh(ret, "", err);
+	return mount_table_refresh(ret, "", 0, err);
 }
 
 WRAPPED(enum status, device_of_mount, const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,

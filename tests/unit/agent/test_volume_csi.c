@@ -642,6 +642,48 @@ NODE_TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it)
 	}
 }
 
+NODE_TEST(looks_at_mounts_reach_back_to_the_oldest_mounting_call_in_flight)
+{
+	struct csi_user *slow, *other;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	slow = csi_node_add(node, "v", false, false);
+	while (fake_csi_waiting() == 0)
+		csi_node_turn(node);
+	for (int i = 0; i < 2; i++) {
+		other = csi_node_add(node, "w", false, false);
+		while (other->state != CSI_USER_MOUNTED)
+			csi_node_turn(node);
+		csi_user_stop(other);
+		while (other->state != CSI_USER_RELEASED)
+			csi_node_turn(node);
+		assert_int_equal(node->settled, 0); /* slow began before the first look */
+	}
+	assert_int_equal(fake_csi_answer(), 1);
+	while (slow->state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	csi_user_stop(slow);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_true(node->settled == UINT64_MAX);
+	assert_int_equal(node->n_whole_looks, 1);
+}
+
+NODE_TEST(after_a_lost_call_all_mounts_are_looked_at)
+{
+	struct csi_user *user;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	user = csi_node_add(node, "v", false, false);
+	while (fake_csi_waiting() == 0)
+		csi_node_turn(node);
+	csi_user_stop(user);
+	assert_int_equal(fake_csi_expire(), 1);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_in_range(node->n_whole_looks, 2, 10); /* before unpublish and unstage each */
+}
+
 NODE_TEST(a_call_that_fails_for_nobody_is_not_made_again)
 {
 	struct csi_user *user;

@@ -22,10 +22,16 @@ int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 
 static char no_table;
 
-WRAPPED(enum status, mount_table_refresh, struct mount_table **table, const char *base, struct error *err)
+WRAPPED(enum status, mount_table_refresh, struct mount_table **table, const char *base, uint64_t settled,
+	struct error *err)
 {
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
+}
+
+WRAPPED(uint64_t, mount_table_last, const struct mount_table *table)
+{
+	return table ? 1 : 0;
 }
 
 WRAPPED(void, mount_table_free, struct mount_table *table)
