@@ -58,7 +58,7 @@ struct wanted_volume {
 struct wanted_task {
 	const Holdfast__Driver__V1__TaskConfig *task;
 	const Holdfast__V1__NodeDriver *driver; /* that the node reports, of that name; may be NULL */
-	const char *plugin_id;			/* the CSI plugin that it is; NULL: none */
+	const char *plugin_id;			/* the CSI plugin that it is, or NULL */
 };
 
 struct feasibility {

@@ -106,7 +106,7 @@ struct model {
 	char reasons[JOBS][GROUPS][COUNT_MAX + NODES][NAME_SIZE]; /* of a member that finds no place */
 	bool is_blocked[JOBS]; /* by work of others, when nothing is broken */
 	uint32_t lost_node;    /* away for good since it was repaired; NODES: none */
-	/* places in queues that were promised to the next version of a member; arrival 0: none */
+	/* places in queues that were promised to the next version of a member; arrival 0: no place */
 	struct promise {
 		uint32_t arrival;
 		char volume_id[NAME_SIZE];
