@@ -147,6 +147,18 @@ static void leave_the_session(void)
 	steps_at_exec();
 }
 
+/* A process takes its stop only when the kernel runs it. */
+static void await_stop(pid_t pid)
+{
+	char state[256];
+
+	do {
+		(void)usleep(1000);
+		status_value(pid, "State", state);
+	} while (state[0] == 'R');
+	assert_string_equal(state, "T (stopped)");
+}
+
 /* The process that the caller stopped and cannot end. */
 static int left_fd = -1;
 static struct agent left_agent;
@@ -171,7 +183,7 @@ TEST(a_stop_at_each_call_of_the_start_leaves_one_place_to_the_deadline)
 	print_message("the caller stopped the start in %u calls\n", walk->n_stopped);
 	assert_int_equal(walk->n_stopped, n_calls);
 	assert_true(walk->left > 0);
-	assert_status(walk->left, "State", "T (stopped)");
+	await_stop(walk->left);
 	assert_status(walk->left, "Uid", "0\t0\t0\t0");
 	assert_false(caller_signals(walk->left, SIGKILL));
 	left_fd = (int)syscall(SYS_pidfd_open, walk->left, 0);
