@@ -101,7 +101,7 @@ static const struct field agent_fields[] = {
 
 #define P(field, low, high) NUMBER(struct profile, field, low, high)
 static const struct field profile_fields[] = {
-	TEXT(struct profile, name, id_is_label),
+	TEXT(struct profile, name, id_is_plugin),
 	P(line, 1, LAST_LINE),
 	P(class, 1, MH_CLASS_N - 1),
 	P(kind, 0, FS_ANY),

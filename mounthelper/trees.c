@@ -189,7 +189,7 @@ static const char *parse_name(const char *point, const char *base, char *ret, si
 static bool is_plugins(const char *rest, struct tree_name *ret)
 {
 	rest = parse_name(rest, "", ret->plugin, sizeof(ret->plugin));
-	if (!rest || !id_is_label(ret->plugin))
+	if (!rest || !id_is_plugin(ret->plugin))
 		return false;
 	rest = parse_name(rest, "", ret->volume, sizeof(ret->volume));
 	return rest && id_is_label(ret->volume) &&

@@ -11,7 +11,8 @@
 
 enum field {
 	LABEL = LAYOUT_END + 1,
-	LABEL_OR_NONE,
+	PROFILE,
+	PROFILE_OR_NONE,
 	UUID,
 	BY_ID,
 	EXPORT,
@@ -29,14 +30,15 @@ static bool is_alloc(const char *s)
 	return id_is_uuid(s) && s[strspn(s, "0-")] != '\0';
 }
 
-static bool is_label_or_none(const char *s)
+static bool is_profile_or_none(const char *s)
 {
-	return s[0] == '\0' || id_is_label(s);
+	return s[0] == '\0' || id_is_plugin(s);
 }
 
 static const struct layout_text texts[] = {
 	[LABEL] = {MH_LABEL_SIZE, id_is_label},
-	[LABEL_OR_NONE] = {MH_LABEL_SIZE, is_label_or_none},
+	[PROFILE] = {MH_LABEL_SIZE, id_is_plugin},
+	[PROFILE_OR_NONE] = {MH_LABEL_SIZE, is_profile_or_none},
 	[UUID] = {MH_UUID_SIZE, is_alloc},
 	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
 	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
@@ -50,13 +52,13 @@ enum shape {
 };
 
 static const uint16_t shapes[SHAPE_N][12] = {
-	[MH_OP_STAGE] = {LABEL, LABEL, UUID, BOOL, ZERO + 7, ANY + sizeof(struct mh_source),
+	[MH_OP_STAGE] = {LABEL, PROFILE, UUID, BOOL, ZERO + 7, ANY + sizeof(struct mh_source),
 			 ANY + sizeof(struct ticket)},
-	[MH_OP_PUBLISH] = {LABEL, LABEL, UUID, SLOT, BOOL, BOOL, PROPAGATION, ZERO + 4,
+	[MH_OP_PUBLISH] = {LABEL, PROFILE, UUID, SLOT, BOOL, BOOL, PROPAGATION, ZERO + 4,
 			   ANY + sizeof(struct ticket)},
 	[MH_OP_UNPUBLISH] = {LABEL, UUID, SLOT, BOOL, ZERO + 6},
-	[MH_OP_UNSTAGE] = {LABEL, LABEL_OR_NONE, BOOL, ZERO + 7},
-	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4, LABEL_OR_NONE, LABEL_OR_NONE},
+	[MH_OP_UNSTAGE] = {LABEL, PROFILE_OR_NONE, BOOL, ZERO + 7},
+	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4, PROFILE_OR_NONE, PROFILE_OR_NONE},
 	[SOURCE + MH_CLASS_BLOCK] = {ANY + 1, ZERO + 7, BY_ID, ANY + 8, ZERO + 140},
 	[SOURCE + MH_CLASS_TMPFS] = {ANY + 1, ZERO + 7, ANY + 16, ZERO + 264},
 	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},

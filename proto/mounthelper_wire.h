@@ -21,7 +21,7 @@ enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
 	MH_VERSION = 8,
 	MH_MESSAGE_MAX = 1024,
-	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
+	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL, of profiles id_is_plugin() */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
 	MH_BY_ID_SIZE = 132, /* up to 128 of [A-Za-z0-9:._+-], not beginning with a dot */
 	MH_EXPORT_SIZE = 256,

@@ -119,7 +119,7 @@ static enum status bind_controller(const struct conf *conf, const char *label, j
 static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
 				 struct error *err)
 {
-	if (!id || !id_is_name(id, PLUGIN_ID_MAX))
+	if (!id || !id_is_plugin(id))
 		return conf_error(conf, at, "attest_forbidden_plugins", err,
 				  "attest_forbidden_plugins: '%.64s' is no plugin id", id ? id : "");
 	if (config->n_attest_forbidden == CONFIG_FORBIDDEN_MAX)

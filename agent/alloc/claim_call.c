@@ -40,7 +40,7 @@ static enum status check_csi(const struct claim_request *request, const struct c
 {
 	const struct volume_request *wanted = &request->alloc->volumes[request->volume];
 
-	if (!id_is_label(grant->volume.plugin_id))
+	if (!id_is_plugin(grant->volume.plugin_id))
 		return unusable(request, "its plugin's id is malformed", err);
 	if (!str_eq(grant->claim.plugin_id, grant->volume.plugin_id))
 		return unusable(request, "its claim and its volume name different plugins", err);

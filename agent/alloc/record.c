@@ -285,7 +285,7 @@ static bool parse_volume(struct volume_record *volume, const struct alloc *alloc
 	    !id_is_uuid(pb->claim_id))
 		return false;
 	if (pb->type != HOLDFAST__V1__VOLUME_TYPE__NATIVE &&
-	    (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI || !id_is_label(pb->profile) ||
+	    (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI || !id_is_plugin(pb->profile) ||
 	     pb->external_id[0] == '\0'))
 		return false;
 	volume->generation = pb->generation;

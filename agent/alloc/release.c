@@ -177,7 +177,7 @@ static enum status name_profile(struct volume_target *target, const struct claim
 		(void)str_copy(target->profile, sizeof(target->profile), claim->profile);
 		return STATUS_OK;
 	}
-	if (!id_is_label(claim->plugin_id))
+	if (!id_is_plugin(claim->plugin_id))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
 			"the server's order to release claim '%s' names the malformed plugin '%.64s'",

@@ -74,9 +74,11 @@ static enum status bind_plugin(const struct conf *conf, const char *label, json_
 	if (plugin == s->csi_plugins + SETTINGS_PLUGINS_MAX)
 		return conf_error(conf, conf_root(conf), "csi_plugin", err,
 				  "csi_plugin: more than %d of them", SETTINGS_PLUGINS_MAX);
-	if (!label || !id_is_label(label))
-		return conf_error(conf, conf_root(conf), "csi_plugin", err,
-				  "csi_plugin \"ID\" { }: ID is the plugin's, 1 to 63 of a-z, 0-9 and -");
+	if (!label || !id_is_plugin(label))
+		return conf_error(
+			conf, conf_root(conf), "csi_plugin", err,
+			"csi_plugin \"ID\" { }: ID is the plugin's, 1 to 63 of a-z, 0-9, - and, inside, "
+			"dots");
 	(void)str_copy(plugin->id, sizeof(plugin->id), label);
 	return conf_bind(conf, body, plugin_fields, ARRAY_SIZE(plugin_fields), plugin, err);
 }

@@ -1091,7 +1091,7 @@ void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *use
 /* Not for long: whoever serves there now has it, and else it is taken away by who comes next. */
 static void clear_plugin_folder(const struct op *op)
 {
-	if (id_is_label(op->plugin) && op->plugin_socket[0] != '\0' && !strchr(op->plugin_socket, '/'))
+	if (id_is_plugin(op->plugin) && op->plugin_socket[0] != '\0' && !strchr(op->plugin_socket, '/'))
 		(void)plugin_folder_clear(op->driver->settings->plugin_dir, op->plugin, op->plugin_socket,
 					  NULL);
 }

@@ -138,7 +138,7 @@ static enum status check_plugin(const task_t *task, struct error *err)
 
 	if (!plugin)
 		return STATUS_OK;
-	if (!id_is_label(plugin->id) || plugin->socket[0] == '\0' || plugin->destination[0] == '\0')
+	if (!id_is_plugin(plugin->id) || plugin->socket[0] == '\0' || plugin->destination[0] == '\0')
 		return wrong(err, "csi_plugin", plugin->id, "has no proper id, no socket or no mount_dir");
 	for (size_t i = 0; i < task->n_volumes; i++)
 		if (str_eq(task->volumes[i]->destination, plugin->destination))

@@ -65,6 +65,18 @@ const char *helper_request_volume(const union helper_request *request)
 }
 
 /* The fields are zero beforehand and stay so after the text. */
+static enum status put_profile(char dst[static MH_LABEL_SIZE], const char *profile, struct error *err)
+{
+	if (!id_is_plugin(profile))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"invalid profile '%s': it must be [a-z0-9][a-z0-9.-]*, at most 63 characters, "
+			"with dots between letters and digits",
+			profile);
+	(void)str_copy(dst, MH_LABEL_SIZE, profile);
+	return STATUS_OK;
+}
+
 static enum status put_label(char dst[static MH_LABEL_SIZE], const char *what, const char *label,
 			     struct error *err)
 {
@@ -101,7 +113,7 @@ enum status helper_request_stage(const struct helper_mount *mount, union helper_
 
 	request_init(&request, MH_OP_STAGE, sizeof(request.stage));
 	TRY(put_label(request.stage.volume, "volume", mount->volume, err));
-	TRY(put_label(request.stage.profile, "profile", mount->profile, err));
+	TRY(put_profile(request.stage.profile, mount->profile, err));
 	TRY(put_alloc(request.stage.alloc, mount->alloc, err));
 	request.stage.read_only = mount->read_only;
 	request.stage.source = *mount->source;
@@ -118,7 +130,7 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 
 	request_init(&request, MH_OP_PUBLISH, sizeof(request.publish));
 	TRY(put_label(request.publish.volume, "volume", mount->volume, err));
-	TRY(put_label(request.publish.profile, "profile", mount->profile, err));
+	TRY(put_profile(request.publish.profile, mount->profile, err));
 	TRY(put_alloc(request.publish.alloc, mount->alloc, err));
 	TRY(check_slot(mount->slot, err));
 	if ((unsigned int)mount->propagation >= PROPAGATION_N)
@@ -151,7 +163,7 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 /* Empty for a native volume. */
 static enum status put_plugin(char field[static MH_LABEL_SIZE], const char *plugin, struct error *err)
 {
-	return plugin[0] == '\0' ? STATUS_OK : put_label(field, "profile", plugin, err);
+	return plugin[0] == '\0' ? STATUS_OK : put_profile(field, plugin, err);
 }
 
 enum status helper_request_unstage(const char *volume, const char *plugin, union helper_request *ret,
@@ -288,7 +300,7 @@ static bool entry_is_valid(const struct mh_list_entry *entry, enum mh_list_kind 
 	case MH_LIST_PUBLISHED:
 		return id_is_uuid(entry->alloc);
 	case MH_LIST_PROFILES:
-		return id_is_label(entry->volume) && entry->class > 0 && entry->class < MH_CLASS_N;
+		return id_is_plugin(entry->volume) && entry->class > 0 && entry->class < MH_CLASS_N;
 	case MH_LIST_STAGED:
 		return id_is_label(entry->volume);
 	}

@@ -72,9 +72,10 @@ static enum status plugins_add(struct plugins *plugins, const char *plugin_id, s
 		*ret = entry;
 		return STATUS_OK;
 	}
-	if (!id_is_label(plugin_id) || str_eq(plugin_id, PLUGIN_NATIVE))
+	if (!id_is_plugin(plugin_id) || str_eq(plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "'%.64s' is no plugin id: that is [a-z0-9-], 1 to 63 characters, and not "
+				 "'%.64s' is no plugin id: that is [a-z0-9.-], 1 to 63 characters, with "
+				 "dots between letters and digits, and not "
 				 "'" PLUGIN_NATIVE "'",
 				 plugin_id);
 	if (plugins->n_entries == PLUGINS_MAX)

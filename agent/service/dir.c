@@ -91,9 +91,10 @@ static bool is_folder(int dir_fd, const char *name)
 }
 
 /* PLUGIN_NATIVE is the mount helper's. */
-static bool is_id(const char *name)
+static bool is_id(const struct scan_reported *reported, const char *name)
 {
-	return id_is_label(name) && !str_eq(name, PLUGIN_NATIVE);
+	return (reported->kind->is_driver ? id_is_label(name) : id_is_plugin(name)) &&
+	       !str_eq(name, PLUGIN_NATIVE);
 }
 
 static void log_bad_name(struct scan_reported *reported, const char *path, const char *name)
@@ -102,9 +103,10 @@ static void log_bad_name(struct scan_reported *reported, const char *path, const
 
 	if (scan_is_new_fault(reported, SCAN_BAD_NAME, name))
 		log_ctx(LOG_WARNING, &ctx,
-			"'%.64s' in %s is no %s id, ignoring it: an id is [a-z0-9-], 1 to 63 characters, and "
-			"not '" PLUGIN_NATIVE "'",
-			name, path, reported->kind->noun);
+			"'%.64s' in %s is no %s id, ignoring it: an id is 1 to 63 of a-z, 0-9%s, and not "
+			"'" PLUGIN_NATIVE "'",
+			name, path, reported->kind->noun,
+			reported->kind->is_driver ? " and -" : ", - and, between letters and digits, dots");
 }
 
 /* Call @see for each folder in @path whose name is an id, at most SERVICE_DIR_FOLDERS_MAX times.
@@ -125,7 +127,7 @@ static int scan_folders(const char *path, struct scan_reported *reported,
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!is_folder(dirfd(dir), name))
 			continue;
-		if (!is_id(name)) {
+		if (!is_id(reported, name)) {
 			log_bad_name(reported, path, name);
 			continue;
 		}

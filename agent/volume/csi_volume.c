@@ -30,7 +30,7 @@ enum status csi_volume_paths(const char *stage_base, const struct volume_target 
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"the mount helper has not told where plugins stage: see holdfast agent status");
-	if (!id_is_label(plugin))
+	if (!id_is_plugin(plugin))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: cannot name the folder of plugin '%.64s': malformed id",
 				 target->volume_id, plugin);

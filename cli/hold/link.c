@@ -78,7 +78,7 @@ static bool staged_base(const char *path, const char *wire, const char *target, 
 	last = split_last(ret);
 	plugin = split_last(ret);
 	folder = split_last(ret);
-	return last && plugin && folder && str_eq(last, wire) && id_is_label(plugin) &&
+	return last && plugin && folder && str_eq(last, wire) && id_is_plugin(plugin) &&
 	       str_eq(folder, MH_CSI_FOLDER);
 }
 

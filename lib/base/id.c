@@ -5,33 +5,26 @@
 
 #include <string.h>
 
-static bool is_lower_alnum(char c)
+bool id_is_plugin(const char *s)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+	size_t n = strnlen(s, 64);
+
+	return n > 0 && n <= 63 && s[0] != '-' && s[0] != '.' && s[n - 1] != '.' &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n && !strstr(s, "..") &&
+	       !strstr(s, ".-") && !strstr(s, "-.");
 }
 
 bool id_is_label(const char *s)
 {
-	size_t n = strnlen(s, 64);
-
-	if (n == 0 || n > 63 || !is_lower_alnum(s[0]))
-		return false;
-	for (size_t i = 1; i < n; i++)
-		if (!is_lower_alnum(s[i]) && s[i] != '-')
-			return false;
-	return true;
+	return id_is_plugin(s) && !strchr(s, '.');
 }
 
 bool id_is_name(const char *s, size_t max)
 {
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 	size_t n = strnlen(s, max + 1);
 
-	if (n == 0 || n > max || s[0] == '-' || s[0] == '_')
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!is_lower_alnum(s[i]) && !(s[i] >= 'A' && s[i] <= 'Z') && s[i] != '-' && s[i] != '_')
-			return false;
-	return true;
+	return n > 0 && n <= max && s[0] != '-' && s[0] != '_' && strspn(s, allowed) == n;
 }
 
 bool id_is_uuid(const char *s)

@@ -9,7 +9,12 @@
 /** `[a-z0-9][a-z0-9-]{0,62}`: no dots, so "." and ".." do not exist; no upper case, no escapes. */
 bool id_is_label(const char *s);
 
-/** `[A-Za-z0-9][A-Za-z0-9_-]{0,max-1}`: what operators may call a volume, node, namespace or plugin. */
+/** A label whose characters but the first and the last may be dots too, each between two of `[a-z0-9]`: the
+ * id of a CSI plugin, "csi.hetzner.cloud". So no directory entry is hidden, "." or "..". Every label is one.
+ */
+bool id_is_plugin(const char *s);
+
+/** `[A-Za-z0-9][A-Za-z0-9_-]{0,max-1}`: what operators may call a volume, node or namespace. */
 bool id_is_name(const char *s, size_t max);
 
 enum { ID_UNIT_MAX = 255 }; /* systemd's UNIT_NAME_MAX - 1 */

@@ -79,7 +79,7 @@ enum csi_plugin_type {
 
 /* A plugin that an allocation runs. */
 struct csi_plugin {
-	char id[CSI_PLUGIN_ID_MAX + 1]; /* a label */
+	char id[CSI_PLUGIN_ID_MAX + 1]; /* id_is_plugin() */
 	enum csi_plugin_type type;
 	uint32_t health_timeout_ms;		/* 0: the agent's default */
 	char socket[CSI_PLUGIN_SOCKET_MAX + 1]; /* file name in the plugin's folder; empty: csi.sock */

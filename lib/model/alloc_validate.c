@@ -76,11 +76,13 @@ static enum status validate_csi_plugin(const struct csi_plugin *plugin, const ch
 {
 	if (plugin->id[0] == '\0')
 		return error_invalid(err, field, "id is missing: the plugin_id that volumes name");
-	if (!id_is_label(plugin->id) || str_eq(plugin->id, PLUGIN_NATIVE))
-		return error_invalid(err, field,
-				     "id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 and -, "
-				     "not " PLUGIN_NATIVE,
-				     plugin->id, CSI_PLUGIN_ID_MAX);
+	if (!id_is_plugin(plugin->id) || str_eq(plugin->id, PLUGIN_NATIVE))
+		return error_invalid(
+			err, field,
+			"id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 - and, inside, "
+			"dots, "
+			"not " PLUGIN_NATIVE,
+			plugin->id, CSI_PLUGIN_ID_MAX);
 	if (plugin->type == CSI_PLUGIN_NONE)
 		return error_invalid(err, field,
 				     "id '%s' is given and type is missing: controller, node or "

@@ -56,10 +56,11 @@ static enum status validate_csi(const struct volume *volume, struct error *err)
 {
 	static const struct source none;
 
-	if (!id_is_label(volume->plugin_id) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
+	if (!id_is_plugin(volume->plugin_id) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
 		return error_invalid(
 			err, "plugin_id",
-			"a csi volume needs the id of its plugin (1 to %d of a-z 0-9 and -, not "
+			"a csi volume needs the id of its plugin (1 to %d of a-z 0-9 - and, inside, dots, "
+			"not "
 			"\"" PLUGIN_NATIVE "\"), not '%.64s': it is the name of the plugin's folder and of "
 			"its profile in the mount helpers' policies too; holdfast plugin status lists them",
 			CSI_PLUGIN_ID_MAX, volume->plugin_id);

@@ -171,8 +171,8 @@ static const char *begin_profile(struct block *block, void *userdata)
 	struct profile *profile = &policy->profiles[policy->n_profiles];
 	bool is_hostvol = block->kind == MH_CLASS_BIND;
 
-	if (!id_is_label(block->name) || policy_profile(agent, block->name))
-		return "must be a new name of a-z, 0-9 and -";
+	if (!id_is_plugin(block->name) || policy_profile(agent, block->name))
+		return "must be a new name of a-z, 0-9 and -, with dots only inside the id of a plugin";
 	if ((is_hostvol ? policy->n_hostvols : policy->n_profiles - policy->n_hostvols) == POLICY_PROFILE_MAX)
 		return "more than 64 of its kind";
 	*profile = (struct profile){.line = block->line, .class = MH_CLASS_BIND, .kind = FS_ANY};
@@ -183,12 +183,15 @@ static const char *begin_profile(struct block *block, void *userdata)
 
 static const char *end_profile(const struct block *block, void *userdata)
 {
+	const struct profile *profile = block->object;
 	struct policy *policy = userdata;
 
 	policy->agents[policy->n_agents].n_profiles++;
 	policy->n_profiles++;
 	policy->n_hostvols += block->kind == MH_CLASS_BIND;
-	return policy_check_profile(block->object);
+	if (profile->class != MH_CLASS_CSI && !id_is_label(profile->name))
+		return "only the name of a profile of class csi, which is the id of a plugin, may have dots";
+	return policy_check_profile(profile);
 }
 
 static const char *begin_agent(struct block *block, void *userdata)

@@ -71,7 +71,7 @@ static bool parse_uid(struct arguments *args, const char *text)
 static bool parse_profile(struct arguments *args, const char *text)
 {
 	args->question.profile = text;
-	return id_is_label(text);
+	return id_is_plugin(text);
 }
 
 static bool parse_read_only(struct arguments *args, const char *text)

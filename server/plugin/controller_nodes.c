@@ -16,7 +16,7 @@ static const struct controller_list *controller_nodes_find(const struct controll
 static enum status check_label(const struct conf *conf, const char *label, const json_t *body,
 			       const struct controller_nodes *lists, struct error *err)
 {
-	if (!label || (!str_eq(label, CONTROLLER_ANY_PLUGIN) && !id_is_name(label, PLUGIN_ID_MAX)))
+	if (!label || (!str_eq(label, CONTROLLER_ANY_PLUGIN) && !id_is_plugin(label)))
 		return conf_error(conf, body, NULL, err,
 				  "controller: '%.64s' is no plugin id; write controller \"ID\" { }, or "
 				  "\"" CONTROLLER_ANY_PLUGIN "\" for all that have no block of their own",

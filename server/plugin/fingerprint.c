@@ -76,7 +76,7 @@ static enum status read_plugin(struct server *server, const char *node_id,
 {
 	*ret = (struct plugin_instance){0};
 	TRY(node_plugin_from_pb(from, &ret->plugin, err));
-	if (!id_is_name(ret->plugin.plugin_id, PLUGIN_ID_MAX))
+	if (!id_is_plugin(ret->plugin.plugin_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
 				 ret->plugin.plugin_id);

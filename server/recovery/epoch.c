@@ -238,8 +238,7 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	    (ret->state != CLAIM_NODE_DETACHED || !id_is_uuid(ret->boot_id)))
 		return bad_claim(ret, "it is of another boot than the session, and held", err);
 	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !str_is_text(ret->volume_id) ||
-	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') ||
-	    !id_is_name(ret->plugin_id, PLUGIN_ID_MAX))
+	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') || !id_is_plugin(ret->plugin_id))
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);

@@ -50,7 +50,7 @@ static enum status listing_new(struct rpc_call *call, const char *plugin_id, siz
 static enum status check_page(const char *plugin_id, uint32_t per_page, const char *token, size_t *ret_size,
 			      struct error *err)
 {
-	if (plugin_id[0] != '\0' && !id_is_name(plugin_id, PLUGIN_ID_MAX))
+	if (plugin_id[0] != '\0' && !id_is_plugin(plugin_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 plugin_id);
 	if (strlen(token) > TOKEN_MAX)
@@ -329,12 +329,12 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	return status;
 }
 
-/* "plugin.name": a plugin's id has no dot. */
+/* "plugin/name" */
 static enum status own_from(struct server *server, const char *token, struct record_entry **ret,
 			    struct error *err)
 {
 	char plugin_id[PLUGIN_ID_MAX + 1] = "";
-	const char *dot = strchr(token, '.');
+	const char *slash = strchr(token, '/');
 	char key[OBJECT_KEY_SIZE];
 
 	*ret = NULL;
@@ -342,13 +342,13 @@ static enum status own_from(struct server *server, const char *token, struct rec
 		*ret = snapshots_from(&server->state, NULL, "");
 		return STATUS_OK;
 	}
-	if (dot && (size_t)(dot - token) <= PLUGIN_ID_MAX)
-		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(dot - token), token);
-	if (!dot || !id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
-	    !str_is_made_of(dot + 1, "._-"))
+	if (slash && (size_t)(slash - token) <= PLUGIN_ID_MAX)
+		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(slash - token), token);
+	if (!slash || !id_is_plugin(plugin_id) || strlen(slash + 1) > SNAPSHOT_NAME_MAX ||
+	    !str_is_made_of(slash + 1, "._-"))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
-	snapshots_key(plugin_id, dot + 1, key);
+	snapshots_key(plugin_id, slash + 1, key);
 	*ret = records_from(&server->state.records, key);
 	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
 		*ret = NULL;
@@ -365,7 +365,7 @@ static bool fill_own(struct access_scope *scope, struct record_entry *entry, siz
 		char token[PLUGIN_ID_MAX + SNAPSHOT_NAME_MAX + 2];
 
 		if (response->n_snapshots == max || looked_at++ == LOOK_AT_MAX) {
-			(void)str_format(token, sizeof(token), "%s.%s", snapshot->plugin_id, snapshot->name);
+			(void)str_format(token, sizeof(token), "%s/%s", snapshot->plugin_id, snapshot->name);
 			response->next_token = strdup(token);
 			if (response->next_token)
 				return true;

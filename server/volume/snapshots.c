@@ -393,7 +393,7 @@ static void on_delete_intended(struct server *server, void *userdata)
 
 static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
 {
-	if (!id_is_name(request->plugin_id, PLUGIN_ID_MAX))
+	if (!id_is_plugin(request->plugin_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 request->plugin_id);
 	if (request->snapshot_id[0] == '\0' || strlen(request->snapshot_id) > EXTERNAL_ID_MAX ||
@@ -450,7 +450,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
 {
 	const Holdfast__V1__Snapshot *known =
-		request->snapshot_id[0] != '\0' && id_is_name(request->plugin_id, PLUGIN_ID_MAX)
+		request->snapshot_id[0] != '\0' && id_is_plugin(request->plugin_id)
 			? snapshots_find(&server->state, request->plugin_id, request->snapshot_id)
 			: NULL;
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;

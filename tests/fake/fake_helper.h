@@ -24,7 +24,7 @@ enum {
 
 #define FAKE_PUBLISH_BASE "/run/fake/publish"
 #define FAKE_STAGE_BASE "/run/fake/stage"
-#define FAKE_PLUGIN "plug" /* the profile of class csi */
+#define FAKE_PLUGIN "csi.plug" /* the profile of class csi */
 #define FAKE_PLUGIN_BASE FAKE_STAGE_BASE "/" MH_CSI_FOLDER "/" FAKE_PLUGIN
 #define FAKE_STATE_NAME "state"
 

@@ -20,7 +20,7 @@ enum {
 };
 
 #define MODEL_CLUSTER "test"
-#define MODEL_PLUGIN "plug"
+#define MODEL_PLUGIN "csi.plug"
 #define MODEL_SECRET "s3cr3t-of-the-model"
 #define MODEL_SERVER_URI "holdfast://test/server/s1"
 

@@ -9,7 +9,7 @@ import subprocess
 
 from case import PREFIX, CsiTest, csi_alloc, wait_for
 
-PLUGINS = {"pydisk": "grpcio", "jsdisk": "grpc-js"}
+PLUGINS = {"csi.pydisk.test": "grpcio", "jsdisk": "grpc-js"}
 LIFE = [
     "CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
     "NodeUnstageVolume", "ControllerUnpublishVolume", "DeleteVolume",
@@ -44,7 +44,7 @@ class TestFlow(CsiTest):
         self.assert_trails_hold()
 
     def name(self, plugin_id):
-        return f"{plugin_id}-{self.serial}"
+        return f"{plugin_id.replace('.', '-')}-{self.serial}"
 
     def calls_of(self, plugin_id, external):
         """What was called for a volume, each name once in the order of the first."""
@@ -132,8 +132,8 @@ class TestFlow(CsiTest):
         self.delete(volume)
 
     def test_a_reader_and_a_writer_share_a_node(self):
-        volume, writer, reader = self.name("pydisk"), self.alloc_id(1), self.alloc_id(2)
-        self.create(volume, "pydisk", modes=("multi-node-single-writer", "multi-node-multi-writer"), kind="bind")
+        volume, writer, reader = self.name("csi.pydisk.test"), self.alloc_id(1), self.alloc_id(2)
+        self.create(volume, "csi.pydisk.test", modes=("multi-node-single-writer", "multi-node-multi-writer"), kind="bind")
         external = self.external(volume)
         self.run_alloc(writer, (volume, "multi-node-single-writer"))
         self.write(writer, "shared")
@@ -145,7 +145,7 @@ class TestFlow(CsiTest):
         self.assertEqual(self.read(reader), "shared")
         self.stop_alloc(reader)
         self.wait_free(volume)
-        methods = self.world.storage("pydisk").methods(external)
+        methods = self.world.storage("csi.pydisk.test").methods(external)
         self.assertEqual([methods.count(m) for m in LIFE[2:6]], [1, 2, 2, 1], methods)
         self.delete(volume)
 
@@ -180,23 +180,23 @@ class TestFlow(CsiTest):
             self.delete(volume)
 
     def test_a_snapshot_keeps_what_was_written(self):
-        volume, copy = self.name("pydisk"), self.name("copy")
-        self.create(volume, "pydisk")
+        volume, copy = self.name("csi.pydisk.test"), self.name("copy")
+        self.create(volume, "csi.pydisk.test")
         self.run_alloc(self.alloc_id(1), (volume, "single-node-writer"))
         self.write(self.alloc_id(1), "before")
         made = json.loads(self.holdfast("volume", "snapshot", "create", volume, "s1", "--json").stdout)["snapshot"]
         self.write(self.alloc_id(1), "after")
-        self.create(copy, "pydisk", more=f'snapshot_id = "{made["snapshot_id"]}"\n')
+        self.create(copy, "csi.pydisk.test", more=f'snapshot_id = "{made["snapshot_id"]}"\n')
         self.run_alloc(self.alloc_id(2), (copy, "single-node-writer"))
         self.assertEqual(self.read(self.alloc_id(2)), "before")
-        listed = self.holdfast("volume", "snapshot", "list", "--plugin", "pydisk").stdout
+        listed = self.holdfast("volume", "snapshot", "list", "--plugin", "csi.pydisk.test").stdout
         self.assertIn(made["snapshot_id"], listed)
         for n in (1, 2):
             self.stop_alloc(self.alloc_id(n))
         self.wait_free(volume)
         self.wait_free(copy)
-        self.holdfast("volume", "snapshot", "delete", "pydisk", made["snapshot_id"], "--yes")
-        self.assertEqual(self.world.storage("pydisk").state.load()["snapshots"], {})
+        self.holdfast("volume", "snapshot", "delete", "csi.pydisk.test", made["snapshot_id"], "--yes")
+        self.assertEqual(self.world.storage("csi.pydisk.test").state.load()["snapshots"], {})
         self.delete(copy)
         self.delete(volume)
 
@@ -257,8 +257,8 @@ class TestFlow(CsiTest):
             self.delete(volume)
 
     def test_a_directory_of_the_hosts_file_system_is_released(self):
-        volume = self.name("pydisk")
-        self.create(volume, "pydisk", kind="bind")
+        volume = self.name("csi.pydisk.test")
+        self.create(volume, "csi.pydisk.test", kind="bind")
         for n in range(2):
             self.run_alloc(self.alloc_id(n), (volume, "single-node-writer"))
             if n:
@@ -285,9 +285,9 @@ class TestFlow(CsiTest):
         self.wait_plugin(plugin_id)
 
     def test_a_volume_is_used_where_its_topology_reaches(self):
-        volume = self.name("pydisk")
-        self.put_nodes_apart("pydisk")
-        self.create(volume, "pydisk", more=f"""topology_request {{
+        volume = self.name("csi.pydisk.test")
+        self.put_nodes_apart("csi.pydisk.test")
+        self.create(volume, "csi.pydisk.test", more=f"""topology_request {{
   required {{
     topology {{
       segments {{ rack = "{self.rack(self.other)}" }}
@@ -295,7 +295,7 @@ class TestFlow(CsiTest):
   }}
 }}
 """)
-        asked = self.world.storage("pydisk").calls("CreateVolume")[-1]["request"]["accessibility_requirements"]
+        asked = self.world.storage("csi.pydisk.test").calls("CreateVolume")[-1]["request"]["accessibility_requirements"]
         self.assertEqual(asked["requisite"], [{"segments": {"rack": f"{self.rack(self.other)}"}}])
         refused = self.run_alloc(self.alloc_id(), (volume, "single-node-writer"), node=self.node, check=False)
         self.assertEqual(refused.returncode, 1)
@@ -309,8 +309,8 @@ class TestFlow(CsiTest):
         self.delete(volume)
 
     def test_a_topology_that_no_node_has_is_refused_by_the_provider(self):
-        self.put_nodes_apart("pydisk")
-        done = self.create(self.name("pydisk"), "pydisk", check=False, more="""topology_request {
+        self.put_nodes_apart("csi.pydisk.test")
+        done = self.create(self.name("csi.pydisk.test"), "csi.pydisk.test", check=False, more="""topology_request {
   required {
     topology {
       segments { rack = "nowhere" }
@@ -322,19 +322,19 @@ class TestFlow(CsiTest):
         self.assertIn("accessibility_requirements", done.stderr)
 
     def test_a_provider_that_is_full_is_quoted(self):
-        volume = self.name("pydisk")
-        self.create(volume, "pydisk")
-        self.world.storage("pydisk").orders.order("ControllerPublishVolume", "fail", code="RESOURCE_EXHAUSTED",
+        volume = self.name("csi.pydisk.test")
+        self.create(volume, "csi.pydisk.test")
+        self.world.storage("csi.pydisk.test").orders.order("ControllerPublishVolume", "fail", code="RESOURCE_EXHAUSTED",
                                                   text="this machine has its 16 disks", times=None)
         self.run_alloc(self.alloc_id(), (volume, "single-node-writer"), wait=False)
         for args in (("volume", "status", volume, "--why"), ("alloc", "status", self.alloc_id())):
             wait_for(f"the provider to be quoted by {args}", lambda: all(
                 word in self.holdfast(*args).stdout  # noqa: B023
-                for word in ("this machine has its 16 disks", "ControllerPublishVolume", "pydisk")))
+                for word in ("this machine has its 16 disks", "ControllerPublishVolume", "csi.pydisk.test")))
         # nothing but another detach helps, so it is asked again until it goes, more and more seldom
-        wait_for("the next tries", lambda: self.world.storage("pydisk").methods(
+        wait_for("the next tries", lambda: self.world.storage("csi.pydisk.test").methods(
             self.external(volume)).count("ControllerPublishVolume") >= 3)
-        self.world.storage("pydisk").orders.clear()
+        self.world.storage("csi.pydisk.test").orders.clear()
         wait_for("the allocation to run", lambda: self.world.json(
             "alloc", "status", self.alloc_id())["allocation"]["client_status"] == "RUNNING")
         self.stop_alloc(self.alloc_id())
@@ -382,7 +382,7 @@ class TestFlow(CsiTest):
             self.forgive(plugin_id, volume)
 
     def test_an_agent_whose_claim_was_freed_meanwhile_stops_asking_the_driver(self):
-        plugin_id = "pydisk"
+        plugin_id = "csi.pydisk.test"
         volume, alloc = self.name(plugin_id), self.alloc_id()
         self.stick(plugin_id, alloc, volume)
         self.node.daemon.kill()

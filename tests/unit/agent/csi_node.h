@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-#define CSI_PLUGIN "plug"
+#define CSI_PLUGIN "csi.plug"
 /* longer than what free() writes over */
 #define CSI_SECRET "s3cr3t-of-the-volume-and-of-nobody-else"
 

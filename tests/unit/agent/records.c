@@ -81,7 +81,7 @@ struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t
 	grant.volume.type = VOLUME_CSI;
 	grant.volume.source = (struct source){0};
 	grant.volume.profile[0] = '\0';
-	(void)str_copy(grant.volume.plugin_id, sizeof(grant.volume.plugin_id), "plug");
+	(void)str_copy(grant.volume.plugin_id, sizeof(grant.volume.plugin_id), "csi.plug");
 	(void)str_format(grant.volume.external_id, sizeof(grant.volume.external_id), "share#vol/%u", i);
 	grant.claim.access_mode = SINGLE_NODE_MULTI_WRITER;
 	grant.claim.attachment_mode = ATTACHMENT_FILE_SYSTEM;

@@ -332,7 +332,7 @@ CASE(the_server_is_reported_what_a_release_lacks)
 	model_server_want_stop(&w->server, ALLOC_A);
 	WORLD_UNTIL(w, release_failed);
 	if (!strstr(w->server.claims[0].last_error,
-		    "cannot be released without its plugin: plugin plug is not healthy on this node"))
+		    "cannot be released without its plugin: plugin csi.plug is not healthy on this node"))
 		fail_msg("%s", w->server.claims[0].last_error);
 	assert_int_equal(w->server.claims[0].last_error_code, STATUS_UNAVAILABLE);
 	assert_false(w->server.claims[0].is_released);

@@ -943,7 +943,7 @@ TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 
 	grant_csi(record, 0);
 	assert_int_equal(target->type, VOLUME_CSI);
-	assert_string_equal(target->profile, "plug");
+	assert_string_equal(target->profile, "csi.plug");
 	assert_string_equal(target->external_id, "share#vol/0");
 	assert_int_equal(target->access_mode, SINGLE_NODE_MULTI_WRITER);
 	assert_int_equal(target->attachment_mode, ATTACHMENT_FILE_SYSTEM);

@@ -56,8 +56,8 @@ TEST(requests_are_the_wire_structs)
 	assert_int_equal(request.header.length, sizeof(struct mh_unstage));
 	assert_string_equal(request.unstage.volume, "v");
 	assert_string_equal(request.unstage.profile, "");
-	assert_int_equal(helper_request_unstage("v", "plug", &request, &err), STATUS_OK);
-	assert_string_equal(request.unstage.profile, "plug");
+	assert_int_equal(helper_request_unstage("v", "csi.plug", &request, &err), STATUS_OK);
+	assert_string_equal(request.unstage.profile, "csi.plug");
 
 	helper_request_list(MH_LIST_PUBLISHED, 5, &request);
 	helper_request_seal(&request, 9);
@@ -285,9 +285,9 @@ TEST(a_look_is_a_list_of_one_volume)
 	struct mh_reply said;
 	struct error err;
 
-	assert_int_equal(helper_request_look("v", "plug", &request, &err), STATUS_OK);
+	assert_int_equal(helper_request_look("v", "csi.plug", &request, &err), STATUS_OK);
 	assert_string_equal(helper_request_volume(&request), "v");
-	assert_string_equal(request.list.profile, "plug");
+	assert_string_equal(request.list.profile, "csi.plug");
 	helper_request_seal(&request, 2);
 	list.header = request.header;
 	list.header.length = sizeof(list);

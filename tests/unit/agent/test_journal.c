@@ -270,15 +270,15 @@ TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 		int type, access, attachment;
 		bool is_good;
 	} rows[] = {
-		{"plug", "x", VOLUME_CSI, 1, 1, true},
-		{"plug", "x", VOLUME_CSI, ACCESS_MODE_N - 1, ATTACHMENT_MODE_N - 1, true},
-		{"plug", "x", VOLUME_CSI, ACCESS_MODE_N, 1, false},
-		{"plug", "x", VOLUME_CSI, 1, ATTACHMENT_MODE_N, false},
-		{"plug", "x", VOLUME_CSI, -1, 1, false},
-		{"plug", "", VOLUME_CSI, 1, 1, false},
+		{"csi.plug", "x", VOLUME_CSI, 1, 1, true},
+		{"csi.plug", "x", VOLUME_CSI, ACCESS_MODE_N - 1, ATTACHMENT_MODE_N - 1, true},
+		{"csi.plug", "x", VOLUME_CSI, ACCESS_MODE_N, 1, false},
+		{"csi.plug", "x", VOLUME_CSI, 1, ATTACHMENT_MODE_N, false},
+		{"csi.plug", "x", VOLUME_CSI, -1, 1, false},
+		{"csi.plug", "", VOLUME_CSI, 1, 1, false},
 		{"", "x", VOLUME_CSI, 1, 1, false},
 		{"../up", "x", VOLUME_CSI, 1, 1, false},
-		{"plug", "x", VOLUME_TYPE_N, 1, 1, false},
+		{"csi.plug", "x", VOLUME_TYPE_N, 1, 1, false},
 		{"", "", VOLUME_TYPE_UNSPECIFIED, 0, 0, false},
 		{"", "", VOLUME_NATIVE, 0, 0, true},
 	};

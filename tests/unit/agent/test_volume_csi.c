@@ -130,7 +130,8 @@ TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_
 		enum mh_class class;
 		const char *words;
 	} rows[] = {
-		{MH_CLASS_BLOCK, "has no profile for plugin plug: add 'profile plug { class = csi }'"},
+		{MH_CLASS_BLOCK,
+		 "has no profile for plugin csi.plug: add 'profile csi.plug { class = csi }'"},
 		{MH_CLASS_CSI, "refused by its policy or for the ticket"},
 	};
 
@@ -272,7 +273,7 @@ NODE_TEST(a_plugin_that_announces_staging_late_is_staged_before_the_publish)
 	CSI_NODE_UNTIL(node, has_published_in_vain);
 	expect_calls(node, 0, 2, 0, 0);
 	node->model->n_node_rpcs = announced;
-	fake_plugins_look_again(node->plugins, "plug");
+	fake_plugins_look_again(node->plugins, "csi.plug");
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	expect_calls(node, 1, 3, 0, 0);
 	stop_all(node);
@@ -327,7 +328,7 @@ NODE_TEST(an_ok_of_the_plugin_is_not_trusted_alone)
 	assert_int_equal(user->mounts, 0);
 	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
 	EXPECT_WORDS(user->mount_error.msg,
-		     "plugin plug answered OK to NodePublishVolume and mounted nothing");
+		     "plugin csi.plug answered OK to NodePublishVolume and mounted nothing");
 	EXPECT_WORDS(user->mount_error.msg, FAKE_PLUGIN_BASE "/v/rw-publish");
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
 	csi_node_expect_nothing(node);
@@ -540,7 +541,7 @@ NODE_TEST(patience_with_passing_errors_ends)
 		csi_node_turn(node);
 	EXPECT_WORDS(user->mount_error.msg, "pool is away");
 	EXPECT_WORDS(user->mount_error.msg, "given up after ");
-	EXPECT_WORDS(user->mount_error.msg, " attempts (mount_timeout): volume v: plugin plug");
+	EXPECT_WORDS(user->mount_error.msg, " attempts (mount_timeout): volume v: plugin csi.plug");
 	clock_offset_us = 0;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	csi_node_expect_nothing(node);

@@ -32,6 +32,42 @@ TEST(labels_have_at_most_63_characters)
 	assert_true(id_is_label(text));
 }
 
+TEST(ids_of_plugins_have_dots_between_letters_and_digits)
+{
+	static const struct text_case cases[] = {
+		{"a", true},
+		{"ebs-csi", true},
+		{"csi.hetzner.cloud", true},
+		{"org.democratic-csi.nfs", true},
+		{"a.0", true},
+		{"a-", true},
+		{"", false},
+		{".", false},
+		{"..", false},
+		{".a", false},
+		{"a.", false},
+		{"a..b", false},
+		{"a.-b", false},
+		{"a-.b", false},
+		{"-a.b", false},
+		{"a./b", false},
+		{"a.B", false},
+		{"a_b", false},
+		{"a.\n", false},
+	};
+	char text[65];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(id_is_plugin(cases[i].text), cases[i].expected);
+	memset(text, 'a', sizeof(text));
+	text[64] = '\0';
+	assert_false(id_is_plugin(text));
+	text[63] = '\0';
+	assert_true(id_is_plugin(text));
+	text[62] = '.';
+	assert_false(id_is_plugin(text));
+}
+
 TEST(names_begin_with_a_letter_or_digit)
 {
 	static const struct text_case cases[] = {

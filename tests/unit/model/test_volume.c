@@ -213,7 +213,7 @@ TEST(a_placeholder_is_filled_with_all_that_no_claim_says)
 	}
 }
 
-TEST(the_plugin_of_a_csi_volume_is_a_label)
+TEST(the_plugin_of_a_csi_volume_is_a_name_with_or_without_dots)
 {
 	static const struct {
 		const char *id;
@@ -227,7 +227,9 @@ TEST(the_plugin_of_a_csi_volume_is_a_label)
 		{"", false},
 		{"EBS", false},
 		{"ebs_prod", false},
-		{"ebs.csi.example", false},
+		{"ebs.csi.example", true},
+		{".csi", false},
+		{"ebs..csi", false},
 		{"../ebs", false},
 		{PLUGIN_NATIVE, false},
 	};

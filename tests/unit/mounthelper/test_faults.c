@@ -166,7 +166,7 @@ static enum mh_status stage_nfs4(void)
 
 static enum mh_status stage_csi(void)
 {
-	return stage(stage_of("plug", MH_CLASS_CSI)).status;
+	return stage(stage_of("csi.plug", MH_CLASS_CSI)).status;
 }
 
 static void mounted_by_plugin(void)

@@ -167,11 +167,12 @@ static void publish_csi_volume(void)
 	struct mh_reply reply;
 
 	make_csi("vol-1");
-	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
-	assert_int_equal(look_csi("vol-1", "plug").status, MH_OK);
+	assert_int_equal(look_csi("vol-1", "csi.plug").state, MH_STATE_PREPARED);
+	assert_int_equal(look_csi("vol-1", "csi.plug").status, MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_NOT_FOUND);
 	fake_mount_other(PLUGIN_PUBLISH);
-	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
+	assert_int_equal(look_csi("vol-1", "csi.plug").state,
+			 MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
 	reply = publish(publish_csi("vol-1", 0));
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(fake_flags(slots[0]),
@@ -208,16 +209,16 @@ static void publish_both_uses(void)
 	assert_int_not_equal(writer.dev_minor, reader.dev_minor);
 	assert_int_equal(writer.state & MH_STATE_READ_ONLY, 0);
 	assert_int_equal(reader.state & MH_STATE_READ_ONLY, MH_STATE_READ_ONLY);
-	assert_int_equal(look_csi("vol-1", "plug").status, MH_OK);
+	assert_int_equal(look_csi("vol-1", "csi.plug").status, MH_OK);
 	/* the other use is another mount, whatever the flags */
 	ASSERT_REPLY(publish(publish_csi_read_only(0)), MH_CONFLICT);
 	fake_unmount(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 2)), MH_NOT_FOUND);
-	assert_int_equal(look_csi("vol-1", "plug").dev_minor, reader.dev_minor);
+	assert_int_equal(look_csi("vol-1", "csi.plug").dev_minor, reader.dev_minor);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	fake_unmount(PLUGIN_PUBLISH_RO);
-	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
+	assert_int_equal(look_csi("vol-1", "csi.plug").state, MH_STATE_PREPARED);
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY);
 }
@@ -623,7 +624,7 @@ static struct life life_of(enum mh_class class)
 	life.stage.source = (struct mh_source){.class = (uint8_t) class};
 	life.staged = PLUGIN_PUBLISH;
 	if (class == MH_CLASS_CSI) {
-		(void)str_copy(life.stage.profile, sizeof(life.stage.profile), "plug");
+		(void)str_copy(life.stage.profile, sizeof(life.stage.profile), "csi.plug");
 		life.mount = mount_both_targets;
 		return life;
 	}
@@ -900,7 +901,7 @@ TEST_FIXTURE(a_plugin_neither_hides_nor_shows_a_volume_of_another_one, setup, te
 	fake_mount_other("/srv/stage/.csi/evil/vol-1/rw-publish");
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.list.count, 0);
-	assert_int_equal(look_csi("vol-1", "plug").state, MH_STATE_PREPARED);
+	assert_int_equal(look_csi("vol-1", "csi.plug").state, MH_STATE_PREPARED);
 	assert_int_equal(look("vol-1", "", 0).status, MH_NOT_FOUND);
 	(void)str_copy(other.profile, sizeof(other.profile), "evil");
 	ASSERT_REPLY(unstage(other), MH_CONFLICT);
@@ -923,7 +924,7 @@ TEST_FIXTURE(a_folder_of_a_plugin_that_is_no_longer_the_helpers_own_is_not_enter
 		struct mh_stage req = stage_pair();
 
 		new_world(SHARING);
-		(void)str_copy(req.profile, sizeof(req.profile), "plug");
+		(void)str_copy(req.profile, sizeof(req.profile), "csi.plug");
 		req.source = (struct mh_source){.class = MH_CLASS_CSI};
 		fake_make_directory("/srv/stage/.csi", i == 0 ? 0 : FIXTURE_HELPER_UID, 0755);
 		fake_make_directory(PLUG, i == 1 ? 0 : FIXTURE_HELPER_UID, 0755);
@@ -935,6 +936,6 @@ TEST_FIXTURE(a_folder_of_a_plugin_that_is_no_longer_the_helpers_own_is_not_enter
 		ASSERT_REPLY(unstage(unstage_csi("mem-1")), MH_CONFLICT);
 		ASSERT_RECORDED("reason=foreign-directory");
 		/* nobody knows whether a plugin was there */
-		assert_int_equal(look_csi("mem-1", "plug").state, MH_STATE_PREPARED);
+		assert_int_equal(look_csi("mem-1", "csi.plug").state, MH_STATE_PREPARED);
 	}
 }

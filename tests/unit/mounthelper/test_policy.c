@@ -215,6 +215,12 @@ static const struct refusal {
 	/* profiles */
 	{BLOCK("profile {\n}\n"), "p:11: expected a name after the word"},
 	{BLOCK("profile A {\n}\n"), "p:11: profile A: must be a new name"},
+	{BLOCK("profile .csi { class = csi }\n"), "p:11: profile .csi: must be a new name"},
+	{BLOCK("profile .. { class = csi }\n"), "p:11: profile ..: must be a new name"},
+	{BLOCK("profile a..b { class = csi }\n"), "p:11: profile a..b: must be a new name"},
+	{BLOCK("profile a.b { class = tmpfs; fstype = tmpfs; max_size = 1MiB }\n"),
+	 "only the name of a profile of class csi"},
+	{BLOCK("hostvol a.b { path = /data; owner_uid = 1 }\n"), "only the name of a profile of class csi"},
 	{BLOCK("profile a\n{\n}\n"), "p:11: expected { after the name"},
 	{BLOCK("profile a {\n}\n"), "p:11: profile a has no class"},
 	{BLOCK("profile a { class = block; trust = trusted; by_id = x }\n"), "p:11: profile a has no fstype"},

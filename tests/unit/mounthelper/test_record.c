@@ -324,9 +324,9 @@ TEST_FIXTURE(every_operation_names_what_it_asks_for, setup, teardown)
 	req = (union mh_request){.unstage = fixture_unstage()};
 	put(&req);
 	ASSERT_RECORDED(" op=unstage phase=result seq=2 vol=vol-1 detach=0 peer_uid=");
-	(void)str_copy(req.unstage.profile, sizeof(req.unstage.profile), "plug");
+	(void)str_copy(req.unstage.profile, sizeof(req.unstage.profile), "csi.plug");
 	put(&req);
-	ASSERT_RECORDED(" op=unstage phase=result seq=2 vol=vol-1 profile=plug detach=0 peer_uid=");
+	ASSERT_RECORDED(" op=unstage phase=result seq=2 vol=vol-1 profile=csi.plug detach=0 peer_uid=");
 }
 
 static void fill(char *label, size_t size)

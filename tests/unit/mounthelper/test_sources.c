@@ -35,7 +35,7 @@ static const struct profile templates[OWN_PROFILES] = {
 			    {.family = 6, .addr = {0xfd, 1}, .prefix_bits = 16}},
 		 .n_exports = 1,
 		 .export = {"/srv"}},
-	[PLUGIN] = {.name = "plug", .class = MH_CLASS_CSI, .kind = FS_ANY},
+	[PLUGIN] = {.name = "csi.plug", .class = MH_CLASS_CSI, .kind = FS_ANY},
 	[PLUGIN_SHARED] = {.name = "spreading", .class = MH_CLASS_CSI, .kind = FS_ANY, .shared = true},
 	[OTHER_PLUGIN] = {.name = "other", .class = MH_CLASS_CSI, .kind = FS_ANY},
 	[LABELLED] = {.name = "labelled",
@@ -364,7 +364,7 @@ TEST_FIXTURE(a_wrong_name_does_not_keep_the_alarm_away, begin_test, teardown)
 
 static int plugins_target(void)
 {
-	int plug = find_node(find_node(k.base[1].node, MH_CSI_FOLDER), "plug");
+	int plug = find_node(find_node(k.base[1].node, MH_CSI_FOLDER), "csi.plug");
 
 	return find_node(find_node(plug, "vol-1"), MH_CSI_PUBLISH_RW);
 }
@@ -386,7 +386,7 @@ TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, te
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
 	fixture_grant_publish(&p, &req.source);
 	ASSERT_REPLY(publish(p), MH_OK);
-	ASSERT_REPLY(look_csi("vol-1", "plug"), MH_OK);
+	ASSERT_REPLY(look_csi("vol-1", "csi.plug"), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
@@ -420,7 +420,7 @@ TEST_FIXTURE(a_plugin_finds_its_folders_and_its_mount_is_found, begin_test, tear
 	reply = stage_of(PLUGIN);
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state & (MH_STATE_STAGED | MH_STATE_PREPARED), MH_STATE_STAGED);
-	assert_string_equal(remembered_profile(), "plug");
+	assert_string_equal(remembered_profile(), "csi.plug");
 	ASSERT_REPLY(stage_of(PLUGIN), MH_ALREADY);
 	/* the floor is the publish's: the plugin's own mount is left as it is */
 	assert_int_equal(fake_flags(TARGET), SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
@@ -495,7 +495,7 @@ static void live_with_a_daemon(void)
 	int fs = stage_a_daemon(&req);
 	struct mh_publish p = publish_a_daemon(&req);
 
-	ASSERT_REPLY(look_csi("vol-1", "plug"), MH_OK);
+	ASSERT_REPLY(look_csi("vol-1", "csi.plug"), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
 	ASSERT_REPLY(publish(p), MH_REFUSED);
@@ -698,7 +698,7 @@ TEST_FIXTURE(a_volume_of_one_profile_is_not_staged_as_one_of_another, begin_test
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	ASSERT_REPLY(stage_of(OTHER_PLUGIN), MH_CONFLICT);
 	ASSERT_RECORDED("reason=staged-profile");
-	assert_string_equal(remembered_profile(), "plug");
+	assert_string_equal(remembered_profile(), "csi.plug");
 	begin();
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);

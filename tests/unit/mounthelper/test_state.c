@@ -138,16 +138,16 @@ TEST_FIXTURE(a_counted_volume_is_in_one_folder_until_it_is_forgotten, setup, tea
 {
 	const struct state_slot *slot;
 
-	assert_int_equal(state_begin_stage(table, "a", "plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, &plenty, FIXTURE_NOW_MS), 0);
 	slot = state_find(table, "a");
-	assert_true(state_is_at(slot, "plug"));
-	assert_false(state_is_at(slot, "") || state_is_at(slot, "plug-2"));
-	assert_int_equal(state_begin_stage(table, "a", "plug", 0, &plenty, FIXTURE_NOW_MS), 0);
-	assert_string_equal(slot->plugin, "plug");
+	assert_true(state_is_at(slot, "csi.plug"));
+	assert_false(state_is_at(slot, "") || state_is_at(slot, "csi.plug-2"));
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_string_equal(slot->plugin, "csi.plug");
 	state_clear_staged(table, "a");
-	assert_true(state_is_at(slot, "") && state_is_at(slot, "plug-2"));
+	assert_true(state_is_at(slot, "") && state_is_at(slot, "csi.plug-2"));
 	assert_int_equal(begin_stage("a", 0, &plenty), 0);
-	assert_false(state_is_at(slot, "plug"));
+	assert_false(state_is_at(slot, "csi.plug"));
 }
 
 TEST_FIXTURE(a_staged_volume_keeps_its_slot, setup, teardown)
@@ -277,12 +277,12 @@ static void store_generation(void)
 
 static void store_begin_stage(void)
 {
-	(void)state_begin_stage(table, "a", "plug", 5, &plenty, FIXTURE_NOW_MS);
+	(void)state_begin_stage(table, "a", "csi.plug", 5, &plenty, FIXTURE_NOW_MS);
 }
 
 static void store_begin_stage_of_plugin(void)
 {
-	(void)state_begin_stage(table, "old", "plug", 0, &plenty, FIXTURE_NOW_MS);
+	(void)state_begin_stage(table, "old", "csi.plug", 0, &plenty, FIXTURE_NOW_MS);
 }
 
 static void store_staged(void)
@@ -340,7 +340,7 @@ static void assert_valid(const struct state_table *t)
 	assert_true(a->not_after_ms >= FIXTURE_NOW_MS + 1000);
 	assert_true(a->generation == 9 || a->not_after_ms == FIXTURE_NOW_MS + 5000);
 	if (a->stage != STATE_UNSTAGED)
-		assert_string_equal(a->plugin, "plug");
+		assert_string_equal(a->plugin, "csi.plug");
 	if (a->stage == STATE_STAGED)
 		assert_true(is_staged_from(a, "db", digest) || is_staged_from(a, "other", other_digest));
 	if (fresh)
@@ -349,7 +349,7 @@ static void assert_valid(const struct state_table *t)
 	if (old)
 		assert_int_equal(old->generation, 7);
 	if (old && old->stage != STATE_UNSTAGED)
-		assert_string_equal(old->plugin, "plug");
+		assert_string_equal(old->plugin, "csi.plug");
 	assert_false(fresh && old);
 }
 
@@ -362,7 +362,7 @@ static void prepare_for_death(void)
 	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS, FIXTURE_NOW_MS), 0);
 	assert_int_equal(state_begin_stage(table, "old", "earlier", 0, &plenty, FIXTURE_NOW_MS), 0);
 	state_clear_staged(table, "old");
-	assert_int_equal(state_begin_stage(table, "a", "plug", 7, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 7, &plenty, FIXTURE_NOW_MS), 0);
 	state_set_staged(table, "a", "db", digest);
 }
 

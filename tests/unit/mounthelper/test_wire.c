@@ -224,7 +224,7 @@ static union mh_request unstage_csi(void)
 {
 	union mh_request req = message(MH_OP_UNSTAGE);
 
-	(void)str_copy(req.unstage.profile, MH_LABEL_SIZE, "plug");
+	(void)str_copy(req.unstage.profile, MH_LABEL_SIZE, "csi.plug");
 	return req;
 }
 
@@ -238,17 +238,17 @@ static union mh_request list_one(void)
 	union mh_request req = message(MH_OP_LIST);
 
 	(void)str_copy(req.list.volume, MH_LABEL_SIZE, "vol-1");
-	(void)str_copy(req.list.profile, MH_LABEL_SIZE, "plug");
+	(void)str_copy(req.list.profile, MH_LABEL_SIZE, "csi.plug");
 	return req;
 }
 
 #define AT(type, member) offsetof(struct type, member), sizeof(((struct type *)0)->member)
 #define UP_TO(type, member, max) offsetof(struct type, member), (max), NUMBER
-#define STAGE_SPANS                                                                                         \
-	{AT(mh_stage, volume), TEXT, "-"}, {AT(mh_stage, profile), TEXT, "-"}, {AT(mh_stage, alloc), TEXT}, \
-		{UP_TO(mh_stage, read_only, 1)},                                                            \
-	{                                                                                                   \
-		AT(mh_stage, ticket), FREE                                                                  \
+#define STAGE_SPANS                                                                                          \
+	{AT(mh_stage, volume), TEXT, "-"}, {AT(mh_stage, profile), TEXT, "-."}, {AT(mh_stage, alloc), TEXT}, \
+		{UP_TO(mh_stage, read_only, 1)},                                                             \
+	{                                                                                                    \
+		AT(mh_stage, ticket), FREE                                                                   \
 	}
 
 static const struct variant variants[] = {
@@ -276,7 +276,7 @@ static const struct variant variants[] = {
 	     {AT(mh_stage, source.class), ONE_OF, "\5\2"}}), /* a tmpfs of 0 bytes: policy's business */
 	ROW("publish", publish,
 	    {{AT(mh_publish, volume), TEXT, "-"},
-	     {AT(mh_publish, profile), TEXT, "-"},
+	     {AT(mh_publish, profile), TEXT, "-."},
 	     {AT(mh_publish, alloc), TEXT},
 	     {UP_TO(mh_publish, slot, MH_SLOT_MAX)},
 	     {UP_TO(mh_publish, read_only, 1)},
@@ -294,7 +294,7 @@ static const struct variant variants[] = {
 	     {UP_TO(mh_unstage, detach, 1)}}),
 	ROW("unstage of a plugin's volume", unstage_csi,
 	    {{AT(mh_unstage, volume), TEXT, "-"},
-	     {AT(mh_unstage, profile), TEXT, "-"},
+	     {AT(mh_unstage, profile), TEXT, "-."},
 	     {UP_TO(mh_unstage, detach, 1)}}),
 	ROW("list", list,
 	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
@@ -304,8 +304,8 @@ static const struct variant variants[] = {
 	ROW("list of one volume", list_one,
 	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
 	     {AT(mh_list, cursor), FREE},
-	     {AT(mh_list, volume), TEXT, "-"},
-	     {AT(mh_list, profile), TEXT, "-"}}),
+	     {AT(mh_list, volume), TEXT, "-."},
+	     {AT(mh_list, profile), TEXT, "-."}}),
 };
 
 static const struct span *span_at(const struct variant *variant, size_t offset)

@@ -188,7 +188,7 @@ struct mh_unstage unstage_csi(const char *volume)
 {
 	struct mh_unstage req = unstage_of(volume);
 
-	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	(void)str_copy(req.profile, sizeof(req.profile), "csi.plug");
 	return req;
 }
 
@@ -197,8 +197,8 @@ void make_csi(const char *volume)
 	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
 	char path[128];
 
-	assert_int_equal(state_begin_stage(helper.state, volume, "plug", 0, NULL, FIXTURE_NOW_MS), 0);
-	state_set_staged(helper.state, volume, "plug", digest);
+	assert_int_equal(state_begin_stage(helper.state, volume, "csi.plug", 0, NULL, FIXTURE_NOW_MS), 0);
+	state_set_staged(helper.state, volume, "csi.plug", digest);
 	fake_make_directory("/srv/stage/.csi", FIXTURE_HELPER_UID, 0755);
 	fake_make_directory(PLUG, FIXTURE_HELPER_UID, 0755);
 	(void)str_format(path, sizeof(path), PLUG "/%s", volume);
@@ -214,6 +214,6 @@ struct mh_publish publish_csi(const char *volume, uint8_t slot)
 	struct mh_publish req = publish_pair(slot, TICKET_PROPAGATION_PRIVATE);
 
 	(void)str_copy(req.volume, sizeof(req.volume), volume);
-	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	(void)str_copy(req.profile, sizeof(req.profile), "csi.plug");
 	return req;
 }

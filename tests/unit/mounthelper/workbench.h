@@ -11,7 +11,7 @@
 
 #define SLOT(number) "/srv/publish/" FIXTURE_ALLOC "/" number
 #define MEMORY "/srv/stage/mem-1"
-#define PLUG "/srv/stage/.csi/plug" /* the folder of the plugin plug */
+#define PLUG "/srv/stage/.csi/csi.plug" /* the folder of the plugin plug */
 #define PLUG_SUMMARY "dir /srv/stage/.csi\ndir " PLUG "\n"
 #define PLUGIN_STAGED PLUG "/vol-1"
 #define PLUGIN_STAGING PLUGIN_STAGED "/staging"
@@ -23,7 +23,7 @@
 	"ticket = optional\n"                                                                         \
 	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 2MiB; max_inodes = 1000; shared = " \
 	"yes }\n"                                                                                     \
-	"profile plug { class = csi; shared = yes }\n"
+	"profile csi.plug { class = csi; shared = yes }\n"
 
 extern struct helper helper;
 extern struct policy policy; /* the helper's */
@@ -51,7 +51,7 @@ struct mh_reply publish(struct mh_publish req);
 struct mh_reply unpublish(struct mh_unpublish req);
 struct mh_reply unstage(struct mh_unstage req);
 
-/* Requests for SHARING: the volume mem-1 of profile pair, csi volumes of profile plug. */
+/* Requests for SHARING: the volume mem-1 of profile pair, csi volumes of profile csi.plug. */
 struct mh_stage stage_pair(void);
 struct mh_publish publish_pair(uint8_t slot, int propagation);
 struct mh_publish publish_csi(const char *volume, uint8_t slot);

@@ -147,8 +147,8 @@ PROVIDER_TEST(lists_join_the_records_with_what_the_provider_has)
 	provider.calls[CALL_LIST_SNAPSHOTS] = 0;
 	provider.has_no_controller = true;
 	must(f, "ListSnapshots", "{}", "\"name\":\"s1\""); /* our own need nobody */
-	must(f, "ListSnapshots", "{\"perPage\":1}", "\"nextToken\":\"nfs.s2\"");
-	must(f, "ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs.s2\"}", "\"name\":\"s2\"");
+	must(f, "ListSnapshots", "{\"perPage\":1}", "\"nextToken\":\"nfs/s2\"");
+	must(f, "ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs/s2\"}", "\"name\":\"s2\"");
 	assert_int_equal(provider.calls[CALL_LIST_SNAPSHOTS], 0);
 	refuses(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_UNAVAILABLE, "controller of plugin nfs");
 }
