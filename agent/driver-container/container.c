@@ -25,6 +25,7 @@
 #define LABEL_STOP "dev.holdfast.stop_ms"
 #define LABEL_PLUGIN "dev.holdfast.csi_plugin"
 #define LABEL_SOCKET "dev.holdfast.csi_socket"
+#define LABEL_HEALTH "dev.holdfast.health"
 
 #define UMASK_INSIDE "/.holdfast-csi-umask"
 
@@ -231,10 +232,11 @@ static json_t *node_of(const struct settings *settings)
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {
-	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s}", LABEL_ALLOC, alloc_id, LABEL_TASK,
-			 task, LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id, LABEL_NONCE,
-			 order->nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
-			 json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "");
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id,
+			 LABEL_TASK, task, LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id,
+			 LABEL_NONCE, order->nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
+			 json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "", LABEL_HEALTH,
+			 "");
 }
 
 static bool has_env(const task_t *task, const char *key)
@@ -260,16 +262,17 @@ static json_t *env_of(const task_t *task)
 	return whole(env, r);
 }
 
-static json_t *health_of(const Holdfast__Driver__V1__HealthCheck *health)
+/* As health.c reads it: the driver may be restarted while the container runs. */
+static int set_check(json_t *labels, const Holdfast__Driver__V1__HealthCheck *health)
 {
-	json_t *test = json_pack("[s]", "CMD");
-	json_t *argv = container_list(health->argv, health->n_argv);
-	int r = json_array_extend(test, argv);
+	json_t *check = json_pack(
+		"{s:o, s:I, s:I, s:I}", "argv", container_list(health->argv, health->n_argv), "interval_ms",
+		(json_int_t)health->interval_ms, "timeout_ms", (json_int_t)health->timeout_ms, "retries",
+		(json_int_t)(health->retries > 0 ? health->retries : 1));
+	cleanup_free char *text = check ? json_dumps(check, JSON_COMPACT) : NULL;
 
-	json_decref(argv);
-	return json_pack("{s:o, s:I, s:I, s:i}", "Test", whole(test, r), "Interval",
-			 (json_int_t)health->interval_ms * NS_PER_MS, "Timeout",
-			 (json_int_t)health->timeout_ms * NS_PER_MS, "Retries", (int)health->retries);
+	json_decref(check);
+	return text ? set_text(labels, LABEL_HEALTH, text) : -1;
 }
 
 /* The task's list, or the image's of that name. */
@@ -308,8 +311,6 @@ static int set_program(json_t *body, const struct task_spec *spec)
 		r |= json_object_set_new(body, "Entrypoint", list_of_value(spec->command));
 	if (spec->args)
 		r |= json_object_set_new(body, "Cmd", list_of_value(spec->args));
-	if (task->health)
-		r |= json_object_set_new(body, "Healthcheck", health_of(task->health));
 	return r;
 }
 
@@ -324,6 +325,8 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 		json_object_set_new(body, "Labels", labels) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
+	if (task->health)
+		r |= set_check(labels, task->health);
 	if (task->csi_plugin)
 		r |= set_plugin_program(body, spec, image) |
 		     set_text(labels, LABEL_PLUGIN, task->csi_plugin->id) |
@@ -397,10 +400,8 @@ static Holdfast__Driver__V1__TaskState state_of(const char *word, int64_t starte
 static void read_state(const json_t *json, struct container *ret)
 {
 	const json_t *state = json_object_get(json, "State");
-	const json_t *health = json_object_get(state, "Health");
 	json_int_t code = json_integer_value(json_object_get(state, "ExitCode"));
 	json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
-	json_int_t restarts = json_integer_value(json_object_get(json, "RestartCount"));
 
 	ret->started_ms = container_time(text_at(state, "StartedAt"));
 	ret->finished_ms = container_time(text_at(state, "FinishedAt"));
@@ -408,11 +409,7 @@ static void read_state(const json_t *json, struct container *ret)
 	ret->exit_code = code >= INT32_MIN && code <= INT32_MAX ? (int32_t)code : -1;
 	ret->oom_killed = json_is_true(json_object_get(state, "OOMKilled"));
 	ret->pid = pid > 0 && pid <= INT32_MAX ? pid : 0;
-	ret->restarts = restarts > 0 && restarts <= INT32_MAX ? (uint32_t)restarts : 0;
 	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
-	str_copy_text(ret->health, sizeof(ret->health), text_at(health, "Status"));
-	if (str_eq(ret->health, "none"))
-		ret->health[0] = '\0';
 }
 
 enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
@@ -445,6 +442,11 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	return STATUS_OK;
 }
 
+const char *container_check(const json_t *json)
+{
+	return text_at(json_object_get(json_object_get(json, "Config"), "Labels"), LABEL_HEALTH);
+}
+
 void container_status(struct container *container, Holdfast__Driver__V1__TaskStatus *ret,
 		      Holdfast__Driver__V1__ExitResult *ret_result)
 {
@@ -454,8 +456,6 @@ void container_status(struct container *container, Holdfast__Driver__V1__TaskSta
 	ret->task = container->task;
 	ret->state = container->state;
 	ret->started_ms = container->started_ms;
-	ret->health = container->health;
-	ret->restarts = container->restarts;
 	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
 		return;
 	ret->completed_ms = container->finished_ms;

@@ -59,8 +59,6 @@ struct container {
 	int64_t finished_ms;
 	int32_t exit_code;
 	bool oom_killed;
-	uint32_t restarts;
-	char health[16];
 	char error[CONTAINER_TEXT_SIZE];
 	int64_t pid; /* of its first process, on the host; 0: it has none */
 };
@@ -69,6 +67,10 @@ struct container {
  * when it is not of this driver, or of another task. */
 enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
 			   struct error *err);
+
+/** The health check of the container, as JSON; empty: it has no check. Borrowed of the engine's description.
+ */
+const char *container_check(const json_t *json);
 
 /** Fill @ret; its texts are @container's. */
 void container_status(struct container *container, Holdfast__Driver__V1__TaskStatus *ret,

@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
 
+struct health;
 struct op;
 struct restarts;
 struct session;
@@ -38,6 +39,7 @@ struct driver {
 	size_t n_sessions;
 	size_t n_waits;
 	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
+	LIST_HEAD(, health) healths;	/* of tasks with a check */
 	/* the engine's health, as it was found last */
 	LIST_HEAD(, watcher) watchers;
 	sd_event_source *probe_timer;

@@ -141,7 +141,7 @@ void offer_fill(struct offer *offer, const struct settings *settings)
 	response->n_mount_propagation = ARRAY_SIZE(propagation);
 	response->mount_propagation = propagation;
 	response->disable_log_collection = response->task_logs = response->task_stats = true;
-	response->restart_tasks = true;
+	response->restart_tasks = response->health_checks = true;
 	fill_networks(offer, settings);
 	fill_users(offer, settings);
 	fill_config(offer, settings, NULL);

@@ -4,6 +4,7 @@
 #include "container.h"
 #include "driver.h"
 #include "engine_version.h"
+#include "health.h"
 #include "last_output.h"
 #include "order_admit.h"
 #include "plugin_folder.h"
@@ -877,6 +878,7 @@ static void inspect_seen(struct op *op, struct container *container)
 		return;
 	}
 	container_status(container, &status, &result);
+	status.health = (char *)(uintptr_t)health_look(op->driver, container, op->inspected);
 	response.status = &status;
 	op_reply(op, &response.base);
 }
@@ -1155,8 +1157,10 @@ static void destroy_seen(struct op *op, struct container *container)
 	else
 		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, clock_realtime_ms(),
 					    &err);
-	if (status == STATUS_OK && container)
+	if (status == STATUS_OK && container) {
 		restarts_forget(op->driver, container->nonce);
+		health_forget(op->driver, container->id);
+	}
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
 	if (status != STATUS_OK) {

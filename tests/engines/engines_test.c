@@ -503,6 +503,67 @@ static void a_task_that_failed_is_restarted_on_its_mounts(void **state)
 	assert_int_equal(state_of("again"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
 }
 
+static void look_until_health(const char *task, const char *health)
+{
+	Holdfast__Driver__V1__InspectTaskRequest request = HOLDFAST__DRIVER__V1__INSPECT_TASK_REQUEST__INIT;
+	uint64_t end = clock_monotonic_us() + CALL_US;
+	bool is_so = false;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	while (!is_so && clock_monotonic_us() < end) {
+		Holdfast__Driver__V1__InspectTaskResponse *response = NULL;
+		struct error err;
+
+		if (call("InspectTask", &request.base, &response, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		is_so = str_eq(response->status->health, health);
+		drop(response);
+		assert_int_equal(usleep(100000), 0);
+	}
+	if (!is_so)
+		fail_msg("task %s is not %s", task, health);
+}
+
+static void start_checked(struct wish *w, const char *task, Holdfast__Driver__V1__HealthCheck *check,
+			  char **argv, size_t n)
+{
+	wish_task(w, task, "sleep 1000");
+	holdfast__driver__v1__health_check__init(check);
+	check->argv = argv;
+	check->n_argv = n;
+	check->interval_ms = check->timeout_ms = 1000;
+	check->retries = 2;
+	w->task.health = check;
+	start_well(w);
+}
+
+static void a_health_check_runs_in_its_task(void **state)
+{
+	char *there[] = {text("/bin/sh"), text("-c"), text("test -e /ok")};
+	char *hangs[] = {text("/bin/sleep"), text("1000")}, *missing[] = {text("/bin/no-such-program")};
+	Holdfast__Driver__V1__HealthCheck check;
+	char out[256];
+	int32_t code;
+	struct wish w;
+
+	start_checked(&w, "checked", &check, there, 3);
+	look_until_health("checked", "unhealthy");
+	exec_well("checked", "touch /ok", out, &code);
+	look_until_health("checked", "healthy");
+	exec_well("checked", "rm /ok", out, &code);
+	look_until_health("checked", "unhealthy");
+	assert_int_equal(destroy("checked", true), STATUS_OK);
+	start_checked(&w, "hangs", &check, hangs, 2);
+	look_until_health("hangs", "unhealthy");
+	exec_well("hangs", "ps | grep -c '[s]leep 1000'", out, &code);
+	assert_string_equal(out, "2\n"); /* its own, and one check: no other begins while that hangs */
+	assert_int_equal(destroy("hangs", true), STATUS_OK);
+	start_checked(&w, "lacks", &check, missing, 1);
+	look_until_health("lacks", "unhealthy");
+	assert_int_equal(destroy("lacks", true), STATUS_OK);
+}
+
 /* Its own time is longer than the default, which would kill it. */
 static void a_task_has_its_own_time_to_stop(void **state)
 {
@@ -1457,6 +1518,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_engine_is_found_healthy),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
+		cmocka_unit_test(a_health_check_runs_in_its_task),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(a_path_of_the_host_is_read_only),
 		cmocka_unit_test(a_volume_has_the_flags_of_its_publish_inside),

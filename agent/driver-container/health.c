@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs health checks by the engine's exec, and counts their failures. */
+#include "health.h"
+
+#include "driver.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/wakeup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct health {
+	LIST_ENTRY(health) link;
+	struct driver *driver;
+	char container[CONTAINER_ID_SIZE];
+	int64_t started_ms; /* of the container: each start begins without a result */
+	json_t *argv;	    /* owned */
+	uint64_t interval_us, timeout_us;
+	uint32_t retries;
+	uint64_t due_us; /* of the next check */
+	bool is_running;
+	bool is_late;	   /* the one that runs has passed its time limit */
+	uint32_t failures; /* in a row */
+	const char *state;
+	char exec_id[CONTAINER_ID_SIZE];
+	struct engine_call *call;
+	sd_event_source *timer;
+};
+
+static void health_end(struct health *health)
+{
+	engine_cancel(health->call);
+	health->call = NULL;
+	wakeup_disarm(&health->timer);
+	health->is_running = false;
+}
+
+static void health_free(struct health *health)
+{
+	health_end(health);
+	LIST_REMOVE(health, link);
+	json_decref(health->argv);
+	free(health);
+}
+
+static void note_result(struct health *health, bool is_good)
+{
+	health->failures = is_good ? 0 : health->failures + 1;
+	if (is_good)
+		health->state = "healthy";
+	else if (health->failures >= health->retries)
+		health->state = "unhealthy";
+}
+
+static void ask(struct health *health, struct engine_request request, engine_done_fn *done)
+{
+	if (engine_send(health->driver->engine, &request, done, health, &health->call, NULL) == STATUS_OK)
+		return;
+	health->call = NULL;
+	health_end(health);
+}
+
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void limit(struct health *health, uint64_t us)
+{
+	if (wakeup_arm(health->driver->event, &health->timer, us, on_late, health, NULL) != STATUS_OK)
+		health_end(health);
+}
+
+/* A command cannot be ended through the engine: one that hangs fails in each interval, and no other starts.
+ */
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct health *health = userdata;
+
+	wakeup_disarm(&health->timer);
+	health->is_late = true;
+	note_result(health, false);
+	limit(health, health->interval_us);
+	return 0;
+}
+
+static void on_exit_code(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct health *health = userdata;
+	const json_t *code = json_object_get(json, "ExitCode");
+
+	health->call = NULL;
+	/* else the engine's trouble, or the end of the container: no result */
+	if (status == STATUS_OK && json_is_integer(code) && !health->is_late)
+		note_result(health, json_integer_value(code) == 0);
+	health_end(health);
+}
+
+static void on_ended(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct health *health = userdata;
+	char path[ENGINE_PATH_SIZE];
+
+	health->call = NULL;
+	if (status == STATUS_OK) {
+		(void)snprintf(path, sizeof(path), "/exec/%s/json", health->exec_id);
+		ask(health,
+		    (struct engine_request){.method = "GET",
+					    .path = path,
+					    .timeout_us = health->driver->settings->engine_timeout_us},
+		    on_exit_code);
+		return;
+	}
+	/* no such program in the container. An engine that does not answer is no result */
+	if (status == STATUS_INVALID_ARGUMENT || status == STATUS_FAILED_PRECONDITION)
+		note_result(health, false);
+	health_end(health);
+}
+
+/* Engines keep the exit code of a command only if its output is read to its end. */
+static void on_made(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct health *health = userdata;
+	const char *id = json_string_value(json_object_get(json, "Id"));
+	char path[ENGINE_PATH_SIZE];
+
+	health->call = NULL;
+	if (status != STATUS_OK || !id || !container_is_id(id)) {
+		health_end(health);
+		return;
+	}
+	(void)str_copy(health->exec_id, sizeof(health->exec_id), id);
+	(void)snprintf(path, sizeof(path), "/exec/%s/start", health->exec_id);
+	ask(health,
+	    (struct engine_request){.method = "POST",
+				    .path = path,
+				    .body = json_pack("{s:b, s:b}", "Detach", false, "Tty", false),
+				    .is_text = true},
+	    on_ended);
+}
+
+static void health_begin(struct health *health)
+{
+	char path[ENGINE_PATH_SIZE];
+	json_t *body =
+		json_pack("{s:b, s:b, s:b, s:b, s:b, s:O}", "AttachStdin", false, "AttachStdout", true,
+			  "AttachStderr", true, "Tty", false, "Privileged", false, "Cmd", health->argv);
+
+	if (!body)
+		return;
+	health->due_us = clock_monotonic_us() + health->interval_us;
+	health->is_running = true;
+	health->is_late = false;
+	limit(health, health->timeout_us);
+	(void)snprintf(path, sizeof(path), "/containers/%s/exec", health->container);
+	ask(health,
+	    (struct engine_request){.method = "POST",
+				    .path = path,
+				    .body = body,
+				    .timeout_us = health->driver->settings->engine_timeout_us},
+	    on_made);
+}
+
+static struct health *health_find(struct driver *driver, const char *container_id)
+{
+	struct health *health;
+
+	LIST_FOREACH (health, &driver->healths, link)
+		if (str_eq(health->container, container_id))
+			return health;
+	return NULL;
+}
+
+static struct health *health_new(struct driver *driver, const struct container *container, const char *check)
+{
+	struct health *health = calloc(1, sizeof(*health));
+	json_t *json = json_loads(check, 0, NULL);
+	json_int_t interval_ms = 0, timeout_ms = 0, retries = 0;
+	json_t *argv = NULL;
+
+	if (!health || json_unpack(json, "{s:O, s:I, s:I, s:I}", "argv", &argv, "interval_ms", &interval_ms,
+				   "timeout_ms", &timeout_ms, "retries", &retries) < 0) {
+		json_decref(json);
+		free(health);
+		return NULL;
+	}
+	json_decref(json);
+	health->driver = driver;
+	health->argv = argv;
+	health->interval_us = (uint64_t)interval_ms * USEC_PER_MSEC;
+	health->timeout_us = (uint64_t)timeout_ms * USEC_PER_MSEC;
+	health->retries = (uint32_t)retries;
+	health->state = "";
+	(void)str_copy(health->container, sizeof(health->container), container->id);
+	LIST_INSERT_HEAD(&driver->healths, health, link);
+	return health;
+}
+
+/* The container was started another time: nothing is known of this run. */
+static void health_reset(struct health *health, int64_t started_ms)
+{
+	health_end(health);
+	health->started_ms = started_ms;
+	health->failures = 0;
+	health->due_us = 0;
+	health->state = "";
+}
+
+const char *health_look(struct driver *driver, const struct container *container, const json_t *inspected)
+{
+	struct health *health = health_find(driver, container->id);
+	const char *check = container_check(inspected);
+
+	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING || check[0] == '\0')
+		return "";
+	if (!health)
+		health = health_new(driver, container, check);
+	if (!health)
+		return "";
+	if (health->started_ms != container->started_ms)
+		health_reset(health, container->started_ms);
+	if (!health->is_running && clock_monotonic_us() >= health->due_us)
+		health_begin(health);
+	return health->state;
+}
+
+void health_forget(struct driver *driver, const char *container_id)
+{
+	struct health *health = health_find(driver, container_id);
+
+	if (health)
+		health_free(health);
+}
+
+void health_free_all(struct driver *driver)
+{
+	while (!LIST_EMPTY(&driver->healths))
+		health_free(LIST_FIRST(&driver->healths));
+}
