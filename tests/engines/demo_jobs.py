@@ -6,10 +6,39 @@ made here, loop devices, ext4, containers; no registry is asked.
 """
 
 import os
+import subprocess
 
 from plugins import IMAGE, PLUGIN, PLUGIN_JOB, SERVICE_JOB, VOLUME, Plugins, wait_for
 
-from demo import Demo, Failure, main, show
+from demo import PREFIX, Demo, Failure, main, show
+
+WRITES = "echo {} >> /data/log; cat /data/log"
+BATCH_JOB = """job "{name}" {{
+  type = "batch"
+
+  group "{name}" {{
+    volume "data" {{
+      source          = "ledger"
+      access_mode     = "single-node-single-writer"
+      attachment_mode = "file-system"
+    }}
+
+    task "main" {{
+      driver = "container"
+
+      volume_mount {{
+        volume      = "data"
+        destination = "/data"
+      }}
+
+      config {{
+        image   = "localhost/bb:1"
+        command = ["/bin/sh", "-c", "{script}"]
+      }}
+    }}
+  }}
+}}
+"""
 
 
 class JobsDemo(Demo):
@@ -37,6 +66,9 @@ class JobsDemo(Demo):
         members = flow.running("db", 2)
         self.holdfast("job", "status", "db")
         self.show_volumes(members)
+        self.scale_up(members)
+        self.wait_in_order()
+        # a place for a task that crashes and is restarted on its mounts
         self.step("another version of the CSI driver, node by node: no mount changes")
         before = {a["id"]: flow.mounts_of(a) for a in members}
         self.submit("csi-disk", PLUGIN_JOB.replace("IMAGE", f"{IMAGE}:2").replace("POWER", flow.asked))
@@ -66,6 +98,59 @@ class JobsDemo(Demo):
         if left:
             raise Failure(f"left: {left}")
         self.holdfast("job", "status")
+
+    def scale_up(self, members):
+        """A change of count restarts nothing."""
+        flow = self.flow
+        self.step("scale up to three members and back to two: no member is restarted, and the highest index stops")
+        before = {a["id"]: flow.mounts_of(a) for a in members}
+        self.holdfast("volume", "create", self.world.spec("db.hcl", VOLUME.format(index=2, kind=flow.kind)))
+        self.submit("db", SERVICE_JOB.replace("count = 2", "count = 3"))
+        three = flow.running("db", 3)
+        self.holdfast("job", "status", "db")
+        self.submit("db", SERVICE_JOB)
+        wait_for("the third member to end", lambda: len(flow.members("db")) == 2, 60)
+        for found in (three[:2], flow.running("db", 2)):
+            if {a["id"]: flow.mounts_of(a) for a in found} != before:
+                raise Failure("a member was restarted")
+
+    def wait_in_order(self):
+        """Two jobs wait for the volume of a third one."""
+        flow, world = self.flow, self.world
+        self.step("three batch jobs on one volume: two wait in its queue, in order of arrival")
+        self.holdfast("volume", "create", world.spec("ledger.hcl", VOLUME.format(index=0, kind=flow.kind).replace("db[0]", "ledger")))
+        self.submit("one", BATCH_JOB.format(name="one", script=f"while [ ! -e /data/go ]; do sleep 1; done; {WRITES.format('one')}"), show_file=True)
+        (holder,) = flow.running("one", 1)
+        waiting = []
+        for name in ("two", "three"):
+            waiting.append(self.submit_in_background(name, BATCH_JOB.format(name=name, script=WRITES.format(name))))
+            wait_for(f"job {name} to wait", lambda name=name: f"in its queue: {name}-{name}-0" in self.why())
+        self.holdfast("volume", "status", "ledger", "--why")
+        self.step("the first job ends: the second one has the volume, then the third one; none failed")
+        self.command("touch", f"{flow.published(holder)}/go")
+        last = wait_for("all three to complete", self.last_of_three, 120)
+        if any(process.wait(60) for process in waiting):
+            raise Failure("a job run that waited has failed")
+        for name in ("one", "two", "three"):
+            self.holdfast("job", "status", name)
+        said = self.holdfast("alloc", "logs", last).stdout.split()
+        if said != ["one", "two", "three"]:
+            raise Failure(f"written in the order {said}")
+
+    def why(self):
+        return self.world.holdfast("volume", "status", "ledger", "--why").stdout
+
+    def last_of_three(self):
+        found = {a["job_id"]: a for a in self.world.json("alloc", "status")["allocations"]
+                 if a.get("job_id") in ("one", "two", "three") and a["client_status"] == "COMPLETE"}
+        return len(found) == 3 and found["three"]["id"]
+
+    def submit_in_background(self, name, text):
+        """A job run that may wait until its job has run."""
+        words = ["job", "run", self.world.spec(f"{name}.hcl", text)]
+        show(f"    $ holdfast {' '.join(words)} &")
+        return subprocess.Popen([f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", *words],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
     def submit(self, name, text, show_file=False):
         path = self.world.spec(f"{name}.hcl", text)
