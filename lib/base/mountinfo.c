@@ -19,7 +19,7 @@ static const struct {
 /* The character at *@p, which is moved behind it. Any other backslash is a file system's own and stays. */
 static char parse_char(char **p)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
+	for (size_t i = 0; **p == '\\' && i < ARRAY_SIZE(escapes); i++) {
 		if (strncmp(*p, escapes[i].code, 4) == 0) {
 			*p += 4;
 			return escapes[i].c;
