@@ -69,8 +69,7 @@ static void note_begin(struct notes *notes, const struct alloc *before)
 		note(notes, EVENT(PLACED), "", alloc->node_id);
 }
 
-/* The mounts of a lost one are unknown. */
-static void note_mounts(struct notes *notes, const struct alloc *before)
+static void note_mounted(struct notes *notes, const struct alloc *before)
 {
 	const struct alloc *alloc = notes->alloc;
 	bool was_mounted = before && before->n_published == before->n_volumes;
@@ -82,8 +81,15 @@ static void note_mounts(struct notes *notes, const struct alloc *before)
 				       alloc->published[i].name);
 	if (alloc->n_volumes > 0 && alloc->n_published == alloc->n_volumes && !was_mounted)
 		note(notes, EVENT(MOUNTED), "", text);
-	else if (before && before->n_published > 0 && alloc->n_published == 0 &&
-		 alloc->client_status != CLIENT_LOST)
+}
+
+/* The mounts of a lost one are unknown. */
+static void note_unmounted(struct notes *notes, const struct alloc *before)
+{
+	const struct alloc *alloc = notes->alloc;
+
+	if (before && before->n_published > 0 && alloc->n_published == 0 &&
+	    alloc->client_status != CLIENT_LOST)
 		note(notes, EVENT(UNMOUNTED), "", "");
 }
 
@@ -161,12 +167,13 @@ bool alloc_note_events(struct alloc *alloc, const struct alloc *before, int64_t 
 	struct notes notes = {.alloc = alloc, .now_ms = now_ms};
 
 	note_begin(&notes, before);
-	note_mounts(&notes, before);
+	note_mounted(&notes, before);
 	for (size_t i = 0; i < message_list_n(alloc->task_status); i++) {
 		const task_status *is = (const void *)alloc->task_status->messages[i];
 
 		note_task(&notes, find_status(before, is->task), is);
 	}
+	note_unmounted(&notes, before); /* a node unmounts when the tasks have ended */
 	note_status(&notes, before);
 	return !notes.has_failed;
 }

@@ -115,6 +115,28 @@ TEST(how_a_task_ended_and_why_it_failed_is_noted)
 	}
 }
 
+TEST(a_task_ends_before_its_volumes_are_unmounted)
+{
+	struct volume_request request = {.name = "data"};
+	cleanup(alloc_release) struct alloc a = {.node_id = "n1", .desired_status = DESIRED_STOP};
+	struct alloc before = {.node_id = "n1", .desired_status = DESIRED_STOP};
+
+	a.volumes = &request;
+	a.n_volumes = 1;
+	assert_true(alloc_own(&a));
+	a.client_status = CLIENT_COMPLETE;
+	before.n_volumes = before.n_published = 1;
+	before.client_status = CLIENT_RUNNING;
+	set_status(&before, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING, 0, NULL);
+	set_status(&a, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED, 0, NULL);
+	assert_true(alloc_note_events(&a, &before, 1)); /* reported at once */
+	assert_int_equal(message_list_n(a.events), 3);
+	assert_event(&a, 0, EVENT(TASK_ENDED), "web", "");
+	assert_event(&a, 1, EVENT(UNMOUNTED), "", "");
+	assert_event(&a, 2, EVENT(COMPLETE), "", "");
+	message_list_unref(before.task_status);
+}
+
 TEST(a_pending_one_waits_and_is_placed)
 {
 	cleanup(alloc_release) struct alloc a = {.wait_until_ms = 5000};
