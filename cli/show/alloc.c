@@ -40,6 +40,7 @@ static enum status show_requests(const Alloc *alloc, struct error *err)
 static DEFINE_ROWS_OF(task_table, holdfast__driver__v1__task_status,
 		      &holdfast__driver__v1__task_config__descriptor, NULL, COL("NAME", "{^task}"),
 		      COL("DRIVER", "{^driver}"), COL_STATE("STATE", "{state?{state}|not started}"),
+		      COL_STATE("HEALTH", "{health}"), COL_NUMBER("RESTARTS", "{restarts}"),
 		      COL("STARTED", "{started_ms:age}"), COL("ENDED", "{completed_ms:age}"),
 		      COL_CUT("RESULT", "{result?{result.error?{result.error}|{result.oom_killed?out of "
 					"memory|{result.signal?signal {result.signal}|exit "
@@ -72,6 +73,8 @@ static DEFINE_ROWS_OF(
 	COL_SET("stop timeout", "{unit?{stop_timeout_ms:duration}}"), PART("csi_plugins", &csi_plugin_page),
 	COL_WHEN("{network?y}", "network", "{network.mode}"), COL("desired", "{desired_status}"),
 	COL("status", "{client_status}"),
+	COL_SET("healthy", "{tasks?{unhealthy_time_ms?no, since {unhealthy_time_ms:age}|{healthy_time_ms?for "
+			   "{healthy_time_ms:age}}}}"),
 	LINE("{^node_disconnected_ms?y}", "its node has not been connected for {^node_disconnected_ms:age}: "
 					  "the status is what was known then"),
 	COL_SET("description", "{client_description}"), COL("age", "{create_time_ms:age}"),

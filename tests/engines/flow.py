@@ -73,6 +73,20 @@ TASK_OF_NETWORK = """task "{task}" {{
 }}
 """
 
+# In the task block of a spec: restarted after two seconds, and checked each second.
+RESTARTS = """restart {{
+    attempts = {attempts}
+    interval = "10m"
+    delay    = "2s"
+  }}
+  health {{
+    argv     = ["/bin/sh", "-c", "test -e /healthy"]
+    interval = "1s"
+    timeout  = "1s"
+    retries  = 1
+  }}
+  stop_timeout"""
+
 STAYS = "echo $GREETING > /data/hello; echo started >> /data/starts; sleep 100000"
 SERVES = ("echo started >> /data/starts; "
           "while true; do echo hello from one | /bin/busybox nc -l -p 7000; done")
@@ -180,6 +194,25 @@ class Flow(Execs):
         self.node.start()
         self.node.wait_connected()
 
+    def kill_agent_only(self):
+        self.node.daemon.kill(signal.SIGKILL)
+        self.node.start()
+
+    def crash(self, alloc, starts):
+        """Kill its first process by the engine, which knows no orders; then it has started so often."""
+        (container,) = self.containers()
+        self.engine.ask("POST", f"/containers/{container}/kill?signal=KILL")
+        if starts < 3:
+            wait_for("the task to have started again", lambda: self.starts(alloc) == starts)
+
+    def restarts(self, alloc, n):
+        found = self.status(alloc)
+        (task,) = found["task_status"]
+        return task.get("restarts", 0) == n and task["state"] == "TASK_STATE_RUNNING" and found
+
+    def health(self, alloc):
+        return self.status(alloc)["task_status"][0].get("health")
+
     def close(self):
         self.engine.kill_driver()  # its socket is below what is unmounted
         World.close(self.room)
@@ -281,6 +314,51 @@ class Flow(Execs):
         said = self.room.holdfast("alloc", "logs", alloc)
         assert said.stdout + said.stderr == "begun\nwhy it fails\n", said
         assert self.room.holdfast("alloc", "logs", alloc, "--stderr", "--follow").stderr == "why it fails\n"
+
+    def a_task_that_crashed_is_restarted_on_the_same_mounts(self):
+        """Without the server, by an agent that is killed while it waits, under the claim of before."""
+        spec = SPEC.replace("stop_timeout", RESTARTS.replace("{attempts}", "3"))
+        alloc = self.run(spec=spec)
+        self.until_running(alloc)
+        mounts, claims, containers = self.node.mounts(), self.room.live_claims(), self.containers()
+        assert len(mounts) > 0 and len(claims) == 1 and len(containers) == 1, (mounts, claims, containers)
+        self.crash(alloc, 2)
+        self.room.server.kill(signal.SIGKILL)
+        self.crash(alloc, 3)
+        self.kill_agent_only()
+        wait_for("the task to have started again", lambda: self.starts(alloc) == 3)
+        self.room.start_server()
+        self.node.wait_connected()
+        found = wait_for("the restarts to be known", lambda: self.restarts(alloc, 2))
+        assert self.node.mounts() == mounts, (self.node.mounts(), mounts)
+        assert [c["id"] for c in self.room.live_claims()] == [c["id"] for c in claims]
+        assert self.containers() == containers
+        assert found["client_status"] == "RUNNING" and not found.get("client_description"), found
+        events = [(e["type"].removeprefix("ALLOCATION_EVENT_TYPE_"), e.get("text")) for e in found["events"]]
+        assert ("TASK_RESTARTED", "1 times in all") in events or ("TASK_RESTARTED", "2 times in all") in events, events
+        assert not [e for e in events if e[0] in ("UNMOUNTED", "FAILED")], events
+        self.clear(alloc)
+        self.stop(alloc)
+
+    def a_task_that_crashes_too_often_fails_its_allocation(self):
+        alloc = self.run(script="exit 3", spec=SPEC.replace("stop_timeout", RESTARTS.replace("{attempts}", "1")))
+        found = self.until(alloc, "FAILED")
+        assert found["task_status"][0]["restarts"] == 1, found
+        assert "exit status 3" in found["client_description"], found
+        self.nothing_is_left()
+
+    def a_health_check_is_shown_with_its_changes(self):
+        alloc = self.run(spec=SPEC.replace("stop_timeout", RESTARTS.replace("{attempts}", "1")))
+        self.until_running(alloc)
+        wait_for("the task to be unhealthy", lambda: self.health(alloc) == "unhealthy")
+        assert int(self.status(alloc).get("healthy_time_ms", 0)) == 0
+        assert self.exec(alloc, "touch /healthy").returncode == 0
+        wait_for("the task to be healthy", lambda: self.health(alloc) == "healthy")
+        found = self.status(alloc)
+        assert int(found["healthy_time_ms"]) > 0 and int(found.get("unhealthy_time_ms", 0)) == 0, found
+        assert [e["text"] for e in found["events"] if e["type"].endswith("TASK_HEALTH")] == ["unhealthy", "healthy"], found
+        self.clear(alloc)
+        self.stop(alloc)
 
     def a_task_that_ends_with_success_completes_its_allocation(self):
         alloc = self.run(script="exit 0")

@@ -48,7 +48,7 @@ YARD_TEST(only_sockets_with_the_suffix_are_plugins)
 
 YARD_TEST(folders_that_are_no_ids_are_passed_over)
 {
-	static const char *const names[] = {"native", "Upper", "a_b", "a.b", "-a"};
+	static const char *const names[] = {"native", "Upper", "a_b", "a..b", "-a"};
 	char path[TEMP_PATH_SIZE];
 
 	yard_start(y);

@@ -44,6 +44,7 @@ static void connect_drivers(struct fixture *f, struct fake_node *nodes)
 	offer.mount_propagation = propagation;
 	offer.n_mount_propagation = ARRAY_SIZE(propagation);
 	offer.csi_plugins = offer.disable_log_collection = true;
+	offer.restart_tasks = offer.health_checks = true;
 	driver.name = name;
 	driver.healthy = true;
 	driver.capabilities = &offer;
