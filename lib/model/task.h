@@ -42,7 +42,7 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err);
 Holdfast__Driver__V1__NetworkMode alloc_task_network(const struct alloc *alloc,
 						     const Holdfast__Driver__V1__TaskConfig *task);
 
-/** The id of the CSI plugin that @task of @alloc is, or NULL. */
+/** Returns the id of the CSI plugin that @task of @alloc is, or NULL. */
 const char *alloc_task_plugin_id(const struct alloc *alloc, const Holdfast__Driver__V1__TaskConfig *task);
 
 /** Is @spec what a driver can have answered of the isolated network of @alloc? NULL is not. */
