@@ -20,7 +20,6 @@ GUIDE = "/payload/docs/containers.md"
 EXAMPLE = "/usr/share/holdfast/examples/holdfast-driver-container.hcl"
 SOCKET = "/run/holdfast/drivers/container/driver.sock"
 ENGINE = "/run/holdfast-driver/podman.sock"
-TRAIL_OF_DRIVER = "/var/lib/holdfast-driver/trail.log"
 SPEC = """name = "app"
 node = "{node}"
 volume "data" {{
@@ -167,14 +166,13 @@ class Driver(unittest.TestCase):
         self.assertEqual(containers(), [])
         self.assertEqual(machine.mounts_below(machine.TREE), [])
 
-    def test_an_image_that_root_does_not_list_is_refused_and_on_record(self):
-        ident = submit("refused", "localhost/other:1")
-        said = wait_status(ident, "FAILED")["client_description"]
-        self.assertIn("images", said)
-        self.assertIn("holdfast-driver-container.hcl", said)
-        with open(TRAIL_OF_DRIVER, encoding="ascii") as f:
-            self.assertRegex(f.read(), "res=refused reason=images ")
-        machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE))
+    def test_an_image_that_root_does_not_list_is_refused_at_submission(self):
+        machine.holdfast("volume", "register", machine.volume_spec("refused"))
+        machine.write("/root/refused.hcl", SPEC.format(node=machine.NODE, volume="refused", image="localhost/other:1"))
+        refused = machine.holdfast("alloc", "run", "--no-wait", "/root/refused.hcl", check=False)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("asks for config.image 'localhost/other:1', which root's file of driver container on node", refused.stderr)
+        self.assertEqual(machine.holdfast_json("volume", "status", "refused")["volume"].get("claims", []), [])
 
     def test_a_task_that_is_a_csi_plugin_has_its_folder_its_staging_folder_and_a_umask(self):
         machine.write("/root/csi.hcl", PLUGIN.format(node=machine.NODE, image=test_podman.IMAGE))

@@ -184,7 +184,7 @@ class Life(unittest.TestCase):
         old = helpers()
         tracers = [
             subprocess.Popen(
-                ["strace", "-qq", "-o", "/dev/null", "-p", str(pid), "-e", "inject=move_mount:delay_enter=8000000"]
+                ["strace", "-qq", "-o", "/dev/null", "-p", str(pid), "-e", "inject=move_mount:delay_enter=25000000"]
             )
             for pid in old
         ]
@@ -195,6 +195,8 @@ class Life(unittest.TestCase):
             busy = machine.wait_for("an operation in flight", self.busy_helper)
             install(folder=make_newer())
             self.assertIn(busy, helpers(), "the helper that was at work is gone")
+            for tracer in tracers:
+                tracer.terminate()  # which ends the delay
             machine.wait_for("its result", lambda: not self.busy_helper())
             machine.wait_for("it to end", lambda: busy not in helpers())
         finally:
