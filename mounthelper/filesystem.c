@@ -19,14 +19,13 @@ static bool applies(const struct staging *s, int i)
 
 static int set_options(const struct staging *s, int fs_fd)
 {
-	int r = filesystem_set(fs_fd, "source", s->source);
-
-	for (int i = 0; i < FS_OPTION_N && r == 0; i++)
+	TRY_SYS(filesystem_set(fs_fd, "source", s->source));
+	for (int i = 0; i < FS_OPTION_N; i++)
 		if (fs_options[i].key && applies(s, i))
-			r = filesystem_set(fs_fd, fs_options[i].key, fs_options[i].value);
-	if (r == 0 && s->profile->selinux_context[0] != '\0')
-		r = filesystem_set(fs_fd, "context", s->profile->selinux_context);
-	return r == 0 && s->class->set_options ? s->class->set_options(s, fs_fd) : r;
+			TRY_SYS(filesystem_set(fs_fd, fs_options[i].key, fs_options[i].value));
+	if (s->profile->selinux_context[0] != '\0')
+		TRY_SYS(filesystem_set(fs_fd, "context", s->profile->selinux_context));
+	return s->class->set_options ? s->class->set_options(s, fs_fd) : 0;
 }
 
 /* Can the mount open a journal device? xfs opens other devices only by options; read-only ext4 has noload. */
@@ -57,13 +56,10 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 
 	if (fs_fd == -ENODEV)
 		return outcome_stop(MH_UNAVAILABLE, STEP_FSOPEN, REASON_TYPE_UNAVAILABLE);
-	if (fs_fd < 0)
-		return outcome_kernel(STEP_FSOPEN, fs_fd);
-	r = set_options(s, fs_fd);
-	if (r == 0 && journal_device)
-		r = filesystem_set(fs_fd, "journal_dev", journal_device);
-	if (r < 0)
-		return outcome_kernel(STEP_OPTION, r);
+	TRY_KERNEL(STEP_FSOPEN, fs_fd);
+	TRY_KERNEL(STEP_OPTION, set_options(s, fs_fd));
+	if (journal_device)
+		TRY_KERNEL(STEP_OPTION, filesystem_set(fs_fd, "journal_dev", journal_device));
 	r = s->class->create ? s->class->create(s, fs_fd)
 			     : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 	if (r == -EBUSY)
@@ -72,10 +68,10 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_KERNEL_OLD);
 	if (journal_device ? r < 0 : r == 0 && opens_journal(s) && !journal_is_inside(s->h, &s->origin))
 		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_JOURNAL);
-	if (r < 0)
-		return outcome_kernel(STEP_CREATE, r);
+	TRY_KERNEL(STEP_CREATE, r);
 	*ret_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, stage_attributes(s));
-	return *ret_fd < 0 ? outcome_kernel(STEP_FSMOUNT, *ret_fd) : OUTCOME_OK;
+	TRY_KERNEL(STEP_FSMOUNT, *ret_fd);
+	return OUTCOME_OK;
 }
 
 /* A file system without a journal on its own device may have no journal at all: NO_JOURNAL_DEVICE makes the

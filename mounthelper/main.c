@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	record_start(h, census.staged, census.published);
 	/* C. Give up everything that serving does not need. */
 	sandbox_drop(h->launch_mode, h->agent);
-	setup_plugin_folders(h);
+	setup_folders(h);
 	assertion_arm(h);
 	filter_load(h);
 	code = serve(h);

@@ -14,6 +14,7 @@ struct publishing {
 	struct place staged;
 	struct place alloc;
 	char slot[SLOT_NAME_SIZE];
+	struct publish_name name;
 	struct sys_mount_attr attr; /* of the clone, all in one call before it is visible */
 	struct attach attach;
 };
@@ -160,7 +161,8 @@ static struct outcome publish_new(struct publishing *p)
 	TRY_KERNEL(STEP_CLONE, r);
 	p->attach.mount_fd = r;
 	TRY_KERNEL(STEP_RESTRICT, sys_mount_setattr(p->attach.mount_fd, "", AT_EMPTY_PATH, &p->attr));
-	/* before the mount is there, so that a death leaves a mark too many, never one too few */
+	/* before the mount is there, so that a death leaves a mark and a note too many, never one too few */
+	TRY_KERNEL(STEP_DIRECTORY, publish_note(p->h, &p->name, true));
 	r = publish_mark(p->alloc.fd, p->req->slot, p->req->volume);
 	if (r == -EEXIST)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
@@ -207,8 +209,9 @@ static void tidy(const struct publishing *p)
 
 	if (place_look(p->alloc.fd, p->slot, &left) == 0 && place_is_own(h, &h->publish, &left))
 		(void)sys_rmdirat(p->alloc.fd, p->slot);
-	if (place_look(p->alloc.fd, p->slot, &left) == -ENOENT)
-		(void)publish_unmark(p->alloc.fd, p->req->slot, p->req->volume);
+	if (place_look(p->alloc.fd, p->slot, &left) == -ENOENT &&
+	    publish_unmark(p->alloc.fd, p->req->slot, p->req->volume) == 0)
+		(void)publish_note(h, &p->name, false);
 	if (place_is_own(h, &h->publish, &p->alloc))
 		(void)sys_rmdirat(h->publish.fd, p->req->alloc);
 }
@@ -220,6 +223,7 @@ struct outcome op_publish(struct helper *h, const union mh_request *request,
 	cleanup(publishing_release) struct publishing p = {.h = h,
 							   .req = req,
 							   .admission = admission,
+							   .name = {req->volume, req->alloc, req->slot},
 							   .staged = PLACE_INIT,
 							   .alloc = PLACE_INIT,
 							   .attach.mount_fd = -EBADF};

@@ -87,6 +87,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 			    const struct admission *admission)
 {
 	const struct mh_unpublish *req = &request->unpublish;
+	const struct publish_name name = {req->volume, req->alloc, req->slot};
 	struct removal r = {.h = h,
 			    .volume = req->volume,
 			    .detach = req->detach,
@@ -110,9 +111,9 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	outcome = remove_mount_point(&r, alloc.fd, slot_name(req->slot, slot));
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	e = publish_unmark(alloc.fd, req->slot, req->volume);
-	if (e == 0)
-		e = sys_rmdirat(h->publish.fd, req->alloc);
+	TRY_KERNEL(STEP_REMOVE, publish_unmark(alloc.fd, req->slot, req->volume));
+	TRY_KERNEL(STEP_REMOVE, publish_note(h, &name, false));
+	e = sys_rmdirat(h->publish.fd, req->alloc);
 	if (e < 0 && e != -ENOENT && e != -ENOTEMPTY)
 		return outcome_kernel(STEP_REMOVE, e);
 	outcome.dev_major = r.last.dev_major;
@@ -138,12 +139,15 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	return r->is_plugins ? OUTCOME_OK : may_be_ours(&r->h->stage, &facts);
 }
 
-/* Is the volume published anywhere? The mount table and the marks decide, even if the state file is lost.
- * Later mounts of a plugin do not matter. */
+/* Is the volume published anywhere? Without a note it is not. Otherwise, as a death leaves one too many, the
+ * mount table and the marks decide, even if the state file is lost. Later mounts of a plugin do not matter.
+ */
 static struct outcome check_publishes(const struct removal *r)
 {
 	struct census census = {.volume = r->volume};
 
+	if (publish_notes_are_none(r->h, r->volume))
+		return OUTCOME_OK;
 	TRY_KERNEL(STEP_TABLE, census_take(r->h, &census));
 	return census.of_volume == 0 ? OUTCOME_OK : outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
 }

@@ -194,8 +194,10 @@ void setup_trees(struct helper *h)
 	h->procfs_fd = open_system(h, "/proc/fs", "proc", "proc");
 }
 
-void setup_plugin_folders(const struct helper *h)
+void setup_folders(const struct helper *h)
 {
+	(void)sys_mkdirat(h->publish.fd, PUBLISHES_FOLDER,
+			  0700); /* as the tree, it lists nothing to others */
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {
 		const struct profile *profile = &h->agent->profiles[i];
 		cleanup_place struct place folder = PLACE_INIT;

@@ -28,17 +28,14 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	ret->fd = fd;
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	if (r == 0)
-		r = mount_facts(&h->mountinfo, ret, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_SOURCE, r);
+	TRY_KERNEL(STEP_SOURCE, r);
+	TRY_KERNEL(STEP_SOURCE, mount_facts(&h->mountinfo, ret, &facts));
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	mountinfo_rewind(&h->mountinfo);
 	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0 && !is_below(entry.point, profile->path))
 		;
-	if (r < 0)
-		return outcome_kernel(STEP_TABLE, r);
+	TRY_KERNEL(STEP_TABLE, r);
 	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;
 }
 
@@ -53,13 +50,11 @@ static struct outcome make(const struct staging *s, int *ret_fd)
 {
 	const struct sys_mount_attr attr = {.attr_set = stage_attributes(s),
 					    .propagation = propagation_flag(s->propagation)};
-	int r;
 
 	*ret_fd = sys_open_tree(s->origin.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
-	if (*ret_fd < 0)
-		return outcome_kernel(STEP_CLONE, *ret_fd);
-	r = sys_mount_setattr(*ret_fd, "", AT_EMPTY_PATH, &attr);
-	return r < 0 ? outcome_kernel(STEP_RESTRICT, r) : OUTCOME_OK;
+	TRY_KERNEL(STEP_CLONE, *ret_fd);
+	TRY_KERNEL(STEP_RESTRICT, sys_mount_setattr(*ret_fd, "", AT_EMPTY_PATH, &attr));
+	return OUTCOME_OK;
 }
 
 static bool is_same(const struct staging *s, const struct mount_facts *facts)

@@ -47,12 +47,10 @@ static struct outcome block_find(struct staging *s)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_LINK);
 	if (r == -EPERM || r == -ENOTDIR || r == -ELOOP)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_DEV_PATH);
-	if (r == 0)
-		r = fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (r >= 0)
-		r = place_of_fd(fd, &node);
-	if (r < 0)
-		return outcome_kernel(STEP_SOURCE, r);
+	TRY_KERNEL(STEP_SOURCE, r);
+	fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	TRY_KERNEL(STEP_SOURCE, fd);
+	TRY_KERNEL(STEP_SOURCE, place_of_fd(fd, &node));
 	if (!S_ISBLK(node.mode))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_BLOCK);
 	if (node.rdev_major != source->u.block.major || node.rdev_minor != source->u.block.minor)
@@ -77,12 +75,11 @@ static int create(const struct staging *s, int fs_fd)
 	/* Linux 5.19 to 6.3 opens the devices whose paths are in an erofs, and shows their contents */
 	if (s->profile->kind == FS_EROFS && s->profile->trust != TRUST_TRUSTED)
 		return -EXDEV;
-	r = census_take(s->h, &census);
-	if (r == 0 &&
-	    (census.on_device != 0 ||
-	     superblock_is_alive(s->h, fs_names[s->profile->kind], s->origin.dev_major, s->origin.dev_minor)))
-		r = -EBUSY;
-	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+	TRY_SYS(census_take(s->h, &census));
+	if (census.on_device != 0 ||
+	    superblock_is_alive(s->h, fs_names[s->profile->kind], s->origin.dev_major, s->origin.dev_minor))
+		return -EBUSY;
+	return sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
 const struct source_class source_block = {.find = block_find, .make = filesystem_make, .create = create};

@@ -29,13 +29,11 @@ static struct outcome nfs4_find(struct staging *s)
 static int set_options(const struct staging *s, int fs_fd)
 {
 	char text[INET6_ADDRSTRLEN];
-	int r = filesystem_set(fs_fd, "vers", nfs_vers_words[s->profile->vers]);
 
-	if (r == 0)
-		r = filesystem_set(fs_fd, "addr", address(s, text));
-	if (r == 0)
-		r = filesystem_set(fs_fd, "proto", is_v6(s) ? "tcp6" : "tcp");
-	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
+	TRY_SYS(filesystem_set(fs_fd, "vers", nfs_vers_words[s->profile->vers]));
+	TRY_SYS(filesystem_set(fs_fd, "addr", address(s, text)));
+	TRY_SYS(filesystem_set(fs_fd, "proto", is_v6(s) ? "tcp6" : "tcp"));
+	return filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
 }
 
 /* Only the mount table shows the server and the export of a mount. Mounts of a release without nosharecache

@@ -96,9 +96,10 @@ void setup_waits(struct helper *h);
 enum mh_start setup_check_tree(const struct place *place, const struct mount_facts *mount,
 			       uint32_t helper_uid, uint32_t mode);
 
-/** Make the folder of each profile of class csi, for containers of plugins, which start before their volumes
- * come. Called as helper_uid, which owns them. A failure is not reported: STAGE meets it again. */
-void setup_plugin_folders(const struct helper *h);
+/** Make the folder of notes, and that of each profile of class csi, for containers of plugins, which start
+ * before their volumes come. Called as helper_uid, which owns them. A failure is not reported: STAGE meets it
+ * again. */
+void setup_folders(const struct helper *h);
 
 /* C. sandbox.c, filter.c: give up everything that serving does not need. */
 

@@ -48,19 +48,20 @@ int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
 		r = publish_is_of(alloc_fd, slot, volume);
 		return r == 0 ? -EEXIST : r < 0 ? r : 0;
 	}
-	r = r < 0 && r != -ENOENT ? r : place_make(alloc_fd, name, &mark);
-	return r < 0 ? r : sys_mkdirat(mark.fd, volume, 0755);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	TRY_SYS(place_make(alloc_fd, name, &mark));
+	return sys_mkdirat(mark.fd, volume, 0755);
 }
 
 int publish_unmark(int alloc_fd, uint8_t slot, const char *volume)
 {
 	char name[MARK_NAME_SIZE];
-	struct place mark = PLACE_INIT;
+	cleanup_place struct place mark = PLACE_INIT;
 	int r = place_open(alloc_fd, mark_name(slot, name), &mark);
 
 	if (r == 0)
 		r = sys_rmdirat(mark.fd, volume);
-	place_release(&mark);
 	if (r == 0 || r == -ENOENT)
 		r = sys_rmdirat(alloc_fd, name);
 	return r == -ENOENT || r == -ENOTEMPTY ? 0 : r;
@@ -93,10 +94,9 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, int flag
 {
 	assert(dir_fd >= 0 && !strchr(name, '/'));
 
-	int r = sys_fchdir(dir_fd);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY_SYS(sys_fchdir(dir_fd));
 	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | flags);
 	(void)sys_fchdir(h->root_fd); /* between requests nothing is resolved from below the trees */
 	return r;
@@ -154,19 +154,44 @@ int csi_target_enter(struct place *place, bool read_only)
 	return r;
 }
 
-int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret)
+static int folder_open(const struct helper *h, const struct tree *tree, const char *all, const char *name,
+		       bool make, struct place *ret)
 {
-	assert(plugin[0] != '\0');
+	assert(name[0] != '\0');
 
 	int (*const enter)(int dir_fd, const char *name, struct place *ret) = make ? place_make : place_open;
-	cleanup_place struct place all = PLACE_INIT;
-	int r = enter(h->stage.fd, MH_CSI_FOLDER, &all);
+	cleanup_place struct place place = PLACE_INIT;
 
-	if (r == 0 && !place_is_own(h, &h->stage, &all))
+	TRY_SYS(enter(tree->fd, all, &place));
+	if (!place_is_own(h, tree, &place))
 		return 1;
+	TRY_SYS(enter(place.fd, name, ret));
+	return place_is_own(h, tree, ret) ? 0 : 1;
+}
+
+int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret)
+{
+	return folder_open(h, &h->stage, MH_CSI_FOLDER, plugin, make, ret);
+}
+
+int publish_note(const struct helper *h, const struct publish_name *name, bool is_there)
+{
+	cleanup_place struct place folder = PLACE_INIT;
+	char entry[MH_UUID_SIZE + SLOT_NAME_SIZE];
+	int r = folder_open(h, &h->publish, PUBLISHES_FOLDER, name->volume, is_there, &folder);
+
+	(void)str_format(entry, sizeof(entry), "%s.%u", name->alloc, name->slot);
 	if (r == 0)
-		r = enter(all.fd, plugin, ret);
-	return r == 0 && !place_is_own(h, &h->stage, ret) ? 1 : r;
+		r = is_there ? sys_mkdirat(folder.fd, entry, 0755) : sys_rmdirat(folder.fd, entry);
+	return r == (is_there ? -EEXIST : -ENOENT) ? 0 : r > 0 ? -EPERM : r;
+}
+
+bool publish_notes_are_none(const struct helper *h, const char *volume)
+{
+	cleanup_place struct place all = PLACE_INIT;
+
+	return place_open(h->publish.fd, PUBLISHES_FOLDER, &all) == 0 && place_is_own(h, &h->publish, &all) &&
+	       sys_rmdirat(all.fd, volume) == 0;
 }
 
 /* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
@@ -257,10 +282,9 @@ int counts_begin_publish(struct helper *h)
 {
 	uint32_t *published = &h->state->header.published;
 	struct census census = {.staged = 0};
-	int r = lock_table(h->state_fd);
+	int r = 0;
 
-	if (r < 0)
-		return r;
+	TRY_SYS(lock_table(h->state_fd));
 	if (*published >= h->agent->max_published)
 		r = census_take(h, &census);
 	if (r == 0 && census.published >= h->agent->max_published)

@@ -10,9 +10,11 @@
  *		rw-publish			and for writers
  *	publish base/ALLOC/SLOT			one publish of a volume for an allocation
  *	publish base/ALLOC/.SLOT/VOLUME		its mark, an empty directory: of which volume that publish is
+ *	publish base/.published/VOLUME/ALLOC.SLOT	its note, likewise: which publishes that volume has
  *
- * A mark is made before the mount and removed after it, and there is at most one for a slot. Nobody but the
- * helper and root can make one, and it lasts as long as the mount itself, whatever becomes of the state file.
+ * Mark and note are made before the mount and removed after it, and there is at most one mark for a slot. So
+ * rmdir(2) of a volume's folder of notes succeeds only if the volume is not published. Nobody but the helper
+ *and root can make one, and it lasts as long as the mount itself, whatever becomes of the state file.
  *
  * Every name is one component that the helper formed itself; links are never followed. */
 
@@ -38,6 +40,20 @@ int publish_unmark(int alloc_fd, uint8_t slot, const char *volume);
 
 /** Does the mark of @slot name @volume? Returns 1, 0 or a negative errno. */
 int publish_is_of(int alloc_fd, uint8_t slot, const char *volume);
+
+#define PUBLISHES_FOLDER ".published"
+
+struct publish_name {
+	const char *volume;
+	const char *alloc;
+	uint8_t slot;
+};
+
+/** Make or remove the note of a publish. Returns 0, also when it is so already, or a negative errno. */
+int publish_note(const struct helper *h, const struct publish_name *name, bool is_there);
+
+/** Remove the folder of the notes of @volume: true if there was one, and no note in it. */
+bool publish_notes_are_none(const struct helper *h, const char *volume);
 
 /** Pin the folder of @plugin, a profile of class csi, in the stage tree; with @make it is made. It is never
  * removed: the plugin's container, which started before its volumes came, would keep the removed one.

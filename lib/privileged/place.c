@@ -19,12 +19,10 @@ static int place_look_at(int fd, const char *name, int flags, struct place *ret)
 	const unsigned int needed = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO;
 	const unsigned int either = STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE;
 	struct statx st;
-	/* no question to a server or a plugin that may be dead: what identifies a root does not change */
-	int r = sys_statx(fd, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
-			  needed | either, &st);
 
-	if (r < 0)
-		return r;
+	/* no question to a server or a plugin that may be dead: what identifies a root does not change */
+	TRY_SYS(sys_statx(fd, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+			  needed | either, &st));
 	if ((st.stx_mask & needed) != needed || (st.stx_mask & either) == 0 ||
 	    (st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0)
 		return -EOPNOTSUPP;
@@ -50,13 +48,12 @@ int place_of_fd(int fd, struct place *ret)
 int place_look(int dir_fd, const char *name, struct place *ret)
 {
 	struct place place;
-	int r = place_look_at(dir_fd, name, 0, &place);
 
-	if (r == 0 && !S_ISDIR(place.mode))
-		r = -ENOTDIR;
-	if (r == 0)
-		*ret = place;
-	return r;
+	TRY_SYS(place_look_at(dir_fd, name, 0, &place));
+	if (!S_ISDIR(place.mode))
+		return -ENOTDIR;
+	*ret = place;
+	return 0;
 }
 
 int place_open(int dir_fd, const char *name, struct place *ret)
@@ -64,11 +61,11 @@ int place_open(int dir_fd, const char *name, struct place *ret)
 	assert(dir_fd >= 0 || dir_fd == AT_FDCWD);
 
 	cleanup_close int fd = sys_openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
-	if (r == 0)
-		ret->fd = TAKE_FD(fd);
-	return r;
+	TRY_SYS(fd);
+	TRY_SYS(place_of_fd(fd, ret));
+	ret->fd = TAKE_FD(fd);
+	return 0;
 }
 
 int place_make(int dir_fd, const char *name, struct place *ret)
@@ -88,10 +85,8 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 {
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | names;
 	struct sys_statmount st;
-	int r = sys_statmount(mount_id, mask, &st);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(sys_statmount(mount_id, mask, &st));
 	if ((st.mask & mask) != mask)
 		return -EOPNOTSUPP;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,

@@ -204,7 +204,7 @@ const char *fake_summary(void)
 		if (!k.nodes[i].used || k.nodes[i].fs != 0)
 			continue;
 		(void)path_of((struct position){.mount = 0, .node = i}, path, sizeof(path));
-		if (str_starts_with(path, "/srv/"))
+		if (str_starts_with(path, "/srv/") && !str_starts_with(path, "/srv/publish/.published"))
 			(void)str_format(lines[n++], sizeof(lines[0]), "dir %s\n", path);
 	}
 	for (int i = 1; i < MOUNTS; i++) {

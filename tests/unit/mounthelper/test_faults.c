@@ -511,8 +511,8 @@ static const struct operation *next_of(const char *word, const struct operation 
 static int last_rmdir(const struct operation *op)
 {
 	if (op->prepare == left_by_plugin || op->prepare == published_by_plugin)
-		return 3;			      /* publish, staging, the volume */
-	return str_eq(op->word, "unpublish") ? 4 : 1; /* slot, mark and its folder, allocation */
+		return 3 + (op->prepare == published_by_plugin); /* notes; publish, staging, the volume */
+	return str_eq(op->word, "unpublish") ? 5 : 1; /* slot, mark and its folder, note, allocation */
 }
 
 TEST_FIXTURE(killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows, setup, teardown)
@@ -669,6 +669,45 @@ static bool die_at_call(const void *request, size_t n, int call)
 		start_helper("");
 	}
 	return fired;
+}
+
+TEST_FIXTURE(no_death_lets_a_published_volume_be_unstaged, setup, teardown)
+{
+	const struct mh_publish p = fixture_publish();
+	const struct mh_unpublish u = fixture_unpublish();
+	volatile bool publish_died = true;
+
+	for (volatile int first = 1; publish_died; first++) {
+		volatile bool unpublish_died = true;
+
+		for (volatile int second = 1; unpublish_died; second++) {
+			bool is_published;
+
+			new_world("");
+			ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+			publish_died = die_at_call(&p, sizeof(p), first);
+			unpublish_died = die_at_call(&u, sizeof(u), second);
+			is_published = fake_is_mount(PUBLISHED);
+			ASSERT_REPLY(unstage(fixture_unstage()), is_published ? MH_BUSY : MH_OK);
+			if (!is_published)
+				continue;
+			ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+			ASSERT_REPLY(unpublish(u), MH_OK);
+			ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+		}
+	}
+}
+
+/* By root, or by a death: the mount table and the marks decide. */
+TEST_FIXTURE(a_note_of_no_publish_keeps_no_volume, setup, teardown)
+{
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_unmount(PUBLISHED);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
 TEST_FIXTURE(no_death_leaves_a_volume_with_the_memory_of_another_source, setup, teardown)

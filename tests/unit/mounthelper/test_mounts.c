@@ -728,7 +728,7 @@ TEST_FIXTURE(a_publish_that_may_exist_stays_counted, setup, teardown)
 }
 
 struct cost {
-	int calls[8];
+	int calls[9];
 	int passes;
 };
 
@@ -758,10 +758,9 @@ static struct cost live_a_life(int foreign)
 	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
 		cost.calls[n] += calls_of(unpublish(unpublish_of("mem-1", (uint8_t)i)), MH_OK);
 	n++;
+	cost.calls[n++] = calls_of(unstage(unstage_of("mem-1")), MH_OK);
 	assert_int_equal(n, ARRAY_SIZE(cost.calls));
 	cost.passes = fake_table_passes();
-	(void)calls_of(unstage(unstage_of("mem-1")), MH_OK);
-	assert_true(fake_table_passes() > cost.passes); /* it alone asks about all mounts */
 	return cost;
 }
 
