@@ -8,7 +8,9 @@
 #include "base/str.h"
 #include "base/tree.h"
 #include "node/session.h"
+#include "pb/reflect.h"
 #include "state/state.h"
+#include "store/checksum.h"
 
 #include <assert.h>
 #include <holdfast/v1/plugin_call.pb-c.h>
@@ -233,20 +235,68 @@ static bool can_ask(const struct instance_entry *entry)
 	return session && !session->closing && entry->instance.plugin.controller.healthy;
 }
 
-/* The first controller that can be asked, of nodes behind @after; NULL: there is none. Costs the number of
- * controllers that cannot be. */
-static struct instance_entry *controller_find(struct plugin_entry *plugin, const char *after)
+/* Returns the first controller that can be asked, by node id, or NULL. Costs the number of controllers that
+ * cannot be asked. */
+static struct instance_entry *controller_find(struct plugin_entry *plugin)
 {
-	struct instance_entry *entry = state_controller_after(plugin, after);
+	struct instance_entry *entry = state_controller_after(plugin, "");
 
 	while (entry && !can_ask(entry))
 		entry = state_controller_next(entry);
 	return entry;
 }
 
+/* Returns the id that the provider has for the volume of the call, or the name of one that will be created;
+ * "" for a list. */
+static const char *subject_of(const Holdfast__V1__PluginCall *call)
+{
+	static const char *const names[] = {"external_id", "name", "snapshot_id"};
+	const ProtobufCMessage *request = (const ProtobufCMessage *)call->attach; /* a member of the oneof */
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const ProtobufCFieldDescriptor *field = reflect_find(request->descriptor, names[i]);
+
+		if (field && reflect_is_set(request, field))
+			return reflect_text(reflect_at(request, field));
+	}
+	return "";
+}
+
+/* The controller with the highest weight is asked: one that comes or goes takes or leaves its share of the
+ * volumes. The last steps are those of fmix64 of MurmurHash3, which let each bit count. */
+static uint64_t weight_of(const char *node_id, const char *subject)
+{
+	uint64_t sum = checksum_add(CHECKSUM_INIT, node_id, strlen(node_id) + 1);
+
+	sum = checksum_add(sum, subject, strlen(subject));
+	sum = (sum ^ sum >> 33) * UINT64_C(0xff51afd7ed558ccd);
+	sum = (sum ^ sum >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return sum ^ sum >> 33;
+}
+
+/* Returns the controller for @call, after the one on node @last if that is not empty, or NULL. Costs the
+ * number of controllers. */
+static struct instance_entry *controller_choose(struct plugin_entry *plugin,
+						const Holdfast__V1__PluginCall *call, const char *last)
+{
+	const char *subject = subject_of(call);
+	uint64_t below = last[0] != '\0' ? weight_of(last, subject) : UINT64_MAX, highest = 0;
+	struct instance_entry *entry = state_controller_after(plugin, ""), *ret = NULL;
+
+	for (; entry; entry = state_controller_next(entry)) {
+		uint64_t weight = weight_of(entry->node->id, subject);
+
+		if (!can_ask(entry) || weight >= below || (ret && weight <= highest))
+			continue;
+		highest = weight;
+		ret = entry;
+	}
+	return ret;
+}
+
 const struct controller_half *controller_capabilities(struct plugin_entry *plugin)
 {
-	const struct instance_entry *entry = controller_find(plugin, "");
+	const struct instance_entry *entry = controller_find(plugin);
 
 	return entry ? &entry->instance.plugin.controller : NULL;
 }
@@ -261,7 +311,7 @@ static struct session *controller_find_node_service(struct server *server, const
 	return session && !session->closing && entry->instance.plugin.has_node ? session : NULL;
 }
 
-/* Where @job can go now; NULL: nowhere. Another controller than the last one that it was sent to. */
+/* Where @job can go now; NULL: nowhere. Not to a controller that it was sent to before. */
 static struct session *controller_choose_session(struct plugin_job *job)
 {
 	struct server *server = job->controllers->server;
@@ -271,7 +321,7 @@ static struct session *controller_choose_session(struct plugin_job *job)
 	if (job->is_directed)
 		return controller_find_node_service(server, job->queue->plugin_id, job->node_id);
 	plugin = state_plugin(&server->state, job->queue->plugin_id);
-	entry = plugin ? controller_find(plugin, job->node_id) : NULL;
+	entry = plugin ? controller_choose(plugin, job->call, job->node_id) : NULL;
 	if (!entry)
 		return NULL;
 	(void)str_copy(job->node_id, sizeof(job->node_id), entry->node->id);
@@ -445,7 +495,7 @@ static enum status check_target(struct server *server, const struct controller_c
 			"secrets",
 			call->plugin_id, plugin_call_name(call->call), CONTROLLER_CALL_BYTES_MAX);
 	if (!call->node_id)
-		return controller_find(plugin, "") ? STATUS_OK : controller_none(NULL, call->plugin_id, err);
+		return controller_find(plugin) ? STATUS_OK : controller_none(NULL, call->plugin_id, err);
 	if (controller_find_node_service(server, call->plugin_id, call->node_id))
 		return STATUS_OK;
 	str_copy_text(about.node_id, sizeof(about.node_id), call->node_id);

@@ -2,10 +2,11 @@
 #pragma once
 /* Calls to the controller of a CSI plugin, through the session of a node that runs it.
  *
- * Of the plugin's healthy controllers on connected nodes the first by node id is asked, always the same as
- * long as it stands; the next one only when the node says that the plugin is not there. Of attach, detach,
- * expand, delete, create and delete snapshot one is in flight per plugin, the others wait in their order;
- * create, validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */
+ * Calls are spread over the plugin's healthy controllers on connected nodes by the volume that they are
+ * about: those about one volume go to one controller as long as it is healthy, those about none (lists) too.
+ * Another one is asked only when the node says that the plugin is not there. Of attach, detach, expand,
+ * delete, create and delete snapshot one is in flight per plugin, the others wait in their order; create,
+ * validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */
 
 #include "base/error.h"
 
@@ -51,8 +52,8 @@ struct controller_call {
  * STATUS_INVALID_ARGUMENT it is too large. */
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);
 
-/** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the one that would
- * be asked. Borrowed until the next fingerprint. */
+/** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the first by
+ * node id. Borrowed until the next fingerprint. */
 const struct controller_half *controller_capabilities(struct plugin_entry *plugin);
 
 struct controller_stats {

@@ -16,6 +16,7 @@ enum { CALLS_MAX = 8, FAST_TIMEOUT_US = 30000 };
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 #define VALIDATE HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE
 #define EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
+#define VOLUME "disk" /* whose calls go to n1 while both nodes have a controller */
 
 struct outcome {
 	unsigned int times; /* done was called */
@@ -30,6 +31,7 @@ struct fixture_controller {
 	struct model_plugin plugin;
 	struct outcome outcomes[CALLS_MAX];
 	unsigned int ends;
+	const char *volume; /* NULL: VOLUME */
 };
 
 static struct fixture_controller world;
@@ -69,12 +71,14 @@ static enum status start_on(int n, int kind, const char *node_id, struct error *
 		.done = on_done,
 		.userdata = &world.outcomes[n],
 	};
-	char volume[] = "vol";
+	char volume[64] = VOLUME;
 	char node[] = "i-n1";
 	enum status status;
 
 	attach.capability = &capability;
-	attach.external_id = detach_request.external_id = volume;
+	if (world.volume)
+		(void)str_copy(volume, sizeof(volume), world.volume);
+	attach.external_id = detach_request.external_id = validate.external_id = volume;
 	attach.external_node_id = detach_request.external_node_id = node;
 	pb.request_case = (Holdfast__V1__PluginCall__RequestCase)kind;
 	switch (kind) {
@@ -151,7 +155,28 @@ static int teardown_both(void **state)
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_both, teardown_both)
 
-CASE(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands)
+CASE(calls_are_spread_over_the_controllers_by_volume)
+{
+	char name[] = "vol-00";
+
+	world.volume = name;
+	for (int i = 0; i < 100; i++) {
+		int before = f->n1.calls;
+
+		name[4] = (char)('0' + i / 10);
+		name[5] = (char)('0' + i % 10);
+		memset(world.outcomes, 0, sizeof(world.outcomes));
+		start_call(0, VALIDATE);
+		expect_ok(0);
+		start_call(1, VALIDATE);
+		expect_ok(1);
+		assert_true(f->n1.calls == before || f->n1.calls == before + 2); /* both to one */
+	}
+	assert_in_range(f->n1.calls, 60, 140);
+	assert_int_equal(f->n1.calls + f->n2.calls, 200);
+}
+
+CASE(the_controller_of_a_volume_is_asked_as_long_as_it_is_healthy)
 {
 	for (int i = 0; i < 2; i++) {
 		start_call(i, ATTACH);
@@ -245,7 +270,7 @@ CASE(one_serial_call_is_in_flight_and_the_others_keep_their_order)
 		expect_ok(i);
 	assert_true(world.outcomes[0].order < world.outcomes[1].order);
 	assert_true(world.outcomes[1].order < world.outcomes[2].order);
-	assert_true(model_plugin_is_attached(&world.plugin, "vol", "i-n1")); /* attach, detach, attach */
+	assert_true(model_plugin_is_attached(&world.plugin, VOLUME, "i-n1")); /* attach, detach, attach */
 }
 
 CASE(a_queued_call_no_longer_wanted_is_not_sent)
