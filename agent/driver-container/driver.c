@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 
-#include "health.h"
 #include "offer.h"
 #include "policy.h"
 #include "task_spec.h"
@@ -184,7 +183,6 @@ static enum status open_server(struct driver *driver, struct error *err)
 static void close_all(struct driver *driver)
 {
 	task_free_all(driver);
-	health_free_all(driver);
 	fingerprint_end(driver);
 	rpc_server_free(driver->server);
 	engine_free(driver->engine);

@@ -1344,4 +1344,5 @@ void task_free_all(struct driver *driver)
 		LIST_REMOVE(restarts, link);
 		free(restarts);
 	}
+	health_free_all(driver);
 }
