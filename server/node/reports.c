@@ -741,23 +741,28 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 
 enum { TIMER_ACCURACY_US = 250000 };
 
+DEFINE_CLEANUP(struct message_list, message_list_unref)
+
 static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
 				    struct error *err)
 {
 	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
+	cleanup(message_list_unrefp) struct message_list *drivers = message_list_ref(entry->drivers);
 	enum status status = fingerprint_stage(session->server, &change, session->node_id, fingerprint, err);
 
 	if (!node)
 		return error_no_memory(err, "a session");
 	*node = entry->node;
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
-	if (status == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
-		change_put_node(&change, node);
 	if (status == STATUS_OK)
 		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
 						  fingerprint, err);
+	/* drivers are not stored: the change wakes what waits for one */
+	if (status == STATUS_OK && (!str_eq(node->other_ticket_keys, entry->node.other_ticket_keys) ||
+				    !message_list_eq(drivers, entry->drivers)))
+		change_put_node(&change, node);
 	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;
 }
 

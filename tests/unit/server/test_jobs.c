@@ -159,6 +159,32 @@ CLUSTER_TEST(distinct_hosts_places_one_member_of_a_group_on_a_node)
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
+CLUSTER_TEST(a_driver_that_becomes_healthy_gets_the_member_that_waits_for_it)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT, *drivers[] = {&driver};
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	struct submission s;
+
+	driver.name = task.driver = text("container");
+	driver.health_description = text("the engine is away");
+	driver.capabilities = &offer;
+	f->n1.drivers = drivers;
+	f->n1.n_drivers = 1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	task.task = text("web");
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	s.alloc.n_volumes = 0;
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	driver.healthy = true;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, f->n1.runs == 1);
+}
+
 /* A refused job is not stored, placed or claimed. */
 CLUSTER_TEST(a_job_that_every_driver_would_refuse_is_refused_with_a_line_for_each_node)
 {
