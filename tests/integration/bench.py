@@ -25,6 +25,7 @@ PAIRS_AMONG_FOREIGN = 300
 FOREIGN_MOUNTS = 10000
 STARTS = 41
 ROUNDS_OF_VOLUMES = 5
+ROUNDS_OF_RESTARTS = 3
 
 
 def program(name):
@@ -197,12 +198,28 @@ def show_growth(g):
     show(f"  ratio of the growths, helper : raw {g['growth_helper_to_socket']:26.2f}")
 
 
+def make_foreign(folder, number):
+    run(program("bench_publish"), "foreign", folder, str(number))
+
+
+def restart():
+    return [bench_volumes.measure_restart(number, ROUNDS_OF_RESTARTS, FOREIGN_MOUNTS, make_foreign)
+            for number in bench_volumes.RESTART_VOLUMES]
+
+
+def show_restart(restarts):
+    show("an agent killed and started again with many tmpfs volumes: until it is connected and knows all of its mounts")
+    for r in restarts:
+        alone, among = r["alone"], r["among"]
+        show(f"  {r['volumes']:5} volumes                        {alone['seconds']:8.2f} s; among {r['mounts']} mounts "
+             f"{among['seconds']:8.2f} s  x {r['growth']:.2f}")
+        show(f"    processor time of agent, helpers   {alone['agent_s']:8.2f}, {alone['helpers_s']:.2f} s; "
+             f"{among['agent_s']:.2f}, {among['helpers_s']:.2f} s")
+
+
 def volumes():
     """Native ones, and those of a CSI plugin."""
-    def make(folder, number):
-        run(program("bench_publish"), "foreign", folder, str(number))
-
-    return {name: bench_volumes.measure(kind, ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make)
+    return {name: bench_volumes.measure(kind, ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make_foreign)
             for name, kind in (("tmpfs", bench_volumes.Native), ("csi", bench_volumes.Csi),
                                ("csi-device", bench_volumes.CsiDevices))}
 
@@ -317,7 +334,7 @@ def read_options(parts):
     parser = argparse.ArgumentParser(prog="dev bench", description="Measure, as ratios in one run.")
     parser.add_argument("--json", action="store_true", help="print the numbers of all parts alone, as JSON")
     one = parser.add_mutually_exclusive_group()
-    for part in (*parts, "volumes"):
+    for part in (*parts, "restart", "volumes"):
         one.add_argument(f"--{part}", dest="part", action="store_const", const=part, help=f"measure {part} alone")
     return parser.parse_args()
 
@@ -332,6 +349,9 @@ def main():
         if options.part == "volumes":
             show_volumes(volumes())
             return 0
+        if options.part == "restart":
+            show_restart(restart())
+            return 0
         bench.open()
         if options.part:
             measure, print_part = parts[options.part]
@@ -340,7 +360,7 @@ def main():
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
         claims, server, store = bench.claims(), bench.server(), bench.store()
         bench.world.close()
-        many = volumes()
+        many, restarts = volumes(), restart()
     except Failure as e:
         print(f"bench: {e}", file=sys.stderr)
         return 1
@@ -348,7 +368,7 @@ def main():
         bench.world.close()
     if options.json:
         numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server,
-                   "volumes": many}
+                   "volumes": many, "restart": restarts}
         print(json.dumps(numbers, indent=2))
         return 0
     show_publish(publish)
@@ -357,6 +377,7 @@ def main():
     show_claims(claims)
     show_server(server)
     show_volumes(many)
+    show_restart(restarts)
     show("the store alone")
     for line in store.splitlines():
         show(f"  {line}")

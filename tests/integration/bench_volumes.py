@@ -20,6 +20,8 @@ import uuid
 from world import BUILD, PREFIX, Failure, World, run, wait_for
 
 VOLUMES = 500
+RESTART_VOLUMES = 1000, 4000
+RESTART_ALLOCATIONS = 1000  # which the volumes are spread over: a node takes 1024
 WORKERS = 8  # requests to the server at a time
 SECONDS = 60
 
@@ -194,14 +196,14 @@ CALLS = {"publish": Csi.COUNTED[:2], "unpublish": Csi.COUNTED[2:]}
 
 
 class BenchVolumes:
-    def __init__(self, world, node, kind):
-        self.world, self.node, self.kind = world, node, kind
+    def __init__(self, world, node, kind, number=VOLUMES):
+        self.world, self.node, self.kind, self.number = world, node, kind, number
 
     def open(self):
         self.server = Server(self.world)
         self.trail = Trail(self.node.trail)
         self.kind.start()
-        self.server.all("Volumes/Register", [{"volume": self.volume(i)} for i in range(VOLUMES)])
+        self.server.all("Volumes/Register", [{"volume": self.volume(i)} for i in range(self.number)])
 
     def close(self):
         self.server.close()
@@ -213,27 +215,28 @@ class BenchVolumes:
                 {"access_mode": "SINGLE_NODE_SINGLE_WRITER", "attachment_mode": "FILE_SYSTEM"}],
         }
 
-    def allocation(self, prefix, i):
+    def allocation(self, prefix, i, per_alloc=1):
         return {
             "id": f"{prefix}-{str(uuid.uuid4())[9:]}", "name": "many", "node_id": self.node.id, "driver": "none",
-            "volumes": [{"name": "v", "source": f"many-{i:04}", "access_mode": "SINGLE_NODE_SINGLE_WRITER",
-                         "attachment_mode": "FILE_SYSTEM"}],
+            "volumes": [{"name": f"v{k}", "source": f"many-{i * per_alloc + k:04}",
+                         "access_mode": "SINGLE_NODE_SINGLE_WRITER", "attachment_mode": "FILE_SYSTEM"}
+                        for k in range(per_alloc)],
         }
 
     def agent_and_helpers(self):
         helpers = [h["pid"] for h in self.node.status()["helper"]["instances"] if h.get("pid")]
         return self.node.daemon.pid, helpers
 
-    def until(self, prefix, status):
+    def until(self, prefix, status, number=VOLUMES):
         """All allocations of this round are as they should be."""
         def are():
-            allocs = self.server.one("Allocations/List", {"prefix": prefix, "per_page": VOLUMES})["allocations"]
+            allocs = self.server.one("Allocations/List", {"prefix": prefix, "per_page": number})["allocations"]
             for alloc in allocs:
                 if alloc["client_status"] == "FAILED":
                     raise Failure(f"allocation {alloc['id']} failed: {alloc['client_description']}")
-            return sum(alloc["client_status"] == status for alloc in allocs) == VOLUMES
+            return sum(alloc["client_status"] == status for alloc in allocs) == number
 
-        wait_for(f"{VOLUMES} allocations to be {status}", are, SECONDS)
+        wait_for(f"{number} allocations to be {status}", are, SECONDS)
 
     def processes(self):
         """Those whose processor time counts, by name."""
@@ -284,12 +287,37 @@ class BenchVolumes:
         self.check_calls(result)
         return result
 
-    def among(self, foreign_mounts, make_foreign):
+    def run_all(self):
+        """All volumes, over as few allocations as a node takes."""
+        prefix = str(uuid.uuid4())[:8]
+        per_alloc = max(1, self.number // RESTART_ALLOCATIONS)
+        allocs = [self.allocation(prefix, i, per_alloc) for i in range(self.number // per_alloc)]
+        self.server.all("Allocations/Run", [{"allocation": a} for a in allocs])
+        self.until(prefix, "RUNNING", len(allocs))
+
+    def restart(self):
+        """Kill the agent with its helpers and start it: until it is connected, which it is when it knows all mounts."""
+        self.node.daemon.kill()
+        wait_for("the agent to be gone", lambda: self.node_status() != "READY")
+        began = time.monotonic()
+        self.node.daemon.start()
+        wait_for("the agent to know its mounts", lambda: self.node_status() == "READY")
+        seconds = time.monotonic() - began
+        agent, helpers = self.agent_and_helpers()
+        cpu = {"agent_s": cpu_seconds(agent), "helpers_s": sum(map(cpu_seconds, helpers))}
+        wait_for("all mounts to be verified",
+                 lambda: sum(m.get("verified", False) for m in self.node.status()["mounts"]) == self.number)
+        return {"seconds": seconds, **cpu}
+
+    def node_status(self):
+        return self.server.one("Nodes/Get", {"id": self.node.id})["node"]["status"]
+
+    def among(self, foreign_mounts, make_foreign, step=None):
         foreign = f"{PREFIX}/log/foreign"
         os.mkdir(foreign)
         try:
             make_foreign(foreign, foreign_mounts)
-            return self.round()
+            return (step or self.round)()
         finally:
             run("umount", "-l", foreign, check=False)
             os.rmdir(foreign)
@@ -311,26 +339,44 @@ def growth(alone, among):
     }
 
 
-def measure(kind, rounds, foreign_mounts, make_foreign):
-    """Of volumes of a kind, Native, Csi or CsiDevices, in a world of its own, because the helper's limits and the server's memory are
-    part of it."""
+def open_bench(kind, number):
+    """Volumes of a kind, Native, Csi or CsiDevices, in a world of its own, because the helper's limits and the server's
+    memory are part of it."""
     world = World(nodes=1, ops_per_second=4000, burst=10000, plugin_ids=kind.PLUGIN_IDS)
     node = world.nodes[0]
     node.trail_sync = "batch"
-    node.profiles = lambda: f"	max_staged = 600\n{kind.profiles()}"
-    bench = BenchVolumes(world, node, kind(world))
+    node.profiles = lambda: f"	max_staged = {number + 90}\n	max_published = {2 * number}\n{kind.profiles()}"
+    return BenchVolumes(world, node, kind(world), number)
+
+
+def side_by_side(bench, rounds, alone_step, among_step, warm_up):
+    """Medians of interleaved rounds."""
     try:
-        world.open()
-        world.start_agents()
+        bench.world.open()
+        bench.world.start_agents()
         bench.open()
-        bench.round()  # what is made at the first time
+        warm_up()  # what is made at the first time
         alone, among = [], []
         for _ in range(rounds):
-            alone.append(bench.round())
-            among.append(bench.among(foreign_mounts, make_foreign))
+            alone.append(alone_step())
+            among.append(among_step())
         bench.close()
     finally:
-        world.close()
-    alone, among = medians(alone), medians(among)
+        bench.world.close()
+    return medians(alone), medians(among)
+
+
+def measure(kind, rounds, foreign_mounts, make_foreign):
+    bench = open_bench(kind, VOLUMES)
+    alone, among = side_by_side(bench, rounds, bench.round, lambda: bench.among(foreign_mounts, make_foreign), bench.round)
     return {"volumes": VOLUMES, "mounts": foreign_mounts, "alone": alone, "among": among,
             "growth": growth(alone, among)}
+
+
+def measure_restart(number, rounds, foreign_mounts, make_foreign):
+    """A killed agent with many tmpfs volumes, started again."""
+    bench = open_bench(Native, number)
+    alone, among = side_by_side(bench, rounds, bench.restart,
+                                lambda: bench.among(foreign_mounts, make_foreign, bench.restart), bench.run_all)
+    return {"volumes": number, "mounts": foreign_mounts, "alone": alone, "among": among,
+            "growth": round(among["seconds"] / alone["seconds"], 2)}
