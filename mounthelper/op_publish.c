@@ -54,10 +54,8 @@ static int pin_alone(struct publishing *p, int dir_fd, const char *name)
 	bool is_alone = r == 0 && p->staged.is_mount_root &&
 			place_unmount(p->h, dir_fd, name, SYS_UMOUNT_EXPIRE) == -EAGAIN;
 
-	if (r == 0)
-		r = place_open(dir_fd, name, &p->staged);
-	if (r == -ENOTDIR || (r == 0 && !p->staged.is_mount_root)) /* a block attachment has a file there */
-		return -ENOENT;
+	if (r == 0 || r == -ENOTDIR)
+		r = mount_open(dir_fd, name, &p->staged);
 	return r < 0 || is_alone ? r : mount_has_submounts(&p->h->mountinfo, &p->staged);
 }
 

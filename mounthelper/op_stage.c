@@ -164,13 +164,20 @@ static struct outcome prepare(struct staging *s)
 static struct outcome csi_enter(struct staging *s)
 {
 	cleanup_place struct place staging = PLACE_INIT;
+	cleanup_place struct place target = PLACE_INIT;
 	int r;
 
 	TRY_KERNEL(STEP_DIRECTORY, place_make(s->target.fd, MH_CSI_STAGING, &staging));
 	if (!staging.is_mount_root && !place_is_own(s->h, &s->h->stage, &staging))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	r = csi_target_enter(&s->target, s->req->read_only);
-	return r < 0 && r != -ENOENT ? outcome_kernel(STEP_OPEN, r) : OUTCOME_OK;
+	r = mount_open(s->target.fd, csi_target_name(s->req->read_only), &target);
+	if (r == -ENOENT)
+		return OUTCOME_OK;
+	TRY_KERNEL(STEP_OPEN, r);
+	place_release(&s->target);
+	s->target = target;
+	target.fd = -EBADF;
+	return OUTCOME_OK;
 }
 
 /* The folder that the volume's directory is in. */

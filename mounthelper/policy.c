@@ -40,22 +40,12 @@ bool policy_context_is_valid(const char *s)
 	return str_is_made_of(s, "_:.,-") && s[0] >= 'a' && s[0] <= 'z';
 }
 
-static bool context_or_nothing(const char *s)
-{
-	return s[0] == '\0' || policy_context_is_valid(s);
-}
-
-static bool path_or_nothing(const char *s)
-{
-	return s[0] == '\0' || policy_path_is_valid(s);
-}
-
 /* One field of a struct, and what it may be. */
 struct field {
 	size_t at;
-	size_t size;  /* 1, 4 or 8: of a number; or of a text with its NUL */
-	uint64_t min; /* of a number */
-	uint64_t max;
+	size_t size;			    /* 1, 4 or 8: of a number; or of a text with its NUL */
+	uint64_t min;			    /* of a number */
+	uint64_t max;			    /* of a text: 1 if it may be empty */
 	bool (*is_valid)(const char *text); /* of a text; NULL: a number */
 };
 
@@ -64,9 +54,9 @@ struct field {
 	{                                                                    \
 		offsetof(type, field), SIZE_OF(type, field), low, high, NULL \
 	}
-#define TEXT(type, field, valid)                                         \
-	{                                                                \
-		offsetof(type, field), SIZE_OF(type, field), 0, 0, valid \
+#define TEXT(type, field, valid, may_be_empty)                                      \
+	{                                                                           \
+		offsetof(type, field), SIZE_OF(type, field), 0, may_be_empty, valid \
 	}
 #define UID_MAX (UINT32_MAX - 1)
 #define LAST_LINE (POLICY_TEXT_MAX + 1)
@@ -75,14 +65,14 @@ struct field {
 static const struct field agent_fields[] = {
 	A(uid, 1, UID_MAX),
 	A(line, 1, LAST_LINE),
-	TEXT(struct agent_policy, cluster, policy_name_is_valid),
-	TEXT(struct agent_policy, node, policy_name_is_valid),
+	TEXT(struct agent_policy, cluster, policy_name_is_valid, 0),
+	TEXT(struct agent_policy, node, policy_name_is_valid, 0),
 	A(helper_uid, 1, UID_MAX),
 	A(helper_gid, 1, UID_MAX),
-	TEXT(struct agent_policy, stage_base, policy_path_is_valid),
-	TEXT(struct agent_policy, publish_base, policy_path_is_valid),
-	TEXT(struct agent_policy, log, policy_path_is_valid),
-	TEXT(struct agent_policy, lock_dir, policy_path_is_valid),
+	TEXT(struct agent_policy, stage_base, policy_path_is_valid, 0),
+	TEXT(struct agent_policy, publish_base, policy_path_is_valid, 0),
+	TEXT(struct agent_policy, log, policy_path_is_valid, 0),
+	TEXT(struct agent_policy, lock_dir, policy_path_is_valid, 0),
 	A(ticket_optional, 0, 1),
 	A(keys.n, 0, POLICY_KEY_MAX),
 	A(audit_optional, 0, 1),
@@ -101,7 +91,7 @@ static const struct field agent_fields[] = {
 
 #define P(field, low, high) NUMBER(struct profile, field, low, high)
 static const struct field profile_fields[] = {
-	TEXT(struct profile, name, id_is_plugin),
+	TEXT(struct profile, name, id_is_plugin, 0),
 	P(line, 1, LAST_LINE),
 	P(class, 1, MH_CLASS_N - 1),
 	P(kind, 0, FS_ANY),
@@ -110,7 +100,7 @@ static const struct field profile_fields[] = {
 	P(exec, 0, 1),
 	P(shared, 0, 1),
 	P(options, 0, (UINT64_C(1) << FS_OPTION_N) - 1),
-	TEXT(struct profile, selinux_context, context_or_nothing),
+	TEXT(struct profile, selinux_context, policy_context_is_valid, 1),
 	P(n_by_id, 0, POLICY_RULE_MAX),
 	P(max_size, 0, UINT64_C(1) << 50),
 	P(max_inodes, 0, UINT64_C(1) << 31),
@@ -118,13 +108,13 @@ static const struct field profile_fields[] = {
 	P(n_exports, 0, POLICY_RULE_MAX),
 	P(sec, 0, NFS_SEC_N - 1),
 	P(vers, 0, NFS_VERS_N - 1),
-	TEXT(struct profile, path, path_or_nothing),
+	TEXT(struct profile, path, policy_path_is_valid, 1),
 	P(owner_uid, 0, UID_MAX),
 };
 
 static const struct field by_id_fields[] = {
 	NUMBER(struct by_id_rule, exact, 0, 1),
-	TEXT(struct by_id_rule, text, by_id_is_valid),
+	TEXT(struct by_id_rule, text, by_id_is_valid, 0),
 };
 
 static const struct field export_fields[] = {{0, MH_EXPORT_SIZE, 0, 0, export_is_valid}};
@@ -135,7 +125,8 @@ static bool field_is_valid(const char *object, const struct field *field)
 	uint64_t number = 0;
 
 	if (field->is_valid)
-		return memchr(at, '\0', field->size) && field->is_valid(at);
+		return memchr(at, '\0', field->size) &&
+		       ((field->max != 0 && at[0] == '\0') || field->is_valid(at));
 	memcpy(&number, at, field->size); /* little-endian, and of a bool any byte */
 	return number >= field->min && number <= field->max;
 }

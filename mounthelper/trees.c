@@ -139,19 +139,11 @@ const char *csi_target_name(bool read_only)
 	return read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
 }
 
-int csi_target_enter(struct place *place, bool read_only)
+int mount_open(int dir_fd, const char *name, struct place *ret)
 {
-	assert(place->fd >= 0 && !place->is_mount_root);
+	int r = place_open(dir_fd, name, ret);
 
-	struct place target = PLACE_INIT;
-	int r = place_open(place->fd, csi_target_name(read_only), &target);
-
-	if (r == -ENOTDIR || (r == 0 && !target.is_mount_root)) /* a block attachment has a file there */
-		r = -ENOENT;
-	place_release(r == 0 ? place : &target);
-	if (r == 0)
-		*place = target;
-	return r;
+	return r == -ENOTDIR || (r == 0 && !ret->is_mount_root) ? -ENOENT : r;
 }
 
 static int folder_open(const struct helper *h, const struct tree *tree, const char *all, const char *name,

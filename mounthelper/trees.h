@@ -63,10 +63,9 @@ int plugin_folder_open(const struct helper *h, const char *plugin, bool make, st
 /** Name of the target of a csi volume for this use. */
 const char *csi_target_name(bool read_only);
 
-/** Class csi: continue from the directory of a volume at @place to the mount that the plugin made in it for
- * @read_only. Returns 0; or a negative errno with @place as it was, -ENOENT when there is no mount of a
- * directory. */
-int csi_target_enter(struct place *place, bool read_only);
+/** Pin the mount of a directory at @name in @dir_fd. Returns 0; -ENOENT when there is none, which is so for
+ * the file of a block attachment; or another negative errno. */
+int mount_open(int dir_fd, const char *name, struct place *ret);
 
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);

@@ -45,6 +45,14 @@ static inline void fclosep(FILE **f)
 	}
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+/* Returns from the caller with the negative errno that @expr is, if it is one. */
+#define TRY_SYS(expr)                    \
+	do {                             \
+		int try_sys_ = (expr);   \
+		if (try_sys_ < 0)        \
+			return try_sys_; \
+	} while (0)
+
 #define TAKE_FD(fd)                        \
 	__extension__({                    \
 		int *take_fd_ = &(fd);     \

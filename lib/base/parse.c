@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -24,10 +26,8 @@ int parse_digits(const char **s, uint64_t *ret)
 int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 {
 	uint64_t value;
-	int r = parse_digits(&s, &value);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(parse_digits(&s, &value));
 	if (*s != '\0')
 		return -EINVAL;
 	if (value < min || value > max)
@@ -39,10 +39,8 @@ int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 int parse_u32(const char *s, uint32_t min, uint32_t max, uint32_t *ret)
 {
 	uint64_t value;
-	int r = parse_u64(s, min, max, &value);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(parse_u64(s, min, max, &value));
 	*ret = (uint32_t)value;
 	return 0;
 }

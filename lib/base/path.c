@@ -47,10 +47,8 @@ bool path_is_within(const char *path, const char *base)
 static int check_trusted(int fd)
 {
 	struct statx st;
-	int r = sys_statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID, &st);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(sys_statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID, &st));
 	if (!S_ISDIR(st.stx_mode))
 		return -ENOTDIR;
 	if (st.stx_uid != 0 || (st.stx_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -61,10 +59,8 @@ static int check_trusted(int fd)
 static int open_component(int dir_fd, const char *name, size_t n)
 {
 	char component[NAME_MAX + 1];
-	int r = check_trusted(dir_fd);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(check_trusted(dir_fd));
 	memcpy(component, name, n);
 	component[n] = '\0';
 	return sys_openat(dir_fd, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -75,14 +71,12 @@ static int walk(int root_fd, const char *path)
 	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const char *p = path;
 
-	if (dir < 0)
-		return TAKE_FD(dir);
+	TRY_SYS(dir);
 	while (p[0] == '/' && p[1] != '\0') {
 		size_t n = strcspn(p + 1, "/");
 		int next = open_component(dir, p + 1, n);
 
-		if (next < 0)
-			return next;
+		TRY_SYS(next);
 		close_fdp(&dir);
 		dir = next;
 		p += 1 + n;
@@ -102,7 +96,6 @@ int path_open_trusted_parent(int root_fd, const char *path, char *ret_name)
 	char parent[PATH_MAX];
 	cleanup_close int fd = -EBADF;
 	const char *slash;
-	int r;
 
 	if (!path_is_normal(path) || path[1] == '\0')
 		return -EINVAL;
@@ -110,11 +103,8 @@ int path_open_trusted_parent(int root_fd, const char *path, char *ret_name)
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = '\0';
 	fd = walk(root_fd, parent[0] != '\0' ? parent : "/");
-	if (fd < 0)
-		return TAKE_FD(fd);
-	r = check_trusted(fd);
-	if (r < 0)
-		return r;
+	TRY_SYS(fd);
+	TRY_SYS(check_trusted(fd));
 	(void)str_copy(ret_name, NAME_MAX + 1, slash + 1);
 	return TAKE_FD(fd);
 }
@@ -126,8 +116,7 @@ int path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags
 	cleanup_close int fd = -EBADF;
 	struct stat st;
 
-	if (dir < 0)
-		return TAKE_FD(dir);
+	TRY_SYS(dir);
 	fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;

@@ -87,14 +87,6 @@ enum {
 
 #define SYS_LSMT_ROOT UINT64_MAX /* for sys_listmount(): below this process's root */
 
-/* Returns from the caller with the negative errno that @expr is, if it is one. */
-#define TRY_SYS(expr)                    \
-	do {                             \
-		int try_sys_ = (expr);   \
-		if (try_sys_ < 0)        \
-			return try_sys_; \
-	} while (0)
-
 int sys_openat(int dir_fd, const char *name, int flags);
 int sys_mkdirat(int dir_fd, const char *name, mode_t mode);
 int sys_rmdirat(int dir_fd, const char *name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privileged/chain_log.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/ofd_lock.h"
 #include "base/parse.h"
@@ -155,31 +156,25 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	struct statx st;
 	ssize_t written;
 	size_t n; /* of the line with its newline, without the space before it */
-	int r;
 
 	if (log->fd < 0)
 		return -EBADF;
 	/* not its times: who asks for them makes the next write tell them anew */
-	r = sys_statx(log->read_fd, "", AT_EMPTY_PATH, STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS,
-		      &st);
-
-	if (r == 0 && st.stx_nlink == 0)
+	TRY_SYS(sys_statx(log->read_fd, "", AT_EMPTY_PATH,
+			  STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS, &st));
+	if (st.stx_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */
 	/* what this process once wrote to is not where a younger one writes: the chain has gone on there */
-	is_moved = r == 0 && log->known_size != 0 && log->head->file != st.stx_ino;
+	is_moved = log->known_size != 0 && log->head->file != st.stx_ino;
 	/* of another size: another instance or root was there */
-	if (r == 0 && (log->known_size == 0 || st.stx_size != log->known_size)) {
-		r = read_end(log, st.stx_size);
-		head = r == 0 ? compare_head(log, st.stx_size) : NULL;
+	if (log->known_size == 0 || st.stx_size != log->known_size) {
+		TRY_SYS(read_end(log, st.stx_size));
+		head = compare_head(log, st.stx_size);
 	}
-	if (r < 0)
-		return r;
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
 	if (st.stx_blocks * 512 < st.stx_size + CHAIN_LOG_AHEAD_MIN)
 		(void)sys_fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)st.stx_size, CHAIN_LOG_AHEAD);
-	r = compose(log, record, time, is_moved ? "moved" : head);
-	if (r < 0)
-		return r;
+	TRY_SYS(compose(log, record, time, is_moved ? "moved" : head));
 	written = log->end.torn ? sys_write(log->fd, "\n", 1) : 1;
 	if (written != 1)
 		return written < 0 ? (int)written : -ENOSPC;

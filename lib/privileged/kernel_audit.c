@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privileged/kernel_audit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -54,10 +55,8 @@ static int send_and_wait(int fd, uint16_t type, uint32_t seq, const char *text)
 		struct nlmsgerr error;
 		uint8_t original[sizeof(struct message)]; /* sent back with an error */
 	} answer;
-	int r = send_message(fd, type, NLM_F_ACK, seq, text);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(send_message(fd, type, NLM_F_ACK, seq, text));
 	/* the kernel answers before the send returns; an older answer may have been left */
 	do {
 		ssize_t n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
@@ -74,10 +73,9 @@ static int send_and_wait(int fd, uint16_t type, uint32_t seq, const char *text)
  * ask outright (AUDIT_GET) takes CAP_AUDIT_CONTROL. */
 int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 {
-	int r = send_and_wait(fd, type, seq, text);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY_SYS(send_and_wait(fd, type, seq, text));
 	r = send_and_wait(fd, type, seq, "");
 	return r == 0 ? -ENODATA : r == -EINVAL ? 0 : r;
 }

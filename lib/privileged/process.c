@@ -48,15 +48,12 @@ int process_reset(const int *ignored)
 	static const enum __itimer_which timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 	const struct itimerval off = {.it_interval = {.tv_sec = 0}};
 	const struct sched_param normal = {.sched_priority = 0};
-	int r;
 
 	/* the timers first: what they send may be deadly once it is unblocked */
 	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
 		if (setitimer(timers[i], &off, NULL) < 0)
 			return -errno;
-	r = reset_signals(ignored);
-	if (r < 0)
-		return r;
+	TRY_SYS(reset_signals(ignored));
 	if (chdir("/") < 0)
 		return -errno;
 	(void)umask(022);

@@ -16,10 +16,9 @@ static const ino_t initial_pid_ns = 0xEFFFFFFCU;
 int procfs_make(void)
 {
 	cleanup_close int fs_fd = sys_fsopen("proc", SYS_FSOPEN_CLOEXEC);
-	int r = fs_fd < 0 ? fs_fd : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 
-	if (r < 0)
-		return r;
+	TRY_SYS(fs_fd);
+	TRY_SYS(sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0));
 	return sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC,
 			   SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
 }
