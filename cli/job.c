@@ -208,6 +208,12 @@ static enum status refuse_stuck(struct call *call, const Progress *now, struct e
 	if (now->n_waits > REASONS_MAX)
 		strbuf_printf(&reasons, "\nand %zu more", now->n_waits - REASONS_MAX);
 	call->inv->exit_code = EXIT_STUCK;
+	if (now->job->stop)
+		return error_set(
+			err, STATUS_DEADLINE_EXCEEDED, 0,
+			"job %s has %zu allocations that have not ended. The server continues when the "
+			"cause ends. Next: holdfast job status %s%s",
+			now->job->id, now->n_placed, now->job->id, reasons.data ? reasons.data : "");
 	return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 			 "version %" PRIu64 " of job %s is stuck: %" PRIu32 " of %" PRIu32
 			 " members are healthy in it. The server continues when the cause ends. Next: "
@@ -216,7 +222,7 @@ static enum status refuse_stuck(struct call *call, const Progress *now, struct e
 			 reasons.data ? reasons.data : "");
 }
 
-/* @ret_over: the update has ended. */
+/* @ret_over: the update has ended, or all allocations of a job that stops. */
 static enum status check_progress(const Holdfast__V1__Job *job, const Progress *now, bool *ret_over,
 				  struct error *err)
 {
@@ -226,6 +232,10 @@ static enum status check_progress(const Holdfast__V1__Job *job, const Progress *
 				 "version %" PRIu64 " of job %s was replaced by version %" PRIu64
 				 ". Next: holdfast job history %s",
 				 job->version, job->id, now->job->version, job->id);
+	*ret_over = str_eq(now->state, "stopped");
+	if (job->stop)
+		return STATUS_OK;
+	*ret_over = true;
 	if (now->job->stop)
 		return error_set(err, STATUS_ABORTED, 0, "job %s was stopped. Next: holdfast job status %s",
 				 job->id, job->id);
@@ -242,6 +252,30 @@ static enum status check_progress(const Holdfast__V1__Job *job, const Progress *
 
 /* Reads the job until its update is over, or stuck: it waits for others for a whole query, or no further
  * member becomes healthy within the time-out. @ret the last answer, or NULL; owned by the caller. */
+static bool has_advanced(const Progress *now, const Progress *before)
+{
+	if (!before || n_current(now) > n_current(before))
+		return true;
+	return now->job->stop && now->n_placed < before->n_placed;
+}
+
+/* In milliseconds. */
+static uint32_t round_of(uint64_t since_us, uint64_t timeout_us)
+{
+	uint64_t left_ms = (since_us + timeout_us - clock_monotonic_us()) / USEC_PER_MSEC + 1;
+
+	return left_ms < ROUND_MAX_MS ? (uint32_t)left_ms : ROUND_MAX_MS;
+}
+
+static void show_progress(const Progress *now)
+{
+	if (now->job->stop)
+		progress_show("job %s: %zu allocations have not ended", now->job->id, now->n_placed);
+	else
+		progress_show("version %" PRIu64 " of job %s: %" PRIu32 " of %" PRIu32 " members are healthy",
+			      now->job->version, now->job->id, n_current(now), n_desired(now));
+}
+
 static enum status follow_job(struct call *call, const Holdfast__V1__Job *job, uint64_t timeout_us,
 			      Progress **ret, struct error *err)
 {
@@ -254,11 +288,11 @@ static enum status follow_job(struct call *call, const Holdfast__V1__Job *job, u
 		Progress *now = NULL;
 		bool is_stuck;
 
-		TRY(read_progress(call, job, index, before ? ROUND_MAX_MS : 0, &now, err));
+		TRY(read_progress(call, job, index, before ? round_of(since_us, timeout_us) : 0, &now, err));
 		assert(now);
 		if (!call_has(call, OPT_JSON))
 			print_members(now, before);
-		if (!before || n_current(now) > n_current(before))
+		if (has_advanced(now, before))
 			since_us = clock_monotonic_us();
 		is_stuck = before && before->is_stuck && now->is_stuck && before->index == now->index;
 		message_freep(ret);
@@ -268,41 +302,52 @@ static enum status follow_job(struct call *call, const Holdfast__V1__Job *job, u
 			return STATUS_OK;
 		if (is_stuck || clock_monotonic_us() - since_us >= timeout_us)
 			return refuse_stuck(call, now, err);
-		progress_show("version %" PRIu64 " of job %s: %" PRIu32 " of %" PRIu32 " members are healthy",
-			      job->version, job->id, n_current(now), n_desired(now));
+		show_progress(now);
 	}
+}
+
+static enum status follow_and_print(struct call *call, const Holdfast__V1__Job *job, struct error *err)
+{
+	cleanup_message Progress *last = NULL;
+	enum status status, printed = STATUS_OK;
+	uint64_t timeout_us;
+
+	TRY(value_timeout(call->inv, STUCK_DEFAULT_US, &timeout_us, err)); /* which load() has checked */
+	status = follow_job(call, job, timeout_us, &last, err);
+	progress_end();
+	if (last && call_has(call, OPT_JSON))
+		printed = print_answer(&last->base, status == STATUS_OK ? err : NULL);
+	else if (last && status == STATUS_OK && job->stop)
+		print_line("job %s is stopped", job->id);
+	else if (last && status == STATUS_OK)
+		print_line("version %" PRIu64 " of job %s is done: %" PRIu32 " of %" PRIu32
+			   " members are healthy",
+			   job->version, job->id, n_current(last), n_desired(last));
+	return status != STATUS_OK ? status : printed;
+}
+
+static bool is_detached(const struct call *call)
+{
+	return call_has(call, OPT_DETACH) || call_has(call, OPT_NO_WAIT);
 }
 
 /* Shows what becomes of @job, unless --detach was given. */
 static enum status show_update(struct call *call, const Holdfast__V1__Job *job, bool unchanged,
 			       const void *answer, struct error *err)
 {
-	cleanup_message Progress *last = NULL;
-	enum status status, printed = STATUS_OK;
-	uint64_t timeout_us;
-	bool is_detached = call_has(call, OPT_DETACH) || call_has(call, OPT_NO_WAIT);
-
 	if (!job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
-	TRY(value_timeout(call->inv, STUCK_DEFAULT_US, &timeout_us, err)); /* which load() has checked */
-	if (call_has(call, OPT_JSON) && is_detached)
+	if (call_has(call, OPT_JSON) && is_detached(call))
 		return print_answer(answer, err);
 	if (!call_has(call, OPT_JSON) && unchanged)
 		print_line("nothing changed: job %s stays at version %" PRIu64, job->id, job->version);
 	else if (!call_has(call, OPT_JSON))
 		print_line("job %s is accepted as version %" PRIu64, job->id, job->version);
-	if (is_detached || (unchanged && !call_has(call, OPT_JSON) &&
-			    job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE))
+	if (is_detached(call) ||
+	    (unchanged && !call_has(call, OPT_JSON) &&
+	     job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE))
 		return STATUS_OK;
-	status = follow_job(call, job, timeout_us, &last, err);
-	progress_end();
-	if (last && call_has(call, OPT_JSON))
-		printed = print_answer(&last->base, status == STATUS_OK ? err : NULL);
-	else if (last && status == STATUS_OK)
-		print_line("version %" PRIu64 " of job %s is done: %" PRIu32 " of %" PRIu32
-			   " members are healthy",
-			   job->version, job->id, n_current(last), n_desired(last));
-	return status != STATUS_OK ? status : printed;
+	return follow_and_print(call, job, err);
 }
 
 #define FOLLOWING (OPTION_BIT(OPT_DETACH) | WAITING)
@@ -382,6 +427,21 @@ static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1_
 		"namespace", OPT_NAMESPACE \
 	}
 
+static enum status job_stop_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__StopJobRequest *request = call->request;
+	const Holdfast__V1__StopJobResponse *answer = message;
+	bool is_over = request->purge || is_detached(call);
+
+	if (!answer->job)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
+	if (call_has(call, OPT_JSON) && is_over)
+		return print_answer(&answer->base, err);
+	if (!call_has(call, OPT_JSON))
+		TRY(show_page(&stop_page, answer, request, false, err));
+	return is_over ? STATUS_OK : follow_and_print(call, answer->job, err);
+}
+
 /* Asks the person, if the id was completed. */
 static enum status job_confirm(struct call *call, void *message, struct error *err)
 {
@@ -439,17 +499,19 @@ static const struct command commands[] = {
 		  .pages = PAGES_LIST}},
 	{.path = "job stop",
 	 .args = "ID",
-	 .help = "Stop all allocations of a job",
+	 .help = "Stop all allocations of a job and wait until they have ended",
 	 .example = "web",
-	 .options = OPTION_BIT(OPT_PURGE) | OPTION_BIT(OPT_YES),
+	 .options = OPTION_BIT(OPT_PURGE) | OPTION_BIT(OPT_YES) | FOLLOWING,
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS,
 		  .method = "Stop",
 		  .fields = {JOB_FIELDS, {"purge", OPT_PURGE}},
+		  .load = check_timeout,
 		  .fill = job_confirm,
-		  .rows = &stop_page}},
+		  .show = job_stop_show,
+		  .shows_json = true}},
 	{.path = "job history",
 	 .args = "ID [VERSION]",
 	 .help = "List the last versions of a job, or one",

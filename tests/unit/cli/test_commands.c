@@ -353,10 +353,10 @@ TEST_FIXTURE(a_submitted_job_is_followed_until_its_update_is_done, run_setup, NU
 	write_spec(A_JOB);
 	will_answer(0, "Jobs.Run", WEB("") "}");
 	will_answer(1, "Jobs.Get",
-		    WEB("") GROUP("0") ", \"index\": 7, \"placed\": [{" ON_NODE_8
+		    WEB("") GROUP("0") ", \"index\": 7, \"is_stuck\": true, \"placed\": [{" ON_NODE_8
 				       "\"pending, of version 3\"}], \"waits\": [{" ON_NODE_8
 				       "\"waits for health\"}]}");
-	expect_failure(with_spec("job run @ --timeout 1ms"), STATUS_DEADLINE_EXCEEDED, "is stuck: 0 of 2");
+	expect_failure(with_spec("job run @"), STATUS_DEADLINE_EXCEEDED, "is stuck: 0 of 2");
 	assert_string_equal(ending.output, "job web is accepted as version 3\napp[0]: waits for health\n");
 	expect_request(
 		"Jobs.Get {\"id\":\"web\",\"index\":\"7\",\"namespace\":\"default\",\"wait_ms\":30000}");
@@ -446,10 +446,23 @@ TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent
 	expect_request("Jobs.History {\"id\":\"web\",\"namespace\":\"shop\"}");
 	expect_failure("job stop w", STATUS_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes");
 	assert_null(strstr(fake.requests, "Jobs.Stop"));
-	expect_ok("job stop w --yes");
+	expect_ok("job stop w --yes --detach");
 	expect_request("Jobs.Stop {\"id\":\"web\",\"namespace\":\"shop\"}");
 	expect_output("job web is being stopped\n");
+	will_answer(2, "Jobs.Stop", "{\"job\": {\"id\": \"web\", \"version\": 3, \"stop\": true}}");
+	will_answer(3, "Jobs.Get", WEB(", \"stop\": true") ", \"state\": \"stopped\"}");
 	expect_ok("job stop web");
+	assert_string_equal(ending.output, "job web is being stopped\njob web is stopped\n");
+	will_answer(3, "Jobs.Get",
+		    WEB(", \"stop\": true") ", \"state\": \"stopping\", \"placed\": [{" ON_NODE_8
+					    "\"running and to stop, of version 3\"}]}");
+	expect_failure("job stop web --timeout 1ms", STATUS_DEADLINE_EXCEEDED,
+		       "job web has 1 allocations that have not ended");
+	assert_int_equal(ending.exit_code, 3);
+	fake.requests[0] = '\0';
+	expect_ok("job stop web --purge");
+	assert_string_equal(ending.output, "job web is forgotten\n");
+	assert_null(strstr(fake.requests, "Jobs.Get"));
 	expect_failure("job status x --namespace shop", STATUS_NOT_FOUND,
 		       "no job of namespace shop is called 'x' or begins with it");
 	expect_ok("job status --filter version==2 --limit 3");
