@@ -1338,11 +1338,11 @@ void task_free_all(struct driver *driver)
 			rpc_call_fail(op->call, &err);
 		op_free(op);
 	}
+	health_free_all(driver);
 	while (!LIST_EMPTY(&driver->restarts)) {
 		struct restarts *restarts = LIST_FIRST(&driver->restarts);
 
 		LIST_REMOVE(restarts, link);
 		free(restarts);
 	}
-	health_free_all(driver);
 }

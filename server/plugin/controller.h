@@ -3,7 +3,7 @@
 /* Calls to the controller of a CSI plugin, through the session of a node that runs it.
  *
  * Calls are spread over the plugin's healthy controllers on connected nodes by the volume that they are
- * about: those about one volume go to one controller as long as it is healthy, those about none (lists) too.
+ * about: those about one volume go to one controller as long as it is healthy, lists too.
  * Another one is asked only when the node says that the plugin is not there. Of attach, detach, expand,
  * delete, create and delete snapshot one is in flight per plugin, the others wait in their order; create,
  * validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */

@@ -102,6 +102,10 @@ PLUGIN_JOB = """job "csi-disk" {
         destination = "/state"
       }
 
+      restart {
+        delay = "1s"
+      }
+
       stop_timeout = "1s"
 
       config {
@@ -388,13 +392,16 @@ class Plugins(Flow):
         self.running("csi-disk", 2, "2")
         assert {c["Id"] for c in self.own_containers("plugin")} == before
 
-    def a_plugin_that_dies_is_placed_again_and_no_mount_changes(self):
+    def a_plugin_that_dies_is_restarted_and_no_mount_changes(self):
         before = {a["id"]: self.mounts_of(a) for a in self.running("db", 2)}
         first = {a["id"] for a in self.members("csi-disk")}
+        containers = {c["Id"] for c in self.own_containers("plugin")}
         self.engine.ask("POST", f"/containers/{self.own_containers('plugin')[0]['Id']}/kill")
-        wait_for("another allocation of the plugin", lambda: {a["id"] for a in self.members("csi-disk")} - first, 60)
+        wait_for("the plugin to be restarted", lambda: [s for a in self.members("csi-disk") for s in a.get("task_status", []) if s.get("restarts")], 60)
         self.running("csi-disk", 2)
         self.plugin_is_healthy()
+        assert {a["id"] for a in self.members("csi-disk")} == first
+        assert {c["Id"] for c in self.own_containers("plugin")} == containers
         assert {a["id"]: self.mounts_of(a) for a in self.running("db", 2)} == before
 
     def a_drained_node_gives_its_member_to_the_other_one_after_its_evidence(self):
