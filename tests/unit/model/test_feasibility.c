@@ -21,6 +21,8 @@ struct world {
 	Holdfast__V1__Topology *topologies[1];
 	struct wanted_volume wanted[VOLUMES];
 	Holdfast__Driver__V1__TaskConfig task;
+	Holdfast__Driver__V1__RestartPolicy restart;
+	Holdfast__Driver__V1__HealthCheck health;
 	Holdfast__Driver__V1__VolumeMount mount;
 	Holdfast__Driver__V1__VolumeMount *mounts[1];
 	Holdfast__V1__NodeDriver driver;
@@ -54,6 +56,8 @@ static void make_world(struct world *w)
 	w->claim = a_claim(CLAIM_TAKEN);
 	w->claims[0] = &w->claim;
 	holdfast__v1__topology__init(&w->topology);
+	holdfast__driver__v1__restart_policy__init(&w->restart);
+	holdfast__driver__v1__health_check__init(&w->health);
 	w->topology.segments = w->segments;
 	w->topologies[0] = &w->topology;
 	want(w, 0, "db");
@@ -201,6 +205,20 @@ static void no_logs(struct world *w)
 {
 	want_task(w);
 	w->task.disable_logs = true;
+}
+
+static void restarts(struct world *w)
+{
+	want_task(w);
+	w->restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL;
+	w->restart.attempts = 2;
+	w->task.restart = &w->restart;
+}
+
+static void health_check(struct world *w)
+{
+	want_task(w);
+	w->task.health = &w->health;
 }
 
 /* The volume's topology needs @key = @value, too. */
@@ -356,6 +374,8 @@ static const struct {
 	ROW(forbidden_capability, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION,
 	    {"task web asks for config.cap_add 'CAP_SYS_ADMIN'"}),
 	{no_logs, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION, {"asks for disable_logs"}},
+	{restarts, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION, {"asks for restart"}},
+	{health_check, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION, {"asks for health"}},
 	ROW(no_plugin, OBSTACLE_NO_PLUGIN, STATUS_UNAVAILABLE,
 	    {"volume db", "node n1 does not offer plugin native with profile disk"}),
 	{controller_only, OBSTACLE_NO_PLUGIN, STATUS_UNAVAILABLE, {"does not offer"}},
@@ -561,4 +581,18 @@ TEST(different_volumes_are_counted_once_whatever_their_order)
 	assert_int_equal(volume_names_count(names, ARRAY_SIZE(names)), 4);
 	assert_int_equal(volume_names_count(names, 1), 1);
 	assert_int_equal(volume_names_count(names, 0), 0);
+}
+
+TEST(the_default_restarts_of_a_job_need_no_offer_of_the_driver)
+{
+	char reason[FEASIBILITY_REASON_SIZE];
+	struct world w;
+
+	make_world(&w);
+	restarts(&w);
+	w.restart.by_default = true;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.restart.by_default = false;
+	w.restart.attempts = 0; /* never */
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 }

@@ -249,6 +249,56 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		w.tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1);
 }
 
+/* A task with both blocks; tests change what they are about. */
+static void set_blocks(struct work *w, Holdfast__Driver__V1__RestartPolicy *restart,
+		       Holdfast__Driver__V1__HealthCheck *health, char **argv)
+{
+	make(w);
+	holdfast__driver__v1__restart_policy__init(restart);
+	holdfast__driver__v1__health_check__init(health);
+	restart->mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_DELAY;
+	restart->attempts = 3;
+	restart->interval_ms = 60000;
+	restart->delay_ms = 20000;
+	argv[0] = text("/bin/check");
+	health->argv = argv;
+	health->n_argv = 1;
+	w->tasks[0].restart = restart;
+	w->tasks[0].health = health;
+}
+
+#define BLOCK_MISTAKE(message, change)                                      \
+	do {                                                                \
+		set_blocks(&w, &restart, &health, argv);                    \
+		change;                                                     \
+		assert_int_equal(judge(&w, &err), STATUS_INVALID_ARGUMENT); \
+		assert_non_null(strstr(err.msg, message));                  \
+	} while (0)
+
+TEST(restart_and_health_of_a_task_are_within_their_limits)
+{
+	Holdfast__Driver__V1__RestartPolicy restart;
+	Holdfast__Driver__V1__HealthCheck health;
+	struct error err;
+	struct work w;
+	char *argv[1];
+
+	set_blocks(&w, &restart, &health, argv);
+	assert_int_equal(judge(&w, &err), STATUS_OK);
+	BLOCK_MISTAKE("task web: restart: mode is fail, delay or never",
+		      restart.mode = (Holdfast__Driver__V1__RestartMode)4);
+	BLOCK_MISTAKE("restart: attempts is 1001, at most 1000", restart.attempts = 1001;
+		      restart.delay_ms = 0);
+	BLOCK_MISTAKE("restart: interval is 1s to 24h", restart.interval_ms = 999);
+	BLOCK_MISTAKE("restart: interval is 1s to 24h", restart.delay_ms = 86400001);
+	BLOCK_MISTAKE("restart: 3 attempts with a delay of 20001 ms do not fit", restart.delay_ms++);
+	BLOCK_MISTAKE("task web: health: argv is a command", health.n_argv = 0);
+	BLOCK_MISTAKE("health: argv is a command", argv[0] = text(""));
+	BLOCK_MISTAKE("health: interval and timeout are 1s to 1h", health.interval_ms = 999);
+	BLOCK_MISTAKE("health: interval and timeout are 1s to 1h", health.timeout_ms = 3600001);
+	BLOCK_MISTAKE("health: retries is at most 1000", health.retries = 1001);
+}
+
 /* Another driver has its own meaning for these words. */
 TEST(settings_of_another_driver_are_its_own)
 {
