@@ -128,26 +128,21 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 		       : REASON_REFUSALS;
 }
 
-static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
-				 uint64_t *ret_rec)
+static enum reason run_operation(struct helper *h, const union mh_request *req, struct admission *admission,
+				 struct outcome *ret, uint64_t *ret_rec)
 {
-	struct admission admission = {.profile = NULL};
-	enum reason reason = admit(h, req, &admission);
+	enum reason reason = admit(h, req, admission);
 	bool is_degraded;
 
-	if (reason != REASON_NONE) {
-		reason = refuse(h, req, reason, ret, ret_rec);
-		ret->profile_line = admission.profile ? admission.profile->line : 0;
-		return reason;
-	}
-	is_degraded = record_request(h, req, &admission, NULL, ret_rec) < 0;
+	if (reason != REASON_NONE)
+		return refuse(h, req, reason, ret, ret_rec);
+	is_degraded = record_request(h, req, admission, NULL, ret_rec) < 0;
 	*ret = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
 	if (!is_degraded || operation_of(req)->cleans_up)
-		*ret = run(h, req, &admission);
+		*ret = run(h, req, admission);
 	ret->is_degraded = is_degraded;
-	ret->profile_line = admission.profile ? admission.profile->line : 0;
 	/* done is done: a result that cannot be written shows as an intent without one */
-	(void)record_request(h, req, &admission, ret, ret_rec);
+	(void)record_request(h, req, admission, ret, ret_rec);
 	return ret->status == MH_INTERNAL ? REASON_POSTCONDITION : REASON_NONE;
 }
 
@@ -157,16 +152,16 @@ static bool is_of_profile(enum reason reason)
 	return reason < REASON_TICKET_MISSING || reason == REASON_HOST_PATH || reason == REASON_KERNEL_OLD;
 }
 
-static void fill_reply(struct helper *h, struct mh_reply *reply, const struct outcome *outcome, uint64_t rec)
+static void fill_reply(struct helper *h, struct mh_reply *reply, const struct outcome *outcome,
+		       const struct profile *profile, uint64_t rec)
 {
 	reply->status = (uint16_t)outcome->status;
 	reply->record = rec;
 	record_head(h, rec, reply->head);
 	reply->reason = (uint16_t)outcome->reason;
 	if (outcome->reason != REASON_NONE)
-		reply->policy_line = outcome->profile_line != 0 && is_of_profile(outcome->reason)
-					     ? outcome->profile_line
-					     : h->agent->line;
+		reply->policy_line =
+			profile && is_of_profile(outcome->reason) ? profile->line : h->agent->line;
 	reply->sys_errno = (uint16_t)abs(outcome->sys_errno);
 	reply->step = (uint16_t)outcome->step;
 	reply->state = outcome->state;
@@ -179,6 +174,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	assert(h->agent && h->state);
 
 	uint64_t now_us = clock_monotonic_us();
+	struct admission admission = {.profile = NULL};
 	struct outcome outcome = {.status = MH_OK};
 	enum reason end = REASON_NONE;
 	uint64_t rec = 0;
@@ -195,11 +191,11 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	}
 	h->list_cursor = 0; /* it may read the table, too */
 	if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
-		end = run_operation(h, req, &outcome, &rec);
+		end = run_operation(h, req, &admission, &outcome, &rec);
 	else
 		end = refuse(h, req, REASON_RATE, &outcome, &rec);
 	lock_release(h->state_fd);
 	ret->reply.header = mh_header_make(req->header.op, sizeof(struct mh_reply), req->header.seq);
-	fill_reply(h, &ret->reply, &outcome, rec);
+	fill_reply(h, &ret->reply, &outcome, admission.profile, rec);
 	return end;
 }

@@ -13,8 +13,7 @@ struct outcome {
 	int sys_errno; /* negative or positive, 0: no errno */
 	enum step step;
 	enum reason reason;
-	uint32_t profile_line; /* in the policy, of the request's profile; 0: no profile */
-	uint16_t state;	       /* MH_STATE_* */
+	uint16_t state; /* MH_STATE_* */
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	bool is_degraded; /* done although its intent could not be put on record */

@@ -152,16 +152,20 @@ static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec
 	return r < 0 ? r : passed_on;
 }
 
-/* Writes a record about the helper itself. */
-static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, uint32_t count)
+/* Writes a record about the helper itself. @number: a line of @file, or a count if that is NULL; 0: no field
+ */
+static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, const char *file,
+		      uint32_t number)
 {
 	struct keyline record = KEYLINE_INIT;
 	bool is_good = reason == REASON_CLOSED;
 	uint64_t rec;
 
 	record_begin(&record, op, "event", seq);
-	if (count > 0)
-		keyline_number(&record, "count", count);
+	if (file)
+		keyline_word(&record, "file", file);
+	if (number > 0)
+		keyline_number(&record, file ? "line" : "count", number);
 	put_peer(&record, h);
 	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed");
 	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
@@ -169,15 +173,7 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 
 void record_assertion(struct helper *h, const char *file, unsigned int line)
 {
-	struct keyline record = KEYLINE_INIT;
-	uint64_t rec;
-
-	record_begin(&record, "stop", "event", 0);
-	keyline_word(&record, "file", file);
-	keyline_number(&record, "line", line);
-	put_peer(&record, h);
-	keyline_words(&record, "reason", reason_word(REASON_ASSERTION), "res", "failed");
-	(void)put(h, &record, &rec);
+	put_event(h, "stop", 0, REASON_ASSERTION, file, line);
 }
 
 void record_start(struct helper *h, uint32_t staged, uint32_t published)
@@ -212,7 +208,7 @@ void record_start(struct helper *h, uint32_t staged, uint32_t published)
 void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq)
 {
 	record_refusals_summary(h, 0, true);
-	put_event(h, is_violation ? "violation" : "stop", seq, reason, 0);
+	put_event(h, is_violation ? "violation" : "stop", seq, reason, NULL, 0);
 	chain_log_idle(&h->trail);
 }
 
@@ -265,6 +261,6 @@ void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 
 	if (n == 0 || !(at_end || rate_take(&h->state->header.rate[RATE_RECORDED], now_us)))
 		return;
-	put_event(h, "refusals", 0, REASON_NONE, n);
+	put_event(h, "refusals", 0, REASON_NONE, NULL, n);
 	h->refusals_unrecorded = 0;
 }

@@ -63,7 +63,7 @@ int plugin_folder_open(const struct helper *h, const char *plugin, bool make, st
 /** Name of the target of a csi volume for this use. */
 const char *csi_target_name(bool read_only);
 
-/** Pin the mount of a directory at @name in @dir_fd. Returns 0; -ENOENT when there is none, which is so for
+/** Pin the mount of a directory at @name in @dir_fd. Returns 0; -ENOENT when nothing is mounted there, as for
  * the file of a block attachment; or another negative errno. */
 int mount_open(int dir_fd, const char *name, struct place *ret);
 
