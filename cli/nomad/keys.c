@@ -12,7 +12,7 @@
 #define NO_SPREAD "a member goes to a node with few allocations; constraint keeps it from others"
 #define NO_META "write the variables into env"
 #define NO_DELAY "a stop begins at once, with stop_signal"
-#define NO_SCALING "submit the job with another count"
+#define NO_SCALING "holdfast job scale changes the count"
 #define OF_ENGINE "the engine's own setting is used"
 #define NO_DISCONNECT "an allocation runs on while its node is away, and a claim is freed only by evidence"
 #define NO_MIGRATE "a drain stops all allocations of the node"
@@ -161,7 +161,7 @@ static const struct nomad_key keys[] = {
 	 "a member is healthy when it has run for min_healthy_time"},
 	{NOMAD_UPDATE, "progress_deadline", NOMAD_DROPPED, "healthy_deadline ends an update that is stuck"},
 	{NOMAD_UPDATE, "auto_revert", NOMAD_DROPPED,
-	 "a failed update stops; submit the last good version again"},
+	 "a failed update stops; holdfast job revert brings the last good version back"},
 	{NOMAD_UPDATE, "auto_promote", NOMAD_DROPPED, "there are no canaries"},
 	{NOMAD_UPDATE, "canary", NOMAD_DROPPED,
 	 "there are no canaries; max_parallel members are replaced first"},
