@@ -384,6 +384,8 @@ static Holdfast__Driver__V1__TaskHandle *handle_in(const void *response)
 
 static void notify_runs(struct driver_task *task, const void *response)
 {
+	assert(response);
+
 	const ProtobufCMessage *message = response;
 	bool is_restart = message->descriptor == &holdfast__driver__v1__restart_task_response__descriptor;
 

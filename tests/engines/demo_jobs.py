@@ -66,9 +66,17 @@ class JobsDemo(Demo):
         members = flow.running("db", 2)
         self.holdfast("job", "status", "db")
         self.show_volumes(members)
+        self.step("the process of a member crashes: its node restarts it in its container, on the same mounts and under the same claim")
+        crashed = next(a for a in members if a["node_id"] == world.nodes[1].id)
+        mounts = flow.mounts_of(crashed)
+        self.command("podman", "kill", f"holdfast-{crashed['id']}-main")
+        wait_for("the task to be restarted", lambda: any(s.get("restarts") for a in flow.members("db") for s in a.get("task_status", [])), 60)
+        self.holdfast("alloc", "status", crashed["id"])
+        if flow.mounts_of(crashed) != mounts:
+            raise Failure("a mount has changed with the restart")
+        members = flow.running("db", 2)
         self.scale_up(members)
         self.wait_in_order()
-        # a place for a task that crashes and is restarted on its mounts
         self.step("another version of the CSI driver, node by node: no mount changes")
         before = {a["id"]: flow.mounts_of(a) for a in members}
         self.submit("csi-disk", PLUGIN_JOB.replace("IMAGE", f"{IMAGE}:2").replace("POWER", flow.asked))
