@@ -137,6 +137,19 @@ static bool restart(struct place *place, const Holdfast__Driver__V1__ExitResult 
 	return true;
 }
 
+/* The driver refuses a task whose volumes are not mounted, as after their plugin died: they are mounted
+ * again. */
+static bool on_may_restart(void *userdata)
+{
+	const struct place *place = userdata;
+	const struct alloc_record *record = place->tasks->options.record;
+
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
+		if (record->volumes[i].state != VOLUME_PUBLISHED)
+			return false;
+	return true;
+}
+
 static void on_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err, void *userdata)
 {
 	struct place *place = userdata;
@@ -277,6 +290,7 @@ static const struct driver_task_events events = {
 	.on_start = on_start,
 	.on_runs = on_runs,
 	.on_health = on_health,
+	.may_restart = on_may_restart,
 	.on_exited = on_exited,
 	.on_gone = on_gone,
 	.on_trouble = on_trouble,

@@ -333,12 +333,19 @@ static enum status begin_call(struct driver_task *task, struct error *err)
 			 driver_task_state_name(task->state));
 }
 
+static void call_after(struct driver_task *task, uint64_t delay_us);
+
 static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct driver_task *task = userdata;
 	struct error err;
 
 	wakeup_disarm(&task->timer);
+	if (task->state == DRIVER_TASK_RESTART &&
+	    !task->request.events->may_restart(task->request.userdata)) {
+		call_after(task, DRIVER_TASK_RETRY_MIN_MS * USEC_PER_MSEC);
+		return 0;
+	}
 	if (begin_call(task, &err) != STATUS_OK)
 		handle_event(task, DRIVER_TASK_PASSING, NULL,
 			     &err); /* that it is not here says nothing of the task */

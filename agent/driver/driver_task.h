@@ -94,6 +94,8 @@ struct driver_task_events {
 	void (*on_up)(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata);
 	/* the health of one with a check has changed: "healthy", "unhealthy", "starting" */
 	void (*on_health)(const char *health, void *userdata);
+	/* false: not now, as its volumes are not mounted; asked again */
+	bool (*may_restart)(void *userdata);
 	/* it has ended by itself, or never ran (@err); driver_task_restart() starts it again,
 	 * driver_task_stop() takes away what is left of it.
 	 * @result borrowed; NULL with @err */

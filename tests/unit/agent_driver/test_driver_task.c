@@ -34,6 +34,7 @@ struct world {
 	bool is_network;
 	bool goes;	   /* on_start() is on the disk at once */
 	int restarts_left; /* that on_exited() asks for */
+	int unmounted;	   /* so often a restart may not begin */
 	bool has_check;
 	const char *says; /* of its health, by InspectTask */
 	size_t n_inspected;
@@ -216,6 +217,13 @@ static void notify_health(const char *health, void *userdata)
 	(void)str_format(world->health + n, sizeof(world->health) - n, "%s ", health);
 }
 
+static bool may_restart(void *userdata)
+{
+	struct world *world = userdata;
+
+	return world->unmounted-- <= 0;
+}
+
 static void notify_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
 			  void *userdata)
 {
@@ -255,6 +263,7 @@ static const struct driver_task_events events = {.on_start = notify_start,
 						 .on_runs = notify_runs,
 						 .on_up = notify_up,
 						 .on_health = notify_health,
+						 .may_restart = may_restart,
 						 .on_exited = notify_exited,
 						 .on_gone = notify_gone,
 						 .on_trouble = notify_trouble};
@@ -420,6 +429,21 @@ CASE(a_task_that_failed_is_restarted_by_its_own_order)
 		driver_task_stop(world->task);
 		UNTIL(world, strchr(world->trace, 'g'));
 	}
+}
+
+CASE(a_restart_waits_for_its_volumes)
+{
+	world->unmounted = 2;
+	begin(world, DRIVER_TASK_RESTART, "");
+	UNTIL(world, strchr(world->trace, 'x'));
+	assert_true(world->unmounted < 0);
+	assert_string_equal(strchr(world->trace, 'A'), "ArWx");
+	world->unmounted = 1000000;
+	begin(world, DRIVER_TASK_RESTART, "");
+	UNTIL(world, world->unmounted < 1000000);
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_null(strchr(world->trace, 'A'));
 }
 
 CASE(a_stop_ends_the_wait_for_a_restart)
