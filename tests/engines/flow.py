@@ -87,6 +87,37 @@ RESTARTS = """restart {{
   }}
   stop_timeout"""
 
+JOB = """job "checked" {{
+  group "one" {{
+    update {{
+      min_healthy_time = "1s"
+      healthy_deadline = "{deadline}"
+    }}
+    volume "data" {{
+      source      = "db"
+      access_mode = "single-node-single-writer"
+    }}
+    task "main" {{
+      driver = "container"
+      volume_mount {{
+        volume      = "data"
+        destination = "/data"
+      }}
+      health {{
+        argv     = ["/bin/sh", "-c", "{check}"]
+        interval = "1s"
+        retries  = 1
+      }}
+      stop_timeout = "1s"
+      config {{
+        image   = "localhost/bb:1"
+        command = ["/bin/sleep", "100000"]
+      }}
+    }}
+  }}
+}}
+"""
+
 STAYS = "echo $GREETING > /data/hello; echo started >> /data/starts; sleep 100000"
 SERVES = ("echo started >> /data/starts; "
           "while true; do echo hello from one | /bin/busybox nc -l -p 7000; done")
@@ -359,6 +390,27 @@ class Flow(Execs):
         assert [e["text"] for e in found["events"] if e["type"].endswith("TASK_HEALTH")] == ["unhealthy", "healthy"], found
         self.clear(alloc)
         self.stop(alloc)
+
+    def an_update_whose_health_check_fails_ends_at_its_deadline_and_says_why(self):
+        def submit(check, deadline):
+            self.room.holdfast("job", "run", self.room.spec("job.hcl", JOB.format(check=check, deadline=deadline)))
+
+        def job():
+            return self.room.json("job", "status", "checked")
+
+        wait_for("the server to know the driver", self.driver_is_healthy)
+        submit("true", "1m")
+        wait_for("the update to end", lambda: job()["job"].get("update_status") == "JOB_UPDATE_STATUS_DONE", 60)
+        submit("test -e /never", "8s")
+        wait_for("the update to fail", lambda: job()["job"].get("update_status") == "JOB_UPDATE_STATUS_FAILED", 60)
+        found = job()
+        assert [w for w in found["waits"] if "a health check fails" in w["text"]], found
+        assert [m for m in found["placed"] if "a health check fails: task main" in m["text"]], found
+        audit = self.room.holdfast("operator", "audit").stdout
+        assert "a health check fails: task main" in audit, audit[-1500:]
+        self.room.holdfast("job", "stop", "checked")
+        wait_for("the claim to be free", lambda: not self.room.live_claims(), 60)
+        self.nothing_is_left()
 
     def a_task_that_ends_with_success_completes_its_allocation(self):
         alloc = self.run(script="exit 0")
