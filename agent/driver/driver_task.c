@@ -84,7 +84,8 @@ static const struct cell {
 	uint8_t to;
 	enum driver_task_action action;
 } steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
-	/*                           NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY OVER UP  REMAKE RESTART */
+	/* state:                    NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY
+	 *                           and OVER, UP, REMAKE, RESTART */
 	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,   RUNS,    WAIT,   EXITED,  NO,      DESTROY, GONE,   NO,  NO, NO,    RUNS},
 	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED,  FAILED,  LOST,   LOST,    NO,      DESTROY, GONE,   NO,  NO, NO,    LOST},
 	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,   REORDER, RETRY,  RECOVER, NO,      RETRY,   RETRY,  NO,  NO, NO,    RETRY},
