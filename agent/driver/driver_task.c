@@ -84,26 +84,25 @@ static const struct cell {
 	uint8_t to;
 	enum driver_task_action action;
 } steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
-	/* state:                    NEW      READY  ORDER    START    RECOVER WAIT     EXITED   STOP     DESTROY
-	 *                           and OVER, UP, REMAKE, RESTART */
-	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,   RUNS,    WAIT,   EXITED,  NO,      DESTROY, GONE,   NO,  NO, NO,    RUNS},
-	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED,  FAILED,  LOST,   LOST,    NO,      DESTROY, GONE,   NO,  NO, NO,    LOST},
-	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,   REORDER, RETRY,  RECOVER, NO,      RETRY,   RETRY,  NO,  NO, NO,    RETRY},
-	[DRIVER_TASK_REFUSED] =     {NEVER,   NO,    FAILED,  FAILED,  RETRY,  RECOVER, NO,      RETRY,   RETRY,  NO,  NO, NO,    FAILED},
-	[DRIVER_TASK_JOURNALLED] =  {NO,      START, NO,      NO,      NO,     NO,      NO,      NO,      NO,     NO,  NO, NO,    NO},
-	[DRIVER_TASK_STOP_WANTED] = {GONE,    GONE,  STOP,    STOP,    STOP,   STOP,    DESTROY, STAY,    STAY,   NO,  NO, NO,    STOP},
-	[DRIVER_TASK_RESTART_WANTED] = {NO,   NO,    NO,      NO,      NO,     NO,      RESTART, NO,      NO,     NO,  NO, NO,    NO},
+	/*                           NEW      READY  ORDER   START    RECOV  WAIT     EXITED   STOP     DESTR  RESTART */
+	[DRIVER_TASK_OK] =          {JOURNAL, NO,    START,  RUNS,    WAIT,  EXITED,  NO,      DESTROY, GONE,  RUNS},
+	[DRIVER_TASK_NOT_FOUND] =   {NEVER,   NO,    FAILED, FAILED,  LOST,  LOST,    NO,      DESTROY, GONE,  LOST},
+	[DRIVER_TASK_PASSING] =     {RETRY,   NO,    RETRY,  REORDER, RETRY, RECOVER, NO,      RETRY,   RETRY, RETRY},
+	[DRIVER_TASK_REFUSED] =     {NEVER,   NO,    FAILED, FAILED,  RETRY, RECOVER, NO,      RETRY,   RETRY, FAILED},
+	[DRIVER_TASK_JOURNALLED] =  {NO,      START, NO,     NO,      NO,    NO,      NO,      NO,      NO,    NO},
+	[DRIVER_TASK_STOP_WANTED] = {GONE,    GONE,  STOP,   STOP,    STOP,  STOP,    DESTROY, STAY,    STAY,  STOP},
+	[DRIVER_TASK_RESTART_WANTED] = {NO,   NO,    NO,     NO,      NO,    NO,      RESTART, NO,      NO,    NO},
 };
 
 /* What differs for a network: NO leaves what a task does. */
 static const struct cell network_steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
-	/*                           NEW READY ORDER    START    RECOV WAIT EXITED STOP DESTR OVER UP       REMAKE */
-	[DRIVER_TASK_OK] =          {NO, NO,   NO,      UP,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      ORDER},
-	[DRIVER_TASK_NOT_FOUND] =   {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      ORDER},
-	[DRIVER_TASK_PASSING] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      RETRY},
-	[DRIVER_TASK_REFUSED] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,      RETRY},
-	[DRIVER_TASK_WRONG] =       {NO, NO,   NO,      REMAKE,  NO,   NO,  NO,    NO,  NO,   NO,  NO,      NO},
-	[DRIVER_TASK_STOP_WANTED] = {NO, NO,   DESTROY, DESTROY, NO,   NO,  NO,    NO,  NO,   NO,  DESTROY, DESTROY},
+	/*                           NEW READY ORDER    START    RECOV WAIT EXITED STOP DESTR REST OVER UP      REMAKE */
+	[DRIVER_TASK_OK] =          {NO, NO,   NO,      UP,      NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     ORDER},
+	[DRIVER_TASK_NOT_FOUND] =   {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     ORDER},
+	[DRIVER_TASK_PASSING] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     RETRY},
+	[DRIVER_TASK_REFUSED] =     {NO, NO,   NO,      NO,      NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     RETRY},
+	[DRIVER_TASK_WRONG] =       {NO, NO,   NO,      REMAKE,  NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     NO},
+	[DRIVER_TASK_STOP_WANTED] = {NO, NO,   DESTROY, DESTROY, NO,   NO,  NO,    NO,  NO,   NO,  NO,  DESTROY, DESTROY},
 };
 /* clang-format on */
 

@@ -34,10 +34,10 @@ enum driver_task_state {
 	DRIVER_TASK_EXITED,  /* and the driver has something of it still, perhaps */
 	DRIVER_TASK_STOP,    /* StopTask */
 	DRIVER_TASK_DESTROY, /* DestroyTask */
-	DRIVER_TASK_OVER,
-	DRIVER_TASK_UP,	     /* a network that is right */
-	DRIVER_TASK_REMAKE,  /* DestroyNetwork of one that does not hold, before another order */
 	DRIVER_TASK_RESTART, /* RestartTask, after a delay */
+	DRIVER_TASK_OVER,
+	DRIVER_TASK_UP,	    /* a network that is right */
+	DRIVER_TASK_REMAKE, /* DestroyNetwork of one that does not hold, before another order */
 	DRIVER_TASK_STATE_N,
 };
 
