@@ -185,6 +185,12 @@ class World:
         log = open(self.work / f"{name}.log", "ab")
         self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, **more)
 
+    def write_volume_plugins(self, folder, names, more=""):
+        """The settings of podman with these volume plugins, whose sockets are in @folder, and @more lines of [engine]."""
+        settings = CONTAINERS_CONF.replace("[engine]\n", f"[engine]\nvolume_plugin_timeout = 90\n{more}")
+        lines = "".join(f'{name} = "{folder}/{name}.sock"\n' for name in names)
+        (self.work / "containers.conf").write_text(f"{settings}[engine.volume_plugins]\n{lines}", encoding="ascii")
+
     def start_engine(self, keeps_tasks=False):
         """@keeps_tasks: they continue while it is away, as those of podman always do"""
         work, env = self.work, dict(os.environ)

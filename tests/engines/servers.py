@@ -130,10 +130,7 @@ class Table:
     def open(self):
         os.makedirs(SOCKETS, exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "plugins", SOCKETS], check=True)
-        conf = self.engine.work / "containers.conf"
-        lines = "".join(f'holdfast-{i} = "{SOCKETS}/holdfast-{i}.sock"\n' for i in range(SERVERS))
-        text = conf.read_text(encoding="ascii").replace("[engine]\n", "[engine]\nvolume_plugin_timeout = 90\n")
-        conf.write_text(f"{text}[engine.volume_plugins]\n{lines}", encoding="ascii")
+        self.engine.write_volume_plugins(SOCKETS, [f"holdfast-{i}" for i in range(SERVERS)])
         self.room.open()
         for i in range(SERVERS):
             self.start_plugin(i)

@@ -18,10 +18,7 @@ PLUGINS = {"holdfast": "node-1", "holdfast-2": "node-2"}
 TYPE = "application/vnd.docker.plugins.v1.1+json"
 
 # The pause container of a pod is of an image of its own.
-ENGINE = """[engine]
-volume_plugin_timeout = 90
-infra_image = "localhost/pause:1"
-"""
+INFRA = 'infra_image = "localhost/pause:1"\n'
 POD = """apiVersion: v1
 kind: PersistentVolumeClaim
 metadata:
@@ -60,10 +57,7 @@ class Volumes:
         os.makedirs(SOCKETS, exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "plugins", SOCKETS], check=True)
         if self.engine.engine == "podman":
-            conf = self.engine.work / "containers.conf"
-            text = conf.read_text(encoding="ascii").replace("[engine]\n", ENGINE)
-            lines = "".join(f'{name} = "{SOCKETS}/{name}.sock"\n' for name in PLUGINS)
-            conf.write_text(f"{text}[engine.volume_plugins]\n{lines}", encoding="ascii")
+            self.engine.write_volume_plugins(SOCKETS, PLUGINS, INFRA)
             self.make_pause()
         self.room.open()
         self.room.start_agents()
