@@ -821,7 +821,7 @@ static bool is_stuck(const Job *job, const struct job_decisions *decisions)
 {
 	bool is_blocked = false;
 
-	if (job->stop || decisions->n_actions > 0 ||
+	if (decisions->n_actions > 0 ||
 	    job->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
 		return false;
 	for (size_t i = 0; i < decisions->n_waits; i++)
