@@ -101,8 +101,9 @@ static bool write_queue(struct strbuf *sb, struct server *server, const struct v
 	char time[CLOCK_TEXT_SIZE];
 	size_t n;
 	const struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
-	bool is_whole = list != NULL;
 
+	if (!list)
+		return false;
 	for (size_t i = 0; i < n && i < WHY_WAITING_MAX; i++) {
 		const struct alloc *alloc = &list[i]->alloc;
 		const char *node_id = alloc_wait_node(alloc);
@@ -115,7 +116,7 @@ static bool write_queue(struct strbuf *sb, struct server *server, const struct v
 	if (n > WHY_WAITING_MAX)
 		strbuf_printf(sb, "and %zu more wait\n", n - WHY_WAITING_MAX);
 	free((void *)list);
-	return is_whole;
+	return true;
 }
 
 static char *write_all(struct server *server, struct volume_entry *entry,
