@@ -48,15 +48,17 @@ class Node {
     this.stream.write({
       hello: {
         node_id: this.id, boot_id: this.bootId, agent_version: 'model', kernel: 'model', adoption_complete: true,
-        plugins: [
-          { plugin_id: 'native', profile: 'disk', class: 'BLOCK', healthy: true },
-          {
-            plugin_id: PLUGIN, healthy: true, provider: 'model.example', provider_version: '1', controller_required: true,
-            controller: half('create_delete', 'attach_detach', 'list_volumes', 'create_delete_snapshot', 'list_snapshots',
-              'expand', 'clone', 'get_volume', 'single_node_multi_writer'),
-            node: { provider_node_id: `i-${this.id}`, max_volumes: 16, stage: true, expand: true },
-          },
-        ],
+        fingerprint: {
+          plugins: [
+            { plugin_id: 'native', profile: 'disk', class: 'BLOCK', healthy: true },
+            {
+              plugin_id: PLUGIN, healthy: true, provider: 'model.example', provider_version: '1', controller_required: true,
+              controller: half('create_delete', 'attach_detach', 'list_volumes', 'create_delete_snapshot', 'list_snapshots',
+                'expand', 'clone', 'get_volume', 'single_node_multi_writer'),
+              node: { provider_node_id: `i-${this.id}`, max_volumes: 16, stage: true, expand: true },
+            },
+          ],
+        },
       },
     });
     return welcomed;
