@@ -3,6 +3,7 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(LIBBSD REQUIRED IMPORTED_TARGET libbsd)
+pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount)
 pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)

@@ -12,11 +12,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libmount/libmount.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/sysmacros.h>
 
 #define MOUNTINFO_PATH "/proc/self/mountinfo"
 
@@ -45,6 +47,8 @@ struct mount_table {
 };
 
 DEFINE_CLEANUP(struct mount_table, mount_table_free)
+DEFINE_CLEANUP(struct libmnt_table, mnt_unref_table)
+DEFINE_CLEANUP(struct libmnt_iter, mnt_free_iter)
 
 static void forget_points(struct mount_table *table)
 {
@@ -110,44 +114,52 @@ static int add_point(struct mount_table *table, const char *path, uint64_t id, c
 
 /* --- by mountinfo --- */
 
-static void view_of_entry(const struct mount_entry *entry, struct mount_view *ret)
+static bool has_option(const char *options, const char *name)
 {
+	return options && mnt_optstr_get_option(options, name, NULL, NULL) == 0;
+}
+
+static void view_of_fs(struct libmnt_fs *fs, struct mount_view *ret)
+{
+	const char *options = mnt_fs_get_vfs_options(fs), *super = mnt_fs_get_fs_options(fs);
+	const char *root = mnt_fs_get_root(fs), *type = mnt_fs_get_fstype(fs);
+
 	*ret = (struct mount_view){
-		.dev_major = entry->dev_major,
-		.dev_minor = entry->dev_minor,
-		.is_read_only = mount_option_is_set(entry->options, "ro") ||
-				mount_option_is_set(entry->super_options, "ro"),
-		.is_nosuid = mount_option_is_set(entry->options, "nosuid"),
-		.is_nodev = mount_option_is_set(entry->options, "nodev"),
-		.is_noexec = mount_option_is_set(entry->options, "noexec"),
-		.is_unshared = mount_option_is_set(entry->super_options, "nosharecache"),
+		.dev_major = major(mnt_fs_get_devno(fs)),
+		.dev_minor = minor(mnt_fs_get_devno(fs)),
+		.is_read_only = has_option(options, "ro") || has_option(super, "ro"),
+		.is_nosuid = has_option(options, "nosuid"),
+		.is_nodev = has_option(options, "nodev"),
+		.is_noexec = has_option(options, "noexec"),
+		.is_unshared = has_option(super, "nosharecache"),
 	};
-	str_copy_text(ret->options, sizeof(ret->options), entry->options);
+	str_copy_text(ret->options, sizeof(ret->options), options ? options : "");
 	/* empty if it does not fit: a part of it would name something else */
-	(void)str_copy(ret->root, sizeof(ret->root), entry->root);
-	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), entry->type);
+	(void)str_copy(ret->root, sizeof(ret->root), root ? root : "");
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), type ? type : "");
 }
 
 static int read_mountinfo(struct mount_table *table, const char *base)
 {
-	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
-	struct mount_entry entry;
+	cleanup(mnt_unref_tablep) struct libmnt_table *mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
+	cleanup(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
 	struct mount_view view;
 	int r;
 
-	if (!mountinfo)
+	if (!mounts || !iter)
 		return -ENOMEM;
-	mountinfo->fd = table->change_fd;
-	mountinfo_rewind(mountinfo);
-	while ((r = mountinfo_next(mountinfo, &entry)) > 0) {
-		if (!str_starts_with(entry.point, base))
+	while ((r = mnt_table_next_fs(mounts, iter, &fs)) == 0) {
+		const char *path = mnt_fs_get_target(fs);
+
+		if (!path || !str_starts_with(path, base))
 			continue;
-		view_of_entry(&entry, &view);
-		r = add_point(table, entry.point, 0, &view);
+		view_of_fs(fs, &view);
+		r = add_point(table, path, 0, &view);
 		if (r < 0)
 			return r;
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* --- by ids --- */
