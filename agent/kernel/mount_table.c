@@ -114,26 +114,22 @@ static int add_point(struct mount_table *table, const char *path, uint64_t id, c
 
 /* --- by mountinfo --- */
 
-static bool has_option(const char *options, const char *name)
-{
-	return options && mnt_optstr_get_option(options, name, NULL, NULL) == 0;
-}
-
 static void view_of_fs(struct libmnt_fs *fs, struct mount_view *ret)
 {
-	const char *options = mnt_fs_get_vfs_options(fs), *super = mnt_fs_get_fs_options(fs);
+	const char *vfs = mnt_fs_get_vfs_options(fs), *own = mnt_fs_get_fs_options(fs);
+	const char *options = vfs ? vfs : "", *super = own ? own : "";
 	const char *root = mnt_fs_get_root(fs), *type = mnt_fs_get_fstype(fs);
 
 	*ret = (struct mount_view){
 		.dev_major = major(mnt_fs_get_devno(fs)),
 		.dev_minor = minor(mnt_fs_get_devno(fs)),
-		.is_read_only = has_option(options, "ro") || has_option(super, "ro"),
-		.is_nosuid = has_option(options, "nosuid"),
-		.is_nodev = has_option(options, "nodev"),
-		.is_noexec = has_option(options, "noexec"),
-		.is_unshared = has_option(super, "nosharecache"),
+		.is_read_only = mount_option_is_set(options, "ro") || mount_option_is_set(super, "ro"),
+		.is_nosuid = mount_option_is_set(options, "nosuid"),
+		.is_nodev = mount_option_is_set(options, "nodev"),
+		.is_noexec = mount_option_is_set(options, "noexec"),
+		.is_unshared = mount_option_is_set(super, "nosharecache"),
 	};
-	str_copy_text(ret->options, sizeof(ret->options), options ? options : "");
+	str_copy_text(ret->options, sizeof(ret->options), options);
 	/* empty if it does not fit: a part of it would name something else */
 	(void)str_copy(ret->root, sizeof(ret->root), root ? root : "");
 	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), type ? type : "");
