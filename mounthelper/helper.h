@@ -66,5 +66,5 @@ struct helper {
 	bool type_available[FS_N];
 	uint32_t refusals_unrecorded; /* they get one record together */
 	struct mountinfo mountinfo;
-	uint32_t list_cursor; /* of the LIST that may continue its pass; 0: no LIST may */
+	struct mh_list list_next; /* the LIST that continues the pass of the one before; cursor 0: no LIST does */
 };

@@ -123,17 +123,23 @@ static int list_prepared(struct listing *l)
 	return r == -ENOENT || r > 0 ? 0 : r;
 }
 
+static bool is_next_page(const struct mh_list *next, const struct mh_list *req)
+{
+	return memcmp(&next->kind, &req->kind, sizeof(*req) - offsetof(struct mh_list, kind)) == 0;
+}
+
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply)
 {
 	struct listing listing = {.h = h, .req = req, .reply = reply};
-	int r = -ESTALE; /* the page before this one was not the last request */
+	int r = -ESTALE; /* the last request was not for the page before this one */
 
 	assert(req->kind <= MH_LIST_PROFILES && reply->count == 0);
-	if (req->cursor == 0 || req->cursor == h->list_cursor)
+	if (req->cursor == 0 || is_next_page(&h->list_next, req))
 		r = req->kind == MH_LIST_PROFILES ? list_profiles(&listing) : list_mounts(&listing);
 	if (r == 0 && reply->count == 0 && req->kind == MH_LIST_STAGED && req->volume[0] != '\0')
 		r = list_prepared(&listing);
-	h->list_cursor = reply->cursor = r > 0 ? req->cursor + reply->count : 0;
+	h->list_next = *req;
+	h->list_next.cursor = reply->cursor = r > 0 ? req->cursor + reply->count : 0;
 	if (r < 0) /* no part of a page */
 		*reply = (struct mh_list_reply){.header = reply->header,
 						.status = r == -ESTALE ? MH_CONFLICT : MH_KERNEL,

@@ -189,7 +189,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 			ret->list.status = MH_LIMIT; /* LIST changes nothing: no refusal, no record */
 		return REASON_NONE;
 	}
-	h->list_cursor = 0; /* it may read the table, too */
+	h->list_next.cursor = 0; /* it may read the table, too */
 	if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
 		end = run_operation(h, req, &admission, &outcome, &rec);
 	else

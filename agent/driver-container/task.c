@@ -364,6 +364,30 @@ static void ask_create(struct op *op, const json_t *image)
 		    "/containers/create?name=%s", op->name);
 }
 
+/* --- restarts, counted by the nonce of the order
+ * ------------------------------------------------------------
+ */
+
+static struct restarts *restarts_find(struct driver *driver, const char *nonce)
+{
+	struct restarts *restarts;
+
+	LIST_FOREACH (restarts, &driver->restarts, link)
+		if (str_eq(restarts->nonce, nonce))
+			return restarts;
+	return NULL;
+}
+
+static void restarts_forget(struct driver *driver, const char *nonce)
+{
+	struct restarts *restarts = restarts_find(driver, nonce);
+
+	if (!restarts)
+		return;
+	LIST_REMOVE(restarts, link);
+	free(restarts);
+}
+
 /* --- what was made -----------------------------------------------------------------------------------------
  */
 
@@ -393,6 +417,7 @@ static void refuse_made(struct op *op)
 	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .err = &err},
 			"an order is not used up");
+	restarts_forget(op->driver, op->nonce);
 	ask(op, SHORT("DELETE"), on_removed, "/containers/%s?force=1&v=1", op->name);
 }
 
@@ -692,26 +717,6 @@ static bool use_order(struct op *op)
 
 /* --- restart -----------------------------------------------------------------------------------------------
  */
-
-static struct restarts *restarts_find(struct driver *driver, const char *nonce)
-{
-	struct restarts *restarts;
-
-	LIST_FOREACH (restarts, &driver->restarts, link)
-		if (str_eq(restarts->nonce, nonce))
-			return restarts;
-	return NULL;
-}
-
-static void restarts_forget(struct driver *driver, const char *nonce)
-{
-	struct restarts *restarts = restarts_find(driver, nonce);
-
-	if (!restarts)
-		return;
-	LIST_REMOVE(restarts, link);
-	free(restarts);
-}
 
 static struct restarts *restarts_of(struct driver *driver, const char *nonce)
 {

@@ -393,17 +393,19 @@ class Flow(Execs):
 
     def an_update_whose_health_check_fails_ends_at_its_deadline_and_says_why(self):
         def submit(check, deadline):
-            self.room.holdfast("job", "run", self.room.spec("job.hcl", JOB.format(check=check, deadline=deadline)))
+            spec = self.room.spec("job.hcl", JOB.format(check=check, deadline=deadline))
+            return self.room.holdfast("job", "run", spec, check=False)
 
         def job():
             return self.room.json("job", "status", "checked")
 
         wait_for("the server to know the driver", self.driver_is_healthy)
-        submit("true", "1m")
-        wait_for("the update to end", lambda: job()["job"].get("update_status") == "JOB_UPDATE_STATUS_DONE", 60)
-        submit("test -e /never", "8s")
-        wait_for("the update to fail", lambda: job()["job"].get("update_status") == "JOB_UPDATE_STATUS_FAILED", 60)
+        done = submit("true", "1m")
+        assert done.returncode == 0 and job()["job"]["update_status"] == "JOB_UPDATE_STATUS_DONE", done.stderr
+        done = submit("test -e /never", "8s")
+        assert done.returncode == 1 and "was not healthy in time" in done.stderr, done.stderr
         found = job()
+        assert found["job"]["update_status"] == "JOB_UPDATE_STATUS_FAILED", found
         assert [w for w in found["waits"] if "a health check fails" in w["text"]], found
         assert [m for m in found["placed"] if "a health check fails: task main" in m["text"]], found
         audit = self.room.holdfast("operator", "audit").stdout

@@ -196,8 +196,9 @@ class Table:
         os.unlink(path)
 
     def scrape(self, i, _):
-        """As Prometheus does it: of this server alone. One that is away is no answer; whatever is answered must be right."""
-        status, body = wait_for(f"server {i} to answer", lambda: (found := self.room.ask(i, "/metrics", self.room.tokens["look"]))[0] and found)
+        """As Prometheus does it: of this server alone. It asks again while the server is away or has just begun to follow."""
+        status, body = wait_for(f"server {i} to answer",
+                                lambda: (found := self.room.ask(i, "/metrics", self.room.tokens["look"]))[0] not in (0, 503) and found)
         assert status == 200 and "\nholdfast_leads " in body, f"{status} {body[:300]}"
 
     OPERATIONS = (unit_start_and_stop, alloc_run, podman_run, backup, scrape)

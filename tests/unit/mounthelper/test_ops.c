@@ -1056,6 +1056,9 @@ TEST_FIXTURE(a_page_comes_only_right_after_the_one_before_it, setup, teardown)
 	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
 	assert_int_equal(list(MH_LIST_PUBLISHED, 8).count, 3);
 	assert_int_equal(list_status(MH_LIST_PUBLISHED, 16), MH_CONFLICT);
+	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
+	assert_int_equal(list_status(MH_LIST_STAGED, 8), MH_CONFLICT); /* of another kind */
+	assert_int_equal(list_status(MH_LIST_PROFILES, 8), MH_CONFLICT);
 }
 
 TEST_FIXTURE(a_list_may_be_of_one_name, setup, teardown)
