@@ -16,7 +16,6 @@
 #include "claim/refusal.h"
 #include "claim/release.h"
 #include "job/job_limits.h"
-#include "job/job_offers.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
 #include "model/alloc_health.h"
@@ -213,7 +212,6 @@ static enum status prepare(struct server *server, const Job *asked, struct draft
 	const Job *known;
 
 	TRY(job_validate(asked, err));
-	TRY(job_check_offers(&server->state, asked, err));
 	TRY(job_check_limits(&server->state, asked, err));
 	*job = *asked;
 	copy_groups(ret, asked);

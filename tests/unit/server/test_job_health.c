@@ -137,7 +137,7 @@ static bool knows_offers(struct fixture *f)
 	return one && two && one->capabilities->health_checks && two->capabilities->health_checks;
 }
 
-CLUSTER_TEST(blocks_that_no_driver_offers_are_refused_with_a_line_each)
+CLUSTER_TEST(a_block_that_no_driver_offers_is_refused_with_a_line_for_each_node)
 {
 	struct tasks t;
 	struct error err;
@@ -146,14 +146,16 @@ CLUSTER_TEST(blocks_that_no_driver_offers_are_refused_with_a_line_each)
 	assert_int_equal(run(f, &t.s, &err), 0);
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg,
-			       "group one.task main.restart: driver container does not offer it on any "
-			       "of the 2 nodes"));
-	assert_non_null(strstr(err.msg, "\n"));
-	assert_non_null(strstr(err.msg, "group one.task main.health: "));
+			       "group one.task main: task main asks for restart, which driver container of "
+			       "node n1 does not offer"));
+	assert_non_null(strstr(err.msg, "\ngroup one.task main: task main asks for restart, which driver "
+					"container of node n2 does not offer"));
 	t.restart.attempts = 0; /* it is never restarted */
 	t.task.health = NULL;
 	assert_int_equal(run(f, &t.s, &err), 1);
 	t.task.health = &t.check;
+	assert_int_equal(run(f, &t.s, &err), 0);
+	assert_non_null(strstr(err.msg, "task main asks for health, which "));
 	t.restart.attempts = 2;
 	offer_all(f, &t);
 	UNTIL(f, knows_offers(f));
