@@ -122,7 +122,7 @@ endforeach()
 file(GLOB documents ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${documents} ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/SECURITY.md
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/runbook ${PROJECT_SOURCE_DIR}/docs/pictures
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/runbook ${PROJECT_SOURCE_DIR}/docs/pictures ${PROJECT_SOURCE_DIR}/docs/prometheus
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
 
 # Folders for what an administrator puts there.

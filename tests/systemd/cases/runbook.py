@@ -98,9 +98,9 @@ class Page:
 
     def scraped(self):
         try:
-            return self.metrics() + "up 1\n"
+            return self.metrics() + 'up{job="holdfast"} 1\n'
         except OSError:
-            return "up 0\n"
+            return 'up{job="holdfast"} 0\n'
 
     def wait_alerts(self, wanted):
         deadline = time.monotonic() + SECONDS
