@@ -212,7 +212,7 @@ LANES = {
                         Job(lane, engine, [sys.executable, "-B", "tests/engines/run.py", engine], needs=("dev", "world"),
                             place="own", limit=3600, env=GRPCIO) for engine in ("podman", "docker"))],
                     "agent/driver agent/driver-container agent/alloc proto/holdfast/driver cli/docker tests/engines"),
-    "packages": Lane("packages: lintian, hardening, the same bytes twice", "build package check selinux",
+    "packages": Lane("packages: lintian, hardening, the same bytes twice", "build package repo check selinux",
                      lambda lane: of_packages(lane, sys.executable, "-B", "tests/packages/check.py"),
                      "cmake CMakeLists.txt systemd selinux tests/packages"),
     "policy": Lane("the SELinux module, asked without a machine", "build package selinux vm",

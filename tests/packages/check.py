@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Are the packages that ./dev package left in build/package fit for Debian?
 
-lintian, hardening flags in the log of a whole build, ownership and modes, maintainer scripts, and the same bytes again from
-a copy of the source in another folder. Ends with `N passed, N failed`.
+lintian, hardening flags in the log of a whole build, ownership and modes, maintainer scripts, what they are made of, a
+repository for apt, and the same bytes again from a copy of the source in another folder. Ends with `N passed, N failed`.
 """
 
 import argparse
 import glob
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -153,6 +154,58 @@ def digest(path):
         return hashlib.sha256(f.read()).hexdigest()
 
 
+def spdx_says_what_is_in_them(debs):
+    """The digests of the packages, and the libraries in the mount helper."""
+    with open(f"{CHECKOUT}/build/package/holdfast.spdx.json", encoding="utf-8") as f:
+        document = json.load(f)
+    found = {one["name"]: one for one in document["packages"]}
+    for name, deb in debs.items():
+        need(found[f"holdfast-{name}"]["checksums"][0]["checksumValue"] == digest(deb), f"{name}: its digest")
+    parts = {(one["spdxElementId"], one["relationshipType"], one["relatedSpdxElement"]) for one in document["relationships"]}
+    wanted = {("SPDXRef-holdfast-mounthelper", "STATIC_LINK", f"SPDXRef-{name}-dev") for name in ("libc6", "libcap-ng", "libseccomp", "libsodium")}
+    need(wanted <= parts and ("SPDXRef-holdfast-server", "DEPENDS_ON", "SPDXRef-libssl3") in parts, f"missing: {wanted - parts}")
+    installed = run("dpkg-query", "-W", "-f=${Version}", "libsodium-dev").stdout
+    need(found["libsodium-dev"]["versionInfo"] == installed, f"libsodium {found['libsodium-dev']}, not {installed}")
+
+
+def apt_takes_them_from_a_signed_repository_only(debs):
+    """An apt with folders of its own reads the repository, and refuses it when a byte of its index or a package has changed."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-repo-") as folder:
+        env = os.environ | {"GNUPGHOME": f"{folder}/keys"}
+        os.mkdir(f"{folder}/keys", 0o700)
+        key = "packages@holdfast.example.org"
+        run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", key, "ed25519", "sign", env=env)
+        done = run("./dev", "package", "--repo", f"{folder}/repo", "--key", key, cwd=CHECKOUT, timeout=BUILD_SECONDS, env=env)
+        need(done.returncode == 0, done.stdout)
+        run("gpgconf", "--kill", "gpg-agent", env=env)
+        for name in ("etc", "state/lists/partial", "cache/archives/partial"):
+            os.makedirs(f"{folder}/{name}")
+        with open(f"{folder}/etc/sources.list", "w", encoding="utf-8") as f:
+            f.write(f"deb [signed-by={folder}/repo/holdfast.gpg] file:{folder}/repo stable main\n")
+        apt = ("apt-get", "-o", f"Dir::Etc={folder}/etc", "-o", f"Dir::State={folder}/state", "-o", f"Dir::Cache={folder}/cache",
+               "-o", "APT::Sandbox::User=root", "-o", "Dir::State::status=/var/lib/dpkg/status")  # fmt: skip
+        update = run(*apt, "update", "--error-on=any")
+        need(update.returncode == 0, update.stdout)
+        for name in debs:
+            done = run(*apt, "download", f"holdfast-{name}", cwd=folder)
+            need(done.returncode == 0, done.stdout)
+        deb = glob.glob(f"{folder}/repo/pool/**/holdfast-server*.deb", recursive=True)[0]
+        with open(deb, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            last = f.read(1)
+            f.seek(-1, os.SEEK_END)
+            f.write(bytes([last[0] ^ 1]))
+        for path in glob.glob(f"{folder}/holdfast-server*.deb"):
+            os.unlink(path)
+        need(run(*apt, "download", "holdfast-server", cwd=folder).returncode != 0, "a package that was changed is taken")
+        with open(f"{folder}/repo/dists/stable/InRelease", "r+", encoding="utf-8") as f:
+            text = f.read().replace("Origin: Holdfast", "Origin: Holdfost")
+            f.seek(0)
+            f.write(text)
+        os.unlink(f"{folder}/repo/dists/stable/Release.gpg")
+        need(run(*apt, "update", "--error-on=any").returncode != 0, "an index that was changed is taken")
+
+
 class Again:
     """The packages once more, from a copy of the source elsewhere, at another time, with another umask."""
 
@@ -197,7 +250,8 @@ def main():
     passed, failed = 0, 0
     checks = [all_are_there, they_belong_together, lintian_has_nothing_to_say, every_override_has_a_reason,
               nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, the_two_helpers_are_the_same_bytes,
-              scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_reported]  # fmt: skip
+              scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_reported, spdx_says_what_is_in_them,
+              apt_takes_them_from_a_signed_repository_only]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="holdfast-packages-") as folder:
         again = Again(folder)
         for check in [*checks, again.the_bytes_are_the_same, again.every_compiler_call_is_hardened]:
