@@ -27,6 +27,7 @@ static const char *const evidence_names[EVIDENCE_N] = {
 	[EVIDENCE_SELF_FENCE] = "self_fence",
 	[EVIDENCE_OPERATOR] = "operator",
 	[EVIDENCE_NEVER_SENT] = "never_sent",
+	[EVIDENCE_POWER_FENCE] = "power_fence",
 };
 
 static const char *const event_names[CLAIM_EVENT_N] = {
@@ -103,6 +104,21 @@ static void note_text(char *dst, size_t size, const char *text)
 	str_copy_text(dst, size, text ? text : "");
 }
 
+/* A fence proves nothing about a boot that began after it. */
+static enum status check_power_fence(const struct claim *claim, const struct claim_event *event,
+				     struct error *err)
+{
+	if (!event->detail || event->detail[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "claim %s: a power fence needs its proof",
+				 claim->id);
+	if (event->boot_id && str_eq(event->boot_id, claim->boot_id))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "claim %s: node %s was switched off in another boot than the one in which the claim "
+			 "was granted",
+			 claim->id, claim->node_id);
+}
+
 /* Is the evidence worth something for this claim in this state? */
 static enum status check_evidence(const struct claim *claim, const struct claim_event *event,
 				  struct error *err)
@@ -139,6 +155,8 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 			return STATUS_OK;
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "claim %s: it was sent to node %s",
 				 claim->id, claim->node_id);
+	case EVIDENCE_POWER_FENCE:
+		return check_power_fence(claim, event, err);
 	case EVIDENCE_NONE:
 	case EVIDENCE_N:
 		break;

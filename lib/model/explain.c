@@ -322,6 +322,7 @@ static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_SELF_FENCE] = "its own fence",
 	[EVIDENCE_OPERATOR] = "an operator's word",
 	[EVIDENCE_NEVER_SENT] = "that it was never sent",
+	[EVIDENCE_POWER_FENCE] = "a proof that its power is off",
 };
 
 /* For how long it has been so since @since_ms. */

@@ -245,7 +245,8 @@ static bool reports_what(const Holdfast__V1__ClaimReceipt *receipt)
 static bool was_given_up(const struct claim *claim)
 {
 	return (claim->state >= CLAIM_NODE_DETACHED || claim->was_freed) &&
-	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
+	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE ||
+		claim->evidence == EVIDENCE_POWER_FENCE);
 }
 
 /* The node has released it, by its mount helper alone: what its plugin still has nobody says. That is worth a

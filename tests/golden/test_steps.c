@@ -8,6 +8,7 @@
 #include "driver/driver_task.h"
 #include "hold/hold.h"
 #include "model/claim.h"
+#include "model/fence.h"
 #include "service/instance_step.h"
 #include "unit/task_step.h"
 #include "volume/step.h"
@@ -30,6 +31,16 @@ static const char *const claim_states[CLAIM_STATE_N] = {
 static const char *const claim_events[CLAIM_EVENT_N] = {
 	N(SENT), N(ATTACH_FAILED), N(MOUNTED), N(WORK_ENDED), N(EVIDENCE), N(NODE_FAILED),
 	N(CONTROLLER_DETACHED), N(CONTROLLER_FAILED), N(FREE), N(FENCE_ASKED), N(DETACH_ATTESTED), N(FORCED),
+};
+#undef N
+#define N(name) [FENCE_##name] = #name
+static const char *const fence_states[FENCE_STATE_N] = {
+	N(ASKED), N(SENT), N(OFF), N(RECORDED), N(REFUSED), N(FAILED), N(UNKNOWN), N(OVERTAKEN),
+};
+#undef N
+#define N(name) [FENCE_EVENT_##name] = #name
+static const char *const fence_events[FENCE_EVENT_N] = {
+	N(SENT), N(PROVED), N(REFUSED), N(FAILED), N(UNSURE), N(EXPIRED), N(HEARD), N(RECORDED), N(REBOOTED),
 };
 #undef N
 #define N(name) [ALLOC_##name] = #name
@@ -144,6 +155,14 @@ static void print_claim(int state, int event, char *ret)
 		       claim.detach_evidence == EVIDENCE_OPERATOR ? ", attested" : "");
 }
 
+static void print_fence(int state, int event, char *ret)
+{
+	enum fence_state next;
+
+	if (fence_step((enum fence_state)state, (enum fence_event)event, &next))
+		(void)str_copy(ret, CELL_SIZE, fence_states[next]);
+}
+
 static void print_alloc(int state, int event, char *ret)
 {
 	enum alloc_phase next = alloc_phase_step((enum alloc_phase)state, (enum alloc_event_type)event);
@@ -220,6 +239,7 @@ static const struct grid {
 	int first, n_states, n_events;
 } grids[] = {
 	{"claim", print_claim, claim_states, claim_events, CLAIM_RESERVED, CLAIM_STATE_N, CLAIM_EVENT_N},
+	{"fence", print_fence, fence_states, fence_events, 0, FENCE_STATE_N, FENCE_EVENT_N},
 	{"allocation", print_alloc, alloc_states, alloc_events, 0, ALLOC_PHASE_N, ALLOC_EVENT_N},
 	{"unit", print_unit, unit_states, unit_events, 0, TASK_STATE_N, TASK_EVENT_N},
 	{"volume", print_volume, volume_states, volume_events, 0, VOLUME_OP_STATE_N, VOLUME_OP_EVENT_N},

@@ -203,6 +203,31 @@ TEST(a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked)
 	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
 }
 
+TEST(a_power_fence_frees_only_claims_of_the_boot_that_was_switched_off)
+{
+	struct claim claim = attached_claim(CLAIM_UNPUBLISHING);
+	struct claim_event fenced = event(CLAIM_EVENT_EVIDENCE);
+	char boot_id[UUID_TEXT_SIZE];
+	bool changed = false;
+
+	(void)str_copy(boot_id, sizeof(boot_id), claim.boot_id);
+	fenced.evidence = EVIDENCE_POWER_FENCE;
+	fenced.boot_id = boot_id;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_INVALID_ARGUMENT);
+	fenced.detail = "fencer f1: off, then status off";
+	fenced.boot_id = NULL;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	boot_id[0] = boot_id[0] == 'f' ? 'e' : 'f';
+	fenced.boot_id = boot_id;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(claim.state, CLAIM_UNPUBLISHING);
+	fenced.boot_id = claim.boot_id;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_POWER_FENCE);
+	assert_string_equal(claim.evidence_detail, fenced.detail);
+}
+
 TEST(a_fence_without_an_attachment_is_refused)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);

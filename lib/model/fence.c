@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a power fence, and what a fencer's answer proves. */
+
+#include "model/fence.h"
+
+#include "base/grid.h"
+#include "base/names.h"
+
+#include <assert.h>
+
+/* clang-format off */
+#define NO GRID_NO
+#define STAY GRID_STAY
+#define TO(state) GRID_TO(FENCE_##state)
+
+static const uint8_t steps[FENCE_EVENT_N][FENCE_STATE_N] = {
+	/*                        asked          sent           off            recorded refused failed unknown  overtaken */
+	[FENCE_EVENT_SENT] =     {TO(SENT),      STAY,          NO,            NO,      NO,     NO,    NO,      NO},
+	/* a proof may come late: it is of that boot, whenever it arrives */
+	[FENCE_EVENT_PROVED] =   {NO,            TO(OFF),       STAY,          STAY,    NO,     NO,    TO(OFF), NO},
+	[FENCE_EVENT_REFUSED] =  {NO,            TO(REFUSED),   NO,            NO,      NO,     NO,    NO,      NO},
+	[FENCE_EVENT_FAILED] =   {NO,            TO(FAILED),    NO,            NO,      NO,     NO,    TO(FAILED), NO},
+	[FENCE_EVENT_UNSURE] =   {NO,            TO(UNKNOWN),   NO,            NO,      NO,     NO,    STAY,    NO},
+	[FENCE_EVENT_EXPIRED] =  {TO(REFUSED),   TO(UNKNOWN),   STAY,          STAY,    STAY,   STAY,  STAY,    STAY},
+	[FENCE_EVENT_HEARD] =    {STAY,          STAY,          TO(FAILED),    STAY,    STAY,   STAY,  STAY,    STAY},
+	[FENCE_EVENT_RECORDED] = {NO,            NO,            TO(RECORDED),  STAY,    NO,     NO,    NO,      NO},
+	[FENCE_EVENT_REBOOTED] = {TO(OVERTAKEN), TO(OVERTAKEN), TO(OVERTAKEN), STAY,    STAY,   STAY,  TO(OVERTAKEN), STAY},
+};
+/* clang-format on */
+
+static const char *const state_names[FENCE_STATE_N] = {
+	[FENCE_ASKED] = "asked",       [FENCE_SENT] = "sent",		[FENCE_OFF] = "off",
+	[FENCE_RECORDED] = "recorded", [FENCE_REFUSED] = "refused",	[FENCE_FAILED] = "failed",
+	[FENCE_UNKNOWN] = "unknown",   [FENCE_OVERTAKEN] = "overtaken",
+};
+
+static const char *const outcome_names[FENCE_OUTCOME_N] = {
+	[FENCE_OUTCOME_NONE] = "not run", [FENCE_OUTCOME_DONE] = "done",     [FENCE_OUTCOME_IS_ON] = "on",
+	[FENCE_OUTCOME_IS_OFF] = "off",	  [FENCE_OUTCOME_FAILED] = "failed",
+};
+
+enum fence_event fence_judge(const struct fence_answer *answer)
+{
+	bool was_run = answer->off != FENCE_OUTCOME_NONE || answer->status != FENCE_OUTCOME_NONE;
+
+	if (answer->was_refused)
+		return was_run || answer->is_unsure ? FENCE_EVENT_FAILED : FENCE_EVENT_REFUSED;
+	if (answer->is_unsure)
+		return FENCE_EVENT_UNSURE;
+	if (answer->off != FENCE_OUTCOME_DONE || answer->status != FENCE_OUTCOME_IS_OFF)
+		return FENCE_EVENT_FAILED;
+	return answer->off_ms > 0 && answer->status_ms >= answer->off_ms ? FENCE_EVENT_PROVED
+									 : FENCE_EVENT_FAILED;
+}
+
+bool fence_step(enum fence_state state, enum fence_event event, enum fence_state *ret)
+{
+	assert(state < FENCE_STATE_N && event < FENCE_EVENT_N);
+	if (steps[event][state] == GRID_NO)
+		return false;
+	*ret = (enum fence_state)grid_next(steps[event][state], state);
+	return true;
+}
+
+bool fence_is_open(enum fence_state state)
+{
+	return state <= FENCE_OFF;
+}
+
+bool fence_allows_on(enum fence_state state)
+{
+	return state == FENCE_RECORDED || state == FENCE_REFUSED || state == FENCE_OVERTAKEN;
+}
+
+const char *fence_state_name(enum fence_state state)
+{
+	const char *name = names_get(state_names, FENCE_STATE_N, (int)state);
+
+	return name ? name : "invalid";
+}
+
+const char *fence_outcome_name(enum fence_outcome outcome)
+{
+	const char *name = names_get(outcome_names, FENCE_OUTCOME_N, (int)outcome);
+
+	return name ? name : "invalid";
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* One power fence: a fencer switches a node off and proves it, so that what the node held in that boot is
+ * released. Pure; server/fence carries it out.
+ *
+ *   asked --order--> sent --proof--> off --claims freed--> recorded (the node may be switched on again)
+ *     |               |               |
+ *     |               |               +-- the node was heard afterwards --> failed
+ *     |               +-- refused, failed, unknown: claims stay, and the next command is named
+ *     +-- no fencer took the order in time --> refused
+ *
+ * A node that comes back in another boot overtakes the fence: the new boot is the evidence then. Time starts
+ * and ends a fence; it is never evidence. The power of a node that is being fenced is switched on by a
+ * person, and only in the state recorded. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum fence_state {
+	FENCE_ASKED,	 /* the intent is durable; no fencer has the order */
+	FENCE_SENT,	 /* a fencer may have carried the order out */
+	FENCE_OFF,	 /* off, proved by a second action; the proof is durable, claims are not freed yet */
+	FENCE_RECORDED,	 /* what the node held in that boot is free, and that is durable */
+	FENCE_REFUSED,	 /* no switch was touched */
+	FENCE_FAILED,	 /* the switch did not prove that the node is off, or the node was heard after that */
+	FENCE_UNKNOWN,	 /* the node may be off; the outcome did not arrive */
+	FENCE_OVERTAKEN, /* the node is back in another boot */
+	FENCE_STATE_N,
+};
+
+enum fence_event {
+	FENCE_EVENT_SENT,     /* the order is about to be sent to a fencer; a repeat sends the same order */
+	FENCE_EVENT_PROVED,   /* fence_judge() */
+	FENCE_EVENT_REFUSED,  /* by the fencer, before it called the agent */
+	FENCE_EVENT_FAILED,   /* off failed, or the second action does not show off */
+	FENCE_EVENT_UNSURE,   /* the fencer began and does not know the outcome */
+	FENCE_EVENT_EXPIRED,  /* the order has expired without an answer */
+	FENCE_EVENT_HEARD,    /* the node was heard in that boot */
+	FENCE_EVENT_RECORDED, /* every claim of that boot is free */
+	FENCE_EVENT_REBOOTED, /* the node is back in another boot */
+	FENCE_EVENT_N,
+};
+
+/* The result of one action of a fencer's agent. */
+enum fence_outcome {
+	FENCE_OUTCOME_NONE, /* the action was not run */
+	FENCE_OUTCOME_DONE, /* of off: the agent reports success */
+	FENCE_OUTCOME_IS_ON,
+	FENCE_OUTCOME_IS_OFF, /* of status */
+	FENCE_OUTCOME_FAILED, /* anything else, with a time-out */
+	FENCE_OUTCOME_N,
+};
+
+/* The fencer's answer to an order. */
+struct fence_answer {
+	bool was_refused; /* before it called the agent */
+	bool is_unsure;	  /* it was interrupted after it began */
+	enum fence_outcome off, status;
+	int64_t off_ms, status_ms; /* when each action ended, on the fencer's clock */
+};
+
+/** Returns what the answer proves: FENCE_EVENT_PROVED only if off succeeded and a status that ended later
+ * showed off. An answer that contradicts itself is FENCE_EVENT_FAILED. */
+enum fence_event fence_judge(const struct fence_answer *answer);
+
+/** Apply one event. Returns false if the state refuses it; @ret is untouched then. An event that changes
+ * nothing is accepted. */
+bool fence_step(enum fence_state state, enum fence_event event, enum fence_state *ret);
+
+/** Does the fence still wait for something? */
+bool fence_is_open(enum fence_state state);
+
+/** May the node be switched on again without a risk for what the fence has freed or will free? */
+bool fence_allows_on(enum fence_state state);
+
+/** "asked", "sent", "off", "recorded", "refused", "failed", "unknown", "overtaken"; "invalid". */
+const char *fence_state_name(enum fence_state state);
+
+/** "not run", "done", "on", "off", "failed"; "invalid". */
+const char *fence_outcome_name(enum fence_outcome outcome);

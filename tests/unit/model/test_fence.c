@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What holds for the steps of a power fence. Each step is in tests/golden/steps.txt. */
+
+#include "fixture.h"
+
+#include "model/fence.h"
+
+#define ANSWER(...) (&(const struct fence_answer){__VA_ARGS__})
+
+enum { OFF_AT = 1000, STATUS_AT = 2000, ROUNDS = 100000 };
+
+TEST(off_is_proved_by_a_second_action_only)
+{
+	for (unsigned int off = 0; off < FENCE_OUTCOME_N; off++)
+		for (unsigned int status = 0; status < FENCE_OUTCOME_N; status++) {
+			enum fence_event event = fence_judge(
+				ANSWER(.off = (enum fence_outcome)off, .status = (enum fence_outcome)status,
+				       .off_ms = OFF_AT, .status_ms = STATUS_AT));
+			bool is_proved = off == FENCE_OUTCOME_DONE && status == FENCE_OUTCOME_IS_OFF;
+
+			assert_int_equal(event, is_proved ? FENCE_EVENT_PROVED : FENCE_EVENT_FAILED);
+		}
+}
+
+TEST(a_status_from_before_the_power_off_proves_nothing)
+{
+	assert_int_equal(fence_judge(ANSWER(.off = FENCE_OUTCOME_DONE, .status = FENCE_OUTCOME_IS_OFF,
+					    .off_ms = STATUS_AT, .status_ms = OFF_AT)),
+			 FENCE_EVENT_FAILED);
+	assert_int_equal(fence_judge(ANSWER(.off = FENCE_OUTCOME_DONE, .status = FENCE_OUTCOME_IS_OFF)),
+			 FENCE_EVENT_FAILED);
+}
+
+TEST(an_answer_that_contradicts_itself_is_a_failure)
+{
+	assert_int_equal(fence_judge(ANSWER(.was_refused = true)), FENCE_EVENT_REFUSED);
+	assert_int_equal(fence_judge(ANSWER(.is_unsure = true)), FENCE_EVENT_UNSURE);
+	assert_int_equal(fence_judge(ANSWER(.is_unsure = true, .was_refused = true)), FENCE_EVENT_FAILED);
+	assert_int_equal(fence_judge(ANSWER(.was_refused = true, .off = FENCE_OUTCOME_DONE)),
+			 FENCE_EVENT_FAILED);
+	assert_int_equal(
+		fence_judge(ANSWER(.is_unsure = true, .off = FENCE_OUTCOME_DONE,
+				   .status = FENCE_OUTCOME_IS_OFF, .off_ms = OFF_AT, .status_ms = STATUS_AT)),
+		FENCE_EVENT_UNSURE);
+}
+
+/* 100 000 random events: claims are freed only after a proof that followed an order, and after a fence has
+ * ended without a proof nothing but a late proof or a new boot changes it. */
+TEST(claims_are_recorded_only_after_an_order_and_its_proof)
+{
+	enum fence_state now = FENCE_ASKED;
+	bool was_sent = false, was_proved = false, was_heard = false;
+	uint64_t seed = 45;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		enum fence_event event;
+		enum fence_state next = FENCE_STATE_N;
+
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		event = (enum fence_event)((seed >> 33) % FENCE_EVENT_N);
+		if (!fence_step(now, event, &next)) {
+			assert_int_equal(next, FENCE_STATE_N);
+			continue;
+		}
+		was_sent |= event == FENCE_EVENT_SENT && next == FENCE_SENT;
+		was_proved |= event == FENCE_EVENT_PROVED && next == FENCE_OFF;
+		was_heard |= event == FENCE_EVENT_HEARD && now == FENCE_OFF;
+		if (next == FENCE_OFF || next == FENCE_RECORDED)
+			assert_true(was_sent && was_proved && !was_heard);
+		if (event == FENCE_EVENT_EXPIRED) /* time is no evidence */
+			assert_true(next == now || next == FENCE_REFUSED || next == FENCE_UNKNOWN);
+		if (fence_allows_on(next))
+			assert_false(fence_is_open(next));
+		now = next;
+		if (!fence_is_open(now) && (now != FENCE_UNKNOWN || i % 3 == 0)) {
+			now = FENCE_ASKED; /* the next fence */
+			was_sent = was_proved = was_heard = false;
+		}
+	}
+}
+
+TEST(a_node_in_another_boot_is_never_freed_by_a_late_proof)
+{
+	for (unsigned int from = 0; from < FENCE_STATE_N; from++) {
+		enum fence_state now = (enum fence_state)from;
+
+		assert_true(fence_step(now, FENCE_EVENT_REBOOTED, &now));
+		if (from == FENCE_RECORDED)
+			continue; /* it was freed before */
+		assert_false(fence_step(now, FENCE_EVENT_PROVED, &now) && now == FENCE_OFF);
+		assert_false(fence_step(now, FENCE_EVENT_RECORDED, &now));
+	}
+}
+
+TEST(a_node_that_may_still_be_switched_off_is_not_switched_on)
+{
+	assert_false(fence_allows_on(FENCE_ASKED));
+	assert_false(fence_allows_on(FENCE_SENT));
+	assert_false(fence_allows_on(FENCE_OFF)); /* its claims are not free yet */
+	assert_false(fence_allows_on(FENCE_UNKNOWN));
+	assert_true(fence_allows_on(FENCE_RECORDED));
+}
+
+TEST(states_and_outcomes_have_names)
+{
+	assert_string_equal(fence_state_name(FENCE_RECORDED), "recorded");
+	assert_string_equal(fence_state_name(FENCE_STATE_N), "invalid");
+	assert_string_equal(fence_outcome_name(FENCE_OUTCOME_IS_OFF), "off");
+	assert_string_equal(fence_outcome_name(FENCE_OUTCOME_N), "invalid");
+}
