@@ -140,15 +140,20 @@ enum status order_sign(struct order *order, const uint8_t seed[static ORDER_KEY_
 	return STATUS_OK;
 }
 
-bool order_is_signed(const struct order *order, const uint8_t key[static ORDER_KEY_SIZE])
+bool order_bytes_are_signed(const void *bytes, size_t n, const uint8_t signature[static ORDER_SIGNATURE_SIZE],
+			    const uint8_t key[static ORDER_KEY_SIZE])
 {
 	cleanup(free_pkey) EVP_PKEY *pkey =
 		EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, ORDER_KEY_SIZE);
 	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 
 	return pkey && ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, pkey) == 1 &&
-	       EVP_DigestVerify(ctx, order->signature, sizeof(order->signature), (const uint8_t *)order,
-				ORDER_SIGNED_SIZE) == 1;
+	       EVP_DigestVerify(ctx, signature, ORDER_SIGNATURE_SIZE, bytes, n) == 1;
+}
+
+bool order_is_signed(const struct order *order, const uint8_t key[static ORDER_KEY_SIZE])
+{
+	return order_bytes_are_signed(order, ORDER_SIGNED_SIZE, order->signature, key);
 }
 
 const char *order_kind_name(unsigned int kind)

@@ -24,6 +24,10 @@ bool order_is_canonical(const ProtobufCMessage *message, const void *bytes, size
 /** Sign with the private key of 32 bytes (RFC 8032: the seed). */
 enum status order_sign(struct order *order, const uint8_t seed[static ORDER_KEY_SIZE], struct error *err);
 
+/** Is @signature that of @key for these bytes? */
+bool order_bytes_are_signed(const void *bytes, size_t n, const uint8_t signature[static ORDER_SIGNATURE_SIZE],
+			    const uint8_t key[static ORDER_KEY_SIZE]);
+
 /** Is the signature that of @key? */
 bool order_is_signed(const struct order *order, const uint8_t key[static ORDER_KEY_SIZE]);
 
