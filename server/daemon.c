@@ -22,6 +22,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "claim/release.h"
+#include "fence/fencers.h"
+#include "fence/fences.h"
 #include "forward/forward.h"
 #include "job/job_work.h"
 #include "lead/lead.h"
@@ -350,6 +352,8 @@ static enum status start_work(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		status = gc_new(server, &server->gc, err);
 	if (status == STATUS_OK)
+		status = fences_new(server, &server->fences, err);
+	if (status == STATUS_OK)
 		status = epoch_record_restore(server, err);
 	server->is_serving = status == STATUS_OK;
 	return status;
@@ -484,6 +488,7 @@ static const struct change_observer observers[] = {
 	{.durable = watch_note_durable},
 	{.durable = events_note_durable},
 	{.durable = drain_note_durable},
+	{.durable = fences_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
 	{.durable = pending_note_durable},
@@ -545,7 +550,10 @@ void server_free(struct server *server)
 	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
 	server->is_ending = true;
 	controllers_stop(server->controllers);
+	fences_free(server->fences);
+	server->fences = NULL;
 	rpc_server_free(server->rpc);
+	fencers_free(server->fencers);
 	forward_free(server->forward);
 	watch_cancel_all(server);
 	gc_free(server->gc);

@@ -29,6 +29,8 @@ struct session_events;
 struct service_status;
 struct service_watchdog;
 struct events;
+struct fencers;
+struct fences;
 struct forward;
 struct refused_peers;
 struct restore;
@@ -83,6 +85,8 @@ struct server {
 	struct controllers *controllers; /* see controller.h */
 	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
+	struct fencers *fencers;	 /* see fence/fencers.h */
+	struct fences *fences;		 /* see fence/fences.h */
 	struct watch_tree watches;	 /* see watch.h */
 	struct refused_peers *refused_peers;
 	size_t n_watches;

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "claim/attest.h"
 #include "claim/grant.h"
+#include "fence/fencers.h"
+#include "fence/fences.h"
 #include "job/jobs.h"
 #include "node/drain.h"
 #include "node/nodes.h"
@@ -27,6 +29,7 @@
 #include "volume/volumes.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -169,6 +172,16 @@ static const struct rpc_method jobs_methods[] = {
 	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},
 };
 
+static const struct rpc_method fences_methods[] = {
+	{.name = "Session", .stream = &fencers_stream, READ(.right = ACCESS_BY_HANDLER)},
+	{.name = "Fence", .unary = fences_handle_fence, WRITE(.right = ACCESS_NODE_FENCE)},
+	{.name = "Test", .unary = fences_handle_test, WRITE(.right = ACCESS_NODE_FENCE)},
+	{.name = "Get",
+	 .unary = fences_handle_get,
+	 READ(.right = ACCESS_NODE_READ, .node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "List", .unary = fences_handle_list, READ(.right = ACCESS_NODE_READ)},
+};
+
 static const struct rpc_method operator_methods[] = {
 	{.name = "ListMembers",
 	 .unary = operator_handle_list_members,
@@ -203,6 +216,7 @@ const struct rpc_service services[] = {
 	{&holdfast__v1__plugins__descriptor, plugins_methods, ARRAY_SIZE(plugins_methods)},
 	{&holdfast__v1__allocations__descriptor, allocs_methods, ARRAY_SIZE(allocs_methods)},
 	{&holdfast__v1__jobs__descriptor, jobs_methods, ARRAY_SIZE(jobs_methods)},
+	{&holdfast__v1__fences__descriptor, fences_methods, ARRAY_SIZE(fences_methods)},
 	{&holdfast__v1__operator__descriptor, operator_methods, ARRAY_SIZE(operator_methods)},
 };
 const size_t n_services = ARRAY_SIZE(services);

@@ -98,6 +98,8 @@ enum option_id {
 	OPT_TEMPLATE,
 	OPT_WAIT,
 	OPT_VAR,
+	OPT_ALIVE,
+	OPT_TEST,
 	OPTION_N,
 };
 

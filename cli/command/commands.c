@@ -15,6 +15,7 @@ static const struct command_table *const tables[] = {
 	&snapshot_commands,
 	&plugin_commands,
 	&node_commands,
+	&node_fence_commands,
 	&alloc_commands,
 	&alloc_task_commands,
 	&job_commands,

@@ -179,6 +179,8 @@ const struct option_info command_options[OPTION_N] = {
 		     .arg = "NAME=VALUE",
 		     .help = "value of a variable of the file; may be repeated",
 		     .repeats = true},
+	[OPT_ALIVE] = {.name = "alive", .help = "also if the node is connected"},
+	[OPT_TEST] = {.name = "test", .help = "look at the node's power switch, and change nothing"},
 };
 
 const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) |

@@ -57,6 +57,13 @@ static const struct role node_role = {"node",
 				      "holdfast.node.key",
 				      "agent.hcl",
 				      "systemctl restart holdfast-agent"};
+static const struct role fencer_role = {"fencer",
+					"fencer",
+					NODE_DAYS,
+					"/etc/holdfast/tls/fencer.pem",
+					"holdfast.fencer.key",
+					"fencer.hcl",
+					"systemctl restart holdfast-fencer"};
 static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL, NULL, NULL};
 
 static const char *folder_of(const struct invocation *inv)
@@ -266,6 +273,11 @@ static enum status cmd_operator_cert_node(struct invocation *inv, struct error *
 	return issue(inv, &node_role, inv->args[0], err);
 }
 
+static enum status cmd_operator_cert_fencer(struct invocation *inv, struct error *err)
+{
+	return issue(inv, &fencer_role, inv->args[0], err);
+}
+
 static enum status cmd_operator_cert_operator(struct invocation *inv, struct error *err)
 {
 	return issue(inv, &operator_role, inv->args[0], err);
@@ -295,6 +307,14 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .run = cmd_operator_cert_node},
+	{.path = "operator cert fencer",
+	 .args = "NAME",
+	 .help = "Make a fencer's key and certificate",
+	 .example = "f1",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_DAYS),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_operator_cert_fencer},
 	{.path = "operator cert operator",
 	 .args = "NAME",
 	 .help = "Make an operator's key and certificate",

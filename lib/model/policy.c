@@ -29,10 +29,8 @@ static const char *const capability_names[CAPABILITY_N] = {
 };
 
 static const char *const level_names[POLICY_LEVEL_N] = {
-	[POLICY_NONE] = "",
-	[POLICY_LIST] = "list",
-	[POLICY_READ] = "read",
-	[POLICY_WRITE] = "write",
+	[POLICY_NONE] = "",	  [POLICY_LIST] = "list",   [POLICY_READ] = "read",
+	[POLICY_WRITE] = "write", [POLICY_FENCE] = "fence",
 };
 
 #define COARSE_READ                                                                        \
@@ -113,8 +111,9 @@ enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct err
 		return status;
 	if (policy->plugin[0] != '\0' && !str_eq(policy->plugin, "list") && !str_eq(policy->plugin, "read"))
 		return invalid(err, policy->name, "plugin", policy->plugin, "list or read");
-	if (policy->node[0] != '\0' && !str_eq(policy->node, "read") && !str_eq(policy->node, "write"))
-		return invalid(err, policy->name, "node", policy->node, "read or write");
+	if (policy->node[0] != '\0' && !str_eq(policy->node, "read") && !str_eq(policy->node, "write") &&
+	    !str_eq(policy->node, "fence"))
+		return invalid(err, policy->name, "node", policy->node, "read, write or fence");
 	if (policy->operator_[0] != '\0' && !str_eq(policy->operator_, "read") &&
 	    !str_eq(policy->operator_, "write"))
 		return invalid(err, policy->name, "operator", policy->operator_, "read or write");

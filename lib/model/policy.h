@@ -45,6 +45,7 @@ enum policy_level {
 	POLICY_LIST,
 	POLICY_READ,
 	POLICY_WRITE,
+	POLICY_FENCE, /* of nodes */
 	POLICY_LEVEL_N,
 };
 

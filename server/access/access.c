@@ -61,6 +61,7 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 			       .level = policy_node_level,
 			       .least = POLICY_WRITE,
 			       .is_of_node = true},
+	[ACCESS_NODE_FENCE] = {.name = "node fence", .level = policy_node_level, .least = POLICY_FENCE},
 	[ACCESS_OPERATOR_READ] = {.name = "operator read",
 				  .level = policy_operator_level,
 				  .least = POLICY_READ},

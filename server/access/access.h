@@ -35,6 +35,7 @@ enum access_right {
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,
 	ACCESS_NODE_WRITE, /* eligibility, drain */
+	ACCESS_NODE_FENCE, /* have a fencer switch nodes off */
 	ACCESS_OPERATOR_READ,
 	ACCESS_OPERATOR_WRITE, /* purge, attest (with csi-attest-volume besides), gc */
 	ACCESS_BACKUP_KIT,     /* take kits that only the key of the server's certificate opens */

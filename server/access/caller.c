@@ -21,6 +21,7 @@ static const char *const role_names[ROLE_N] = {
 	[ROLE_OPERATOR] = "operator",
 	[ROLE_NODE] = "node",
 	[ROLE_SERVER] = "server",
+	[ROLE_FENCER] = "fencer",
 };
 
 enum { SEGMENTS = 3 /* cluster, role, name */ };
@@ -154,7 +155,7 @@ static enum status find_token(struct server *server, const char *secret,
 static enum status take_token(struct server *server, const char *secret, struct caller *caller,
 			      struct error *err)
 {
-	if (caller->identity.role == ROLE_NODE || caller->identity.role == ROLE_SERVER)
+	if (caller->identity.role != ROLE_NONE && caller->identity.role != ROLE_OPERATOR)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "a token cannot be shown with the certificate of %s/%s: tokens are for "
 				 "people; leave it out",
@@ -194,6 +195,23 @@ enum status access_check_node(struct server *server, const struct rpc_call *call
 				 "people; leave it out",
 				 ret->name);
 	return status;
+}
+
+enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
+				struct error *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct identity identity;
+
+	if (peer->uri[0] == '\0')
+		return error_set(err, STATUS_UNAUTHENTICATED, 0, "this call needs a fencer's certificate");
+	TRY(identity_parse(peer->uri, server->config.cluster, &identity, err));
+	if (identity.role != ROLE_FENCER || rpc_call_token(call))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "%s may not make this call%s: it is only for a fencer's certificate",
+				 peer->uri, rpc_call_token(call) ? " with a token" : "");
+	*ret = identity;
+	return STATUS_OK;
 }
 
 const char *access_bound_node(struct server *server, const struct rpc_call *call)

@@ -21,6 +21,7 @@ enum role {
 	ROLE_OPERATOR,
 	ROLE_NODE,
 	ROLE_SERVER,
+	ROLE_FENCER,
 	ROLE_N,
 };
 
@@ -56,6 +57,10 @@ enum status access_caller(struct server *server, const struct rpc_call *call, st
 /** The caller must be a node, by its certificate alone: access_node() that takes no token. */
 enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
 			      struct error *err);
+
+/** The caller must be a fencer, by its certificate, without a token. */
+enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
+				struct error *err);
 
 /** The node that the caller's token is bound to; NULL: none, or no good token. Borrowed as the token is. */
 const char *access_bound_node(struct server *server, const struct rpc_call *call);

@@ -6,6 +6,7 @@
 #include "rpc/pack.h"
 #include "state/keys.h"
 
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -42,6 +43,7 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
 	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
+	{.prefix = PREFIX_FENCE, .descriptor = &holdfast__v1__fence__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
 };
 

@@ -7,6 +7,7 @@
 #include "rpc/pki.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -18,6 +19,7 @@ static const ProtobufCServiceDescriptor *const descriptors[] = {
 	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
 	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
 	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
+	&holdfast__v1__fences__descriptor,
 };
 
 static unsigned int n_certificates;

@@ -146,6 +146,7 @@ TEST_FIXTURE(each_level_opens_its_rights_everywhere, setup, teardown)
 		{"read", "", "", "", R(PLUGIN_LIST) | R(PLUGIN_READ)},
 		{"", "read", "", "", R(NODE_READ)},
 		{"", "write", "", "", R(NODE_READ) | R(NODE_WRITE)},
+		{"", "fence", "", "", R(NODE_READ) | R(NODE_WRITE) | R(NODE_FENCE)},
 		{"", "", "read", "", R(OPERATOR_READ)},
 		{"", "", "write", "", R(OPERATOR_READ) | R(OPERATOR_WRITE)},
 		{"", "", "", "kit", R(BACKUP_KIT)},
@@ -188,7 +189,8 @@ TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 	policy.namespaces = rules;
 	policy.n_namespaces = 1;
 	policy.plugin = text("read");
-	policy.node = policy.operator_ = text("write");
+	policy.node = text("fence");
+	policy.operator_ = text("write");
 	policy.backup = text("copy");
 	put_token(server, &policy);
 	assert_int_equal(rights_in(server, "a"), R(MANAGEMENT) - 1 - R(NONE));

@@ -14,6 +14,7 @@
 #include "state/records.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -26,6 +27,7 @@ enum kind {
 	OF_NO_OBJECT,  /* a policy gives it, in any namespace or over something else */
 	OF_MANAGEMENT, /* no policy gives it */
 	OF_NODES,      /* a node's certificate alone */
+	OF_FENCERS,    /* a fencer's certificate alone */
 	OF_ANYBODY,    /* who may call anything at all */
 };
 
@@ -57,6 +59,7 @@ enum need {
 	PLUGIN_READ,
 	NODE_READ,
 	NODE_WRITE,
+	NODE_FENCE,
 	OPERATOR_READ,
 	OPERATOR_WRITE,
 	BACKUP_KIT,
@@ -67,7 +70,7 @@ enum need {
 enum over { OVER_NAMESPACE, OVER_PLUGIN, OVER_NODE, OVER_OPERATOR, OVER_BACKUP, N_OVER };
 
 static const char *const over_names[N_OVER] = {"namespaces", "plugin", "node", "operator", "backup"};
-static const char *const over_most[N_OVER] = {NULL, "read", "write", "write", "copy"};
+static const char *const over_most[N_OVER] = {NULL, "read", "fence", "write", "copy"};
 
 /* Each word that gives it, the least of them first; of a level the word and the next lower one. */
 static const struct {
@@ -92,6 +95,7 @@ static const struct {
 	[PLUGIN_READ] = {OVER_PLUGIN, {"read", "list"}},
 	[NODE_READ] = {OVER_NODE, {"read", ""}},
 	[NODE_WRITE] = {OVER_NODE, {"write", "read"}},
+	[NODE_FENCE] = {OVER_NODE, {"fence", "write"}},
 	[OPERATOR_READ] = {OVER_OPERATOR, {"read", ""}},
 	[OPERATOR_WRITE] = {OVER_OPERATOR, {"write", "read"}},
 	[BACKUP_KIT] = {OVER_BACKUP, {"kit", ""}},
@@ -221,6 +225,11 @@ static const struct row rows[] = {
 	 "{\"id\": \"j\", \"namespace\": \"default\", \"count\": 2}"},
 	{"Jobs.Restart", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT),
 	 "{\"id\": \"j\", \"namespace\": \"default\"}"},
+	{"Fences.Session", OF_FENCERS, 0, "{}", .is_stream = true},
+	{"Fences.Fence", OF_NO_OBJECT, N(NODE_FENCE), "{\"id\": \"n1\", \"reason\": \"r\"}"},
+	{"Fences.Test", OF_NO_OBJECT, N(NODE_FENCE), "{\"id\": \"n1\"}"},
+	{"Fences.Get", OF_NO_OBJECT, N(NODE_READ), "{\"id\": \"n1\"}", BOUND_TO_N1},
+	{"Fences.List", OF_NO_OBJECT, N(NODE_READ), "{}"},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},
@@ -255,6 +264,7 @@ static const ProtobufCServiceDescriptor *const all_services[] = {
 	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
 	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
 	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
+	&holdfast__v1__fences__descriptor,
 };
 
 TEST(every_method_has_a_row)
@@ -537,6 +547,9 @@ static void check_everybody(const struct stand *stand, const struct row *row)
 	expect(stand->f, row, "holdfast://c1/node/n1", stand->management, STATUS_PERMISSION_DENIED);
 	expect(stand->f, row, "holdfast://c1/server/s1", stand->management, STATUS_PERMISSION_DENIED);
 	expect(stand->f, row, "holdfast://c1/server/s1", NULL, STATUS_PERMISSION_DENIED);
+	expect(stand->f, row, "holdfast://c1/fencer/f1", stand->management, STATUS_PERMISSION_DENIED);
+	if (row->kind != OF_FENCERS)
+		expect(stand->f, row, "holdfast://c1/fencer/f1", NULL, STATUS_PERMISSION_DENIED);
 }
 
 /* Exactly what is needed is enough, everything else is not. */
@@ -611,6 +624,15 @@ static void check_nodes(const struct stand *stand, const struct row *row)
 		expect(f, row, "holdfast://c1/node/n2", NULL, STATUS_PERMISSION_DENIED);
 }
 
+static void check_fencers(const struct stand *stand, const struct row *row)
+{
+	expect(stand->f, row, NULL, stand->management, STATUS_UNAUTHENTICATED);
+	expect(stand->f, row, OPERATOR, NULL, STATUS_PERMISSION_DENIED);
+	expect(stand->f, row, OPERATOR, stand->management, STATUS_PERMISSION_DENIED);
+	expect(stand->f, row, "holdfast://c1/node/n1", NULL, STATUS_PERMISSION_DENIED);
+	expect_allowed(stand->f, row, "holdfast://c1/fencer/f1", NULL);
+}
+
 TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl, teardown_callers)
 {
 	struct fixture *f = *state;
@@ -626,6 +648,8 @@ TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl
 		check_everybody(&stand, &rows[i]);
 		if (rows[i].kind == OF_NODES)
 			check_nodes(&stand, &rows[i]);
+		else if (rows[i].kind == OF_FENCERS)
+			check_fencers(&stand, &rows[i]);
 		else
 			check_people(&stand, &rows[i]);
 	}
@@ -907,7 +931,7 @@ TEST_FIXTURE(anonymous_is_an_operator_in_development_and_only_there, setup_acl, 
 	f->server->config.acl = false;
 	expect(f, &status, NULL, NULL, STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (is_built(rows[i].method) && rows[i].kind == OF_NODES)
+		if (is_built(rows[i].method) && (rows[i].kind == OF_NODES || rows[i].kind == OF_FENCERS))
 			expect(f, &rows[i], NULL, NULL, STATUS_UNAUTHENTICATED);
 		else if (is_built(rows[i].method))
 			expect_allowed(f, &rows[i], NULL, NULL);

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of fencers. */
+
+#include "fence/fencers.h"
+
+#include "server.h"
+
+#include "access/caller.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/wakeup.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+enum { HELLO_MAX_MS = 10000, HEARTBEATS_MISSED = 3 };
+
+/* A node in a fencer's file. */
+struct fencer_node {
+	char id[NODE_ID_MAX + 1];
+	char agent[NODE_ID_MAX + 1];
+	int64_t checked_ms;
+	char error[FENCER_TEXT_SIZE];
+};
+
+struct fencer {
+	struct server *server;
+	LIST_ENTRY(fencer) of_fencers;
+	char name[NODE_ID_MAX + 1];
+	char address[RPC_ADDRESS_SIZE];
+	char version[NODE_ID_MAX + 1];
+	struct rpc_call *call; /* NULL: it is away */
+	bool is_greeted;
+	bool is_closing;
+	int64_t since_ms;	   /* that it is connected, or away */
+	sd_event_source *timer;	   /* owned; until hello, then while nothing is heard */
+	struct fencer_node *nodes; /* owned */
+	size_t n_nodes;
+};
+
+LIST_HEAD(fencer_list, fencer);
+
+struct fencers {
+	const struct fencer_events *events;
+	struct fencer_list list;
+	size_t n;
+};
+
+enum status fencers_new(struct server *server, const struct fencer_events *events, struct fencers **ret,
+			struct error *err)
+{
+	struct fencers *fencers = calloc(1, sizeof(*fencers));
+
+	if (!fencers)
+		return error_no_memory(err, "the list of fencers");
+	fencers->events = events;
+	LIST_INIT(&fencers->list);
+	*ret = fencers;
+	return STATUS_OK;
+}
+
+static void fencer_free(struct fencers *fencers, struct fencer *fencer)
+{
+	LIST_REMOVE(fencer, of_fencers);
+	fencers->n--;
+	(void)sd_event_source_disable_unref(fencer->timer);
+	free(fencer->nodes);
+	free(fencer);
+}
+
+void fencers_free(struct fencers *fencers)
+{
+	struct fencer *fencer;
+
+	if (!fencers)
+		return;
+	while ((fencer = LIST_FIRST(&fencers->list)))
+		fencer_free(fencers, fencer);
+	free(fencers);
+}
+
+static bool is_ready(const struct fencer *fencer)
+{
+	return fencer->call && fencer->is_greeted && !fencer->is_closing;
+}
+
+/* Also one that is away. */
+static struct fencer *find_any(const struct fencers *fencers, const char *name)
+{
+	struct fencer *fencer;
+
+	LIST_FOREACH (fencer, &fencers->list, of_fencers)
+		if (str_eq(fencer->name, name))
+			return fencer;
+	return NULL;
+}
+
+const struct fencer *fencers_find(const struct fencers *fencers, const char *name)
+{
+	const struct fencer *fencer = find_any(fencers, name);
+
+	return fencer && is_ready(fencer) ? fencer : NULL;
+}
+
+static struct fencer_node *find_node(const struct fencer *fencer, const char *node)
+{
+	for (size_t i = 0; i < fencer->n_nodes; i++)
+		if (str_eq(fencer->nodes[i].id, node))
+			return &fencer->nodes[i];
+	return NULL;
+}
+
+const struct fencer *fencers_for_node(const struct fencers *fencers, const char *node)
+{
+	const struct fencer *fencer, *second = NULL;
+
+	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
+		const struct fencer_node *entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
+
+		if (entry && entry->checked_ms != 0 && entry->error[0] == '\0')
+			return fencer;
+		if (entry)
+			second = fencer;
+	}
+	return second;
+}
+
+const char *fencer_name(const struct fencer *fencer)
+{
+	return fencer->name;
+}
+
+/* --- the stream --- */
+
+static void end_session(struct fencer *fencer, const struct error *err)
+{
+	if (!fencer->call || fencer->is_closing)
+		return;
+	fencer->is_closing = true;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer", .err = err}, "ending the session of fencer %s",
+		fencer->name);
+	rpc_call_fail(fencer->call, err);
+}
+
+static enum status send_down(struct fencer *fencer, const Holdfast__V1__FencerDown *down, struct error *err)
+{
+	struct error sending;
+
+	if (!fencer->call || fencer->is_closing)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "fencer %s is not connected", fencer->name);
+	if (rpc_call_send(fencer->call, &down->base, &sending) == STATUS_OK)
+		return STATUS_OK;
+	end_session(fencer, &sending);
+	if (err)
+		*err = sending;
+	return sending.status;
+}
+
+enum status fencer_send(const struct fencer *fencer, const void *order, size_t n, struct error *err)
+{
+	Holdfast__V1__FencerDown down = HOLDFAST__V1__FENCER_DOWN__INIT;
+
+	down.message_case = HOLDFAST__V1__FENCER_DOWN__MESSAGE_ORDER;
+	down.order = (ProtobufCBinaryData){.len = n, .data = (uint8_t *)(uintptr_t)order}; /* only read */
+	return send_down(find_any(fencer->server->fencers, fencer->name), &down, err);
+}
+
+static int on_silent(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct fencer *fencer = userdata;
+	struct error err;
+
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			fencer->is_greeted ? "nothing was heard of fencer %s for %d heartbeats"
+					   : "no hello came from fencer %s in time (%d ms)",
+			fencer->name, fencer->is_greeted ? HEARTBEATS_MISSED : HELLO_MAX_MS);
+	end_session(fencer, &err);
+	return 0;
+}
+
+static enum status rearm(struct fencer *fencer, struct error *err)
+{
+	uint64_t delay_us = fencer->is_greeted ? HEARTBEATS_MISSED * fencer->server->config.heartbeat_us
+					       : HELLO_MAX_MS * USEC_PER_MSEC;
+
+	return wakeup_arm(fencer->server->event, &fencer->timer, delay_us, on_silent, fencer, err);
+}
+
+static enum status copy_node(const Holdfast__V1__FencerNode *from, struct fencer_node *to, struct error *err)
+{
+	if (!id_is_name(from->id, NODE_ID_MAX) || !id_is_name(from->agent, NODE_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a fencer's node or agent is no name of up to %d bytes", NODE_ID_MAX);
+	(void)str_copy(to->id, sizeof(to->id), from->id);
+	(void)str_copy(to->agent, sizeof(to->agent), from->agent);
+	to->checked_ms = from->checked_ms;
+	str_copy_text(to->error, sizeof(to->error), from->error);
+	return STATUS_OK;
+}
+
+static enum status send_welcome(struct fencer *fencer, struct error *err)
+{
+	Holdfast__V1__FencerDown down = HOLDFAST__V1__FENCER_DOWN__INIT;
+	Holdfast__V1__FencerWelcome welcome = HOLDFAST__V1__FENCER_WELCOME__INIT;
+	static char version[] = HOLDFAST_VERSION;
+
+	welcome.server_version = version;
+	welcome.cluster = fencer->server->config.cluster;
+	welcome.heartbeat_ms = (uint32_t)(fencer->server->config.heartbeat_us / USEC_PER_MSEC);
+	welcome.clock_ms = clock_realtime_ms();
+	down.message_case = HOLDFAST__V1__FENCER_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	return send_down(fencer, &down, err);
+}
+
+static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerHello *hello,
+			      struct error *err)
+{
+	struct fencer_node *nodes;
+
+	if (fencer->is_greeted)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello of a fencer");
+	if (hello->n_nodes > FENCER_NODES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a fencer has at most %d nodes",
+				 FENCER_NODES_MAX);
+	nodes = calloc(hello->n_nodes + 1, sizeof(*nodes));
+	if (!nodes)
+		return error_no_memory(err, "a fencer");
+	free(fencer->nodes);
+	fencer->nodes = nodes;
+	fencer->n_nodes = 0;
+	for (size_t i = 0; i < hello->n_nodes; i++) {
+		TRY(copy_node(hello->nodes[i], &nodes[i], err));
+		fencer->n_nodes++;
+	}
+	str_copy_text(fencer->version, sizeof(fencer->version), hello->fencer_version);
+	fencer->is_greeted = true;
+	TRY(send_welcome(fencer, err));
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "fencer", .peer = fencer->address},
+		"fencer %s is connected, with the switches of %zu node%s", fencer->name, fencer->n_nodes,
+		str_s(fencer->n_nodes));
+	fencer->server->fencers->events->ready(fencer->server, fencer->name);
+	return STATUS_OK;
+}
+
+static enum status take_node(struct fencer *fencer, const Holdfast__V1__FencerNode *from, struct error *err)
+{
+	struct fencer_node node = {.checked_ms = 0};
+	struct fencer_node *entry;
+
+	TRY(copy_node(from, &node, err));
+	entry = find_node(fencer, node.id);
+	if (!entry)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the fencer's hello has no node %s",
+				 node.id);
+	if (node.error[0] != '\0' && !str_eq(node.error, entry->error))
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node.id, .op = "fencer"},
+			"fencer %s cannot look at the power switch of node %s: %s", fencer->name, node.id,
+			node.error);
+	*entry = node;
+	return STATUS_OK;
+}
+
+static enum status take_message(struct fencer *fencer, const Holdfast__V1__FencerUp *up, struct error *err)
+{
+	if (up->message_case == HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO)
+		return take_hello(fencer, up->hello, err);
+	if (!fencer->is_greeted)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the first message of a fencer's session is hello");
+	switch (up->message_case) {
+	case HOLDFAST__V1__FENCER_UP__MESSAGE_HEARTBEAT:
+		return STATUS_OK;
+	case HOLDFAST__V1__FENCER_UP__MESSAGE_NODE:
+		return take_node(fencer, up->node, err);
+	case HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER:
+		fencer->server->fencers->events->answer(fencer->server, fencer->name, up->answer);
+		return STATUS_OK;
+	case HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO:
+	case HOLDFAST__V1__FENCER_UP__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__FENCER_UP__MESSAGE__CASE_IS_INT_SIZE:
+		break;
+	}
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a fencer's message of a kind not known here");
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct fencer *fencer = rpc_call_data(call);
+	struct error err;
+
+	if (!fencer || fencer->is_closing || fencer->call != call)
+		return;
+	if (take_message(fencer, (const Holdfast__V1__FencerUp *)(const void *)message, &err) != STATUS_OK ||
+	    rearm(fencer, &err) != STATUS_OK)
+		end_session(fencer, &err);
+}
+
+/* The entry of the name: a new one, or that of a fencer which is away. */
+static enum status take_entry(struct server *server, const char *name, struct fencer **ret, struct error *err)
+{
+	struct fencers *fencers = server->fencers;
+	struct fencer *fencer = find_any(fencers, name);
+
+	if (!fencer && fencers->n == FENCERS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%d fencers are known already",
+				 FENCERS_MAX);
+	if (!fencer) {
+		fencer = calloc(1, sizeof(*fencer));
+		if (!fencer)
+			return error_no_memory(err, "a fencer");
+		fencer->server = server;
+		(void)str_copy(fencer->name, sizeof(fencer->name), name);
+		LIST_INSERT_HEAD(&fencers->list, fencer, of_fencers);
+		fencers->n++;
+	}
+	*ret = fencer;
+	return STATUS_OK;
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	static const struct error replaced = {.status = STATUS_ABORTED,
+					      .msg = "the fencer has opened a newer session"};
+	struct server *server = userdata;
+	struct fencer *fencer = NULL;
+	struct identity who;
+	struct error err;
+	enum status status = access_check_fencer(server, call, &who, &err);
+
+	if (status == STATUS_OK)
+		status = take_entry(server, who.name, &fencer, &err);
+	if (status != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	if (fencer->call) {
+		rpc_call_set_data(fencer->call, NULL);
+		if (!fencer->is_closing)
+			rpc_call_fail(fencer->call, &replaced);
+	}
+	fencer->call = call;
+	fencer->is_greeted = fencer->is_closing = false;
+	fencer->since_ms = clock_realtime_ms();
+	str_copy_text(fencer->address, sizeof(fencer->address), rpc_call_peer(call)->address);
+	rpc_call_set_data(call, fencer);
+	if (rearm(fencer, &err) != STATUS_OK)
+		end_session(fencer, &err);
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	struct fencer *fencer = rpc_call_data(call);
+
+	if (!fencer || fencer->call != call)
+		return;
+	wakeup_disarm(&fencer->timer);
+	fencer->call = NULL;
+	fencer->since_ms = clock_realtime_ms();
+	if (fencer->is_greeted && !fencer->server->is_ending)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer"},
+			"fencer %s is disconnected: it cannot fence anything before it is back",
+			fencer->name);
+}
+
+const struct rpc_stream_handlers fencers_stream = {
+	.on_open = on_open,
+	.on_message = on_message,
+	.on_closed = on_closed,
+};
+
+/* --- for people --- */
+
+static bool show_node(const struct fencer_node *node, Holdfast__V1__FencerNode *ret)
+{
+	ret->id = strdup(node->id);
+	ret->agent = strdup(node->agent);
+	ret->checked_ms = node->checked_ms;
+	ret->error = strdup(node->error);
+	return ret->id && ret->agent && ret->error;
+}
+
+static bool show(const struct fencer *fencer, Holdfast__V1__Fencer *ret)
+{
+	ret->name = strdup(fencer->name);
+	ret->address = strdup(fencer->address);
+	ret->version = strdup(fencer->version);
+	ret->connected_ms = fencer->since_ms;
+	ret->nodes = calloc(fencer->n_nodes + 1, sizeof(Holdfast__V1__FencerNode *));
+	if (!ret->name || !ret->address || !ret->version || !ret->nodes)
+		return false;
+	for (size_t i = 0; i < fencer->n_nodes; i++) {
+		Holdfast__V1__FencerNode *node = malloc(sizeof(*node));
+
+		if (!node)
+			return false;
+		holdfast__v1__fencer_node__init(node);
+		ret->nodes[ret->n_nodes++] = node;
+		if (!show_node(&fencer->nodes[i], node))
+			return false;
+	}
+	return true;
+}
+
+bool fencers_show(const struct fencers *fencers, Holdfast__V1__ListFencesResponse *response)
+{
+	const struct fencer *fencer;
+
+	response->fencers = calloc(fencers->n + 1, sizeof(Holdfast__V1__Fencer *));
+	if (!response->fencers)
+		return false;
+	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
+		Holdfast__V1__Fencer *shown = is_ready(fencer) ? malloc(sizeof(*shown)) : NULL;
+
+		if (!is_ready(fencer))
+			continue;
+		if (!shown)
+			return false;
+		holdfast__v1__fencer__init(shown);
+		response->fencers[response->n_fencers++] = shown;
+		if (!show(fencer, shown))
+			return false;
+	}
+	return true;
+}
+
+static const struct fencer_node *find_failing(const struct fencer *fencer)
+{
+	for (size_t i = 0; i < fencer->n_nodes; i++)
+		if (fencer->nodes[i].error[0] != '\0')
+			return &fencer->nodes[i];
+	return NULL;
+}
+
+struct fencers_count fencers_count(const struct fencers *fencers)
+{
+	struct fencers_count count = {.connected = 0};
+	const struct fencer *fencer;
+
+	if (!fencers)
+		return count;
+	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
+		count.connected += is_ready(fencer);
+		count.away += !is_ready(fencer);
+		for (size_t i = 0; is_ready(fencer) && i < fencer->n_nodes; i++) {
+			count.switches++;
+			count.failing += fencer->nodes[i].error[0] != '\0';
+		}
+	}
+	return count;
+}
+
+bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE])
+{
+	const struct fencer_node *node;
+	const struct fencer *fencer;
+	char time[CLOCK_TEXT_SIZE];
+
+	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
+		if (!is_ready(fencer)) {
+			(void)str_format(
+				ret, FENCERS_WARNING_SIZE,
+				"fencer %s is away since %s: nodes that only it can switch off keep "
+				"their volumes if they fail; see systemctl status holdfast-fencer on "
+				"its machine",
+				fencer->name, clock_format(fencer->since_ms, time));
+			return true;
+		}
+		node = find_failing(fencer);
+		if (node) {
+			(void)str_format(ret, FENCERS_WARNING_SIZE,
+					 "fencer %s cannot look at the power switch of node %s: %s. Try: "
+					 "holdfast node fence --test %s",
+					 fencer->name, node->id, node->error, node->id);
+			return true;
+		}
+	}
+	return false;
+}

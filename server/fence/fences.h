@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Power fences: the server that leads has a fencer switch a node off, and frees what the node held in that
+ * boot by the proof. The steps are fence_step() of lib/model; each is durable before the next is taken, so a
+ * server that starts again, or the next leader, continues where this one was.
+ *
+ * A node that has a session in the boot that is fenced is not freed before the session has fallen silent: a
+ * node that is heard after its proof shows that the switch is another machine's. */
+
+#include "base/error.h"
+#include "rpc/server.h"
+#include "state/change.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fences;
+struct server;
+
+enum {
+	FENCE_ANSWER_MAX_MS = 5 * 60 * 1000, /* from the end of an order to that of its fence, as unknown */
+	FENCE_FENCER_WAIT_MS = 60 * 1000,    /* until a fencer is here, before the fence ends as refused */
+	FENCE_TEST_MAX_MS = 2 * 60 * 1000,
+};
+
+/** After the state was loaded: fences that are open continue. @ret owned by the caller, fences_free(). */
+enum status fences_new(struct server *server, struct fences **ret, struct error *err);
+
+/** Ends tests that are in flight. NULL is allowed. */
+void fences_free(struct fences *fences);
+
+/* Methods of Fences. */
+void fences_handle_fence(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void fences_handle_test(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void fences_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void fences_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** A fence or its node is durable as it is now: take the next step. See struct change_observer. */
+void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
+
+/** Fences that wait for something. */
+size_t fences_count_open(struct server *server);

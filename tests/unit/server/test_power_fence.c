@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Power fences: a node that a fencer has proved off loses what it held in that boot, and nothing else does.
+ */
+
+#include "asks.h"
+#include "callers.h"
+#include "unit.h"
+
+#include "access/caller.h"
+#include "fence/fences.h"
+#include "model/fence.h"
+#include "model/fence_order.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "ticket/ticket.h"
+
+#include <holdfast/v1/fences.pb-c.h>
+
+#define FENCES &holdfast__v1__fences__descriptor
+
+enum { ORDERS_MAX = 8 };
+
+/* A fencer under the test's control: keeps the orders that come. */
+struct fake_fencer {
+	struct caller_client caller;
+	struct rpc_stream *stream; /* NULL: not connected */
+	bool is_welcome;
+	enum status closed_status;
+	struct fence_order orders[ORDERS_MAX];
+	size_t n;
+};
+
+struct world {
+	struct fixture *f;
+	struct fake_fencer f1, f2;
+};
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)userdata;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__FencerDown *down = (const void *)message;
+	struct fake_fencer *fencer = userdata;
+	struct error err;
+
+	if (down->message_case == HOLDFAST__V1__FENCER_DOWN__MESSAGE_WELCOME) {
+		assert_string_equal(down->welcome->cluster, "c1");
+		fencer->is_welcome = true;
+		return;
+	}
+	assert_int_equal(down->message_case, HOLDFAST__V1__FENCER_DOWN__MESSAGE_ORDER);
+	assert_true(fencer->n < ORDERS_MAX);
+	if (fence_order_read(down->order.data, down->order.len, &fencer->orders[fencer->n], &err) !=
+	    STATUS_OK)
+		fail_msg("%s", err.msg);
+	fencer->n++;
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct fake_fencer *fencer = userdata;
+
+	fencer->stream = NULL;
+	fencer->closed_status = status;
+}
+
+static void say(struct fake_fencer *fencer, const Holdfast__V1__FencerUp *up)
+{
+	assert_non_null(fencer->stream);
+	assert_int_equal(rpc_stream_send(fencer->stream, &up->base, NULL), STATUS_OK);
+}
+
+static void say_hello(struct fake_fencer *fencer, const char *error)
+{
+	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
+	Holdfast__V1__FencerHello hello = HOLDFAST__V1__FENCER_HELLO__INIT;
+	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
+	Holdfast__V1__FencerNode *nodes[] = {&node};
+	char id[] = "n1", agent[] = "fence_dummy", text[64];
+
+	(void)str_copy(text, sizeof(text), error);
+	node.id = id;
+	node.agent = agent;
+	node.checked_ms = 1;
+	node.error = text;
+	hello.nodes = nodes;
+	hello.n_nodes = 1;
+	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	say(fencer, &up);
+}
+
+static void dial(struct fake_fencer *fencer, const char *method)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+
+	fencer->is_welcome = false;
+	assert_int_equal(rpc_stream_open(fencer->caller.client, FENCES, method, TIMEOUT_US, &events, fencer,
+					 &fencer->stream, NULL),
+			 STATUS_OK);
+}
+
+static void connect_fencer(struct fake_fencer *fencer, const char *error)
+{
+	dial(fencer, "Session");
+	say_hello(fencer, error);
+	RUN_UNTIL(fencer->caller.event, fencer->is_welcome || !fencer->stream);
+	assert_true(fencer->is_welcome);
+}
+
+static void disconnect_fencer(struct world *w, struct fake_fencer *fencer)
+{
+	rpc_stream_cancel(fencer->stream);
+	fencer->stream = NULL;
+	run_idle(w->f->event);
+}
+
+static void send_answer(struct fake_fencer *fencer, const struct fence_order *order,
+			const Holdfast__V1__FenceAnswer *like)
+{
+	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
+	Holdfast__V1__FenceAnswer answer = *like;
+	char agent[] = "fence_dummy";
+
+	answer.nonce = (ProtobufCBinaryData){sizeof(order->nonce), (uint8_t *)(uintptr_t)order->nonce};
+	answer.agent = agent;
+	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER;
+	up.answer = &answer;
+	say(fencer, &up);
+}
+
+static Holdfast__V1__FenceAnswer a_proof(void)
+{
+	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+
+	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF;
+	answer.off_ms = 1000;
+	answer.status_ms = 2000;
+	return answer;
+}
+
+static void prove(struct fake_fencer *fencer, const struct fence_order *order)
+{
+	const Holdfast__V1__FenceAnswer answer = a_proof();
+
+	send_answer(fencer, order, &answer);
+}
+
+static enum status fence(struct fixture *f, bool alive, const char *reason, struct error *err)
+{
+	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "n1", text[128];
+
+	(void)str_copy(text, sizeof(text), reason);
+	request.id = id;
+	request.reason = text;
+	request.alive = alive;
+	TRY(call(&f->operator, FENCES, "Fence", &request.base, &response, err));
+	protobuf_c_message_free_unpacked(response, NULL);
+	return STATUS_OK;
+}
+
+static void must_fence(struct fixture *f, bool alive)
+{
+	struct error err;
+
+	if (fence(f, alive, "it does not answer", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+/* The last fence of n1, in a text that is good until the next call. */
+static const Holdfast__V1__Fence *fence_of(struct fixture *f)
+{
+	return records_get(&f->server->state.records, PREFIX_FENCE "n1");
+}
+
+static bool is_in(struct fixture *f, enum fence_state wanted)
+{
+	return fence_of(f) && (enum fence_state)fence_of(f)->state == wanted;
+}
+
+static void wait_for(struct fixture *f, enum fence_state wanted)
+{
+	UNTIL(f, is_in(f, wanted));
+	run_idle(f->event);
+	assert_true(is_in(f, wanted));
+}
+
+static int setup_world(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	void *fixture = NULL;
+
+	assert_non_null(w);
+	assert_int_equal(setup(&fixture), 0);
+	w->f = fixture;
+	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
+	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
+	take_volume(w->f);
+	*state = w;
+	return 0;
+}
+
+static int teardown_world(void **state)
+{
+	struct world *w = *state;
+	void *fixture = w->f;
+
+	caller_release(&w->f1.caller);
+	caller_release(&w->f2.caller);
+	free(w);
+	return teardown(&fixture);
+}
+
+#define WORLD_TEST(name) TEST_FIXTURE(name, setup_world, teardown_world)
+
+/* n1 is away with its claim, f1 has the order to switch it off. */
+static const struct fence_order *strand(struct world *w)
+{
+	lose(w->f, &w->f->n1);
+	connect_fencer(&w->f1, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	return &w->f1.orders[0];
+}
+
+static void claim_db(struct fake_node *node)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+
+	assert_int_equal(fake_node_claim(node, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+WORLD_TEST(a_node_that_is_proved_off_loses_its_claims)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+	uint8_t key[TICKET_KEY_SIZE];
+	struct claim claim;
+
+	ticket_issuer_public_key(w->f->server->issuer, key);
+	assert_true(fence_order_is_signed(order, key));
+	assert_int_equal(order->action, FENCE_ORDER_OFF);
+	assert_string_equal(order->cluster, "c1");
+	assert_string_equal(order->fencer, "f1");
+	assert_string_equal(order->node, "n1");
+	assert_string_equal(order->who, "operator/dev");
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN); /* an order is no evidence */
+	prove(&w->f1, order);
+	wait_for(w->f, FENCE_RECORDED);
+	claim = claim_of(w->f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_POWER_FENCE);
+	assert_non_null(strstr(claim.evidence_detail, "fencer f1: fence_dummy off at 1970-01-01T00:00:01"));
+	assert_non_null(strstr(claim.evidence_detail, "status off at 1970-01-01T00:00:02"));
+	assert_non_null(strstr(claim.evidence_detail, "operator/dev: it does not answer"));
+	assert_int_equal(fence_of(w->f)->freed, 1);
+	assert_int_equal(state_alloc(&w->f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	assert_int_equal(run_alloc(w->f, ALLOC_2, "n2", NULL), STATUS_OK);
+	claim_db(&w->f->n2);
+	assert_int_equal(w->f1.n, 1);
+}
+
+WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
+{
+	static const struct {
+		Holdfast__V1__FenceOutcome off, status;
+		bool refused, unsure;
+		enum fence_state then;
+	} answers[] = {
+		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
+		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON, false, false, FENCE_FAILED},
+		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
+		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false, false, FENCE_FAILED},
+		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED,
+		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF, false, false, FENCE_FAILED},
+		{0, 0, true, false, FENCE_REFUSED},
+		{0, 0, false, true, FENCE_UNKNOWN},
+	};
+	struct world *w = *state;
+
+	lose(w->f, &w->f->n1);
+	connect_fencer(&w->f1, "");
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		Holdfast__V1__FenceAnswer answer = a_proof();
+		char why[] = "the switch says no";
+
+		answer.off = answers[i].off;
+		answer.status = answers[i].status;
+		answer.refused = answers[i].refused;
+		answer.unsure = answers[i].unsure;
+		answer.error = why;
+		must_fence(w->f, false);
+		UNTIL(w->f, w->f1.n == i + 1);
+		if (i > 0) /* each asks anew */
+			assert_memory_not_equal(w->f1.orders[i].nonce, w->f1.orders[i - 1].nonce,
+						FENCE_ORDER_NONCE_SIZE);
+		send_answer(&w->f1, &w->f1.orders[i], &answer);
+		wait_for(w->f, answers[i].then);
+		assert_non_null(strstr(fence_of(w->f)->error, why));
+		assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	}
+}
+
+WORLD_TEST(a_connected_node_is_fenced_only_by_a_persons_word_and_freed_when_it_is_silent)
+{
+	struct world *w = *state;
+	struct error err;
+
+	connect_fencer(&w->f1, "");
+	assert_int_equal(fence(w->f, false, "it is slow", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "--alive"));
+	assert_null(fence_of(w->f));
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	assert_true(fence_of(w->f)->alive);
+	prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_OFF);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	lose(w->f, &w->f->n1);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
+{
+	struct world *w = *state;
+
+	connect_fencer(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_OFF);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_node_send_heartbeat(&w->f->n1); /* the switch was another machine's */
+	run_idle(w->f->event);
+	lose(w->f, &w->f->n1);
+	wait_for(w->f, FENCE_FAILED);
+	assert_non_null(strstr(fence_of(w->f)->error, "heard after it was proved off"));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(nothing_is_fenced_without_a_fencer_of_the_node_or_without_a_reason)
+{
+	struct world *w = *state;
+	struct error err;
+
+	lose(w->f, &w->f->n1);
+	assert_int_equal(fence(w->f, false, "gone", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "no fencer"));
+	connect_fencer(&w->f1, "");
+	assert_int_equal(fence(w->f, false, "", &err), STATUS_INVALID_ARGUMENT);
+	assert_null(fence_of(w->f));
+	assert_int_equal(w->f1.n, 0);
+}
+
+WORLD_TEST(a_fence_in_flight_is_asked_for_once)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+
+	must_fence(w->f, false);
+	run_idle(w->f->event);
+	assert_int_equal(w->f1.n, 1);
+	disconnect_fencer(w, &w->f1);
+	connect_fencer(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 2); /* the same order: the fencer carries it out once */
+	assert_memory_equal(&w->f1.orders[1], order, sizeof(*order));
+	prove(&w->f1, order);
+	prove(&w->f1, order);
+	wait_for(w->f, FENCE_RECORDED);
+}
+
+WORLD_TEST(a_server_that_starts_again_continues_a_fence)
+{
+	struct world *w = *state;
+
+	(void)strand(w);
+	disconnect_fencer(w, &w->f1);
+	caller_release(&w->f1.caller);
+	caller_release(&w->f2.caller);
+	restart(w->f);
+	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
+	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
+	connect_fencer(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 2);
+	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
+	prove(&w->f1, &w->f1.orders[1]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+WORLD_TEST(a_node_that_is_back_in_another_boot_overtakes_its_fence)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+
+	fake_node_connect(&w->f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(w->f, FENCE_OVERTAKEN);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	assert_int_equal(run_alloc(w->f, ALLOC_2, "n1", NULL), STATUS_OK);
+	claim_db(&w->f->n1);
+	lose(w->f, &w->f->n1);
+	prove(&w->f1, order); /* late, and of the boot that is over */
+	settle(w->f);
+	assert_true(is_in(w->f, FENCE_OVERTAKEN));
+	assert_true(claim_of(w->f, ALLOC_2).state < CLAIM_UNPUBLISHING);
+}
+
+WORLD_TEST(time_ends_a_fence_and_frees_nothing)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+
+	unit_clock_advance((FENCE_ORDER_VALID_MS + FENCE_ANSWER_MAX_MS + 1000) * USEC_PER_MSEC);
+	wait_for(w->f, FENCE_UNKNOWN);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	prove(&w->f1, order); /* late, and still a proof about that boot */
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
+{
+	struct world *w = *state;
+
+	lose(w->f, &w->f->n1);
+	connect_fencer(&w->f2, "");
+	connect_fencer(&w->f1, "no route to the switch");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f2.n == 1);
+	assert_int_equal(w->f1.n, 0);
+	assert_string_equal(w->f2.orders[0].fencer, "f2");
+}
+
+/* --- attacks --- */
+
+WORLD_TEST(a_proof_of_another_fencer_or_of_another_order_frees_nothing)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+	struct fence_order guessed = *order;
+
+	connect_fencer(&w->f2, "");
+	prove(&w->f2, order); /* it is not its order */
+	guessed.nonce[0] ^= 1;
+	prove(&w->f1, &guessed);
+	settle(w->f);
+	assert_true(is_in(w->f, FENCE_SENT));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(only_a_fencers_certificate_opens_a_session)
+{
+	static const char *const others[] = {"holdfast://c1/node/n1", "holdfast://c1/operator/ann",
+					     "holdfast://c1/server/s1", "holdfast://c2/fencer/f1",
+					     "holdfast://c1/fencers/f1"};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct fake_fencer thief = {.n = 0};
+
+		caller_init(&thief.caller, w->f, others[i], NULL);
+		dial(&thief, "Session");
+		say_hello(&thief, "");
+		UNTIL(w->f, !thief.stream || thief.is_welcome);
+		assert_false(thief.is_welcome);
+		assert_true(thief.closed_status == STATUS_PERMISSION_DENIED ||
+			    thief.closed_status == STATUS_UNAUTHENTICATED);
+		caller_release(&thief.caller);
+	}
+}
+
+WORLD_TEST(nodes_and_fencers_cause_no_fence)
+{
+	static const char *const others[] = {"holdfast://c1/node/n1", "holdfast://c1/node/n2",
+					     "holdfast://c1/fencer/f1", "holdfast://c1/server/s1",
+					     "holdfast://c2/operator/ann"};
+	struct world *w = *state;
+
+	lose(w->f, &w->f->n1);
+	connect_fencer(&w->f1, "");
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct caller_client thief;
+		struct error err;
+
+		caller_init(&thief, w->f, others[i], NULL);
+		assert_int_not_equal(caller_call(&thief, "Fences.Fence",
+						 "{\"id\": \"n1\", \"reason\": \"r\", \"alive\": true}", NULL,
+						 &err),
+				     STATUS_OK);
+		assert_int_not_equal(caller_call(&thief, "Fences.Test", "{\"id\": \"n1\"}", NULL, &err),
+				     STATUS_OK);
+		caller_release(&thief);
+	}
+	assert_null(fence_of(w->f));
+	assert_int_equal(w->f1.n, 0);
+}
+
+/* --- tests of a switch --- */
+
+struct tested {
+	bool is_done;
+	enum status status;
+	Holdfast__V1__FenceOutcome monitor, seen;
+};
+
+static void on_tested(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	const Holdfast__V1__TestFenceResponse *answer = (const void *)response;
+	struct tested *tested = userdata;
+
+	tested->is_done = true;
+	tested->status = status;
+	if (answer) {
+		assert_string_equal(answer->fencer, "f1");
+		tested->monitor = answer->monitor;
+		tested->seen = answer->status;
+	}
+}
+
+WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
+{
+	Holdfast__V1__TestFenceRequest request = HOLDFAST__V1__TEST_FENCE_REQUEST__INIT;
+	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+	struct tested tested = {.is_done = false};
+	struct world *w = *state;
+	char id[] = "n1";
+
+	connect_fencer(&w->f1, "");
+	request.id = id;
+	assert_int_equal(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base, TIMEOUT_US,
+					 on_tested, &tested, NULL, NULL),
+			 STATUS_OK);
+	UNTIL(w->f, w->f1.n == 1);
+	assert_int_equal(w->f1.orders[0].action, FENCE_ORDER_TEST);
+	answer.monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON;
+	send_answer(&w->f1, &w->f1.orders[0], &answer);
+	UNTIL(w->f, tested.is_done);
+	assert_int_equal(tested.status, STATUS_OK);
+	assert_int_equal(tested.monitor, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE);
+	assert_int_equal(tested.seen, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON);
+	assert_null(fence_of(w->f));
+}
