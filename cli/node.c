@@ -467,6 +467,7 @@ static enum status node_purge_load(struct call *call, void *message, struct erro
 	enum status status = call_reason(call, OPT_REASON, &request->reason, err);
 
 	request->unknown = call_has(call, OPT_UNKNOWN);
+	request->keep_certificate = call_has(call, OPT_KEEP_CERTIFICATE);
 	if (status != STATUS_OK || (has_node && !request->unknown))
 		return status;
 	if (!request->unknown)
@@ -493,7 +494,8 @@ static enum status fill_known(struct call *call, Holdfast__V1__PurgeNodeRequest 
 	call->is_over = call_has(call, OPT_DRY_RUN);
 	if (call->is_over)
 		return print_dry_purge(call->inv, answer, err);
-	(void)str_format(question, sizeof(question), "Forget node %s?", request->id);
+	(void)str_format(question, sizeof(question), "Forget node %s%s?", request->id,
+			 request->keep_certificate ? "" : ", and revoke its certificates");
 	return value_confirm(call->inv, question, err);
 }
 
@@ -515,8 +517,13 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 
 	if (request->unknown)
 		print_line("no node is missing any more; one that comes back is a new one");
-	else
+	else if (request->keep_certificate)
 		print_line("node %s is forgotten; it is a new one if it comes back", request->id);
+	else
+		print_line(
+			"node %s is forgotten and its certificates are revoked; with a new one it is a new "
+			"node: holdfast operator cert node %s",
+			request->id, request->id);
 	return STATUS_OK;
 }
 
@@ -713,7 +720,8 @@ static const struct command commands[] = {
 	 .args = "[ID]",
 	 .help = "Forget a node that is gone and holds nothing",
 	 .example = "worker-3 --reason 'scrapped'",
-	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_UNKNOWN) | OPTION_BIT(OPT_VERBOSE) | FORCED,
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_UNKNOWN) | OPTION_BIT(OPT_VERBOSE) |
+		    OPTION_BIT(OPT_KEEP_CERTIFICATE) | FORCED,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__nodes__descriptor,

@@ -74,7 +74,7 @@ static DEFINE_ROWS_OF(gc_page, holdfast__v1__gc_response, &holdfast__v1__gc_requ
 		      LINE(NULL,
 			   "{^dry_run?would be removed|removed}: {allocations} allocations, {claims} "
 			   "claims, {attestations} attestations, {tokens} tokens, {audit_records} audit "
-			   "records"));
+			   "records, {revocations} revocations"));
 
 #define GC_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
 

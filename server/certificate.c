@@ -55,10 +55,16 @@ void certificate_watch(struct server *server)
 	struct certificate *certificate = server->certificate;
 	struct error err;
 
-	if (pki_expiry(server->config.ca, &certificate->ca_expires_at_ms, &err) != STATUS_OK)
-		certificate->ca_expires_at_ms = 0; /* a CA of others: only the metrics lack it */
-	if (pki_expiry(server->config.cert, &certificate->expires_at_ms, &err) != STATUS_OK) {
-		certificate->expires_at_ms = 0;
+	struct pki_facts ca = {.expires_ms = 0};
+
+	if (pki_read_facts(server->config.ca, &ca, &err) != STATUS_OK)
+		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
+	certificate->ca_expires_at_ms = ca.expires_ms;
+	server->trust_ends_at_ms = ca.last_expires_ms;
+	if (pki_read_facts(server->config.cert, &server->own, &err) != STATUS_OK)
+		server->own = (struct pki_facts){.expires_ms = 0};
+	certificate->expires_at_ms = server->own.expires_ms;
+	if (server->own.expires_ms == 0) {
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err}, "the certificate's expiry is not known");
 	}
 	warn(server);

@@ -14,6 +14,7 @@
 #include "access/access.h"
 #include "access/audit.h"
 #include "access/refused_peers.h"
+#include "access/revocations.h"
 #include "alloc/allocs.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
@@ -406,8 +407,10 @@ static bool on_record(const struct kv_item *item, void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
-	if (load_record(&server->state, item, &err) == STATUS_OK)
+	if (load_record(&server->state, item, &err) == STATUS_OK) {
+		revocations_note_followed(server, item);
 		return true;
+	}
 	log_ctx(LOG_INFO, &(struct log_ctx){.op = "lead", .err = &err},
 		"the copy of the store must be read again");
 	return false;
@@ -486,6 +489,7 @@ static const struct change_observer observers[] = {
 	{.check = disk_check},
 	{.seal = audit_seal},
 	{.durable = watch_note_durable},
+	{.durable = revocations_note_durable},
 	{.durable = events_note_durable},
 	{.durable = drain_note_durable},
 	{.durable = fences_note_durable},
@@ -580,6 +584,7 @@ void server_free(struct server *server)
 	disk_release(server->disk);
 	audit_release(server->audit);
 	certificate_release(server->certificate);
+	(void)sd_event_source_disable_unref(server->review);
 	(void)sd_event_source_disable_unref(server->node_down_timer);
 	(void)sd_event_source_disable_unref(server->step_down_timer);
 	(void)sd_event_source_disable_unref(server->silence.timer);

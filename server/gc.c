@@ -31,7 +31,7 @@
 enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
 
 struct gc_counts {
-	uint32_t allocs, claims, attestations, tokens, audit;
+	uint32_t allocs, claims, attestations, tokens, revocations, audit;
 };
 
 struct gc_run;
@@ -169,6 +169,19 @@ static bool collect_tokens(struct gc_run *run, struct change *change)
 	return collect_records(run, change, PREFIX_TOKEN, may_collect_token, &run->counts.tokens);
 }
 
+static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMessage *record)
+{
+	const Holdfast__V1__Revocation *revocation = (const void *)record;
+
+	return revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->before_ms;
+}
+
+static bool collect_revocations(struct gc_run *run, struct change *change)
+{
+	return collect_records(run, change, PREFIX_REVOCATION, may_collect_revocation,
+			       &run->counts.revocations);
+}
+
 /* The audit has its own settings for what is kept. It commits by itself. */
 static bool collect_audit(struct gc_run *run, struct change *change)
 {
@@ -183,13 +196,13 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 	return n < AUDIT_PRUNE_SLICE;
 }
 
-static gc_phase_fn *const phases[] = {collect_allocs, collect_claims, collect_attestations, collect_tokens,
-				      collect_audit};
+static gc_phase_fn *const phases[] = {collect_allocs, collect_claims,	   collect_attestations,
+				      collect_tokens, collect_revocations, collect_audit};
 
 static bool found_something(const struct gc_counts *counts)
 {
 	return counts->allocs > 0 || counts->claims > 0 || counts->attestations > 0 || counts->tokens > 0 ||
-	       counts->audit > 0;
+	       counts->revocations > 0 || counts->audit > 0;
 }
 
 static void stage_record(struct gc_run *run, struct change *change)
@@ -199,8 +212,10 @@ static void stage_record(struct gc_run *run, struct change *change)
 
 	(void)str_format(text, sizeof(text),
 			 "%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32
-			 " attestations, %" PRIu32 " tokens, %" PRIu32 " audit records",
-			 counts->allocs, counts->claims, counts->attestations, counts->tokens, counts->audit);
+			 " attestations, %" PRIu32 " tokens, %" PRIu32 " audit records, %" PRIu32
+			 " revocations",
+			 counts->allocs, counts->claims, counts->attestations, counts->tokens, counts->audit,
+			 counts->revocations);
 	if (run->call)
 		audit_write(run->server, change, run->call, WHAT_GC, "collected", text);
 	else if (found_something(counts))
@@ -225,6 +240,7 @@ static void on_collected(struct server *server, void *userdata)
 	response.attestations = answer->counts.attestations;
 	response.tokens = answer->counts.tokens;
 	response.audit_records = answer->counts.audit;
+	response.revocations = answer->counts.revocations;
 	rpc_call_reply(answer->call, &response.base);
 }
 

@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/revocations.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "claim/release.h"
@@ -323,7 +324,8 @@ void metrics_handle(struct rpc_call *call, void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
-	if (access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
+	if (revocation_check(server, rpc_call_peer(call), &err) != STATUS_OK ||
+	    access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/tree.h"
 #include "lead/trouble.h"
+#include "rpc/pki.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
 #include "state/state.h"
@@ -99,6 +100,8 @@ struct server {
 	int mark_errno;			       /* that was told last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */
+	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
+	int64_t trust_ends_at_ms;	       /* its CAs expire, the last one; 0: not known */
 	struct job_works *job_works;	       /* owned; see job/job_work.h */
 	struct pending *pending;	       /* owned; NULL: nothing was pending; see alloc/allocs.h */
 	struct volume_work_tree volume_works;  /* see volume/work.h */
@@ -113,6 +116,7 @@ struct server {
 	size_t n_task_streams;
 	struct silence silence; /* see node/session.h */
 	uint64_t session_serial;
+	sd_event_source *review;	  /* owned; of calls after a revocation, see access/revocations.h */
 	sd_event_source *node_down_timer; /* owned; when the next node counts as down, see node/down.h */
 	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */
 	bool is_ending;			  /* sessions end because the server does */

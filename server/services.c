@@ -8,6 +8,7 @@
 
 #include "access/access.h"
 #include "access/policies.h"
+#include "access/revocations.h"
 #include "access/tokens.h"
 #include "alloc/allocs.h"
 #include "alloc/streams.h"
@@ -199,6 +200,8 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "CreateToken", .unary = tokens_handle_create, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "ListTokens", .unary = tokens_handle_list, READ(.right = ACCESS_MANAGEMENT)},
 	{.name = "RevokeToken", .unary = tokens_handle_revoke, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "RevokeCertificate", .unary = revocations_handle_revoke, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "ListRevocations", .unary = revocations_handle_list, READ(.right = ACCESS_OPERATOR_READ)},
 	{.name = "WhoAmI",
 	 .unary = tokens_handle_who_am_i,
 	 READ(.right = ACCESS_IDENTITY, .node = RULE_NODE_ANY)},

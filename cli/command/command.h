@@ -100,6 +100,7 @@ enum option_id {
 	OPT_VAR,
 	OPT_ALIVE,
 	OPT_TEST,
+	OPT_KEEP_CERTIFICATE,
 	OPTION_N,
 };
 

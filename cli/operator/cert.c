@@ -4,14 +4,19 @@
 #include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "call/call.h"
 #include "command/commands.h"
 #include "rpc/pki.h"
 #include "show/output.h"
+#include "show/rows.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	CA_DAYS = 3650,
@@ -283,6 +288,63 @@ static enum status cmd_operator_cert_operator(struct invocation *inv, struct err
 	return issue(inv, &operator_role, inv->args[0], err);
 }
 
+/* --- revocation, at the server --- */
+
+static DEFINE_ROWS(revocation_page, holdfast__v1__revocation, NULL, COL_SET("serial", "{serial}"),
+		   COL_SET("identity", "{identity}"), COL("revoked", "{revoked_at_ms:time}"),
+		   COL("by", "{who}"), COL_SET("reason", "{reason}"),
+		   COL("ends", "{ends_at_ms?{ends_at_ms:time}|never}"));
+static DEFINE_ROWS(revocation_table, holdfast__v1__revocation, NULL, COL("IDENTITY", "{identity}"),
+		   COL("SERIAL", "{serial?{serial}|all}"), COL("AGE", "{revoked_at_ms:age}"),
+		   COL("BY", "{who}"), COL("REASON", "{reason}"));
+static DEFINE_ROWS(revoke_page, holdfast__v1__revoke_certificate_response, NULL,
+		   PART("revocation", &revocation_page));
+
+/* A file of a certificate: its serial, and until when it would be good. */
+static enum status read_certificate(struct call *call, Holdfast__V1__RevokeCertificateRequest *request,
+				    struct error *err)
+{
+	struct pki_facts facts;
+	const char *identity;
+
+	TRY(pki_read_facts(call->inv->args[0], &facts, err));
+	if (facts.serial[0] == '\0')
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"%s: its serial number is no positive number of at most 20 bytes; revoke all "
+			"of its identity: holdfast operator cert revoke ROLE/NAME",
+			call->inv->args[0]);
+	call_set(call, &request->serial, facts.serial);
+	identity = strstr(facts.uri, "://");
+	identity = identity ? strchr(identity + 3, '/') : NULL;
+	call_set(call, &request->identity, identity ? identity + 1 : NULL);
+	request->ends_at_ms = facts.expires_ms;
+	return STATUS_OK;
+}
+
+static enum status cert_revoke_load(struct call *call, void *message, struct error *err)
+{
+	static const char *const roles[] = {"node/", "operator/", "server/"};
+	Holdfast__V1__RevokeCertificateRequest *request = message;
+	const char *given = call->inv->args[0];
+
+	TRY(call_reason(call, OPT_REASON, &request->reason, err));
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (str_starts_with(given, roles[i])) {
+			call_set(call, &request->identity, given);
+			return STATUS_OK;
+		}
+	if (access(given, F_OK) == 0)
+		return read_certificate(call, request, err);
+	if (strchr(given, '/') || strchr(given, '.'))
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no file %s; give node/NAME, operator/NAME or server/NAME, the "
+				 "serial number, or the file of the certificate",
+				 given);
+	call_set(call, &request->serial, given);
+	return STATUS_OK;
+}
+
 static const struct command commands[] = {
 	{.path = "operator cert ca",
 	 .args = "CLUSTER",
@@ -323,6 +385,27 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .run = cmd_operator_cert_operator},
+	{.path = "operator cert revoke",
+	 .args = "ROLE/NAME|SERIAL|FILE",
+	 .help = "Revoke certificates and end their sessions, at once",
+	 .example = "node/worker-3 --reason 'stolen'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "RevokeCertificate",
+		  .load = cert_revoke_load,
+		  .question = "Its sessions and calls end now, and it needs a new certificate. Mounts and "
+			      "claims of a node are kept. Do it?",
+		  .rows = &revoke_page}},
+	{.path = "operator cert revoked",
+	 .args = "",
+	 .help = "List revoked certificates",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "ListRevocations",
+		  .rows = &revocation_table,
+		  .pages = PAGES_LIST}},
 };
 
 const struct command_table cert_commands = {commands, ARRAY_SIZE(commands)};

@@ -15,14 +15,28 @@ static bool is_word(const char *s)
 	return true;
 }
 
+/* "URI ISSUED_MS SERIAL" of the certificate, each part only if it is known. */
+static int format_certificate(const struct rpc_peer *peer, char *ret, size_t size)
+{
+	if (peer->uri[0] == '\0')
+		return str_copy(ret, size, "");
+	if (peer->issued_ms <= 0)
+		return str_format(ret, size, " %s", peer->uri);
+	return str_format(ret, size, " %s %" PRId64 "%s%s", peer->uri, peer->issued_ms,
+			  peer->serial[0] != '\0' ? " " : "", peer->serial);
+}
+
 enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_CALLER_MAX + 1],
 			  struct error *err)
 {
-	/* without a certificate the address is the last part: no header may end with a blank */
+	char certificate[REQUEST_CALLER_MAX + 1];
+
+	/* no header may end with a blank: unknown parts are left out */
 	if (peer->kind != RPC_PEER_TLS || peer->address[0] == '\0' || !is_word(peer->address) ||
-	    !is_word(peer->uri) ||
-	    str_format(ret, REQUEST_CALLER_MAX + 1, "%" PRId64 " %s%s%s", peer->expires_ms, peer->address,
-		       peer->uri[0] != '\0' ? " " : "", peer->uri) < 0)
+	    !is_word(peer->uri) || !is_word(peer->serial) ||
+	    format_certificate(peer, certificate, sizeof(certificate)) < 0 ||
+	    str_format(ret, REQUEST_CALLER_MAX + 1, "%" PRId64 " %s%s", peer->expires_ms, peer->address,
+		       certificate) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "a call of a caller without a TLS address, or whose certificate's identity "
 				 "is not plain text, is not handed on");
@@ -32,7 +46,7 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 /* Cut @text at its first blank; NULL if it has no blank. */
 static char *cut(char *text)
 {
-	char *blank = strchr(text, ' ');
+	char *blank = text ? strchr(text, ' ') : NULL;
 
 	if (!blank)
 		return NULL;
@@ -40,22 +54,36 @@ static char *cut(char *text)
 	return blank + 1;
 }
 
+static bool is_part(const char *part)
+{
+	return !part || (part[0] != '\0' && is_word(part));
+}
+
 enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *err)
 {
 	char copy[REQUEST_CALLER_MAX + 1];
 	uint64_t expires_ms;
+	uint64_t issued_ms = 0;
 	char *address;
 	char *uri;
+	char *issued;
+	char *serial;
 
 	*ret = (struct rpc_peer){.kind = RPC_PEER_TLS};
 	address = str_copy(copy, sizeof(copy), text) < 0 ? NULL : cut(copy);
-	uri = address ? cut(address) : NULL;
-	if (!address || address[0] == '\0' || !is_word(address) ||
-	    (uri && (uri[0] == '\0' || !is_word(uri))) || parse_u64(copy, 0, INT64_MAX, &expires_ms) < 0 ||
+	uri = cut(address);
+	issued = cut(uri);
+	serial = cut(issued);
+	if (!address || !is_part(address) || !is_part(uri) || !is_part(serial) ||
+	    parse_u64(copy, 0, INT64_MAX, &expires_ms) < 0 ||
+	    (issued && parse_u64(issued, 0, INT64_MAX, &issued_ms) < 0) ||
 	    str_copy(ret->address, sizeof(ret->address), address) < 0 ||
-	    str_copy(ret->uri, sizeof(ret->uri), uri ? uri : "") < 0)
+	    str_copy(ret->uri, sizeof(ret->uri), uri ? uri : "") < 0 ||
+	    str_copy(ret->serial, sizeof(ret->serial), serial ? serial : "") < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "invalid header " RPC_CALLER_HEADER ": expected EXPIRES_MS ADDRESS [URI]");
+				 "invalid header " RPC_CALLER_HEADER
+				 ": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL]]]");
 	ret->expires_ms = (int64_t)expires_ms;
+	ret->issued_ms = (int64_t)issued_ms;
 	return STATUS_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* For whom a server makes a call that it hands on: the header "holdfast-caller: EXPIRES_MS ADDRESS [URI]",
- * which ends with the address if the caller showed no certificate. Whether the one who sends it may is for
+/* For whom a server makes a call that it hands on: the header
+ * "holdfast-caller: EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL]]]", which ends with the address if the caller
+ * showed no certificate. Whether the one who sends it may is for
  * the owner of the server that takes it, see rpc_server_set_vouching(). Pure. */
 
 #include "base/error.h"

@@ -10,7 +10,7 @@ enum rpc_peer_kind {
 	RPC_PEER_TLS,  /* uri of the verified client certificate; empty without a certificate */
 };
 
-enum { RPC_URI_SIZE = 256, RPC_ADDRESS_SIZE = 128 };
+enum { RPC_URI_SIZE = 256, RPC_ADDRESS_SIZE = 128, RPC_SERIAL_SIZE = 2 * 20 + 1 };
 
 struct rpc_peer {
 	enum rpc_peer_kind kind;
@@ -18,6 +18,9 @@ struct rpc_peer {
 	gid_t gid;
 	pid_t pid;
 	int64_t expires_ms; /* of its certificate, since the epoch; 0 without a certificate, or if unknown */
-	char uri[RPC_URI_SIZE]; /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
+	int64_t issued_ms;  /* likewise, from when on it is valid */
+	char serial[RPC_SERIAL_SIZE]; /* of its certificate, hex digits as openssl prints them; may be empty
+				       */
+	char uri[RPC_URI_SIZE];	      /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
 };

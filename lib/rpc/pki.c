@@ -16,7 +16,6 @@
 enum {
 	SERIAL_BITS = 128,
 	CA_DAYS = 3650,
-	SKEW_S = 300,	   /* clocks of machines differ; a new certificate must be valid on all of them */
 	NAME_MAX_LEN = 64, /* ub-common-name of RFC 5280 */
 	TLS_TEXT_SIZE = 256,
 };
@@ -60,8 +59,8 @@ static bool set_serial(X509 *cert)
 
 static bool set_name(X509_NAME *name, const char *common_name)
 {
-	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"Holdfast", -1, -1,
-					  0) == 1 &&
+	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)PKI_ORGANISATION,
+					  -1, -1, 0) == 1 &&
 	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1,
 					  -1, 0) == 1;
 }
@@ -71,7 +70,7 @@ static X509 *cert_new(EVP_PKEY *key, const char *common_name, unsigned int days)
 	cleanup(X509_freep) X509 *cert = X509_new();
 
 	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !set_serial(cert) ||
-	    !X509_gmtime_adj(X509_getm_notBefore(cert), -SKEW_S) ||
+	    !X509_gmtime_adj(X509_getm_notBefore(cert), -PKI_SKEW_S) ||
 	    !X509_time_adj_ex(X509_getm_notAfter(cert), (int)days, 0, NULL) ||
 	    X509_set_pubkey(cert, key) != 1 || !set_name(X509_get_subject_name(cert), common_name))
 		return NULL;
@@ -343,6 +342,26 @@ enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct e
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the time of expiry cannot be read",
 				 cert_path);
 	*ret_realtime_ms = at_ms;
+	return STATUS_OK;
+}
+
+enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	const X509 *first;
+
+	TRY(pem_read_certs(cert_path, &certs, err));
+	first = sk_X509_value(certs, 0);
+	*ret = (struct pki_facts){.issued_ms = tls_cert_issued_ms(first),
+				  .expires_ms = tls_cert_expires_ms(first)};
+	(void)tls_cert_uri(first, ret->uri);
+	tls_cert_serial(first, ret->serial);
+	for (int i = 0; i < sk_X509_num(certs); i++) {
+		int64_t expires_ms = tls_cert_expires_ms(sk_X509_value(certs, i));
+
+		if (expires_ms > ret->last_expires_ms)
+			ret->last_expires_ms = expires_ms;
+	}
 	return STATUS_OK;
 }
 

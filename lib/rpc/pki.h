@@ -3,6 +3,7 @@
 /* A small certificate authority: EC P-256 keys, URI identities in subjectAltName. */
 
 #include "base/error.h"
+#include "rpc/peer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +11,10 @@
 enum {
 	PKI_DAYS_MAX = 36500,
 	PKI_CLUSTER_SIZE = 62, /* with " CA" it is a common name */
+	PKI_SKEW_S = 300, /* clocks of machines differ: certificates of such a CA are dated back by this */
 };
+
+#define PKI_ORGANISATION "Holdfast" /* in the subject of such a CA */
 
 struct pki_cert_request {
 	const char *uri;	      /* "holdfast://CLUSTER/node/NAME" */
@@ -35,6 +39,17 @@ enum status pki_make_ca_for(const char *key_path, const char *cert_path, const c
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 		      const struct pki_cert_request *request, const char *key_path, const char *cert_path,
 		      struct error *err);
+
+/* Facts about a file of certificates. */
+struct pki_facts {
+	char uri[RPC_URI_SIZE];	      /* identity of the first one; empty without one */
+	char serial[RPC_SERIAL_SIZE]; /* of the first one */
+	int64_t issued_ms;	      /* the first one */
+	int64_t expires_ms;	      /* the first one */
+	int64_t last_expires_ms;      /* the one that expires last; 0: not known */
+};
+
+enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct error *err);
 
 /** When the first certificate of the file expires.
  * @ret_realtime_ms since the epoch */

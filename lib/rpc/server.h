@@ -54,6 +54,14 @@ void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *
 
 extern const struct rpc_method rpc_relay_later;
 
+/** May the caller of @call make it still? Not STATUS_OK ends it with @err. Runs inside rpc_server_review().
+ */
+typedef enum status rpc_review_fn(const struct rpc_call *call, void *userdata, struct error *err);
+
+/** Ask @may of every call and stream in progress, with the server's userdata. From the event loop, not inside
+ * a handler. Costs the number of connections and of their calls. */
+void rpc_server_review(struct rpc_server *server, rpc_review_fn *may);
+
 /** Ask about streams that wait again, from the event loop; at most @max of them, those that have waited
  * longest. */
 void rpc_server_retry(struct rpc_server *server, size_t max);

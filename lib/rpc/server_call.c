@@ -19,6 +19,7 @@ static struct rpc_call *call_new(struct server_conn *conn)
 	if (!call)
 		return NULL;
 	*call = (struct rpc_call){.stream = H2_STREAM_INIT(call), .conn = conn, .state = CALL_HEAD};
+	LIST_INSERT_HEAD(&conn->calls, call, of_conn);
 	server_conn_ref(conn);
 	return call;
 }
@@ -51,6 +52,7 @@ static void call_free(struct rpc_call *call)
 	stop_waiting(call);
 	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
+	LIST_REMOVE(call, of_conn);
 	server_conn_unref(call->conn);
 	free(call->caller);
 	free(call->end_message);
@@ -384,6 +386,31 @@ void rpc_server_retry(struct rpc_server *server, size_t max)
 		stop_waiting(call);
 		h2_stream_wake(&call->stream);
 	}
+}
+
+static void review_call(struct rpc_call *call, rpc_review_fn *may)
+{
+	bool is_open = call->state == CALL_STREAMING ||
+		       (call->state == CALL_HANDLED && is_connected(call) && !call->answered);
+	struct error err;
+
+	if (!is_open || may(call, call->conn->server->userdata, &err) == STATUS_OK)
+		return;
+	if (call->state == CALL_STREAMING)
+		rpc_call_fail(call, &err);
+	else
+		refuse(call, &err); /* its handler's answer is dropped */
+}
+
+void rpc_server_review(struct rpc_server *server, rpc_review_fn *may)
+{
+	struct server_conn *conn;
+	struct rpc_call *call;
+
+	assert(!server->in_handler);
+	LIST_FOREACH (conn, &server->conns, all)
+		LIST_FOREACH (call, &conn->calls, of_conn)
+			review_call(call, may);
 }
 
 static void look_if_late(struct rpc_call *call);

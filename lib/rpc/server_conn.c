@@ -342,6 +342,7 @@ static enum status on_up(void *userdata, struct error *err)
 	if (transport_ssl(conn->transport)) {
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
 		conn->peer.expires_ms = tls_session_peer_expires_ms(transport_ssl(conn->transport));
+		tls_session_peer_issue(transport_ssl(conn->transport), &conn->peer);
 	}
 	if (conn->peer.uri[0] != '\0' &&
 	    count_as(conn, conn->peer.uri, conn->server->limits.per_identity, &why) != STATUS_OK)

@@ -101,6 +101,7 @@ struct server_conn {
 	bool refused;		   /* it got the reason, and may close now */
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
+	LIST_HEAD(, rpc_call) calls;
 	LIST_ENTRY(server_conn) all;
 	TAILQ_ENTRY(server_conn) starting;
 };
@@ -171,6 +172,7 @@ struct rpc_call {
 	bool is_relayed;  /* the method is another row than the one that was called */
 	bool is_waiting;  /* in the server's list of those; in CALL_HEAD */
 	TAILQ_ENTRY(rpc_call) waiting;
+	LIST_ENTRY(rpc_call) of_conn;
 	bool answered;		  /* the handler's answer is dropped: the deadline has passed */
 	enum status end_status;	  /* for the trailers */
 	char *end_message;	  /* percent-encoded; may be NULL */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/pki.h"
 #include "rpc/tls_session.h"
 
+#include <openssl/bn.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 #include <time.h>
@@ -53,11 +55,51 @@ void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE])
 		(void)tls_cert_uri(cert, uri);
 }
 
-int64_t tls_cert_expires_ms(const X509 *cert)
+static int64_t time_ms(const ASN1_TIME *time)
 {
 	struct tm tm;
 
-	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
+	return ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
+}
+
+int64_t tls_cert_expires_ms(const X509 *cert)
+{
+	return time_ms(X509_get0_notAfter(cert));
+}
+
+int64_t tls_cert_issued_ms(const X509 *cert)
+{
+	int64_t valid_ms = time_ms(X509_get0_notBefore(cert));
+	char issuer[sizeof(PKI_ORGANISATION)];
+
+	if (valid_ms > 0 &&
+	    X509_NAME_get_text_by_NID(X509_get_issuer_name(cert), NID_organizationName, issuer,
+				      sizeof(issuer)) == (int)strlen(PKI_ORGANISATION) &&
+	    strcmp(issuer, PKI_ORGANISATION) == 0)
+		valid_ms += (int64_t)PKI_SKEW_S * 1000;
+	return valid_ms;
+}
+
+void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE])
+{
+	BIGNUM *number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(cert), NULL);
+	char *digits = number && !BN_is_negative(number) ? BN_bn2hex(number) : NULL;
+
+	serial[0] = '\0';
+	if (digits && strlen(digits) < RPC_SERIAL_SIZE)
+		memcpy(serial, digits, strlen(digits) + 1);
+	OPENSSL_free(digits);
+	BN_free(number);
+}
+
+void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret)
+{
+	const X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK)
+		return;
+	ret->issued_ms = tls_cert_issued_ms(cert);
+	tls_cert_serial(cert, ret->serial);
 }
 
 int64_t tls_session_peer_expires_ms(const SSL *ssl)

@@ -28,8 +28,18 @@ void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE]);
  * certificate. */
 int64_t tls_session_peer_expires_ms(const SSL *ssl);
 
+/** Serial number and beginning of the verified peer's certificate; @ret is not touched without one. */
+void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret);
+
 /** When @cert expires; 0 when that cannot be read. */
 int64_t tls_cert_expires_ms(const X509 *cert);
+
+/** When @cert was issued: from when on it is valid, which a CA of pki.h dates back by PKI_SKEW_S. 0 when that
+ * cannot be read. */
+int64_t tls_cert_issued_ms(const X509 *cert);
+
+/** The serial number in upper-case hex digits; empty if it is negative or longer than RFC 5280 allows. */
+void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE]);
 
 /** The one URI of @cert's subjectAltName; false and an empty text if there is no URI or more than one, or if
  * it is too long or has bytes that are not printable ASCII. */

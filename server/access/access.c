@@ -5,6 +5,7 @@
 
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/revocations.h"
 #include "base/id.h"
 #include "base/join.h"
 #include "base/names.h"
@@ -369,6 +370,7 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	enum status status;
 
 	assert(rule);
+	TRY(revocation_check(server, rpc_call_peer(call), err));
 	status = lead_check(server->lead, err);
 	if (status != STATUS_OK && may_do_without_leader(server, call, rule))
 		return STATUS_OK;
@@ -399,6 +401,7 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 	struct identity identity;
 
 	TRY(identity_parse(peer->uri, server->config.cluster, &identity, err));
+	TRY(revocation_check((struct server *)userdata, peer, err));
 	if (identity.role != ROLE_SERVER || !server->lead)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,

@@ -6,11 +6,13 @@
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
+#include "access/revocations.h"
 #include "alloc/allocs.h"
 #include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "claim/attest_record.h"
 #include "model/filter.h"
@@ -374,9 +376,12 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 static enum status check_purge(const struct node_entry *entry, struct error *err)
 {
 	if (entry->session)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s is connected; drain it (holdfast node drain %s) and stop its agent",
-				 entry->id, entry->id);
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is connected; drain it (holdfast node drain %s) and stop its agent, "
+			"or, if its machine or its key is lost: holdfast operator cert revoke "
+			"node/%s",
+			entry->id, entry->id, entry->id);
 	return entry->n_live > 0 ? refuse_claims(entry, err) : STATUS_OK;
 }
 
@@ -408,7 +413,8 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 	return change_commit_taking(server, &change, on_purged, answer_waiting_new(call, ""), err);
 }
 
-/* What its claims and allocations tell of the past stays; the node may come back as a new one. */
+/* What its claims and allocations tell of the past stays; the node may come back as a new one, with a
+ * new certificate. */
 static enum status handle_purge(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
@@ -417,11 +423,15 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
 	struct answer_waiting *waiting;
+	char identity[OBJECT_SIZE];
 
 	if (request->unknown)
 		return purge_unknown(server, call, request, err);
 	TRY(nodes_find(server, request->id, &entry, err));
 	TRY(check_purge(entry, err));
+	(void)str_join(identity, sizeof(identity), "node/", entry->id);
+	if (!request->keep_certificate)
+		TRY(revocation_stage(server, &change, call, identity, "the node was purged", err));
 	TRY(allocs_node_gone(server, entry, true, "its node was purged", err));
 	LIST_FOREACH (instance, &entry->instances, of_node)
 		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);

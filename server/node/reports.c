@@ -5,6 +5,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/revocations.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -907,10 +908,13 @@ static void on_closed(struct rpc_call *call, void *userdata)
 	struct session *session = rpc_call_data(call);
 	struct server *server = userdata;
 	struct node_entry *node;
+	struct error err;
 
 	if (!session)
 		return;
 	session_unlist(session);
+	if (revocation_check(server, rpc_call_peer(call), &err) != STATUS_OK)
+		str_copy_text(session->end_reason, sizeof(session->end_reason), err.msg);
 	node = state_node(&server->state, session->node_id);
 	if (node && node->session == session) {
 		state_set_session(&server->state, node, NULL);

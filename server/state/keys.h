@@ -19,6 +19,7 @@
 #define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAME: Snapshot */
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
+#define PREFIX_REVOCATION "revocation/"			    /* id/IDENTITY, serial/SERIAL: Revocation */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
 #define PREFIX_JOB "job/"				    /* NAMESPACE/ID: Job */
 #define PREFIX_JOB_VERSION "job-version/" /* NAMESPACE/ID/VERSION: Job, as it was submitted */

@@ -133,7 +133,8 @@ static void run_drain(struct kill *k)
 static void run_purge(struct kill *k)
 {
 	power_off(k, 1);
-	kill_must(k, "Nodes.Purge", "{\"id\":\"n1\",\"reason\":\"sold\"}", STATUS_NOT_FOUND);
+	kill_must(k, "Nodes.Purge", "{\"id\":\"n1\",\"reason\":\"sold\",\"keep_certificate\":true}",
+		  STATUS_NOT_FOUND);
 	kill_know(k, &(struct kill_fact){.about = "purge",
 					 .method = "Nodes.Get",
 					 .request = "{\"id\":\"n1\"}",

@@ -124,9 +124,8 @@ TEST_FIXTURE(what_is_finished_is_removed, run_setup, NULL)
 	will_answer(0, "Operator.Gc", "{\"claims\": 4}");
 	expect_ok("operator gc --older-than 7d --dry-run");
 	expect_request("Operator.Gc {\"dry_run\":true,\"older_than_ms\":\"604800000\"}");
-	assert_string_equal(
-		ending.output,
-		"would be removed: 0 allocations, 4 claims, 0 attestations, 0 tokens, 0 audit records\n");
+	assert_string_equal(ending.output, "would be removed: 0 allocations, 4 claims, 0 attestations, 0 "
+					   "tokens, 0 audit records, 0 revocations\n");
 	expect_ok("operator gc");
 	expect_output("removed: ");
 	expect_usage_error("operator gc --older-than soon", "is not a duration");

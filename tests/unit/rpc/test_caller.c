@@ -6,6 +6,8 @@
 
 static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
 				   .expires_ms = 1795000000000,
+				   .issued_ms = 1794000000000,
+				   .serial = "0A3F",
 				   .uri = "holdfast://lab/node/n7",
 				   .address = "[::1]:4711"};
 
@@ -16,7 +18,7 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 	struct rpc_peer back;
 
 	assert_int_equal(caller_format(&n7, text, NULL), STATUS_OK);
-	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7");
+	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7 1794000000000 0A3F");
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &n7, sizeof(n7));
 	assert_int_equal(caller_format(&nobody, text, NULL), STATUS_OK);
@@ -27,12 +29,13 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 
 TEST(a_caller_of_the_largest_size_fits)
 {
-	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .expires_ms = INT64_MAX};
+	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .expires_ms = INT64_MAX, .issued_ms = INT64_MAX};
 	char text[REQUEST_CALLER_MAX + 1];
 	struct rpc_peer back;
 
 	memset(peer.uri, 'u', sizeof(peer.uri) - 1);
 	memset(peer.address, 'a', sizeof(peer.address) - 1);
+	memset(peer.serial, 'F', sizeof(peer.serial) - 1);
 	assert_int_equal(caller_format(&peer, text, NULL), STATUS_OK);
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &peer, sizeof(peer));
@@ -59,8 +62,9 @@ TEST(a_caller_that_could_be_read_as_another_is_not_reported)
 TEST(a_text_that_tells_no_caller_is_refused)
 {
 	static const char *const texts[] = {
-		"",	"1",	 "1 ",	 "1 a ",    "1  u",	"-1 a u",
-		"-1 a", "x a u", " a u", "1 a u u", "1 a\tb u", "9223372036854775808 a u",
+		"",	    "1",	   "1 ",	 "1 a ",      "1  u",	  "-1 a u",
+		"-1 a",	    "x a u",	   " a u",	 "1 a u u",   "1 a\tb u", "9223372036854775808 a u",
+		"1 a u 1 ", "1 a u 1 A B", "1 a u -1 A", "1 a u x A",
 	};
 	char large[REQUEST_CALLER_MAX + 1] = "1 a ";
 	struct rpc_peer peer;

@@ -249,6 +249,8 @@ static const struct row rows[] = {
 	{"Operator.PutPolicy", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.ListPolicies", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.DeletePolicy", OF_MANAGEMENT, 0, "{\"name\": \"none\"}"},
+	{"Operator.RevokeCertificate", OF_MANAGEMENT, 0, "{\"serial\": \"0A\"}"},
+	{"Operator.ListRevocations", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListAudit", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListTrails", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.AcceptTrail", OF_MANAGEMENT, 0, "{\"node_id\": \"n1\", \"reason\": \"r\"}"},

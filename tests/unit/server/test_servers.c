@@ -1434,6 +1434,41 @@ TEST_ON(every_identity_is_answered_alike_by_every_server, struct servers, s, set
 	free_secrets(&secrets);
 }
 
+/* The session is at one server that follows, the revocation comes through the other one. */
+TEST_ON(a_revocation_ends_sessions_at_every_server, struct servers, s, setup_identities, teardown_servers)
+{
+	const struct http_request metrics = {.cert = "node-n1", .method = "GET", .target = "/metrics"};
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	int other = SERVERS - leader - follower;
+	struct caller_client person;
+	struct error err;
+
+	await_log(s, follower, "this server follows");
+	await_log(s, other, "this server follows");
+	make_clients(s, follower);
+	join(s, &s->f.n1, "n1");
+	join(s, &s->f.n2, "n2");
+	s->f.port = s->ports[other];
+	caller_init(&person, &s->f, "holdfast://c1/operator/ann", NULL);
+	if (caller_call(&person, "Operator.RevokeCertificate", "{\"identity\": \"node/n1\"}", NULL, &err) !=
+	    STATUS_OK)
+		fail_msg("%s", err.msg);
+	caller_release(&person);
+	UNTIL(&s->f, s->f.n1.closed);
+	assert_int_equal(s->f.n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(s->f.n1.closed_message, " of node/n1 was revoked at 2"));
+	assert_false(s->f.n2.closed);
+	for (int i = 0; i < SERVERS; i++) {
+		make_clients(s, i);
+		fake_node_open(&s->f.n1, "n1", BOOT_1);
+		UNTIL(&s->f, s->f.n1.closed);
+		assert_int_equal(s->f.n1.closed_status, STATUS_UNAUTHENTICATED);
+		name_server(s, i); /* by what it knows itself */
+		WAIT_UNTIL(strstr(http_send(&s->f, &metrics), " of node/n1 was revoked at 2"));
+	}
+}
+
 /* As `volume hold` of a unit, whose token is bound to its node. */
 static void do_as_unit(struct servers *s, int i, const char *secret, const char *method, const char *request)
 {

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of revoked certificates, and the end of the calls that they made. */
+
+#include "access/revocations.h"
+
+#include "server.h"
+
+#include "access/answer.h"
+#include "access/audit.h"
+#include "access/caller.h"
+#include "access/record_list.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <ctype.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <string.h>
+
+#define WHAT "Operator.RevokeCertificate"
+#define PREFIX_SERIAL PREFIX_REVOCATION "serial/"
+#define PREFIX_IDENTITY PREFIX_REVOCATION "id/"
+
+typedef Holdfast__V1__Revocation Revocation;
+
+/* --- the check --- */
+
+/* "node/NAME" of "holdfast://CLUSTER/node/NAME"; NULL for another cluster's. */
+static const char *identity_of(const struct server *server, const char *uri)
+{
+	char begin[RPC_URI_SIZE];
+
+	if (str_format(begin, sizeof(begin), "holdfast://%s/", server->config.cluster) < 0 ||
+	    !str_starts_with(uri, begin))
+		return NULL;
+	return uri + strlen(begin);
+}
+
+static const Revocation *find(struct server *server, const char *prefix, const char *name)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	if (!name || name[0] == '\0' || str_join(key, sizeof(key), prefix, name) < 0)
+		return NULL;
+	return records_get(&server->state.records, key);
+}
+
+int64_t revocation_cutoff_ms(struct server *server, const char *identity)
+{
+	const Revocation *found = find(server, PREFIX_IDENTITY, identity);
+
+	return found ? found->revoked_at_ms : 0;
+}
+
+enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err)
+{
+	const char *identity = identity_of(server, peer->uri);
+	const Revocation *found = find(server, PREFIX_IDENTITY, identity);
+	char at[CLOCK_TEXT_SIZE];
+
+	if (!found || peer->issued_ms > found->revoked_at_ms)
+		found = find(server, PREFIX_SERIAL, peer->serial);
+	if (!found)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAUTHENTICATED, 0,
+			 "certificate %s of %s was revoked at %s by %s%s%s; another "
+			 "certificate is needed (for an operator: holdfast operator cert revoked)",
+			 peer->serial[0] != '\0' ? peer->serial : "(serial not known)",
+			 identity ? identity : peer->uri, clock_format(found->revoked_at_ms, at), found->who,
+			 found->reason[0] != '\0' ? ": " : "", found->reason);
+}
+
+/* --- the end of calls --- */
+
+/* A server that follows may not have a new token yet: tokens are the leader's to check. */
+static enum status may_continue(const struct rpc_call *call, void *userdata, struct error *err)
+{
+	struct server *server = userdata;
+	const struct rpc_peer *vouching = rpc_call_vouching_peer(call);
+	struct caller caller;
+	enum status status;
+
+	TRY(revocation_check(server, rpc_call_peer(call), err));
+	if (vouching)
+		TRY(revocation_check(server, vouching, err));
+	if (!server->is_serving || !rpc_call_token(call))
+		return STATUS_OK;
+	status = access_caller(server, call, &caller, err);
+	return status == STATUS_UNAUTHENTICATED ? status : STATUS_OK;
+}
+
+static int on_review(sd_event_source *source, void *userdata)
+{
+	struct server *server = userdata;
+
+	if (server->rpc)
+		rpc_server_review(server->rpc, may_continue);
+	return 0;
+}
+
+/* In the next turn, once for all revocations of this one. */
+static void review_soon(struct server *server)
+{
+	int r = server->review ? sd_event_source_set_enabled(server->review, SD_EVENT_ONESHOT)
+			       : sd_event_add_defer(server->event, &server->review, on_review, server);
+
+	if (r < 0)
+		log_line(LOG_ERR, "cannot end the calls of a revoked certificate or token; restart "
+				  "holdfast-server to end them");
+}
+
+static bool ends_calls(const char *key, bool is_deletion)
+{
+	return str_starts_with(key, is_deletion ? PREFIX_TOKEN : PREFIX_REVOCATION);
+}
+
+void revocations_note_durable(struct server *server, struct change_object *objects, size_t n,
+			      uint64_t revision)
+{
+	for (size_t i = 0; i < n; i++)
+		if (objects[i].kind == OBJECT_RECORD && ends_calls(objects[i].key, objects[i].is_deletion)) {
+			review_soon(server);
+			return;
+		}
+}
+
+void revocations_note_followed(struct server *server, const struct kv_item *item)
+{
+	if (ends_calls(item->key, false))
+		review_soon(server);
+}
+
+/* --- the methods --- */
+
+static size_t count(struct server *server)
+{
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_REVOCATION);
+	size_t n = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_REVOCATION); entry = records_next(entry))
+		n++;
+	return n;
+}
+
+static enum status stage(struct server *server, struct change *change, const char *key,
+			 const Revocation *revocation, struct error *err)
+{
+	if (!records_get(&server->state.records, key) && count(server) >= REVOCATIONS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d certificates and identities are revoked already; an entry ends with its "
+				 "certificate, and all end with the CA: make a new CA and new certificates",
+				 REVOCATIONS_MAX);
+	change_put_record(change, key, &revocation->base);
+	return STATUS_OK;
+}
+
+enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,
+			     const char *identity, const char *reason, struct error *err)
+{
+	Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+	char name[OBJECT_KEY_SIZE];
+	char text[REVOCATION_REASON_MAX + 1];
+	char key[OBJECT_KEY_SIZE];
+	char who[ACCESS_WHO_SIZE];
+
+	(void)str_copy(name, sizeof(name), identity);
+	str_copy_text(text, sizeof(text), reason);
+	(void)str_join(key, sizeof(key), PREFIX_IDENTITY, name);
+	revocation.identity = name;
+	revocation.reason = text;
+	revocation.who = access_who(server, call, who);
+	revocation.revoked_at_ms = clock_realtime_ms();
+	revocation.ends_at_ms = server->trust_ends_at_ms;
+	return stage(server, change, key, &revocation, err);
+}
+
+static enum status invalid(struct error *err, const char *why)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s", why);
+}
+
+/* Upper case without colons and leading zero bytes, as in struct rpc_peer. */
+static enum status read_serial(const char *given, char ret[static RPC_SERIAL_SIZE], struct error *err)
+{
+	char digits[2 * RPC_SERIAL_SIZE];
+	const char *first = digits;
+	size_t n = 0;
+
+	for (const char *c = given; *c != '\0' && n < sizeof(digits) - 2; c++)
+		if (*c != ':')
+			digits[n++] = (char)toupper((unsigned char)*c);
+	digits[n] = '\0';
+	if (n == 0 || strspn(digits, "0123456789ABCDEF") != n)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "serial: '%.64s' is not one; see: openssl x509 -noout -serial -in CERT.pem",
+				 given);
+	while (n > 2 && first[0] == '0' && first[1] == '0') {
+		first += 2;
+		n -= 2;
+	}
+	if (str_format(ret, RPC_SERIAL_SIZE, "%s%s", n % 2 ? "0" : "", first) < 0)
+		return invalid(err, "serial: longer than the 20 bytes that a certificate may have");
+	return STATUS_OK;
+}
+
+/* The identity as it is in certificates. */
+static enum status check_identity(const struct server *server, const char *identity, struct error *err)
+{
+	char uri[RPC_URI_SIZE];
+	struct identity parsed;
+
+	if (str_format(uri, sizeof(uri), "holdfast://%s/%s", server->config.cluster, identity) < 0 ||
+	    identity_parse(uri, server->config.cluster, &parsed, NULL) != STATUS_OK)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "identity: '%.80s' is not one; expected node/NAME, operator/NAME or "
+				 "server/NAME",
+				 identity);
+	return STATUS_OK;
+}
+
+/* The server that answers would serve no longer. */
+static enum status check_not_own(const struct server *server, const char *identity, const char *serial,
+				 struct error *err)
+{
+	const char *name = identity_of(server, server->own.uri);
+
+	if ((serial[0] == '\0' || !str_eq(serial, server->own.serial)) &&
+	    (identity[0] == '\0' || !name || !str_eq(identity, name)))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "this server serves with that certificate: give it another first (holdfast operator "
+			 "cert server, systemctl reload holdfast-server), then revoke the old one by its "
+			 "serial; with several servers, stop it or have another one lead (holdfast operator "
+			 "step-down)");
+}
+
+static enum status handle_revoke(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__RevokeCertificateRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__RevokeCertificateResponse response = HOLDFAST__V1__REVOKE_CERTIFICATE_RESPONSE__INIT;
+	Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+	char serial[RPC_SERIAL_SIZE] = "";
+	char reason[REVOCATION_REASON_MAX + 1];
+	char object[AUDIT_OBJECT_SIZE];
+	char who[ACCESS_WHO_SIZE];
+	char key[OBJECT_KEY_SIZE];
+
+	if (request->serial[0] == '\0' && request->identity[0] == '\0')
+		return invalid(err, "serial, identity: one of them is wanted");
+	if (request->serial[0] != '\0')
+		TRY(read_serial(request->serial, serial, err));
+	if (request->identity[0] != '\0')
+		TRY(check_identity(server, request->identity, err));
+	TRY(check_not_own(server, serial[0] != '\0' ? "" : request->identity, serial, err));
+	if (request->ends_at_ms < 0)
+		return invalid(err, "ends_at_ms: 0 or a time since 1970 is wanted");
+	str_copy_text(reason, sizeof(reason), request->reason);
+	(void)str_join(key, sizeof(key), serial[0] != '\0' ? PREFIX_SERIAL : PREFIX_IDENTITY,
+		       serial[0] != '\0' ? serial : request->identity);
+	revocation.serial = serial;
+	revocation.identity = request->identity;
+	revocation.reason = reason;
+	revocation.ends_at_ms =
+		serial[0] != '\0' && request->ends_at_ms > 0 ? request->ends_at_ms : server->trust_ends_at_ms;
+	revocation.who = access_who(server, call, who);
+	revocation.revoked_at_ms = clock_realtime_ms();
+	TRY(stage(server, &change, key, &revocation, err));
+	(void)str_format(object, sizeof(object), "%s %s",
+			 serial[0] != '\0' ? "certificate" : "certificates of",
+			 serial[0] != '\0' ? serial : request->identity);
+	audit_write(server, &change, call, WHAT, object, reason);
+	response.revocation = &revocation;
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
+}
+
+DEFINE_WRITE_METHOD(revocations_handle_revoke, Holdfast__V1__RevokeCertificateRequest, WHAT, handle_revoke)
+
+static const struct record_list list = {.prefix = PREFIX_REVOCATION,
+					.response = &holdfast__v1__list_revocations_response__descriptor};
+DEFINE_RECORD_LIST(revocations_handle_list, list)

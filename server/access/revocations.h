@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Revoked certificates: single ones by serial number, and all of an identity that were issued before a
+ * moment.
+ *
+ * The list is in the store, so every server has it. A new entry ends the calls, streams and sessions of the
+ * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own.
+ * The claims of a node are kept: a revocation is no evidence. Entries end with the certificates that they cover.
+ */
+
+#include "base/error.h"
+#include "rpc/peer.h"
+#include "rpc/server.h"
+#include "state/change.h"
+#include "store/kv.h"
+
+#include <stdint.h>
+
+struct server;
+
+enum { REVOCATIONS_MAX = 8192, REVOCATION_REASON_MAX = 255 };
+
+/** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */
+enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err);
+
+/** Stage the revocation of every certificate of @identity ("node/NAME") that is issued up to now.
+ * STATUS_RESOURCE_EXHAUSTED above REVOCATIONS_MAX. */
+enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,
+			     const char *identity, const char *reason, struct error *err);
+
+/** Since when certificates of @identity are good again, in ms; 0: always. */
+int64_t revocation_cutoff_ms(struct server *server, const char *identity);
+
+/** In daemon.c's table: calls are reviewed after a revocation. */
+void revocations_note_durable(struct server *server, struct change_object *objects, size_t n,
+			      uint64_t revision);
+
+/** On a server that follows: a record has come. */
+void revocations_note_followed(struct server *server, const struct kv_item *item);
+
+rpc_unary_fn revocations_handle_revoke;
+rpc_unary_fn revocations_handle_list;

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Revoked certificates and tokens: what ends, what is refused, what is kept and recorded. */
+
+#include "asks.h"
+#include "callers.h"
+#include "unit.h"
+
+#include "access/revocations.h"
+#include "rpc/pki.h"
+#include "state/keys.h"
+
+#include <ctype.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#define OPERATOR "holdfast://c1/operator/ann"
+
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+static void facts_of(struct fixture *f, const char *cert, struct pki_facts *ret)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/tls/%s.pem", f->dir, cert);
+	assert_int_equal(pki_read_facts(path, ret, NULL), STATUS_OK);
+}
+
+static void revoke_cert(struct fixture *f, const char *field, const char *value)
+{
+	char request[256];
+
+	(void)str_format(request, sizeof(request), "{\"%s\": \"%s\", \"reason\": \"stolen\"}", field, value);
+	operator_does(f, "Operator.RevokeCertificate", request);
+}
+
+static enum status revoke_fails(struct fixture *f, const char *request, struct error *err)
+{
+	struct caller_client caller;
+	enum status status;
+
+	caller_init(&caller, f, OPERATOR, NULL);
+	status = caller_call(&caller, "Operator.RevokeCertificate", request, NULL, err);
+	caller_release(&caller);
+	return status;
+}
+
+/* Another node's session is open all the time. */
+CASE(a_revocation_of_a_node_ends_its_session_and_keeps_its_claims)
+{
+	struct pki_facts facts;
+
+	take_volume(f);
+	facts_of(f, "node-n1", &facts);
+	revoke_cert(f, "identity", "node/n1");
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(f->n1.closed_message, facts.serial));
+	assert_non_null(strstr(f->n1.closed_message, " of node/n1 was revoked at 2"));
+	assert_non_null(strstr(f->n1.closed_message, " by operator/ann: stolen"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_false(f->n2.closed);
+	assert_non_null(
+		strstr(state_node(&f->server->state, "n1")->node.disconnect_reason, "was revoked at"));
+}
+
+CASE(a_revoked_certificate_opens_nothing_with_or_without_a_restart)
+{
+	for (int i = 0; i < 2; i++) {
+		revoke_cert(f, "identity", "node/n1");
+		fake_node_open(&f->n1, "n1", BOOT_1);
+		UNTIL(f, f->n1.closed);
+		assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+		assert_non_null(strstr(f->n1.closed_message, "was revoked at"));
+		restart(f);
+	}
+}
+
+/* The second one of the operator, made by pki_issue() just now, is older than the revocation. */
+CASE(an_identity_is_good_again_with_a_certificate_issued_later)
+{
+	struct caller_client before, after;
+	struct error err;
+	int64_t revoked_ms;
+
+	caller_init(&before, f, "holdfast://c1/operator/bob", NULL);
+	assert_int_equal(caller_call(&before, "Operator.ListTokens", "{}", NULL, NULL), STATUS_OK);
+	revoke_cert(f, "identity", "operator/bob");
+	revoked_ms = clock_realtime_ms();
+	assert_int_equal(caller_call(&before, "Operator.ListTokens", "{}", NULL, &err),
+			 STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(err.msg, "of operator/bob was revoked at"));
+	while (clock_realtime_ms() / 1000 <= revoked_ms / 1000)
+		run_idle(f->event);
+	caller_init(&after, f, "holdfast://c1/operator/bob", NULL);
+	assert_int_equal(caller_call(&after, "Operator.ListTokens", "{}", NULL, NULL), STATUS_OK);
+	caller_release(&before);
+	caller_release(&after);
+}
+
+CASE(a_serial_number_revokes_one_certificate_of_an_identity)
+{
+	struct pki_facts facts;
+	struct caller_client other;
+	char written[2 * RPC_SERIAL_SIZE] = "00:";
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	facts_of(f, "node-n1", &facts);
+	for (size_t i = 0, n = 3; facts.serial[i]; i++) /* as other programs write it */
+		written[n++] = (char)tolower(facts.serial[i]);
+	revoke_cert(f, "serial", written);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(f->n1.closed_message, facts.serial));
+	caller_init(&other, f, "holdfast://c1/node/n1", NULL);
+	assert_int_not_equal(caller_call(&other, "Nodes.List", "{}", NULL, NULL), STATUS_UNAUTHENTICATED);
+	caller_release(&other);
+}
+
+/* --- calls that wait --- */
+
+struct waiting {
+	bool is_done;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct waiting *waiting = userdata;
+
+	waiting->is_done = true;
+	waiting->status = status;
+	if (status != STATUS_OK)
+		(void)str_copy(waiting->message, sizeof(waiting->message), err->msg);
+}
+
+static void wait_for_nodes(struct fixture *f, struct caller_client *caller, struct waiting *waiting)
+{
+	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+
+	*waiting = (struct waiting){.is_done = false};
+	request.index = UINT32_MAX;
+	request.wait_ms = TIMEOUT_US / 1000;
+	assert_int_equal(rpc_client_call(caller->client, &holdfast__v1__nodes__descriptor, "List",
+					 &request.base, TIMEOUT_US, on_answer, waiting, NULL, NULL),
+			 STATUS_OK);
+	run_idle(f->event);
+	assert_false(waiting->is_done);
+}
+
+CASE(calls_that_wait_end_with_their_certificate_or_token)
+{
+	char *secret = make_token(f, "{\"name\": \"reader\", \"type\": \"MANAGEMENT\"}");
+	struct caller_client person, program;
+	struct waiting waits, waits_too;
+	json_t *list = NULL;
+	char request[128];
+
+	caller_init(&person, f, "holdfast://c1/operator/bob", NULL);
+	caller_init(&program, f, NULL, secret);
+	wait_for_nodes(f, &person, &waits);
+	wait_for_nodes(f, &program, &waits_too);
+	revoke_cert(f, "identity", "operator/bob");
+	UNTIL(f, waits.is_done);
+	assert_int_equal(waits.status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(waits.message, "of operator/bob was revoked"));
+	assert_false(waits_too.is_done);
+	assert_int_equal(caller_call(&program, "Operator.ListTokens", "{}", &list, NULL), STATUS_OK);
+	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}",
+			 json_string_value(json_object_get(json_array_get(json_object_get(list, "tokens"), 0),
+							   "accessor")));
+	operator_does(f, "Operator.RevokeToken", request);
+	UNTIL(f, waits_too.is_done);
+	assert_int_equal(waits_too.status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(waits_too.message, "or was revoked"));
+	json_decref(list);
+	caller_release(&person);
+	caller_release(&program);
+	free(secret);
+}
+
+/* --- purge --- */
+
+CASE(a_purge_revokes_the_certificates_of_the_node)
+{
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	operator_does(f, "Nodes.Purge", "{\"id\": \"n1\"}");
+	fake_node_open(&f->n1, "n1", BOOT_1);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(f->n1.closed_message, "by operator/ann: the node was purged"));
+}
+
+/* --- bounds, records, bad input --- */
+
+CASE(a_revocation_is_listed_and_recorded_and_ends_with_the_ca)
+{
+	const Holdfast__V1__Revocation *stored;
+	struct caller_client caller;
+	json_t *list = NULL;
+
+	revoke_cert(f, "identity", "node/n1");
+	stored = records_get(&f->server->state.records, PREFIX_REVOCATION "id/node/n1");
+	assert_non_null(stored);
+	assert_true(stored->ends_at_ms == f->server->certificate->ca_expires_at_ms);
+	assert_true(stored->ends_at_ms > clock_realtime_ms());
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.ListRevocations", "{}", &list, NULL), STATUS_OK);
+	assert_int_equal(json_array_size(json_object_get(list, "revocations")), 1);
+	json_decref(list);
+	assert_int_equal(caller_call(&caller, "Operator.ListAudit", "{}", &list, NULL), STATUS_OK);
+	assert_string_equal(json_string_value(json_object_get(
+				    json_array_get(json_object_get(list, "records"), 0), "what")),
+			    "Operator.RevokeCertificate");
+	json_decref(list);
+	caller_release(&caller);
+}
+
+CASE(an_entry_goes_when_its_certificate_has_expired)
+{
+	operator_does(f, "Operator.RevokeCertificate", "{\"serial\": \"0A\", \"ends_at_ms\": \"1000\"}");
+	operator_does(f, "Operator.RevokeCertificate", "{\"serial\": \"0B\"}");
+	operator_does(f, "Operator.Gc", "{\"older_than_ms\": \"1\"}");
+	assert_null(records_get(&f->server->state.records, PREFIX_REVOCATION "serial/0A"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_REVOCATION "serial/0B"));
+}
+
+CASE(a_request_that_names_no_certificate_is_refused)
+{
+	static const char *const requests[] = {
+		"{}",
+		"{\"serial\": \"xyz\"}",
+		"{\"serial\": \":\"}",
+		"{\"serial\": \"0123456789ABCDEF0123456789ABCDEF0123456789\"}",
+		"{\"identity\": \"n1\"}",
+		"{\"identity\": \"node/\"}",
+		"{\"identity\": \"node/a/b\"}",
+		"{\"identity\": \"nobody/n1\"}",
+		"{\"identity\": \"node/n1\", \"ends_at_ms\": \"-1\"}",
+	};
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+		assert_int_equal(revoke_fails(f, requests[i], &err), STATUS_INVALID_ARGUMENT);
+	assert_null(records_from(&f->server->state.records, PREFIX_REVOCATION "id/node/n1"));
+}
+
+CASE(the_server_that_answers_is_not_revoked)
+{
+	struct pki_facts facts;
+	char request[128];
+	struct error err;
+
+	facts_of(f, "server", &facts);
+	(void)str_format(request, sizeof(request), "{\"serial\": \"%s\"}", facts.serial);
+	assert_int_equal(revoke_fails(f, request, &err), STATUS_FAILED_PRECONDITION);
+	(void)str_format(request, sizeof(request), "{\"identity\": \"%s\"}",
+			 facts.uri + strlen("holdfast://c1/"));
+	assert_int_equal(revoke_fails(f, request, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "serves with that certificate"));
+}
