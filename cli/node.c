@@ -358,7 +358,8 @@ static DEFINE_ROWS(
 static DEFINE_ROWS(node_answer_page, holdfast__v1__get_node_response, NULL, NEED("node", "node", &node_page),
 		   TABLE("allocations", "allocations", &show_allocs));
 static DEFINE_ROWS(node_claims_page, holdfast__v1__get_node_response, NULL,
-		   TABLE("claims", "claims", &show_claims), PART("claims", &show_claim_errors));
+		   TABLE("usage", "usages", &show_usages), TABLE("claims", "claims", &show_claims),
+		   PART("claims", &show_claim_errors));
 
 #define VALID_MAX_MS (UINT64_C(7) * 86400 * 1000)
 

@@ -54,9 +54,10 @@ static DEFINE_ROWS(volume_table, holdfast__v1__volume, "no volumes", COL("ID", "
 		   COL("NAMESPACE", "{namespace}"), COL("TYPE", "{type}"), COL("PLUGIN", "{plugin_id}"),
 		   COL("PROFILE", "{profile}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
 		   COL("ACCESS MODE", "{access_mode}"), COL_NUMBER("READERS", "{readers}"),
-		   COL_NUMBER("WRITERS", "{writers}"), COL("AGE", "{create_time_ms:age}"),
-		   COL_MORE("EXTERNAL ID", "{external_id}"), COL_MORE("CAPACITY", "{capacity:size}"),
-		   COL_MORE("PHASE", "{phase?{phase}}"),
+		   COL_NUMBER("WRITERS", "{writers}"),
+		   COL_NUMBER("FULL", "{usages.percent?{usages.percent}%}"),
+		   COL("AGE", "{create_time_ms:age}"), COL_MORE("EXTERNAL ID", "{external_id}"),
+		   COL_MORE("CAPACITY", "{capacity:size}"), COL_MORE("PHASE", "{phase?{phase}}"),
 		   COL_MORE("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
 static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{class}"),
@@ -91,6 +92,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("phase", "{phase?{phase}}"), COL_SET("last try", "{phase_error}"),
 		   COL_SET("capacity", "{capacity:size}"),
 		   COL_SET("capacity at least", "{capacity_min:size}"),
+		   COL_SET("warn at", "{warn_at?{warn_at}%}"),
 		   COL_SET("capacity at most", "{capacity_max:size}"), PART("node_capacities", &grown_page),
 		   COL_SET("file system type", "{mount_options.fs_type}"),
 		   COL_SET("mount flags", "{mount_options.mount_flags?[redacted]}"),
@@ -103,7 +105,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),
 		   LINE("{topologies?y}", "topologies"), PART("topologies", &topology_page),
 		   TABLE("capabilities", "requested_capabilities", &capability_table),
-		   TABLE("claims", "claims", &show_claims));
+		   TABLE("claims", "claims", &show_claims), TABLE("usage", "usages", &show_usages));
 
 static void show_why(const Holdfast__V1__GetVolumeResponse *answer)
 {

@@ -22,6 +22,9 @@
 	X(STORE_FAILED, "store-failed", "a2f7c6c74c83468fbbedd8d4dcac33e2", "failed")           \
 	X(STORE_RESTORED, "store-restored", "18da83979a9843188473da0dca9387d4", "success")      \
 	X(HISTORY_LOST, "history-lost", "09fd2093987d49a89524245ae2a699da", "failed")           \
+	X(VOLUME_FULL, "volume-full", "15e0c09ed40f4d02a9986ea006423326", NULL)                 \
+	X(VOLUME_HAS_ROOM, "volume-has-room", "55a3cbeb65bb4ed89ffdbc4316bb891c", NULL)         \
+	X(VOLUME_CONDITION, "volume-condition", "1328d5064ba74de19b5abedbc4d8c242", NULL)       \
 	X(VOLUME_HELD_TWICE, "volume-held-twice", "b2f0d4c1a7e94c5f8d36e1579ab04c2e", "failed") \
 	X(DISK_FULL, "disk-full", "7e6c0f5b1b7a4c0e9d1a52f0c6be1c84", "failed")                 \
 	X(REQUEST_REFUSED, "request-refused", "c325dbbd20fd4f69916caa2d3a5158a2", "failed")

@@ -49,6 +49,7 @@
 #include "state/records.h"
 #include "state/schema.h"
 #include "state/stall.h"
+#include "state/usage.h"
 #include "state/text.h"
 #include "volume/work.h"
 
@@ -497,6 +498,7 @@ static const struct change_observer observers[] = {
 	{.durable = volume_work_note_durable},
 	{.durable = pending_note_durable},
 	{.durable = job_work_note_durable},
+	{.submitted = usage_note_submitted},
 	{.submitted = freed_note_submitted, .finished = freed_note_durable},
 };
 

@@ -26,8 +26,9 @@
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 enum {
-	METRICS_MAX = 1024 * 1024, /* bytes; the numbers of methods and plugins bound them far below */
+	METRICS_MAX = 2048 * 1024, /* bytes; the numbers of methods, plugins and volumes bound them below */
 	METRICS_PLUGINS_MAX = 500, /* nodes name what they like */
+	METRICS_VOLUMES_MAX = 500, /* the fullest ones */
 	MSEC_PER_SEC = 1000,
 };
 
@@ -126,6 +127,59 @@ static void print_objects(const struct server *server, struct strbuf *to)
 			 state->n_allocs_by[i]);
 	one(to, "sessions", "gauge", "Sessions of nodes.", server->n_sessions);
 	one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
+}
+
+typedef uint64_t usage_value(const Holdfast__V1__VolumeUsage *usage);
+
+static void print_usage(const struct state *state, const char *name, usage_value *value, struct strbuf *to)
+{
+	const struct claim_usage *usage = usages_first(&state->usages);
+
+	for (int n = 0; usage && n < METRICS_VOLUMES_MAX; usage = usages_next(usage)) {
+		const struct claim *claim = &usage->claim->claim;
+
+		if (usage->usage.total_bytes == 0 || usage->usage.unknown_since_ms != 0 ||
+		    !node_is_connected(usage->claim->node))
+			continue;
+		n++;
+		strbuf_printf(to, "holdfast_%s{volume=\"%s\",namespace=\"%s\",node=\"%s\"} %" PRIu64 "\n",
+			      name, claim->volume_id, claim->namespace, claim->node_id, value(&usage->usage));
+	}
+}
+
+#define USAGE_VALUE(field)                                                 \
+	static uint64_t field##_of(const Holdfast__V1__VolumeUsage *usage) \
+	{                                                                  \
+		return usage->field;                                       \
+	}
+USAGE_VALUE(total_bytes)
+USAGE_VALUE(used_bytes)
+USAGE_VALUE(free_bytes)
+USAGE_VALUE(used_inodes)
+USAGE_VALUE(free_inodes)
+
+static void print_usages(const struct state *state, struct strbuf *to)
+{
+	const struct usages *usages = &state->usages;
+
+	one(to, "volumes_full", "gauge", "Mounted volumes at or above their level (warn_at).",
+	    usages->n_full);
+	one(to, "volumes_read_only", "gauge",
+	    "Volumes mounted for writing whose file system the kernel made read-only.", usages->n_read_only);
+	one(to, "volumes_abnormal", "gauge", "Mounted volumes whose node reports a condition.",
+	    usages->n_abnormal);
+	one(to, "volumes_unmeasured", "gauge", "Mounted volumes that their node cannot measure.",
+	    usages->n_unknown);
+	head(to, "volume_size_bytes", "gauge", "Size of a mounted volume; the 500 fullest.");
+	print_usage(state, "volume_size_bytes", total_bytes_of, to);
+	head(to, "volume_used_bytes", "gauge", "Used bytes of a mounted volume.");
+	print_usage(state, "volume_used_bytes", used_bytes_of, to);
+	head(to, "volume_free_bytes", "gauge", "Bytes that a workload can still write.");
+	print_usage(state, "volume_free_bytes", free_bytes_of, to);
+	head(to, "volume_used_inodes", "gauge", "Used inodes of a mounted volume.");
+	print_usage(state, "volume_used_inodes", used_inodes_of, to);
+	head(to, "volume_free_inodes", "gauge", "Inodes that a workload can still make.");
+	print_usage(state, "volume_free_inodes", free_inodes_of, to);
 }
 
 static uint64_t seconds_since(int64_t since_ms, int64_t now_ms)
@@ -309,6 +363,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 		return;
 	}
 	print_objects(server, to);
+	print_usages(&server->state, to);
 	print_nodes(server, to);
 	print_trails(server, to);
 	print_plugins(server, to);

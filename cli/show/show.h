@@ -15,6 +15,7 @@ extern const struct rows show_allocs;
 extern const struct rows show_claims;
 extern const struct rows show_external;
 extern const struct rows show_snapshots;
+extern const struct rows show_usages;
 
 /** The claims that an operator's word frees or would free, each with the evidence that it stands in for. */
 extern const struct rows show_bypassed;

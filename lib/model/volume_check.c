@@ -246,6 +246,9 @@ static enum status check_plain(const struct volume_parts *parts, struct error *e
 {
 	const Holdfast__V1__Volume *plain = parts->detail->plain;
 
+	if (plain && plain->warn_at > 100)
+		return error_invalid(err, "warn_at", "is a percentage, 1 to 100; 0 or no value is 90");
+
 	for (unsigned int i = 0; plain && i < plain->base.descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &plain->base.descriptor->fields[i];
 		const struct reflect_values values = reflect_values(&plain->base, field);

@@ -23,6 +23,7 @@
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
+#include "state/usage.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <inttypes.h>
@@ -163,7 +164,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	if (!response->node || !add_drivers(entry, response->node) ||
 	    !add_attributes(entry, response->node) ||
 	    !list_live(entry, false, &response->claims, &response->n_claims) ||
-	    !add_allocs(entry, response)) {
+	    !add_allocs(entry, response) || !usage_of_node(entry, &response->usages, &response->n_usages)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a node");
 	}

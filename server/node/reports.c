@@ -30,6 +30,7 @@
 #include "state/change.h"
 #include "state/disk.h"
 #include "state/freed.h"
+#include "state/usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -786,6 +787,9 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 		return take_fingerprint(session, up->fingerprint, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
 		return epoch_take_report(session, up->report, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE:
+		usage_take(&session->server->state, session->node_id, up->usage);
+		return STATUS_OK;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
 		controllers_take_reply(session, up->reply);
 		return STATUS_OK;

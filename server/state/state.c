@@ -911,6 +911,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	entry->claim = *claim;
 	alloc = state_alloc(state, claim->allocation_id);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
+	if (claim->state >= CLAIM_NODE_DETACHED)
+		usages_drop(&state->usages, &entry->usage);
 	return STATUS_OK;
 }
 
@@ -950,6 +952,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	ticket_ahead_free(entry->work.ticket);
 	if (entry->work.is_stuck)
 		LIST_REMOVE(entry, work.stuck);
+	usages_drop(&state->usages, &entry->usage);
 	state_unlist_recalled(entry);
 	free(entry);
 	node_drop_unnamed(state, node);

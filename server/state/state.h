@@ -18,6 +18,7 @@
 #include "model/storage.h"
 #include "model/volume.h"
 #include "state/records.h"
+#include "state/usage_index.h"
 #include "ticket/ticket.h"
 
 #include <stdbool.h>
@@ -75,7 +76,8 @@ struct claim_entry {
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
 	bool is_recalled;     /* it is in the list of those, see freed.h */
 	LIST_ENTRY(claim_entry) of_recalled;
-	uint64_t reported_by; /* serial of the session whose report named it */
+	uint64_t reported_by;	   /* serial of the session whose report named it */
+	struct claim_usage *usage; /* owned; NULL: not known, see usage_index.h */
 };
 
 struct volume_entry {
@@ -243,7 +245,6 @@ RB_HEAD(plugin_tree, plugin_entry);
 RB_HEAD(alloc_tree, alloc_entry);
 RB_HEAD(claim_tree, claim_entry);
 RB_HEAD(node_tree, node_entry);
-
 struct state {
 	struct volume_tree volumes;
 	struct storage_tree storages; /* volumes by what they store */
@@ -274,6 +275,7 @@ struct state {
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live, or with two rivals */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
 	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
+	struct usages usages;
 };
 
 /** Jobs want so many more (below 0: fewer) nodes and controllers of a plugin than allocations are to run.

@@ -119,6 +119,25 @@ static bool write_queue(struct strbuf *sb, struct server *server, const struct v
 	return true;
 }
 
+/* Lists the nodes where the volume is full or has a condition. */
+static void write_usage(struct strbuf *sb, const struct volume_entry *entry)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_volume) {
+		const struct claim_usage *usage = claim->usage;
+		const char *node = claim->claim.node_id;
+
+		if (usage && usage->is_full)
+			strbuf_printf(sb,
+				      "it is %u %% full on node %s: make room in it, or expand it (holdfast "
+				      "volume expand, for volumes of a provider)\n",
+				      usage_percent(&usage->usage), node);
+		if (usage && usage->condition[0] != '\0')
+			strbuf_printf(sb, "its condition on node %s: %s\n", node, usage->condition);
+	}
+}
+
 static char *write_all(struct server *server, struct volume_entry *entry,
 		       Holdfast__V1__GetVolumeResponse *response)
 {
@@ -130,6 +149,7 @@ static char *write_all(struct server *server, struct volume_entry *entry,
 	if (storage_n_live(entry) == 0)
 		write_free(&sb, server, entry, now_ms);
 	write_withheld(&sb, server, entry);
+	write_usage(&sb, entry);
 	if (!write_queue(&sb, server, entry, now_ms))
 		return NULL;
 	return strbuf_take(&sb);

@@ -408,6 +408,29 @@ static void take_report(struct model_server *model, const Holdfast__V1__NodeRepo
 	model->report_complete = !report->more;
 }
 
+static void take_usage(struct model_server *model, const Holdfast__V1__VolumeUsageReport *report)
+{
+	for (size_t i = 0; i < report->n_volumes; i++) {
+		const Holdfast__V1__VolumeUsage *said = report->volumes[i];
+		struct model_usage *usage = NULL;
+
+		for (unsigned int k = 0; k < model->n_usages && !usage; k++)
+			if (str_eq(model->usages[k].claim_id, said->claim_id))
+				usage = &model->usages[k];
+		if (!usage) {
+			assert_true(model->n_usages < MODEL_CLAIMS_MAX);
+			usage = &model->usages[model->n_usages++];
+			(void)str_copy(usage->claim_id, sizeof(usage->claim_id), said->claim_id);
+		}
+		usage->reports++;
+		usage->used_bytes = said->used_bytes;
+		usage->total_bytes = said->total_bytes;
+		usage->read_only = said->read_only;
+		usage->is_unknown = said->unknown_since_ms != 0;
+		str_copy_text(usage->condition, sizeof(usage->condition), said->condition);
+	}
+}
+
 static void on_open(struct rpc_call *call, void *userdata)
 {
 	struct model_server *model = userdata;
@@ -451,6 +474,9 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		model->fingerprints++;
 		take_plugins(model, up->fingerprint->plugins, up->fingerprint->n_plugins);
 		take_drivers(model, up->fingerprint->drivers, up->fingerprint->n_drivers);
+		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE:
+		take_usage(model, up->usage);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:

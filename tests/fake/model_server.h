@@ -48,6 +48,15 @@ struct model_claim {
 	uint32_t last_error_code;
 };
 
+/* The last report of one volume. */
+struct model_usage {
+	char claim_id[UUID_TEXT_SIZE];
+	unsigned int reports;
+	uint64_t used_bytes, total_bytes;
+	bool read_only, is_unknown;
+	char condition[256];
+};
+
 struct model_server {
 	sd_event *event;		/* borrowed */
 	const struct fake_helper *fake; /* borrowed; the truth about mounts */
@@ -104,6 +113,8 @@ struct model_server {
 	bool report_complete;
 	unsigned int n_reported_allocs;
 	struct alloc reported_allocs[MODEL_ALLOCS_MAX];
+	unsigned int n_usages;
+	struct model_usage usages[MODEL_CLAIMS_MAX]; /* how full its volumes are, as it has reported last */
 	unsigned int n_reported;
 	struct claim reported[MODEL_CLAIMS_MAX];
 	unsigned int n_allocs;

@@ -262,6 +262,7 @@ static const struct row {
 	{"v1.Volume.snapshot_id", FOREIGN,
 	 "a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id"},
 	{"v1.Volume.unschedulable_reason", DERIVED},
+	{"v1.VolumeUsage.*", NODE},
 	{"v1.VolumeRef.id", OWN},
 	{"v1.VolumeRef.namespace", OWN},
 	{"v1.VolumeRequest.name", OWN},

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/usage.h"
+
+#include "server.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/message.h"
+#include "state/keys.h"
+#include "state/objects.h"
+
+#include <stdlib.h>
+
+static uint32_t warn_at(struct state *state, const struct volume_entry *volume)
+{
+	const Holdfast__V1__VolumeDetail *detail;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "%s/%s", volume->namespace, volume->id);
+	detail = records_get(&state->records, key);
+	return detail && detail->plain && detail->plain->warn_at ? detail->plain->warn_at
+								 : USAGE_WARN_AT_DEFAULT;
+}
+
+static void log_change(const struct claim_usage *usage, bool was_full, const char *condition, uint32_t level)
+{
+	const struct claim *claim = &usage->claim->claim;
+	const char *id = claim->volume_id;
+	struct log_ctx ctx = {.volume = id,
+			      .node = claim->node_id,
+			      .alloc = claim->allocation_id,
+			      .claim = claim->id,
+			      .op = "usage"};
+
+	ctx.event = usage->is_full ? LOG_EVENT_VOLUME_FULL : LOG_EVENT_VOLUME_HAS_ROOM;
+	if (usage->is_full != was_full)
+		log_ctx(usage->is_full ? LOG_WARNING : LOG_NOTICE, &ctx,
+			"volume %s is %u %% full on node %s, its level is %u %%", id,
+			usage_percent(&usage->usage), claim->node_id, level);
+	ctx.event = LOG_EVENT_VOLUME_CONDITION;
+	if (!str_eq(usage->condition, condition))
+		log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "volume %s on node %s: %s", id,
+			claim->node_id, usage->condition[0] ? usage->condition : "it is in order again");
+}
+
+static void judge(struct state *state, struct claim_usage *usage, const char *condition_before)
+{
+	uint32_t level = warn_at(state, usage->claim->volume);
+	bool was_full = usage->is_full;
+
+	usage->is_full = usage_is_full(&usage->usage, level, was_full);
+	log_change(usage, was_full, condition_before, level);
+}
+
+static void set(struct claim_usage *usage, const Holdfast__V1__VolumeUsage *said, int64_t now_ms)
+{
+	int64_t unknown_since_ms = usage->usage.unknown_since_ms ? usage->usage.unknown_since_ms : now_ms;
+	uint64_t total_bytes = said->total_bytes, total_inodes = said->total_inodes;
+
+	str_copy_text(usage->condition, sizeof(usage->condition), said->condition);
+	holdfast__v1__volume_usage__init(&usage->usage);
+	usage->usage.total_bytes = total_bytes;
+	usage->usage.used_bytes = said->used_bytes;
+	usage->usage.free_bytes = said->free_bytes;
+	usage->usage.total_inodes = total_inodes;
+	usage->usage.used_inodes = said->used_inodes;
+	usage->usage.free_inodes = said->free_inodes;
+	usage->usage.read_only = said->read_only;
+	usage->usage.condition = usage->condition;
+	usage->usage.unknown_since_ms = said->unknown_since_ms != 0 ? unknown_since_ms : 0;
+	usage->usage.time_ms = now_ms;
+	usage->permille = usage_permille(&usage->usage);
+}
+
+static void take_one(struct state *state, struct claim_entry *claim, const Holdfast__V1__VolumeUsage *said)
+{
+	char condition[USAGE_CONDITION_MAX + 1] = "";
+	struct claim_usage *usage = claim->usage;
+
+	if (usage) {
+		usages_remove(&state->usages, usage);
+		(void)str_copy(condition, sizeof(condition), usage->condition);
+	} else {
+		usage = calloc(1, sizeof(*usage));
+		if (!usage)
+			return; /* shown as unknown until the next report */
+		usage->claim = claim;
+		usage->serial = ++state->usages.serial;
+		claim->usage = usage;
+	}
+	set(usage, said, clock_realtime_ms());
+	judge(state, usage, condition);
+	usages_insert(&state->usages, usage);
+}
+
+/* The node may have it mounted. */
+static bool is_held(const struct claim *claim)
+{
+	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING;
+}
+
+void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report)
+{
+	for (size_t i = 0; i < report->n_volumes; i++) {
+		struct claim_entry *claim = state_claim(state, report->volumes[i]->claim_id);
+
+		if (claim && str_eq(claim->claim.node_id, node_id) && is_held(&claim->claim))
+			take_one(state, claim, report->volumes[i]);
+	}
+}
+
+static void review(struct state *state, const struct volume_entry *volume)
+{
+	struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &volume->claims, of_volume) {
+		if (!claim->usage)
+			continue;
+		usages_remove(&state->usages, claim->usage);
+		judge(state, claim->usage, claim->usage->condition);
+		usages_insert(&state->usages, claim->usage);
+	}
+}
+
+void usage_note_submitted(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct volume *value = objects[i].kind == OBJECT_VOLUME ? objects[i].value : NULL;
+		const struct volume_entry *volume =
+			value ? state_volume(&server->state, value->namespace, value->id) : NULL;
+
+		if (volume)
+			review(&server->state, volume);
+	}
+}
+
+/* --- for people --- */
+
+static Holdfast__V1__VolumeUsage *view(const struct claim_usage *usage)
+{
+	const struct claim_entry *claim = usage->claim;
+	Holdfast__V1__VolumeUsage shown = usage->usage;
+
+	/* borrowed: only read */
+	shown.claim_id = (char *)(uintptr_t)claim->claim.id;
+	shown.node_id = (char *)(uintptr_t)claim->claim.node_id;
+	shown.volume_id = (char *)(uintptr_t)claim->claim.volume_id;
+	shown.namespace_ = (char *)(uintptr_t)claim->claim.namespace;
+	shown.percent = usage_percent(&shown);
+	shown.full = usage->is_full;
+	if (!node_is_connected(claim->node) && shown.unknown_since_ms == 0)
+		shown.unknown_since_ms =
+			claim->node->node.disconnected_ms ? claim->node->node.disconnected_ms : shown.time_ms;
+	return (Holdfast__V1__VolumeUsage *)message_convert(shown.base.descriptor, &shown.base);
+}
+
+/* A list of messages under construction. */
+struct list {
+	Holdfast__V1__VolumeUsage **usages;
+	size_t n;
+};
+
+static bool put(struct list *list, const struct claim_usage *usage)
+{
+	Holdfast__V1__VolumeUsage *shown = view(usage);
+
+	if (shown)
+		list->usages[list->n++] = shown;
+	return shown != NULL;
+}
+
+bool usage_of_volume(const struct volume_entry *volume, bool only_fullest, Holdfast__V1__VolumeUsage ***ret,
+		     size_t *ret_n)
+{
+	const struct claim_usage *fullest = NULL;
+	struct list list = {NULL, 0};
+	const struct claim_entry *claim;
+	bool is_whole = true;
+	size_t n = 0;
+
+	LIST_FOREACH (claim, &volume->claims, of_volume) {
+		if (!claim->usage)
+			continue;
+		n++;
+		if (!fullest || usage_is_fuller(claim->usage, fullest))
+			fullest = claim->usage;
+	}
+	if (n > 0) {
+		list.usages = calloc(n, sizeof(*list.usages));
+		is_whole = list.usages != NULL;
+	}
+	LIST_FOREACH (claim, &volume->claims, of_volume)
+		if (is_whole && claim->usage && (!only_fullest || claim->usage == fullest))
+			is_whole = put(&list, claim->usage);
+	*ret = list.usages;
+	*ret_n = list.n;
+	return is_whole;
+}
+
+bool usage_of_node(const struct node_entry *node, Holdfast__V1__VolumeUsage ***ret, size_t *ret_n)
+{
+	struct list list = {calloc(node->n_live + 1, sizeof(*list.usages)), 0};
+	const struct claim_entry *claim;
+	bool is_whole = list.usages != NULL;
+
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (is_whole && claim->usage && claim_is_live(&claim->claim))
+			is_whole = put(&list, claim->usage);
+	*ret = list.usages;
+	*ret_n = list.n;
+	return is_whole;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The usage of volumes, as nodes report it. Display only: nothing is decided by it. After a restart, or a
+ * hand-over, nodes report everything again. */
+
+#include "state/change.h"
+#include "state/state.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+
+/** Take what node @node_id reports. Ignored for a claim that it does not hold. */
+void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report);
+
+/** An observer of changes: a volume's level may be another one. */
+void usage_note_submitted(struct server *server, const struct change_object *objects, size_t n);
+
+/** Values of a volume, one for each node that reports, or only the fullest; and those of a node. @ret and its
+ * messages are owned by the caller, also upon false: memory is short. */
+bool usage_of_volume(const struct volume_entry *volume, bool only_fullest, Holdfast__V1__VolumeUsage ***ret,
+		     size_t *ret_n);
+bool usage_of_node(const struct node_entry *node, Holdfast__V1__VolumeUsage ***ret, size_t *ret_n);
