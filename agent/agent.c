@@ -55,6 +55,7 @@ static void on_alloc_status(const struct alloc *alloc, void *userdata)
 	struct agent *agent = userdata;
 
 	session_send_status(agent->session, alloc);
+	volume_usages_wake(agent->usages);
 	drain_look(agent->drain);
 }
 
@@ -154,6 +155,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
 	send_fingerprint(agent); /* what has changed since the hello */
+	volume_usages_send(agent->usages);
 }
 
 static void on_session_down(const struct error *err, void *userdata)
@@ -244,6 +246,13 @@ static bool send_report(const Holdfast__V1__NodeReport *report, void *userdata)
 	struct agent *agent = userdata;
 
 	return session_send_report(agent->session, report);
+}
+
+static bool send_usage(const Holdfast__V1__VolumeUsageReport *report, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	return session_send_usage(agent->session, report);
 }
 
 static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
@@ -466,6 +475,7 @@ static void agent_on_mount_snapshot(struct mount_snapshot *observed, const struc
 	volume_manager_set_observed(agent->volumes, observed);
 	if (!allocs_is_adopted(agent->allocs)) {
 		allocs_adopt(agent->allocs, observed);
+		volume_usages_wake(agent->usages);
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "adopt"},
 			"%zu volumes are staged, %zu published, %zu allocations journalled",
 			observed->n_staged, observed->n_published, allocs_count(agent->allocs));
@@ -513,6 +523,7 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 		.mounts = &agent->mounts,
 		.stage_mounts = &agent->stage_mounts,
 		.stale = agent->stale,
+		.usages = agent->usages,
 		.drain = agent->drain,
 		.problems = all,
 		.n_problems = agent_problems(agent, problems),
@@ -769,6 +780,22 @@ static enum status open_drivers(struct agent *agent, struct error *err)
 	return drivers_new(agent->event, &options, &agent->drivers, err);
 }
 
+static enum status open_usages(struct agent *agent, struct error *err)
+{
+	const struct volume_usages_env env = {
+		.event = agent->event,
+		.allocs = agent->allocs,
+		.plugins = agent->plugins,
+		.helper = agent->helper,
+		.mounts = &agent->mounts,
+		.interval_us = agent->config->volume_stats_us,
+		.send = send_usage,
+		.userdata = agent,
+	};
+
+	return volume_usages_new(&env, &agent->usages, err);
+}
+
 static enum status open_drain(struct agent *agent, struct error *err)
 {
 	const struct drain_env env = {
@@ -830,6 +857,7 @@ enum status agent_new(sd_event *event, struct config *config, struct agent **ret
 	TRY(open_allocs(agent, err));
 	TRY(open_plugins(agent, err));
 	TRY(stale_new(event, &agent->stale, err));
+	TRY(open_usages(agent, err));
 	TRY(open_drain(agent, err));
 	TRY(service_status_new(event, agent_status_text, agent, &agent->service, err));
 	TRY(open_local(agent, err));
@@ -886,6 +914,7 @@ void agent_free(struct agent *agent)
 	if (!agent)
 		return;
 	stale_free(agent->stale); /* first: it tells who waits for a report */
+	volume_usages_free(agent->usages);
 	service_status_free(agent->service);
 	service_watchdog_free(agent->watchdog);
 	local_free(agent->local);

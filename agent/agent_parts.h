@@ -21,6 +21,7 @@
 #include "session/session.h"
 #include "status/local.h"
 #include "status/stale.h"
+#include "status/volume_usage.h"
 
 struct agent {
 	sd_event *event;       /* borrowed */
@@ -56,6 +57,7 @@ struct agent {
 	struct service_status *service;
 	struct service_watchdog *watchdog;
 	struct stale *stale;
+	struct volume_usages *usages;
 	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
 	struct mount_table *stage_mounts; /* likewise, of devices */
 	int64_t certificate_expires_ms;	  /* 0: not known */

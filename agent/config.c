@@ -10,6 +10,7 @@
 #include "conf/conf.h"
 #include "helper/client.h"
 #include "plugins/plugins.h"
+#include "status/volume_usage.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -173,6 +174,10 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct reading, config.plugin_message_max),
 	 .min = PLUGIN_MESSAGE_MIN,
 	 .max = PLUGIN_MESSAGE_MAX},
+	{.key = "volume_stats",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct reading, config.volume_stats_us),
+	 .max = TIMEOUT_MAX_S * USEC_PER_SEC},
 	{.key = "log_level",
 	 .type = CONF_STRING,
 	 .offset = offsetof(struct reading, log_level),
@@ -212,6 +217,7 @@ void config_init(struct config *config)
 		.plugin_wait_us = PLUGIN_WAIT_DEFAULT_MS * USEC_PER_MSEC,
 		.plugin_call_timeout_us = PLUGIN_CALL_TIMEOUT_DEFAULT_MS * USEC_PER_MSEC,
 		.plugin_message_max = CSI_MESSAGE_MAX,
+		.volume_stats_us = VOLUME_USAGE_DEFAULT_MS * USEC_PER_MSEC,
 		.log_level = LOG_INFO,
 		.claim_timeout_us = CLAIM_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
 		.connect_timeout_us = CONNECT_TIMEOUT_DEFAULT_S * USEC_PER_SEC,

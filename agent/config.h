@@ -31,6 +31,7 @@ struct config {
 	uint64_t plugin_probe_interval_us;
 	uint64_t plugin_wait_us;	 /* of a volume operation for its plugin */
 	uint64_t plugin_call_timeout_us; /* the longest that a plugin's own answer is waited for */
+	uint64_t volume_stats_us;	 /* between two measurements of the published volumes; 0: off */
 	uint64_t plugin_message_max;	 /* bytes of one answer of a plugin */
 	int log_level;			 /* of syslog(3) */
 	bool log_level_is_argument;

@@ -87,9 +87,10 @@ static DEFINE_ROWS(driver_errors, holdfast__v1__agent_driver, NULL,
 static DEFINE_ROWS(mount_table, holdfast__v1__agent_mount, NULL, COL("VOLUME", "{volume_id}"),
 		   COL("ALLOCATION", "{alloc_id}"), COL("PATH", "{path}"), COL("DEVICE", "{device}"),
 		   COL("PROPAGATION", "{propagation}"), COL_STATE("VERIFIED", "{stale?stale|{verified}}"),
-		   COL_CUT("OPTIONS", "{options}"));
+		   COL_NUMBER("FULL", "{usage.percent?{usage.percent}%}"), COL_CUT("OPTIONS", "{options}"));
 static DEFINE_ROWS(mount_errors, holdfast__v1__agent_mount, NULL,
-		   LINE("{stale}", "stale mount of volume {volume_id} at {path}: {stale}"));
+		   LINE("{stale}", "stale mount of volume {volume_id} at {path}: {stale}"),
+		   LINE("{usage.condition}", "volume {volume_id} at {path}: {usage.condition}"));
 
 /* WITHIN: its deadline, or the next try. */
 static DEFINE_ROWS(operation_table, holdfast__v1__agent_operation, NULL, COL("VOLUME", "{volume_id}"),

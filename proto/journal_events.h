@@ -55,6 +55,7 @@
 	X(MOUNT_STALE, "mount-stale", "8691491082704ea39fa76e944b2f7de7", "failed")                \
 	X(MOUNT_ANSWERS, "mount-answers", "bb58f651c2e7480cb8a6fdee1c2c3c1f", "success")           \
 	X(MOUNT_DIFFERS, "mount-differs", "a6c40e166b6c490b87dc524dc99cf10c", "failed")            \
+	X(MOUNT_CONDITION, "mount-condition", "c42efc9919a34d868de071e3628f73c9", NULL)            \
 	X(NODE_DRAINED, "node-drained", "11849206166a45599e581aac7b44c3bb", NULL)                  \
 	X(JOURNAL_BROKEN, "journal-broken", "5c6ea10f747b49eabd5614ec14aa93e4", "failed")
 

@@ -25,8 +25,20 @@ static enum path_state state_of(int sys_errno)
 	}
 }
 
+static struct path_space space_of(const struct statvfs *fs)
+{
+	return (struct path_space){
+		.total_bytes = fs->f_blocks * fs->f_frsize,
+		.used_bytes = (fs->f_blocks - fs->f_bfree) * fs->f_frsize,
+		.free_bytes = fs->f_bavail * fs->f_frsize,
+		.total_inodes = fs->f_files,
+		.used_inodes = fs->f_files - fs->f_ffree,
+		.free_inodes = fs->f_favail,
+	};
+}
+
 /* Returns 0, or a negative errno; -ENOENT when this is not the root of a mount. */
-static int mount_view_look(const char *path, struct mount_view *ret)
+static int mount_view_look(const char *path, struct mount_view *ret, struct path_space *ret_space)
 {
 	cleanup_close int fd = sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct statvfs fs;
@@ -46,6 +58,7 @@ static int mount_view_look(const char *path, struct mount_view *ret)
 		return -ENOENT;
 	if (fstatvfs(fd, &fs) < 0)
 		return -errno;
+	*ret_space = space_of(&fs);
 	*ret = (struct mount_view){
 		.dev_major = st.stx_dev_major,
 		.dev_minor = st.stx_dev_minor,
@@ -60,7 +73,7 @@ static int mount_view_look(const char *path, struct mount_view *ret)
 void path_look(const char *path, struct path_seen *ret)
 {
 	struct path_seen seen = {.state = PATH_MOUNTED};
-	int r = mount_view_look(path, &seen.view);
+	int r = mount_view_look(path, &seen.view, &seen.space);
 
 	if (r < 0) {
 		seen.sys_errno = -r;

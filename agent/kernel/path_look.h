@@ -14,10 +14,18 @@ enum path_state {
 	PATH_STATE_N,
 };
 
+/* Space of a file system; a total of 0 is unknown. */
+struct path_space {
+	uint64_t total_bytes, used_bytes;
+	uint64_t free_bytes; /* for others than root */
+	uint64_t total_inodes, used_inodes, free_inodes;
+};
+
 struct path_seen {
 	enum path_state state;
-	int sys_errno;		/* of PATH_DISCONNECTED, _STALE and _FAILED, positive */
-	struct mount_view view; /* of PATH_MOUNTED; without options */
+	int sys_errno;		 /* of PATH_DISCONNECTED, _STALE and _FAILED, positive */
+	struct mount_view view;	 /* of PATH_MOUNTED; without options */
+	struct path_space space; /* likewise */
 };
 
 /** Look at @path, the last part of which is no link. May take as long as the file system there takes: its

@@ -486,6 +486,18 @@ bool session_send_report(struct session *session, const Holdfast__V1__NodeReport
 	return session->state == SESSION_UP;
 }
 
+bool session_send_usage(struct session *session, const Holdfast__V1__VolumeUsageReport *report)
+{
+	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	if (session->state != SESSION_UP)
+		return false;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE;
+	up.usage = (Holdfast__V1__VolumeUsageReport *)(uintptr_t)report; /* only read */
+	send_up(session, &up);
+	return session->state == SESSION_UP;
+}
+
 static void send_short_status(struct session *session, const char *alloc_id,
 			      Holdfast__V1__ClientStatus client_status, const struct error *why)
 {

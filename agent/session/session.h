@@ -101,5 +101,8 @@ void session_send_reply(struct session *session, const Holdfast__V1__PluginReply
 /** The plugins of this node as they are now. */
 void session_send_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint);
 
+/** How full volumes are. False: there is no session. */
+bool session_send_usage(struct session *session, const Holdfast__V1__VolumeUsageReport *report);
+
 /** A part of a report. False: there is no session, and nothing more is to be sent. */
 bool session_send_report(struct session *session, const Holdfast__V1__NodeReport *report);

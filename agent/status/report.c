@@ -4,7 +4,9 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "kernel/device.h"
+#include "model/message.h"
 #include "model/pb.h"
+#include "model/usage.h"
 #include "plugins/plugins.h"
 #include "volume/verify.h"
 
@@ -272,6 +274,19 @@ static bool put_stale(mount_row *row, const struct stale *stale)
 	return put_text(&row->stale, text);
 }
 
+/* Copies what people see. */
+static bool put_usage(mount_row *row, const struct volume_usages *usages, const struct volume_target *target)
+{
+	const Holdfast__V1__VolumeUsage *usage = volume_usages_find(usages, target->wire_volume);
+
+	if (!usage)
+		return true;
+	row->usage = (Holdfast__V1__VolumeUsage *)message_convert(usage->base.descriptor, &usage->base);
+	if (row->usage)
+		row->usage->percent = usage_percent(usage);
+	return row->usage != NULL;
+}
+
 static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
 			      const struct tables *tables)
 {
@@ -290,8 +305,8 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 		    !put_text(&row->alloc_id, record->alloc.id) ||
 		    !put_text(&row->path, record->alloc.published[i].path) ||
 		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
-		    !put_stale(row, facts->stale) || !put_propagation(row, published) ||
-		    !put_view(row, tables, volume, published))
+		    !put_stale(row, facts->stale) || !put_usage(row, facts->usages, &volume->target) ||
+		    !put_propagation(row, published) || !put_view(row, tables, volume, published))
 			return false;
 	}
 	return true;

@@ -10,6 +10,7 @@
 #include "plugins/plugins.h"
 #include "session/session.h"
 #include "status/stale.h"
+#include "status/volume_usage.h"
 #include "volume/manager.h"
 
 #include <holdfast/v1/agent.pb-c.h>
@@ -28,6 +29,7 @@ struct report_facts {
 	const struct plugins *plugins;
 	const struct drivers *drivers;
 	const struct stale *stale;
+	const struct volume_usages *usages;
 	const struct agent_drain *drain;
 	const char *const *problems; /* with the agent itself */
 	size_t n_problems;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <sys/statvfs.h>
 
 /* A path that begins with "/stuck" is on a file system whose server does not answer: a look at it waits until
  * the gate is closed. Others are as the kernel has them. */
@@ -132,6 +133,21 @@ TEST_FIXTURE(the_kernel_is_asked_about_one_path, setup, teardown)
 	assert_int_equal(seen.view.is_nosuid, shown.is_nosuid);
 	assert_int_equal(seen.view.is_nodev, shown.is_nodev);
 	assert_int_equal(seen.view.is_noexec, shown.is_noexec);
+}
+
+TEST_FIXTURE(a_look_has_the_space_of_the_file_system, setup, teardown)
+{
+	struct path_seen seen;
+	struct statvfs fs;
+
+	path_look("/", &seen);
+	assert_int_equal(statvfs("/", &fs), 0);
+	assert_int_equal(seen.state, PATH_MOUNTED);
+	assert_int_equal(seen.space.total_bytes, fs.f_blocks * fs.f_frsize);
+	assert_int_equal(seen.space.total_inodes, fs.f_files);
+	assert_true(seen.space.used_bytes + seen.space.free_bytes <= seen.space.total_bytes);
+	assert_true(seen.space.used_inodes + seen.space.free_inodes <= seen.space.total_inodes);
+	assert_true(seen.space.used_bytes > 0);
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)

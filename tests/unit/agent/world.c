@@ -55,7 +55,7 @@ static bool view_at(const char *path, struct mount_view *ret)
 	if (mount)
 		*ret = (struct mount_view){.dev_major = mount->major,
 					   .dev_minor = mount->minor,
-					   .is_read_only = mount->read_only,
+					   .is_read_only = mount->read_only || current->is_fs_read_only,
 					   .is_nosuid = true,
 					   .is_nodev = true,
 					   .is_noexec = !mount->exec,
@@ -137,7 +137,7 @@ WRAPPED(void, nfs_owner_find, struct nfs_owner *owner)
 
 WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
-	*ret = (struct path_seen){.state = current->seen};
+	*ret = (struct path_seen){.state = current->seen, .space = current->space};
 	(void)__atomic_add_fetch(&current->looks, 1, __ATOMIC_SEQ_CST);
 	if (ret->state == PATH_MOUNTED && !view_at(path, &ret->view))
 		ret->state = PATH_NOT_MOUNTED;
@@ -214,6 +214,7 @@ struct world *world_new(void)
 	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
 	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");
 	set_path(w->config.tls.key, sizeof(w->config.tls.key), pki_dir, "node.key");
+	w->config.volume_stats_us = 0; /* tests of usage say otherwise */
 	w->config.helper.request_timeout_us = 5 * USEC_PER_SEC;
 	return w;
 }

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status/volume_usage.h"
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mountinfo.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/tree.h"
+#include "kernel/device.h"
+#include "kernel/path_probe.h"
+#include "log/log.h"
+#include "model/usage.h"
+#include "rpc/wakeup.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERRORS_FILE_MAX = 32 };
+
+/* One volume, measured at one of its publishes. */
+struct measured {
+	RB_ENTRY(measured) by_volume;
+	struct volume_usages *usages;
+	char wire_volume[WIRE_VOLUME_SIZE];
+	char volume_id[VOLUME_ID_MAX + 1];
+	char claim_id[UUID_TEXT_SIZE];
+	char alloc_id[UUID_TEXT_SIZE];
+	char path[ALLOC_PATH_MAX + 1];
+	bool is_writer;
+	bool has_server; /* the file system may ask a process or another machine */
+	uint32_t dev_major, dev_minor;
+	uint64_t look; /* the last one that found it published: */
+	const struct alloc_record *record;
+	uint32_t slot; /* of the record, good until the event loop runs again */
+	struct path_probe *probe;
+	/* results */
+	bool is_measured; /* tried, at least */
+	bool is_mount_read_only;
+	uint32_t n_errors;   /* that ext4 has on record */
+	const char *trouble; /* why it cannot be measured; NULL: it is */
+	char condition[USAGE_CONDITION_MAX + 1];
+	Holdfast__V1__VolumeUsage usage;
+	/* reported in this session */
+	bool is_sent;
+	char sent_condition[USAGE_CONDITION_MAX + 1];
+	Holdfast__V1__VolumeUsage sent;
+};
+
+RB_HEAD(measured_tree, measured);
+
+struct volume_usages {
+	struct volume_usages_env env;
+	struct path_probes *local;  /* looks at disks and memory, */
+	struct path_probes *remote; /* and at all others: these may keep their threads */
+	struct measured_tree volumes;
+	size_t n_probes; /* in flight */
+	uint64_t look;
+	uint64_t due_us; /* monotonic: the next measurement of all */
+	sd_event_source *timer;
+};
+
+DEFINE_CLEANUP(struct volume_usages, volume_usages_free)
+
+static int compare_measured(const struct measured *a, const struct measured *b)
+{
+	return strcmp(a->wire_volume, b->wire_volume);
+}
+
+TREE_GENERATE(measured_tree, measured, by_volume, compare_measured)
+
+static struct measured *find(const struct volume_usages *usages, const char *wire_volume)
+{
+	struct measured_tree root = usages->volumes; /* a look-up changes nothing */
+	struct measured key = {.look = 0};
+
+	if (str_copy(key.wire_volume, sizeof(key.wire_volume), wire_volume) < 0)
+		return NULL;
+	return RB_FIND(measured_tree, &root, &key);
+}
+
+const Holdfast__V1__VolumeUsage *volume_usages_find(const struct volume_usages *usages,
+						    const char *wire_volume)
+{
+	const struct measured *one = find(usages, wire_volume);
+
+	return one && one->is_measured ? &one->usage : NULL;
+}
+
+static void forget(struct volume_usages *usages, struct measured *one)
+{
+	usages->n_probes -= one->probe != NULL;
+	path_probe_cancel(one->probe);
+	RB_REMOVE(measured_tree, &usages->volumes, one);
+	free(one);
+}
+
+/* --- reports --- */
+
+static void note_sent(struct measured *one)
+{
+	one->is_sent = true;
+	one->sent = one->usage;
+	memcpy(one->sent_condition, one->condition, sizeof(one->sent_condition));
+	one->sent.condition = one->sent_condition;
+}
+
+static bool is_due(const struct measured *one)
+{
+	return one->is_measured && (!one->is_sent || usage_differs(&one->usage, &one->sent));
+}
+
+/* Sends the changes. One part that is not sent ends it: the next session begins with everything. */
+static void send_changes(struct volume_usages *usages)
+{
+	Holdfast__V1__VolumeUsage *volumes[VOLUME_USAGE_PART];
+	Holdfast__V1__VolumeUsageReport report = HOLDFAST__V1__VOLUME_USAGE_REPORT__INIT;
+	struct measured *one = RB_MIN(measured_tree, &usages->volumes);
+	struct measured *part[VOLUME_USAGE_PART];
+	bool is_sent = true;
+
+	report.volumes = volumes;
+	while (one && is_sent) {
+		for (report.n_volumes = 0; one && report.n_volumes < VOLUME_USAGE_PART;
+		     one = RB_NEXT(measured_tree, &usages->volumes, one)) {
+			if (!is_due(one))
+				continue;
+			part[report.n_volumes] = one;
+			volumes[report.n_volumes++] = &one->usage;
+		}
+		is_sent = report.n_volumes > 0 && usages->env.send(&report, usages->env.userdata);
+		for (size_t i = 0; is_sent && i < report.n_volumes; i++)
+			note_sent(part[i]);
+	}
+}
+
+void volume_usages_send(struct volume_usages *usages)
+{
+	struct measured *one;
+
+	RB_FOREACH (one, measured_tree, &usages->volumes)
+		one->is_sent = false;
+	send_changes(usages);
+}
+
+/* --- conclusions --- */
+
+static void write_condition(const struct measured *one, char ret[static USAGE_CONDITION_MAX + 1])
+{
+	char errors[64] = "";
+
+	if (one->n_errors > 0)
+		(void)str_format(errors, sizeof(errors), "%" PRIu32 " errors of ext4 are on record: run fsck",
+				 one->n_errors);
+	(void)snprintf(ret, USAGE_CONDITION_MAX + 1, "%s%s%s%s%s",
+		       one->usage.read_only ? "read-only: the kernel stopped writes" : "",
+		       one->usage.read_only && (one->trouble || errors[0]) ? "; " : "",
+		       one->trouble ? one->trouble : "", one->trouble && errors[0] ? "; " : "", errors);
+}
+
+/* Brings condition and time up to date, and logs a change. */
+static void judge(struct measured *one)
+{
+	char condition[USAGE_CONDITION_MAX + 1];
+
+	if (!one->trouble)
+		one->usage.unknown_since_ms = 0;
+	else if (one->usage.unknown_since_ms == 0)
+		one->usage.unknown_since_ms = clock_realtime_ms();
+	write_condition(one, condition);
+	if (!str_eq(condition, one->condition)) {
+		memcpy(one->condition, condition, sizeof(condition));
+		log_ctx(condition[0] ? LOG_WARNING : LOG_NOTICE,
+			&(struct log_ctx){.volume = one->volume_id,
+					  .wire_volume = one->wire_volume,
+					  .alloc = one->alloc_id,
+					  .claim = one->claim_id,
+					  .op = "look",
+					  .event = LOG_EVENT_MOUNT_CONDITION},
+			"volume %s at %s: %s", one->volume_id, one->path,
+			condition[0] ? condition : "it is in order again");
+	}
+	one->usage.condition = one->condition;
+}
+
+/* A count that ext4 keeps in its superblock: /sys/fs/ext4/DEVICE/errors_count. 0 also for other file systems.
+ */
+static uint32_t count_errors(uint32_t dev_major, uint32_t dev_minor)
+{
+	char name[DEVICE_NAME_SIZE], path[DEVICE_NAME_SIZE + 64];
+	cleanup_free char *text = NULL;
+	uint32_t n = 0;
+
+	if (!device_name(dev_major, dev_minor, name) ||
+	    str_format(path, sizeof(path), "/sys/fs/ext4/%s/errors_count", name) < 0 ||
+	    file_read(path, ERRORS_FILE_MAX, &text, NULL) < 0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	return parse_u32(text, 0, UINT32_MAX, &n) < 0 ? 0 : n;
+}
+
+static const char *trouble_of(enum path_state state)
+{
+	switch (state) {
+	case PATH_MOUNTED:
+		return NULL;
+	case PATH_NOT_MOUNTED:
+		return "nothing is mounted at its path";
+	case PATH_DISCONNECTED:
+		return "its file server has died";
+	case PATH_STALE:
+		return "its file server does not know it";
+	case PATH_SILENT:
+		return "its file server does not answer";
+	case PATH_FAILED:
+	case PATH_STATE_N:
+		break;
+	}
+	return "it cannot be measured";
+}
+
+static void on_looked(const struct path_seen *seen, void *userdata)
+{
+	const struct path_space *space = &seen->space;
+	struct measured *one = userdata;
+
+	one->probe = NULL;
+	one->usages->n_probes--;
+	one->is_measured = true;
+	one->trouble = trouble_of(seen->state);
+	if (seen->state == PATH_MOUNTED) {
+		one->usage.total_bytes = space->total_bytes;
+		one->usage.free_bytes = space->free_bytes;
+		one->usage.used_bytes = space->used_bytes;
+		one->usage.total_inodes = space->total_inodes;
+		one->usage.free_inodes = space->free_inodes;
+		one->usage.used_inodes = space->used_inodes;
+		one->usage.read_only = one->is_writer && seen->view.is_read_only && !one->is_mount_read_only;
+		one->n_errors = one->has_server ? 0 : count_errors(one->dev_major, one->dev_minor);
+	}
+	judge(one);
+	if (one->usages->n_probes == 0)
+		send_changes(one->usages);
+}
+
+static void measure(struct measured *one)
+{
+	struct path_probes *probes = one->has_server ? one->usages->remote : one->usages->local;
+
+	if (!one->probe && path_probe_start(probes, one->path, VOLUME_USAGE_LOOK_MS * USEC_PER_MSEC,
+					    on_looked, one, &one->probe, NULL) == STATUS_OK)
+		one->usages->n_probes++;
+}
+
+/* --- the list of volumes --- */
+
+static struct measured *find_or_add(struct volume_usages *usages, const struct volume_target *target)
+{
+	struct measured *one = find(usages, target->wire_volume);
+
+	if (one)
+		return one;
+	one = calloc(1, sizeof(*one));
+	if (!one)
+		return NULL; /* the next look adds it */
+	one->usages = usages;
+	holdfast__v1__volume_usage__init(&one->usage);
+	(void)str_copy(one->wire_volume, sizeof(one->wire_volume), target->wire_volume);
+	RB_INSERT(measured_tree, &usages->volumes, one);
+	return one;
+}
+
+/* Prefers a publish for writing: only such a one shows whether the kernel stopped writes. */
+static void note_publish(struct volume_usages *usages, const struct alloc_record *record, uint32_t i)
+{
+	const struct volume_target *target = &record->volumes[i].target;
+	struct measured *one = find_or_add(usages, target);
+
+	if (!one || (one->look == usages->look && (one->is_writer || target->read_only)))
+		return;
+	one->look = usages->look;
+	one->is_writer = !target->read_only;
+	one->record = record;
+	one->slot = i;
+}
+
+static void choose_publish(struct measured *one)
+{
+	const struct volume_record *volume = &one->record->volumes[one->slot];
+	const struct volume_target *target = &volume->target;
+	enum source_class class = target->source.class;
+
+	one->has_server = target->type == VOLUME_CSI || (class != SOURCE_BLOCK && class != SOURCE_TMPFS);
+	one->dev_major = target->dev_major;
+	one->dev_minor = target->dev_minor;
+	if (str_eq(one->claim_id, volume->claim_id))
+		return;
+	one->is_sent = false;
+	(void)str_copy(one->claim_id, sizeof(one->claim_id), volume->claim_id);
+	(void)str_copy(one->volume_id, sizeof(one->volume_id), target->volume_id);
+	(void)str_copy(one->alloc_id, sizeof(one->alloc_id), one->record->alloc.id);
+	(void)str_copy(one->path, sizeof(one->path), one->record->alloc.published[one->slot].path);
+	one->usage.claim_id = one->claim_id;
+}
+
+static void list_volumes(struct volume_usages *usages)
+{
+	const struct alloc_runner *runner = NULL;
+	struct measured *one, *next;
+
+	usages->look++;
+	while ((runner = allocs_next(usages->env.allocs, runner))) {
+		const struct alloc_record *record = alloc_runner_record(runner);
+
+		for (uint32_t i = 0; i < record->alloc.n_published; i++)
+			if (record->volumes[i].state == VOLUME_PUBLISHED &&
+			    !volume_target_is_device(&record->volumes[i].target))
+				note_publish(usages, record, i);
+	}
+	RB_FOREACH_SAFE (one, measured_tree, &usages->volumes, next) {
+		if (one->look == usages->look)
+			choose_publish(one);
+		else
+			forget(usages, one);
+	}
+}
+
+/* --- the mount table --- */
+
+static void look_at_mount(const struct mount_table *table, struct measured *one)
+{
+	struct mount_view view;
+	bool was_read_only = one->usage.read_only;
+
+	if (!one->is_writer || mount_table_find(table, one->path, &view, NULL) != STATUS_OK)
+		return;
+	one->is_mount_read_only = mount_option_is_set(view.options, "ro");
+	one->usage.read_only = view.is_read_only && !one->is_mount_read_only;
+	if (one->usage.read_only != was_read_only)
+		judge(one);
+}
+
+static void look_at_mounts(struct volume_usages *usages)
+{
+	const char *base = helper_client_info(usages->env.helper)->publish_base;
+	struct measured *one;
+
+	if (base[0] == '\0' || mount_table_refresh(usages->env.mounts, base, 0, NULL) != STATUS_OK)
+		return;
+	RB_FOREACH (one, measured_tree, &usages->volumes)
+		look_at_mount(*usages->env.mounts, one);
+}
+
+/* --- time --- */
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void arm(struct volume_usages *usages)
+{
+	uint64_t tick_us = VOLUME_USAGE_TICK_MS * USEC_PER_MSEC;
+
+	if (tick_us > usages->env.interval_us)
+		tick_us = usages->env.interval_us;
+	(void)wakeup_arm(usages->env.event, &usages->timer, tick_us, on_tick, usages, NULL);
+}
+
+/* Nodes that started together do not measure together: 3/4 to 5/4 of the interval. */
+static uint64_t next_round_us(const struct volume_usages *usages, uint64_t now_us)
+{
+	uint64_t interval_us = usages->env.interval_us;
+
+	return now_us + interval_us * 3 / 4 + backoff_random() % (interval_us / 2 + 1);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_usages *usages = userdata;
+	uint64_t now_us = clock_monotonic_us();
+	bool is_round = now_us >= usages->due_us;
+	struct measured *one;
+
+	wakeup_disarm(&usages->timer);
+	list_volumes(usages);
+	look_at_mounts(usages);
+	RB_FOREACH (one, measured_tree, &usages->volumes)
+		if (is_round || !one->is_measured)
+			measure(one);
+	if (is_round)
+		usages->due_us = next_round_us(usages, now_us);
+	send_changes(usages);
+	if (!RB_EMPTY(&usages->volumes))
+		arm(usages);
+	return 0;
+}
+
+void volume_usages_wake(struct volume_usages *usages)
+{
+	if (usages && usages->env.interval_us > 0 && !usages->timer)
+		arm(usages);
+}
+
+enum status volume_usages_new(const struct volume_usages_env *env, struct volume_usages **ret,
+			      struct error *err)
+{
+	cleanup(volume_usages_freep) struct volume_usages *usages = calloc(1, sizeof(*usages));
+
+	if (!usages)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot measure volumes");
+	usages->env = *env;
+	RB_INIT(&usages->volumes);
+	TRY(path_probes_new(env->event, &usages->local, err));
+	TRY(path_probes_new(env->event, &usages->remote, err));
+	*ret = TAKE_PTR(usages);
+	return STATUS_OK;
+}
+
+void volume_usages_free(struct volume_usages *usages)
+{
+	struct measured *one;
+
+	if (!usages)
+		return;
+	wakeup_disarm(&usages->timer);
+	while ((one = RB_MIN(measured_tree, &usages->volumes)))
+		forget(usages, one);
+	path_probes_free(usages->local);
+	path_probes_free(usages->remote);
+	free(usages);
+}
