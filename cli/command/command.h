@@ -101,6 +101,8 @@ enum option_id {
 	OPT_ALIVE,
 	OPT_TEST,
 	OPT_KEEP_CERTIFICATE,
+	OPT_DIFF,
+	OPT_PRUNE,
 	OPTION_N,
 };
 

@@ -20,6 +20,7 @@ static const struct command_table *const tables[] = {
 	&alloc_task_commands,
 	&job_commands,
 	&job_import_commands,
+	&apply_commands,
 	&agent_commands,
 	&agent_drain_commands,
 	&audit_commands,

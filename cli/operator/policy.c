@@ -2,6 +2,8 @@
 /* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and
  * operator, and backup besides. */
 
+#include "operator/policy.h"
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "call/call.h"
@@ -103,13 +105,13 @@ static enum status add_member(const struct conf *conf, const json_t *root, const
 	return conf_unknown_key(conf, root, key, known, ARRAY_SIZE(known), err);
 }
 
-static enum status read_policy(const struct invocation *inv, Holdfast__V1__AccessPolicy **ret,
-			       struct error *err)
+enum status policy_read(const char *path, const char *name, Holdfast__V1__AccessPolicy **ret,
+			struct error *err)
 {
 	cleanup(release_conf) struct conf *conf = NULL;
-	cleanup_json json_t *policy = json_pack("{ss s[]}", "name", inv->args[0], "namespaces");
+	cleanup_json json_t *policy = json_pack("{ss s[]}", "name", name, "namespaces");
 	ProtobufCMessage *message = NULL;
-	enum status status = conf_load(inv->args[1], &conf, err);
+	enum status status = conf_load(path, &conf, err);
 	const char *key;
 	json_t *value;
 
@@ -122,7 +124,7 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	}
 	status = pbjson_decode(&holdfast__v1__access_policy__descriptor, policy, 0, &message, err);
 	if (status != STATUS_OK)
-		return err ? error_prefix(err, "%s", inv->args[1]) : status;
+		return err ? error_prefix(err, "%s", path) : status;
 	*ret = (Holdfast__V1__AccessPolicy *)message;
 	return STATUS_OK;
 }
@@ -131,7 +133,7 @@ static enum status policy_put_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__PutPolicyRequest *request = message;
 
-	return read_policy(call->inv, &request->policy, err);
+	return policy_read(call->inv->args[1], call->inv->args[0], &request->policy, err);
 }
 
 static DEFINE_ROWS_OF(put_page, holdfast__v1__put_policy_response,

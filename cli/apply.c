@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `apply`: what a folder describes is what the server has. Each file is one object; its name has the kind:
+ * NAME.policy.hcl, NAME.volume.hcl, NAME.job.hcl, or .json. */
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "call/connect.h"
+#include "call/spec.h"
+#include "command/commands.h"
+#include "command/values.h"
+#include "operator/policy.h"
+#include "rpc/pbjson.h"
+#include "show/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ITEMS_MAX = 1024,
+	NAME_SIZE = 128,
+	PATH_OF_FIELD_SIZE = 512,
+	DIFF_MAX = 64 << 10,
+	QUESTION_MAX = 16 << 10,
+};
+
+/* In this order they are applied: a job needs its volumes, and the caller's token a policy. */
+enum kind { KIND_POLICY, KIND_VOLUME, KIND_JOB, KIND_N };
+
+static const char *const kind_names[KIND_N] = {"policy", "volume", "job"};
+
+/* A file, and what became of it. */
+struct item {
+	enum kind kind;
+	char path[PATH_MAX];
+	char name[NAME_SIZE];	  /* of the file, without its kind */
+	ProtobufCMessage *wanted; /* Policy, Volume or Job; owned */
+	bool is_known, is_same;
+	struct strbuf diff; /* a line for each field that differs */
+	struct error err;   /* STATUS_OK: it was applied, or would be */
+};
+
+struct apply {
+	struct invocation *inv;
+	struct connection *connection;
+	char folder[PATH_MAX]; /* with a slash at its end */
+	struct item *items;    /* owned array */
+	size_t n;
+};
+
+DEFINE_CLEANUP(struct conf, conf_free)
+
+static void apply_release(struct apply *apply)
+{
+	for (size_t i = 0; i < apply->n; i++) {
+		message_freep(&apply->items[i].wanted);
+		strbuf_release(&apply->items[i].diff);
+	}
+	free(apply->items);
+	connection_free(apply->connection);
+}
+
+static const Holdfast__V1__Volume *volume_of(const struct item *item)
+{
+	return (const Holdfast__V1__Volume *)(const void *)item->wanted;
+}
+
+static const Holdfast__V1__Job *job_of(const struct item *item)
+{
+	return (const Holdfast__V1__Job *)(const void *)item->wanted;
+}
+
+static const char *id_of(const struct item *item)
+{
+	if (item->kind == KIND_VOLUME)
+		return volume_of(item)->id;
+	return item->kind == KIND_JOB ? job_of(item)->id : item->name;
+}
+
+static const char *namespace_of(const struct item *item)
+{
+	const char *name = item->kind == KIND_VOLUME ? volume_of(item)->namespace_
+			   : item->kind == KIND_JOB  ? job_of(item)->namespace_
+						     : "";
+
+	return item->kind != KIND_POLICY && name[0] == '\0' ? "default" : name;
+}
+
+/* --- files --- */
+
+/* "db.volume.hcl": @ret_kind volume, @ret_name "db". False: the file is no such. */
+static bool split_name(const char *file, enum kind *ret_kind, char ret_name[static NAME_SIZE])
+{
+	for (int kind = 0; kind < KIND_N; kind++) {
+		const char *const endings[] = {"hcl", "json"};
+
+		for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+			char ending[NAME_SIZE];
+			size_t n = strlen(file), n_ending;
+
+			(void)str_format(ending, sizeof(ending), ".%s.%s", kind_names[kind], endings[i]);
+			n_ending = strlen(ending);
+			if (n <= n_ending || !str_eq(file + n - n_ending, ending))
+				continue;
+			*ret_kind = (enum kind)kind;
+			return str_format(ret_name, NAME_SIZE, "%.*s", (int)(n - n_ending), file) >= 0;
+		}
+	}
+	return false;
+}
+
+static enum status load_conf(struct apply *apply, struct item *item, struct error *err)
+{
+	cleanup(conf_freep) struct conf *conf = NULL;
+
+	if (item->kind == KIND_POLICY)
+		return policy_read(item->path, item->name, (void *)&item->wanted, err);
+	TRY(conf_load_whole(item->path, item->kind == KIND_JOB ? CONF_REFERENCES : CONF_NO_TEMPLATES, &conf,
+			    err));
+	if (item->kind == KIND_JOB)
+		return spec_job(conf, (void *)&item->wanted, err);
+	return spec_volume_below(conf, apply->folder, (void *)&item->wanted, err);
+}
+
+static enum status load_item(struct apply *apply, struct item *item, struct error *err)
+{
+	TRY(load_conf(apply, item, err));
+	if (item->kind == KIND_VOLUME)
+		return option_apply(apply->inv, OPT_NAMESPACE,
+				    &((Holdfast__V1__Volume *)(void *)item->wanted)->namespace_, err);
+	if (item->kind == KIND_JOB)
+		return option_apply(apply->inv, OPT_NAMESPACE,
+				    &((Holdfast__V1__Job *)(void *)item->wanted)->namespace_, err);
+	return STATUS_OK;
+}
+
+static int compare_items(const void *a_, const void *b_)
+{
+	const struct item *a = a_, *b = b_;
+
+	return a->kind != b->kind ? (int)a->kind - (int)b->kind : strcmp(a->path, b->path);
+}
+
+static enum status add_file(struct apply *apply, const char *file, struct error *err)
+{
+	struct item *item = &apply->items[apply->n];
+
+	memset(item, 0, sizeof(*item));
+	if (!split_name(file, &item->kind, item->name))
+		return STATUS_OK; /* a README, a file of secrets */
+	if (str_format(item->path, sizeof(item->path), "%s%s", apply->folder, file) < 0)
+		return usage_error(apply->inv, err, "the name of a file in it is too long");
+	item->diff = (struct strbuf)STRBUF_INIT(DIFF_MAX);
+	apply->n++;
+	return STATUS_OK;
+}
+
+static enum status list_files(struct apply *apply, struct error *err)
+{
+	DIR *folder = opendir(apply->folder);
+	enum status status = STATUS_OK;
+	struct dirent *entry;
+
+	if (!folder)
+		return error_set(err, status_from_errno(errno), errno, "read the folder %s", apply->folder);
+	while (status == STATUS_OK && (entry = readdir(folder)) != NULL)
+		status = apply->n == ITEMS_MAX
+				 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s has more than %d files",
+					     apply->folder, ITEMS_MAX)
+				 : add_file(apply, entry->d_name, err);
+	(void)closedir(folder);
+	return status;
+}
+
+/* All files, or the mistakes of all: then nothing is applied. */
+static enum status load(struct apply *apply, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	apply->items = calloc(ITEMS_MAX + 1, sizeof(*apply->items));
+	if (!apply->items)
+		return error_no_memory(err, "the files");
+	TRY(list_files(apply, err));
+	if (apply->n == 0)
+		return usage_error(
+			apply->inv, err,
+			"%s has no file NAME.policy.hcl, NAME.volume.hcl or NAME.job.hcl (or .json)",
+			apply->inv->args[0]);
+	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
+	for (size_t i = 0; i < apply->n; i++) {
+		struct error one;
+
+		status = error_collect(status, load_item(apply, &apply->items[i], &one), &one, err);
+	}
+	return status;
+}
+
+/* --- what the server has --- */
+
+static enum status get_known(struct apply *apply, const struct item *item, ProtobufCMessage **ret,
+			     struct error *err)
+{
+	Holdfast__V1__GetVolumeRequest volume = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetJobRequest job = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	Holdfast__V1__ListPoliciesRequest policies = HOLDFAST__V1__LIST_POLICIES_REQUEST__INIT;
+	const struct {
+		const ProtobufCServiceDescriptor *service;
+		const char *method;
+		const ProtobufCMessage *request;
+	} calls[KIND_N] = {{&holdfast__v1__operator__descriptor, "ListPolicies", &policies.base},
+			   {&holdfast__v1__volumes__descriptor, "Get", &volume.base},
+			   {&holdfast__v1__jobs__descriptor, "Get", &job.base}};
+	enum status status;
+
+	volume.id = job.id = (char *)(uintptr_t)id_of(item);
+	volume.namespace_ = job.namespace_ = (char *)(uintptr_t)namespace_of(item);
+	policies.prefix = (char *)(uintptr_t)item->name;
+	status = connection_call(apply->connection, calls[item->kind].service, calls[item->kind].method,
+				 calls[item->kind].request, CALL_TIMEOUT_US, ret, err);
+	return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* The object in the answer, or NULL. */
+static const ProtobufCMessage *object_of(const struct item *item, const ProtobufCMessage *answer)
+{
+	const Holdfast__V1__ListPoliciesResponse *policies = (const void *)answer;
+
+	if (!answer)
+		return NULL;
+	if (item->kind == KIND_VOLUME)
+		return &((const Holdfast__V1__GetVolumeResponse *)(const void *)answer)->volume->base;
+	if (item->kind == KIND_JOB)
+		return &((const Holdfast__V1__GetJobResponse *)(const void *)answer)->job->base;
+	for (size_t i = 0; i < policies->n_policies; i++)
+		if (str_eq(policies->policies[i]->name, item->name))
+			return &policies->policies[i]->base;
+	return NULL;
+}
+
+/* --- comparison --- */
+
+static void print_value(struct strbuf *out, const json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+
+	strbuf_printf(out, "%s", text ? text : "nothing");
+	free(text);
+}
+
+static void compare(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted);
+
+static void compare_member(struct strbuf *out, const char *path, const char *name, const json_t *known,
+			   const json_t *wanted)
+{
+	char below[PATH_OF_FIELD_SIZE];
+
+	(void)str_format(below, sizeof(below), "%s%s%s", path, path[0] == '\0' || name[0] == '[' ? "" : ".",
+			 name);
+	compare(out, below, known, wanted);
+}
+
+/* A line for each field of the file that the server has otherwise. It does not show secrets, and they are not
+ * compared; the server decides what the file leaves out. */
+static void compare(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted)
+{
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	if (json_is_object(wanted) && json_is_object(known)) {
+		json_object_foreach ((json_t *)(uintptr_t)wanted, key, value)
+			if (!str_eq(key, "secrets"))
+				compare_member(out, path, key, json_object_get(known, key), value);
+	} else if (json_is_array(wanted) && json_is_array(known) &&
+		   json_array_size(wanted) == json_array_size(known)) {
+		json_array_foreach (wanted, i, value) {
+			char number[32];
+
+			(void)str_format(number, sizeof(number), "[%zu]", i);
+			compare_member(out, path, number, json_array_get(known, i), value);
+		}
+	} else if (!known || !json_equal(known, wanted)) {
+		strbuf_printf(out, "    %s: ", path);
+		print_value(out, known);
+		strbuf_printf(out, " -> ");
+		print_value(out, wanted);
+		strbuf_printf(out, "\n");
+	}
+}
+
+/* A policy is all of its file: what the file lacks is taken away. */
+static bool has_more(const json_t *known, json_t *wanted)
+{
+	cleanup(json_decrefp) json_t *rest = json_copy((json_t *)(uintptr_t)known);
+
+	(void)json_object_del(rest, "create_index");
+	(void)json_object_del(rest, "modify_index");
+	return !json_equal(rest, wanted);
+}
+
+static enum status find_diff(struct item *item, const ProtobufCMessage *known_, struct error *err)
+{
+	cleanup(json_decrefp) json_t *wanted = NULL, *known = NULL, *whole = NULL;
+
+	TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES, &wanted, err));
+	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES, &known, err));
+	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &whole, err));
+	if (item->kind != KIND_POLICY)
+		(void)json_object_del(wanted, "namespace");
+	compare(&item->diff, "", whole, wanted);
+	if (item->kind == KIND_POLICY && item->diff.len == 0 && has_more(known, wanted))
+		strbuf_printf(&item->diff, "    rules that the file lacks are taken away\n");
+	item->is_same = item->diff.len == 0;
+	return STATUS_OK;
+}
+
+/* The server compares a job whole, with its own defaults. */
+static enum status plan_job(struct apply *apply, struct item *item, struct error *err)
+{
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	cleanup_message Holdfast__V1__PlanJobResponse *answer = NULL;
+
+	request.job = (Holdfast__V1__Job *)(void *)item->wanted;
+	TRY(connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "Plan", &request.base,
+			    CALL_TIMEOUT_US, &answer, err));
+	if (answer->unchanged)
+		strbuf_consume(&item->diff, item->diff.len);
+	else if (item->is_known && item->diff.len == 0)
+		strbuf_printf(&item->diff, "    fields that the file lacks are taken away\n");
+	item->is_same = answer->unchanged;
+	return STATUS_OK;
+}
+
+static enum status plan(struct apply *apply, struct item *item, struct error *err)
+{
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *known;
+
+	TRY(get_known(apply, item, &answer, err));
+	known = object_of(item, answer);
+	item->is_known = known != NULL;
+	if (known)
+		TRY(find_diff(item, known, err));
+	return item->kind == KIND_JOB ? plan_job(apply, item, err) : STATUS_OK;
+}
+
+/* --- application --- */
+
+static enum status put_volume(struct apply *apply, const struct item *item, struct error *err)
+{
+	Holdfast__V1__RegisterVolumeRequest to_register = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__CreateVolumeRequest to_create = HOLDFAST__V1__CREATE_VOLUME_REQUEST__INIT;
+	const Holdfast__V1__Volume *volume = volume_of(item);
+	bool is_made = volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI &&
+		       volume->external_id[0] == '\0'; /* at its provider */
+	cleanup_message ProtobufCMessage *answer = NULL;
+	char doing[2 * NAME_SIZE];
+
+	to_register.volume = to_create.volume = (Holdfast__V1__Volume *)(uintptr_t)volume;
+	(void)str_format(doing, sizeof(doing), "creating volume %.128s", volume->id);
+	return connection_call_long(apply->connection, apply->inv, &holdfast__v1__volumes__descriptor,
+				    is_made ? "Create" : "Register",
+				    is_made ? &to_create.base : &to_register.base, PROVIDER_TIMEOUT_US, doing,
+				    &answer, err);
+}
+
+static enum status put(struct apply *apply, const struct item *item, struct error *err)
+{
+	Holdfast__V1__PutPolicyRequest policy = HOLDFAST__V1__PUT_POLICY_REQUEST__INIT;
+	Holdfast__V1__RunJobRequest job = HOLDFAST__V1__RUN_JOB_REQUEST__INIT;
+	cleanup_message ProtobufCMessage *answer = NULL;
+
+	if (item->kind == KIND_VOLUME)
+		return put_volume(apply, item, err);
+	policy.policy = (Holdfast__V1__AccessPolicy *)(void *)item->wanted;
+	job.job = (Holdfast__V1__Job *)(void *)item->wanted;
+	if (item->kind == KIND_POLICY)
+		return connection_call(apply->connection, &holdfast__v1__operator__descriptor, "PutPolicy",
+				       &policy.base, CALL_TIMEOUT_US, &answer, err);
+	return connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "Run", &job.base,
+			       CALL_TIMEOUT_US, &answer, err);
+}
+
+static bool is_dry(const struct apply *apply)
+{
+	return apply->inv->options[OPT_DRY_RUN] || apply->inv->options[OPT_DIFF];
+}
+
+static const char *fate_of(const struct apply *apply, const struct item *item)
+{
+	if (item->err.status != STATUS_OK)
+		return "failed";
+	if (item->is_same)
+		return "unchanged";
+	if (is_dry(apply))
+		return item->is_known ? "would be changed" : "would be created";
+	return item->is_known ? "changed" : "created";
+}
+
+static void show(const struct apply *apply, const struct item *item)
+{
+	if (apply->inv->options[OPT_JSON])
+		return;
+	print_line("%s %s%s%s: %s", kind_names[item->kind], namespace_of(item),
+		   item->kind == KIND_POLICY ? "" : "/", id_of(item), fate_of(apply, item));
+	if (item->err.status != STATUS_OK)
+		print_line("    %s: %s", item->path, item->err.msg);
+	else if (apply->inv->options[OPT_DIFF] && item->diff.len > 0)
+		print_text(stdout, item->diff.data);
+	(void)fflush(stdout);
+}
+
+static void apply_item(struct apply *apply, struct item *item)
+{
+	struct error err;
+
+	item->err.status = plan(apply, item, &err);
+	/* an unchanged volume is registered again: its secrets may be others */
+	if (item->err.status == STATUS_OK && !is_dry(apply) && (!item->is_same || item->kind == KIND_VOLUME))
+		item->err.status = put(apply, item, &err);
+	if (item->err.status != STATUS_OK)
+		item->err = err;
+	show(apply, item);
+}
+
+static json_t *json_of(const struct apply *apply, const struct item *item)
+{
+	bool has_failed = item->err.status != STATUS_OK;
+
+	return json_pack("{ss ss ss ss ss ss* ss*}", "kind", kind_names[item->kind], "namespace",
+			 namespace_of(item), "id", id_of(item), "file", item->path, "result",
+			 fate_of(apply, item), "diff", item->diff.data, "error",
+			 has_failed ? item->err.msg : NULL);
+}
+
+/* --- what no file describes --- */
+
+/* A job or volume that no file describes. */
+struct surplus {
+	enum kind kind;
+	char namespace[NAME_SIZE];
+	char id[NAME_SIZE];
+};
+
+struct surplus_list {
+	struct surplus *list; /* owned array */
+	size_t n;
+};
+
+static void surplus_release(struct surplus_list *surplus)
+{
+	free(surplus->list);
+}
+
+static bool is_described(const struct apply *apply, enum kind kind, const char *namespace, const char *id)
+{
+	for (size_t i = 0; i < apply->n; i++)
+		if (apply->items[i].kind == kind && str_eq(namespace_of(&apply->items[i]), namespace) &&
+		    str_eq(id_of(&apply->items[i]), id))
+			return true;
+	return false;
+}
+
+static enum status add_surplus(const struct apply *apply, struct surplus_list *ret, enum kind kind,
+			       const char *namespace, const char *id, struct error *err)
+{
+	struct surplus *list;
+
+	if (is_described(apply, kind, namespace, id))
+		return STATUS_OK;
+	list = realloc(ret->list, (ret->n + 1) * sizeof(*list));
+	if (!list)
+		return error_no_memory(err, "the surplus");
+	ret->list = list;
+	list[ret->n].kind = kind;
+	(void)str_copy(list[ret->n].namespace, NAME_SIZE, namespace);
+	(void)str_copy(list[ret->n++].id, NAME_SIZE, id);
+	return STATUS_OK;
+}
+
+static enum status find_jobs(struct apply *apply, const char *namespace, struct surplus_list *ret,
+			     struct error *err)
+{
+	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListJobsResponse *answer = NULL;
+
+	request.namespace_ = (char *)(uintptr_t) namespace;
+	do {
+		cleanup_message Holdfast__V1__ListJobsResponse *before = answer;
+
+		answer = NULL;
+		request.next_token = before ? before->next_token : request.next_token;
+		TRY(connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "List", &request.base,
+				    CALL_TIMEOUT_US, &answer, err));
+		for (size_t i = 0; i < answer->n_jobs; i++)
+			if (!answer->jobs[i]->stop)
+				TRY(add_surplus(apply, ret, KIND_JOB, namespace, answer->jobs[i]->id, err));
+	} while (answer->next_token[0] != '\0');
+	return STATUS_OK;
+}
+
+static enum status find_volumes(struct apply *apply, const char *namespace, struct surplus_list *ret,
+				struct error *err)
+{
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListVolumesResponse *answer = NULL;
+
+	request.namespace_ = (char *)(uintptr_t) namespace;
+	do {
+		cleanup_message Holdfast__V1__ListVolumesResponse *before = answer;
+
+		answer = NULL;
+		request.next_token = before ? before->next_token : request.next_token;
+		TRY(connection_call(apply->connection, &holdfast__v1__volumes__descriptor, "List",
+				    &request.base, CALL_TIMEOUT_US, &answer, err));
+		for (size_t i = 0; i < answer->n_volumes; i++)
+			TRY(add_surplus(apply, ret, KIND_VOLUME, namespace, answer->volumes[i]->id, err));
+	} while (answer->next_token[0] != '\0');
+	return STATUS_OK;
+}
+
+/* In the namespaces that the files are in. */
+static enum status find_surplus(struct apply *apply, struct surplus_list *ret, struct error *err)
+{
+	for (size_t i = 0; i < apply->n; i++) {
+		const char *namespace = namespace_of(&apply->items[i]);
+		size_t k = 0;
+
+		while (k < i && !str_eq(namespace_of(&apply->items[k]), namespace))
+			k++;
+		if (k < i || apply->items[i].kind == KIND_POLICY)
+			continue;
+		TRY(find_jobs(apply, namespace, ret, err));
+		TRY(find_volumes(apply, namespace, ret, err));
+	}
+	return STATUS_OK;
+}
+
+static enum status remove_one(struct apply *apply, const struct surplus *one, struct error *err)
+{
+	Holdfast__V1__StopJobRequest job = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
+	Holdfast__V1__DeregisterVolumeRequest volume = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
+	cleanup_message ProtobufCMessage *answer = NULL;
+
+	job.id = volume.id = (char *)(uintptr_t)one->id;
+	job.namespace_ = volume.namespace_ = (char *)(uintptr_t)one->namespace;
+	if (one->kind == KIND_JOB)
+		return connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "Stop", &job.base,
+				       CALL_TIMEOUT_US, &answer, err);
+	return connection_call(apply->connection, &holdfast__v1__volumes__descriptor, "Deregister",
+			       &volume.base, CALL_TIMEOUT_US, &answer, err);
+}
+
+static enum status ask_person(struct apply *apply, const struct surplus_list *surplus, struct error *err)
+{
+	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
+
+	for (size_t i = 0; i < surplus->n; i++)
+		strbuf_printf(&question, "%s %s/%s\n", kind_names[surplus->list[i].kind],
+			      surplus->list[i].namespace, surplus->list[i].id);
+	strbuf_printf(&question,
+		      "No file in %s describes these. Stop the jobs and deregister the volumes? "
+		      "Their data stays.",
+		      apply->folder);
+	return value_confirm(apply->inv, question.data ? question.data : "Stop and deregister the rest?",
+			     err);
+}
+
+/* @n_failed counts what could not be removed. */
+static enum status prune(struct apply *apply, json_t *all, size_t *n_failed, struct error *err)
+{
+	cleanup(surplus_release) struct surplus_list surplus = {.n = 0};
+
+	TRY(find_surplus(apply, &surplus, err));
+	if (surplus.n > 0 && !is_dry(apply))
+		TRY(ask_person(apply, &surplus, err));
+	for (size_t i = 0; i < surplus.n; i++) {
+		const struct surplus *one = &surplus.list[i];
+		const char *done = one->kind == KIND_JOB ? "stopped" : "deregistered";
+		struct error failed = {.status = STATUS_OK};
+		char result[64];
+
+		if (!is_dry(apply))
+			failed.status = remove_one(apply, one, &failed);
+		(void)str_format(result, sizeof(result), "%s%s", is_dry(apply) ? "would be " : "", done);
+		*n_failed += failed.status != STATUS_OK;
+		if (!apply->inv->options[OPT_JSON])
+			print_line("%s %s/%s: %s", kind_names[one->kind], one->namespace, one->id,
+				   failed.status == STATUS_OK ? result : failed.msg);
+		(void)json_array_append_new(all,
+					    json_pack("{ss ss ss ss ss*}", "kind", kind_names[one->kind],
+						      "namespace", one->namespace, "id", one->id, "result",
+						      failed.status == STATUS_OK ? result : "failed", "error",
+						      failed.status == STATUS_OK ? NULL : failed.msg));
+	}
+	return STATUS_OK;
+}
+
+/* --- the command --- */
+
+static enum status open_folder(struct apply *apply, struct error *err)
+{
+	const char *given = apply->inv->args[0];
+	size_t n = strlen(given);
+
+	if (str_format(apply->folder, sizeof(apply->folder), "%s%s", given,
+		       n > 0 && given[n - 1] == '/' ? "" : "/") < 0)
+		return usage_error(apply->inv, err, "the name of the folder is too long");
+	return STATUS_OK;
+}
+
+static enum status cmd_apply(struct invocation *inv, struct error *err)
+{
+	cleanup(apply_release) struct apply apply = {.inv = inv};
+	cleanup(json_decrefp) json_t *all = json_array();
+	size_t n_failed = 0;
+
+	if (!all)
+		return error_no_memory(err, "the answer");
+	TRY(open_folder(&apply, err));
+	TRY(load(&apply, err));
+	TRY(connect_server(inv, &apply.connection, err));
+	for (size_t i = 0; i < apply.n; i++) {
+		apply_item(&apply, &apply.items[i]);
+		n_failed += apply.items[i].err.status != STATUS_OK;
+		(void)json_array_append_new(all, json_of(&apply, &apply.items[i]));
+	}
+	if (inv->options[OPT_PRUNE] && n_failed == 0)
+		TRY(prune(&apply, all, &n_failed, err));
+	if (inv->options[OPT_JSON])
+		TRY(print_json(TAKE_PTR(all), err));
+	if (n_failed == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "%zu of the objects failed; the same command does the rest when the causes are gone",
+			 n_failed);
+}
+
+static const struct command commands[] = {
+	{.path = "apply",
+	 .args = "FOLDER",
+	 .help = "Make what the files of a folder describe: policies, volumes and jobs",
+	 .example = "cluster",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_FILE},
+	 .options = OPTION_BIT(OPT_DIFF) | OPTION_BIT(OPT_PRUNE) | OPTION_BIT(OPT_TIMEOUT) | FORCED,
+	 .run = cmd_apply},
+};
+
+const struct command_table apply_commands = {commands, ARRAY_SIZE(commands)};
