@@ -27,6 +27,9 @@
 	X(VOLUME_CONDITION, "volume-condition", "1328d5064ba74de19b5abedbc4d8c242", NULL)       \
 	X(VOLUME_HELD_TWICE, "volume-held-twice", "b2f0d4c1a7e94c5f8d36e1579ab04c2e", "failed") \
 	X(DISK_FULL, "disk-full", "7e6c0f5b1b7a4c0e9d1a52f0c6be1c84", "failed")                 \
+	X(NODE_FENCED, "node-fenced", "4f0c6a52e1d94b7a8a3f5d0b7c1e9a64", "success")            \
+	X(FENCE_UNPROVED, "fence-unproved", "c0a3b1d85f7e4a2c9b6d3e8f17a05c42", "failed")       \
+	X(FENCER_AWAY, "fencer-away", "91e2d7c4a6b84f3f8d5c0e1b2a7f6394", "failed")             \
 	X(REQUEST_REFUSED, "request-refused", "c325dbbd20fd4f69916caa2d3a5158a2", "failed")
 
 #define JOURNAL_EVENTS_AGENT(X)                                                                    \

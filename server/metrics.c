@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "claim/release.h"
+#include "fence/fencers.h"
+#include "fence/fences.h"
 #include "lead/lead.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -270,6 +272,24 @@ static void print_trails(struct server *server, struct strbuf *to)
 	    count.n_broken);
 }
 
+static void print_fences(struct server *server, struct strbuf *to)
+{
+	const struct fencers_count fencers = fencers_count(server->fencers);
+	const struct fences_count fences = fences_count(server);
+
+	head(to, "fencers", "gauge", "Fencers that were connected since this server began to lead.");
+	labelled(to, "fencers", "status", "connected", fencers.connected);
+	labelled(to, "fencers", "status", "away", fencers.away);
+	head(to, "power_switches", "gauge",
+	     "Power switches of nodes, by the last look of a connected fencer.");
+	labelled(to, "power_switches", "status", "healthy", fencers.switches - fencers.failing);
+	labelled(to, "power_switches", "status", "failing", fencers.failing);
+	one(to, "fences_open", "gauge", "Power fences that wait for a fencer, an answer or a node.",
+	    fences.open);
+	one(to, "fences_unproved", "gauge", "Nodes whose last power fence did not prove that they are off.",
+	    fences.unproved);
+}
+
 static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
@@ -365,6 +385,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_objects(server, to);
 	print_usages(&server->state, to);
 	print_nodes(server, to);
+	print_fences(server, to);
 	print_trails(server, to);
 	print_plugins(server, to);
 	print_releases(server, to);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "fence/fencers.h"
 #include "lead/lead.h"
 #include "lead/members.h"
 #include "log/log.h"
@@ -36,7 +37,7 @@
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum {
-	WARNINGS_MAX = 7,
+	WARNINGS_MAX = 8,
 	HISTORY_WARNING_SIZE = 640,
 	HELD_TWICE_WARNING_SIZE = 768,
 	KEYS_WARNING_SIZE = 512,
@@ -133,6 +134,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char history[HISTORY_WARNING_SIZE];
 	char keys[KEYS_WARNING_SIZE];
 	char twice[HELD_TWICE_WARNING_SIZE];
+	char fencers[FENCERS_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 	struct error stall;
@@ -157,6 +159,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = twice;
 	if (history_warning(server, history))
 		warnings[response.n_warnings++] = history;
+	if (fencers_warning(server->fencers, fencers))
+		warnings[response.n_warnings++] = fencers;
 	response.last_backup_at_ms = backup_last_ms(server);
 	response.last_kit_at_ms = backup_last_kit_ms(server);
 	if (keys_warning(server, keys))

@@ -88,7 +88,9 @@ struct server {
 	struct gc *gc;			 /* see gc.h */
 	struct fencers *fencers;	 /* see fence/fencers.h */
 	struct fences *fences;		 /* see fence/fences.h */
-	struct watch_tree watches;	 /* see watch.h */
+	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
+	bool (*can_power_fence)(const struct server *server, const char *node_id);
+	struct watch_tree watches; /* see watch.h */
 	struct refused_peers *refused_peers;
 	size_t n_watches;
 	uint64_t watch_serial;

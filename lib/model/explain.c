@@ -221,6 +221,10 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume detach %s %s%s%s --fence REASON",
 				 claim->volume_id, claim->node_id, option, namespace);
 		break;
+	case EXPLAIN_COMMAND_POWER_FENCE:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast node fence %s --reason REASON",
+				 claim->node_id);
+		break;
 	case EXPLAIN_COMMAND_AGENT:
 		(void)str_copy(dst, EXPLAIN_COMMAND_SIZE, "holdfast agent status");
 		break;
@@ -293,6 +297,10 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 		missing |= BIT(EVIDENCE_STORAGE_FENCE);
 	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->then == EXPLAIN_COMMAND_ATTEST)
 		ret->then = EXPLAIN_COMMAND_FENCE; /* stronger than an attestation */
+	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_power_fence) {
+		missing |= BIT(EVIDENCE_POWER_FENCE);
+		ret->then = EXPLAIN_COMMAND_POWER_FENCE; /* a proof, and of all that the node holds */
+	}
 	if (has_to_detach(claim) && claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0 &&
 	    !holder->waits_for_other)
 		ret->then = EXPLAIN_COMMAND_ATTEST;
@@ -459,6 +467,9 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 		strbuf_puts(sb, "if it is certain that the provider has released it: ");
 	else if (command == EXPLAIN_COMMAND_ATTEST)
 		strbuf_printf(sb, "if node %s cannot be brought back and you have made sure that it is off: ",
+			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_POWER_FENCE)
+		strbuf_printf(sb, "if node %s cannot be brought back, have a fencer switch it off: ",
 			      claim->node_id);
 	if (command == EXPLAIN_COMMAND_FENCE)
 		strbuf_printf(sb, "if node %s cannot be brought back, have the provider cut it off: ",

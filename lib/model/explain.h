@@ -31,6 +31,7 @@ struct holder {
 	bool must_report;	 /* its node has not reported what it holds in the present epoch */
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
 	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
+	bool can_power_fence;	 /* a fencer can switch the machine off that holds the claim */
 	bool can_fence;		 /* that controller's confirmation that the node is cut off is evidence */
 	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
 	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
@@ -42,13 +43,14 @@ struct holder {
  * condition. */
 enum explain_command {
 	EXPLAIN_COMMAND_NONE,
-	EXPLAIN_COMMAND_STOP,	/* the allocation */
-	EXPLAIN_COMMAND_ATTEST, /* an operator's attestation in place of the missing evidence, if that is
-				   unavailable */
-	EXPLAIN_COMMAND_FENCE,	/* have the provider cut the node off */
-	EXPLAIN_COMMAND_AGENT,	/* look at the obstacle, on the node */
-	EXPLAIN_COMMAND_PLUGIN, /* see why there is no controller */
-	EXPLAIN_COMMAND_AGAIN,	/* ask again */
+	EXPLAIN_COMMAND_STOP,	     /* the allocation */
+	EXPLAIN_COMMAND_ATTEST,	     /* an operator's attestation in place of the missing evidence, if that is
+					unavailable */
+	EXPLAIN_COMMAND_FENCE,	     /* have the provider cut the node off */
+	EXPLAIN_COMMAND_POWER_FENCE, /* have a fencer switch the node off */
+	EXPLAIN_COMMAND_AGENT,	     /* look at the obstacle, on the node */
+	EXPLAIN_COMMAND_PLUGIN,	     /* see why there is no controller */
+	EXPLAIN_COMMAND_AGAIN,	     /* ask again */
 	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node continue without a plugin that will never do its part
 					 */
 	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */

@@ -582,6 +582,9 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.must_report = node && node->is_unreported,
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
 		.can_fence = entry && fence_is_possible(server, entry),
+		.can_power_fence = server->can_power_fence && node &&
+				   str_eq(node->node.boot_id, claim->boot_id) &&
+				   server->can_power_fence(server, claim->node_id),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
 		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),

@@ -87,14 +87,23 @@ static enum fence_state state_of(const Fence *fence)
 	return (unsigned int)fence->state < FENCE_STATE_N ? (enum fence_state)fence->state : FENCE_UNKNOWN;
 }
 
-size_t fences_count_open(struct server *server)
+static bool is_unproved(enum fence_state state)
 {
-	struct record_entry *entry = NULL;
-	size_t n = 0;
+	return state == FENCE_REFUSED || state == FENCE_FAILED || state == FENCE_UNKNOWN;
+}
 
-	while ((entry = next_record(server, entry)))
-		n += fence_is_open(state_of((const void *)entry->record.message));
-	return n;
+struct fences_count fences_count(struct server *server)
+{
+	struct fences_count count = {.open = 0};
+	struct record_entry *entry = NULL;
+
+	while ((entry = next_record(server, entry))) {
+		enum fence_state state = state_of((const void *)entry->record.message);
+
+		count.open += fence_is_open(state);
+		count.unproved += is_unproved(state);
+	}
+	return count;
 }
 
 static void stage(struct change *change, const Fence *fence)
@@ -110,17 +119,25 @@ static const char *name_object(const Fence *fence, char ret[static OBJECT_SIZE])
 	return ret;
 }
 
+static enum log_event event_of(enum fence_state state)
+{
+	if (state == FENCE_RECORDED)
+		return LOG_EVENT_NODE_FENCED;
+	return is_unproved(state) ? LOG_EVENT_FENCE_UNPROVED : LOG_EVENT_NONE;
+}
+
 /* The record of a step, for people. */
 static void put_on_record(struct server *server, struct change *change, const Fence *fence)
 {
-	bool is_bad = state_of(fence) >= FENCE_REFUSED && state_of(fence) <= FENCE_UNKNOWN;
+	const struct log_ctx about = {
+		.node = fence->node_id, .op = "fence", .event = event_of(state_of(fence))};
 	char object[OBJECT_SIZE], why[TEXT_SIZE];
 
 	(void)str_format(why, sizeof(why), "%s%s%s%s%.300s", fence_state_name(state_of(fence)),
 			 fence->fencer[0] != '\0' ? ", fencer " : "", fence->fencer,
 			 fence->error[0] != '\0' ? ": " : "", fence->error);
 	audit_own(server, change, WHAT_STEP, name_object(fence, object), why);
-	log_ctx(is_bad ? LOG_ERR : LOG_NOTICE, &(struct log_ctx){.node = fence->node_id, .op = "fence"},
+	log_ctx(is_unproved(state_of(fence)) ? LOG_ERR : LOG_NOTICE, &about,
 		"the fence of node %s, boot %s: %s", fence->node_id, fence->boot_id, why);
 }
 
@@ -328,7 +345,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
 /* While a fence is open, it is looked at for its time, and for failures on the way. */
 static void rearm(struct fences *fences)
 {
-	if (fences->timer || fences->server->is_ending || fences_count_open(fences->server) == 0)
+	if (fences->timer || fences->server->is_ending || fences_count(fences->server).open == 0)
 		return;
 	if (wakeup_arm(fences->server->event, &fences->timer, LOOK_MS * USEC_PER_MSEC, on_look, fences,
 		       NULL) != STATUS_OK)
@@ -700,6 +717,11 @@ DEFINE_READ_METHOD(fences_handle_list, list_method)
 
 /* --- the part --- */
 
+static bool can_power_fence(const struct server *server, const char *node_id)
+{
+	return server->fencers && fencers_for_node(server->fencers, node_id) != NULL;
+}
+
 enum status fences_new(struct server *server, struct fences **ret, struct error *err)
 {
 	struct fences *fences = calloc(1, sizeof(*fences));
@@ -711,6 +733,7 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	*ret = fences;
 	if (!server->fencers)
 		TRY(fencers_new(server, &fencer_events, &server->fencers, err));
+	server->can_power_fence = can_power_fence;
 	drive_all(server);
 	return STATUS_OK;
 }

@@ -39,5 +39,10 @@ void fences_handle_list(struct rpc_call *call, const ProtobufCMessage *request, 
 /** A fence or its node is durable as it is now: take the next step. See struct change_observer. */
 void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
-/** Fences that wait for something. */
-size_t fences_count_open(struct server *server);
+struct fences_count {
+	size_t open;	 /* wait for something */
+	size_t unproved; /* last fences of nodes that were refused, have failed, or whose outcome is unknown
+			  */
+};
+
+struct fences_count fences_count(struct server *server);

@@ -11,6 +11,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define OF_NODE (BIT(EVIDENCE_RECEIPT) | BIT(EVIDENCE_NEW_BOOT))
 #define OF_LOST (OF_NODE | BIT(EVIDENCE_OPERATOR))
 #define FENCED (OF_LOST | BIT(EVIDENCE_STORAGE_FENCE))
+#define POWERED (OF_LOST | BIT(EVIDENCE_POWER_FENCE))
 #define UNSENT BIT(EVIDENCE_NEVER_SENT)
 
 #define CONNECTED .is_connected = true
@@ -21,6 +22,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define STOP EXPLAIN_COMMAND_STOP
 #define ATTEST EXPLAIN_COMMAND_ATTEST
 #define FENCE EXPLAIN_COMMAND_FENCE
+#define POWER EXPLAIN_COMMAND_POWER_FENCE
 #define AGENT EXPLAIN_COMMAND_AGENT
 #define PLUGIN EXPLAIN_COMMAND_PLUGIN
 #define AGAIN EXPLAIN_COMMAND_AGAIN
@@ -93,6 +95,14 @@ static const struct situation {
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_ASKED, 1, {WITH_CONTROLLER}, 0, "a controller of plugin ceph",
 	    PLUGIN, ATTEST, 0,
 	    "if it is certain that the provider has released it: holdfast volume detach db n1 --attest"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.can_power_fence = true}, POWERED,
+	    "node n1 to come back, or a person", NODE, POWER, 1000,
+	    "have a fencer switch it off: holdfast node fence n1 --reason REASON"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, .can_power_fence = true}, OF_NODE, "allocation",
+	    ALLOC, NONE, 1000, "its work has not ended;"),
+	ROW(CLAIM_UNPUBLISHING, false, ATTACH_DONE, 0,
+	    {WITH_CONTROLLER, .can_fence = true, .can_power_fence = true}, FENCED | BIT(EVIDENCE_POWER_FENCE),
+	    "node n1 to come back, or a person", NODE, POWER, ONE_TRY_MS, "a proof that its power is off"),
 	ROW(CLAIM_UNPUBLISHING, false, ATTACH_DONE, 0, {WITH_CONTROLLER, .can_fence = true}, FENCED,
 	    "node n1 to come back, or a person", NODE, FENCE, ONE_TRY_MS,
 	    "have the provider cut it off: holdfast volume detach db n1 --fence REASON"),

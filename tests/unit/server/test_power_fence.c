@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "access/caller.h"
+#include "fence/fencers.h"
 #include "fence/fences.h"
 #include "model/fence.h"
 #include "model/fence_order.h"
@@ -438,6 +439,73 @@ WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 	UNTIL(w->f, w->f2.n == 1);
 	assert_int_equal(w->f1.n, 0);
 	assert_string_equal(w->f2.orders[0].fencer, "f2");
+}
+
+WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	char warning[FENCERS_WARNING_SIZE];
+
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+	assert_int_equal(metric_of(f, "fencers{status=\"connected\"}"), 0);
+	connect_fencer(&w->f1, "no route to the switch");
+	assert_int_equal(metric_of(f, "fencers{status=\"connected\"}"), 1);
+	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 1);
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_non_null(strstr(warning, "holdfast node fence --test n1"));
+	disconnect_fencer(w, &w->f1);
+	UNTIL(f, metric_of(f, "fencers{status=\"away\"}") == 1);
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_non_null(strstr(warning, "fencer f1 is away"));
+	connect_fencer(&w->f1, "");
+	assert_int_equal(metric_of(f, "fencers{status=\"away\"}"), 0);
+	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 0);
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+}
+
+WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__FenceAnswer answer = a_proof();
+
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON;
+	(void)strand(w);
+	assert_int_equal(metric_of(f, "fences_open"), 1);
+	send_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(metric_of(f, "fences_open"), 0);
+	assert_int_equal(metric_of(f, "fences_unproved"), 1);
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 2);
+	prove(&w->f1, &w->f1.orders[1]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(metric_of(f, "fences_unproved"), 0);
+}
+
+WORLD_TEST(a_refusal_names_the_fence_once_a_fencer_can_switch_the_node)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+
+	lose(w->f, &w->f->n1);
+	request.id = id;
+	request.why = true;
+	for (int i = 0; i < 2; i++) {
+		ProtobufCMessage *response = NULL;
+		const char *why;
+
+		assert_int_equal(call(&w->f->operator, & holdfast__v1__volumes__descriptor, "Get",
+				      &request.base, &response, NULL),
+				 STATUS_OK);
+		why = ((Holdfast__V1__GetVolumeResponse *)(void *)response)->why;
+		assert_int_equal(strstr(why, "holdfast node fence n1 --reason REASON") != NULL, i == 1);
+		protobuf_c_message_free_unpacked(response, NULL);
+		if (i == 0)
+			connect_fencer(&w->f1, "");
+	}
 }
 
 /* --- attacks --- */
