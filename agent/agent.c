@@ -786,6 +786,7 @@ static enum status open_usages(struct agent *agent, struct error *err)
 		.event = agent->event,
 		.allocs = agent->allocs,
 		.plugins = agent->plugins,
+		.volumes = agent->volumes,
 		.helper = agent->helper,
 		.mounts = &agent->mounts,
 		.interval_us = agent->config->volume_stats_us,

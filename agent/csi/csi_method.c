@@ -52,6 +52,7 @@ const struct service_method csi_methods[CSI_METHOD_N] = {
 	[CSI_NODE_EXPAND_VOLUME] = METHOD(node, NodeExpandVolume, node_expand_volume, WORK_US),
 	[CSI_NODE_GET_CAPABILITIES] = METHOD(node, NodeGetCapabilities, node_get_capabilities, ASK_US),
 	[CSI_NODE_GET_INFO] = METHOD(node, NodeGetInfo, node_get_info, INFO_US),
+	[CSI_NODE_GET_VOLUME_STATS] = METHOD(node, NodeGetVolumeStats, node_get_volume_stats, ASK_US),
 };
 /* clang-format on */
 
@@ -68,6 +69,7 @@ static bool only_asks(enum csi_method method)
 	case CSI_LIST_SNAPSHOTS:
 	case CSI_NODE_GET_CAPABILITIES:
 	case CSI_NODE_GET_INFO:
+	case CSI_NODE_GET_VOLUME_STATS:
 		return true;
 	case CSI_CREATE_VOLUME:
 	case CSI_DELETE_VOLUME:

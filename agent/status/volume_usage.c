@@ -14,11 +14,13 @@
 #include "log/log.h"
 #include "model/usage.h"
 #include "rpc/wakeup.h"
+#include "volume/csi_volume.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 enum { ERRORS_FILE_MAX = 32 };
 
@@ -31,17 +33,24 @@ struct measured {
 	char claim_id[UUID_TEXT_SIZE];
 	char alloc_id[UUID_TEXT_SIZE];
 	char path[ALLOC_PATH_MAX + 1];
+	char plugin_id[PROFILE_MAX + 1]; /* empty: a native volume */
 	bool is_writer;
+	bool is_device;
 	bool has_server; /* the file system may ask a process or another machine */
 	uint32_t dev_major, dev_minor;
 	uint64_t look; /* the last one that found it published: */
 	const struct alloc_record *record;
 	uint32_t slot; /* of the record, good until the event loop runs again */
 	struct path_probe *probe;
+	TAILQ_ENTRY(measured) asking; /* in the queue for their plugin */
+	bool is_asking;
+	struct service_call *call; /* of the one that is asked about */
 	/* results */
 	bool is_measured; /* tried, at least */
 	bool is_mount_read_only;
-	uint32_t n_errors;   /* that ext4 has on record */
+	uint32_t n_errors; /* that ext4 has on record */
+	bool has_plugin_figures;
+	char plugin_condition[USAGE_CONDITION_MAX + 1];
 	const char *trouble; /* why it cannot be measured; NULL: it is */
 	char condition[USAGE_CONDITION_MAX + 1];
 	Holdfast__V1__VolumeUsage usage;
@@ -58,7 +67,9 @@ struct volume_usages {
 	struct path_probes *local;  /* looks at disks and memory, */
 	struct path_probes *remote; /* and at all others: these may keep their threads */
 	struct measured_tree volumes;
-	size_t n_probes; /* in flight */
+	size_t n_busy;		       /* probes in flight, and volumes in the queue */
+	TAILQ_HEAD(, measured) asking; /* the first one is asked about */
+	char silent[PROFILE_MAX + 1];  /* a plugin that did not answer in this round; empty: all do */
 	uint64_t look;
 	uint64_t due_us; /* monotonic: the next measurement of all */
 	sd_event_source *timer;
@@ -91,10 +102,22 @@ const Holdfast__V1__VolumeUsage *volume_usages_find(const struct volume_usages *
 	return one && one->is_measured ? &one->usage : NULL;
 }
 
+static void stop_asking(struct measured *one)
+{
+	if (!one->is_asking)
+		return;
+	service_call_cancel(one->call);
+	one->call = NULL;
+	one->is_asking = false;
+	TAILQ_REMOVE(&one->usages->asking, one, asking);
+	one->usages->n_busy--;
+}
+
 static void forget(struct volume_usages *usages, struct measured *one)
 {
-	usages->n_probes -= one->probe != NULL;
+	usages->n_busy -= one->probe != NULL;
 	path_probe_cancel(one->probe);
+	stop_asking(one);
 	RB_REMOVE(measured_tree, &usages->volumes, one);
 	free(one);
 }
@@ -152,14 +175,18 @@ void volume_usages_send(struct volume_usages *usages)
 static void write_condition(const struct measured *one, char ret[static USAGE_CONDITION_MAX + 1])
 {
 	char errors[64] = "";
+	const char *const parts[] = {one->usage.read_only ? "read-only: the kernel stopped writes" : "",
+				     one->trouble ? one->trouble : "", errors, one->plugin_condition};
+	size_t n = 0;
 
 	if (one->n_errors > 0)
 		(void)str_format(errors, sizeof(errors), "%" PRIu32 " errors of ext4 are on record: run fsck",
 				 one->n_errors);
-	(void)snprintf(ret, USAGE_CONDITION_MAX + 1, "%s%s%s%s%s",
-		       one->usage.read_only ? "read-only: the kernel stopped writes" : "",
-		       one->usage.read_only && (one->trouble || errors[0]) ? "; " : "",
-		       one->trouble ? one->trouble : "", one->trouble && errors[0] ? "; " : "", errors);
+	ret[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && n < USAGE_CONDITION_MAX; i++)
+		if (parts[i][0] != '\0')
+			n += (size_t)snprintf(ret + n, USAGE_CONDITION_MAX + 1 - n, "%s%s", n > 0 ? "; " : "",
+					      parts[i]);
 }
 
 /* Brings condition and time up to date, and logs a change. */
@@ -223,37 +250,181 @@ static const char *trouble_of(enum path_state state)
 	return "it cannot be measured";
 }
 
+static void set_figures(struct measured *one, const struct path_space *space)
+{
+	one->usage.total_bytes = space->total_bytes;
+	one->usage.free_bytes = space->free_bytes;
+	one->usage.used_bytes = space->used_bytes;
+	one->usage.total_inodes = space->total_inodes;
+	one->usage.free_inodes = space->free_inodes;
+	one->usage.used_inodes = space->used_inodes;
+}
+
 static void on_looked(const struct path_seen *seen, void *userdata)
 {
 	const struct path_space *space = &seen->space;
 	struct measured *one = userdata;
 
 	one->probe = NULL;
-	one->usages->n_probes--;
+	one->usages->n_busy--;
 	one->is_measured = true;
 	one->trouble = trouble_of(seen->state);
 	if (seen->state == PATH_MOUNTED) {
-		one->usage.total_bytes = space->total_bytes;
-		one->usage.free_bytes = space->free_bytes;
-		one->usage.used_bytes = space->used_bytes;
-		one->usage.total_inodes = space->total_inodes;
-		one->usage.free_inodes = space->free_inodes;
-		one->usage.used_inodes = space->used_inodes;
+		if (!one->has_plugin_figures)
+			set_figures(one, space);
 		one->usage.read_only = one->is_writer && seen->view.is_read_only && !one->is_mount_read_only;
 		one->n_errors = one->has_server ? 0 : count_errors(one->dev_major, one->dev_minor);
 	}
 	judge(one);
-	if (one->usages->n_probes == 0)
+	if (one->usages->n_busy == 0)
 		send_changes(one->usages);
+}
+
+/* --- plugins --- */
+
+/* Numbers of a plugin below 0 are unknown. */
+static uint64_t figure(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static void note_figures(struct measured *one, const Csi__V1__NodeGetVolumeStatsResponse *stats)
+{
+	struct path_space space = {.total_inodes = 0};
+
+	for (size_t i = 0; i < stats->n_usage; i++) {
+		const Csi__V1__VolumeUsage *usage = stats->usage[i];
+
+		if (usage->unit == CSI__V1__VOLUME_USAGE__UNIT__BYTES) {
+			space.total_bytes = figure(usage->total);
+			space.used_bytes = figure(usage->used);
+			space.free_bytes = figure(usage->available);
+		} else if (usage->unit == CSI__V1__VOLUME_USAGE__UNIT__INODES) {
+			space.total_inodes = figure(usage->total);
+			space.used_inodes = figure(usage->used);
+			space.free_inodes = figure(usage->available);
+		}
+	}
+	one->has_plugin_figures = space.total_bytes > 0;
+	if (one->has_plugin_figures)
+		set_figures(one, &space);
+}
+
+static void note_plugin_condition(struct measured *one, const Csi__V1__VolumeCondition *condition)
+{
+	static const char reports[] = "its plugin reports: ";
+	char text[USAGE_CONDITION_MAX + 2 - sizeof(reports)];
+
+	one->plugin_condition[0] = '\0';
+	if (!condition || !condition->abnormal)
+		return;
+	str_copy_text(text, sizeof(text), condition->message);
+	(void)snprintf(one->plugin_condition, sizeof(one->plugin_condition), "%s%s", reports, text);
+}
+
+static void ask_next(struct volume_usages *usages);
+
+static void on_asked(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	const Csi__V1__NodeGetVolumeStatsResponse *stats = (const void *)response;
+	struct measured *one = userdata;
+	struct volume_usages *usages = one->usages;
+	bool is_silent = err && err->status == STATUS_DEADLINE_EXCEEDED;
+
+	one->call = NULL;
+	stop_asking(one);
+	one->is_measured = true;
+	one->has_plugin_figures = false;
+	one->plugin_condition[0] = '\0';
+	if (stats) {
+		note_figures(one, stats);
+		note_plugin_condition(one, stats->volume_condition);
+	}
+	if (is_silent) {
+		(void)str_copy(usages->silent, sizeof(usages->silent), one->plugin_id);
+		(void)str_copy(one->plugin_condition, sizeof(one->plugin_condition),
+			       "its plugin does not answer NodeGetVolumeStats");
+	}
+	if (one->is_device) /* nothing else measures a device */
+		one->trouble = one->has_plugin_figures ? NULL : "its plugin does not measure it";
+	judge(one);
+	ask_next(usages);
+	if (usages->n_busy == 0)
+		send_changes(usages);
+}
+
+static const struct volume_target *target_of(const struct measured *one)
+{
+	const struct alloc_runner *runner = allocs_find(one->usages->env.allocs, one->alloc_id);
+	const struct alloc_record *record = runner ? alloc_runner_record(runner) : NULL;
+
+	if (!record || one->slot >= record->alloc.n_volumes ||
+	    !str_eq(record->volumes[one->slot].claim_id, one->claim_id) ||
+	    record->volumes[one->slot].state != VOLUME_PUBLISHED)
+		return NULL;
+	return &record->volumes[one->slot].target;
+}
+
+static const struct node_half *node_of(const struct measured *one)
+{
+	const struct node_plugin *facts = plugins_facts(one->usages->env.plugins, one->plugin_id);
+
+	return facts && facts->has_node ? &facts->node : NULL;
+}
+
+/* Starts the call. STATUS_OK: on_asked() follows. */
+static enum status ask(struct measured *one)
+{
+	const struct volume_usages_env *env = &one->usages->env;
+	const struct volume_target *target = target_of(one);
+	const struct node_half *node = node_of(one);
+	struct csi_volume_request request;
+	struct service_client *client;
+
+	if (!target || !node || str_eq(one->usages->silent, one->plugin_id) ||
+	    volume_manager_is_busy(env->volumes, one->wire_volume))
+		return STATUS_UNAVAILABLE;
+	TRY(plugins_client(env->plugins, one->plugin_id, PLUGIN_NODE, &client, NULL));
+	TRY(csi_volume_paths(helper_client_info(env->helper)->stage_base, target, &request.paths, NULL));
+	csi_volume_stats(target, node->stage, &request);
+	return service_call_start(client,
+				  &(struct service_request){.method = CSI_NODE_GET_VOLUME_STATS,
+							    .message = &request.pb.base,
+							    .timeout_us = VOLUME_USAGE_ASK_MS * USEC_PER_MSEC,
+							    .done = on_asked,
+							    .userdata = one},
+				  &one->call, NULL);
+}
+
+static void ask_next(struct volume_usages *usages)
+{
+	struct measured *one;
+
+	while ((one = TAILQ_FIRST(&usages->asking)) && !one->call && ask(one) != STATUS_OK)
+		stop_asking(one); /* until the next round */
+}
+
+static void let_ask(struct measured *one)
+{
+	const struct node_half *node = one->plugin_id[0] != '\0' ? node_of(one) : NULL;
+
+	if (!node || !node->stats || one->is_asking)
+		return;
+	one->is_asking = true;
+	TAILQ_INSERT_TAIL(&one->usages->asking, one, asking);
+	one->usages->n_busy++;
+	ask_next(one->usages);
 }
 
 static void measure(struct measured *one)
 {
 	struct path_probes *probes = one->has_server ? one->usages->remote : one->usages->local;
 
-	if (!one->probe && path_probe_start(probes, one->path, VOLUME_USAGE_LOOK_MS * USEC_PER_MSEC,
-					    on_looked, one, &one->probe, NULL) == STATUS_OK)
-		one->usages->n_probes++;
+	let_ask(one);
+	if (!one->probe && !one->is_device &&
+	    path_probe_start(probes, one->path, VOLUME_USAGE_LOOK_MS * USEC_PER_MSEC, on_looked, one,
+			     &one->probe, NULL) == STATUS_OK)
+		one->usages->n_busy++;
 }
 
 /* --- the list of volumes --- */
@@ -294,6 +465,9 @@ static void choose_publish(struct measured *one)
 	const struct volume_target *target = &volume->target;
 	enum source_class class = target->source.class;
 
+	one->is_device = volume_target_is_device(target);
+	(void)str_copy(one->plugin_id, sizeof(one->plugin_id),
+		       target->type == VOLUME_CSI ? target->profile : "");
 	one->has_server = target->type == VOLUME_CSI || (class != SOURCE_BLOCK && class != SOURCE_TMPFS);
 	one->dev_major = target->dev_major;
 	one->dev_minor = target->dev_minor;
@@ -317,8 +491,7 @@ static void list_volumes(struct volume_usages *usages)
 		const struct alloc_record *record = alloc_runner_record(runner);
 
 		for (uint32_t i = 0; i < record->alloc.n_published; i++)
-			if (record->volumes[i].state == VOLUME_PUBLISHED &&
-			    !volume_target_is_device(&record->volumes[i].target))
+			if (record->volumes[i].state == VOLUME_PUBLISHED)
 				note_publish(usages, record, i);
 	}
 	RB_FOREACH_SAFE (one, measured_tree, &usages->volumes, next) {
@@ -336,7 +509,7 @@ static void look_at_mount(const struct mount_table *table, struct measured *one)
 	struct mount_view view;
 	bool was_read_only = one->usage.read_only;
 
-	if (!one->is_writer || mount_table_find(table, one->path, &view, NULL) != STATUS_OK)
+	if (!one->is_writer || one->is_device || mount_table_find(table, one->path, &view, NULL) != STATUS_OK)
 		return;
 	one->is_mount_read_only = mount_option_is_set(view.options, "ro");
 	one->usage.read_only = view.is_read_only && !one->is_mount_read_only;
@@ -384,6 +557,8 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	struct measured *one;
 
 	wakeup_disarm(&usages->timer);
+	if (is_round)
+		usages->silent[0] = '\0';
 	list_volumes(usages);
 	look_at_mounts(usages);
 	RB_FOREACH (one, measured_tree, &usages->volumes)
@@ -412,6 +587,7 @@ enum status volume_usages_new(const struct volume_usages_env *env, struct volume
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot measure volumes");
 	usages->env = *env;
 	RB_INIT(&usages->volumes);
+	TAILQ_INIT(&usages->asking);
 	TRY(path_probes_new(env->event, &usages->local, err));
 	TRY(path_probes_new(env->event, &usages->remote, err));
 	*ret = TAKE_PTR(usages);

@@ -3,7 +3,9 @@
 /* How full the published volumes are: measured at a slow interval, reported to the server, shown in the
  * status. Display only.
  *
- * Each published volume is measured once, however many allocations use it. A file server that does not answer
+ * Each published volume is measured once, however many allocations use it: by statfs, and for a plugin that
+ * announces GET_VOLUME_STATS by NodeGetVolumeStats, whose figures count then. One such call is in flight on
+ * the node, it begins only while its volume has no operation. A file server that does not answer
  * keeps a thread of path_probe.h, never the event loop, and its volume is unknown. A file system that the
  * kernel made read-only is seen by the mount table within VOLUME_USAGE_TICK_MS; before Linux 6.8 with the
  * next measurement. Nothing runs while nothing is published. */
@@ -13,6 +15,7 @@
 #include "helper/client.h"
 #include "kernel/mount_table.h"
 #include "plugins/plugins.h"
+#include "volume/manager.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
@@ -32,6 +35,7 @@ struct volume_usages_env {
 	sd_event *event;
 	const struct allocs *allocs;
 	const struct plugins *plugins;
+	const struct volume_manager *volumes;
 	const struct helper_client *helper;
 	struct mount_table **mounts; /* of the publish tree; kept by the caller, refreshed here */
 	uint64_t interval_us;	     /* 0: off */

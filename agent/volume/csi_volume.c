@@ -114,6 +114,17 @@ void csi_volume_unstage(const struct volume_target *target, struct csi_volume_re
 	pb->staging_target_path = ret->paths.staging;
 }
 
+void csi_volume_stats(const struct volume_target *target, bool stages, struct csi_volume_request *ret)
+{
+	Csi__V1__NodeGetVolumeStatsRequest *pb = &ret->pb.stats;
+
+	csi__v1__node_get_volume_stats_request__init(pb);
+	pb->volume_id = text(target->external_id);
+	pb->volume_path = ret->paths.target;
+	if (stages)
+		pb->staging_target_path = ret->paths.staging;
+}
+
 static int64_t size_of(uint64_t bytes)
 {
 	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;

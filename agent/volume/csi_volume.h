@@ -36,6 +36,7 @@ struct csi_volume_request {
 		Csi__V1__NodeUnpublishVolumeRequest unpublish;
 		Csi__V1__NodeUnstageVolumeRequest unstage;
 		Csi__V1__NodeExpandVolumeRequest expand;
+		Csi__V1__NodeGetVolumeStatsRequest stats;
 	} pb;
 };
 
@@ -45,6 +46,7 @@ void csi_volume_stage(const struct volume_target *target, struct csi_volume_requ
 /** @stages the plugin has staged it */
 void csi_volume_publish(const struct volume_target *target, bool stages, struct csi_volume_request *ret);
 void csi_volume_unpublish(const struct volume_target *target, struct csi_volume_request *ret);
+void csi_volume_stats(const struct volume_target *target, bool stages, struct csi_volume_request *ret);
 void csi_volume_unstage(const struct volume_target *target, struct csi_volume_request *ret);
 
 /** @expand borrowed */

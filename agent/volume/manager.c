@@ -293,6 +293,11 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	return status;
 }
 
+bool volume_manager_is_busy(const struct volume_manager *manager, const char *wire_volume)
+{
+	return volume_queue_exists(manager, wire_volume);
+}
+
 void volume_manager_free(struct volume_manager *manager)
 {
 	struct volume_op *op;

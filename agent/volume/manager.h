@@ -80,6 +80,9 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 				  volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 				  struct error *err);
 
+/** Is an operation of the volume in flight or waiting? */
+bool volume_manager_is_busy(const struct volume_manager *manager, const char *wire_volume);
+
 /** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it is queued or for a
  * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
 void volume_op_cancel(struct volume_op *op);

@@ -23,19 +23,30 @@ void volume_queue_kick(struct volume_manager *manager)
 	(void)sd_event_source_set_enabled(manager->dispatch, SD_EVENT_ONESHOT);
 }
 
-static struct volume_queue *queue_get(struct volume_manager *manager, const char *wire_volume)
+static struct volume_queue *queue_find(const struct volume_manager *manager, const char *wire_volume)
 {
+	struct volume_queues root = manager->queues; /* a look-up changes nothing */
 	struct volume_queue key = {0};
-	struct volume_queue *queue;
 
 	(void)str_copy(key.wire_volume, sizeof(key.wire_volume), wire_volume);
-	queue = RB_FIND(volume_queues, &manager->queues, &key);
+	return RB_FIND(volume_queues, &root, &key);
+}
+
+bool volume_queue_exists(const struct volume_manager *manager, const char *wire_volume)
+{
+	return queue_find(manager, wire_volume) != NULL;
+}
+
+static struct volume_queue *queue_get(struct volume_manager *manager, const char *wire_volume)
+{
+	struct volume_queue *queue = queue_find(manager, wire_volume);
+
 	if (queue)
 		return queue;
 	queue = calloc(1, sizeof(*queue));
 	if (!queue)
 		return NULL;
-	memcpy(queue->wire_volume, key.wire_volume, sizeof(queue->wire_volume));
+	(void)str_copy(queue->wire_volume, sizeof(queue->wire_volume), wire_volume);
 	TAILQ_INIT(&queue->waiting);
 	RB_INSERT(volume_queues, &manager->queues, queue);
 	return queue;

@@ -9,6 +9,9 @@
 enum status volume_queue_add(struct volume_manager *manager, const struct volume_op *init,
 			     struct volume_op **ret, struct error *err);
 
+/** Has the volume operations? */
+bool volume_queue_exists(const struct volume_manager *manager, const char *wire_volume);
+
 /** Removes the next queue whose first operation may begin from those that wait for that; NULL when no such
  * queue is left.
  */

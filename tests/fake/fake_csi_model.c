@@ -40,6 +40,7 @@ const struct fake_csi_method fake_csi_methods[CSI_METHOD_N] = {
 	[CSI_NODE_EXPAND_VOLUME] = METHOD(NodeExpandVolume, node_expand_volume),
 	[CSI_NODE_GET_CAPABILITIES] = METHOD(NodeGetCapabilities, node_get_capabilities),
 	[CSI_NODE_GET_INFO] = METHOD(NodeGetInfo, node_get_info),
+	[CSI_NODE_GET_VOLUME_STATS] = METHOD(NodeGetVolumeStats, node_get_volume_stats),
 };
 
 /* The request as its own type. */
@@ -178,7 +179,7 @@ enum half { HALF_IDENTITY, HALF_CONTROLLER, HALF_NODE };
 static perform_fn get_plugin_info, get_plugin_capabilities, probe, create_volume, delete_volume,
 	controller_publish, controller_unpublish, validate, list_volumes, controller_get_capabilities,
 	create_snapshot, delete_snapshot, list_snapshots, controller_expand, node_stage, node_unstage,
-	node_publish, node_unpublish, node_expand, node_get_capabilities, node_get_info;
+	node_publish, node_unpublish, node_expand, node_get_capabilities, node_get_info, node_stats;
 
 /* Each method: the function that performs it, the capability that it needs (0: only the service), and whether
  * it needs the volume. */
@@ -209,6 +210,7 @@ static const struct {
 	[CSI_NODE_EXPAND_VOLUME] = {node_expand, HALF_NODE, 3, true},
 	[CSI_NODE_GET_CAPABILITIES] = {node_get_capabilities, HALF_NODE, 0, false},
 	[CSI_NODE_GET_INFO] = {node_get_info, HALF_NODE, 0, false},
+	[CSI_NODE_GET_VOLUME_STATS] = {node_stats, HALF_NODE, 2, true},
 };
 
 /* What it has staged it may be asked to unstage, whatever it announces by now. */
@@ -297,6 +299,8 @@ void fake_csi_begin(struct fake_csi_plugin *plugin, enum csi_method method, cons
 	volume = fake_csi_volume(id);
 	if (!volume && !plugin->checks_volumes)
 		volume = volume_add(id);
+	if (method == CSI_NODE_GET_VOLUME_STATS) /* changes nothing; the kubelet makes it beside others too */
+		return;
 	if (volume && ++volume->in_flight > 1)
 		fake_csi_violate("%s: another call of volume %s is in flight", fake_csi_methods[method].name,
 				 id);
@@ -307,7 +311,7 @@ void fake_csi_end(enum csi_method method, const ProtobufCMessage *request)
 	const char *id = volume_id(request);
 	struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
 
-	if (volume && volume->in_flight > 0)
+	if (method != CSI_NODE_GET_VOLUME_STATS && volume && volume->in_flight > 0)
 		volume->in_flight--;
 }
 
@@ -666,6 +670,30 @@ PERFORM(node_expand)
 	if (strcmp(expand->staging_target_path, volume->staged) != 0)
 		fake_csi_violate("NodeExpandVolume: another staging path");
 	pb.capacity_bytes = volume->capacity;
+	put(ret, &pb.base);
+	return STATUS_OK;
+}
+
+PERFORM(node_stats)
+{
+	const Csi__V1__NodeGetVolumeStatsRequest *stats = AS(NodeGetVolumeStats, request);
+	Csi__V1__NodeGetVolumeStatsResponse pb = CSI__V1__NODE_GET_VOLUME_STATS_RESPONSE__INIT;
+	Csi__V1__VolumeUsage bytes = CSI__V1__VOLUME_USAGE__INIT, *usage = &bytes;
+	Csi__V1__VolumeCondition condition = CSI__V1__VOLUME_CONDITION__INIT;
+
+	if (!fake_csi_is_published(volume->id, stats->volume_path))
+		return error_set(err, STATUS_NOT_FOUND, 0, "it is not published there");
+	if (strcmp(stats->staging_target_path, volume->staged) != 0)
+		fake_csi_violate("NodeGetVolumeStats: another staging path");
+	bytes.unit = CSI__V1__VOLUME_USAGE__UNIT__BYTES;
+	bytes.total = plugin->total;
+	bytes.used = plugin->used;
+	bytes.available = plugin->total - plugin->used;
+	pb.usage = &usage;
+	pb.n_usage = 1;
+	condition.abnormal = plugin->condition != NULL;
+	condition.message = text(plugin->condition ? plugin->condition : "in order");
+	pb.volume_condition = &condition;
 	put(ret, &pb.base);
 	return STATUS_OK;
 }

@@ -705,4 +705,111 @@ CASE(a_report_names_plugin_volume_and_node_as_the_provider_does)
 	stop_a(w);
 }
 
+/* --- how full volumes are --- */
+
+static const struct model_usage *reported(const struct world *w)
+{
+	return w->server.n_usages > 0 ? &w->server.usages[0] : NULL;
+}
+
+static bool is_reported_by_plugin(struct world *w)
+{
+	return reported(w) && reported(w)->used_bytes == (uint64_t)plugin->used;
+}
+
+static bool has_condition(struct world *w)
+{
+	return reported(w) && strstr(reported(w)->condition, plugin->condition) != NULL;
+}
+
+static bool is_normal(struct world *w)
+{
+	return reported(w) && reported(w)->condition[0] == '\0';
+}
+
+static bool plugin_is_silent(struct world *w)
+{
+	return reported(w) && strstr(reported(w)->condition, "does not answer NodeGetVolumeStats") != NULL;
+}
+
+static bool is_measured_by_statfs(struct world *w)
+{
+	return reported(w) && reported(w)->used_bytes == w->space.used_bytes;
+}
+
+static void start_measuring(struct world *w, uint32_t n_volumes)
+{
+	w->config.volume_stats_us = 10 * USEC_PER_SEC;
+	w->server.heartbeat_ms = 40 * 1000; /* each one costs a turn of the loop */
+	w->space = (struct path_space){.total_bytes = 1000, .used_bytes = 111, .free_bytes = 889};
+	plugin->total = 2000;
+	plugin->used = 700;
+	start_with_a(w, n_volumes);
+}
+
+CASE(the_figures_of_a_plugin_that_announces_them_count)
+{
+	start_measuring(w, 1);
+	WORLD_UNTIL(w, is_reported_by_plugin);
+	assert_int_equal(reported(w)->total_bytes, 2000);
+	plugin->used = 1900;
+	WORLD_UNTIL(w, is_reported_by_plugin);
+	assert_true(calls(CSI_NODE_GET_VOLUME_STATS) >= 2);
+}
+
+static bool all_are_reported(struct world *w)
+{
+	return w->server.n_usages == 2 && w->server.usages[0].used_bytes == 700 &&
+	       w->server.usages[1].used_bytes == 700;
+}
+
+CASE(each_volume_of_a_plugin_is_asked_about_one_after_another)
+{
+	start_measuring(w, 2);
+	WORLD_UNTIL(w, all_are_reported);
+	assert_int_equal(calls(CSI_NODE_GET_VOLUME_STATS), 2);
+}
+
+CASE(a_plugin_that_does_not_announce_stats_is_not_asked)
+{
+	plugin->node_rpcs[1] = CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__STAGE_UNSTAGE_VOLUME;
+	start_measuring(w, 1);
+	WORLD_UNTIL(w, is_measured_by_statfs);
+	world_idle(w, 30 * 1000);
+	assert_int_equal(calls(CSI_NODE_GET_VOLUME_STATS), 0);
+}
+
+CASE(a_condition_that_a_plugin_reports_is_shown_and_changes_nothing_else)
+{
+	start_measuring(w, 1);
+	WORLD_UNTIL(w, is_reported_by_plugin);
+	plugin->condition = "a replica is lost";
+	WORLD_UNTIL(w, has_condition);
+	assert_false(reported(w)->is_unknown);
+	assert_true(a_runs(w));
+	plugin->condition = NULL;
+	WORLD_UNTIL(w, is_normal);
+}
+
+CASE(a_plugin_that_hangs_at_stats_delays_nothing_and_is_named)
+{
+	start_measuring(w, 1);
+	WORLD_UNTIL(w, is_reported_by_plugin);
+	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_HANG, 1, STATUS_OK);
+	WORLD_UNTIL(w, plugin_is_silent);
+	WORLD_UNTIL(w, is_normal); /* it answers again */
+	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_HANG, 1000, STATUS_OK);
+	world_idle(w, 15 * 1000);
+	stop_a(w);
+}
+
+CASE(a_plugin_that_fails_at_stats_leaves_the_figures_to_statfs)
+{
+	start_measuring(w, 1);
+	WORLD_UNTIL(w, is_reported_by_plugin);
+	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_FAIL, 1000, STATUS_NOT_FOUND);
+	WORLD_UNTIL(w, is_measured_by_statfs);
+	assert_false(reported(w)->is_unknown);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)

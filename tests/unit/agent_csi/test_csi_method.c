@@ -50,6 +50,7 @@ static const struct row {
 	{CSI_NODE_EXPAND_VOLUME, "UudUgddUdUdduUud"},
 	{CSI_NODE_GET_CAPABILITIES, "DddDdddDdDdddDdd"},
 	{CSI_NODE_GET_INFO, "DddDdddDdDdddDdd"},
+	{CSI_NODE_GET_VOLUME_STATS, "DddDdddDdDdddDdd"},
 };
 
 static char letter(enum csi_method method, enum status status)
