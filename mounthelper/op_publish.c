@@ -88,6 +88,8 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
+	if (!p->req->read_only && mount_has_stopped(&p->staged))
+		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_WRITES_STOPPED);
 	if ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);
 	if (p->attach.propagation != TICKET_PROPAGATION_PRIVATE && facts.peer_group == 0)

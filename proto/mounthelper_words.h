@@ -208,7 +208,11 @@
 	X(REASON_KERNEL_OLD, "kernel-too-old",                                                               \
 	  "before Linux 6.6 an erofs may open other disks than its own: make the image a squashfs, in the "  \
 	  "profile at line N of the policy too, or boot a later kernel")                                     \
-	X(REASON_ASSERTION, "assertion", "")
+	X(REASON_ASSERTION, "assertion", "")                                                                 \
+	X(REASON_WRITES_STOPPED, "writes-stopped",                                                           \
+	  "the file system of the volume is read-only although it was mounted writable: an error of the "    \
+	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \
+	  "repair it")
 
 /* Why a start ended before HELLO: enum, exit code, word on standard error, sentence for people. The helper
  * says word, errno, detail and N; whoever started it makes the sentence of it. */

@@ -127,6 +127,8 @@ static void view_of_fs(struct libmnt_fs *fs, struct mount_view *ret)
 		.is_nosuid = mount_option_is_set(options, "nosuid"),
 		.is_nodev = mount_option_is_set(options, "nodev"),
 		.is_noexec = mount_option_is_set(options, "noexec"),
+		.is_stopped = !mount_option_is_set(options, "ro") &&
+			      (mount_option_is_set(super, "ro") || mount_options_show_stop(super)),
 		.is_unshared = mount_option_is_set(super, "nosharecache"),
 	};
 	str_copy_text(ret->options, sizeof(ret->options), options);
@@ -350,20 +352,21 @@ static void print_options(uint64_t attributes, char ret[static MOUNT_OPTIONS_SIZ
 	}
 }
 
-/* Since Linux 6.11 statmount() has the options of the file system. */
-static bool is_unshared(uint64_t id)
+/* Since Linux 6.11 statmount() has the options of the file system; "" before. */
+static const char *options_of(uint64_t id, struct sys_statmount *st)
 {
-	struct sys_statmount st;
+	bool has_options = sys_statmount(id, SYS_STATMOUNT_MNT_OPTS, st) == 0 &&
+			   (st->mask & SYS_STATMOUNT_MNT_OPTS) != 0 && st->mnt_opts < sizeof(st->strings);
 
-	return sys_statmount(id, SYS_STATMOUNT_MNT_OPTS, &st) == 0 &&
-	       (st.mask & SYS_STATMOUNT_MNT_OPTS) != 0 && st.mnt_opts < sizeof(st.strings) &&
-	       mount_option_is_set(st.strings + st.mnt_opts, "nosharecache");
+	return has_options ? st->strings + st->mnt_opts : "";
 }
 
 static bool ask(uint64_t id, struct mount_view *ret)
 {
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_FS_TYPE;
 	struct sys_statmount st;
+	bool is_writable;
+	const char *own;
 
 	if (sys_statmount(id, mask, &st) < 0 || (st.mask & mask) != mask || st.fs_type >= sizeof(st.strings))
 		return false;
@@ -377,7 +380,10 @@ static bool ask(uint64_t id, struct mount_view *ret)
 	};
 	print_options(st.mnt_attr, ret->options);
 	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), st.strings + st.fs_type);
-	ret->is_unshared = str_starts_with(ret->fs_type, "nfs") && is_unshared(id);
+	is_writable = (st.mnt_attr & SYS_MOUNT_ATTR_RDONLY) == 0;
+	own = options_of(id, &st);
+	ret->is_stopped = is_writable && (ret->is_read_only || mount_options_show_stop(own));
+	ret->is_unshared = mount_option_is_set(own, "nosharecache");
 	if (sys_statmount(id, SYS_STATMOUNT_MNT_ROOT, &st) == 0 && (st.mask & SYS_STATMOUNT_MNT_ROOT) != 0 &&
 	    st.mnt_root < sizeof(st.strings))
 		(void)str_copy(ret->root, sizeof(ret->root), st.strings + st.mnt_root);

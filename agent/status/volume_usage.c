@@ -46,9 +46,11 @@ struct measured {
 	bool is_asking;
 	struct service_call *call; /* of the one that is asked about */
 	/* results */
-	bool is_measured; /* tried, at least */
-	bool is_mount_read_only;
-	uint32_t n_errors; /* that ext4 has on record */
+	bool is_measured;	 /* tried, at least */
+	bool is_mount_read_only; /* its flags, not its file system */
+	bool is_stopped;	 /* by the mount table, */
+	bool is_read_only;	 /* and by statfs, which is all that old kernels have */
+	uint32_t n_errors;	 /* that ext4 has on record */
 	bool has_plugin_figures;
 	char plugin_condition[USAGE_CONDITION_MAX + 1];
 	const char *trouble; /* why it cannot be measured; NULL: it is */
@@ -194,6 +196,7 @@ static void judge(struct measured *one)
 {
 	char condition[USAGE_CONDITION_MAX + 1];
 
+	one->usage.read_only = one->is_stopped || one->is_read_only;
 	if (!one->trouble)
 		one->usage.unknown_since_ms = 0;
 	else if (one->usage.unknown_since_ms == 0)
@@ -272,7 +275,7 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	if (seen->state == PATH_MOUNTED) {
 		if (!one->has_plugin_figures)
 			set_figures(one, space);
-		one->usage.read_only = one->is_writer && seen->view.is_read_only && !one->is_mount_read_only;
+		one->is_read_only = one->is_writer && seen->view.is_read_only && !one->is_mount_read_only;
 		one->n_errors = one->has_server ? 0 : count_errors(one->dev_major, one->dev_minor);
 	}
 	judge(one);
@@ -507,13 +510,13 @@ static void list_volumes(struct volume_usages *usages)
 static void look_at_mount(const struct mount_table *table, struct measured *one)
 {
 	struct mount_view view;
-	bool was_read_only = one->usage.read_only;
+	bool was_stopped = one->is_stopped;
 
 	if (!one->is_writer || one->is_device || mount_table_find(table, one->path, &view, NULL) != STATUS_OK)
 		return;
 	one->is_mount_read_only = mount_option_is_set(view.options, "ro");
-	one->usage.read_only = view.is_read_only && !one->is_mount_read_only;
-	if (one->usage.read_only != was_read_only)
+	one->is_stopped = view.is_stopped;
+	if (one->is_stopped != was_stopped)
 		judge(one);
 }
 

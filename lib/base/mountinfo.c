@@ -116,6 +116,12 @@ bool mount_option_is_set(const char *options, const char *word)
 	}
 }
 
+bool mount_options_show_stop(const char *super_options)
+{
+	return mount_option_is_set(super_options, "emergency_ro") ||
+	       mount_option_is_set(super_options, "shutdown");
+}
+
 void mountinfo_rewind(struct mountinfo *mi)
 {
 	mi->offset = 0;

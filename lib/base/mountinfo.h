@@ -34,6 +34,10 @@ int mountinfo_parse(char *line, struct mount_entry *ret);
 /** Is @word one of the comma-separated words of @options? */
 bool mount_option_is_set(const char *options, const char *word);
 
+/** Do the options of a file system show that an error stopped writes to it? ext4 does since Linux 6.15, where
+ * it no longer becomes read-only, and when it was shut down. */
+bool mount_options_show_stop(const char *super_options);
+
 struct mountinfo {
 	int fd;
 	off_t offset;	 /* of the next read */

@@ -153,6 +153,18 @@ int mount_flags(struct mountinfo *table, const struct place *place, struct mount
 	return find_facts(table, place, 0, ret);
 }
 
+bool mount_has_stopped(const struct place *place)
+{
+	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_OPTS;
+	struct sys_statmount st;
+
+	if (!place->id_is_unique || sys_statmount(place->mount_id, mask, &st) < 0)
+		return false;
+	return (st.sb_flags & ~st.mnt_attr & SYS_MOUNT_ATTR_RDONLY) != 0 ||
+	       ((st.mask & SYS_STATMOUNT_MNT_OPTS) != 0 && st.mnt_opts < sizeof(st.strings) &&
+		mount_options_show_stop(st.strings + st.mnt_opts));
+}
+
 int mount_has_submounts(struct mountinfo *table, const struct place *place)
 {
 	struct mount_entry entry;

@@ -75,6 +75,10 @@ int mount_facts(struct mountinfo *table, const struct place *place, struct mount
  * 12 KiB and formats a path. */
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
+/** Is the mount @place is the root of writable, but not its file system: an error stopped writes, or it was
+ * remounted? False also before Linux 6.8, where mount_facts() show such a mount as read-only. */
+bool mount_has_stopped(const struct place *place);
+
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. The kernel goes
  * through all mounts of the namespace. */
 int mount_has_submounts(struct mountinfo *table, const struct place *place);

@@ -171,6 +171,37 @@ TEST_FIXTURE(a_read_only_stage_never_writes_to_the_medium, start, stop)
 	assert_last_record("reason=staged-read-only");
 }
 
+/* Makes the kernel note an error of the staged file system, as a damaged block would. */
+static void damage_staged(void)
+{
+	char path[128];
+	struct mount_entry mount;
+	int fd;
+
+	assert_true(find_mount(STAGE_BASE "/vol-1", &mount));
+	(void)str_format(path, sizeof(path), "/sys/fs/ext4/%s/trigger_fs_error",
+			 strrchr(mount.source, '/') + 1);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "test", 4), 4);
+	assert_int_equal(close(fd), 0);
+}
+
+TEST_FIXTURE(a_file_system_that_an_error_stopped_is_published_for_reading_only, start, stop)
+{
+	struct mh_publish reading = publish_disk();
+
+	expect_stage(&agent, stage_disk(), MH_OK);
+	expect_publish(&agent, publish_disk(), MH_OK);
+	damage_staged();
+	expect_publish(&agent, publish_disk(), MH_REFUSED);
+	assert_last_record("reason=writes-stopped");
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_publish(&agent, publish_disk(), MH_REFUSED);
+	reading.read_only = 1;
+	expect_publish(&agent, reading, MH_OK);
+}
+
 TEST_FIXTURE(every_step_may_be_repeated, start, stop)
 {
 	expect_publish(&agent, publish_disk(), MH_NOT_FOUND);

@@ -104,11 +104,11 @@ WORLD_TEST(a_file_system_that_the_kernel_made_read_only_is_reported_between_meas
 {
 	start_measuring(w, HOUR_S);
 	await_report(w, 400);
-	w->is_fs_read_only = true;
+	w->is_fs_stopped = true;
 	WORLD_UNTIL(w, is_read_only);
 	assert_string_equal(reported(w)->condition, "read-only: the kernel stopped writes");
 	expect_condition(w, "read-only: the kernel stopped writes");
-	w->is_fs_read_only = false;
+	w->is_fs_stopped = false;
 	WORLD_UNTIL(w, is_writable);
 	expect_condition(w, "");
 }

@@ -55,7 +55,8 @@ static bool view_at(const char *path, struct mount_view *ret)
 	if (mount)
 		*ret = (struct mount_view){.dev_major = mount->major,
 					   .dev_minor = mount->minor,
-					   .is_read_only = mount->read_only || current->is_fs_read_only,
+					   .is_read_only = mount->read_only,
+					   .is_stopped = current->is_fs_stopped,
 					   .is_nosuid = true,
 					   .is_nodev = true,
 					   .is_noexec = !mount->exec,

@@ -28,7 +28,7 @@ struct world {
 	enum path_state seen;  /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
 	unsigned int looks;    /* at publishes */
 	struct path_space space; /* of every publish */
-	bool is_fs_read_only;	 /* the kernel has stopped writes to every file system */
+	bool is_fs_stopped;	 /* every one: an error stopped writes */
 
 	/* of volumes of class nfs4: what is staged is in the kernel's list, and is so with nosharecache */
 	bool nfs_lives;		   /* every NFS superblock, also when it is no longer staged */

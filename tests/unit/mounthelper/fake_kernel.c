@@ -716,7 +716,10 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 	assert_true(has_unique_ids());
 	if (!mount)
 		return -ENOENT;
+	if (k.has_no_options)
+		mask &= ~(uint64_t)SYS_STATMOUNT_MNT_OPTS;
 	*ret = (struct sys_statmount){.mask = mask,
+				      .mnt_opts = 640,
 				      .fs_type = 512,
 				      .sb_flags = k.systems[mount->fs].ro,
 				      .mnt_attr = mount->attr,
@@ -728,6 +731,8 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 				      .mnt_master = mount->master};
 	root_path(mount->root, ret->strings, sizeof(ret->strings));
 	(void)str_copy(ret->strings + 512, 64, k.systems[mount->fs].type);
+	(void)str_copy(ret->strings + 640, 64,
+		       k.has_stopped_writes ? "rw,errors=remount-ro,emergency_ro" : "rw");
 	return 0;
 }
 

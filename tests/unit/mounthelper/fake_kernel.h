@@ -99,7 +99,8 @@ void fake_mount_device_elsewhere(void);
 /* Of the ext4 on the device. */
 enum fake_journal { FAKE_JOURNAL_INSIDE, FAKE_JOURNAL_NONE, FAKE_JOURNAL_ELSEWHERE };
 void fake_journal_is(enum fake_journal journal);
-void fake_superblock_elsewhere(bool alive); /* in a namespace that our table does not show */
+void fake_stop_writes(bool has_stopped, bool shows_options); /* to every file system, after an error */
+void fake_superblock_elsewhere(bool alive);		     /* in a namespace that our table does not show */
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/srv/stage/x" */
 void fake_mount_other(const char *path);	 /* another file system on top of the directory */
 void fake_mount_inside(const char *path);	 /* another one on a directory within what is mounted there */

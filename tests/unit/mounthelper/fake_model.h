@@ -91,6 +91,8 @@ struct model {
 	bool log_full;
 	bool log_deleted;
 	bool log_short;
+	bool has_no_options;	 /* statmount(2) tells none, as before Linux 6.11 */
+	bool has_stopped_writes; /* every file system shows it in its options */
 	bool superblock_elsewhere;
 	enum fake_journal journal;
 	bool private_has_no_effect;

@@ -261,6 +261,12 @@ void fake_log_full(bool full)
 	k.log_full = full;
 }
 
+void fake_stop_writes(bool has_stopped, bool shows_options)
+{
+	k.has_stopped_writes = has_stopped;
+	k.has_no_options = !shows_options;
+}
+
 void fake_superblock_elsewhere(bool alive)
 {
 	k.superblock_elsewhere = alive;

@@ -60,6 +60,23 @@ TEST_FIXTURE(a_tmpfs_has_size_and_inodes_and_is_distinguished_by_them, setup, te
 	ASSERT_REPLY(publish(fixture_publish_tmpfs()), MH_OK);
 }
 
+TEST_FIXTURE(nothing_is_published_for_writing_once_an_error_stopped_writes, setup, teardown)
+{
+	struct mh_publish p = fixture_publish();
+
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_stop_writes(true, true);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_RECORDED("reason=writes-stopped");
+	fake_stop_writes(true, false); /* a kernel without options has no such state */
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	fake_stop_writes(true, true);
+	p.read_only = 1;
+	ASSERT_REPLY(publish(p), MH_OK);
+	fake_stop_writes(false, true);
+}
+
 TEST_FIXTURE(read_only_reaches_the_superblock_and_every_mount, setup, teardown)
 {
 	struct mh_stage s = fixture_stage();

@@ -489,7 +489,8 @@ static struct mh_publish publish_a_daemon(const struct mh_stage *req)
 	return p;
 }
 
-static void live_with_a_daemon(void)
+/* @refusal of a publish for writing once its file system is read-only. */
+static void live_with_a_daemon(const char *refusal)
 {
 	const struct mh_stage req = request(PLUGIN);
 	int fs = stage_a_daemon(&req);
@@ -499,16 +500,16 @@ static void live_with_a_daemon(void)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_RECORDED("reason=staged-read-only");
+	ASSERT_RECORDED(refusal);
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 }
 
 TEST_FIXTURE(a_daemon_behind_a_plugins_mount_is_asked_nothing, begin_test, teardown)
 {
-	live_with_a_daemon();
+	live_with_a_daemon("reason=writes-stopped");
 	fake_kernel_before_6_8(true);
 	begin();
-	live_with_a_daemon();
+	live_with_a_daemon("reason=staged-read-only");
 	fake_kernel_before_6_8(false);
 }
 
