@@ -2,6 +2,7 @@
 #include "agent.h"
 
 #include "agent_parts.h"
+#include "disk_wait.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -83,6 +84,8 @@ static struct fingerprint_facts fingerprint_facts(const struct agent *agent)
 		.observed = volume_manager_observed(agent->volumes),
 		.plugins = agent->plugins,
 		.drivers = agent->drivers,
+		.disk = journal_disk_trouble(agent->disk),
+		.disk_path = agent->config->data_dir,
 	};
 }
 
@@ -506,7 +509,7 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 	struct agent *agent = userdata;
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3],
-						     problems[4], problems[5], problems[6]};
+						     problems[4], problems[5], problems[6], problems[7]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,
@@ -619,6 +622,15 @@ static enum status read_node(struct agent *agent, struct error *err)
 	return STATUS_OK;
 }
 
+/* New work is refused from now on, or taken again: the server must know. */
+static void on_disk_changed(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	if (agent->session)
+		send_fingerprint(agent);
+}
+
 static enum status open_journal(struct agent *agent, struct error *err)
 {
 	const struct config *config = agent->config;
@@ -634,8 +646,14 @@ static enum status open_journal(struct agent *agent, struct error *err)
 	agent->receipts = receipts_new();
 	if (!agent->receipts)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot keep receipts");
-	return journal_open(agent->event, config->data_dir, config->cluster, config->node_id, &agent->journal,
-			    err);
+	TRY(journal_disk_new(agent->event, config->data_dir, config->disk_reserve, on_disk_changed, agent,
+			     &agent->disk, err));
+	return journal_open(agent->event,
+			    &(struct journal_options){.data_dir = config->data_dir,
+						      .cluster = config->cluster,
+						      .node_id = config->node_id,
+						      .disk = agent->disk},
+			    &agent->journal, err);
 }
 
 /* As the settings name them, but nodes begin at different ones. Returns how many; 0: there is one, as server.
@@ -724,6 +742,7 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	agent->env = (struct runner_env){
 		.event = agent->event,
 		.journal = agent->journal,
+		.disk = agent->disk,
 		.receipts = agent->receipts,
 		.volumes = agent->volumes,
 		.tasks = agent->tasks,
@@ -930,6 +949,7 @@ void agent_free(struct agent *agent)
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
 	journal_close(agent->journal);
+	journal_disk_free(agent->disk);
 	message_list_unref(agent->attributes);
 	task_streams_free(agent->task_streams);
 	allocs_free(agent->allocs);
@@ -963,7 +983,7 @@ static enum status run(sd_event *event, struct config *config, bool *has_started
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "the event loop failed") : STATUS_OK;
 }
 
-enum status agent_run(struct config *config, bool *has_started, struct error *err)
+static enum status run_once(struct config *config, bool *has_started, struct error *err)
 {
 	sd_event *event = NULL;
 	enum status status;
@@ -975,4 +995,22 @@ enum status agent_run(struct config *config, bool *has_started, struct error *er
 	status = run(event, config, has_started, err);
 	sd_event_unref(event);
 	return status;
+}
+
+enum status agent_run(struct config *config, bool *has_started, struct error *err)
+{
+	for (;;) {
+		enum status status = run_once(config, has_started, err);
+
+		if (status == STATUS_OK || *has_started)
+			return status;
+		switch (disk_wait(config, err)) {
+		case DISK_WAIT_NOT_THE_REASON:
+			return status;
+		case DISK_WAIT_ENDED:
+			return STATUS_OK;
+		case DISK_WAIT_TAKES_WRITES:
+			break;
+		}
+	}
 }

@@ -32,6 +32,7 @@ struct agent {
 	struct message_list *attributes; /* of this node, for the hello; owned */
 	char server[CONFIG_HOST_SIZE +
 		    8]; /* for people: that there is a session with, or all that there are */
+	struct journal_disk *disk;
 	struct journal *journal;
 	struct receipts *receipts;
 	struct rpc_tls *tls;
@@ -65,7 +66,7 @@ struct agent {
 	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
 
-enum { AGENT_PROBLEMS_MAX = 7, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
+enum { AGENT_PROBLEMS_MAX = 8, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
 
 /** Read when the certificate in use expires. After each load of it. */
 void agent_note_certificate(struct agent *agent);

@@ -30,6 +30,9 @@ enum {
 	LEVEL_SIZE = 16,
 	PLUGIN_MESSAGE_MIN = 64 << 10,
 	PLUGIN_MESSAGE_MAX = 64 << 20,
+	DISK_RESERVE_MIN = 1 << 20,
+	DISK_RESERVE_DEFAULT = 16 << 20,
+	DISK_RESERVE_MAX = 1 << 30,
 };
 
 DEFINE_CLEANUP(struct conf, conf_free)
@@ -163,6 +166,11 @@ static const struct conf_field top_fields[] = {
 	{TEXT("cluster", CONF_STRING, cluster), .required = true},
 	{TEXT("node_id", CONF_STRING, node_id), .required = true},
 	{TEXT("data_dir", CONF_PATH, data_dir)},
+	{.key = "disk_reserve",
+	 .type = CONF_SIZE,
+	 .offset = offsetof(struct reading, config.disk_reserve),
+	 .min = DISK_RESERVE_MIN,
+	 .max = DISK_RESERVE_MAX},
 	{TEXT("socket", CONF_PATH, socket)},
 	{TEXT("plugin_dir", CONF_PATH, plugin_dir)},
 	{TEXT("driver_dir", CONF_PATH, driver_dir)},
@@ -210,6 +218,7 @@ void config_init(struct config *config)
 {
 	*config = (struct config){
 		.data_dir = "/var/lib/holdfast/agent",
+		.disk_reserve = DISK_RESERVE_DEFAULT,
 		.socket = "/run/holdfast/agent.sock",
 		.plugin_dir = "/run/holdfast/plugins",
 		.driver_dir = "/run/holdfast/drivers",

@@ -25,6 +25,7 @@ struct config {
 	char cluster[CONFIG_NAME_SIZE];
 	char node_id[CONFIG_NAME_SIZE];
 	char data_dir[CONFIG_PATH_SIZE];
+	uint64_t disk_reserve; /* bytes */
 	char socket[CONFIG_SOCKET_SIZE];
 	char plugin_dir[CONFIG_PATH_SIZE];
 	char driver_dir[CONFIG_PATH_SIZE]; /* of task drivers */

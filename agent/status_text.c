@@ -119,6 +119,8 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 	if (agent->reload_error.status != STATUS_OK)
 		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the last reload kept what there was: %s",
 				 agent->reload_error.msg);
+	if (journal_disk_warning(agent->disk, ret[n], AGENT_PROBLEM_SIZE))
+		n++;
 	if (put_expiry(agent, ret[n]))
 		n++;
 	if (put_clock(agent, ret[n]))

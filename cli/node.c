@@ -339,6 +339,17 @@ static void put_clock(const struct shown *shown, struct strbuf *sb)
 			      node_clock_text(node->clock_skew_ms, skew));
 }
 
+static void put_disk(const struct shown *shown, struct strbuf *sb)
+{
+	const Holdfast__V1__Node *node = (const void *)shown->message;
+	enum node_disk disk = node_disk_of_word(node->disk_trouble);
+	char text[NODE_DISK_TEXT_SIZE];
+
+	if (disk != NODE_DISK_ROOM)
+		strbuf_printf(sb, "%s; no new allocation is taken",
+			      node_disk_text(disk, node->disk_path, text));
+}
+
 static DEFINE_ROWS(
 	node_page, holdfast__v1__node, NULL, COL("ID", "{id}"), COL("status", "{status}"),
 	COL("eligible", "{ineligible?no|yes}"), COL_WHEN("{ineligible?y}", "because", "{eligibility_reason}"),
@@ -348,6 +359,7 @@ static DEFINE_ROWS(
 		 "another machine under this name; see holdfast node identify"),
 	COL("agent", "{agent_version}"), COL("kernel", "{kernel}"),
 	COLUMN("clock", "", .put = put_clock, .is_optional = true),
+	COLUMN("disk", "", .put = put_disk, .is_optional = true),
 	COL_SET("ticket key", "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
 			      "mounts are refused}"),
 	COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),

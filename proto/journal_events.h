@@ -59,6 +59,8 @@
 	X(MOUNT_ANSWERS, "mount-answers", "bb58f651c2e7480cb8a6fdee1c2c3c1f", "success")           \
 	X(MOUNT_DIFFERS, "mount-differs", "a6c40e166b6c490b87dc524dc99cf10c", "failed")            \
 	X(MOUNT_CONDITION, "mount-condition", "c42efc9919a34d868de071e3628f73c9", NULL)            \
+	X(NODE_DISK_FULL, "node-disk-full", "0d6d0f8ae2c34b5fb8a3a7c7f4f3b2e6", "failed")          \
+	X(NODE_DISK_HAS_ROOM, "node-disk-has-room", "c3b1de9f60be4f3f9a6e52c1d0a7754b", "success") \
 	X(NODE_DRAINED, "node-drained", "11849206166a45599e581aac7b44c3bb", NULL)                  \
 	X(JOURNAL_BROKEN, "journal-broken", "5c6ea10f747b49eabd5614ec14aa93e4", "failed")
 

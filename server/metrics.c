@@ -73,6 +73,11 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	one(to, "nodes_other_ticket_key", "gauge",
 	    "Nodes whose mount helper takes no ticket of this server, because its policy names another key.",
 	    state->n_nodes_other_key);
+	head(to, "nodes_disk_trouble", "gauge",
+	     "Nodes whose agent has no room for its journal, by kind: they take no new allocation.");
+	for (int i = NODE_DISK_ROOM + 1; i < NODE_DISK_N; i++)
+		labelled(to, "nodes_disk_trouble", "kind", node_disk_word((enum node_disk)i),
+			 state->n_nodes_disk[i]);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is in progress.", state->n_nodes_draining);
 }

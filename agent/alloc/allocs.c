@@ -248,6 +248,7 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 			err, STATUS_UNAVAILABLE, 0,
 			"node is shutting down: it takes no new allocation (if it stays up after all, "
 			"run there: holdfast agent drain --cancel)");
+	TRY(journal_disk_check(allocs->env->disk, err));
 	TRY(alloc_record_new(alloc, allocs->env->boot_id, &record, err));
 	TRY(add(allocs, record, &runner, err));
 	alloc_runner_save(runner);

@@ -49,8 +49,8 @@ void allocs_set_draining(struct allocs *allocs, bool is_draining);
 void allocs_shut_down(struct allocs *allocs, const char *id);
 
 /** The server wants it run. One that is known only has its status told again.
- * STATUS_UNAVAILABLE while draining, STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX, or why it cannot be run
- * here. */
+ * STATUS_UNAVAILABLE while draining, STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX or while the disk of the
+ * journal has no room, or why it cannot be run here. */
 enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err);
 
 /** The server wants it stopped. False: it is not known here. */

@@ -2,16 +2,23 @@
 #include "alloc/journal.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "rpc/wakeup.h"
 #include "store/kv.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <holdfast/v1/journal.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <unistd.h>
 
 #define JOURNAL_FILE "agent.db"
 #define KEY_META "meta"
@@ -24,21 +31,53 @@ enum { MARK_BYTES_MAX = 256 }; /* a store id, numbers, a proof */
 
 enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 7 };
 
+/* Two ids, KERNEL_WORDS_MAX, and numbers. */
+enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
+
+/* The operations of one write with the memory they stand on. */
+struct batch {
+	struct kv_op ops[OPS_MAX];
+	char keys[OPS_MAX][KEY_SIZE];
+	size_t n;
+	uint8_t *alloc_bytes;
+	uint8_t *plugin_bytes;
+	uint8_t receipt_bytes[RECEIPT_BYTES_MAX];
+	uint8_t mark_bytes[MARK_BYTES_MAX];
+};
+
+/* A write, or a barrier, until it is done: a full disk lets it be submitted again. */
 struct pending {
 	STAILQ_ENTRY(pending) entry;
 	struct journal *journal;
 	journal_done_fn *done;
 	void *userdata;
+	bool is_barrier;
+	struct batch batch;
 };
 
 struct journal {
-	struct kv *kv;
+	sd_event *event; /* borrowed */
+	char path[PATH_MAX];
+	struct kv *kv;			  /* NULL while it waits for room */
 	STAILQ_HEAD(, pending) in_flight; /* in the order of submission */
 	Holdfast__V1__Mark *mark;	  /* owned; NULL: none yet */
 	bool is_mark_unwritten;
+	struct journal_disk *disk; /* borrowed; NULL: none */
+	sd_event_source *retry;	   /* owned; armed while writes wait for room */
 };
 
 DEFINE_CLEANUP(struct journal, journal_close)
+
+static void pending_free(struct pending *pending)
+{
+	if (!pending)
+		return;
+	free(pending->batch.alloc_bytes);
+	free(pending->batch.plugin_bytes);
+	free(pending);
+}
+
+DEFINE_CLEANUP(struct pending, pending_free)
 
 static void alloc_key(char key[static KEY_SIZE], const char *id)
 {
@@ -177,20 +216,21 @@ bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark)
 	return true;
 }
 
-enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
-			 struct journal **ret, struct error *err)
+enum status journal_open(sd_event *event, const struct journal_options *options, struct journal **ret,
+			 struct error *err)
 {
 	cleanup(journal_closep) struct journal *journal = calloc(1, sizeof(*journal));
-	char path[512];
 
 	if (!journal)
 		return error_no_memory(err, "the journal");
 	STAILQ_INIT(&journal->in_flight);
-	if (str_format(path, sizeof(path), "%s/" JOURNAL_FILE, data_dir) < 0)
+	journal->event = event;
+	journal->disk = options->disk;
+	if (str_format(journal->path, sizeof(journal->path), "%s/" JOURNAL_FILE, options->data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
-	TRY(kv_open_sqlite(event, path, &journal->kv, err));
-	TRY(check_owner(journal, path, cluster, node_id, err));
-	TRY(read_mark(journal, path, err));
+	TRY(kv_open_sqlite(event, journal->path, &journal->kv, err));
+	TRY(check_owner(journal, journal->path, options->cluster, options->node_id, err));
+	TRY(read_mark(journal, journal->path, err));
 	*ret = TAKE_PTR(journal);
 	return STATUS_OK;
 }
@@ -201,11 +241,12 @@ void journal_close(struct journal *journal)
 
 	if (!journal)
 		return;
+	wakeup_disarm(&journal->retry);
 	kv_close(journal->kv);
 	holdfast__v1__mark__free_unpacked(journal->mark, NULL);
 	while ((pending = STAILQ_FIRST(&journal->in_flight))) {
 		STAILQ_REMOVE_HEAD(&journal->in_flight, entry);
-		free(pending);
+		pending_free(pending);
 	}
 	free(journal);
 }
@@ -297,39 +338,6 @@ enum status journal_read(struct journal *journal, const struct journal_reader *r
 			status = kv_range(journal->kv, parts[i].prefix, parts[i].on_item, &reading, err);
 	}
 	return status != STATUS_OK ? status : reading.status;
-}
-
-static void on_written(uint64_t revision, const struct error *err, void *userdata)
-{
-	struct pending *pending = userdata;
-	struct journal *journal = pending->journal;
-	journal_done_fn *done = pending->done;
-	void *done_userdata = pending->userdata;
-
-	STAILQ_REMOVE(&journal->in_flight, pending, pending, entry);
-	free(pending);
-	if (done)
-		done(err, done_userdata);
-}
-
-/* Two ids, KERNEL_WORDS_MAX, and numbers. */
-enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
-
-/* The operations of one write with the memory they stand on. */
-struct batch {
-	struct kv_op ops[OPS_MAX];
-	char keys[OPS_MAX][KEY_SIZE];
-	size_t n;
-	uint8_t *alloc_bytes;
-	uint8_t *plugin_bytes;
-	uint8_t receipt_bytes[RECEIPT_BYTES_MAX];
-	uint8_t mark_bytes[MARK_BYTES_MAX];
-};
-
-static void batch_release(struct batch *batch)
-{
-	free(batch->alloc_bytes);
-	free(batch->plugin_bytes);
 }
 
 static struct kv_op *batch_add(struct batch *batch)
@@ -431,33 +439,149 @@ static enum status batch_fill(struct batch *batch, const struct journal_write *w
 	return STATUS_OK;
 }
 
+/* --- writes --- */
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata);
+
+static bool waits_for_room(const struct journal *journal)
+{
+	return journal->retry != NULL;
+}
+
+static bool wait_for_room(struct journal *journal, uint64_t delay_us)
+{
+	return wakeup_arm(journal->event, &journal->retry, delay_us, on_retry, journal, NULL) == STATUS_OK;
+}
+
+static void complete(struct pending *pending, const struct error *err)
+{
+	struct journal *journal = pending->journal;
+	journal_done_fn *done = pending->done;
+	void *userdata = pending->userdata;
+
+	STAILQ_REMOVE(&journal->in_flight, pending, pending, entry);
+	pending_free(pending);
+	if (done)
+		done(err, userdata);
+}
+
+/* After the first failure the store fails all that follows: it is opened again, and they are submitted again
+ * in their order. */
+static void on_written(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct pending *pending = userdata;
+	struct journal *journal = pending->journal;
+
+	if (err && waits_for_room(journal))
+		return;
+	if (err && journal->disk && journal_disk_is_reason(journal->disk) && wait_for_room(journal, 0))
+		return;
+	complete(pending, err);
+}
+
+static enum status submit(struct journal *journal, struct pending *pending, struct error *err)
+{
+	const struct kv_txn txn = {.ops = pending->batch.ops, .n_ops = pending->batch.n, .is_relaxed = true};
+
+	if (pending->is_barrier)
+		return kv_barrier(journal->kv, on_written, pending, err);
+	return kv_submit(journal->kv, &txn, on_written, pending, err);
+}
+
+/* What the store that is closed has written is not on the disk yet; the next barrier would not know of it. */
+static void sync_log(const struct journal *journal)
+{
+	char path[PATH_MAX + 8];
+	cleanup_close int fd = -EBADF;
+
+	(void)str_format(path, sizeof(path), "%s-wal", journal->path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		(void)fdatasync(fd); /* the store reports what its own writes meet */
+}
+
+static enum status open_again(struct journal *journal, struct error *err)
+{
+	struct pending *pending;
+
+	sync_log(journal);
+	TRY(kv_open_sqlite(journal->event, journal->path, &journal->kv, err));
+	STAILQ_FOREACH(pending, &journal->in_flight, entry)
+	TRY(submit(journal, pending, err));
+	return STATUS_OK;
+}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct journal *journal = userdata;
+	struct error err;
+
+	wakeup_disarm(&journal->retry);
+	kv_close(journal->kv); /* nothing is open: people may unmount and repair the file system */
+	journal->kv = NULL;
+	if (!journal_disk_takes_writes(journal->disk)) {
+		(void)journal_disk_is_reason(journal->disk);
+		if (wait_for_room(journal, USEC_PER_SEC))
+			return 0;
+	}
+	if (open_again(journal, &err) == STATUS_OK)
+		return 0;
+	if (journal_disk_is_reason(journal->disk) && wait_for_room(journal, USEC_PER_SEC))
+		return 0;
+	kv_close(journal->kv);
+	journal->kv = NULL;
+	while (!STAILQ_EMPTY(&journal->in_flight))
+		complete(STAILQ_FIRST(&journal->in_flight), &err);
+	return 0;
+}
+
+static enum status take(struct journal *journal, struct pending **pending, struct error *err)
+{
+	struct pending *taken = *pending;
+
+	taken->journal = journal;
+	if (!waits_for_room(journal) && !journal->kv)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the journal is closed");
+	if (!waits_for_room(journal))
+		TRY(submit(journal, taken, err));
+	STAILQ_INSERT_TAIL(&journal->in_flight, taken, entry);
+	*pending = NULL;
+	return STATUS_OK;
+}
+
 enum status journal_write(struct journal *journal, const struct journal_write *write, journal_done_fn *done,
 			  void *userdata, struct error *err)
 {
-	cleanup(batch_release) struct batch batch = {0};
-	struct pending *pending;
-	struct kv_txn txn;
-	enum status status;
+	cleanup(pending_freep) struct pending *pending = calloc(1, sizeof(*pending));
 
-	TRY(batch_fill(&batch, write, err));
-	if (journal->is_mark_unwritten)
-		batch_put_mark(&batch, journal->mark);
-	pending = calloc(1, sizeof(*pending));
 	if (!pending)
 		return error_no_memory(err, "the journal");
-	*pending = (struct pending){.journal = journal, .done = done, .userdata = userdata};
-	txn = (struct kv_txn){.ops = batch.ops, .n_ops = batch.n, .is_relaxed = true};
-	status = kv_submit(journal->kv, &txn, on_written, pending, err);
-	if (status != STATUS_OK) {
-		free(pending);
-		return status;
-	}
-	STAILQ_INSERT_TAIL(&journal->in_flight, pending, entry);
-	journal->is_mark_unwritten = false; /* a write that fails is the journal's end */
+	TRY(batch_fill(&pending->batch, write, err));
+	if (journal->is_mark_unwritten)
+		batch_put_mark(&pending->batch, journal->mark);
+	pending->done = done;
+	pending->userdata = userdata;
+	TRY(take(journal, &pending, err));
+	journal->is_mark_unwritten = false; /* a write that fails for good is the journal's end */
 	return STATUS_OK;
 }
 
 enum status journal_sync(struct journal *journal, struct error *err)
 {
-	return kv_barrier(journal->kv, NULL, NULL, err);
+	cleanup(pending_freep) struct pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending)
+		return error_no_memory(err, "the journal");
+	pending->is_barrier = true;
+	return take(journal, &pending, err);
+}
+
+size_t journal_waiting(const struct journal *journal)
+{
+	const struct pending *pending;
+	size_t n = 0;
+
+	STAILQ_FOREACH(pending, &journal->in_flight, entry)
+	n += waits_for_room(journal);
+	return n;
 }

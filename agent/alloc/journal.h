@@ -4,10 +4,13 @@
  * disk.
  *
  * Writes are answered in their order, once the kernel has them: they outlive the agent. They do not wait for
- * the disk, as the machine's death ends the boot, and with it everything that the journal speaks of. After a
- * failed write the journal is broken and the agent must end: what it knows may be ahead of what is written.
+ * the disk, as the machine's death ends the boot, and with it everything that the journal speaks of. While
+ * the disk is full or read-only, writes wait for room and are written in their order. After a write that
+ * fails for another reason the journal is broken and the agent must end: what it knows may be ahead of what
+ * is written.
  */
 
+#include "alloc/journal_disk.h"
 #include "alloc/receipts.h"
 #include "alloc/record.h"
 #include "base/error.h"
@@ -19,10 +22,20 @@
 
 struct journal;
 
+struct journal_options {
+	const char *data_dir;
+	const char *cluster;
+	const char *node_id;
+	struct journal_disk *disk; /* borrowed; NULL: every write that fails breaks the journal */
+};
+
 /** Open or create `<data_dir>/agent.db`; a journal of another node or cluster is
  * STATUS_FAILED_PRECONDITION. @ret owned by the caller, journal_close() */
-enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
-			 struct journal **ret, struct error *err);
+enum status journal_open(sd_event *event, const struct journal_options *options, struct journal **ret,
+			 struct error *err);
+
+/** How many writes wait for room on the disk. */
+size_t journal_waiting(const struct journal *journal);
 
 /** The highest mark of the server's history that this node was shown; NULL: none yet. Borrowed. */
 const Holdfast__V1__Mark *journal_mark(const struct journal *journal);

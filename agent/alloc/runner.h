@@ -22,6 +22,7 @@ enum {
 struct runner_env {
 	sd_event *event;
 	struct journal *journal;
+	struct journal_disk *disk;
 	struct receipts *receipts;
 	struct volume_manager *volumes;
 	struct tasks *tasks;	       /* units */

@@ -135,6 +135,16 @@ static bool add_keys(Holdfast__V1__Fingerprint *fingerprint, const struct helper
 	return keys->data != NULL;
 }
 
+/* Without a path while there is room. */
+static bool add_disk(Holdfast__V1__Fingerprint *fingerprint, const struct fingerprint_facts *facts)
+{
+	if (facts->disk == NODE_DISK_ROOM)
+		return true;
+	fingerprint->disk_trouble = strdup(node_disk_word(facts->disk));
+	fingerprint->disk_path = strdup(facts->disk_path);
+	return fingerprint->disk_trouble && fingerprint->disk_path;
+}
+
 Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts)
 {
 	Holdfast__V1__Fingerprint *fingerprint = malloc(sizeof(*fingerprint));
@@ -144,7 +154,8 @@ Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *fact
 	holdfast__v1__fingerprint__init(fingerprint);
 	fingerprint->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
 	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts) &&
-	    add_keys(fingerprint, facts->helper) && add_drivers(fingerprint, facts->drivers))
+	    add_keys(fingerprint, facts->helper) && add_drivers(fingerprint, facts->drivers) &&
+	    add_disk(fingerprint, facts))
 		return fingerprint;
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
 	return NULL;

@@ -6,6 +6,7 @@
 #include "driver/drivers.h"
 #include "helper/client.h"
 #include "helper/mount_snapshot.h"
+#include "model/node.h"
 #include "plugins/plugins.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -19,6 +20,8 @@ struct fingerprint_facts {
 	const struct mount_snapshot *observed; /* NULL: not read yet */
 	const struct plugins *plugins;
 	const struct drivers *drivers; /* of tasks */
+	enum node_disk disk;	       /* trouble of the journal's */
+	const char *disk_path;
 };
 
 /** At most NODE_PLUGINS_MAX entries; CSI plugins come first, since policies may have more profiles than that.

@@ -243,6 +243,9 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 	case EXPLAIN_COMMAND_ALLOC:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast alloc status %s", claim->allocation_id);
 		break;
+	case EXPLAIN_COMMAND_DISK:
+		(void)str_copy(dst, EXPLAIN_COMMAND_SIZE, "holdfast agent status");
+		break;
 	case EXPLAIN_COMMAND_NODE:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast node status %s", claim->node_id);
 		break;
@@ -279,6 +282,11 @@ static uint64_t worst_case(const struct claim *claim, const struct holder *holde
 	       (holder->detach_ms > 0 ? holder->detach_ms : EXPLAIN_DETACH_MAX_MS);
 }
 
+static bool is_of_node(enum explain_actor actor)
+{
+	return actor == ACTOR_NODE || actor == ACTOR_NODE_OR_PERSON;
+}
+
 void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret)
 {
 	const struct row *row = &rows[situation_of(claim, holder)];
@@ -306,6 +314,11 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 		ret->then = EXPLAIN_COMMAND_ATTEST;
 	if (may_leave_plugin_out(claim, holder))
 		ret->then = EXPLAIN_COMMAND_WITHOUT_PLUGIN;
+	if (holder->disk != NODE_DISK_ROOM && is_of_node(row->actor)) {
+		ret->next = EXPLAIN_COMMAND_DISK; /* the machine is well: it needs room, not a fence */
+		if (ret->then == EXPLAIN_COMMAND_FENCE)
+			ret->then = EXPLAIN_COMMAND_ATTEST;
+	}
 	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)
 		if (missing & BIT(e))
 			ret->missing[ret->n_missing++] = (enum evidence)e;
@@ -363,6 +376,7 @@ static void write_holder(struct strbuf *sb, const struct explanation *in)
 static void write_node(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
+	char disk[NODE_DISK_TEXT_SIZE];
 
 	if (in->claim->state > CLAIM_UNPUBLISHING)
 		return; /* its node has released it */
@@ -373,6 +387,10 @@ static void write_node(struct strbuf *sb, const struct explanation *in)
 		if (in->holder.disconnected_ms > 0)
 			strbuf_printf(sb, " for %s", age(in, in->holder.disconnected_ms, text));
 	}
+	if (in->holder.disk != NODE_DISK_ROOM)
+		strbuf_printf(sb, "%s%s",
+			      in->holder.is_connected ? ", the node reports: " : ", it reported last: ",
+			      node_disk_text(in->holder.disk, in->holder.disk_path, disk));
 	if (in->holder.is_draining)
 		strbuf_puts(sb, ", the node is being drained");
 	if (in->holder.must_report)
@@ -476,6 +494,9 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 			      claim->node_id);
 	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
 		strbuf_printf(sb, "if plugin %s will never release it: ", claim->plugin_id);
+	if (command == EXPLAIN_COMMAND_DISK)
+		strbuf_printf(sb, "make room on the disk of node %s, then the node continues by itself: ",
+			      claim->node_id);
 	if (command == EXPLAIN_COMMAND_AGENT)
 		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
 	if (command == EXPLAIN_COMMAND_AGENT && claim->last_error_code == STATUS_FAILED_PRECONDITION)

@@ -4,6 +4,7 @@
  * the next command. First for programs (struct explanation), and from that as text. Pure. */
 
 #include "model/claim.h"
+#include "model/node.h"
 
 #include <holdfast/v1/explain.pb-c.h>
 #include <stdbool.h>
@@ -32,6 +33,8 @@ struct holder {
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
 	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
 	bool can_power_fence;	 /* a fencer can switch the machine off that holds the claim */
+	enum node_disk disk;	 /* of its node's agent, as it reported last */
+	const char *disk_path;	 /* borrowed; of a disk in trouble */
 	bool can_fence;		 /* that controller's confirmation that the node is cut off is evidence */
 	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
 	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
@@ -55,6 +58,7 @@ enum explain_command {
 					 */
 	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */
 	EXPLAIN_COMMAND_NODE,		/* see since when the node is away */
+	EXPLAIN_COMMAND_DISK,		/* see there what fills the disk of its agent */
 };
 
 /* The party that must act for a claim to continue. */

@@ -21,6 +21,7 @@ static const char *const words[OBSTACLE_N] = {
 	[OBSTACLE_DISCONNECTED] = "not connected",
 	[OBSTACLE_DRAINING] = "being drained",
 	[OBSTACLE_INELIGIBLE] = "not eligible",
+	[OBSTACLE_DISK] = "without room on the disk of the agent",
 	[OBSTACLE_MAX_ALLOCS] = "at the limit of allocations",
 	[OBSTACLE_CONSTRAINT] = "kept out by a constraint",
 	[OBSTACLE_NO_DRIVER] = "without the driver of a task",
@@ -55,6 +56,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_UNHEALTHY:
 	case OBSTACLE_NO_CONTROLLER:
 		return STATUS_UNAVAILABLE;
+	case OBSTACLE_DISK:
 	case OBSTACLE_MAX_ALLOCS:
 	case OBSTACLE_MAX_VOLUMES:
 		return STATUS_RESOURCE_EXHAUSTED;
@@ -156,6 +158,7 @@ uint32_t volume_names_count(struct volume_name *names, size_t n)
 static enum obstacle check_node(const struct feasibility *in, char ret[static FEASIBILITY_REASON_SIZE])
 {
 	const struct node *node = in->node;
+	char disk[NODE_DISK_TEXT_SIZE];
 
 	if (!node || node->boot_id[0] == '\0')
 		return found(OBSTACLE_UNKNOWN, ret,
@@ -172,6 +175,10 @@ static enum obstacle check_node(const struct feasibility *in, char ret[static FE
 			     "node %s takes nothing new%s%s; holdfast node eligibility %s --enable",
 			     in->node_id, node->eligibility_reason[0] != '\0' ? ": " : "",
 			     node->eligibility_reason, in->node_id);
+	if (in->is_connected && node_disk_of(node) != NODE_DISK_ROOM)
+		return found(OBSTACLE_DISK, ret,
+			     "node %s takes nothing new: %s; see there: holdfast agent status", in->node_id,
+			     node_disk_text(node_disk_of(node), node->disk_path, disk));
 	if (in->n_allocs >= NODE_ALLOCS_MAX)
 		return found(OBSTACLE_MAX_ALLOCS, ret,
 			     "node %s has %zu allocations, the most an agent takes; stop one: holdfast alloc "

@@ -112,3 +112,55 @@ enum node_status node_status_at(const struct node *node, int64_t disconnected_ms
 		return now_ms - disconnected_ms >= down_after_ms ? NODE_DOWN : NODE_DISCONNECTED;
 	return node_is_draining(node) ? NODE_DRAINING : NODE_READY;
 }
+
+static const char *const disk_words[NODE_DISK_N] = {
+	[NODE_DISK_ROOM] = "",	       [NODE_DISK_FULL] = "full",	    [NODE_DISK_QUOTA] = "quota",
+	[NODE_DISK_INODES] = "inodes", [NODE_DISK_READ_ONLY] = "read-only",
+};
+
+const char *node_disk_word(enum node_disk disk)
+{
+	return disk_words[disk];
+}
+
+enum node_disk node_disk_of_word(const char *word)
+{
+	for (int i = NODE_DISK_FULL; i < NODE_DISK_N; i++)
+		if (str_eq(word, disk_words[i]))
+			return (enum node_disk)i;
+	return NODE_DISK_ROOM;
+}
+
+enum node_disk node_disk_of(const struct node *node)
+{
+	return node_disk_of_word(node->disk_trouble);
+}
+
+const char *node_disk_text(enum node_disk disk, const char *path, char ret[static NODE_DISK_TEXT_SIZE])
+{
+	static const char *const words[NODE_DISK_N] = {
+		[NODE_DISK_ROOM] = "has room",
+		[NODE_DISK_FULL] = "is full",
+		[NODE_DISK_QUOTA] = "is full by its quota",
+		[NODE_DISK_INODES] = "is full, it has no inodes",
+		[NODE_DISK_READ_ONLY] = "is read-only",
+	};
+
+	(void)str_format(ret, NODE_DISK_TEXT_SIZE, "its disk %s: %.*s", words[disk], NODE_DISK_PATH_MAX,
+			 path);
+	return ret;
+}
+
+const char *node_disk_command(enum node_disk disk, const char *path, char ret[static NODE_DISK_TEXT_SIZE])
+{
+	static const char *const commands[NODE_DISK_N] = {
+		[NODE_DISK_ROOM] = "df -h",
+		[NODE_DISK_FULL] = "df -h",
+		[NODE_DISK_QUOTA] = "quota -vu holdfast; df -h",
+		[NODE_DISK_INODES] = "df -i",
+		[NODE_DISK_READ_ONLY] = "dmesg | tail; findmnt -T",
+	};
+
+	(void)str_format(ret, NODE_DISK_TEXT_SIZE, "%s %.*s", commands[disk], NODE_DISK_PATH_MAX, path);
+	return ret;
+}

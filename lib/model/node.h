@@ -18,6 +18,8 @@ enum {
 	NODE_CLOCK_SKEW_WARN_MS = 10000,
 	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,
+	NODE_DISK_PATH_MAX = 127,
+	NODE_DISK_TEXT_SIZE = 256,
 	TOPOLOGY_SEGMENTS_MAX = 8,
 	TOPOLOGY_TEXT_MAX = 63,
 };
@@ -29,6 +31,16 @@ enum node_status {
 	NODE_DOWN,
 	NODE_DRAINING,
 	NODE_STATUS_N,
+};
+
+/* The disk of the agent's journal, as the agent reports it. */
+enum node_disk {
+	NODE_DISK_ROOM,
+	NODE_DISK_FULL,
+	NODE_DISK_QUOTA,
+	NODE_DISK_INODES,
+	NODE_DISK_READ_ONLY,
+	NODE_DISK_N,
 };
 
 struct topology_segment {
@@ -131,6 +143,8 @@ struct node {
 	int64_t other_machine_ms;
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
+	char disk_trouble[16];			     /* a word of enum node_disk; empty: there is room */
+	char disk_path[NODE_DISK_PATH_MAX + 1];	     /* of the agent's journal, while there is trouble */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -183,3 +197,18 @@ bool node_is_draining(const struct node *node);
 /** The status of the node: down after @down_after_ms without a session (0 @disconnected_ms: it has one). */
 enum node_status node_status_at(const struct node *node, int64_t disconnected_ms, int64_t now_ms,
 				int64_t down_after_ms);
+
+/** "full", "quota", "inodes", "read-only"; "" for NODE_DISK_ROOM. */
+const char *node_disk_word(enum node_disk disk);
+
+/** NODE_DISK_ROOM for a word that is unknown here. */
+enum node_disk node_disk_of_word(const char *word);
+
+/** As the node reported it last, maybe before it disconnected. */
+enum node_disk node_disk_of(const struct node *node);
+
+/** "its disk is full: PATH", "its disk is read-only: PATH". Returns @ret. */
+const char *node_disk_text(enum node_disk disk, const char *path, char ret[static NODE_DISK_TEXT_SIZE]);
+
+/** The command that shows what fills it. Returns @ret. */
+const char *node_disk_command(enum node_disk disk, const char *path, char ret[static NODE_DISK_TEXT_SIZE]);

@@ -581,6 +581,8 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.is_purged = !node || node->node.boot_id[0] == '\0',
 		.must_report = node && node->is_unreported,
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
+		.disk = node ? node_disk_of(&node->node) : NODE_DISK_ROOM,
+		.disk_path = node ? node->node.disk_path : "",
 		.can_fence = entry && fence_is_possible(server, entry),
 		.can_power_fence = server->can_power_fence && node &&
 				   str_eq(node->node.boot_id, claim->boot_id) &&

@@ -580,6 +580,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
 	fingerprint_take_keys(session->server, &fingerprint_of(hello)->ticket_keys, ret);
+	fingerprint_take_disk(fingerprint_of(hello), ret);
 	apply_clock(hello, ret);
 	apply_machine(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
@@ -759,11 +760,13 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 		return error_no_memory(err, "a session");
 	*node = entry->node;
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
+	fingerprint_take_disk(fingerprint, node);
 	if (status == STATUS_OK)
 		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
 						  fingerprint, err);
 	/* drivers are not stored: the change wakes what waits for one */
 	if (status == STATUS_OK && (!str_eq(node->other_ticket_keys, entry->node.other_ticket_keys) ||
+				    !str_eq(node->disk_trouble, entry->node.disk_trouble) ||
 				    !message_list_eq(drivers, entry->drivers)))
 		change_put_node(&change, node);
 	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;

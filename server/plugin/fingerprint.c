@@ -254,6 +254,34 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 			node->id, node->other_ticket_keys);
 }
 
+/* A path as operators make them; what else a node reports as one is not shown. */
+static bool is_plain_path(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+
+	return path[0] == '/' && path[strspn(path, plain)] == '\0' && strlen(path) <= NODE_DISK_PATH_MAX;
+}
+
+void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct node *node)
+{
+	enum node_disk before = node_disk_of(node);
+	enum node_disk now = node_disk_of_word(fingerprint->disk_trouble);
+	const char *path = is_plain_path(fingerprint->disk_path) ? fingerprint->disk_path : "";
+	char text[NODE_DISK_TEXT_SIZE];
+
+	(void)str_copy(node->disk_trouble, sizeof(node->disk_trouble), node_disk_word(now));
+	(void)str_copy(node->disk_path, sizeof(node->disk_path), now == NODE_DISK_ROOM ? "" : path);
+	if (now == before)
+		return;
+	if (now == NODE_DISK_ROOM)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.node = node->id, .op = "session"},
+			"the disk of node %s has room again", node->id);
+	else
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
+			"node %s takes no new allocation: %s. Next: holdfast node status %s", node->id,
+			node_disk_text(now, path, text), node->id);
+}
+
 static enum status check_driver(Holdfast__V1__NodeDriver *const *drivers, size_t i, struct error *err)
 {
 	if (!id_is_label(drivers[i]->name))

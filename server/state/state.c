@@ -103,6 +103,8 @@ static void count_node(struct state *state, const struct node *node, int change)
 		state->n_nodes_down += (size_t)change;
 	if (node->other_ticket_keys[0] != '\0')
 		state->n_nodes_other_key += (size_t)change;
+	if (node_disk_of(node) != NODE_DISK_ROOM)
+		state->n_nodes_disk[node_disk_of(node)] += (size_t)change;
 	if (node_clock_is_off(node->clock_skew_ms))
 		state->n_nodes_clock_off += (size_t)change;
 }
@@ -187,6 +189,7 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 	entry->node.drain = (struct drain){0};
 	entry->node.clock_skew_ms = 0;
 	entry->node.other_ticket_keys[0] = '\0';
+	entry->node.disk_trouble[0] = '\0';
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)

@@ -274,8 +274,9 @@ struct state {
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live, or with two rivals */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
-	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
 	struct usages usages;
+	size_t n_nodes_disk[NODE_DISK_N]; /* by the trouble of their agents' disks */
+	size_t n_nodes_other_key;	  /* whose mount helper takes no ticket of this server */
 };
 
 /** Jobs want so many more (below 0: fewer) nodes and controllers of a plugin than allocations are to run.

@@ -113,7 +113,11 @@ void age_journal(struct world *w)
 	struct journal *journal;
 	struct error err;
 
-	assert_int_equal(journal_open(w->event, w->config.data_dir, MODEL_CLUSTER, "n1", &journal, &err),
+	assert_int_equal(journal_open(w->event,
+				      &(struct journal_options){.data_dir = w->config.data_dir,
+								.cluster = MODEL_CLUSTER,
+								.node_id = "n1"},
+				      &journal, &err),
 			 STATUS_OK);
 	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
 	assert_non_null(record);

@@ -432,6 +432,22 @@ TEST_FIXTURE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of
 	assert_non_null(problem_with(w, "trail cannot be written", problems));
 }
 
+TEST_FIXTURE(an_agent_whose_disk_is_full_refuses_an_allocation_and_mounts_nothing, world_setup,
+	     world_teardown)
+{
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	struct world *w = *state;
+
+	w->config.disk_reserve = UINT64_C(1) << 60; /* no disk has so much free */
+	world_start_agent(w);
+	assert_non_null(problem_with(w, "its disk is full: ", problems));
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			       "this node takes no new allocation: its disk is full: "));
+}
+
 TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_reports_it, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];

@@ -16,6 +16,7 @@
 struct fixture {
 	char dir[TEMP_DIR_SIZE];
 	sd_event *event;
+	struct journal_disk *disk; /* NULL: none */
 	struct journal *journal;
 	unsigned int written;
 	struct alloc_record *record; /* the last one read */
@@ -26,11 +27,20 @@ struct fixture {
 	unsigned int n_plugins;
 };
 
+static enum status open_as(struct fixture *f, const char *cluster, const char *node_id, struct journal **ret,
+			   struct error *err)
+{
+	const struct journal_options options = {
+		.data_dir = f->dir, .cluster = cluster, .node_id = node_id, .disk = f->disk};
+
+	return journal_open(f->event, &options, ret, err);
+}
+
 static void open_journal(struct fixture *f)
 {
 	struct error err;
 
-	if (journal_open(f->event, f->dir, "c", "n1", &f->journal, &err) != STATUS_OK)
+	if (open_as(f, "c", "n1", &f->journal, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 }
 
@@ -346,9 +356,9 @@ CASE(the_journal_of_another_node_is_refused)
 
 	journal_close(f->journal);
 	f->journal = NULL;
-	assert_int_equal(journal_open(f->event, f->dir, "c", "n2", &other, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(open_as(f, "c", "n2", &other, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "node n1 of cluster c"));
-	assert_int_equal(journal_open(f->event, f->dir, "d", "n1", &other, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(open_as(f, "d", "n1", &other, &err), STATUS_FAILED_PRECONDITION);
 	open_journal(f);
 }
 
@@ -526,6 +536,6 @@ CASE(a_mark_that_cannot_be_read_is_a_reason_not_to_start)
 	assert_int_equal(kv_open_sqlite(f->event, path, &kv, &err), STATUS_OK);
 	assert_int_equal(kv_submit(kv, &txn, NULL, NULL, &err), STATUS_OK);
 	kv_close(kv);
-	assert_int_equal(journal_open(f->event, f->dir, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);
+	assert_int_equal(open_as(f, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);
 	assert_non_null(strstr(err.msg, "the record mark cannot be read"));
 }

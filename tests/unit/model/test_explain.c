@@ -29,6 +29,8 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define WITHOUT_PLUGIN EXPLAIN_COMMAND_WITHOUT_PLUGIN
 #define ALLOC EXPLAIN_COMMAND_ALLOC
 #define NODE EXPLAIN_COMMAND_NODE
+#define DISK EXPLAIN_COMMAND_DISK
+#define DISK_FULL .disk = NODE_DISK_FULL, .disk_path = "/var/lib/holdfast/agent"
 
 static const struct situation {
 	enum claim_state state;
@@ -68,6 +70,14 @@ static const struct situation {
 	    AGENT, NONE, 1000, "the node is being drained"),
 	ROW(CLAIM_TAKEN, false, ATTACH_DONE, 0, {STOPPED, WITH_CONTROLLER, .can_fence = true}, FENCED,
 	    "node n1 to come back, or a person", NODE, FENCE, ONE_TRY_MS, "the storage provider confirmed"),
+	/* alive, but its agent cannot journal: a fence would hit running work */
+	ROW(CLAIM_TAKEN, false, ATTACH_DONE, 0, {STOPPED, WITH_CONTROLLER, .can_fence = true, DISK_FULL},
+	    FENCED, "node n1 to come back, or a person", DISK, ATTEST, ONE_TRY_MS,
+	    "it reported last: its disk is full: /var/lib/holdfast/agent"),
+	ROW(CLAIM_UNPUBLISHING, false, ATTACH_NONE, 0, {CONNECTED, DISK_FULL}, OF_NODE, "node n1", DISK, NONE,
+	    1000, "make room on the disk of node n1"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, DISK_FULL}, OF_NODE, "allocation", ALLOC, NONE,
+	    1000, "the node reports: its disk is full: /var/lib/holdfast/agent"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {STOPPED, .can_fence = true}, OF_LOST, "node n1", NODE,
 	    ATTEST, 1000, "no timer ends this"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.must_report = true}, OF_LOST, "node n1", NODE, STOP, 1000,

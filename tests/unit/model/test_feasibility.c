@@ -276,6 +276,13 @@ static void unmet(struct world *w)
 {
 	w->in.unmet = "meta.rack = r1";
 }
+
+static void full_disk(struct world *w)
+{
+	(void)str_copy(w->node.disk_trouble, sizeof(w->node.disk_trouble), "read-only");
+	(void)str_copy(w->node.disk_path, sizeof(w->node.disk_path), "/x");
+}
+
 static void full_agent(struct world *w)
 {
 	w->in.n_allocs = NODE_ALLOCS_MAX;
@@ -352,6 +359,10 @@ static const struct {
 	{draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained: kernel update"}},
 	{status_draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained"}},
 	{ineligible, OBSTACLE_INELIGIBLE, STATUS_FAILED_PRECONDITION, {"takes nothing new: bad memory"}},
+	{full_disk,
+	 OBSTACLE_DISK,
+	 STATUS_RESOURCE_EXHAUSTED,
+	 {"takes nothing new: its disk is read-only: /x"}},
 	{full_agent, OBSTACLE_MAX_ALLOCS, STATUS_RESOURCE_EXHAUSTED, {"node n1 has 1024 allocations"}},
 	{unmet, OBSTACLE_CONSTRAINT, STATUS_FAILED_PRECONDITION, {"node n1 does not meet: meta.rack = r1"}},
 	ROW(no_driver, OBSTACLE_NO_DRIVER, STATUS_UNAVAILABLE,

@@ -350,6 +350,45 @@ CLUSTER_TEST(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_se
 	assert_int_equal(f->server->state.n_nodes_other_key, 0);
 }
 
+static void report_disk(struct fixture *f, const char *trouble, const char *path)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
+
+	fingerprint.disk_trouble = (char *)(uintptr_t)trouble;
+	fingerprint.disk_path = (char *)(uintptr_t)path;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
+	up.fingerprint = &fingerprint;
+	assert_int_equal(rpc_stream_send(f->n1.stream, &up.base, NULL), STATUS_OK);
+}
+
+CLUSTER_TEST(a_full_disk_of_a_node_is_counted_until_it_has_room)
+{
+	const size_t *n = f->server->state.n_nodes_disk;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	report_disk(f, "quota", "/var/lib/holdfast/agent");
+	UNTIL(f, n[NODE_DISK_QUOTA] == 1);
+	assert_string_equal(node_of(f, "n1")->node.disk_path, "/var/lib/holdfast/agent");
+	report_disk(f, "full", "/tmp; rm -rf /");
+	UNTIL(f, n[NODE_DISK_FULL] == 1);
+	assert_int_equal(n[NODE_DISK_QUOTA], 0);
+	assert_string_equal(node_of(f, "n1")->node.disk_path, "");
+	report_disk(f, "on fire", "/x");
+	UNTIL(f, n[NODE_DISK_FULL] == 0);
+	report_disk(f, "inodes", "/x");
+	UNTIL(f, n[NODE_DISK_INODES] == 1);
+	/* what it reported last stays when it disconnects */
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	settle(f);
+	restart(f);
+	n = f->server->state.n_nodes_disk;
+	assert_int_equal(n[NODE_DISK_INODES], 1);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	assert_int_equal(n[NODE_DISK_INODES], 0);
+}
+
 TEST(a_clock_is_off_from_ten_seconds_on)
 {
 	char text[NODE_CLOCK_TEXT_SIZE];
