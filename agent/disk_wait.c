@@ -27,7 +27,7 @@ struct waiting {
 	char text[ERROR_MSG_MAX];
 };
 
-/* Returns false if nothing has to be found out first. */
+/* Returns false: it waits for nothing. */
 static bool prepare(local_ready_fn *ready, void *ready_userdata, void *userdata)
 {
 	return false;
@@ -92,8 +92,8 @@ static void describe(struct waiting *waiting)
 	const char *folder = waiting->config->data_dir;
 
 	(void)str_format(waiting->text, sizeof(waiting->text),
-			 "the agent waits at its start, as it cannot write its journal: %s. What is mounted "
-			 "stays; it continues when there is room. Next: %s",
+			 "the agent waits at its start, as it cannot write its journal: %s. Mounts "
+			 "stay; it continues when there is room. Next: %s",
 			 node_disk_text(trouble, folder, text), node_disk_command(trouble, folder, next));
 }
 

@@ -62,7 +62,7 @@ struct journal {
 	STAILQ_HEAD(, pending) in_flight; /* in the order of submission */
 	Holdfast__V1__Mark *mark;	  /* owned; NULL: none yet */
 	bool is_mark_unwritten;
-	struct journal_disk *disk; /* borrowed; NULL: none */
+	struct journal_disk *disk; /* borrowed; may be NULL */
 	sd_event_source *retry;	   /* owned; armed while writes wait for room */
 };
 
@@ -488,7 +488,7 @@ static enum status submit(struct journal *journal, struct pending *pending, stru
 	return kv_submit(journal->kv, &txn, on_written, pending, err);
 }
 
-/* What the store that is closed has written is not on the disk yet; the next barrier would not know of it. */
+/* The writes of the store that is closed are not on the disk yet; the next barrier would not know of them. */
 static void sync_log(const struct journal *journal)
 {
 	char path[PATH_MAX + 8];

@@ -316,7 +316,7 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 		ret->then = EXPLAIN_COMMAND_WITHOUT_PLUGIN;
 	if (holder->disk != NODE_DISK_ROOM && is_of_node(row->actor)) {
 		ret->next = EXPLAIN_COMMAND_DISK; /* the machine is well: it needs room, not a fence */
-		if (ret->then == EXPLAIN_COMMAND_FENCE)
+		if (ret->then == EXPLAIN_COMMAND_FENCE || ret->then == EXPLAIN_COMMAND_POWER_FENCE)
 			ret->then = EXPLAIN_COMMAND_ATTEST;
 	}
 	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)

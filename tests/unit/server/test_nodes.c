@@ -370,6 +370,7 @@ CLUSTER_TEST(a_full_disk_of_a_node_is_counted_until_it_has_room)
 	report_disk(f, "quota", "/var/lib/holdfast/agent");
 	UNTIL(f, n[NODE_DISK_QUOTA] == 1);
 	assert_string_equal(node_of(f, "n1")->node.disk_path, "/var/lib/holdfast/agent");
+	assert_int_equal(metric_of(f, "nodes_disk_trouble{kind=\"quota\"}"), 1);
 	report_disk(f, "full", "/tmp; rm -rf /");
 	UNTIL(f, n[NODE_DISK_FULL] == 1);
 	assert_int_equal(n[NODE_DISK_QUOTA], 0);
