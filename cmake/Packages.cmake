@@ -15,7 +15,7 @@ endif()
 
 set(debian ${PROJECT_SOURCE_DIR}/cmake/debian)
 set(made ${PROJECT_BINARY_DIR}/debian)
-set(CPACK_COMPONENTS_ALL agent driver-container mounthelper server cli)
+set(CPACK_COMPONENTS_ALL agent driver-container mounthelper server fencer cli)
 if(TARGET selinux_module) # where the module can be built
   list(APPEND CPACK_COMPONENTS_ALL selinux)
 endif()
@@ -68,6 +68,13 @@ set(CPACK_DEBIAN_DRIVER-CONTAINER_DESCRIPTION "driver of containers of Holdfast,
 ${what_holdfast_is}This is the driver that runs tasks of allocations as containers on their
 volumes, with podman or Docker: what the claim server ordered and root's file
 allows. It has an account of its own.")
+
+set(CPACK_DEBIAN_FENCER_PACKAGE_DEPENDS "${service_manager}")
+set(CPACK_DEBIAN_FENCER_PACKAGE_RECOMMENDS "fence-agents")
+set(CPACK_DEBIAN_FENCER_DESCRIPTION "fencer of Holdfast, storage for hardened nodes
+${what_holdfast_is}This is the fencer: it switches a failed node off by a fence agent, when the
+claim server orders it with a signature, and proves it by a second action. It
+has an account of its own, and the secrets of the power switches.")
 
 set(CPACK_DEBIAN_MOUNTHELPER_PACKAGE_DEPENDS "${service_manager}")
 set(CPACK_DEBIAN_MOUNTHELPER_PACKAGE_SUGGESTS "auditd, logrotate, holdfast-selinux ${same}")
@@ -126,7 +133,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/runbook ${PROJECT_SOURCE_DIR}/docs/
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
 
 # Folders for what an administrator puts there.
-foreach(component agent server)
+foreach(component agent server fencer)
   install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast/tls COMPONENT ${component})
 endforeach()
 install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast COMPONENT mounthelper)

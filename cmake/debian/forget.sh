@@ -13,7 +13,8 @@ empty() {
 
 # What several packages use goes with the last of them.
 forget_shared() {
-	if [ ! -e /etc/holdfast/tls/server.pem ] && [ ! -e /etc/holdfast/tls/node.pem ]; then
+	if [ ! -e /etc/holdfast/tls/server.pem ] && [ ! -e /etc/holdfast/tls/node.pem ] &&
+		[ ! -e /etc/holdfast/tls/fencer.pem ]; then
 		rm -f /etc/holdfast/tls/ca.pem
 	fi
 	for folder in /etc/holdfast/tls /etc/holdfast/volumes.d /etc/holdfast /var/lib/holdfast; do

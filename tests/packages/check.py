@@ -19,7 +19,7 @@ import tempfile
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HELPER = "./usr/libexec/holdfast/holdfast-mounthelper"
-EXPECTED = {"agent", "driver-container", "mounthelper", "server", "cli"}
+EXPECTED = {"agent", "driver-container", "mounthelper", "server", "fencer", "cli"}
 BUILD_SECONDS = 900
 
 

@@ -18,13 +18,14 @@ OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
 
 DEBS = "/payload/debs"
-PACKAGES = ("agent", "driver-container", "mounthelper", "server", "cli")
+PACKAGES = ("agent", "driver-container", "mounthelper", "server", "fencer", "cli")
 UNITS = (
     "holdfast-server.service",
     "holdfast-agent-socket.service",
     "holdfast-drain.service",
     "holdfast-agent-setuid.service",
     "holdfast-driver-container.service",
+    "holdfast-fencer.service",
     "holdfast-mounthelper.socket",
 )
 HELPER = "/usr/libexec/holdfast/holdfast-mounthelper"
