@@ -98,6 +98,8 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("mount flags", "{mount_options.mount_flags?[redacted]}"),
 		   COL_SET("from snapshot", "{snapshot_id}"), COL_SET("from volume", "{clone_id}"),
 		   COL_SET("shares storage of", "{shares}"),
+		   COL_WHEN("{on_node_loss.after_ms?y}", "on node loss",
+			    "{on_node_loss.do} after {on_node_loss.after_ms:duration}"),
 		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
 		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
 		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has none */

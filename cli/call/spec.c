@@ -98,6 +98,13 @@ static const struct spec_key topology_request_keys[] = {
 static const struct spec_block topology_request_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__topology_request__descriptor, topology_request_keys);
 
+static const struct spec_key on_node_loss_keys[] = {
+	{.key = "after", .field = "after_ms", .kind = SPEC_DURATION},
+	{.key = "do"},
+};
+static const struct spec_block on_node_loss_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__on_node_loss__descriptor, on_node_loss_keys);
+
 static const char in_capability[] = "capability { access_mode = \"...\" attachment_mode = \"...\" }";
 
 static const struct spec_key volume_keys[] = {
@@ -118,6 +125,7 @@ static const struct spec_key volume_keys[] = {
 	{.key = "clone_id"},
 	{.key = "context", .kind = SPEC_TEXTS},
 	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
+	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
 	{.key = "parameters", .kind = SPEC_TEXTS},
 	{.key = "secrets", .kind = SPEC_TEXTS},
 	{.key = "shares"},

@@ -85,3 +85,49 @@ const char *fence_outcome_name(enum fence_outcome outcome)
 
 	return name ? name : "invalid";
 }
+
+enum fence_verdict_auto fence_auto(const struct fence_auto_facts *facts)
+{
+	if (facts->is_connected)
+		return FENCE_AUTO_CONNECTED;
+	if (facts->after_ms < 0)
+		return FENCE_AUTO_NOT_WANTED;
+	if (facts->away_ms < facts->after_ms)
+		return FENCE_AUTO_NOT_DUE;
+	if (facts->is_open)
+		return FENCE_AUTO_OPEN;
+	if (facts->was_contradicted)
+		return FENCE_AUTO_CONTRADICTED;
+	if (facts->is_switched_off)
+		return FENCE_AUTO_SWITCHED_OFF;
+	if (facts->led_ms < facts->grace_ms)
+		return FENCE_AUTO_NEW_LEADER;
+	if (2 * facts->n_connected < facts->n_nodes)
+		return FENCE_AUTO_TOO_FEW;
+	if (!facts->has_fencer)
+		return FENCE_AUTO_NO_FENCER;
+	if (facts->since_last_ms >= 0 && facts->since_last_ms < facts->retry_ms)
+		return FENCE_AUTO_RETRY_LATER;
+	return facts->n_last_minute < facts->max_per_minute ? FENCE_AUTO_NOW : FENCE_AUTO_RATE;
+}
+
+const char *fence_auto_text(enum fence_verdict_auto verdict)
+{
+	static const char *const texts[FENCE_AUTO_N] = {
+		[FENCE_AUTO_NOW] = "now",
+		[FENCE_AUTO_CONNECTED] = "the node is connected",
+		[FENCE_AUTO_NOT_WANTED] = "no volume that it holds has on_node_loss",
+		[FENCE_AUTO_NOT_DUE] = "it is away for less than the volume's after",
+		[FENCE_AUTO_OPEN] = "it is being fenced",
+		[FENCE_AUTO_CONTRADICTED] = "it was heard after it was proved off: look at its switch",
+		[FENCE_AUTO_SWITCHED_OFF] = "automatic fencing is off",
+		[FENCE_AUTO_NEW_LEADER] = "the server leads for too short a time",
+		[FENCE_AUTO_TOO_FEW] = "fewer than half of the nodes are connected",
+		[FENCE_AUTO_NO_FENCER] = "no connected fencer can switch it",
+		[FENCE_AUTO_RETRY_LATER] = "the last fence did not prove it; it is repeated later",
+		[FENCE_AUTO_RATE] = "fence_max_per_minute is reached",
+	};
+	const char *text = names_get(texts, FENCE_AUTO_N, (int)verdict);
+
+	return text ? text : "invalid";
+}

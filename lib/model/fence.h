@@ -73,6 +73,42 @@ bool fence_is_open(enum fence_state state);
 /** May the node be switched on again without a risk for what the fence has freed or will free? */
 bool fence_allows_on(enum fence_state state);
 
+/* Whether the server asks for a fence by itself, because a volume's on_node_loss wants it: the first that
+ * holds. */
+enum fence_verdict_auto {
+	FENCE_AUTO_NOW,
+	FENCE_AUTO_CONNECTED,	 /* the node is connected */
+	FENCE_AUTO_NOT_WANTED,	 /* no volume that it holds wants it */
+	FENCE_AUTO_NOT_DUE,	 /* it is away for less than the volume's `after` */
+	FENCE_AUTO_OPEN,	 /* it is being fenced */
+	FENCE_AUTO_CONTRADICTED, /* it was proved off in this boot, and heard afterwards: a person must look
+				  */
+	FENCE_AUTO_SWITCHED_OFF, /* a person has stopped automatic fences */
+	FENCE_AUTO_NEW_LEADER,	 /* this server leads for less than the grace: nodes are coming back */
+	FENCE_AUTO_TOO_FEW,   /* fewer than half of the nodes are connected: it may be the server's network */
+	FENCE_AUTO_NO_FENCER, /* no connected fencer can switch it */
+	FENCE_AUTO_RETRY_LATER, /* the last one did not prove it, a moment ago */
+	FENCE_AUTO_RATE,	/* fence_max_per_minute */
+	FENCE_AUTO_N,
+};
+
+struct fence_auto_facts {
+	bool is_connected, is_open, was_contradicted, is_switched_off, has_fencer;
+	int64_t away_ms;  /* for how long the node is not connected */
+	int64_t after_ms; /* of the volume that is the first to want it; negative: no volume wants it */
+	int64_t led_ms, grace_ms;
+	uint64_t n_connected, n_nodes;
+	int64_t since_last_ms; /* since the end of the last fence of this boot; negative: no fence yet */
+	int64_t retry_ms;
+	uint64_t n_last_minute, max_per_minute;
+};
+
+/** May the server ask for a fence now? Pure; each limit errs towards waiting. */
+enum fence_verdict_auto fence_auto(const struct fence_auto_facts *facts);
+
+/** A sentence for people: "now", "the node is connected", ... */
+const char *fence_auto_text(enum fence_verdict_auto verdict);
+
 /** "asked", "sent", "off", "recorded", "refused", "failed", "unknown", "overtaken"; "invalid". */
 const char *fence_state_name(enum fence_state state);
 

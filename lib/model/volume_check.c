@@ -278,6 +278,22 @@ static enum status check_shares(const struct volume_parts *parts, struct error *
 	return STATUS_OK;
 }
 
+static enum status check_node_loss(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__OnNodeLoss *loss = parts->detail->on_node_loss;
+
+	if (!loss)
+		return STATUS_OK;
+	if (loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT &&
+	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE)
+		return error_invalid(err, "on_node_loss.do", "it is wait or power_fence");
+	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE &&
+	    (loss->after_ms < NODE_LOSS_AFTER_MIN_MS || loss->after_ms > NODE_LOSS_AFTER_MAX_MS))
+		return error_invalid(err, "on_node_loss.after", "with power_fence it is %ds to %dh",
+				     NODE_LOSS_AFTER_MIN_MS / 1000, NODE_LOSS_AFTER_MAX_MS / 3600000);
+	return STATUS_OK;
+}
+
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
 {
 	static enum status (*const csi[])(const struct volume_parts *parts, struct error *err) = {
@@ -289,6 +305,7 @@ enum status volume_parts_validate(const struct volume_parts *parts, struct error
 
 	status = error_collect(status, check_plain(parts, &one), &one, &all);
 	status = error_collect(status, check_shares(parts, &one), &one, &all);
+	status = error_collect(status, check_node_loss(parts, &one), &one, &all);
 	if (parts->volume.type == VOLUME_NATIVE)
 		status = error_collect(status, check_native(parts, &one), &one, &all);
 	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)

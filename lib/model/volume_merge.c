@@ -211,6 +211,24 @@ static enum status merge_plain(struct volume_parts *current, const struct volume
 	return STATUS_OK;
 }
 
+/* That of @update, in use or not: claims are not touched by it. */
+static enum status merge_node_loss(struct volume_parts *current, const struct volume_parts *update,
+				   bool *changed, struct error *err)
+{
+	Holdfast__V1__VolumeDetail *to = current->detail;
+	ProtobufCMessage *loss = to->on_node_loss ? &to->on_node_loss->base : NULL;
+	const ProtobufCMessage *from =
+		update->detail->on_node_loss ? &update->detail->on_node_loss->base : NULL;
+
+	if (message_eq(loss, from))
+		return STATUS_OK;
+	if (!replace(&loss, from))
+		return error_no_memory(err, "a volume");
+	to->on_node_loss = (Holdfast__V1__OnNodeLoss *)(void *)loss;
+	*changed = true;
+	return STATUS_OK;
+}
+
 /* The first field given in @update that differs and cannot, or NULL. */
 static const char *immutable_difference(const Holdfast__V1__VolumeDetail *current,
 					const Holdfast__V1__VolumeDetail *update)
@@ -273,6 +291,8 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 		status = merge_context(current, update, n_in_use > 0, &changed, err);
 	if (status == STATUS_OK)
 		status = merge_plain(current, update, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_node_loss(current, update, &changed, err);
 	if (status == STATUS_OK)
 		*ret_changed = changed;
 	return status;

@@ -108,3 +108,47 @@ TEST(states_and_outcomes_have_names)
 	assert_string_equal(fence_outcome_name(FENCE_OUTCOME_IS_OFF), "off");
 	assert_string_equal(fence_outcome_name(FENCE_OUTCOME_N), "invalid");
 }
+
+/* --- by itself --- */
+
+static struct fence_auto_facts due(void)
+{
+	return (struct fence_auto_facts){.has_fencer = true,
+					 .away_ms = 30000,
+					 .after_ms = 30000,
+					 .led_ms = 60000,
+					 .grace_ms = 60000,
+					 .n_connected = 2,
+					 .n_nodes = 4,
+					 .since_last_ms = -1,
+					 .retry_ms = 60000,
+					 .max_per_minute = 3};
+}
+
+#define VERDICT(change, verdict)                               \
+	do {                                                   \
+		struct fence_auto_facts facts = due();         \
+                                                               \
+		facts.change;                                  \
+		assert_int_equal(fence_auto(&facts), verdict); \
+	} while (0)
+
+TEST(each_limit_alone_keeps_the_server_from_fencing_by_itself)
+{
+	VERDICT(n_connected = 2, FENCE_AUTO_NOW);
+	VERDICT(is_connected = true, FENCE_AUTO_CONNECTED);
+	VERDICT(after_ms = -1, FENCE_AUTO_NOT_WANTED);
+	VERDICT(away_ms = 29999, FENCE_AUTO_NOT_DUE);
+	VERDICT(is_open = true, FENCE_AUTO_OPEN);
+	VERDICT(was_contradicted = true, FENCE_AUTO_CONTRADICTED);
+	VERDICT(is_switched_off = true, FENCE_AUTO_SWITCHED_OFF);
+	VERDICT(led_ms = 59999, FENCE_AUTO_NEW_LEADER);
+	VERDICT(n_nodes = 5, FENCE_AUTO_TOO_FEW);
+	VERDICT(has_fencer = false, FENCE_AUTO_NO_FENCER);
+	VERDICT(since_last_ms = 59999, FENCE_AUTO_RETRY_LATER);
+	VERDICT(since_last_ms = 60000, FENCE_AUTO_NOW);
+	VERDICT(n_last_minute = 3, FENCE_AUTO_RATE);
+	VERDICT(max_per_minute = 0, FENCE_AUTO_RATE);
+	for (unsigned int i = 0; i < FENCE_AUTO_N; i++)
+		assert_string_not_equal(fence_auto_text((enum fence_verdict_auto)i), "invalid");
+}

@@ -82,6 +82,12 @@ TEST(what_is_wrong_is_named_with_its_field)
 		{NATIVE ",\"description\":\"orders\"}", NULL},
 		{NATIVE ",\"description\":\"a\\n\"}", "description:"},
 		{CSI ",\"description\":\"a\\n\"}", "description:"},
+		{NATIVE ",\"onNodeLoss\":{}}", NULL},
+		{NATIVE ",\"onNodeLoss\":{\"afterMs\":\"30000\",\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}",
+		 NULL},
+		{CSI ",\"onNodeLoss\":{\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}", "on_node_loss.after:"},
+		{CSI ",\"onNodeLoss\":{\"afterMs\":\"4999\",\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}",
+		 "on_node_loss.after:"},
 		{NATIVE ",\"mountOptions\":{}}", "mount_options:"},
 		{NATIVE ",\"parameters\":{\"a\":\"b\"}}", "parameters:"},
 		{NATIVE ",\"context\":{\"a\":\"b\"}}", "context:"},
@@ -268,6 +274,9 @@ TEST(merging_follows_the_rules_of_each_field)
 		 NULL, true},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", IN_USE,
 		 STATUS_FAILED_PRECONDITION, "mount_options:", false},
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
+		    ",\"onNodeLoss\":{\"afterMs\":\"30000\",\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}",
+		    IN_USE, STATUS_OK, NULL, true),
 		/* what a read shows is what is stored */
 		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
 		    ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"[redacted]\"]}}",
