@@ -180,6 +180,56 @@ static enum status show_fencers(struct call *call, const void *message, struct e
 	return show_list(&fence_table, "last fences", answer->fences, answer->n_fences, verbose, err);
 }
 
+/* --- fences that the server begins by itself --- */
+
+static DEFINE_ROWS(plan_table, holdfast__v1__fence_plan, NULL, COL("NODE", "{node_id}"),
+		   COL("VOLUME", "{namespace}/{volume_id}"), COL("AWAY", "{away_ms:duration}"),
+		   COL("AFTER", "{after_ms:duration}"), COL_STATE("FENCED", "{now?now|not yet}"),
+		   COL_CUT("BECAUSE", "{verdict}"));
+
+static DEFINE_ROWS(switch_page, holdfast__v1__fencing_switch, NULL,
+		   COL("automatic fencing", "{off?off|on}, by {by}, {time_ms:age} ago"),
+		   COL("reason", "{reason}"));
+
+static enum status show_plan(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__PlanFencesResponse *answer = message;
+
+	if (answer->switch_)
+		TRY(show_page(&switch_page, answer->switch_, NULL, false, err));
+	else
+		print_line("automatic fencing is on");
+	if (answer->max_per_minute == 0)
+		print_line("fence_max_per_minute of the server is 0: it begins no fence by itself");
+	if (answer->n_plans == 0)
+		print_line("no node that is away holds a volume with on_node_loss");
+	return answer->n_plans == 0 ? STATUS_OK
+				    : show_list(&plan_table, "lost nodes", answer->plans, answer->n_plans,
+						call_has(call, OPT_VERBOSE), err);
+}
+
+static enum status fencing_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__SetAutomaticRequest *request = message;
+	const char *word = call->inv->args[0];
+
+	if (call_has(call, OPT_DRY_RUN))
+		return usage_error(call->inv, err, "--dry-run shows lost nodes: it takes no on or off");
+	if (!str_eq(word, "on") && !str_eq(word, "off"))
+		return usage_error(call->inv, err, "'%.40s': it is on or off", word);
+	request->off = str_eq(word, "off");
+	return call_reason(call, OPT_REASON, &request->reason, err);
+}
+
+static enum status fencing_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__SetAutomaticRequest *request = call->request;
+
+	print_line("automatic fencing is %s%s", request->off ? "off" : "on",
+		   request->off ? "; holdfast node fence still fences by hand" : "");
+	return STATUS_OK;
+}
+
 static const struct command commands[] = {
 	{.path = "node fence",
 	 .args = "[ID]",
@@ -198,6 +248,17 @@ static const struct command commands[] = {
 		  .show = node_fence_show,
 		  .shows_json = true},
 	 .list = {.service = &holdfast__v1__fences__descriptor, .method = "List", .show = show_fencers}},
+	{.path = "operator fencing",
+	 .args = "[on|off]",
+	 .help = "Stop or start fences that the server begins by itself; or show which nodes it would fence",
+	 .example = "off --reason 'network maintenance'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_DRY_RUN) | OPTION_BIT(OPT_VERBOSE),
+	 .max_args = 1,
+	 .call = {.service = &holdfast__v1__fences__descriptor,
+		  .method = "SetAutomatic",
+		  .load = fencing_load,
+		  .show = fencing_show},
+	 .list = {.service = &holdfast__v1__fences__descriptor, .method = "Plan", .show = show_plan}},
 };
 
 const struct command_table node_fence_commands = {commands, ARRAY_SIZE(commands)};

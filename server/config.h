@@ -42,6 +42,7 @@ struct config {
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
 	size_t n_attest_forbidden;
 	struct controller_nodes controller_nodes;
+	uint32_t fence_max_per_minute;	/* that the server begins by itself; 0: never */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */
 	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */

@@ -25,6 +25,7 @@
 #include "claim/release.h"
 #include "fence/fencers.h"
 #include "fence/fences.h"
+#include "fence/loss.h"
 #include "forward/forward.h"
 #include "job/job_work.h"
 #include "lead/lead.h"
@@ -356,6 +357,8 @@ static enum status start_work(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		status = fences_new(server, &server->fences, err);
 	if (status == STATUS_OK)
+		status = losses_new(server, &server->losses, err);
+	if (status == STATUS_OK)
 		status = epoch_record_restore(server, err);
 	server->is_serving = status == STATUS_OK;
 	return status;
@@ -494,6 +497,7 @@ static const struct change_observer observers[] = {
 	{.durable = events_note_durable},
 	{.durable = drain_note_durable},
 	{.durable = fences_note_durable},
+	{.durable = losses_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
 	{.durable = pending_note_durable},
@@ -556,6 +560,8 @@ void server_free(struct server *server)
 	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
 	server->is_ending = true;
 	controllers_stop(server->controllers);
+	losses_free(server->losses);
+	server->losses = NULL;
 	fences_free(server->fences);
 	server->fences = NULL;
 	rpc_server_free(server->rpc);

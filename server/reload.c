@@ -40,6 +40,7 @@ static const struct setting at_run_time[] = {
 	NUMBER("ticket_ttl", ticket_ttl_us),
 	NUMBER("heartbeat", heartbeat_us),
 	NUMBER("node_down_after", node_down_after_us),
+	NUMBER("fence_max_per_minute", fence_max_per_minute),
 	NUMBER("controller_timeout", controller_timeout_us),
 	NUMBER("reservation_ttl", reservation_ttl_us),
 	NUMBER("release_sweep", release_sweep_us),

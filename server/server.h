@@ -32,6 +32,7 @@ struct service_watchdog;
 struct events;
 struct fencers;
 struct fences;
+struct losses;
 struct forward;
 struct refused_peers;
 struct restore;
@@ -88,6 +89,7 @@ struct server {
 	struct gc *gc;			 /* see gc.h */
 	struct fencers *fencers;	 /* see fence/fencers.h */
 	struct fences *fences;		 /* see fence/fences.h */
+	struct losses *losses;		 /* see fence/loss.h */
 	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
 	struct watch_tree watches; /* see watch.h */

@@ -17,6 +17,7 @@
 #include "claim/grant.h"
 #include "fence/fencers.h"
 #include "fence/fences.h"
+#include "fence/loss.h"
 #include "job/jobs.h"
 #include "node/drain.h"
 #include "node/nodes.h"
@@ -181,6 +182,8 @@ static const struct rpc_method fences_methods[] = {
 	 .unary = fences_handle_get,
 	 READ(.right = ACCESS_NODE_READ, .node = RULE_NODE_FIELD, .field = "id")},
 	{.name = "List", .unary = fences_handle_list, READ(.right = ACCESS_NODE_READ)},
+	{.name = "SetAutomatic", .unary = losses_handle_set, WRITE(.right = ACCESS_NODE_FENCE)},
+	{.name = "Plan", .unary = losses_handle_plan, READ(.right = ACCESS_NODE_READ)},
 };
 
 static const struct rpc_method operator_methods[] = {

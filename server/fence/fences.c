@@ -36,6 +36,7 @@
 #define WHAT_FENCE "Fences.Fence"
 #define WHAT_STEP "Fences.Step"
 #define WHAT_TEST "Fences.Test"
+#define WHAT_BEGIN "Fences.Begin"
 
 enum { OBJECT_SIZE = 128, TEXT_SIZE = 512, LOOK_MS = 5000 };
 
@@ -104,6 +105,24 @@ struct fences_count fences_count(struct server *server)
 		count.unproved += is_unproved(state);
 	}
 	return count;
+}
+
+const Fence *fences_of_node(struct server *server, const char *node_id)
+{
+	return find_fence(server, node_id);
+}
+
+size_t fences_count_automatic(struct server *server, int64_t since_ms)
+{
+	struct record_entry *entry = NULL;
+	size_t n = 0;
+
+	while ((entry = next_record(server, entry))) {
+		const Fence *fence = (const void *)entry->record.message;
+
+		n += fence->automatic && fence->create_time_ms > since_ms;
+	}
+	return n;
 }
 
 static void stage(struct change *change, const Fence *fence)
@@ -564,25 +583,46 @@ static void on_asked(struct server *server, void *userdata)
 	answer_durable(server, waiting->call, message_copy(&response.base));
 }
 
+/* @ret borrows from @node, @by and @reason. */
+static void begin_fence(const struct node_entry *node, const char *by, const char *reason, Fence *ret)
+{
+	holdfast__v1__fence__init(ret);
+	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
+	ret->boot_id = (char *)(uintptr_t)node->node.boot_id;
+	ret->by = (char *)(uintptr_t)by;
+	ret->reason = (char *)(uintptr_t)reason;
+	ret->alive = node_is_connected(node);
+	ret->create_time_ms = ret->modify_time_ms = clock_realtime_ms();
+	ret->not_after_ms = ret->create_time_ms + FENCE_FENCER_WAIT_MS;
+}
+
 static enum status ask(struct server *server, struct rpc_call *call, const struct node_entry *node,
 		       const Holdfast__V1__FenceNodeRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char detail[EVIDENCE_DETAIL_MAX + 1], who[ACCESS_WHO_SIZE], object[OBJECT_SIZE];
-	Fence fence = HOLDFAST__V1__FENCE__INIT;
+	Fence fence;
 
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
 	TRY(check_fence(server, node, request, err));
-	fence.node_id = (char *)(uintptr_t)node->id;
-	fence.boot_id = (char *)(uintptr_t)node->node.boot_id;
-	fence.by = access_who(server, call, who);
-	fence.reason = request->reason;
-	fence.alive = node_is_connected(node);
-	fence.create_time_ms = fence.modify_time_ms = clock_realtime_ms();
-	fence.not_after_ms = fence.create_time_ms + FENCE_FENCER_WAIT_MS;
+	begin_fence(node, access_who(server, call, who), request->reason, &fence);
 	stage(&change, &fence);
 	audit_write(server, &change, call, WHAT_FENCE, name_object(&fence, object), request->reason);
 	return change_commit_taking(server, &change, on_asked, answer_waiting_new(call, node->id), err);
+}
+
+enum status fences_begin(struct server *server, const struct node_entry *node, const char *reason,
+			 struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_SIZE];
+	Fence fence;
+
+	begin_fence(node, "server", reason, &fence);
+	fence.automatic = true;
+	stage(&change, &fence);
+	audit_own(server, &change, WHAT_BEGIN, name_object(&fence, object), reason);
+	return change_commit(server, &change, NULL, NULL, err);
 }
 
 /* A node that is being fenced in this boot is not fenced twice: the caller gets the fence that there is. */

@@ -39,6 +39,18 @@ void fences_handle_list(struct rpc_call *call, const ProtobufCMessage *request, 
 /** A fence or its node is durable as it is now: take the next step. See struct change_observer. */
 void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
+/** The last fence of the node, borrowed until the next change of it; NULL: it was never fenced. */
+const struct Holdfast__V1__Fence *fences_of_node(struct server *server, const char *node_id);
+
+/** Fences that the server has begun by itself since @since_ms. */
+size_t fences_count_automatic(struct server *server, int64_t since_ms);
+
+struct node_entry;
+
+/** Begin a fence of @node, which is not connected, by the server itself. */
+enum status fences_begin(struct server *server, const struct node_entry *node, const char *reason,
+			 struct error *err);
+
 struct fences_count {
 	size_t open;	 /* wait for something */
 	size_t unproved; /* last fences of nodes that were refused, have failed, or whose outcome is unknown

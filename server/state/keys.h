@@ -12,6 +12,7 @@
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
 #define KEY_DECISION PREFIX_META "decision"		    /* EpochDecision, on etcd: see new_epoch.h */
+#define KEY_FENCING PREFIX_META "fencing"		    /* FencingSwitch */
 #define KEY_LAST_BACKUP PREFIX_META "last-backup"	    /* LastBackup */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */

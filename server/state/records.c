@@ -44,6 +44,7 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
 	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
+	{.prefix = KEY_FENCING, .descriptor = &holdfast__v1__fencing_switch__descriptor},
 	{.prefix = PREFIX_FENCE, .descriptor = &holdfast__v1__fence__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
 };

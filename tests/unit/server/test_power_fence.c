@@ -9,6 +9,7 @@
 #include "access/caller.h"
 #include "fence/fencers.h"
 #include "fence/fences.h"
+#include "fence/loss.h"
 #include "model/fence.h"
 #include "model/fence_order.h"
 #include "state/keys.h"
@@ -506,6 +507,136 @@ WORLD_TEST(a_refusal_names_the_fence_once_a_fencer_can_switch_the_node)
 		if (i == 0)
 			connect_fencer(&w->f1, "");
 	}
+}
+
+/* --- by the server itself --- */
+
+enum { AFTER_MS = 20000 };
+
+static void want_fence(struct fixture *f)
+{
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	loss.after_ms = AFTER_MS;
+	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
+	detail.on_node_loss = &loss;
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	run_idle(f->event);
+}
+
+static void set_automatic(struct fixture *f, bool off)
+{
+	Holdfast__V1__SetAutomaticRequest request = HOLDFAST__V1__SET_AUTOMATIC_REQUEST__INIT;
+	char reason[] = "maintenance";
+
+	request.off = off;
+	request.reason = reason;
+	assert_int_equal(call(&f->operator, FENCES, "SetAutomatic", &request.base, NULL, NULL), STATUS_OK);
+}
+
+/* The verdict about n1, in a text that is good until the next call; "": it is not lost. */
+static const char *plan_of(struct fixture *f)
+{
+	static char text[128];
+	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	const Holdfast__V1__PlanFencesResponse *plan;
+
+	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
+	plan = (const void *)response;
+	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->verdict : "");
+	protobuf_c_message_free_unpacked(response, NULL);
+	return text;
+}
+
+/* Past the grace of a server that has just begun to lead. */
+static void lead_long(struct fixture *f)
+{
+	run_for(f->event, LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
+				  3 * (unsigned int)(f->server->config.heartbeat_us / USEC_PER_MSEC));
+}
+
+WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
+{
+	struct world *w = *state;
+
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	w->f->server->config.fence_max_per_minute = 3;
+	want_fence(w->f);
+	connect_fencer(&w->f1, "");
+	lead_long(w->f);
+	connect_fencer(&w->f1, ""); /* it sends no heartbeats */
+	assert_string_equal(plan_of(w->f), "");
+	lose(w->f, &w->f->n1);
+	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
+	run_for(w->f->event, AFTER_MS / 2);
+	assert_null(fence_of(w->f));
+	connect_fencer(&w->f1, "");
+	run_for(w->f->event, AFTER_MS / 2 - 1000);
+	connect_fencer(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 1);
+	assert_true(fence_of(w->f)->automatic);
+	assert_string_equal(fence_of(w->f)->by, "server");
+	assert_non_null(strstr(fence_of(w->f)->reason, "on_node_loss of volume default/db"));
+	prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+	assert_string_equal(plan_of(w->f), "");
+}
+
+WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
+{
+	struct world *w = *state;
+
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	want_fence(w->f);
+	set_automatic(w->f, true);
+	lose(w->f, &w->f->n1);
+	lead_long(w->f);
+	run_for(w->f->event, AFTER_MS);
+	connect_fencer(&w->f1, "");
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "automatic fencing is off");
+	assert_null(fence_of(w->f));
+	set_automatic(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+}
+
+WORLD_TEST(no_lost_node_is_fenced_while_fewer_than_half_are_connected)
+{
+	struct world *w = *state;
+
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	want_fence(w->f);
+	lose(w->f, &w->f->n1);
+	lose(w->f, &w->f->n2);
+	lead_long(w->f);
+	run_for(w->f->event, AFTER_MS);
+	connect_fencer(&w->f1, "");
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "fewer than half of the nodes are connected");
+	assert_null(fence_of(w->f));
+	fake_node_connect(&w->f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(w->f, w->f1.n == 1);
+}
+
+WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
+{
+	struct world *w = *state;
+
+	want_fence(w->f);
+	lose(w->f, &w->f->n1);
+	run_for(w->f->event, AFTER_MS + 1000);
+	w->f->server->config.fence_max_per_minute = 3;
+	connect_fencer(&w->f1, "");
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "the server leads for too short a time");
+	assert_null(fence_of(w->f));
 }
 
 /* --- attacks --- */

@@ -230,6 +230,8 @@ static const struct row rows[] = {
 	{"Fences.Test", OF_NO_OBJECT, N(NODE_FENCE), "{\"id\": \"n1\"}"},
 	{"Fences.Get", OF_NO_OBJECT, N(NODE_READ), "{\"id\": \"n1\"}", BOUND_TO_N1},
 	{"Fences.List", OF_NO_OBJECT, N(NODE_READ), "{}"},
+	{"Fences.SetAutomatic", OF_NO_OBJECT, N(NODE_FENCE), "{\"reason\": \"r\"}"},
+	{"Fences.Plan", OF_NO_OBJECT, N(NODE_READ), "{}"},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},

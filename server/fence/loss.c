@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fences that the server begins by itself. */
+
+#include "fence/loss.h"
+
+#include "server.h"
+
+#include "access/answer.h"
+#include "access/audit.h"
+#include "access/caller.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/attest_record.h"
+#include "fence/fences.h"
+#include "log/log.h"
+#include "model/fence.h"
+#include "node/lookup.h"
+#include "rpc/wakeup.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "volume/store.h"
+
+#include <holdfast/v1/fences.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define WHAT_SET "Fences.SetAutomatic"
+
+enum { REASON_SIZE = 384, MINUTE_MS = 60000, HEARTBEATS = 3 };
+
+struct lost {
+	LIST_ENTRY(lost) of_losses;
+	char node_id[NODE_ID_MAX + 1];
+};
+
+LIST_HEAD(lost_list, lost);
+
+struct losses {
+	struct server *server;
+	uint64_t began_us;	/* to lead */
+	sd_event_source *timer; /* owned; while a node is lost */
+	struct lost_list list;
+};
+
+/* The volume that is the first to want a fence of the node, or NULL. Costs the number of the node's claims.
+ */
+static const struct volume_entry *find_first(struct server *server, const struct node_entry *node,
+					     int64_t *ret_after_ms)
+{
+	const struct volume_entry *first = NULL;
+	const struct claim_entry *entry;
+
+	*ret_after_ms = -1;
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		const Holdfast__V1__VolumeDetail *detail;
+		const Holdfast__V1__OnNodeLoss *loss;
+
+		if (entry->claim.state > CLAIM_UNPUBLISHING ||
+		    !str_eq(entry->claim.boot_id, node->node.boot_id))
+			continue;
+		detail = volume_detail_of(server, &entry->volume->volume);
+		loss = detail ? detail->on_node_loss : NULL;
+		if (!loss || loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE)
+			continue;
+		if (first && *ret_after_ms <= (int64_t)loss->after_ms)
+			continue;
+		first = entry->volume;
+		*ret_after_ms = (int64_t)loss->after_ms;
+	}
+	return first;
+}
+
+static const Holdfast__V1__FencingSwitch *find_switch(struct server *server)
+{
+	return records_get(&server->state.records, KEY_FENCING);
+}
+
+static void add_last_fence(struct server *server, const struct node_entry *node,
+			   struct fence_auto_facts *facts)
+{
+	const Holdfast__V1__Fence *fence = fences_of_node(server, node->id);
+
+	facts->since_last_ms = -1;
+	if (!fence || !str_eq(fence->boot_id, node->node.boot_id))
+		return;
+	facts->is_open = fence_is_open((enum fence_state)fence->state);
+	facts->was_contradicted = fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_FAILED &&
+				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
+				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF;
+	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
+}
+
+static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
+					int64_t after_ms)
+{
+	struct server *server = losses->server;
+	const Holdfast__V1__FencingSwitch *fencing = find_switch(server);
+	struct fence_auto_facts facts = {
+		.is_connected = node_is_connected(node),
+		.is_switched_off = fencing && fencing->off,
+		.has_fencer = server->can_power_fence && server->can_power_fence(server, node->id),
+		.away_ms = clock_realtime_ms() - nodes_disconnected_ms(server, node),
+		.after_ms = after_ms,
+		.led_ms = (int64_t)((clock_monotonic_us() - losses->began_us) / USEC_PER_MSEC),
+		.grace_ms = LOSS_GRACE_MS + (int64_t)((server->config.etcd.lease_us +
+						       HEARTBEATS * server->config.heartbeat_us) /
+						      USEC_PER_MSEC),
+		.n_connected = server->state.n_connected,
+		.n_nodes = server->state.n_nodes,
+		.retry_ms = LOSS_RETRY_MS,
+		.n_last_minute = fences_count_automatic(server, clock_realtime_ms() - MINUTE_MS),
+		.max_per_minute = server->config.fence_max_per_minute,
+	};
+
+	add_last_fence(server, node, &facts);
+	return facts;
+}
+
+static void begin(struct losses *losses, const struct node_entry *node, const struct volume_entry *volume,
+		  int64_t away_ms)
+{
+	char reason[REASON_SIZE], away[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)str_format(reason, sizeof(reason), "away for %s, on_node_loss of volume %s/%s",
+			 clock_format_duration((uint64_t)away_ms * USEC_PER_MSEC, away), volume->namespace,
+			 volume->id);
+	if (fences_begin(losses->server, node, reason, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "fence", .err = &err},
+			"cannot begin the fence of a lost node; trying again");
+}
+
+/* Returns false if it has stopped being lost. */
+static bool look_at(struct losses *losses, const char *node_id)
+{
+	const struct node_entry *node = state_node(&losses->server->state, node_id);
+	const struct volume_entry *volume;
+	struct fence_auto_facts facts;
+	int64_t after_ms;
+
+	if (!node || !node_is_registered(node) || node_is_connected(node))
+		return false;
+	volume = find_first(losses->server, node, &after_ms);
+	if (!volume)
+		return false;
+	facts = facts_of(losses, node, after_ms);
+	if (fence_auto(&facts) == FENCE_AUTO_NOW)
+		begin(losses, node, volume, facts.away_ms);
+	return true;
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void rearm(struct losses *losses)
+{
+	if (losses->timer || LIST_EMPTY(&losses->list) || losses->server->is_ending)
+		return;
+	if (wakeup_arm(losses->server->event, &losses->timer, LOSS_LOOK_MS * USEC_PER_MSEC, on_look, losses,
+		       NULL) != STATUS_OK)
+		log_line(LOG_ERR, "cannot look at lost nodes, ignoring");
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct losses *losses = userdata;
+	struct lost *lost, *next;
+
+	wakeup_disarm(&losses->timer);
+	for (lost = LIST_FIRST(&losses->list); lost; lost = next) {
+		next = LIST_NEXT(lost, of_losses);
+		if (look_at(losses, lost->node_id))
+			continue;
+		LIST_REMOVE(lost, of_losses);
+		free(lost);
+	}
+	rearm(losses);
+	return 0;
+}
+
+/* The node may be lost: it is looked at until it is not. */
+static void note(struct losses *losses, const char *node_id)
+{
+	const struct node_entry *node = state_node(&losses->server->state, node_id);
+	struct lost *lost;
+	int64_t after_ms;
+
+	if (!node || node_is_connected(node) || !find_first(losses->server, node, &after_ms))
+		return;
+	LIST_FOREACH (lost, &losses->list, of_losses)
+		if (str_eq(lost->node_id, node_id))
+			return;
+	lost = calloc(1, sizeof(*lost));
+	if (!lost) {
+		log_line(LOG_ERR, "out of memory for a lost node; it is not fenced by itself");
+		return;
+	}
+	(void)str_copy(lost->node_id, sizeof(lost->node_id), node_id);
+	LIST_INSERT_HEAD(&losses->list, lost, of_losses);
+	rearm(losses);
+}
+
+static void note_volume(struct losses *losses, const char *key)
+{
+	char name[OBJECT_KEY_SIZE];
+	const struct volume_entry *volume;
+	const struct claim_entry *entry;
+	char *slash;
+
+	(void)str_copy(name, sizeof(name), key + strlen(PREFIX_VOLUME_DETAIL));
+	slash = strchr(name, '/');
+	if (!slash)
+		return;
+	*slash = '\0';
+	volume = state_volume(&losses->server->state, name, slash + 1);
+	if (volume)
+		LIST_FOREACH (entry, &volume->claims, of_volume)
+			note(losses, entry->claim.node_id);
+}
+
+void losses_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
+{
+	for (size_t i = 0; server->losses && i < n; i++) {
+		const struct node *node = objects[i].value;
+
+		if (objects[i].kind == OBJECT_NODE)
+			note(server->losses, node->id);
+		else if (objects[i].kind == OBJECT_RECORD &&
+			 str_starts_with(objects[i].key, PREFIX_VOLUME_DETAIL))
+			note_volume(server->losses, objects[i].key);
+	}
+}
+
+/* --- the switch --- */
+
+static enum status handle_set(struct server *server, struct rpc_call *call,
+			      const Holdfast__V1__SetAutomaticRequest *request, struct error *err)
+{
+	Holdfast__V1__SetAutomaticResponse response = HOLDFAST__V1__SET_AUTOMATIC_RESPONSE__INIT;
+	Holdfast__V1__FencingSwitch fencing = HOLDFAST__V1__FENCING_SWITCH__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char detail[EVIDENCE_DETAIL_MAX + 1], who[ACCESS_WHO_SIZE];
+
+	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
+	fencing.off = request->off;
+	fencing.by = access_who(server, call, who);
+	fencing.reason = request->reason;
+	fencing.time_ms = clock_realtime_ms();
+	change_put_record(&change, KEY_FENCING, &fencing.base);
+	audit_write(server, &change, call, WHAT_SET, request->off ? "off" : "on", request->reason);
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
+}
+
+DEFINE_WRITE_METHOD(losses_handle_set, Holdfast__V1__SetAutomaticRequest, WHAT_SET, handle_set)
+
+/* --- the plan --- */
+
+static bool fill_plan(const struct losses *losses, const struct node_entry *node,
+		      const struct volume_entry *volume, int64_t after_ms, Holdfast__V1__FencePlan *ret)
+{
+	const struct fence_auto_facts facts = facts_of(losses, node, after_ms);
+	enum fence_verdict_auto verdict = fence_auto(&facts);
+
+	ret->node_id = strdup(node->id);
+	ret->volume_id = strdup(volume->id);
+	ret->namespace_ = strdup(volume->namespace);
+	ret->away_ms = facts.away_ms;
+	ret->after_ms = after_ms;
+	ret->now = verdict == FENCE_AUTO_NOW;
+	ret->verdict = strdup(fence_auto_text(verdict));
+	return ret->node_id && ret->volume_id && ret->namespace_ && ret->verdict;
+}
+
+static bool add_plans(struct losses *losses, Holdfast__V1__PlanFencesResponse *response)
+{
+	const struct lost *lost;
+
+	response->plans = calloc(LOSS_PLANS_MAX, sizeof(Holdfast__V1__FencePlan *));
+	if (!response->plans)
+		return false;
+	LIST_FOREACH (lost, &losses->list, of_losses) {
+		const struct node_entry *node = state_node(&losses->server->state, lost->node_id);
+		const struct volume_entry *volume;
+		Holdfast__V1__FencePlan *plan;
+		int64_t after_ms;
+
+		volume = node ? find_first(losses->server, node, &after_ms) : NULL;
+		if (!volume || response->n_plans == LOSS_PLANS_MAX)
+			continue;
+		plan = malloc(sizeof(*plan));
+		if (!plan)
+			return false;
+		holdfast__v1__fence_plan__init(plan);
+		response->plans[response->n_plans++] = plan;
+		if (!fill_plan(losses, node, volume, after_ms, plan))
+			return false;
+	}
+	return true;
+}
+
+static enum status handle_plan(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			       struct error *err)
+{
+	Holdfast__V1__PlanFencesResponse *response = malloc(sizeof(*response));
+	const Holdfast__V1__FencingSwitch *fencing = find_switch(server);
+
+	if (!response)
+		return error_no_memory(err, "a plan of fences");
+	holdfast__v1__plan_fences_response__init(response);
+	response->max_per_minute = server->config.fence_max_per_minute;
+	if (fencing)
+		response->switch_ = (Holdfast__V1__FencingSwitch *)(void *)message_copy(&fencing->base);
+	if ((fencing && !response->switch_) || !add_plans(server->losses, response)) {
+		holdfast__v1__plan_fences_response__free_unpacked(response, NULL);
+		return error_no_memory(err, "a plan of fences");
+	}
+	answer_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static const struct read_method plan_method = {.handle = handle_plan};
+DEFINE_READ_METHOD(losses_handle_plan, plan_method)
+
+/* --- the part --- */
+
+enum status losses_new(struct server *server, struct losses **ret, struct error *err)
+{
+	struct losses *losses = calloc(1, sizeof(*losses));
+	struct node_entry *node;
+
+	if (!losses)
+		return error_no_memory(err, "lost nodes");
+	losses->server = server;
+	losses->began_us = clock_monotonic_us();
+	LIST_INIT(&losses->list);
+	*ret = losses;
+	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
+		note(losses, node->id);
+	return STATUS_OK;
+}
+
+void losses_free(struct losses *losses)
+{
+	struct lost *lost;
+
+	if (!losses)
+		return;
+	while ((lost = LIST_FIRST(&losses->list))) {
+		LIST_REMOVE(lost, of_losses);
+		free(lost);
+	}
+	wakeup_disarm(&losses->timer);
+	free(losses);
+}
