@@ -45,6 +45,10 @@ enum {
 	AUDIT_KEEP_MAX = 100000000,
 	AUDIT_KEEP_FOR_DEFAULT_DAYS = 90,
 	AUDIT_KEEP_FOR_MAX_DAYS = 36500,
+	LIFE_MIN_S = 30,
+	LIFE_MAX_DAYS = 365,
+	NODE_LIFE_DEFAULT_DAYS = 7,
+	OPERATOR_LIFE_DEFAULT_S = 12 * 3600,
 };
 
 #define USEC_PER_DAY (UINT64_C(24) * 3600 * USEC_PER_SEC)
@@ -70,6 +74,8 @@ void config_init(struct config *config)
 		.release_sweep_us = RELEASE_SWEEP_DEFAULT_S * USEC_PER_SEC,
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
+		.authority = {.node_life_us = NODE_LIFE_DEFAULT_DAYS * USEC_PER_DAY,
+			      .operator_life_us = OPERATOR_LIFE_DEFAULT_S * USEC_PER_SEC},
 		.acl = true,
 		.etcd = LEAD_SETTINGS_INIT(SCHEMA_VERSION),
 	};
@@ -89,6 +95,28 @@ static const struct conf_field listen_fields[] = {
 		.size = sizeof(((struct config *)0)->member)                                  \
 	}
 
+static const struct conf_field authority_fields[] = {
+	{.key = "certificate",
+	 .type = CONF_PATH,
+	 .offset = offsetof(struct config, authority.certificate),
+	 .size = sizeof(((struct config *)0)->authority.certificate),
+	 .required = true},
+	{.key = "key",
+	 .type = CONF_PATH,
+	 .offset = offsetof(struct config, authority.key),
+	 .size = sizeof(((struct config *)0)->authority.key)},
+	{.key = "node_life",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, authority.node_life_us),
+	 .min = LIFE_MIN_S * USEC_PER_SEC,
+	 .max = LIFE_MAX_DAYS * USEC_PER_DAY},
+	{.key = "operator_life",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, authority.operator_life_us),
+	 .min = LIFE_MIN_S * USEC_PER_SEC,
+	 .max = LIFE_MAX_DAYS * USEC_PER_DAY},
+};
+
 static const struct conf_field tls_fields[] = {TLS_PATH(ca), TLS_PATH(cert), TLS_PATH(key)};
 
 static enum status bind_store(const struct conf *conf, const char *label, json_t *body, void *target,
@@ -97,6 +125,12 @@ static enum status bind_store(const struct conf *conf, const char *label, json_t
 	struct config *config = target;
 
 	return lead_settings_bind(conf, label, body, &config->etcd, err);
+}
+
+static enum status bind_authority(const struct conf *conf, const char *label, json_t *body, void *target,
+				  struct error *err)
+{
+	return conf_bind(conf, body, authority_fields, ARRAY_SIZE(authority_fields), target, err);
 }
 
 static enum status bind_listen(const struct conf *conf, const char *label, json_t *body, void *target,
@@ -224,6 +258,7 @@ static const struct conf_field top_fields[] = {
 	 .max = 365 * USEC_PER_DAY},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
+	{.key = "ca", .type = CONF_BLOCKS, .block = bind_authority},
 	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
 	{.key = "store", .type = CONF_BLOCKS, .block = bind_store},
 };
@@ -258,6 +293,9 @@ enum status config_load(const char *path, struct config *config, struct error *e
 	config->ticket_key_is_default =
 		credential_choose(CONFIG_TICKET_CREDENTIAL, "/etc/holdfast/ticket.key", config->ticket_key,
 				  sizeof(config->ticket_key));
+	if (config->authority.certificate[0] != '\0')
+		(void)credential_choose(CONFIG_CA_CREDENTIAL, "/etc/holdfast/tls/ca.key",
+					config->authority.key, sizeof(config->authority.key));
 	lead_settings_complete(&config->etcd, config->cluster);
 	if (!id_is_name(config->cluster, sizeof(config->cluster) - 1))
 		return conf_error(conf, conf_root(conf), "cluster", err,

@@ -19,6 +19,7 @@ enum {
 };
 
 #define CONFIG_KEY_CREDENTIAL "holdfast.server.key"
+#define CONFIG_CA_CREDENTIAL "holdfast.ca.key"
 #define CONFIG_TICKET_CREDENTIAL "holdfast.ticket.key"
 
 struct config {
@@ -32,9 +33,15 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	bool key_is_default;		/* neither the settings nor a credential say where it is */
-	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
-	bool ticket_key_is_default;	/* likewise */
+	bool key_is_default;	    /* neither the settings nor a credential say where it is */
+	char ticket_key[PATH_MAX];  /* PEM, Ed25519 private key */
+	bool ticket_key_is_default; /* likewise */
+	struct {
+		char certificate[PATH_MAX]; /* "": this server issues no certificates */
+		char key[PATH_MAX];
+		uint64_t node_life_us;
+		uint64_t operator_life_us;
+	} authority;
 	char kit_certificate[PATH_MAX]; /* whose key opens kits; "": none */
 	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
 	uint64_t heartbeat_us;		/* between a node's signs of life */

@@ -27,6 +27,7 @@
 #include "fence/fences.h"
 #include "fence/loss.h"
 #include "forward/forward.h"
+#include "identity/authority.h"
 #include "job/job_work.h"
 #include "lead/lead.h"
 #include "log/log.h"
@@ -257,6 +258,8 @@ static enum status start_listening(struct server *server, struct error *err)
 	enum status status = open_tls(server, err);
 
 	raise_file_limit();
+	if (status == STATUS_OK)
+		status = authority_open(server, err);
 	if (status == STATUS_OK)
 		status = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc,
 					err);
@@ -589,6 +592,7 @@ void server_free(struct server *server)
 	service_status_free(server->service);
 	service_watchdog_free(server->watchdog);
 	rpc_tls_free(server->tls);
+	authority_free(server->authority);
 	disk_release(server->disk);
 	audit_release(server->audit);
 	certificate_release(server->certificate);

@@ -176,6 +176,16 @@ static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMess
 	return revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->before_ms;
 }
 
+static bool may_collect_enrollment(const struct gc_run *run, const ProtobufCMessage *record)
+{
+	return ((const Holdfast__V1__StoredEnrollment *)(const void *)record)->expires_at_ms < run->before_ms;
+}
+
+static bool collect_enrollments(struct gc_run *run, struct change *change)
+{
+	return collect_records(run, change, PREFIX_ENROLLMENT, may_collect_enrollment, &run->counts.tokens);
+}
+
 static bool collect_revocations(struct gc_run *run, struct change *change)
 {
 	return collect_records(run, change, PREFIX_REVOCATION, may_collect_revocation,
@@ -197,7 +207,8 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 }
 
 static gc_phase_fn *const phases[] = {collect_allocs, collect_claims,	   collect_attestations,
-				      collect_tokens, collect_revocations, collect_audit};
+				      collect_tokens, collect_enrollments, collect_revocations,
+				      collect_audit};
 
 static bool found_something(const struct gc_counts *counts)
 {

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/credential.h"
 #include "base/str.h"
+#include "identity/authority.h"
 #include "log/log.h"
 #include "node/down.h"
 #include "state/change.h"
@@ -49,6 +50,10 @@ static const struct setting at_run_time[] = {
 	NUMBER("attest_forbidden_plugins", attest_forbidden),
 	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
 	NUMBER("kit_certificate", kit_certificate),
+	NUMBER("ca.certificate", authority.certificate),
+	NUMBER("ca.key", authority.key),
+	NUMBER("ca.node_life", authority.node_life_us),
+	NUMBER("ca.operator_life", authority.operator_life_us),
 };
 
 /* Something was opened by them. */
@@ -144,7 +149,11 @@ static void reload_config(struct server *server)
 
 void server_reload(struct server *server)
 {
+	struct error err;
+
 	reload_certificates(server);
 	if (server->config.path[0] != '\0')
 		reload_config(server);
+	if (authority_open(server, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the CA stays as it was");
 }

@@ -22,6 +22,7 @@
 #include <systemd/sd-event.h>
 
 struct audit_limits;
+struct authority;
 struct backup;
 struct certificate;
 struct change_observer;
@@ -104,6 +105,7 @@ struct server {
 	int mark_errno;			       /* that was told last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */
+	struct authority *authority;	       /* owned; NULL: it issues nothing; see identity/authority.h */
 	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
 	int64_t trust_ends_at_ms;	       /* its CAs expire, the last one; 0: not known */
 	struct job_works *job_works;	       /* owned; see job/job_work.h */

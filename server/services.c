@@ -18,6 +18,8 @@
 #include "fence/fencers.h"
 #include "fence/fences.h"
 #include "fence/loss.h"
+#include "identity/authority.h"
+#include "identity/enrollments.h"
 #include "job/jobs.h"
 #include "node/drain.h"
 #include "node/nodes.h"
@@ -115,6 +117,8 @@ static const struct rpc_method nodes_methods[] = {
 	{.name = "Identify",
 	 .unary = nodes_handle_identify,
 	 WRITE(.right = ACCESS_OPERATOR_WRITE, .attests = true)},
+	{.name = "Enroll", .unary = enrollments_handle_enroll, WRITE(.right = ACCESS_BY_TOKEN_OF_REQUEST)},
+	{.name = "Renew", .unary = authority_handle_renew, WRITE(.right = ACCESS_BY_HANDLER)},
 	{.name = "Attest",
 	 .unary = attest_handle,
 	 WRITE(.right = ACCESS_OPERATOR_WRITE, .attests = true, .namespaces = "volumes")},
@@ -205,6 +209,8 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "RevokeToken", .unary = tokens_handle_revoke, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "RevokeCertificate", .unary = revocations_handle_revoke, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "ListRevocations", .unary = revocations_handle_list, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "CreateEnrollment", .unary = enrollments_handle_create, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "IssueCertificate", .unary = authority_handle_issue, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "WhoAmI",
 	 .unary = tokens_handle_who_am_i,
 	 READ(.right = ACCESS_IDENTITY, .node = RULE_NODE_ANY)},

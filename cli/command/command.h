@@ -103,6 +103,7 @@ enum option_id {
 	OPT_KEEP_CERTIFICATE,
 	OPT_DIFF,
 	OPT_PRUNE,
+	OPT_TTL,
 	OPTION_N,
 };
 

@@ -12,6 +12,8 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
 	SERIAL_BITS = 128,
@@ -21,6 +23,8 @@ enum {
 };
 
 #define CA_SUFFIX " CA"
+#define SCHEME "holdfast://"
+#define DAY_S (INT64_C(24) * 3600)
 
 DEFINE_CLEANUP(X509, X509_free)
 DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
@@ -65,13 +69,13 @@ static bool set_name(X509_NAME *name, const char *common_name)
 					  -1, 0) == 1;
 }
 
-static X509 *cert_new(EVP_PKEY *key, const char *common_name, unsigned int days)
+static X509 *cert_new(EVP_PKEY *key, const char *common_name, int64_t issued_s, int64_t life_s)
 {
 	cleanup(X509_freep) X509 *cert = X509_new();
 
 	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !set_serial(cert) ||
-	    !X509_gmtime_adj(X509_getm_notBefore(cert), -PKI_SKEW_S) ||
-	    !X509_time_adj_ex(X509_getm_notAfter(cert), (int)days, 0, NULL) ||
+	    !ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)(issued_s - PKI_SKEW_S)) ||
+	    !ASN1_TIME_set(X509_getm_notAfter(cert), (time_t)(issued_s + life_s)) ||
 	    X509_set_pubkey(cert, key) != 1 || !set_name(X509_get_subject_name(cert), common_name))
 		return NULL;
 	return TAKE_PTR(cert);
@@ -138,7 +142,19 @@ static bool finish_ca(X509 *cert, EVP_PKEY *key)
 	       X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
-static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key)
+/* Clients connect only to servers. Other URIs are for both. */
+static const char *purpose_of(const char *uri)
+{
+	static const char *const clients[] = {"node", "operator", "fencer", "driver"};
+	const char *role = str_starts_with(uri, SCHEME) ? strchr(uri + strlen(SCHEME), '/') : NULL;
+
+	for (size_t i = 0; role && i < ARRAY_SIZE(clients); i++)
+		if (str_starts_with(role + 1, clients[i]) && role[1 + strlen(clients[i])] == '/')
+			return "clientAuth";
+	return "serverAuth,clientAuth";
+}
+
+static bool finish_leaf(X509 *cert, const char *uri, X509 *ca_cert, EVP_PKEY *ca_key)
 {
 	X509V3_CTX ctx;
 
@@ -146,7 +162,7 @@ static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key)
 	return X509_set_issuer_name(cert, X509_get_subject_name(ca_cert)) == 1 &&
 	       add_extension(cert, &ctx, NID_basic_constraints, "critical,CA:FALSE") &&
 	       add_extension(cert, &ctx, NID_key_usage, "critical,digitalSignature") &&
-	       add_extension(cert, &ctx, NID_ext_key_usage, "serverAuth,clientAuth") &&
+	       add_extension(cert, &ctx, NID_ext_key_usage, purpose_of(uri)) &&
 	       add_extension(cert, &ctx, NID_subject_key_identifier, "hash") &&
 	       add_extension(cert, &ctx, NID_authority_key_identifier, "keyid") &&
 	       X509_sign(cert, ca_key, EVP_sha256()) > 0;
@@ -256,7 +272,7 @@ enum status pki_make_ca_for(const char *key_path, const char *cert_path, const c
 			 cluster);
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
-	cert = key ? cert_new(key, name, days) : NULL;
+	cert = key ? cert_new(key, name, clock_realtime_ms() / 1000, days * DAY_S) : NULL;
 	if (!cert || !finish_ca(cert, key))
 		return openssl_error("make a CA for", cluster, err);
 	return write_pair(key, key_path, cert, cert_path, err);
@@ -274,8 +290,8 @@ static enum status check_request(const struct pki_cert_request *request, struct 
 				 "the identity \"%s\" is no URI of less than %d bytes, like "
 				 "holdfast://CLUSTER/node/NAME",
 				 request->uri ? request->uri : "", RPC_URI_SIZE);
-	if (check_days(request->days, err) != STATUS_OK)
-		return STATUS_INVALID_ARGUMENT;
+	if (request->life_s == 0)
+		TRY(check_days(request->days, err));
 	return check_name("common name", request->common_name, err);
 }
 
@@ -305,6 +321,36 @@ static enum status check_outlived(const X509 *cert, const X509 *ca, const char *
 		ca_path, clock_format(tls_cert_expires_ms(ca), text));
 }
 
+/* The one way by which a certificate is issued: certifies @key for @request.
+ * @ret owned by the caller, X509_free() */
+static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
+			 const struct pki_cert_request *request, EVP_PKEY *key, X509 **ret, struct error *err)
+{
+	int64_t issued_s = clock_realtime_ms() / 1000;
+	int64_t life_s = request->life_s > 0 ? (int64_t)request->life_s : request->days * DAY_S;
+	int64_t ca_ends_s = tls_cert_expires_ms(ca_cert) / 1000;
+	cleanup(X509_freep) X509 *cert = NULL;
+
+	TRY(check_request(request, err));
+	if (issued_s <= request->after_ms / 1000)
+		issued_s = request->after_ms / 1000 + 1;
+	if (request->life_s > 0 && issued_s + life_s > ca_ends_s)
+		life_s = ca_ends_s - issued_s;
+	if (life_s <= 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the CA %s has expired: it can sign nothing; make a new CA", ca_path);
+	ERR_clear_error();
+	cert = cert_new(key, request->common_name, issued_s, life_s);
+	if (!cert)
+		return openssl_error("make a certificate for", request->uri, err);
+	TRY(check_outlived(cert, ca_cert, ca_path, err));
+	TRY(add_alt_names(cert, request, err));
+	if (!finish_leaf(cert, request->uri, ca_cert, ca_key))
+		return openssl_error("make a certificate for", request->uri, err);
+	*ret = TAKE_PTR(cert);
+	return STATUS_OK;
+}
+
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 		      const struct pki_cert_request *request, const char *key_path, const char *cert_path,
 		      struct error *err)
@@ -319,14 +365,209 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 	TRY(load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err));
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
-	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
-	if (!cert)
-		return openssl_error("make a certificate for", request->uri, err);
-	TRY(check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err));
-	TRY(add_alt_names(cert, request, err));
-	if (!finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key))
-		return openssl_error("make a certificate for", request->uri, err);
+	if (!key)
+		return openssl_error("make a key for", request->uri, err);
+	TRY(issue(sk_X509_value(ca_certs, 0), ca_key, ca_cert_path, request, key, &cert, err));
 	return write_pair(key, key_path, cert, cert_path, err);
+}
+
+/* --- for others --- */
+
+struct pki_ca {
+	EVP_PKEY *key;
+	STACK_OF(X509) * certs;
+	char *path; /* of the certificate, for messages */
+};
+
+void pki_ca_free(struct pki_ca *ca)
+{
+	if (!ca)
+		return;
+	EVP_PKEY_free(ca->key);
+	sk_X509_pop_free(ca->certs, X509_free);
+	free(ca->path);
+	free(ca);
+}
+
+DEFINE_CLEANUP(struct pki_ca, pki_ca_free)
+
+enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err)
+{
+	cleanup(pki_ca_freep) struct pki_ca *ca = calloc(1, sizeof(*ca));
+
+	if (!ca || !(ca->path = strdup(cert_path)))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "open the CA %s", cert_path);
+	TRY(load_ca(key_path, cert_path, &ca->key, &ca->certs, err));
+	if (X509_check_ca(sk_X509_value(ca->certs, 0)) != 1)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s is not the certificate of a CA (basicConstraints CA:TRUE)", cert_path);
+	*ret = TAKE_PTR(ca);
+	return STATUS_OK;
+}
+
+DEFINE_CLEANUP(X509_REQ, X509_REQ_free)
+
+static bool is_good_key(const EVP_PKEY *key)
+{
+	char group[32] = "";
+
+	if (EVP_PKEY_is_a(key, "ED25519"))
+		return true;
+	return EVP_PKEY_is_a(key, "EC") && EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) == 1 &&
+	       (str_eq(group, "prime256v1") || str_eq(group, "P-256") || str_eq(group, "secp384r1") ||
+		str_eq(group, "P-384"));
+}
+
+/* The key that @csr is about, once it was proven that its owner made it. @ret borrowed from @ret_request. */
+static enum status read_request(const char *csr, X509_REQ **ret_request, EVP_PKEY **ret, struct error *err)
+{
+	cleanup(BIO_freep) BIO *bio = NULL;
+	size_t len = strnlen(csr, PKI_CSR_MAX + 1);
+
+	if (len == 0 || len > PKI_CSR_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "csr: 1 to %d bytes of PEM are wanted",
+				 PKI_CSR_MAX);
+	ERR_clear_error();
+	bio = BIO_new_mem_buf(csr, (int)len);
+	*ret_request = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+	*ret = *ret_request ? X509_REQ_get0_pubkey(*ret_request) : NULL;
+	if (!*ret || X509_REQ_verify(*ret_request, *ret) != 1) {
+		ERR_clear_error();
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csr: it is no certificate request that its own key has signed");
+	}
+	if (!is_good_key(*ret))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csr: the key must be EC P-256, EC P-384 or Ed25519");
+	return STATUS_OK;
+}
+
+/* The text of @bio; owned by the caller. */
+static char *take_text(BIO *bio)
+{
+	char *bytes = NULL;
+	long n = BIO_get_mem_data(bio, &bytes);
+
+	return n > 0 ? strndup(bytes, (size_t)n) : NULL;
+}
+
+static void read_facts(const X509 *cert, struct pki_facts *ret)
+{
+	*ret = (struct pki_facts){.issued_ms = tls_cert_issued_ms(cert),
+				  .expires_ms = tls_cert_expires_ms(cert)};
+	ret->last_expires_ms = ret->expires_ms;
+	(void)tls_cert_uri(cert, ret->uri);
+	tls_cert_serial(cert, ret->serial);
+}
+
+/* A root is left out: peers that trust it have it. */
+static bool print_chain(BIO *bio, X509 *cert, STACK_OF(X509) * ca_certs)
+{
+	bool ok = PEM_write_bio_X509(bio, cert) == 1;
+
+	for (int i = 0; ok && i < sk_X509_num(ca_certs); i++) {
+		X509 *link = sk_X509_value(ca_certs, i);
+
+		if (X509_self_signed(link, 0) != 1)
+			ok = PEM_write_bio_X509(bio, link) == 1;
+	}
+	ERR_clear_error();
+	return ok;
+}
+
+enum status pki_ca_sign(const struct pki_ca *ca, const struct pki_cert_request *request, const char *csr,
+			char **ret_pem, struct pki_facts *ret_facts, struct error *err)
+{
+	cleanup(X509_REQ_freep) X509_REQ *wanted = NULL;
+	cleanup(X509_freep) X509 *cert = NULL;
+	cleanup(BIO_freep) BIO *bio = BIO_new(BIO_s_mem());
+	EVP_PKEY *key = NULL;
+
+	TRY(read_request(csr, &wanted, &key, err));
+	TRY(issue(sk_X509_value(ca->certs, 0), ca->key, ca->path, request, key, &cert, err));
+	if (!bio || !print_chain(bio, cert, ca->certs) || !(*ret_pem = take_text(bio)))
+		return openssl_error("print the certificate of", request->uri, err);
+	read_facts(cert, ret_facts);
+	return STATUS_OK;
+}
+
+void pki_key_free(char *key)
+{
+	if (key)
+		OPENSSL_cleanse(key, strlen(key));
+	free(key);
+}
+
+enum status pki_make_request(char **ret_key, char **ret_csr, struct error *err)
+{
+	cleanup(EVP_PKEY_freep) EVP_PKEY *key = EVP_EC_gen("P-256");
+	cleanup(X509_REQ_freep) X509_REQ *request = X509_REQ_new();
+	cleanup(BIO_freep) BIO *key_bio = BIO_new(BIO_s_secmem());
+	cleanup(BIO_freep) BIO *csr_bio = BIO_new(BIO_s_mem());
+
+	if (!key || !request || !key_bio || !csr_bio ||
+	    X509_REQ_set_version(request, X509_REQ_VERSION_1) != 1 ||
+	    X509_REQ_set_pubkey(request, key) != 1 || X509_REQ_sign(request, key, EVP_sha256()) <= 0 ||
+	    PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) != 1 ||
+	    PEM_write_bio_X509_REQ(csr_bio, request) != 1)
+		return openssl_error("make", "a key", err);
+	*ret_key = take_text(key_bio);
+	*ret_csr = take_text(csr_bio);
+	if (*ret_key && *ret_csr)
+		return STATUS_OK;
+	pki_key_free(*ret_key);
+	free(*ret_csr);
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a key");
+}
+
+DEFINE_CLEANUP(X509_STORE, X509_STORE_free)
+DEFINE_CLEANUP(X509_STORE_CTX, X509_STORE_CTX_free)
+
+static enum status check_trusted(X509 *cert, STACK_OF(X509) * chain, const char *ca_path, struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *ca = NULL;
+	cleanup(X509_STORE_freep) X509_STORE *store = X509_STORE_new();
+	cleanup(X509_STORE_CTX_freep) X509_STORE_CTX *ctx = X509_STORE_CTX_new();
+	bool ok = store && ctx;
+
+	TRY(pem_read_certs(ca_path, &ca, err));
+	for (int i = 0; ok && i < sk_X509_num(ca); i++)
+		ok = X509_STORE_add_cert(store, sk_X509_value(ca, i)) == 1;
+	if (!ok || X509_STORE_CTX_init(ctx, store, cert, chain) != 1)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "check a certificate");
+	if (X509_verify_cert(ctx) == 1)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the new certificate is not good by the CA %s and this clock: %s", ca_path,
+			 X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
+}
+
+enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
+			   struct error *err)
+{
+	cleanup(BIO_freep) BIO *cert_bio = BIO_new_mem_buf(cert, -1);
+	cleanup(BIO_freep) BIO *key_bio = BIO_new_mem_buf(key, -1);
+	cleanup(free_certsp) STACK_OF(X509) *certs = sk_X509_new_null();
+	cleanup(EVP_PKEY_freep) EVP_PKEY *pkey = NULL;
+	char found[RPC_URI_SIZE];
+	X509 *link;
+	X509 *first;
+
+	while (certs && cert_bio && (link = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL)))
+		if (sk_X509_push(certs, link) == 0)
+			X509_free(link);
+	pkey = key_bio ? PEM_read_bio_PrivateKey(key_bio, NULL, NULL, NULL) : NULL;
+	ERR_clear_error();
+	first = sk_X509_value(certs, 0);
+	if (!first || !pkey || X509_check_private_key(first, pkey) != 1) {
+		ERR_clear_error();
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the new certificate does not belong to the key that was made for it");
+	}
+	if (!tls_cert_uri(first, found) || !str_eq(found, uri))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the new certificate is of \"%s\", not of %s", found, uri);
+	return check_trusted(first, certs, ca_path, err);
 }
 
 enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct error *err)
@@ -352,11 +593,8 @@ enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct 
 
 	TRY(pem_read_certs(cert_path, &certs, err));
 	first = sk_X509_value(certs, 0);
-	*ret = (struct pki_facts){.issued_ms = tls_cert_issued_ms(first),
-				  .expires_ms = tls_cert_expires_ms(first)};
-	(void)tls_cert_uri(first, ret->uri);
-	tls_cert_serial(first, ret->serial);
-	for (int i = 0; i < sk_X509_num(certs); i++) {
+	read_facts(first, ret);
+	for (int i = 1; i < sk_X509_num(certs); i++) {
 		int64_t expires_ms = tls_cert_expires_ms(sk_X509_value(certs, i));
 
 		if (expires_ms > ret->last_expires_ms)

@@ -24,6 +24,8 @@ struct pki_cert_request {
 	const char *const *ip_addresses;
 	size_t n_ip_addresses;
 	unsigned int days; /* validity from now */
+	uint64_t life_s;   /* the same in seconds, cut at the end of the CA; 0: days */
+	int64_t after_ms;  /* it counts as issued after this; 0: now */
 };
 
 /** Make a CA: writes @key_path (0600) and @cert_path (0644), both atomically. Existing files are kept and
@@ -50,6 +52,35 @@ struct pki_facts {
 };
 
 enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct error *err);
+
+/* A CA that is held open, to sign what others ask for. */
+struct pki_ca;
+
+/** @cert_path: the first certificate is the CA's, further ones link it to the root.
+ * @ret owned by the caller, pki_ca_free() */
+enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err);
+void pki_ca_free(struct pki_ca *ca);
+
+enum { PKI_CSR_MAX = 8192, PKI_PEM_MAX = 65536 };
+
+/** Sign the key of @csr (PEM), which must prove that it has it, for @request only: the rest of
+ * the CSR is ignored. STATUS_INVALID_ARGUMENT for a key that is not EC P-256, P-384 or Ed25519.
+ * @ret_pem the certificate and those that link it to the root; owned by the caller, free() */
+enum status pki_ca_sign(const struct pki_ca *ca, const struct pki_cert_request *request, const char *csr,
+			char **ret_pem, struct pki_facts *ret_facts, struct error *err);
+
+/** Make a key, and the request for its certificate; both PEM, owned by the caller: @ret_key by
+ * pki_key_free().
+ */
+enum status pki_make_request(char **ret_key, char **ret_csr, struct error *err);
+
+/** Wipes it. NULL is allowed. */
+void pki_key_free(char *key);
+
+/** Does @cert (PEM, with its chain) belong to @key (PEM), name @uri, and does the CA file trust it now?
+ * STATUS_FAILED_PRECONDITION names the reason. */
+enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
+			   struct error *err);
 
 /** When the first certificate of the file expires.
  * @ret_realtime_ms since the epoch */

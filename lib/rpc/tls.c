@@ -8,10 +8,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 static bool must_retry(ssize_t r)
 {
@@ -84,11 +87,26 @@ static BIO *tls_bio_new(const BIO_METHOD *method, int fd)
 
 enum { TLS_TEXT_SIZE = 256 };
 
+/* Changes when a file is replaced. */
+struct version {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec changed;
+};
+
+enum { FILES_N = 3 };
+
 struct rpc_tls {
-	char *ca;
+	char *ca;   /* NULL: pinned */
 	char *cert; /* NULL: no identity */
 	char *key;
-	SSL_CTX *server; /* NULL without identity */
+	bool is_pinned;
+	uint8_t pin[RPC_TLS_SHA256_SIZE];
+	bool has_anchor;
+	uint8_t anchor[RPC_TLS_SHA256_SIZE];
+	struct version versions[FILES_N]; /* of ca, cert and key, before they were read last */
+	SSL_CTX *server;		  /* NULL without identity */
 	SSL_CTX *client;
 	BIO_METHOD *bio_method;
 };
@@ -111,7 +129,7 @@ DEFINE_CLEANUP(SSL_CTX, SSL_CTX_free)
 
 static enum status material_load(const struct rpc_tls *tls, struct material *m, struct error *err)
 {
-	enum status status = pem_read_certs(tls->ca, &m->ca, err);
+	enum status status = tls->ca ? pem_read_certs(tls->ca, &m->ca, err) : STATUS_OK;
 
 	if (status != STATUS_OK || !tls->cert)
 		return status;
@@ -123,6 +141,20 @@ static enum status material_load(const struct rpc_tls *tls, struct material *m, 
 				 "the key %s does not belong to the certificate %s", tls->key, tls->cert);
 	}
 	return STATUS_OK;
+}
+
+/* The CA of the file that signed the end of the chain; NULL if the file lacks it, or the chain has it. */
+static X509 *anchor_of(const struct material *m)
+{
+	X509 *last = m->chain ? sk_X509_value(m->chain, sk_X509_num(m->chain) - 1) : NULL;
+
+	for (int i = 0; last && i < sk_X509_num(m->ca); i++) {
+		X509 *ca = sk_X509_value(m->ca, i);
+
+		if (X509_check_issued(ca, last) == X509_V_OK && X509_cmp(ca, last) != 0)
+			return ca;
+	}
+	return NULL;
 }
 
 static bool use_material(SSL_CTX *ctx, const struct material *m)
@@ -176,8 +208,11 @@ static SSL_CTX *server_context_new(const struct material *m)
 {
 	cleanup(SSL_CTX_freep) SSL_CTX *ctx = context_new(TLS_server_method(), m);
 	static const unsigned char id[] = "holdfast";
+	X509 *anchor = anchor_of(m);
 
-	if (!ctx || SSL_CTX_set_num_tickets(ctx, 0) != 1 ||
+	/* a node that enrols knows only the digest of the CA */
+	if (!ctx || (anchor && SSL_CTX_add1_chain_cert(ctx, anchor) != 1) ||
+	    SSL_CTX_set_num_tickets(ctx, 0) != 1 ||
 	    SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1) != 1)
 		return NULL;
 	/* clients with several certificates choose by these names */
@@ -188,14 +223,76 @@ static SSL_CTX *server_context_new(const struct material *m)
 	return TAKE_PTR(ctx);
 }
 
-static SSL_CTX *client_context_new(const struct material *m)
+static bool digest_of(const X509 *cert, uint8_t ret[static RPC_TLS_SHA256_SIZE])
+{
+	unsigned int n = 0;
+
+	return X509_digest(cert, EVP_sha256(), ret, &n) == 1 && n == RPC_TLS_SHA256_SIZE;
+}
+
+/* The peer's chain must lead to a CA with the digest, which it shows itself. */
+static int verify_pinned(X509_STORE_CTX *store, void *userdata)
+{
+	const struct rpc_tls *tls = userdata;
+	STACK_OF(X509) *shown = X509_STORE_CTX_get0_untrusted(store);
+	STACK_OF(X509) *trusted = sk_X509_new_null();
+	uint8_t digest[RPC_TLS_SHA256_SIZE];
+	int ok = 0;
+
+	for (int i = 0; trusted && i < sk_X509_num(shown); i++)
+		if (digest_of(sk_X509_value(shown, i), digest) &&
+		    CRYPTO_memcmp(digest, tls->pin, sizeof(digest)) == 0)
+			(void)sk_X509_push(trusted, sk_X509_value(shown, i));
+	if (sk_X509_num(trusted) > 0) {
+		X509_STORE_CTX_set0_trusted_stack(store, trusted);
+		ok = X509_verify_cert(store) == 1;
+	} else {
+		X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
+	}
+	sk_X509_free(trusted);
+	return ok;
+}
+
+static SSL_CTX *client_context_new(struct rpc_tls *tls, const struct material *m)
 {
 	cleanup(SSL_CTX_freep) SSL_CTX *ctx = context_new(TLS_client_method(), m);
 	static const unsigned char h2[] = "\x02h2";
 
+	if (ctx && tls->is_pinned)
+		SSL_CTX_set_cert_verify_callback(ctx, verify_pinned, tls);
 	if (!ctx || SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2) - 1) != 0)
 		return NULL;
 	return TAKE_PTR(ctx);
+}
+
+static void look_at_files(const struct rpc_tls *tls, struct version ret[static FILES_N])
+{
+	const char *paths[FILES_N] = {tls->ca, tls->cert, tls->key};
+	struct stat st;
+
+	memset(ret, 0, FILES_N * sizeof(*ret));
+	for (int i = 0; i < FILES_N; i++)
+		if (paths[i] && stat(paths[i], &st) == 0) {
+			ret[i].dev = st.st_dev;
+			ret[i].ino = st.st_ino;
+			ret[i].size = st.st_size;
+			ret[i].changed = st.st_ctim;
+		}
+}
+
+bool rpc_tls_has_changed(const struct rpc_tls *tls)
+{
+	struct version now[FILES_N];
+
+	look_at_files(tls, now);
+	return memcmp(now, tls->versions, sizeof(now)) != 0;
+}
+
+bool rpc_tls_anchor(const struct rpc_tls *tls, uint8_t ret[static RPC_TLS_SHA256_SIZE])
+{
+	if (tls->has_anchor)
+		memcpy(ret, tls->anchor, RPC_TLS_SHA256_SIZE);
+	return tls->has_anchor;
 }
 
 enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
@@ -204,16 +301,20 @@ enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
 	cleanup(SSL_CTX_freep) SSL_CTX *server = NULL;
 	cleanup(SSL_CTX_freep) SSL_CTX *client = NULL;
 	char text[TLS_TEXT_SIZE];
+	const X509 *anchor;
 
+	look_at_files(tls, tls->versions); /* before they are read: what comes later is a change */
 	TRY(material_load(tls, &m, err));
 	ERR_clear_error();
-	client = client_context_new(&m);
+	client = client_context_new(tls, &m);
 	if (m.chain)
 		server = server_context_new(&m);
 	if (!client || (m.chain && !server))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "TLS with CA %s and certificate %s: %s",
-				 tls->ca, tls->cert ? tls->cert : "(none)",
+				 tls->ca ? tls->ca : "(pinned)", tls->cert ? tls->cert : "(none)",
 				 tls_error_text(text, sizeof(text)));
+	anchor = anchor_of(&m);
+	tls->has_anchor = anchor && digest_of(anchor, tls->anchor);
 	/* sessions hold a reference to the context they came from */
 	SSL_CTX_free(tls->server);
 	SSL_CTX_free(tls->client);
@@ -224,28 +325,53 @@ enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
 
 DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
 
-enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+static char *copy(const char *text)
 {
-	assert(files->ca != NULL);
+	return text ? strdup(text) : NULL;
+}
 
-	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
+static enum status set_files(struct rpc_tls *tls, const struct rpc_tls_files *files, struct error *err)
+{
+	assert(files->ca || files->ca_sha256);
 
 	if (!files->cert != !files->key)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "TLS %s %s lacks its %s",
 				 files->cert ? "certificate" : "key", files->cert ? files->cert : files->key,
 				 files->cert ? "key" : "certificate");
-	if (!tls)
+	tls->ca = copy(files->ca);
+	tls->cert = copy(files->cert);
+	tls->key = copy(files->key);
+	tls->is_pinned = !files->ca;
+	if (tls->is_pinned)
+		memcpy(tls->pin, files->ca_sha256, sizeof(tls->pin));
+	if (!tls->ca != !files->ca || !tls->cert != !files->cert || !tls->key != !files->key)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
-	*tls = (struct rpc_tls){
-		.ca = strdup(files->ca),
-		.cert = files->cert ? strdup(files->cert) : NULL,
-		.key = files->key ? strdup(files->key) : NULL,
-		.bio_method = tls_bio_method_new(),
-	};
-	if (!tls->ca || (files->cert && (!tls->cert || !tls->key)) || !tls->bio_method)
+	return STATUS_OK;
+}
+
+enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+{
+	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
+
+	if (!tls || !(tls->bio_method = tls_bio_method_new()))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
+	TRY(set_files(tls, files, err));
 	TRY(rpc_tls_reload(tls, err));
 	*ret = TAKE_PTR(tls);
+	return STATUS_OK;
+}
+
+enum status rpc_tls_use(struct rpc_tls *tls, const struct rpc_tls_files *files, struct error *err)
+{
+	cleanup(rpc_tls_freep) struct rpc_tls *other = NULL;
+	struct rpc_tls before = *tls;
+
+	assert(files->ca && !tls->is_pinned);
+	TRY(rpc_tls_new(files, &other, err));
+	*tls = *other; /* each has what the other had, but for the method of the open connections */
+	tls->bio_method = before.bio_method;
+	before.bio_method = other->bio_method;
+	*other = before;
 	return STATUS_OK;
 }
 

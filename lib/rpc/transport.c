@@ -145,7 +145,10 @@ static void fail_tls(struct transport *tr, const char *doing)
 	if (tr->state == TRANSPORT_HANDSHAKE && verify != X509_V_OK)
 		(void)error_set(&err, STATUS_UNAUTHENTICATED, 0,
 				"%s: the other side's certificate is refused: %s", doing,
-				X509_verify_cert_error_string(verify));
+				verify == X509_V_ERR_APPLICATION_VERIFICATION
+					? "it does not show the CA with the expected digest: it is another "
+					  "cluster, or a machine between"
+					: X509_verify_cert_error_string(verify));
 	else
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "%s: %s%s", doing, text,
 				has_expired(tr->ssl) ? "; our own certificate has expired" : "");

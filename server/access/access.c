@@ -324,7 +324,7 @@ static enum status check_right(struct server *server, const struct rpc_call *cal
 	if (rule->right == ACCESS_NONE)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "this method is closed: no right opens it");
-	if (rule->right == ACCESS_BY_HANDLER)
+	if (rule->right == ACCESS_BY_HANDLER || rule->right == ACCESS_BY_TOKEN_OF_REQUEST)
 		return STATUS_OK;
 	if (rule->right == ACCESS_IDENTITY)
 		return check_identity(server, call, err);

@@ -46,6 +46,8 @@ enum access_right {
 	/* in the row of a method */
 	ACCESS_IDENTITY = ACCESS_RIGHT_N, /* of whoever may call anything at all */
 	ACCESS_BY_HANDLER,		  /* which one depends on what the handler finds: it asks */
+	ACCESS_BY_TOKEN_OF_REQUEST, /* no identity: only Nodes.Enroll, whose handler bounds and checks it
+				     */
 };
 
 /** May the caller do this to objects of @namespace (NULL: of none, or in any namespace at all)?

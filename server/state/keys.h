@@ -21,6 +21,7 @@
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_REVOCATION "revocation/"			    /* id/IDENTITY, serial/SERIAL: Revocation */
+#define PREFIX_ENROLLMENT "enrollment/"			    /* NODE: StoredEnrollment */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
 #define PREFIX_JOB "job/"				    /* NAMESPACE/ID: Job */
 #define PREFIX_JOB_VERSION "job-version/" /* NAMESPACE/ID/VERSION: Job, as it was submitted */

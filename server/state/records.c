@@ -29,6 +29,7 @@ static const struct sort sorts[] = {
 	 .descriptor = &holdfast__v1__stored_token__descriptor,
 	 .note = token_index_note},
 	{.prefix = PREFIX_REVOCATION, .descriptor = &holdfast__v1__revocation__descriptor},
+	{.prefix = PREFIX_ENROLLMENT, .descriptor = &holdfast__v1__stored_enrollment__descriptor},
 	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
 	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},

@@ -650,7 +650,8 @@ def check_rights():
     words = {name: word if over == "NAMESPACE" else f"{over.lower()} {word}" for name, over, word in
              re.findall(r'\[(\w+)\] = \{OVER_(\w+),\s*\{"([\w-]+)"', text)}
     text = text[text.index("rows[] = {"):text.index("\n};", text.index("rows[] = {"))]
-    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_FENCERS": "a fencer", "OF_ANYBODY": "any identity"}
+    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_FENCERS": "a fencer", "OF_ANYBODY": "any identity",
+             "OF_NEW_NODES": "no identity, the token of the request"}
     true = {}
     for method, kind, needs in re.findall(r'\{"(\w+\.\w+)", (\w+),\s*(0|N\([^,]*\)),', text):
         rights = [words[name] for name in re.findall(r"N\((\w+)\)", needs)]

@@ -27,7 +27,7 @@ FLOORS = {
     ),
     "server": (
         "base conf etcd kit log model pb rpc store",
-        [".", "job fence", "(alloc claim node plugin recovery volume)", "access", "api", "state", "forward", "lead ticket fencer"],
+        [".", "job fence", "(alloc claim node plugin recovery volume)", "identity", "access", "api", "state", "forward", "lead ticket fencer"],
     ),
     "cli": ("base conf kit model pb rpc", [".", "docker", "audit hold operator", "call", "show nomad", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),

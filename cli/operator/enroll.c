@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Certificates from the server's CA: the line for a new node, and certificates for people. */
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "call/connect.h"
+#include "command/commands.h"
+#include "command/settings.h"
+#include "command/values.h"
+#include "rpc/enroll_line.h"
+#include "rpc/pki.h"
+#include "show/output.h"
+
+#include <errno.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OPERATOR &holdfast__v1__operator__descriptor
+#define TTL_MAX_MS (UINT64_C(365) * 24 * 3600 * 1000)
+
+enum { FOLDER_MODE = 0700 };
+
+/* --- a node --- */
+
+/* Does another machine reach itself by it? */
+static bool is_only_here(const char *host)
+{
+	return str_starts_with(host, "127.") || str_eq(host, "::1") || str_eq(host, "localhost") ||
+	       str_eq(host, "0.0.0.0") || str_eq(host, "::");
+}
+
+static void add_server(struct enroll_line *line, const struct rpc_address *address)
+{
+	for (size_t i = 0; i < line->n_servers; i++)
+		if (str_eq(line->servers[i].host, address->host) && line->servers[i].port == address->port)
+			return;
+	if (line->n_servers < RPC_SERVERS_MAX)
+		line->servers[line->n_servers++] = *address;
+}
+
+/* The addresses of this command, then those of the list of members. Loopback addresses are the last resort.
+ */
+static void find_servers(const struct server_settings *settings, struct connection *connection,
+			 struct enroll_line *line)
+{
+	Holdfast__V1__ListMembersRequest request = HOLDFAST__V1__LIST_MEMBERS_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListMembersResponse *answer = NULL;
+	struct rpc_address address;
+
+	for (size_t i = 0; i < settings->n_servers; i++)
+		if (!is_only_here(settings->servers[i].host))
+			add_server(line, &settings->servers[i]);
+	if (connection_call(connection, OPERATOR, "ListMembers", &request.base, CALL_TIMEOUT_US, &answer,
+			    NULL) == STATUS_OK)
+		for (size_t i = 0; i < answer->n_servers; i++)
+			if (rpc_address_parse(answer->servers[i]->address, &address) == 0 &&
+			    !is_only_here(address.host) && (line->n_servers == 0 || answer->n_servers > 1))
+				add_server(line, &address);
+	for (size_t i = 0; line->n_servers == 0 && i < settings->n_servers; i++)
+		add_server(line, &settings->servers[i]);
+}
+
+static enum status print_line_of(struct invocation *inv, const char *text,
+				 const Holdfast__V1__CreateEnrollmentResponse *answer, struct error *err)
+{
+	char at[CLOCK_TEXT_SIZE];
+
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{ss ss ss sI}", "line", text, "node", answer->node, "cluster",
+					    answer->cluster, "expires_at_ms",
+					    (json_int_t)answer->expires_at_ms),
+				  err);
+	print_line("%s", text);
+	(void)fprintf(stderr, "On %s, as root, until %s, once: holdfast-agent --enroll LINE\n", answer->node,
+		      clock_format(answer->expires_at_ms, at));
+	return STATUS_OK;
+}
+
+static enum status cmd_operator_node_enroll(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__CreateEnrollmentRequest request = HOLDFAST__V1__CREATE_ENROLLMENT_REQUEST__INIT;
+	cleanup_message Holdfast__V1__CreateEnrollmentResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	struct enroll_line line = {.n_servers = 0};
+	char text[ENROLL_LINE_SIZE];
+	char node[ENROLL_NAME_SIZE];
+	struct server_settings settings;
+
+	TRY(server_settings_resolve(inv, &settings, err));
+	TRY(value_duration(inv, OPT_TTL, 0, TTL_MAX_MS, &request.ttl_ms, err));
+	if (str_copy(node, sizeof(node), inv->args[0]) < 0)
+		return usage_error(inv, err, "'%.64s' is not a node's name", inv->args[0]);
+	request.node = node;
+	TRY(connect_server(inv, &connection, err));
+	TRY(connection_call(connection, OPERATOR, "CreateEnrollment", &request.base, CALL_TIMEOUT_US, &answer,
+			    err));
+	(void)str_copy(line.cluster, sizeof(line.cluster), answer->cluster);
+	(void)str_copy(line.node, sizeof(line.node), answer->node);
+	(void)str_copy(line.token, sizeof(line.token), answer->token);
+	if (answer->ca_sha256.len == sizeof(line.ca_sha256))
+		memcpy(line.ca_sha256, answer->ca_sha256.data, sizeof(line.ca_sha256));
+	find_servers(&settings, connection, &line);
+	TRY(enroll_line_format(&line, text, err));
+	return print_line_of(inv, text, answer, err);
+}
+
+/* --- a certificate --- */
+
+struct paths {
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	char ca[PATH_MAX];
+};
+
+static enum status find_paths(struct invocation *inv, struct paths *ret, struct error *err)
+{
+	const char *folder = inv->options[OPT_OUT] ? inv->options[OPT_OUT] : ".";
+	char name[128];
+	char *slash;
+
+	if (str_copy(name, sizeof(name), inv->args[0]) < 0 || !(slash = strchr(name, '/')) ||
+	    slash[1] == '\0' || strchr(slash + 1, '/'))
+		return usage_error(inv, err, "'%.64s' is not ROLE/NAME, as in operator/ann", inv->args[0]);
+	*slash = '-';
+	if (str_format(ret->cert, sizeof(ret->cert), "%s/%s.pem", folder, name) < 0 ||
+	    str_format(ret->key, sizeof(ret->key), "%s/%s.key", folder, name) < 0 ||
+	    str_format(ret->ca, sizeof(ret->ca), "%s/ca.pem", folder) < 0)
+		return usage_error(inv, err, "the path of --out is too long");
+	if (mkdir(folder, FOLDER_MODE) < 0 && errno != EEXIST)
+		return error_set(err, status_from_errno(errno), errno, "make the folder %s", folder);
+	if (access(ret->cert, F_OK) == 0 || access(ret->key, F_OK) == 0)
+		return error_set(err, STATUS_ALREADY_EXISTS, 0,
+				 "%s or %s exists already and is kept; to renew it, move both away first",
+				 ret->cert, ret->key);
+	return STATUS_OK;
+}
+
+static enum status write_file(const char *path, mode_t mode, const char *text, struct error *err)
+{
+	int r = file_write_atomic(path, mode, text, strlen(text));
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+static void free_key(char **key)
+{
+	pki_key_free(*key);
+}
+
+static enum status write_all(const struct paths *paths, const char *key,
+			     const Holdfast__V1__IssueCertificateResponse *answer, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	if (key)
+		TRY(write_file(paths->key, 0600, key, err));
+	if (access(paths->ca, F_OK) < 0)
+		status = write_file(paths->ca, 0644, answer->ca, err);
+	if (status == STATUS_OK)
+		status = write_file(paths->cert, 0644, answer->certificate, err);
+	if (status != STATUS_OK && key)
+		(void)unlink(paths->key); /* worthless without its certificate */
+	return status;
+}
+
+static enum status cmd_operator_cert_issue(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__IssueCertificateRequest request = HOLDFAST__V1__ISSUE_CERTIFICATE_REQUEST__INIT;
+	cleanup_message Holdfast__V1__IssueCertificateResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	cleanup(free_key) char *key = NULL;
+	cleanup_free char *csr = NULL;
+	char identity[128];
+	char at[CLOCK_TEXT_SIZE];
+	struct paths paths;
+	int r;
+
+	TRY(value_duration(inv, OPT_TTL, 0, TTL_MAX_MS, &request.ttl_ms, err));
+	TRY(find_paths(inv, &paths, err));
+	if (inv->n_args > 1) {
+		r = file_read(inv->args[1], PKI_CSR_MAX, &csr, NULL);
+		if (r < 0)
+			return error_set(err, status_from_errno(r), r, "read the request %s", inv->args[1]);
+	} else {
+		TRY(pki_make_request(&key, &csr, err));
+	}
+	(void)str_copy(identity, sizeof(identity), inv->args[0]); /* find_paths() has checked it */
+	request.identity = identity;
+	request.csr = csr;
+	TRY(connect_server(inv, &connection, err));
+	TRY(connection_call(connection, OPERATOR, "IssueCertificate", &request.base, CALL_TIMEOUT_US, &answer,
+			    err));
+	TRY(write_all(&paths, key, answer, err));
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{ss ss ss ss sI}", "certificate", paths.cert, "key",
+					    key ? paths.key : "", "identity", answer->identity, "serial",
+					    answer->serial, "expires_at_ms",
+					    (json_int_t)answer->expires_at_ms),
+				  err);
+	print_field("certificate", paths.cert);
+	if (key)
+		print_field("key", paths.key);
+	print_field("identity", answer->identity);
+	print_field("expires", clock_format(answer->expires_at_ms, at));
+	return STATUS_OK;
+}
+
+static const struct command commands[] = {
+	{.path = "operator node enroll",
+	 .args = "NAME",
+	 .help = "Print the line with which a new node joins, once",
+	 .example = "worker-3 --ttl 10m",
+	 .options = OPTION_BIT(OPT_TTL),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_operator_node_enroll},
+	{.path = "operator cert issue",
+	 .args = "ROLE/NAME [CSR]",
+	 .help = "Get a certificate from the server's CA",
+	 .example = "operator/ann --ttl 12h",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_TTL),
+	 .min_args = 1,
+	 .max_args = 2,
+	 .run = cmd_operator_cert_issue},
+};
+
+const struct command_table enroll_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Issues certificates for callers with a certificate. */
+
+#include "identity/authority.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/answer.h"
+#include "access/audit.h"
+#include "access/revocations.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "state/change.h"
+#include "state/records.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ISSUES_PER_S = 20, /* of all: 10 000 nodes renew theirs within minutes */
+	ISSUES_BURST = 200,
+	CALLS_PER_S = 1, /* of one caller */
+	CALLS_BURST = 10,
+	NAME_MAX_LEN = 63,
+	OTHERS_LIFE_DAYS = 90,
+	LIFE_MAX_DAYS = 365,
+};
+
+#define DAY_US (UINT64_C(24) * 3600 * USEC_PER_SEC)
+
+struct authority {
+	struct pki_ca *ca;
+	struct rate rate;
+	struct caller_rates renewing;
+	struct caller_rates enrolling;
+};
+
+/* --- the CA --- */
+
+enum status authority_open(struct server *server, struct error *err)
+{
+	const struct config *config = &server->config;
+	struct pki_ca *ca = NULL;
+	enum status status;
+
+	if (config->authority.certificate[0] == '\0') {
+		authority_free(TAKE_PTR(server->authority));
+		return STATUS_OK;
+	}
+	status = pki_ca_open(config->authority.key, config->authority.certificate, &ca, err);
+	if (status != STATUS_OK)
+		return err ? error_prefix(err, "ca in %s", config->path) : status;
+	if (!server->authority) {
+		server->authority = calloc(1, sizeof(*server->authority));
+		if (!server->authority) {
+			pki_ca_free(ca);
+			return error_no_memory(err, "the CA");
+		}
+		rate_init(&server->authority->rate, ISSUES_PER_S, ISSUES_BURST, clock_monotonic_us());
+	}
+	pki_ca_free(server->authority->ca);
+	server->authority->ca = ca;
+	return STATUS_OK;
+}
+
+void authority_free(struct authority *authority)
+{
+	if (authority)
+		pki_ca_free(authority->ca);
+	free(authority);
+}
+
+enum status authority_check(const struct server *server, struct error *err)
+{
+	return server->authority
+		       ? STATUS_OK
+		       : error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				   "this server issues no certificates: its settings have no block ca { }, "
+				   "see holdfast-server.hcl(5); make them offline: holdfast operator cert "
+				   "node");
+}
+
+struct caller_rates *authority_enrolling(struct server *server)
+{
+	return &server->authority->enrolling;
+}
+
+enum status authority_read_ca(const struct server *server, char **ret, struct error *err)
+{
+	int r = file_read(server->config.ca, PKI_PEM_MAX, ret, NULL);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read the CA %s", server->config.ca)
+		     : STATUS_OK;
+}
+
+enum status caller_rates_take(struct caller_rates *rates, const char *name, uint64_t now_us, size_t *ret,
+			      struct error *err)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < AUTHORITY_CALLERS; i++) {
+		if (str_eq(rates->entries[i].name, name)) {
+			at = i;
+			break;
+		}
+		if (rates->entries[at].is_busy ||
+		    (!rates->entries[i].is_busy && rates->entries[i].used_us < rates->entries[at].used_us))
+			at = i;
+	}
+	if (!str_eq(rates->entries[at].name, name)) {
+		if (rates->entries[at].is_busy)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+					 "%d callers ask for certificates at once; ask again in some seconds",
+					 AUTHORITY_CALLERS);
+		(void)str_copy(rates->entries[at].name, sizeof(rates->entries[at].name), name);
+		rate_init(&rates->entries[at].rate, CALLS_PER_S, CALLS_BURST, now_us);
+	}
+	rates->entries[at].used_us = now_us;
+	if (rates->entries[at].is_busy || !rate_take(&rates->entries[at].rate, now_us))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%s asks for certificates too often; ask again in some seconds", name);
+	*ret = at;
+	return STATUS_OK;
+}
+
+/* --- issuing --- */
+
+static const char *const roles[] = {"node", "operator", "fencer", "driver"};
+
+static bool is_role(const char *role)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (str_eq(role, roles[i]))
+			return true;
+	return false;
+}
+
+static uint64_t life_of(const struct server *server, const char *role)
+{
+	if (str_eq(role, "node"))
+		return server->config.authority.node_life_us;
+	if (str_eq(role, "operator"))
+		return server->config.authority.operator_life_us;
+	return OTHERS_LIFE_DAYS * DAY_US;
+}
+
+enum status authority_issue(struct server *server, struct change *change, const struct rpc_call *call,
+			    const char *what, const char *role, const char *name, const char *csr,
+			    uint64_t life_us, char **ret_pem, struct pki_facts *ret_facts, struct error *err)
+{
+	char uri[RPC_URI_SIZE];
+	char identity[NAME_MAX_LEN + 32];
+	char object[AUDIT_OBJECT_SIZE];
+	char until[CLOCK_TEXT_SIZE];
+	struct pki_cert_request request = {.uri = uri, .common_name = name};
+
+	TRY(authority_check(server, err));
+	if (!is_role(role) || !id_is_name(name, NAME_MAX_LEN))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"'%.40s/%.80s' is no identity to issue a certificate for: node, operator, fencer "
+			"or driver, and a name of 1 to %d of A-Z a-z 0-9 _ and -",
+			role, name, NAME_MAX_LEN);
+	if (!rate_take(&server->authority->rate, clock_monotonic_us()))
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"more than %d certificates a second are asked for; ask again in some seconds",
+			ISSUES_PER_S);
+	(void)str_join(identity, sizeof(identity), role, "/", name);
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", server->config.cluster, identity);
+	request.life_s = (life_us > 0 ? life_us : life_of(server, role)) / USEC_PER_SEC;
+	request.after_ms = revocation_cutoff_ms(server, identity);
+	TRY(pki_ca_sign(server->authority->ca, &request, csr, ret_pem, ret_facts, err));
+	(void)str_format(object, sizeof(object), "certificate %s of %s until %s", ret_facts->serial, identity,
+			 clock_format(ret_facts->expires_ms, until));
+	audit_write(server, change, call, what, object, NULL);
+	return STATUS_OK;
+}
+
+static enum status handle_issue(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__IssueCertificateRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__IssueCertificateResponse response = HOLDFAST__V1__ISSUE_CERTIFICATE_RESPONSE__INIT;
+	const char *slash = strchr(request->identity, '/');
+	cleanup_free char *pem = NULL;
+	cleanup_free char *ca = NULL;
+	struct pki_facts facts;
+	char role[32];
+
+	if (!slash ||
+	    str_format(role, sizeof(role), "%.*s", (int)(slash - request->identity), request->identity) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "identity: '%.80s' is not one; expected ROLE/NAME, as in operator/ann",
+				 request->identity);
+	if (request->ttl_ms > LIFE_MAX_DAYS * (DAY_US / USEC_PER_MSEC))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "ttl_ms: at most %d days", LIFE_MAX_DAYS);
+	TRY(authority_read_ca(server, &ca, err));
+	TRY(authority_issue(server, &change, call, "Operator.IssueCertificate", role, slash + 1, request->csr,
+			    request->ttl_ms * USEC_PER_MSEC, &pem, &facts, err));
+	response.certificate = pem;
+	response.ca = ca;
+	response.identity = facts.uri;
+	response.serial = facts.serial;
+	response.expires_at_ms = facts.expires_ms;
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
+}
+
+DEFINE_WRITE_METHOD(authority_handle_issue, Holdfast__V1__IssueCertificateRequest,
+		    "Operator.IssueCertificate", handle_issue)
+
+/* The node's certificate decides the identity, never a field. */
+static enum status handle_renew(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__RenewRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__RenewResponse response = HOLDFAST__V1__RENEW_RESPONSE__INIT;
+	cleanup_free char *pem = NULL;
+	struct identity who;
+	struct pki_facts facts;
+	size_t at;
+
+	TRY(access_check_node(server, call, &who, err));
+	TRY(authority_check(server, err));
+	TRY(caller_rates_take(&server->authority->renewing, who.name, clock_monotonic_us(), &at, err));
+	TRY(authority_issue(server, &change, call, "Nodes.Renew", "node", who.name, request->csr, 0, &pem,
+			    &facts, err));
+	response.certificate = pem;
+	response.serial = facts.serial;
+	response.expires_at_ms = facts.expires_ms;
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
+}
+
+DEFINE_WRITE_METHOD(authority_handle_renew, Holdfast__V1__RenewRequest, "Nodes.Renew", handle_renew)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The CA of the cluster at this server: block ca { } of its settings.
+ *
+ * It signs identities of this cluster only, holdfast://CLUSTER/ROLE/NAME, each for the purpose of its role,
+ * and never for longer than it is valid itself. Each issue is recorded, and their number is limited. Only the
+ * key of a CSR counts: the server decides the identity. */
+
+#include "access/caller.h"
+#include "base/error.h"
+#include "base/rate.h"
+#include "rpc/pki.h"
+#include "rpc/server.h"
+
+#include <stdint.h>
+
+struct authority;
+struct change;
+struct server;
+
+enum { AUTHORITY_CALLERS = 64 };
+
+/* Calls of single callers, by address or identity; the one that was quiet for longest gives way. */
+struct caller_rates {
+	struct {
+		char name[ACCESS_WHO_SIZE]; /* empty: free */
+		struct rate rate;
+		uint64_t used_us;
+		bool is_busy; /* a call of it is in flight */
+	} entries[AUTHORITY_CALLERS];
+};
+
+/** Open the CA that the settings name; again on reload: on failure the one before stays.
+ * STATUS_OK without one. */
+enum status authority_open(struct server *server, struct error *err);
+void authority_free(struct authority *authority);
+
+/** STATUS_FAILED_PRECONDITION with the way to have one, if this server issues nothing. */
+enum status authority_check(const struct server *server, struct error *err);
+
+/** May @name make one more call? STATUS_RESOURCE_EXHAUSTED; @ret: its entry, below AUTHORITY_CALLERS. */
+enum status caller_rates_take(struct caller_rates *rates, const char *name, uint64_t now_us, size_t *ret,
+			      struct error *err);
+
+/** Those of addresses that enrol, of an authority that is open. */
+struct caller_rates *authority_enrolling(struct server *server);
+
+/** Sign the key of @csr for @role and @name ("node", "n1") and stage the record of it in @change.
+ * @life_us 0: that of the role
+ * @ret_pem owned by the caller, free() */
+enum status authority_issue(struct server *server, struct change *change, const struct rpc_call *call,
+			    const char *what, const char *role, const char *name, const char *csr,
+			    uint64_t life_us, char **ret_pem, struct pki_facts *ret_facts, struct error *err);
+
+/** The CA file of the server's TLS: what others trust. Owned by the caller, free(). */
+enum status authority_read_ca(const struct server *server, char **ret, struct error *err);
+
+rpc_unary_fn authority_handle_issue;
+rpc_unary_fn authority_handle_renew;

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of new nodes: made by an operator, used once without any identity. */
+
+#include "identity/enrollments.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/answer.h"
+#include "access/audit.h"
+#include "access/caller.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "identity/authority.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "ticket/ticket.h"
+
+#include <errno.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define WHAT "Nodes.Enroll"
+#define NEW_LINE "an operator makes a new line: holdfast operator node enroll %s"
+
+enum { TOKEN_BYTES = 32, TOKEN_SIZE = 2 * TOKEN_BYTES + 1, NAME_MAX_LEN = 63 };
+
+typedef Holdfast__V1__StoredEnrollment Stored;
+
+static void key_of(const char *node, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_ENROLLMENT, node);
+}
+
+static enum status check_name(const char *node, struct error *err)
+{
+	return id_is_name(node, NAME_MAX_LEN)
+		       ? STATUS_OK
+		       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				   "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)", node,
+				   NAME_MAX_LEN);
+}
+
+/* --- making one --- */
+
+static size_t count(struct server *server)
+{
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_ENROLLMENT);
+	size_t n = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_ENROLLMENT); entry = records_next(entry))
+		n++;
+	return n;
+}
+
+static enum status handle_create(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__CreateEnrollmentRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__CreateEnrollmentResponse response = HOLDFAST__V1__CREATE_ENROLLMENT_RESPONSE__INIT;
+	uint64_t ttl_ms = request->ttl_ms ? request->ttl_ms : ENROLLMENT_TTL_DEFAULT_S * UINT64_C(1000);
+	Stored stored = HOLDFAST__V1__STORED_ENROLLMENT__INIT;
+	uint8_t anchor[RPC_TLS_SHA256_SIZE];
+	uint8_t bytes[TOKEN_BYTES];
+	uint8_t hash[TOKEN_HASH_SIZE];
+	char token[TOKEN_SIZE];
+	char who[ACCESS_WHO_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	char object[AUDIT_OBJECT_SIZE];
+	enum status status;
+
+	TRY(authority_check(server, err));
+	TRY(check_name(request->node, err));
+	if (ttl_ms < ENROLLMENT_TTL_MIN_S * UINT64_C(1000) || ttl_ms > ENROLLMENT_TTL_MAX_S * UINT64_C(1000))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "ttl_ms: %d seconds to 7 days",
+				 ENROLLMENT_TTL_MIN_S);
+	if (!rpc_tls_anchor(server->tls, anchor))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"no certificate in %s signed the server's certificate %s: put the CA there, then: "
+			"systemctl reload holdfast-server",
+			server->config.ca, server->config.cert);
+	key_of(request->node, key);
+	if (!records_get(&server->state.records, key) && count(server) >= ENROLLMENTS_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"there are %d enrolments already; those that are over go with: holdfast operator "
+			"gc",
+			ENROLLMENTS_MAX);
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return error_set(err, STATUS_INTERNAL, errno, "make a token");
+	hex_encode(token, bytes, sizeof(bytes));
+	token_hash(token, hash);
+	stored.node = request->node;
+	stored.token_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
+	stored.expires_at_ms = clock_realtime_ms() + (int64_t)ttl_ms;
+	stored.who = access_who(server, call, who);
+	change_put_record(&change, key, &stored.base);
+	(void)str_format(object, sizeof(object), "node %s", request->node);
+	audit_write(server, &change, call, "Operator.CreateEnrollment", object, NULL);
+	response.cluster = server->config.cluster;
+	response.node = request->node;
+	response.token = token;
+	response.ca_sha256 = (ProtobufCBinaryData){.len = sizeof(anchor), .data = anchor};
+	response.expires_at_ms = stored.expires_at_ms;
+	status = answer_changed(server, &change, call, message_copy(&response.base), err);
+	OPENSSL_cleanse(token, sizeof(token));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return status;
+}
+
+DEFINE_WRITE_METHOD(enrollments_handle_create, Holdfast__V1__CreateEnrollmentRequest,
+		    "Operator.CreateEnrollment", handle_create)
+
+/* --- using it --- */
+
+static bool is_of(const Stored *stored, const uint8_t hash[static TOKEN_HASH_SIZE])
+{
+	return stored->token_sha256.len == TOKEN_HASH_SIZE &&
+	       CRYPTO_memcmp(stored->token_sha256.data, hash, TOKEN_HASH_SIZE) == 0;
+}
+
+/* Finds the token by its hash, so that one with a wrong name gets its own error. The token stays good. */
+static const Stored *find_by_hash(struct server *server, const uint8_t hash[static TOKEN_HASH_SIZE])
+{
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_ENROLLMENT);
+
+	for (; entry && str_starts_with(entry->key, PREFIX_ENROLLMENT); entry = records_next(entry))
+		if (is_of((const Stored *)entry->record.message, hash))
+			return (const Stored *)entry->record.message;
+	return NULL;
+}
+
+static enum status check_token(struct server *server, const Holdfast__V1__EnrollRequest *request,
+			       const Stored **ret, struct error *err)
+{
+	uint8_t hash[TOKEN_HASH_SIZE];
+	char at[CLOCK_TEXT_SIZE];
+	const Stored *stored;
+
+	token_hash(request->token, hash);
+	stored = find_by_hash(server, hash);
+	if (!stored)
+		return error_set(
+			err, STATUS_UNAUTHENTICATED, 0,
+			"the enrolment token is unknown to cluster %s, or a newer line for node %s has "
+			"replaced it; " NEW_LINE,
+			server->config.cluster, request->node, request->node);
+	if (!str_eq(stored->node, request->node))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the enrolment token is for node %s, not for %s; " NEW_LINE, stored->node,
+				 request->node, request->node);
+	if (stored->used_at_ms != 0)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"the enrolment token of node %s was used at %s from %s, and is good once; if that "
+			"was not this machine: holdfast operator cert revoke node/%s; " NEW_LINE,
+			stored->node, clock_format(stored->used_at_ms, at), stored->used_from, stored->node,
+			stored->node);
+	if (stored->expires_at_ms <= clock_realtime_ms())
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the enrolment token of node %s expired at %s; " NEW_LINE, stored->node,
+				 clock_format(stored->expires_at_ms, at), stored->node);
+	*ret = stored;
+	return STATUS_OK;
+}
+
+/* A certificate on its way to the disk. */
+struct enrolling {
+	struct rpc_call *call;
+	size_t slot; /* of its address */
+	ProtobufCMessage *response;
+};
+
+static void on_enrolled(struct server *server, void *userdata)
+{
+	cleanup_free struct enrolling *enrolling = userdata;
+
+	if (server->authority)
+		authority_enrolling(server)->entries[enrolling->slot].is_busy = false;
+	rpc_call_reply(enrolling->call, enrolling->response);
+	protobuf_c_message_free_unpacked(enrolling->response, NULL);
+}
+
+static enum status answer(struct server *server, struct change *change, struct rpc_call *call, size_t slot,
+			  const Holdfast__V1__EnrollResponse *response, struct error *err)
+{
+	struct enrolling *enrolling = calloc(1, sizeof(*enrolling));
+	enum status status;
+
+	if (!enrolling)
+		return error_no_memory(err, "an answer");
+	*enrolling =
+		(struct enrolling){.call = call, .slot = slot, .response = message_copy(&response->base)};
+	status = enrolling->response ? change_commit(server, change, on_enrolled, enrolling, err)
+				     : error_no_memory(err, "an answer");
+	if (status == STATUS_OK) {
+		authority_enrolling(server)->entries[slot].is_busy = true;
+		return STATUS_OK;
+	}
+	protobuf_c_message_free_unpacked(enrolling->response, NULL);
+	free(enrolling);
+	return status;
+}
+
+static void host_of(const struct rpc_call *call, char ret[static RPC_ADDRESS_SIZE])
+{
+	char *colon;
+
+	(void)str_copy(ret, RPC_ADDRESS_SIZE, rpc_call_peer(call)->address);
+	colon = strrchr(ret, ':');
+	if (colon)
+		*colon = '\0';
+}
+
+static enum status handle_enroll(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__EnrollRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__EnrollResponse response = HOLDFAST__V1__ENROLL_RESPONSE__INIT;
+	uint8_t ticket_key[TICKET_KEY_SIZE];
+	ProtobufCBinaryData keys[1] = {{.len = sizeof(ticket_key), .data = ticket_key}};
+	cleanup_free char *pem = NULL;
+	cleanup_free char *ca = NULL;
+	const Stored *stored = NULL;
+	char host[RPC_ADDRESS_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	struct pki_facts facts;
+	size_t slot = 0;
+	Stored used;
+
+	TRY(authority_check(server, err));
+	host_of(call, host);
+	TRY(caller_rates_take(authority_enrolling(server), host, clock_monotonic_us(), &slot, err));
+	TRY(check_name(request->node, err));
+	TRY(check_token(server, request, &stored, err));
+	TRY(authority_read_ca(server, &ca, err));
+	TRY(authority_issue(server, &change, call, WHAT, "node", stored->node, request->csr, 0, &pem, &facts,
+			    err));
+	used = *stored;
+	used.used_at_ms = clock_realtime_ms();
+	used.used_from = host;
+	key_of(used.node, key);
+	change_put_record(&change, key, &used.base);
+	ticket_issuer_public_key(server->issuer, ticket_key);
+	response.certificate = pem;
+	response.ca = ca;
+	response.identity = facts.uri;
+	response.serial = facts.serial;
+	response.expires_at_ms = facts.expires_ms;
+	response.ticket_keys = keys;
+	response.n_ticket_keys = 1;
+	return answer(server, &change, call, slot, &response, err);
+}
+
+DEFINE_WRITE_METHOD(enrollments_handle_enroll, Holdfast__V1__EnrollRequest, WHAT, handle_enroll)

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Certificates that the server issues: to a node that enrols with its token, to one that renews its own, to
+ * operators; and what thieves and strangers are refused. */
+
+#include "callers.h"
+#include "unit.h"
+
+#include "access/revocations.h"
+#include "identity/authority.h"
+#include "identity/enrollments.h"
+#include "rpc/pki.h"
+#include "state/keys.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+
+#define OPERATOR "holdfast://c1/operator/ann"
+
+static void open_authority(struct fixture *f)
+{
+	struct config *config = &f->server->config;
+
+	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
+			 "%s/tls/ca.pem", f->dir);
+	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
+	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+}
+
+static int setup_authority(void **state)
+{
+	int r = setup_acl(state);
+
+	open_authority(*state);
+	return r;
+}
+
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_authority, teardown)
+
+struct line {
+	char node[64];
+	char token[128];
+	char *key; /* of its own, as its CSR */
+	char *csr;
+};
+
+static void line_init(struct line *line)
+{
+	*line = (struct line){.key = NULL};
+	assert_int_equal(pki_make_request(&line->key, &line->csr, NULL), STATUS_OK);
+}
+
+static void line_release(struct line *line)
+{
+	pki_key_free(line->key);
+	free(line->csr);
+}
+
+static void make_line(struct fixture *f, const char *node, uint64_t ttl_ms, struct line *line)
+{
+	struct caller_client caller;
+	char request[128];
+	json_t *answer = NULL;
+
+	line_init(line);
+	(void)str_format(request, sizeof(request), "{\"node\": \"%s\", \"ttl_ms\": \"%llu\"}", node,
+			 (unsigned long long)ttl_ms);
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
+			 STATUS_OK);
+	caller_release(&caller);
+	(void)str_copy(line->node, sizeof(line->node), node);
+	(void)str_copy(line->token, sizeof(line->token), json_string_value(json_object_get(answer, "token")));
+	json_decref(answer);
+}
+
+/* As @uri (NULL: no certificate); @ret may be NULL. */
+static enum status ask(struct fixture *f, const char *uri, const char *method, json_t *request, json_t **ret,
+		       struct error *err)
+{
+	struct caller_client caller;
+	char *text = json_dumps(request, 0);
+	enum status status;
+
+	caller_init(&caller, f, uri, NULL);
+	status = caller_call(&caller, method, text, ret, err);
+	caller_release(&caller);
+	free(text);
+	json_decref(request);
+	return status;
+}
+
+static enum status enroll(struct fixture *f, const struct line *line, json_t **ret, struct error *err)
+{
+	return ask(f, NULL, "Nodes.Enroll",
+		   json_pack("{ss ss ss}", "node", line->node, "token", line->token, "csr", line->csr), ret,
+		   err);
+}
+
+static const char *text(const json_t *answer, const char *name)
+{
+	return json_string_value(json_object_get(answer, name));
+}
+
+static enum status check(struct fixture *f, const json_t *answer, const struct line *line, const char *uri)
+{
+	char ca[PATH_MAX];
+
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
+	return pki_check_pair(text(answer, "certificate"), line->key, uri, ca, NULL);
+}
+
+CASE(a_new_node_gets_a_certificate_for_its_token)
+{
+	const Holdfast__V1__StoredEnrollment *stored;
+	struct line line;
+	json_t *answer = NULL;
+
+	make_line(f, "n9", 0, &line);
+	assert_int_equal(enroll(f, &line, &answer, NULL), STATUS_OK);
+	assert_int_equal(check(f, answer, &line, "holdfast://c1/node/n9"), STATUS_OK);
+	assert_int_not_equal(check(f, answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
+	assert_string_equal(text(answer, "identity"), "holdfast://c1/node/n9");
+	assert_int_equal(json_array_size(json_object_get(answer, "ticket_keys")), 1);
+	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
+	assert_true(stored->used_at_ms > 0);
+	assert_string_equal(stored->used_from, "127.0.0.1");
+	assert_null(memmem(stored->token_sha256.data, stored->token_sha256.len, line.token, 8));
+	json_decref(answer);
+	line_release(&line);
+}
+
+CASE(a_token_is_good_once_in_time_and_for_its_name_alone)
+{
+	struct line line, late, other;
+	Holdfast__V1__StoredEnrollment *stored;
+	struct error err;
+
+	make_line(f, "n9", 0, &line);
+	(void)str_copy(line.node, sizeof(line.node), "n1"); /* stolen: as another node */
+	assert_int_equal(enroll(f, &line, NULL, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "is for node n9, not for n1; an operator makes a new line"));
+	(void)str_copy(line.node, sizeof(line.node), "n9");
+	assert_int_equal(enroll(f, &line, NULL, NULL), STATUS_OK); /* the attempt has not used it up */
+	assert_int_equal(enroll(f, &line, NULL, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "of node n9 was used at 2"));
+	assert_non_null(strstr(err.msg, "from 127.0.0.1, and is good once"));
+	assert_non_null(strstr(err.msg, "holdfast operator cert revoke node/n9"));
+	restart(f); /* what was used stays so */
+	open_authority(f);
+	assert_int_equal(enroll(f, &line, NULL, &err), STATUS_PERMISSION_DENIED);
+	make_line(f, "n8", 10000, &late);
+	stored = (void *)(uintptr_t)records_get(&f->server->state.records, PREFIX_ENROLLMENT "n8");
+	stored->expires_at_ms = 1000;
+	assert_int_equal(enroll(f, &late, NULL, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "of node n8 expired at 1970-01-01"));
+	make_line(f, "n8", 0, &other); /* replaces it */
+	assert_int_equal(enroll(f, &late, NULL, &err), STATUS_UNAUTHENTICATED);
+	assert_non_null(
+		strstr(err.msg, "is unknown to cluster c1, or a newer line for node n8 has replaced it"));
+	assert_int_equal(enroll(f, &other, NULL, NULL), STATUS_OK);
+	line_release(&line);
+	line_release(&late);
+	line_release(&other);
+}
+
+CASE(requests_that_are_no_requests_get_nothing_and_use_no_token_up)
+{
+	static const char *const requests[] = {
+		"", "x", "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"};
+	struct line line, thief;
+	char *long_one = malloc(PKI_CSR_MAX + 2);
+	char *cut;
+	struct error err;
+	json_t *answer = NULL;
+
+	make_line(f, "n9", 0, &line);
+	line_init(&thief);
+	(void)str_copy(thief.node, sizeof(thief.node), "n9");
+	(void)str_copy(thief.token, sizeof(thief.token), line.token);
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		free(thief.csr);
+		thief.csr = strdup(requests[i]);
+		assert_int_equal(enroll(f, &thief, NULL, &err), STATUS_INVALID_ARGUMENT);
+	}
+	memset(long_one, 'A', PKI_CSR_MAX + 1);
+	long_one[PKI_CSR_MAX + 1] = '\0';
+	free(thief.csr);
+	thief.csr = long_one;
+	assert_int_equal(enroll(f, &thief, NULL, &err), STATUS_INVALID_ARGUMENT);
+	free(thief.csr);
+	thief.csr = strdup(line.csr); /* a key that the caller does not have */
+	cut = strchr(thief.csr, '\n') + 60;
+	*cut = *cut == 'A' ? 'B' : 'A';
+	assert_int_equal(enroll(f, &thief, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(enroll(f, &line, &answer, NULL), STATUS_OK);
+	json_decref(answer);
+	line_release(&line);
+	line_release(&thief);
+}
+
+CASE(an_address_that_guesses_tokens_is_refused_for_a_while)
+{
+	struct line line;
+	enum status status = STATUS_OK;
+	struct error err;
+	size_t n = 0;
+
+	make_line(f, "n9", 0, &line);
+	memset(line.token, '0', sizeof(line.token) - 1);
+	for (; n < 20 && status != STATUS_RESOURCE_EXHAUSTED; n++)
+		status = enroll(f, &line, NULL, &err);
+	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "127.0.0.1 asks for certificates too often"));
+	line_release(&line);
+}
+
+CASE(a_server_without_a_ca_issues_nothing)
+{
+	struct line line;
+	struct error err;
+
+	make_line(f, "n9", 0, &line);
+	f->server->config.authority.certificate[0] = '\0';
+	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+	assert_int_equal(enroll(f, &line, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "no block ca { }"));
+	line_release(&line);
+}
+
+/* --- renewal --- */
+
+static enum status renew(struct fixture *f, const char *uri, const struct line *line, json_t **ret,
+			 struct error *err)
+{
+	return ask(f, uri, "Nodes.Renew", json_pack("{ss}", "csr", line->csr), ret, err);
+}
+
+CASE(a_node_renews_only_its_own_certificate)
+{
+	static const char *const others[] = {NULL, OPERATOR, "holdfast://c1/server/s1",
+					     "holdfast://c2/node/n1"};
+	struct line line;
+	json_t *answer = NULL;
+	struct error err;
+
+	line_init(&line);
+	assert_int_equal(renew(f, "holdfast://c1/node/n1", &line, &answer, NULL), STATUS_OK);
+	assert_int_equal(check(f, answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
+	json_decref(answer);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_int_not_equal(renew(f, others[i], &line, NULL, &err), STATUS_OK);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"node/n1\"}");
+	assert_int_equal(renew(f, "holdfast://c1/node/n1", &line, NULL, &err), STATUS_UNAUTHENTICATED);
+	line_release(&line);
+}
+
+/* Though both are made in one second. */
+CASE(a_certificate_that_is_issued_after_a_revocation_is_good)
+{
+	struct line line;
+	json_t *answer = NULL;
+	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .uri = "holdfast://c1/node/n9"};
+	char path[PATH_MAX];
+	struct pki_facts facts;
+	FILE *file;
+
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"node/n9\"}");
+	make_line(f, "n9", 0, &line);
+	assert_int_equal(enroll(f, &line, &answer, NULL), STATUS_OK);
+	(void)str_format(path, sizeof(path), "%s/n9.pem", f->dir);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	(void)fputs(text(answer, "certificate"), file);
+	(void)fclose(file);
+	assert_int_equal(pki_read_facts(path, &facts, NULL), STATUS_OK);
+	peer.issued_ms = facts.issued_ms;
+	assert_int_equal(revocation_check(f->server, &peer, NULL), STATUS_OK);
+	(void)unlink(path);
+	json_decref(answer);
+	line_release(&line);
+}
+
+/* --- operators and others --- */
+
+static enum status issue(struct fixture *f, const char *uri, const char *identity, const char *ttl_ms,
+			 const struct line *line, json_t **ret, struct error *err)
+{
+	return ask(f, uri, "Operator.IssueCertificate",
+		   json_pack("{ss ss ss}", "identity", identity, "csr", line->csr, "ttl_ms", ttl_ms), ret,
+		   err);
+}
+
+CASE(an_operator_issues_certificates_of_this_cluster_alone_for_hours)
+{
+	static const char *const bad[] = {"ann",      "/ann",	      "operator/",     "server/s1",
+					  "root/ann", "operator/a/b", "operator/../x", "operator/a b"};
+	struct line line;
+	json_t *answer = NULL;
+	struct error err;
+	int64_t left_ms;
+
+	line_init(&line);
+	assert_int_equal(issue(f, OPERATOR, "operator/bob", "0", &line, &answer, NULL), STATUS_OK);
+	assert_int_equal(check(f, answer, &line, "holdfast://c1/operator/bob"), STATUS_OK);
+	left_ms = strtoll(text(answer, "expires_at_ms"), NULL, 10) - clock_realtime_ms();
+	assert_true(left_ms > 11 * 3600 * INT64_C(1000) && left_ms <= 12 * 3600 * INT64_C(1000));
+	json_decref(answer);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(issue(f, OPERATOR, bad[i], "0", &line, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(issue(f, OPERATOR, "operator/bob", "99999999999999", &line, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(issue(f, "holdfast://c1/node/n1", "node/n2", "0", &line, NULL, &err),
+			 STATUS_PERMISSION_DENIED);
+	line_release(&line);
+}
+
+CASE(each_issue_is_on_record)
+{
+	struct caller_client caller;
+	json_t *answer = NULL;
+	json_t *list = NULL;
+	struct line line;
+
+	line_init(&line);
+	assert_int_equal(issue(f, OPERATOR, "operator/bob", "0", &line, &answer, NULL), STATUS_OK);
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.ListAudit", "{}", &list, NULL), STATUS_OK);
+	assert_non_null(strstr(text(json_array_get(json_object_get(list, "records"), 0), "object"),
+			       text(answer, "serial")));
+	caller_release(&caller);
+	json_decref(answer);
+	json_decref(list);
+	line_release(&line);
+}
