@@ -58,10 +58,11 @@ static const char text[] =
 	"\t#\tclass = csi\n"
 	"\t# }\n"
 	"\n"
-	"\t# A directory of this machine that belongs to uid 1000.\n"
+	"\t# A directory of this machine that belongs to uid 1000; its disk must be mounted.\n"
 	"\t# hostvol models {\n"
 	"\t#\tpath = /data/models\n"
 	"\t#\towner_uid = 1000\n"
+	"\t#\tmount = required\n"
 	"\t#\tro = yes\n"
 	"\t# }\n"
 	"}\n";

@@ -99,6 +99,7 @@ static const struct field profile_fields[] = {
 	P(read_only, 0, 1),
 	P(exec, 0, 1),
 	P(shared, 0, 1),
+	P(needs_mount, 0, 1),
 	P(options, 0, (UINT64_C(1) << FS_OPTION_N) - 1),
 	TEXT(struct profile, selinux_context, policy_context_is_valid, 1),
 	P(n_by_id, 0, POLICY_RULE_MAX),

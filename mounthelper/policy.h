@@ -51,6 +51,7 @@ struct profile {
 	bool read_only;
 	bool exec;
 	bool shared;	  /* host-to-task and bidirectional propagation are allowed */
+	bool needs_mount; /* bind: the path must be the root of a mount */
 	uint32_t options; /* 1 << index into fs_options */
 	char selinux_context[POLICY_CONTEXT_SIZE]; /* of every file of the mount, or empty */
 	/* block */

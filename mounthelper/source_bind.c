@@ -29,6 +29,8 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	TRY_KERNEL(STEP_SOURCE, r);
+	if (profile->needs_mount && !ret->is_mount_root)
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_MOUNTED);
 	TRY_KERNEL(STEP_SOURCE, mount_facts(&h->mountinfo, ret, &facts));
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);

@@ -405,6 +405,11 @@ bool helper_reply_is_over_rate(const struct mh_reply *reply)
 	return reply->status == MH_LIMIT && (reply->reason == REASON_RATE || reply->header.op == MH_OP_LIST);
 }
 
+bool helper_reply_is_unmounted(const struct mh_reply *reply)
+{
+	return reply->status == MH_REFUSED && reply->reason == REASON_NOT_MOUNTED;
+}
+
 #define REASON_ROW(name, word, sentence) [name] = {word, sentence},
 static const struct {
 	const char *word;

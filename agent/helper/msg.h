@@ -88,6 +88,9 @@ bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret);
 enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
 			       union helper_reply *ret, struct error *err);
 
+/** Nothing is mounted where the policy wants a mount: it may be soon. */
+bool helper_reply_is_unmounted(const struct mh_reply *reply);
+
 /** What the answer to helper_request_look() says, as a reply: MH_NOT_FOUND when nothing is there. */
 struct mh_reply helper_reply_of_look(const struct mh_list_reply *list);
 

@@ -674,6 +674,8 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 			op_send(op, VOLUME_OP_STAGE);
 		else if (helper_reply_is_locked(&said))
 			volume_op_sent_away(op, &failure);
+		else if (helper_reply_is_unmounted(&said))
+			op_failed(op, false, true, &failure);
 		else
 			volume_op_handle(op, VOLUME_OP_FAILED, &failure);
 		return;

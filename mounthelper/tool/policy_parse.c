@@ -89,6 +89,14 @@ static bool set_options(void *field, const char *text, const struct block_key *k
 	}
 }
 
+static bool set_needs_mount(void *field, const char *text, const struct block_key *key)
+{
+	bool *needs_mount = field;
+
+	*needs_mount = str_eq(text, "required");
+	return *needs_mount || str_eq(text, "optional");
+}
+
 /* Keys */
 
 #define A(field) offsetof(struct agent_policy, field)
@@ -157,6 +165,7 @@ static const struct block_key keys[] = {
 	{"sec", NFS4, 0, P(sec), WORDS(nfs_sec_words, "sys, krb5, krb5i or krb5p")},
 	{"vers", NFS4, 0, P(vers), WORDS(nfs_vers_words, "4.1 or 4.2")},
 	{"path", BIND, BIND, P(path), PATH},
+	{"mount", BIND, 0, P(needs_mount), set_needs_mount, "required or optional"},
 	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294, NULL)},
 };
 

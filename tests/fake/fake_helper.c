@@ -215,6 +215,11 @@ static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
 	const struct mh_stage *request = bytes;
 	struct fake_mount *mount = find(request->volume, "", 0);
 
+	if (take(&state->not_mounted)) {
+		reply->reason = REASON_NOT_MOUNTED;
+		reply->policy_line = 12;
+		return MH_REFUSED;
+	}
 	if (take(&state->refuse_stage)) {
 		reply->reason = REASON_READ_ONLY;
 		reply->policy_line = 12;

@@ -120,6 +120,7 @@ struct fake_state {
 	uint32_t fail_look;
 	uint32_t no_trail; /* the next so many changes are not done, as the trail takes no record */
 	uint32_t refuse_stage;
+	uint32_t not_mounted; /* the next so many stages find nothing mounted where root wants a disk */
 	uint32_t refuse_publish;
 	struct rate rate;	  /* of changes; cost_us 0: none */
 	uint64_t now_us;	  /* that the rate goes by: the clock of the test */

@@ -32,6 +32,7 @@ static const char policy[] =
 	"\thostvol spread { path = " HOST "/data; owner_uid = 64104; shared = yes }\n"
 	"\thostvol helpers { path = " HOST "/data; owner_uid = 64102 }\n"
 	"\thostvol roots { path = " HOST "/data; owner_uid = 0 }\n"
+	"\thostvol mounted { path = " HOST "/data; owner_uid = 64104; mount = required }\n"
 	"\thostvol frozen { path = " HOST "/data; owner_uid = 64104; ro = yes }\n"
 	"\tprofile plugin { class = csi; exec = yes }\n";
 
@@ -553,6 +554,21 @@ TEST_FIXTURE(a_host_path_that_others_can_change_is_refused, start, stop)
 	expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_OK);
 	take_away(&agent);
 	MUST(rmdir(HOST "/data/sub"));
+}
+
+TEST_FIXTURE(a_host_volume_that_must_be_mounted_is_refused_without_its_disk, start, stop)
+{
+	expect_stage(&agent, stage_of("mounted", hostvol("mounted"), false), MH_REFUSED);
+	assert_last_record("step=source reason=not-mounted");
+	MUST(mount("disk", HOST "/data", "tmpfs", 0, "uid=64104"));
+	expect_stage(&agent, stage_of("mounted", hostvol("mounted"), false), MH_OK);
+	expect_publish(&agent, publish_of("mounted", hostvol("mounted"), false), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/on-disk"), 0);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	MUST(umount(HOST "/data"));
+	expect_publish(&agent, publish_of("mounted", hostvol("mounted"), false), MH_REFUSED);
+	assert_last_record("step=source reason=not-mounted");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
 TEST_FIXTURE(a_host_path_that_shows_the_trees_is_staged_for_nobody, start, stop)

@@ -204,4 +204,26 @@ WORLD_TEST(the_status_shows_every_instance)
 	stop_a(w);
 }
 
+static bool a_waits_for_a_disk(struct world *w)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
+	bool waits =
+		report->n_operations == 1 && strstr(report->operations[0]->last_error,
+						    "nothing is mounted at the path of the hostvol") != NULL;
+
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	return waits;
+}
+
+WORLD_TEST(a_host_volume_whose_disk_is_not_mounted_is_shown_and_tried_again)
+{
+	world_start_agent(w);
+	w->fake.state->not_mounted = UINT32_MAX;
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_waits_for_a_disk);
+	w->fake.state->not_mounted = 0;
+	WORLD_UNTIL(w, a_runs);
+	stop_a(w);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)

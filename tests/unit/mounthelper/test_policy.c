@@ -337,6 +337,10 @@ static const struct refusal {
 	ROW(BLOCK("hostvol h { path = /data; owner_uid = 4294967294; ro = yes; exec = yes; shared = yes }\n"
 		  "hostvol i { path = /data/i; owner_uid = 5; trust = untrusted }\n"),
 	    NULL),
+	{BLOCK("hostvol h { path = /data; owner_uid = 1; mount = required }\n"), NULL},
+	{BLOCK("hostvol h { path = /data; owner_uid = 1; mount = optional }\n"), NULL},
+	{BLOCK("hostvol h { path = /data; owner_uid = 1; mount = yes }\n"),
+	 "mount = yes: must be required or optional"},
 	{BLOCK("hostvol h { path = /data }\n"), "p:11: hostvol h has no owner_uid"},
 	{BLOCK("hostvol h { owner_uid = 1 }\n"), "p:11: hostvol h has no path"},
 	{BLOCK("hostvol h { path = /; owner_uid = 1 }\n"), "path = /: must be an absolute path"},

@@ -165,6 +165,7 @@ static const struct {
 	{PROFILE(HOSTVOL, path), 0},
 	{PROFILE(DB, path), '/'},
 	{PROFILE(HOSTVOL, owner_uid), UINT32_MAX},
+	{PROFILE(HOSTVOL, needs_mount), 2},
 };
 
 TEST(each_field_out_of_its_range_is_refused)
@@ -306,6 +307,7 @@ static const struct {
 	{offsetof(struct profile, read_only), 80},
 	{offsetof(struct profile, exec), 81},
 	{offsetof(struct profile, shared), 82},
+	{offsetof(struct profile, needs_mount), 83},
 	{offsetof(struct profile, options), 84},
 	{offsetof(struct profile, selinux_context), 88},
 	{offsetof(struct profile, n_by_id), 216},

@@ -256,6 +256,20 @@ TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, 
 	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
 }
 
+TEST_FIXTURE(a_host_volume_that_needs_a_mount_is_refused_without_one, begin_test, teardown)
+{
+	mine[HOSTVOL].needs_mount = true;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_REFUSED);
+	ASSERT_RECORDED("step=source reason=not-mounted");
+	assert_false(fake_is_mount(STAGED));
+	mine[HOSTVOL].owner_uid = 0;
+	fake_mount_other("/data/a/vol");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	fake_unmount("/data/a/vol");
+	ASSERT_REPLY(publish(publish_host_volume()), MH_REFUSED);
+	ASSERT_RECORDED("step=source reason=not-mounted");
+}
+
 TEST_FIXTURE(a_host_volume_is_asked_for_by_its_own_name, begin_test, teardown)
 {
 	struct mh_stage req = request(HOSTVOL);
