@@ -45,6 +45,8 @@ class RunbookTest(unittest.TestCase):
 
 
 class TestDeadNode(RunbookTest):
+    AGENT_SETTINGS = 'volume_stats = "1s"\n'
+
     def setUp(self):
         super().setUp()
         self.world.holdfast("volume", "register", self.world.volume_spec())
@@ -108,8 +110,17 @@ capability {
         with open(f"/sys/fs/ext4/{os.path.basename(self.world.loop)}/trigger_fs_error", "w", encoding="ascii") as f:
             f.write("test")
         self.assertEqual(self.write(), errno.EROFS)
-        self.page("read-only", alert=False).follow()
+        self.page("read-only").close()
         self.assertEqual(self.write(), 0)
+
+    def test_a_volume_that_is_full_is_shown_until_there_is_room(self):
+        (line,) = [line for line in self.node.mounts() if "/publish/" in line]
+        path = os.path.join(line.split(" ")[4], "fill")
+        with open(path, "wb") as f:
+            left = os.fstatvfs(f.fileno())
+            os.posix_fallocate(f.fileno(), 0, left.f_bavail * left.f_frsize * 97 // 100)
+        self.page("volume-full").close()
+        self.assertFalse(os.path.exists(path))
 
     def write(self):
         """errno of a workload that writes to the volume, or 0."""

@@ -737,9 +737,9 @@ static bool is_measured_by_statfs(struct world *w)
 	return reported(w) && reported(w)->used_bytes == w->space.used_bytes;
 }
 
-static void start_measuring(struct world *w, uint32_t n_volumes)
+static void start_measuring(struct world *w, uint32_t n_volumes, uint64_t interval_s)
 {
-	w->config.volume_stats_us = 10 * USEC_PER_SEC;
+	w->config.volume_stats_us = interval_s * USEC_PER_SEC;
 	w->server.heartbeat_ms = 40 * 1000; /* each one costs a turn of the loop */
 	w->space = (struct path_space){.total_bytes = 1000, .used_bytes = 111, .free_bytes = 889};
 	plugin->total = 2000;
@@ -749,7 +749,7 @@ static void start_measuring(struct world *w, uint32_t n_volumes)
 
 CASE(the_figures_of_a_plugin_that_announces_them_count)
 {
-	start_measuring(w, 1);
+	start_measuring(w, 1, 10);
 	WORLD_UNTIL(w, is_reported_by_plugin);
 	assert_int_equal(reported(w)->total_bytes, 2000);
 	plugin->used = 1900;
@@ -765,7 +765,7 @@ static bool all_are_reported(struct world *w)
 
 CASE(each_volume_of_a_plugin_is_asked_about_one_after_another)
 {
-	start_measuring(w, 2);
+	start_measuring(w, 2, 3600); /* one round */
 	WORLD_UNTIL(w, all_are_reported);
 	assert_int_equal(calls(CSI_NODE_GET_VOLUME_STATS), 2);
 }
@@ -773,7 +773,7 @@ CASE(each_volume_of_a_plugin_is_asked_about_one_after_another)
 CASE(a_plugin_that_does_not_announce_stats_is_not_asked)
 {
 	plugin->node_rpcs[1] = CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__STAGE_UNSTAGE_VOLUME;
-	start_measuring(w, 1);
+	start_measuring(w, 1, 10);
 	WORLD_UNTIL(w, is_measured_by_statfs);
 	world_idle(w, 30 * 1000);
 	assert_int_equal(calls(CSI_NODE_GET_VOLUME_STATS), 0);
@@ -781,7 +781,7 @@ CASE(a_plugin_that_does_not_announce_stats_is_not_asked)
 
 CASE(a_condition_that_a_plugin_reports_is_shown_and_changes_nothing_else)
 {
-	start_measuring(w, 1);
+	start_measuring(w, 1, 10);
 	WORLD_UNTIL(w, is_reported_by_plugin);
 	plugin->condition = "a replica is lost";
 	WORLD_UNTIL(w, has_condition);
@@ -793,7 +793,7 @@ CASE(a_condition_that_a_plugin_reports_is_shown_and_changes_nothing_else)
 
 CASE(a_plugin_that_hangs_at_stats_delays_nothing_and_is_named)
 {
-	start_measuring(w, 1);
+	start_measuring(w, 1, 10);
 	WORLD_UNTIL(w, is_reported_by_plugin);
 	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_HANG, 1, STATUS_OK);
 	WORLD_UNTIL(w, plugin_is_silent);
@@ -805,7 +805,7 @@ CASE(a_plugin_that_hangs_at_stats_delays_nothing_and_is_named)
 
 CASE(a_plugin_that_fails_at_stats_leaves_the_figures_to_statfs)
 {
-	start_measuring(w, 1);
+	start_measuring(w, 1, 10);
 	WORLD_UNTIL(w, is_reported_by_plugin);
 	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_FAIL, 1000, STATUS_NOT_FOUND);
 	WORLD_UNTIL(w, is_measured_by_statfs);
