@@ -104,6 +104,35 @@ TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 	expect_usage_error("volume status --limit 10000001", "is not a number");
 }
 
+#define FULL_USAGE                                                                                   \
+	"{\"volume_id\": \"db\", \"node_id\": \"n1\", \"total_bytes\": \"10737418240\", "            \
+	"\"used_bytes\": \"9985798963\", \"free_bytes\": \"751619277\", \"percent\": 93, \"full\": " \
+	"true, \"condition\": \"its plugin reports: slow\", \"total_inodes\": \"100\", "             \
+	"\"used_inodes\": \"7\"}"
+#define LOST_USAGE                                                                               \
+	"{\"volume_id\": \"db\", \"node_id\": \"n2\", \"unknown_since_ms\": \"1700000000000\", " \
+	"\"condition\": \"its file server does not answer\"}"
+
+TEST_FIXTURE(how_full_a_volume_is_is_a_column_and_a_table, run_setup, NULL)
+{
+	will_answer(0, "Volumes.List",
+		    "{\"volumes\": [{\"id\": \"db\", \"usages\": [" FULL_USAGE "]}, {\"id\": \"logs\"}]}");
+	expect_ok("volume status");
+	expect_output("FULL");
+	expect_output("  93%");
+	will_answer(1, "Volumes.Get",
+		    "{\"volume\": {\"id\": \"db\", \"warn_at\": 80, \"usages\": [" FULL_USAGE ", " LOST_USAGE
+		    "]}}");
+	expect_ok("volume status db");
+	expect_output("warn at");
+	expect_output("usage");
+	expect_output("db     n1       93% 9.2GiB 716.7MiB 10GiB full; its plugin reports: slow");
+	expect_output("db     n2   unknown      -        -     - unknown since 2023-11-14");
+	expect_output("its file server does not answer");
+	expect_ok("volume status db --verbose");
+	expect_output("7 of 100");
+}
+
 TEST_FIXTURE(a_page_that_comes_twice_is_an_error, run_setup, NULL)
 {
 	will_answer(0, "Volumes.List", "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}");

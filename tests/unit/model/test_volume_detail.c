@@ -80,6 +80,8 @@ TEST(what_is_wrong_is_named_with_its_field)
 		{CSI ",\"capacityMin\":\"9223372036854775808\"}", "capacity_min:"},
 		{CSI ",\"capacityMax\":\"9223372036854775808\"}", "capacity_max:"},
 		{NATIVE ",\"description\":\"orders\"}", NULL},
+		{NATIVE ",\"warn_at\":100}", NULL},
+		{NATIVE ",\"warn_at\":101}", "warn_at:"},
 		{NATIVE ",\"description\":\"a\\n\"}", "description:"},
 		{CSI ",\"description\":\"a\\n\"}", "description:"},
 		{NATIVE ",\"onNodeLoss\":{}}", NULL},
