@@ -27,7 +27,7 @@ struct waiting {
 	char text[ERROR_MSG_MAX];
 };
 
-/* Returns false: it waits for nothing. */
+/* The report is always ready. */
 static bool prepare(local_ready_fn *ready, void *ready_userdata, void *userdata)
 {
 	return false;

@@ -8,7 +8,7 @@
 
 enum disk_wait {
 	DISK_WAIT_NOT_THE_REASON, /* nothing was waited for */
-	DISK_WAIT_TAKES_WRITES,	  /* it does now: start again */
+	DISK_WAIT_TAKES_WRITES,	  /* start again */
 	DISK_WAIT_ENDED,	  /* by SIGTERM or SIGINT, which the caller has blocked */
 };
 

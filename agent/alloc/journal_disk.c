@@ -70,7 +70,7 @@ static void free_reserve(struct journal_disk *disk)
 	disk->has_reserve = false;
 }
 
-/* Asks for LEAVE_TIMES the reserve first, so that the file system checks whether there is room. */
+/* Asks for LEAVE_TIMES the reserve first: a quota counts, too. */
 static int make_reserve(struct journal_disk *disk)
 {
 	char path[PATH_MAX];
@@ -126,7 +126,7 @@ static enum node_disk look(struct journal_disk *disk)
 	struct statvfs fs;
 
 	if (statvfs(disk->folder, &fs) < 0)
-		return disk->trouble; /* a write will show it */
+		return disk->trouble; /* the next write fails */
 	disk->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (fs.f_flag & ST_RDONLY)
 		return NODE_DISK_READ_ONLY;

@@ -143,7 +143,7 @@ struct node {
 	int64_t other_machine_ms;
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
-	char disk_trouble[16];			     /* a name of enum node_disk; empty: there is room */
+	char disk_trouble[16];			     /* see node_disk_word(); empty: there is room */
 	char disk_path[NODE_DISK_PATH_MAX + 1];	     /* of the agent's journal, while there is trouble */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
@@ -201,7 +201,7 @@ enum node_status node_status_at(const struct node *node, int64_t disconnected_ms
 /** "full", "quota", "inodes", "read-only"; "" for NODE_DISK_ROOM. */
 const char *node_disk_word(enum node_disk disk);
 
-/** NODE_DISK_ROOM for an unknown name. */
+/** NODE_DISK_ROOM for an unknown @word. */
 enum node_disk node_disk_of_word(const char *word);
 
 /** As the node reported it last, maybe before it disconnected. */

@@ -17,7 +17,7 @@ struct server;
  * server's own, and log it once when none of them is that. */
 void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
 
-/** Take what @fingerprint, of @node, reports of the disk of the agent's journal, and log a change. */
+/** Take the trouble of the journal's disk that @fingerprint of @node reports, and log a change. */
 void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);
 
 enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };

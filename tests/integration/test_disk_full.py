@@ -65,7 +65,7 @@ class TestDiskFull(WorldTest):
         wait_for("the node to have room", lambda: self.shown() == "")
         self.assertNotIn("its disk", self.problem())
 
-    def test_a_full_disk_takes_no_work_and_releases_ended_work(self):
+    def test_a_full_disk_takes_no_new_work_and_its_volumes_are_released(self):
         self.run_alloc()
         path = self.fill()
         self.expect_trouble("full", f"its disk is full: {self.folder}")

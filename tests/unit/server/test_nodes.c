@@ -365,6 +365,7 @@ static void report_disk(struct fixture *f, const char *trouble, const char *path
 CLUSTER_TEST(a_full_disk_of_a_node_is_counted_until_it_has_room)
 {
 	const size_t *n = f->server->state.n_nodes_disk;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	report_disk(f, "quota", "/var/lib/holdfast/agent");
@@ -379,6 +380,8 @@ CLUSTER_TEST(a_full_disk_of_a_node_is_counted_until_it_has_room)
 	UNTIL(f, n[NODE_DISK_FULL] == 0);
 	report_disk(f, "inodes", "/x");
 	UNTIL(f, n[NODE_DISK_INODES] == 1);
+	metrics_print(f->server, &text);
+	assert_non_null(strstr(text.data, "\nholdfast_nodes_disk_trouble{kind=\"inodes\"} 1\n"));
 	/* what it reported last stays when it disconnects */
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(node_of(f, "n1")));
