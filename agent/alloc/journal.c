@@ -488,7 +488,7 @@ static enum status submit(struct journal *journal, struct pending *pending, stru
 	return kv_submit(journal->kv, &txn, on_written, pending, err);
 }
 
-/* The writes of the store that is closed are not on the disk yet; the next barrier would not know of them. */
+/* The closed store left writes in its log; the next barrier would not know of them. */
 static void sync_log(const struct journal *journal)
 {
 	char path[PATH_MAX + 8];

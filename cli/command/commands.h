@@ -15,5 +15,5 @@ extern const struct command_table apply_commands, volume_commands, hold_commands
 	node_fence_commands, alloc_commands, alloc_task_commands, job_commands, job_import_commands,
 	agent_commands, agent_drain_commands, audit_commands, policy_commands, policy_init_commands,
 	operator_commands, backup_commands, watch_commands, cert_commands, enroll_commands, token_commands,
-	operator_policy_commands, operator_audit_commands, trail_commands, driver_launch_commands,
-	completion_commands;
+	operator_policy_commands, operator_audit_commands, volume_events_commands, node_events_commands,
+	job_events_commands, trail_commands, driver_launch_commands, completion_commands;

@@ -33,7 +33,9 @@ static DEFINE_ROWS(
 	LINE("{topic}",
 	     "{index} {topic} {key}: {deleted?is gone|{volume?changed, generation {volume.generation}|"
 	     "{claim?{claim.state}, volume {claim.volume_id:64} on node {claim.node_id:64}, evidence "
-	     "{claim.evidence}|{node?{node.status}{node.ineligible?, ineligible}|"
+	     "{claim.evidence}|{node?{node.disconnected_ms?lost{node.disconnect_reason?: "
+	     "{node.disconnect_reason}}|{node.status}}{node.disk_trouble?, its disk: "
+	     "{node.disk_trouble}}{node.ineligible?, ineligible}|"
 	     "{allocation?{allocation.client_status} on node {allocation.node_id:64}, wanted: "
 	     "{allocation.desired_status}|{job?version {job.version}, {job.stop?stopped|update "
 	     "{job.update_status?{job.update_status}|in progress}}|changed}}}}}}"));

@@ -123,10 +123,10 @@ const char *node_disk_word(enum node_disk disk)
 	return disk_words[disk];
 }
 
-enum node_disk node_disk_of_word(const char *word)
+enum node_disk node_disk_of_word(const char *text)
 {
 	for (int i = NODE_DISK_FULL; i < NODE_DISK_N; i++)
-		if (str_eq(word, disk_words[i]))
+		if (str_eq(text, disk_words[i]))
 			return (enum node_disk)i;
 	return NODE_DISK_ROOM;
 }

@@ -201,8 +201,8 @@ enum node_status node_status_at(const struct node *node, int64_t disconnected_ms
 /** "full", "quota", "inodes", "read-only"; "" for NODE_DISK_ROOM. */
 const char *node_disk_word(enum node_disk disk);
 
-/** NODE_DISK_ROOM for an unknown @word. */
-enum node_disk node_disk_of_word(const char *word);
+/** NODE_DISK_ROOM if @text is unknown. */
+enum node_disk node_disk_of_word(const char *text);
 
 /** As the node reported it last, maybe before it disconnected. */
 enum node_disk node_disk_of(const struct node *node);

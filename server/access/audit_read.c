@@ -42,6 +42,7 @@ struct page {
 	uint64_t last; /* sequence that was looked at last */
 	uint64_t end;  /* of the head: what became durable since it was read is for the next call */
 	bool is_full;
+	bool has_dropped; /* of newest: there are older ones */
 	struct error *err;
 	enum status status;
 };
@@ -61,10 +62,37 @@ static bool is_named(const char *who, const char *name)
 	return false;
 }
 
+/* Is @about one of the objects of a record: "node n1" of "volume default/db, claim ID, node n1"? */
+static bool is_about(const char *object, const char *about)
+{
+	const size_t n = strlen(about);
+
+	for (const char *at = object; at; at = strstr(at, ", ")) {
+		at += at == object ? 0 : strlen(", ");
+		if (strncmp(at, about, n) == 0 && strchr(", ", at[n]))
+			return true;
+	}
+	return false;
+}
+
 static bool matches(const Holdfast__V1__ListAuditRequest *request, const Holdfast__V1__AuditRecord *record)
 {
 	return (request->who[0] == '\0' || is_named(record->who, request->who)) &&
-	       str_starts_with(record->object, request->object) && record->time_ms >= request->since_ms;
+	       str_starts_with(record->object, request->object) && record->time_ms >= request->since_ms &&
+	       (request->about[0] == '\0' || is_about(record->object, request->about));
+}
+
+static void drop_oldest(struct page *page)
+{
+	Holdfast__V1__ListAuditResponse *response = page->response;
+
+	page->has_dropped = true;
+	if (response->n_records == 0)
+		return;
+	page->bytes -= holdfast__v1__audit_record__get_packed_size(response->records[0]);
+	holdfast__v1__audit_record__free_unpacked(response->records[0], NULL);
+	response->n_records--;
+	memmove(response->records, response->records + 1, response->n_records * sizeof(*response->records));
 }
 
 static bool on_record(const struct kv_item *item, void *userdata)
@@ -88,7 +116,9 @@ static bool on_record(const struct kv_item *item, void *userdata)
 		return true;
 	}
 	page->is_full = response->n_records == page->max || page->bytes + item->len > AUDIT_PAGE_BYTES_MAX;
-	if (page->is_full) {
+	if (page->is_full && page->request->newest) {
+		drop_oldest(page);
+	} else if (page->is_full) {
 		holdfast__v1__audit_record__free_unpacked(record, NULL);
 		return false;
 	}
@@ -138,11 +168,19 @@ static Holdfast__V1__AuditHead *read_head(struct server *server)
 	return head ? head : (Holdfast__V1__AuditHead *)message_copy(&empty.base);
 }
 
+static uint64_t next_before(const struct page *page, uint64_t start)
+{
+	if (page->has_dropped && page->response->n_records > 0)
+		return page->response->records[0]->sequence;
+	return start > page->response->head->first ? start : 0;
+}
+
 static enum status read_page(struct server *server, const Holdfast__V1__ListAuditRequest *request,
 			     Holdfast__V1__ListAuditResponse **ret, struct error *err)
 {
 	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
 	struct page page = {.request = request, .max = request->per_page, .err = err};
+	uint64_t start = request->after + 1;
 	char from[OBJECT_KEY_SIZE];
 
 	if (page.max == 0 || page.max > AUDIT_PAGE_MAX)
@@ -153,10 +191,16 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 	if (!response || !response->head)
 		return error_no_memory(err, "audit records");
 	page.end = response->head->sequence;
-	sequence_key(request->after + 1, from);
+	if (request->newest && request->before > 0 && request->before <= page.end)
+		page.end = request->before - 1;
+	if (request->newest)
+		start = page.end > AUDIT_SCAN_MAX ? page.end - AUDIT_SCAN_MAX + 1 : 1;
+	sequence_key(start, from);
 	TRY(kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err));
 	TRY(page.status);
-	if (page.is_full || page.scanned == AUDIT_SCAN_MAX)
+	if (request->newest)
+		response->next_before = next_before(&page, start);
+	else if (page.is_full || page.scanned == AUDIT_SCAN_MAX)
 		response->next_after = page.last;
 	*ret = TAKE_PTR(response);
 	return STATUS_OK;

@@ -3,9 +3,11 @@
 
 #include "server.h"
 
+#include "access/audit.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "log/log.h"
 #include "node/lookup.h"
 #include "state/change.h"
@@ -25,6 +27,7 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	char text[CLOCK_TEXT_SIZE];
+	char object[sizeof("node ") + NODE_ID_MAX];
 
 	if (!node)
 		return error_no_memory(err, "a node");
@@ -34,6 +37,8 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
 	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s", entry->id);
+	audit_silent(server, &change, NULL, "Nodes.Down", object, "not connected for too long");
 	TRY(change_commit(server, &change, NULL, NULL, err));
 	log_ctx(LOG_WARNING,
 		&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},

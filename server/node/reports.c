@@ -611,6 +611,46 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 		node->id, what);
 }
 
+/* Records an event of a node for holdfast node events. The log has it too. */
+static void record_event(struct server *server, struct change *change, const char *what, const char *node_id,
+			 const char *why)
+{
+	char object[sizeof("node ") + NODE_ID_MAX];
+
+	(void)str_format(object, sizeof(object), "node %s", node_id);
+	audit_silent(server, change, NULL, what, object, why);
+}
+
+static void record_disk(struct server *server, const struct node *before, const struct node *after,
+			struct change *change)
+{
+	char text[NODE_DISK_TEXT_SIZE];
+
+	if (node_disk_of(before) == node_disk_of(after))
+		return;
+	record_event(server, change, "Nodes.Disk", after->id,
+		     node_disk_of(after) == NODE_DISK_ROOM
+			     ? "its disk has room again"
+			     : node_disk_text(node_disk_of(after), after->disk_path, text));
+}
+
+/* A new boot stores the node twice: only the first time is recorded. */
+static void note_connect(const struct session *session, const struct node_entry *entry,
+			 const struct node *node, struct change *change)
+{
+	static const struct node none;
+	const struct node *before = entry && node_is_registered(entry) ? &entry->node : &none;
+	bool is_new_boot = !str_eq(before->boot_id, session->boot_id);
+	char why[NODE_TEXT_MAX + 128];
+
+	record_disk(session->server, before, node, change);
+	if (before->disconnected_ms == 0 && before->boot_id[0] != '\0')
+		return;
+	(void)str_format(why, sizeof(why), "from %s, %s %s", node->address,
+			 is_new_boot ? "in a new boot" : "boot", session->boot_id);
+	record_event(session->server, change, "Nodes.Connect", node->id, why);
+}
+
 /* The node as it is in @boot_id, which is over when the session is in another one: from then on it cannot
  * come back. */
 static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
@@ -632,6 +672,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 		doubt_forgotten(session, hello, node, &change);
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
+	note_connect(session, entry, node, &change);
 	trails_take(server, &change, node->id, hello->trail, false);
 	TRY(fingerprint_stage(server, &change, node->id, fingerprint_of(hello), err));
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
@@ -769,6 +810,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 				    !str_eq(node->disk_trouble, entry->node.disk_trouble) ||
 				    !message_list_eq(drivers, entry->drivers)))
 		change_put_node(&change, node);
+	record_disk(session->server, &entry->node, node, &change);
 	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;
 }
 
@@ -905,6 +947,7 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 	(void)str_copy(node->node.disconnect_reason, sizeof(node->node.disconnect_reason),
 		       session->end_reason);
 	change_put_node(&change, &node->node);
+	record_event(server, &change, "Nodes.Disconnect", node->id, session->end_reason);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 			"cannot store since when the node is away, ignoring");

@@ -27,7 +27,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator driver version "
 		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
-		"unlink docker-plugin init external snapshot\" ;;\n",
+		"unlink docker-plugin events init external snapshot\" ;;\n",
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
 		"\t\"audit\") words=\" show verify\" ;;\n",
 	};

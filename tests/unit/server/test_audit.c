@@ -106,6 +106,40 @@ CLUSTER_TEST(each_record_names_the_one_before_also_after_a_restart)
 	assert_chain(f, 1, 4);
 }
 
+static void assert_newest(struct fixture *f, const char *about, uint64_t before, uint32_t n,
+			  const uint64_t *sequences, uint64_t next_before)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page;
+
+	request.about = (char *)(uintptr_t)about;
+	request.newest = true;
+	request.before = before;
+	request.per_page = n;
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(page->records[i]->sequence, sequences[i]);
+	assert_int_equal(page->next_before, next_before);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+CLUSTER_TEST(the_newest_records_about_one_object_are_found_from_the_end)
+{
+	record(f, "volume default/db");			  /* 1 */
+	record(f, "volume default/db2");		  /* 2 */
+	record(f, "volume default/db, claim x, node n1"); /* 3 */
+	record(f, "node n1");				  /* 4 */
+	record(f, "volume default/db, allocation y");	  /* 5 */
+	record(f, "node n10");				  /* 6 */
+	assert_newest(f, "volume default/db", 0, 2, (uint64_t[]){3, 5}, 3);
+	assert_newest(f, "volume default/db", 3, 1, (uint64_t[]){1}, 0);
+	assert_newest(f, "node n1", 0, 2, (uint64_t[]){3, 4}, 0);
+	record_many(f, AUDIT_SCAN_MAX);
+	assert_newest(f, "node n1", 0, 0, NULL, 7);
+	assert_newest(f, "node n1", 7, 2, (uint64_t[]){3, 4}, 0);
+}
+
 CLUSTER_TEST(records_are_not_held_in_memory)
 {
 	record_many(f, 3);

@@ -5,6 +5,7 @@
 #include "metrics.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/strbuf.h"
 #include "claim/attest.h"
 #include "claim/attest_record.h"
@@ -391,6 +392,42 @@ CLUSTER_TEST(a_full_disk_of_a_node_is_counted_until_it_has_room)
 	assert_int_equal(n[NODE_DISK_INODES], 1);
 	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
 	assert_int_equal(n[NODE_DISK_INODES], 0);
+}
+
+static size_t count_events(struct fixture *f, const char *what)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page = NULL;
+	char about[] = "node n1";
+	size_t n = 0;
+
+	request.about = about;
+	request.newest = true;
+	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
+	for (size_t i = 0; i < page->n_records; i++)
+		n += str_eq(page->records[i]->what, what);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	return n;
+}
+
+CLUSTER_TEST(events_of_a_node_say_when_it_was_lost_and_back_and_its_disk_full)
+{
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Connect"), 1);
+	report_disk(f, "full", "/x");
+	UNTIL(f, f->server->state.n_nodes_disk[NODE_DISK_FULL] == 1);
+	report_disk(f, "full", "/x");
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Disk"), 1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Disconnect"), 1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Connect"), 2);
+	assert_int_equal(count_events(f, "Nodes.Disk"), 2); /* the new boot reports room */
 }
 
 TEST(a_clock_is_off_from_ten_seconds_on)
