@@ -6,6 +6,7 @@
 #include "base/fd.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -23,7 +24,7 @@ enum field_class {
 	SECRET,	 /* is never shown */
 	TEXT,	 /* is for people, or a word of a closed list */
 	DERIVED, /* the server says it: what a caller sends is not looked at */
-	NODE,	 /* a node reports it in its session, about itself */
+	NODE,	 /* a node, or a fencer, reports it in its session, about itself */
 };
 
 static const struct row {
@@ -99,6 +100,9 @@ static const struct row {
 	{"v1.ClaimVolumeRequest.namespace", OWN},
 	{"v1.ClaimVolumeRequest.volume_id", OWN},
 	{"v1.ClaimVolumeRequest.volume_name", OWN},
+	{"v1.Constraint.attribute", TEXT},
+	{"v1.Constraint.operator", TEXT},
+	{"v1.Constraint.value", TEXT},
 	{"v1.ControllerAttachResponse.publish_context", NODE},
 	{"v1.ControllerCreateResponse.*", NODE},
 	{"v1.ControllerDetachResponse.message", NODE},
@@ -106,9 +110,7 @@ static const struct row {
 	{"v1.ControllerListSnapshotsResponse.next_token", NODE},
 	{"v1.ControllerListVolumesResponse.next_token", NODE},
 	{"v1.ControllerValidateResponse.message", NODE},
-	{"v1.Constraint.attribute", TEXT},
-	{"v1.Constraint.operator", TEXT},
-	{"v1.Constraint.value", TEXT},
+	{"v1.CreateEnrollmentRequest.node", CLUSTER},
 	{"v1.CreateSnapshotRequest.name", OWN},
 	{"v1.CreateSnapshotRequest.namespace", OWN},
 	{"v1.CreateSnapshotRequest.parameters", OPAQUE},
@@ -134,6 +136,9 @@ static const struct row {
 	{"v1.DetachVolumeRequest.without_plugin_reason", TEXT},
 	{"v1.DrainNodeRequest.id", CLUSTER},
 	{"v1.DrainNodeRequest.reason", TEXT},
+	{"v1.EnrollRequest.csr", TEXT},
+	{"v1.EnrollRequest.node", CLUSTER},
+	{"v1.EnrollRequest.token", CLUSTER},
 	{"v1.ExecAllocationRequest.id", OWN},
 	{"v1.ExecAllocationRequest.task", OWN},
 	{"v1.ExpandVolumeRequest.id", OWN},
@@ -141,7 +146,14 @@ static const struct row {
 	{"v1.ExpandVolumeRequest.secrets", SECRET},
 	{"v1.ExternalSnapshot.*", NODE},
 	{"v1.ExternalVolume.*", NODE},
+	{"v1.FenceAnswer.*", NODE},
+	{"v1.FenceNodeRequest.id", CLUSTER},
+	{"v1.FenceNodeRequest.reason", TEXT},
+	{"v1.FencerHello.*", NODE},
+	{"v1.FencerNode.*", NODE},
+	{"v1.Fingerprint.*", NODE},
 	{"v1.GetAllocationRequest.id", OWN},
+	{"v1.GetFenceRequest.id", CLUSTER},
 	{"v1.GetJobRequest.id", OWN},
 	{"v1.GetJobRequest.namespace", OWN},
 	{"v1.GetNodeRequest.id", CLUSTER},
@@ -153,6 +165,8 @@ static const struct row {
 	{"v1.IdentifyNodeRequest.id", CLUSTER},
 	{"v1.IdentifyNodeRequest.machine", CLUSTER},
 	{"v1.IdentifyNodeRequest.reason", TEXT},
+	{"v1.IssueCertificateRequest.csr", TEXT},
+	{"v1.IssueCertificateRequest.identity", CLUSTER},
 	{"v1.Job.id", OWN},
 	{"v1.Job.namespace", OWN},
 	{"v1.JobGroup.name", OWN},
@@ -164,6 +178,7 @@ static const struct row {
 	{"v1.ListAllocationsRequest.next_token", CURSOR},
 	{"v1.ListAllocationsRequest.node_id", CLUSTER},
 	{"v1.ListAllocationsRequest.prefix", CURSOR},
+	{"v1.ListAuditRequest.about", CURSOR},
 	{"v1.ListAuditRequest.object", CURSOR},
 	{"v1.ListAuditRequest.who", CURSOR},
 	{"v1.ListExternalVolumesRequest.next_token", FOREIGN,
@@ -180,12 +195,12 @@ static const struct row {
 	{"v1.ListPluginsRequest.prefix", CURSOR},
 	{"v1.ListPoliciesRequest.next_token", CURSOR},
 	{"v1.ListPoliciesRequest.prefix", CURSOR},
+	{"v1.ListRevocationsRequest.next_token", CURSOR},
+	{"v1.ListRevocationsRequest.prefix", CURSOR},
 	{"v1.ListSnapshotsRequest.next_token", FOREIGN,
 	 "a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see"},
 	{"v1.ListSnapshotsRequest.plugin_id", CLUSTER},
 	{"v1.ListSnapshotsRequest.secrets", SECRET},
-	{"v1.ListRevocationsRequest.next_token", CURSOR},
-	{"v1.ListRevocationsRequest.prefix", CURSOR},
 	{"v1.ListTokensRequest.next_token", CURSOR},
 	{"v1.ListTokensRequest.prefix", CURSOR},
 	{"v1.ListTrailsRequest.next_token", CURSOR},
@@ -213,23 +228,21 @@ static const struct row {
 	{"v1.PurgeNodeRequest.id", CLUSTER},
 	{"v1.PurgeNodeRequest.reason", TEXT},
 	{"v1.ReadBackupRequest.id", CLUSTER},
+	{"v1.RenewRequest.csr", TEXT},
 	{"v1.RestartJobRequest.group", OWN},
 	{"v1.RestartJobRequest.id", OWN},
 	{"v1.RestartJobRequest.namespace", OWN},
 	{"v1.RevertJobRequest.id", OWN},
 	{"v1.RevertJobRequest.namespace", OWN},
-	{"v1.CreateEnrollmentRequest.node", CLUSTER},
-	{"v1.IssueCertificateRequest.identity", CLUSTER},
-	{"v1.IssueCertificateRequest.csr", TEXT},
-	{"v1.EnrollRequest.node", CLUSTER},
-	{"v1.EnrollRequest.token", CLUSTER},
-	{"v1.EnrollRequest.csr", TEXT},
-	{"v1.RenewRequest.csr", TEXT},
 	{"v1.RevokeCertificateRequest.identity", CLUSTER},
 	{"v1.RevokeCertificateRequest.reason", TEXT},
 	{"v1.RevokeCertificateRequest.serial", CLUSTER},
 	{"v1.RevokeTokenRequest.accessor", CLUSTER},
+	{"v1.ScaleJobRequest.group", OWN},
+	{"v1.ScaleJobRequest.id", OWN},
+	{"v1.ScaleJobRequest.namespace", OWN},
 	{"v1.SessionHello.*", NODE},
+	{"v1.SetAutomaticRequest.reason", TEXT},
 	{"v1.SetEligibilityRequest.id", CLUSTER},
 	{"v1.SetEligibilityRequest.reason", TEXT},
 	{"v1.Source.by_id", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
@@ -237,12 +250,10 @@ static const struct row {
 	{"v1.Source.host_volume", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
 	{"v1.Source.server", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
 	{"v1.StopAllocationRequest.id", OWN},
-	{"v1.ScaleJobRequest.group", OWN},
-	{"v1.ScaleJobRequest.id", OWN},
-	{"v1.ScaleJobRequest.namespace", OWN},
 	{"v1.StopJobRequest.id", OWN},
 	{"v1.StopJobRequest.namespace", OWN},
 	{"v1.TaskStreamEnd.message", NODE},
+	{"v1.TestFenceRequest.id", CLUSTER},
 	{"v1.Token.accessor", CLUSTER},
 	{"v1.Token.name", CLUSTER},
 	{"v1.Token.node", CLUSTER},
@@ -269,11 +280,11 @@ static const struct row {
 	{"v1.Volume.snapshot_id", FOREIGN,
 	 "a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id"},
 	{"v1.Volume.unschedulable_reason", DERIVED},
-	{"v1.VolumeUsage.*", NODE},
 	{"v1.VolumeRef.id", OWN},
 	{"v1.VolumeRef.namespace", OWN},
 	{"v1.VolumeRequest.name", OWN},
 	{"v1.VolumeRequest.source", OWN},
+	{"v1.VolumeUsage.*", NODE},
 	{"v1.WatchRequest.namespace", OWN},
 	{"v1.WatchRequest.topics", TEXT},
 	{"v1.WriteRestoreRequest.id", CLUSTER},
@@ -351,6 +362,7 @@ TEST(every_text_field_of_every_request_is_classified)
 		&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
 		&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
 		&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
+		&holdfast__v1__fences__descriptor,
 	};
 	struct walk walk = {.n = 0};
 
