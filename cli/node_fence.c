@@ -248,6 +248,11 @@ static const struct command commands[] = {
 		  .show = node_fence_show,
 		  .shows_json = true},
 	 .list = {.service = &holdfast__v1__fences__descriptor, .method = "List", .show = show_fencers}},
+};
+
+const struct command_table node_fence_commands = {commands, ARRAY_SIZE(commands)};
+
+static const struct command fencing_rows[] = {
 	{.path = "operator fencing",
 	 .args = "[on|off]",
 	 .help = "Stop or start fences that the server begins by itself; or show which nodes it would fence",
@@ -261,4 +266,4 @@ static const struct command commands[] = {
 	 .list = {.service = &holdfast__v1__fences__descriptor, .method = "Plan", .show = show_plan}},
 };
 
-const struct command_table node_fence_commands = {commands, ARRAY_SIZE(commands)};
+const struct command_table fencing_commands = {fencing_rows, ARRAY_SIZE(fencing_rows)};

@@ -30,6 +30,7 @@ static const struct command_table *const tables[] = {
 	&policy_commands,
 	&policy_init_commands,
 	&operator_commands,
+	&fencing_commands,
 	&backup_commands,
 	&watch_commands,
 	&cert_commands,

@@ -581,6 +581,12 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_true(fence_of(w->f)->automatic);
 	assert_string_equal(fence_of(w->f)->by, "server");
 	assert_non_null(strstr(fence_of(w->f)->reason, "on_node_loss of volume default/db"));
+	run_for(w->f->event, LOSS_RETRY_MS);
+	connect_fencer(&w->f1, "");
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "it is being fenced");
+	UNTIL(w->f, w->f1.n == 2); /* the same order */
+	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
 	prove(&w->f1, &w->f1.orders[0]);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
