@@ -673,11 +673,21 @@ static size_t spread_servers(const struct config *config, struct rpc_address ret
 	return n;
 }
 
+static void on_certificate(void *userdata)
+{
+	agent_note_certificate(userdata);
+}
+
 static enum status open_rpc(struct agent *agent, struct error *err)
 {
 	const struct config *config = agent->config;
-	const struct rpc_tls_files files = {
-		.ca = config->tls.ca, .cert = config->tls.cert, .key = config->tls.key};
+	const struct renewal_files certificate = {.uri = agent->uri,
+						  .folder = config->data_dir,
+						  .ca = config->tls.ca,
+						  .cert = config->tls.cert,
+						  .key = config->tls.key};
+	struct renewal_choice choice;
+	const struct rpc_tls_files files = {.ca = config->tls.ca, .cert = choice.cert, .key = choice.key};
 	struct rpc_address servers[RPC_SERVERS_MAX];
 	struct rpc_endpoint endpoint = {
 		.host = config->server.host,
@@ -693,6 +703,9 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 	};
 	enum status status;
 
+	(void)str_format(agent->uri, sizeof(agent->uri), "holdfast://%s/node/%s", config->cluster,
+			 config->node_id);
+	renewal_choose(&certificate, &choice);
 	status = rpc_tls_new(&files, &agent->tls, err);
 	if (status == STATUS_NOT_FOUND && config->tls.key_is_default && access(config->tls.key, F_OK) < 0)
 		return error_set(
@@ -704,9 +717,11 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 			config->tls.cert, config->path);
 	if (status != STATUS_OK)
 		return error_prefix(err, "tls in %s", config->path);
-	agent_note_certificate(agent);
 	endpoint.tls = agent->tls;
 	TRY(rpc_client_new(agent->event, &endpoint, &agent->rpc, err));
+	TRY(renewal_new(agent->event, agent->rpc, agent->tls, &certificate, on_certificate, agent,
+			&agent->renewal, err));
+	agent_note_certificate(agent);
 	return session_new(agent->event, agent->rpc, &session, &agent_session_handlers, agent,
 			   &agent->session, err);
 }
@@ -956,6 +971,7 @@ void agent_free(struct agent *agent)
 	drivers_free(agent->drivers);
 	tasks_free(agent->tasks);
 	receipts_free(agent->receipts);
+	renewal_free(agent->renewal);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
 	fingerprint_release(&agent->sent);

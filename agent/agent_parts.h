@@ -14,6 +14,7 @@
 #include "driver/drivers.h"
 #include "helper/client.h"
 #include "helper/mount_snapshot.h"
+#include "identity/renewal.h"
 #include "kernel/mount_table.h"
 #include "log/service.h"
 #include "model/node.h"
@@ -37,6 +38,8 @@ struct agent {
 	struct receipts *receipts;
 	struct rpc_tls *tls;
 	struct rpc_client *rpc;
+	char uri[RPC_URI_SIZE]; /* of the node */
+	struct renewal *renewal;
 	struct helper_client *helper;
 	struct mount_snapshot_load mount_snapshot_load;
 	struct backoff mount_snapshot_backoff;

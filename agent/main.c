@@ -7,6 +7,7 @@
 
 #include "base/exit_code.h"
 #include "base/selinux_label.h"
+#include "identity/enroll.h"
 #include "log/log.h"
 #include "log/service.h"
 
@@ -16,15 +17,21 @@
 #include <syslog.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum long_option { OPTION_CHECK = 256 };
+enum long_option { OPTION_CHECK = 256, OPTION_ENROLL, OPTION_INTO };
+
+#define INTO_DEFAULT "/etc/holdfast"
 
 static const char usage_text[] =
 	"usage: holdfast-agent [--config FILE] [--check-config] [--log-level LEVEL]\n"
+	"       holdfast-agent --enroll LINE [--into FOLDER]\n"
 	"\n"
 	"The node agent of Holdfast: gives allocations their volumes. Runs without privileges.\n"
 	"\n"
 	"  -c, --config FILE      settings (default " CONFIG_PATH_DEFAULT ")\n"
 	"      --check-config     read the settings, say what is wrong, and end\n"
+	"      --enroll LINE      get this node's certificate with the line of holdfast operator node "
+	"enroll\n"
+	"      --into FOLDER      with --enroll: where files are written (default " INTO_DEFAULT ")\n"
 	"  -l, --log-level LEVEL  error, warning, notice, info or debug\n"
 	"  -V, --version          print the version\n"
 	"  -h, --help             print this text\n";
@@ -32,6 +39,8 @@ static const char usage_text[] =
 static const struct option options[] = {
 	{"config", required_argument, NULL, 'c'},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
+	{"enroll", required_argument, NULL, OPTION_ENROLL},
+	{"into", required_argument, NULL, OPTION_INTO},
 	{"log-level", required_argument, NULL, 'l'},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
@@ -40,6 +49,8 @@ static const struct option options[] = {
 
 struct arguments {
 	const char *config_path;
+	const char *line; /* NULL: run */
+	const char *into;
 	bool is_check;
 	int log_level; /* negative: as configured */
 	int exit_code; /* negative: continue */
@@ -56,6 +67,12 @@ static void parse_arguments(int argc, char **argv, struct arguments *args)
 			break;
 		case OPTION_CHECK:
 			args->is_check = true;
+			break;
+		case OPTION_ENROLL:
+			args->line = optarg;
+			break;
+		case OPTION_INTO:
+			args->into = optarg;
 			break;
 		case 'l':
 			args->log_level = config_log_level(optarg);
@@ -98,9 +115,32 @@ static void warn_unlabelled(void)
 		log_line(LOG_WARNING, "%s", err.msg);
 }
 
+static int enroll_node(const struct arguments *args)
+{
+	struct enrolled enrolled = {.wrote_config = false};
+	sd_event *event = NULL;
+	struct error err;
+	enum status status = STATUS_OK;
+	int r = sd_event_new(&event);
+
+	log_init("holdfast-agent", LOG_WARNING);
+	if (r < 0)
+		status = error_set(&err, status_from_errno(r), r, "make an event loop");
+	if (status == STATUS_OK)
+		status = enroll(event, args->line, args->into, &enrolled, &err);
+	(void)sd_event_unref(event);
+	if (status != STATUS_OK) {
+		(void)error_prefix(&err, "this node is not enrolled");
+		return fail(&err, EXIT_FAILED);
+	}
+	enroll_print(&enrolled);
+	return EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
-	struct arguments args = {.config_path = CONFIG_PATH_DEFAULT, .log_level = -1, .exit_code = -1};
+	struct arguments args = {
+		.config_path = CONFIG_PATH_DEFAULT, .into = INTO_DEFAULT, .log_level = -1, .exit_code = -1};
 	struct config config;
 	bool has_started = false;
 	struct error err;
@@ -111,6 +151,8 @@ int main(int argc, char **argv)
 		(void)fputs("Try: holdfast-agent --help\n", stderr);
 	if (args.exit_code >= 0)
 		return args.exit_code;
+	if (args.line)
+		return enroll_node(&args);
 	status = config_load(args.config_path, &config, &err);
 	if (args.is_check)
 		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);

@@ -54,7 +54,7 @@ static bool put_expiry(const struct agent *agent, char ret[static AGENT_PROBLEM_
 		return false;
 	(void)str_format(ret, AGENT_PROBLEM_SIZE,
 			 "the node's certificate %s %s at %s; make another: holdfast operator cert node %s",
-			 agent->config->tls.cert, left_ms > 0 ? "expires" : "expired",
+			 renewal_cert(agent->renewal), left_ms > 0 ? "expires" : "expired",
 			 clock_format(expires_ms, text), agent->config->node_id);
 	return true;
 }
@@ -106,7 +106,7 @@ void agent_note_certificate(struct agent *agent)
 
 	agent->certificate_expires_ms = 0;
 	/* it was loaded just now: a file that is not there any more is no reason to stop */
-	(void)pki_expiry(agent->config->tls.cert, &agent->certificate_expires_ms, &err);
+	(void)pki_expiry(renewal_cert(agent->renewal), &agent->certificate_expires_ms, &err);
 	if (put_expiry(agent, warning))
 		log_line(LOG_WARNING, "%s", warning);
 }
@@ -123,6 +123,9 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 		n++;
 	if (put_expiry(agent, ret[n]))
 		n++;
+	if (renewal_error(agent->renewal))
+		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the node's certificate is not renewed: %s",
+				 renewal_error(agent->renewal)->msg);
 	if (put_clock(agent, ret[n]))
 		n++;
 	if (put_ticket_key(agent, ret[n]))
@@ -179,10 +182,9 @@ static void reload_certificate(struct agent *agent, struct error *ret)
 	const struct config *config = agent->config;
 	struct error err;
 
-	if (rpc_tls_reload(agent->tls, &err) == STATUS_OK) {
-		agent_note_certificate(agent);
-		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new sessions", config->tls.ca,
-			 config->tls.cert, config->tls.key);
+	if (renewal_reload(agent->renewal, &err) == STATUS_OK) {
+		log_line(LOG_NOTICE, "%s and %s loaded again, for new sessions", config->tls.ca,
+			 renewal_cert(agent->renewal));
 		return;
 	}
 	*ret = err;

@@ -280,6 +280,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		status = write_address(server, port, err);
 	if (status != STATUS_OK)
 		return status;
+	TRY(server_reload_watch(server, err));
 	server->port = port;
 	certificate_watch(server);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "start", .event = LOG_EVENT_SERVER_LISTENING},
@@ -596,6 +597,7 @@ void server_free(struct server *server)
 	disk_release(server->disk);
 	audit_release(server->audit);
 	certificate_release(server->certificate);
+	(void)sd_event_source_disable_unref(server->reload);
 	(void)sd_event_source_disable_unref(server->review);
 	(void)sd_event_source_disable_unref(server->node_down_timer);
 	(void)sd_event_source_disable_unref(server->step_down_timer);

@@ -11,10 +11,13 @@
 #include "identity/authority.h"
 #include "log/log.h"
 #include "node/down.h"
+#include "rpc/timer.h"
 #include "state/change.h"
 
 #include <stddef.h>
 #include <string.h>
+
+static const uint64_t LOOK_US = 5 * USEC_PER_SEC;
 
 struct setting {
 	const char *name;
@@ -145,6 +148,25 @@ static void reload_config(struct server *server)
 				 "holdfast-server",
 				 config->path, at_start[i].name);
 	log_line(LOG_NOTICE, "%s loaded again", config->path);
+}
+
+/* Certificates that were replaced are used without a signal, as far as new connections go. */
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server *server = userdata;
+
+	if (rpc_tls_has_changed(server->tls))
+		reload_certificates(server);
+	(void)timer_arm(server->event, &server->reload, LOOK_US, on_look,
+			server); /* it exists: cannot fail */
+	return 0;
+}
+
+enum status server_reload_watch(struct server *server, struct error *err)
+{
+	int r = timer_arm(server->event, &server->reload, LOOK_US, on_look, server);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "look after the certificates") : STATUS_OK;
 }
 
 void server_reload(struct server *server)

@@ -23,7 +23,7 @@ FLOORS = {
     "lib": ("", ["etcd kit", "conf log model rpc store", "pb privileged", "base"]),
     "agent": (
         "base conf log model pb rpc store",
-        [".", "status", "session", "alloc controller", "volume driver", "helper plugins", "kernel unit csi driver-container", "service"],
+        [".", "status", "session", "alloc controller", "volume driver", "helper plugins", "kernel unit csi driver-container identity", "service"],
     ),
     "server": (
         "base conf etcd kit log model pb rpc store",

@@ -378,3 +378,44 @@ CASE(a_ca_whose_halves_do_not_match_issues_nothing)
 				   path(folder, "n.key"), path(folder, "n.crt"), &err),
 			 STATUS_NOT_FOUND);
 }
+
+/* --- for others --- */
+
+static enum status sign(struct folder *folder, const char *uri, const char *csr, char **ret)
+{
+	const struct pki_cert_request request = {.uri = uri, .common_name = "n1", .life_s = 3600};
+	struct pki_ca *ca = NULL;
+	struct pki_facts facts;
+	enum status status;
+
+	assert_int_equal(pki_ca_open(path(folder, "ca.key"), path(folder, "ca.crt"), &ca, NULL), STATUS_OK);
+	status = pki_ca_sign(ca, &request, csr, ret, &facts, NULL);
+	pki_ca_free(ca);
+	return status;
+}
+
+CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
+{
+	static const char uri[] = "holdfast://lab/node/n1";
+	char *key = NULL, *csr = NULL, *other = NULL, *other_csr = NULL, *cert = NULL;
+	struct error err;
+
+	make_pair(folder);
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	assert_int_equal(pki_make_request(&other, &other_csr, NULL), STATUS_OK);
+	assert_int_equal(sign(folder, uri, csr, &cert), STATUS_OK);
+	assert_int_equal(pki_check_pair(cert, key, uri, path(folder, "ca.crt"), NULL), STATUS_OK);
+	assert_int_equal(pki_check_pair(cert, other, uri, path(folder, "ca.crt"), &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair(cert, key, "holdfast://lab/node/n2", path(folder, "ca.crt"), &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair(cert, key, uri, path(folder, "n.crt"), &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair("", key, uri, path(folder, "ca.crt"), &err),
+			 STATUS_FAILED_PRECONDITION);
+	pki_key_free(key);
+	pki_key_free(other);
+	free(csr);
+	free(other_csr);
+	free(cert);
+}

@@ -101,6 +101,29 @@ CASE(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken)
 	operator_does(f, "Operator.Status", "{}");
 }
 
+/* First the one file, then the other. */
+CASE(a_certificate_that_is_replaced_is_loaded_without_a_signal)
+{
+	const struct config *config = &f->server->config;
+	const struct pki_cert_request request = {
+		.uri = "holdfast://c1/server/dev", .common_name = "dev", .days = 20};
+	int64_t before_ms = f->server->certificate->expires_at_ms;
+	char key[PATH_MAX], cert[PATH_MAX], ca_key[PATH_MAX];
+
+	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
+	(void)str_format(key, sizeof(key), "%s/tls/next.key", f->dir);
+	(void)str_format(cert, sizeof(cert), "%s/tls/next.pem", f->dir);
+	assert_int_equal(pki_issue(ca_key, config->ca, &request, key, cert, NULL), STATUS_OK);
+	assert_int_equal(rename(cert, config->cert), 0);
+	settle(f);
+	settle(f);
+	operator_does(f, "Operator.Status", "{}");
+	assert_int_equal(f->server->certificate->expires_at_ms, before_ms);
+	assert_int_equal(rename(key, config->key), 0);
+	UNTIL(f, f->server->certificate->expires_at_ms != before_ms);
+	operator_does(f, "Operator.Status", "{}");
+}
+
 TEST(the_warning_begins_thirty_days_before)
 {
 	static const struct {

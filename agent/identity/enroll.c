@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Enrols this node: one call to a server, and the files that the agent needs. */
+
+#include "identity/enroll.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "rpc/client.h"
+#include "rpc/pki.h"
+#include "rpc/tls.h"
+
+#include <errno.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define AGENT_ACCOUNT "holdfast"
+#define CALL_US (30 * USEC_PER_SEC)
+
+enum { ROOM_BYTES = 256 << 10 /* more than all files that are written */ };
+
+DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
+DEFINE_CLEANUP(struct rpc_client, rpc_client_free)
+
+static void free_key(char **key)
+{
+	pki_key_free(*key);
+}
+
+static void free_answer(Holdfast__V1__EnrollResponse **answer)
+{
+	if (*answer)
+		holdfast__v1__enroll_response__free_unpacked(*answer, NULL);
+}
+
+/* As root the file becomes the agent's, which has no privilege. */
+static enum status write_file(const char *path, mode_t mode, const char *text, struct error *err)
+{
+	const struct passwd *account = geteuid() == 0 ? getpwnam(AGENT_ACCOUNT) : NULL;
+	int r = file_write_atomic(path, mode, text, strlen(text));
+
+	if (r >= 0 && account && mode == 0600 && chown(path, account->pw_uid, account->pw_gid) < 0)
+		r = -errno;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+/* A token is good once: the folder is tried before it is used. */
+static enum status prepare_folder(const char *into, struct enrolled *ret, struct error *err)
+{
+	cleanup_free char *zeros = calloc(1, ROOM_BYTES);
+	char folder[PATH_MAX];
+	char probe[PATH_MAX];
+	int r;
+
+	if (str_format(folder, sizeof(folder), "%s/tls", into) < 0 ||
+	    str_format(probe, sizeof(probe), "%s/enroll.probe", folder) < 0 ||
+	    str_format(ret->ca, sizeof(ret->ca), "%s/ca.pem", folder) < 0 ||
+	    str_format(ret->certificate, sizeof(ret->certificate), "%s/node.pem", folder) < 0 ||
+	    str_format(ret->config, sizeof(ret->config), "%s/agent.hcl", into) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
+	if (!zeros)
+		return error_no_memory(err, "the enrolment");
+	if ((mkdir(into, 0755) < 0 && errno != EEXIST) || (mkdir(folder, 0755) < 0 && errno != EEXIST))
+		return error_set(err, status_from_errno(errno), errno, "make the folder %s", folder);
+	r = file_write_atomic(probe, 0600, zeros, ROOM_BYTES);
+	(void)unlink(probe);
+	return r < 0 ? error_set(err, status_from_errno(r), r,
+				 "write into %s (the enrolment token was not used: it is still good)", folder)
+		     : STATUS_OK;
+}
+
+static enum status ask(sd_event *event, struct enroll_line *line, char *csr,
+		       Holdfast__V1__EnrollResponse **ret, struct error *err)
+{
+	const struct rpc_tls_files files = {.ca_sha256 = line->ca_sha256};
+	Holdfast__V1__EnrollRequest request = HOLDFAST__V1__ENROLL_REQUEST__INIT;
+	cleanup(rpc_tls_freep) struct rpc_tls *tls = NULL;
+	cleanup(rpc_client_freep) struct rpc_client *client = NULL;
+	struct rpc_endpoint endpoint = {.servers = line->servers, .n_servers = line->n_servers};
+	ProtobufCMessage *answer = NULL;
+	char uri[RPC_URI_SIZE];
+
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/server/", line->cluster);
+	TRY(rpc_tls_new(&files, &tls, err));
+	endpoint.tls = tls;
+	endpoint.server_uri = uri;
+	TRY(rpc_client_new(event, &endpoint, &client, err));
+	request.node = line->node;
+	request.token = line->token;
+	request.csr = csr;
+	TRY(rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Enroll", &request.base, CALL_US,
+				 &answer, err));
+	*ret = (Holdfast__V1__EnrollResponse *)answer;
+	return STATUS_OK;
+}
+
+static enum status write_config(const struct enrolled *enrolled, const char *into, struct error *err)
+{
+	const struct enroll_line *line = &enrolled->line;
+	char servers[RPC_SERVERS_MAX * (RPC_SERVER_NAME_SIZE + 4)] = "";
+	char address[RPC_SERVER_NAME_SIZE];
+	char text[sizeof(servers) + 3 * PATH_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < line->n_servers; i++)
+		n += (size_t)str_format(servers + n, sizeof(servers) - n, "%s\"%s\"", i > 0 ? ", " : "",
+					rpc_address_text(&line->servers[i], address));
+	(void)str_format(
+		text, sizeof(text),
+		"cluster = \"%s\"\nnode_id = \"%s\"\nservers = [%s]\ntls {\n  ca   = \"%s\"\n  cert = "
+		"\"%s\"\n  key  = \"%s\"\n}\nhelper {\n  socket = "
+		"\"/run/holdfast-mount/mounthelper.sock\"\n}\n",
+		line->cluster, line->node, servers, enrolled->ca, enrolled->certificate,
+		enrolled->certificate);
+	return write_file(enrolled->config, 0644, text, err);
+}
+
+static enum status write_all(struct enrolled *enrolled, const char *into, const char *key,
+			     const Holdfast__V1__EnrollResponse *answer, struct error *err)
+{
+	cleanup(free_key) char *pair = NULL;
+	char uri[RPC_URI_SIZE];
+
+	if (asprintf(&pair, "%s%s", answer->certificate, key) < 0) {
+		pair = NULL;
+		return error_no_memory(err, "the certificate");
+	}
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", enrolled->line.cluster,
+			 enrolled->line.node);
+	TRY(write_file(enrolled->ca, 0644, answer->ca, err));
+	TRY(pki_check_pair(answer->certificate, key, uri, enrolled->ca, err));
+	TRY(write_file(enrolled->certificate, 0600, pair, err));
+	enrolled->wrote_config = access(enrolled->config, F_OK) < 0;
+	return enrolled->wrote_config ? write_config(enrolled, into, err) : STATUS_OK;
+}
+
+enum status enroll(sd_event *event, const char *line, const char *into, struct enrolled *ret,
+		   struct error *err)
+{
+	cleanup(free_answer) Holdfast__V1__EnrollResponse *answer = NULL;
+	cleanup(free_key) char *key = NULL;
+	cleanup_free char *csr = NULL;
+
+	TRY(enroll_line_parse(line, &ret->line, err));
+	TRY(prepare_folder(into, ret, err));
+	TRY(pki_make_request(&key, &csr, err));
+	TRY(ask(event, &ret->line, csr, &answer, err));
+	ret->expires_ms = answer->expires_at_ms;
+	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)
+		hex_encode(ret->ticket_key, answer->ticket_keys[0].data, answer->ticket_keys[0].len);
+	return write_all(ret, into, key, answer, err);
+}
+
+void enroll_print(const struct enrolled *enrolled)
+{
+	const struct enroll_line *line = &enrolled->line;
+	char at[CLOCK_TEXT_SIZE];
+
+	(void)printf(
+		"node %s of cluster %s is enrolled until %s; the agent renews the certificate by itself\n",
+		line->node, line->cluster, clock_format(enrolled->expires_ms, at));
+	(void)printf("written: %s, %s%s%s\n", enrolled->certificate, enrolled->ca,
+		     enrolled->wrote_config ? ", " : "", enrolled->wrote_config ? enrolled->config : "");
+	if (!enrolled->wrote_config)
+		(void)printf(
+			"%s exists and is kept; it needs: tls { ca = \"%s\" cert = \"%s\" key = \"%s\" }\n",
+			enrolled->config, enrolled->ca, enrolled->certificate, enrolled->certificate);
+	(void)printf("for the mount helper's policy: ticket_key = %s\n", enrolled->ticket_key);
+	(void)printf("a new policy: holdfast policy init --node %s --cluster %s --ticket-key %s "
+		     ">/etc/holdfast/mounthelper.policy && holdfast policy apply\n",
+		     line->node, line->cluster, enrolled->ticket_key);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Renews the node's certificate, and notices files that were replaced. */
+
+#include "identity/renewal.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/pki.h"
+#include "rpc/timer.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CALL_US (30 * USEC_PER_SEC)
+#define LOOK_US (5 * USEC_PER_SEC)
+#define RETRY_MIN_MS INT64_C(1000)
+#define RETRY_MAX_MS INT64_C(3600000)
+
+struct renewal {
+	sd_event *event;	/* borrowed */
+	struct rpc_client *rpc; /* borrowed */
+	struct rpc_tls *tls;	/* borrowed */
+	struct renewal_files files;
+	struct renewal_choice in_use;
+	struct timespec configured; /* the certificate of the settings, when it was looked at */
+	void (*changed)(void *userdata);
+	void *userdata;
+	sd_event_source *look;	     /* owned */
+	struct rpc_pending *pending; /* NULL: no call is in flight */
+	char *key;		     /* owned, a secret; of the call in flight */
+	int64_t due_ms;		     /* 0: not known */
+	bool has_failed;
+	struct error error;
+};
+
+int64_t renewal_due_ms(int64_t issued_ms, int64_t expires_ms)
+{
+	return issued_ms + (expires_ms - issued_ms) / 3 * 2;
+}
+
+void renewal_choose(const struct renewal_files *files, struct renewal_choice *ret)
+{
+	struct pki_facts configured = {.issued_ms = 0};
+	struct pki_facts renewed;
+
+	(void)str_copy(ret->cert, sizeof(ret->cert), files->cert);
+	(void)str_copy(ret->key, sizeof(ret->key), files->key);
+	if (pki_read_facts(files->cert, &configured, NULL) != STATUS_OK)
+		configured.issued_ms = 0;
+	if (str_format(ret->cert, sizeof(ret->cert), "%s/" RENEWED_FILE, files->folder) >= 0 &&
+	    pki_read_facts(ret->cert, &renewed, NULL) == STATUS_OK && str_eq(renewed.uri, files->uri) &&
+	    renewed.issued_ms > configured.issued_ms) {
+		(void)str_copy(ret->key, sizeof(ret->key), ret->cert);
+		return;
+	}
+	(void)str_copy(ret->cert, sizeof(ret->cert), files->cert);
+}
+
+static struct timespec changed_at(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_ctim : (struct timespec){.tv_sec = 0};
+}
+
+static void plan(struct renewal *renewal)
+{
+	struct pki_facts facts;
+
+	renewal->due_ms = pki_read_facts(renewal->in_use.cert, &facts, NULL) == STATUS_OK
+				  ? renewal_due_ms(facts.issued_ms, facts.expires_ms)
+				  : 0;
+}
+
+enum status renewal_reload(struct renewal *renewal, struct error *err)
+{
+	struct renewal_choice choice;
+	struct rpc_tls_files files = {.ca = renewal->files.ca, .cert = choice.cert, .key = choice.key};
+
+	renewal->configured = changed_at(renewal->files.cert);
+	renewal_choose(&renewal->files, &choice);
+	if (str_eq(choice.cert, renewal->in_use.cert))
+		TRY(rpc_tls_reload(renewal->tls, err));
+	else
+		TRY(rpc_tls_use(renewal->tls, &files, err));
+	renewal->in_use = choice;
+	plan(renewal);
+	renewal->changed(renewal->userdata);
+	return STATUS_OK;
+}
+
+/* --- the next one --- */
+
+static void forget_key(struct renewal *renewal)
+{
+	pki_key_free(TAKE_PTR(renewal->key));
+}
+
+static void retry_later(struct renewal *renewal)
+{
+	struct pki_facts facts;
+	int64_t now_ms = clock_realtime_ms();
+	int64_t delay_ms = RETRY_MAX_MS;
+
+	if (pki_read_facts(renewal->in_use.cert, &facts, NULL) == STATUS_OK)
+		delay_ms = (facts.expires_ms - now_ms) / 10;
+	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
+	renewal->due_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
+}
+
+/* A server without a CA renews nothing, which is as it was set up: no problem. */
+static void fail(struct renewal *renewal, const struct error *err)
+{
+	forget_key(renewal);
+	retry_later(renewal);
+	renewal->has_failed =
+		err->status != STATUS_FAILED_PRECONDITION && err->status != STATUS_UNIMPLEMENTED;
+	renewal->error = *err;
+	log_ctx(renewal->has_failed ? LOG_WARNING : LOG_INFO, &(struct log_ctx){.op = "renew", .err = err},
+		"the certificate is not renewed, and stays in use; the next try follows");
+}
+
+static enum status take(struct renewal *renewal, const Holdfast__V1__RenewResponse *response,
+			struct error *err)
+{
+	char path[PATH_MAX];
+	char *pair = NULL;
+	int r;
+
+	TRY(pki_check_pair(response->certificate, renewal->key, renewal->files.uri, renewal->files.ca, err));
+	if (str_format(path, sizeof(path), "%s/" RENEWED_FILE, renewal->files.folder) < 0 ||
+	    asprintf(&pair, "%s%s", response->certificate, renewal->key) < 0)
+		return error_no_memory(err, "the certificate");
+	r = file_write_atomic(path, 0600, pair, strlen(pair));
+	pki_key_free(pair);
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "write %s", path) : renewal_reload(renewal, err);
+}
+
+static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct renewal *renewal = userdata;
+	struct error failed;
+
+	renewal->pending = NULL;
+	if (status == STATUS_OK)
+		status = take(renewal, (const Holdfast__V1__RenewResponse *)response, &failed);
+	else
+		failed = *err;
+	if (status != STATUS_OK) {
+		fail(renewal, &failed);
+		return;
+	}
+	forget_key(renewal);
+	renewal->has_failed = false;
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "renew"}, "the certificate is renewed: %s",
+		renewal->in_use.cert);
+}
+
+static void renew(struct renewal *renewal)
+{
+	Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+	cleanup_free char *csr = NULL;
+	struct error err;
+	enum status status = pki_make_request(&renewal->key, &csr, &err);
+
+	request.csr = csr;
+	if (status == STATUS_OK)
+		status = rpc_client_call(renewal->rpc, &holdfast__v1__nodes__descriptor, "Renew",
+					 &request.base, CALL_US, on_answer, renewal, &renewal->pending, &err);
+	if (status != STATUS_OK)
+		fail(renewal, &err);
+}
+
+static bool is_replaced(const struct renewal *renewal)
+{
+	const struct timespec now = changed_at(renewal->files.cert);
+
+	return rpc_tls_has_changed(renewal->tls) || now.tv_sec != renewal->configured.tv_sec ||
+	       now.tv_nsec != renewal->configured.tv_nsec;
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
+
+/* The timer exists: arming it does not fail. */
+static void look_later(struct renewal *renewal)
+{
+	int64_t left_ms = renewal->due_ms - clock_realtime_ms();
+	uint64_t delay_us = LOOK_US;
+
+	if (renewal->due_ms > 0 && !renewal->pending && left_ms * 1000 < (int64_t)LOOK_US)
+		delay_us = left_ms > 0 ? (uint64_t)left_ms * 1000 : RETRY_MIN_MS * USEC_PER_MSEC;
+	(void)timer_arm(renewal->event, &renewal->look, delay_us, on_look, renewal);
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct renewal *renewal = userdata;
+	struct error err;
+
+	if (!renewal->pending && is_replaced(renewal)) {
+		if (renewal_reload(renewal, &err) == STATUS_OK)
+			log_line(LOG_NOTICE, "%s was replaced and is in use for new connections",
+				 renewal->in_use.cert);
+		else /* the other half may follow */
+			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "renew", .err = &err},
+				"a certificate was replaced; the one before stays in use");
+	}
+	if (!renewal->pending && renewal->due_ms > 0 && clock_realtime_ms() >= renewal->due_ms)
+		renew(renewal);
+	look_later(renewal);
+	return 0;
+}
+
+enum status renewal_new(sd_event *event, struct rpc_client *rpc, struct rpc_tls *tls,
+			const struct renewal_files *files, void (*changed)(void *userdata), void *userdata,
+			struct renewal **ret, struct error *err)
+{
+	struct renewal *renewal = calloc(1, sizeof(*renewal));
+	int r;
+
+	if (!renewal)
+		return error_no_memory(err, "the node's certificate");
+	*renewal = (struct renewal){.event = event,
+				    .rpc = rpc,
+				    .tls = tls,
+				    .files = *files,
+				    .configured = changed_at(files->cert),
+				    .changed = changed,
+				    .userdata = userdata};
+	renewal_choose(files, &renewal->in_use);
+	plan(renewal);
+	r = timer_arm(event, &renewal->look, 0, on_look, renewal);
+	if (r < 0) {
+		free(renewal);
+		return error_set(err, status_from_errno(r), r, "look after the node's certificate");
+	}
+	*ret = renewal;
+	return STATUS_OK;
+}
+
+void renewal_free(struct renewal *renewal)
+{
+	if (!renewal)
+		return;
+	if (renewal->pending)
+		rpc_pending_cancel(renewal->pending);
+	(void)sd_event_source_disable_unref(renewal->look);
+	forget_key(renewal);
+	free(renewal);
+}
+
+const char *renewal_cert(const struct renewal *renewal)
+{
+	return renewal->in_use.cert;
+}
+
+const struct error *renewal_error(const struct renewal *renewal)
+{
+	return renewal->has_failed ? &renewal->error : NULL;
+}

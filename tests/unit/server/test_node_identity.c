@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node's own side of its certificate, against a real server: enrolment into a folder, renewal, replaced
+ * files.
+ */
+
+#include "callers.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "identity/authority.h"
+#include "identity/enroll.h"
+#include "identity/renewal.h"
+#include "rpc/pki.h"
+#include "state/keys.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#define OPERATOR "holdfast://c1/operator/ann"
+#define URI "holdfast://c1/node/n9"
+
+static int setup_authority(void **state)
+{
+	int r = setup_acl(state);
+	struct fixture *f = *state;
+	struct config *config = &f->server->config;
+
+	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
+			 "%s/tls/ca.pem", f->dir);
+	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
+	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+	return r;
+}
+
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_authority, teardown)
+
+static const char *in(const struct fixture *f, const char *name, char ret[static PATH_MAX])
+{
+	(void)str_format(ret, PATH_MAX, "%s/%s", f->dir, name);
+	return ret;
+}
+
+static void make_line(struct fixture *f, const char *node, char ret[static ENROLL_LINE_SIZE])
+{
+	struct enroll_line line = {.cluster = "c1", .n_servers = 1};
+	struct caller_client caller;
+	char request[128];
+	json_t *answer = NULL;
+
+	(void)str_format(request, sizeof(request), "{\"node\": \"%s\"}", node);
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
+			 STATUS_OK);
+	caller_release(&caller);
+	(void)str_copy(line.node, sizeof(line.node), node);
+	(void)str_copy(line.token, sizeof(line.token), json_string_value(json_object_get(answer, "token")));
+	assert_true(rpc_tls_anchor(f->server->tls, line.ca_sha256));
+	line.servers[0].port = f->port;
+	(void)str_copy(line.servers[0].host, sizeof(line.servers[0].host), "127.0.0.1");
+	assert_int_equal(enroll_line_format(&line, ret, NULL), STATUS_OK);
+	json_decref(answer);
+}
+
+static void enroll_n9(struct fixture *f, struct enrolled *ret)
+{
+	char line[ENROLL_LINE_SIZE];
+	char into[PATH_MAX];
+	struct error err;
+
+	make_line(f, "n9", line);
+	if (enroll(f->event, line, in(f, "etc", into), ret, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static bool exists(const struct fixture *f, const char *name)
+{
+	char path[PATH_MAX];
+
+	return access(in(f, name, path), F_OK) == 0;
+}
+
+CASE(a_node_enrols_into_a_folder)
+{
+	struct enrolled enrolled;
+	struct pki_facts facts;
+	struct stat st;
+	cleanup_free char *config = NULL;
+	char path[PATH_MAX];
+
+	enroll_n9(f, &enrolled);
+	assert_int_equal(pki_read_facts(in(f, "etc/tls/node.pem", path), &facts, NULL), STATUS_OK);
+	assert_string_equal(facts.uri, URI);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_true(enrolled.wrote_config);
+	assert_int_equal(strlen(enrolled.ticket_key), 64);
+	assert_int_equal(file_read(in(f, "etc/agent.hcl", path), 8192, &config, NULL), 0);
+	assert_non_null(strstr(config, "node_id = \"n9\"\nservers = [\"127.0.0.1:"));
+	assert_false(exists(f, "etc/tls/enroll.probe"));
+}
+
+/* Whoever is between has another CA: the token does not reach them. */
+CASE(a_server_of_another_ca_gets_neither_token_nor_request)
+{
+	const Holdfast__V1__StoredEnrollment *stored;
+	struct enrolled enrolled;
+	char line[ENROLL_LINE_SIZE];
+	char into[PATH_MAX];
+	struct error err;
+	char *digest;
+
+	make_line(f, "n9", line);
+	digest = strrchr(line, '/') - 1; /* its last digit */
+	*digest = *digest == '0' ? '1' : '0';
+	assert_int_not_equal(enroll(f->event, line, in(f, "etc", into), &enrolled, &err), STATUS_OK);
+	assert_non_null(strstr(err.msg, "does not show the CA with the expected digest"));
+	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
+	assert_true(stored->used_at_ms == 0);
+	assert_false(exists(f, "etc/tls/node.pem"));
+	assert_false(exists(f, "etc/tls/ca.pem"));
+}
+
+CASE(a_folder_that_cannot_be_written_uses_no_token_up)
+{
+	const Holdfast__V1__StoredEnrollment *stored;
+	struct enrolled enrolled;
+	char line[ENROLL_LINE_SIZE];
+	char path[PATH_MAX];
+	struct error err;
+
+	make_line(f, "n9", line);
+	assert_int_equal(file_write_atomic(in(f, "etc", path), 0600, "", 0), 0); /* no folder */
+	assert_int_not_equal(enroll(f->event, line, path, &enrolled, &err), STATUS_OK);
+	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
+	assert_true(stored->used_at_ms == 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(enroll(f->event, line, path, &enrolled, &err), STATUS_OK);
+}
+
+CASE(a_line_that_was_used_changes_no_file)
+{
+	struct enrolled enrolled;
+	char line[ENROLL_LINE_SIZE];
+	char path[PATH_MAX];
+	char into[PATH_MAX];
+	struct pki_facts before, after;
+	struct error err;
+
+	make_line(f, "n9", line);
+	(void)in(f, "etc", into);
+	(void)in(f, "etc/tls/node.pem", path);
+	assert_int_equal(enroll(f->event, line, into, &enrolled, NULL), STATUS_OK);
+	assert_int_equal(pki_read_facts(path, &before, NULL), STATUS_OK);
+	assert_int_equal(enroll(f->event, line, into, &enrolled, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "and is good once"));
+	assert_int_equal(pki_read_facts(path, &after, NULL), STATUS_OK);
+	assert_string_equal(before.serial, after.serial);
+}
+
+/* --- renewal --- */
+
+TEST(a_certificate_is_renewed_after_two_thirds_of_its_life)
+{
+	assert_true(renewal_due_ms(1000, 4000) == 3000);
+	assert_true(renewal_due_ms(0, INT64_C(7) * 24 * 3600 * 1000) < INT64_C(5) * 24 * 3600 * 1000);
+}
+
+struct running {
+	struct fixture *f;
+	struct renewal_files files;
+	char folder[PATH_MAX], ca[PATH_MAX], cert[PATH_MAX], next[PATH_MAX];
+	struct rpc_tls *tls;
+	struct rpc_client *client;
+	struct renewal *renewal;
+	int n_changed;
+};
+
+static void on_changed(void *userdata)
+{
+	((struct running *)userdata)->n_changed++;
+}
+
+static void run_init(struct running *run, struct fixture *f)
+{
+	struct rpc_tls_files files = {.ca = run->ca};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port};
+	struct renewal_choice choice;
+	struct enrolled enrolled;
+
+	*run = (struct running){.f = f, .files = {.uri = URI, .folder = run->folder, .ca = run->ca}};
+	enroll_n9(f, &enrolled);
+	(void)in(f, "agent", run->folder);
+	(void)in(f, "etc/tls/ca.pem", run->ca);
+	(void)in(f, "etc/tls/node.pem", run->cert);
+	(void)in(f, "agent/" RENEWED_FILE, run->next);
+	(void)mkdir(run->folder, 0700);
+	run->files.cert = run->files.key = run->cert;
+	renewal_choose(&run->files, &choice);
+	files.cert = choice.cert;
+	files.key = choice.key;
+	assert_int_equal(rpc_tls_new(&files, &run->tls, NULL), STATUS_OK);
+	endpoint.tls = run->tls;
+	assert_int_equal(rpc_client_new(f->event, &endpoint, &run->client, NULL), STATUS_OK);
+	assert_int_equal(renewal_new(f->event, run->client, run->tls, &run->files, on_changed, run,
+				     &run->renewal, NULL),
+			 STATUS_OK);
+}
+
+static void run_release(struct running *run)
+{
+	renewal_free(run->renewal);
+	rpc_client_free(run->client);
+	rpc_tls_free(run->tls);
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	*(bool *)userdata = true;
+}
+
+/* A session is open all the time. */
+CASE(a_node_renews_its_certificate_and_keeps_its_session)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	struct pki_facts before, after;
+	struct rpc_stream *stream = NULL;
+	struct running run;
+	struct stat st;
+	bool is_closed = false;
+
+	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
+	run_init(&run, f);
+	assert_int_equal(pki_read_facts(run.cert, &before, NULL), STATUS_OK);
+	assert_int_equal(rpc_stream_open(run.client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US,
+					 &events, &is_closed, &stream, NULL),
+			 STATUS_OK);
+	UNTIL(f, run.n_changed > 0);
+	assert_string_equal(renewal_cert(run.renewal), run.next);
+	assert_int_equal(pki_read_facts(run.next, &after, NULL), STATUS_OK);
+	assert_string_equal(after.uri, URI);
+	assert_string_not_equal(after.serial, before.serial);
+	assert_true(after.expires_ms > before.expires_ms);
+	assert_int_equal(stat(run.next, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_null(renewal_error(run.renewal));
+	assert_false(is_closed);
+	rpc_stream_cancel(stream);
+	run_release(&run);
+}
+
+CASE(a_revoked_node_renews_nothing_and_keeps_its_pair)
+{
+	struct pki_facts facts;
+	struct running run;
+
+	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
+	run_init(&run, f);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"node/n9\"}");
+	UNTIL(f, renewal_error(run.renewal));
+	assert_int_equal(renewal_error(run.renewal)->status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(renewal_error(run.renewal)->msg, "was revoked at"));
+	assert_int_equal(pki_read_facts(run.cert, &facts, NULL), STATUS_OK);
+	assert_false(exists(f, "agent/" RENEWED_FILE));
+	run_release(&run);
+}
+
+/* As with a full disk: the agent's folder takes no file. */
+CASE(a_renewal_that_cannot_be_written_leaves_the_pair_that_is_in_use)
+{
+	struct running run;
+
+	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
+	run_init(&run, f);
+	assert_int_equal(rmdir(run.folder), 0);
+	UNTIL(f, renewal_error(run.renewal));
+	assert_non_null(strstr(renewal_error(run.renewal)->msg, "write "));
+	assert_string_equal(renewal_cert(run.renewal), run.cert);
+	assert_int_equal(run.n_changed, 0);
+	run_release(&run);
+}
+
+CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
+{
+	struct enrolled enrolled;
+	struct running run;
+
+	run_init(&run, f);
+	run_idle(f->event);
+	assert_int_equal(run.n_changed, 0);
+	enroll_n9(f, &enrolled);
+	UNTIL(f, run.n_changed > 0);
+	assert_string_equal(renewal_cert(run.renewal), run.cert);
+	run_release(&run);
+}
+
+CASE(of_two_certificates_the_one_issued_last_counts_and_it_is_this_nodes)
+{
+	struct renewal_choice choice;
+	struct running run;
+	cleanup_free char *pair = NULL;
+	size_t n = 0;
+
+	run_init(&run, f);
+	assert_int_equal(file_read(run.cert, 65536, &pair, &n), 0);
+	assert_int_equal(file_write_atomic(run.next, 0600, pair, n), 0);
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.cert, run.cert); /* not newer */
+	assert_int_equal(unlink(run.cert), 0);
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.cert, run.next); /* the only one */
+	run.files.uri = "holdfast://c1/node/n1";
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.cert, run.cert); /* another node's */
+	run_release(&run);
+}
