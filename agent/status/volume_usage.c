@@ -73,7 +73,8 @@ struct volume_usages {
 	TAILQ_HEAD(, measured) asking; /* the first one is asked about */
 	char silent[PROFILE_MAX + 1];  /* a plugin that did not answer in this round; empty: all do */
 	uint64_t look;
-	uint64_t due_us; /* monotonic: the next measurement of all */
+	char next[WIRE_VOLUME_SIZE]; /* whose mount is looked at next; empty: the first one's */
+	uint64_t due_us;	     /* monotonic: the next measurement of all */
 	sd_event_source *timer;
 };
 
@@ -520,15 +521,27 @@ static void look_at_mount(const struct mount_table *table, struct measured *one)
 		judge(one);
 }
 
+/* The first volume whose name is not before @wire_volume, or NULL. */
+static struct measured *first_from(struct volume_usages *usages, const char *wire_volume)
+{
+	struct measured key = {.look = 0};
+
+	(void)str_copy(key.wire_volume, sizeof(key.wire_volume), wire_volume);
+	return RB_NFIND(measured_tree, &usages->volumes, &key);
+}
+
+/* Looks at some: each look costs several calls of the kernel, and the loop has other work. */
 static void look_at_mounts(struct volume_usages *usages)
 {
 	const char *base = helper_client_info(usages->env.helper)->publish_base;
-	struct measured *one;
+	struct measured *one = first_from(usages, usages->next);
+	int n = 0;
 
 	if (base[0] == '\0' || mount_table_refresh(usages->env.mounts, base, 0, NULL) != STATUS_OK)
 		return;
-	RB_FOREACH (one, measured_tree, &usages->volumes)
+	for (; one && n < VOLUME_USAGE_MOUNTS; n++, one = RB_NEXT(measured_tree, &usages->volumes, one))
 		look_at_mount(*usages->env.mounts, one);
+	(void)str_copy(usages->next, sizeof(usages->next), one ? one->wire_volume : "");
 }
 
 /* --- time --- */

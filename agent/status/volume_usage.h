@@ -5,10 +5,12 @@
  *
  * Each published volume is measured once, however many allocations use it: by statfs, and for a plugin that
  * announces GET_VOLUME_STATS by NodeGetVolumeStats, whose figures count then. One such call is in flight on
- * the node, it begins only while its volume has no operation. A file server that does not answer
- * keeps a thread of path_probe.h, never the event loop, and its volume is unknown. A file system that the
- * kernel made read-only is seen by the mount table within VOLUME_USAGE_TICK_MS; before Linux 6.8 with the
- * next measurement. Nothing runs while nothing is published. */
+ * the node, and it begins only while its volume has no operation. A file server that does not answer keeps a
+ * thread of path_probe.h, never the event loop, and its volume is unknown.
+ *
+ * A file system to which an error stopped writes is seen in the mount table within VOLUME_USAGE_TICK_MS, or
+ * several of them with more than VOLUME_USAGE_MOUNTS volumes; before Linux 6.8 with the next measurement.
+ * Nothing runs while nothing is published. */
 
 #include "alloc/allocs.h"
 #include "base/error.h"
@@ -23,6 +25,7 @@
 
 enum {
 	VOLUME_USAGE_TICK_MS = 5000,
+	VOLUME_USAGE_MOUNTS = 512, /* looked at in one tick */
 	VOLUME_USAGE_LOOK_MS = 10000,
 	VOLUME_USAGE_ASK_MS = 10000, /* of NodeGetVolumeStats */
 	VOLUME_USAGE_PART = 256,     /* volumes of one report */
