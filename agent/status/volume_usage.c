@@ -183,8 +183,8 @@ static void write_condition(const struct measured *one, char ret[static USAGE_CO
 	size_t n = 0;
 
 	if (one->n_errors > 0)
-		(void)str_format(errors, sizeof(errors), "%" PRIu32 " errors of ext4 are on record: run fsck",
-				 one->n_errors);
+		(void)str_format(errors, sizeof(errors), "ext4 has %" PRIu32 " error%s on record: run fsck",
+				 one->n_errors, str_s(one->n_errors));
 	ret[0] = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(parts) && n < USAGE_CONDITION_MAX; i++)
 		if (parts[i][0] != '\0')
@@ -277,7 +277,7 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 		if (!one->has_plugin_figures)
 			set_figures(one, space);
 		one->is_read_only = one->is_writer && seen->view.is_read_only && !one->is_mount_read_only;
-		one->n_errors = one->has_server ? 0 : count_errors(one->dev_major, one->dev_minor);
+		one->n_errors = count_errors(one->dev_major, one->dev_minor);
 	}
 	judge(one);
 	if (one->usages->n_busy == 0)

@@ -110,7 +110,10 @@ capability {
         with open(f"/sys/fs/ext4/{os.path.basename(self.world.loop)}/trigger_fs_error", "w", encoding="ascii") as f:
             f.write("test")
         self.assertEqual(self.write(), errno.EROFS)
-        self.page("read-only").close()
+        page = self.page("read-only")
+        wait_for("the error to be counted", lambda: "ext4 has 1 error on record" in str(self.conditions()))
+        page.close()
+        wait_for("nothing to be wrong", lambda: self.conditions() == [""])
         self.assertEqual(self.write(), 0)
 
     def test_a_volume_that_is_full_is_shown_until_there_is_room(self):
@@ -121,6 +124,9 @@ capability {
             os.posix_fallocate(f.fileno(), 0, left.f_bavail * left.f_frsize * 97 // 100)
         self.page("volume-full").close()
         self.assertFalse(os.path.exists(path))
+
+    def conditions(self):
+        return [usage["condition"] for usage in self.world.json("volume", "status", "db")["volume"]["usages"]]
 
     def write(self):
         """errno of a workload that writes to the volume, or 0."""
