@@ -412,6 +412,34 @@ class TestFlow(CsiTest):
         self.world.wait_plugin("jsdisk", 1, 1)
 
 
+class TestStats(CsiTest):
+    NODES = 1
+    PLUGINS = PLUGINS
+    AGENT_SETTINGS = CsiTest.AGENT_SETTINGS + 'volume_stats = "1s"\n'
+
+    def usages(self, volume):
+        return self.world.json("volume", "status", volume)["volume"]["usages"]
+
+    def test_the_figures_of_a_plugin_are_shown(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume, alloc = f"stats-{n}", self.alloc_id(n)
+            self.create(volume, plugin_id)
+            self.run_alloc(alloc, (volume, "single-node-writer"))
+            wait_for("the volume to be measured", lambda volume=volume: self.usages(volume))
+            usage, = self.usages(volume)
+            total, used, free = (int(usage[f"{name}_bytes"]) for name in ("total", "used", "free"))
+            self.assertGreater(total, 0)
+            self.assertEqual(used + free, total)  # as the plugin counts; statfs has blocks that root alone may use
+            self.assertIn("NodeGetVolumeStats", self.world.storage(plugin_id).methods(self.external(volume)))
+            self.assertIn(volume, [shown["volume_id"] for shown in
+                                   self.world.json("node", "status", self.node.id)["usages"]])
+            self.stop_alloc(alloc)
+            self.assertEqual(self.usages(volume), [])
+            self.wait_free(volume)
+            self.delete(volume)
+        self.assert_no_breach()
+
+
 def add_lives():
     for plugin_id, stack in PLUGINS.items():
         def case(self, plugin_id=plugin_id):
