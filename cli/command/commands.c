@@ -39,6 +39,7 @@ static const struct command_table *const tables[] = {
 	&operator_policy_commands,
 	&operator_audit_commands,
 	&trail_commands,
+	&debug_commands,
 	&driver_launch_commands,
 	&completion_commands,
 };

@@ -10,10 +10,38 @@
 #define LISTING (OPTION_BIT(OPT_FILTER) | OPTION_BIT(OPT_LIMIT) | OPTION_BIT(OPT_VERBOSE))
 #define FORCED (OPTION_BIT(OPT_DRY_RUN) | OPTION_BIT(OPT_YES))
 
-extern const struct command_table apply_commands, volume_commands, hold_commands, link_commands,
-	docker_commands, volume_other_commands, snapshot_commands, plugin_commands, node_commands,
-	node_fence_commands, alloc_commands, alloc_task_commands, job_commands, job_import_commands,
-	agent_commands, agent_drain_commands, audit_commands, policy_commands, policy_init_commands,
-	operator_commands, backup_commands, watch_commands, cert_commands, enroll_commands, token_commands,
-	operator_policy_commands, operator_audit_commands, volume_events_commands, node_events_commands,
-	job_events_commands, trail_commands, driver_launch_commands, completion_commands;
+extern const struct command_table agent_commands;
+extern const struct command_table agent_drain_commands;
+extern const struct command_table alloc_commands;
+extern const struct command_table alloc_task_commands;
+extern const struct command_table apply_commands;
+extern const struct command_table audit_commands;
+extern const struct command_table backup_commands;
+extern const struct command_table cert_commands;
+extern const struct command_table completion_commands;
+extern const struct command_table debug_commands;
+extern const struct command_table docker_commands;
+extern const struct command_table driver_launch_commands;
+extern const struct command_table enroll_commands;
+extern const struct command_table fencing_commands;
+extern const struct command_table hold_commands;
+extern const struct command_table job_commands;
+extern const struct command_table job_events_commands;
+extern const struct command_table job_import_commands;
+extern const struct command_table link_commands;
+extern const struct command_table node_commands;
+extern const struct command_table node_events_commands;
+extern const struct command_table node_fence_commands;
+extern const struct command_table operator_audit_commands;
+extern const struct command_table operator_commands;
+extern const struct command_table operator_policy_commands;
+extern const struct command_table plugin_commands;
+extern const struct command_table policy_commands;
+extern const struct command_table policy_init_commands;
+extern const struct command_table snapshot_commands;
+extern const struct command_table token_commands;
+extern const struct command_table trail_commands;
+extern const struct command_table volume_commands;
+extern const struct command_table volume_events_commands;
+extern const struct command_table volume_other_commands;
+extern const struct command_table watch_commands;

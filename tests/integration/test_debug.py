@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The support bundle of a node and its server, with planted secrets."""
+
+import os
+import tarfile
+
+from case import WorldTest
+from world import PREFIX
+
+PLANTED = "PLANTED-7f3a"
+SETTINGS = "/etc/holdfast/planted.hcl"
+
+
+class TestDebug(WorldTest):
+    NODES = 1
+
+    def test_a_bundle_has_every_part_and_no_planted_secret(self):
+        self.run_alloc()
+        os.makedirs(os.path.dirname(SETTINGS), exist_ok=True)
+        self.addCleanup(os.unlink, SETTINGS)
+        with open(SETTINGS, "w", encoding="ascii") as f:
+            f.write(f'secrets {{\n  any = "{PLANTED}"\n}}\ntoken = "hf_{PLANTED}"\npassphrase: {PLANTED}\n'
+                    f"-----BEGIN PRIVATE KEY-----\n{PLANTED}\n-----END PRIVATE KEY-----\ncluster = \"kept\"\n")
+        self.world.holdfast("volume", "register", self.world.spec(
+            "secret.hcl", 'id = "secret"\ntype = "native"\nprofile = "scratch"\nsource {\n  class = "tmpfs"\n'
+            '  size = "1MiB"\n  inodes = 100\n}\n'
+            'capability {\n  access_mode = "single-node-writer"\n  attachment_mode = "file-system"\n}\n'
+            f'mount_options {{\n  mount_flags = ["password={PLANTED}"]\n}}\n'), check=False)
+        path = f"{PREFIX}/debug.tar.gz"
+        done = self.world.holdfast("operator", "debug", path, "--socket", self.node.socket)
+        self.assertIn("secrets are redacted", done.stdout)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        with tarfile.open(path) as bundle:
+            parts = {m.name.split("/", 1)[1]: bundle.extractfile(m).read().decode() for m in bundle.getmembers()}
+        for name in ("MANIFEST", "server/status.json", "server/nodes.json", "server/volumes.json", "server/events.json",
+                     "server/allocations.json", "node/agent-status.json", "node/mountinfo", "node/settings/planted.hcl"):
+            self.assertIn(name, parts)
+        self.assertIn(self.alloc, parts["server/allocations.json"])
+        self.assertIn(self.alloc, parts["node/agent-status.json"])
+        self.assertIn('cluster = "kept"', parts["node/settings/planted.hcl"])
+        for name, text in parts.items():
+            self.assertNotIn(PLANTED, text, name)
+        self.assertNotEqual(self.world.holdfast("operator", "debug", path, check=False).returncode, 0)
+        events = self.world.holdfast("volume", "events", "db").stdout
+        self.assertIn("Volumes.Claim", events)
+        self.assertIn("Nodes.Connect", self.world.holdfast("node", "events", self.node.id).stdout)
