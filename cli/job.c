@@ -419,7 +419,7 @@ static enum status job_revert_show(struct call *call, const void *message, struc
 }
 
 static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1__stop_job_request__descriptor,
-		      NULL, LINE(NULL, "job {^id} {^purge?is forgotten|is being stopped}"));
+		      NULL, LINE(NULL, "job {^id} is being stopped"));
 
 #define JOB_FIELDS                         \
 	{"id", ARG(0), FIELD_JOB},         \
@@ -427,11 +427,32 @@ static DEFINE_ROWS_OF(stop_page, holdfast__v1__stop_job_response, &holdfast__v1_
 		"namespace", OPT_NAMESPACE \
 	}
 
+/* The job has ended: the same request once more, to forget it. */
+static enum status purge_job(struct call *call, struct error *err)
+{
+	cleanup_message Holdfast__V1__StopJobResponse *answer = NULL;
+	Holdfast__V1__StopJobRequest *request = call->request;
+
+	request->purge = true;
+	TRY(call_method(call, &answer, err));
+	if (!call_has(call, OPT_JSON))
+		print_line("job %s is forgotten", request->id);
+	return STATUS_OK;
+}
+
+static enum status job_stop_load(struct call *call, void *message, struct error *err)
+{
+	if (call_has(call, OPT_PURGE) && is_detached(call))
+		return usage_error(call->inv, err,
+				   "--purge waits until all of the job has ended: leave out --detach");
+	return check_timeout(call, message, err);
+}
+
 static enum status job_stop_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__StopJobRequest *request = call->request;
 	const Holdfast__V1__StopJobResponse *answer = message;
-	bool is_over = request->purge || is_detached(call);
+	bool is_over = is_detached(call);
 
 	if (!answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
@@ -439,7 +460,10 @@ static enum status job_stop_show(struct call *call, const void *message, struct 
 		return print_answer(&answer->base, err);
 	if (!call_has(call, OPT_JSON))
 		TRY(show_page(&stop_page, answer, request, false, err));
-	return is_over ? STATUS_OK : follow_and_print(call, answer->job, err);
+	if (is_over)
+		return STATUS_OK;
+	TRY(follow_and_print(call, answer->job, err));
+	return call_has(call, OPT_PURGE) ? purge_job(call, err) : STATUS_OK;
 }
 
 /* Asks the person, if the id was completed. */
@@ -507,8 +531,8 @@ static const struct command commands[] = {
 	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS,
 		  .method = "Stop",
-		  .fields = {JOB_FIELDS, {"purge", OPT_PURGE}},
-		  .load = check_timeout,
+		  .fields = {JOB_FIELDS},
+		  .load = job_stop_load,
 		  .fill = job_confirm,
 		  .show = job_stop_show,
 		  .shows_json = true}},

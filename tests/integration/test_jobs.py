@@ -89,9 +89,8 @@ class TestJobs(WorldTest):
         listed = [job["version"] for job in self.world.json("job", "history", "web")["versions"]]
         self.assertEqual(listed, ["6", "5", "4", "3", "2", "1"])
 
-        self.assertRegex(self.job("stop", "web").stdout, r"job web is stopped\n$")
+        self.assertRegex(self.job("stop", "web", "--purge").stdout, r"job web is stopped\njob web is forgotten\n$")
         self.assertEqual(self.members(), {})
-        self.job("stop", "web", "--purge")
         self.assertEqual(self.job("status").stdout, "no jobs\n")
         for node in self.world.nodes:
             self.assert_nothing_mounted(node)

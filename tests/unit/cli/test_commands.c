@@ -460,9 +460,12 @@ TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent
 		       "job web has 1 allocations that have not ended");
 	assert_int_equal(ending.exit_code, 3);
 	fake.requests[0] = '\0';
+	will_answer(3, "Jobs.Get", WEB(", \"stop\": true") ", \"state\": \"stopped\"}");
 	expect_ok("job stop web --purge");
-	assert_string_equal(ending.output, "job web is forgotten\n");
-	assert_null(strstr(fake.requests, "Jobs.Get"));
+	assert_string_equal(ending.output,
+			    "job web is being stopped\njob web is stopped\njob web is forgotten\n");
+	expect_request("Jobs.Stop {\"id\":\"web\",\"namespace\":\"shop\",\"purge\":true}");
+	expect_usage_error("job stop web --purge --detach", "leave out --detach");
 	expect_failure("job status x --namespace shop", STATUS_NOT_FOUND,
 		       "no job of namespace shop is called 'x' or begins with it");
 	expect_ok("job status --filter version==2 --limit 3");
