@@ -48,7 +48,7 @@ static DEFINE_ROWS(test_page, holdfast__v1__test_fence_response, NULL, COL("fenc
 
 static bool is_open(const Holdfast__V1__Fence *fence)
 {
-	return fence->state <= HOLDFAST__V1__FENCE_STATE__FENCE_OFF;
+	return fence->state <= HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OFF;
 }
 
 static enum status get(struct connection *connection, char *id, Holdfast__V1__GetFenceResponse **ret,
@@ -98,8 +98,8 @@ static enum status show_end(struct call *call, Holdfast__V1__Fence *fence, struc
 		TRY(print_answer(&end.base, err));
 	else
 		TRY(show_page(&fence_page, fence, NULL, call_has(call, OPT_VERBOSE), err));
-	if (is_open(fence) || fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_RECORDED ||
-	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_OVERTAKEN)
+	if (is_open(fence) || fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED ||
+	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OVERTAKEN)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "node %s was not proved off, and its claims stay. Look at the switch: holdfast node "

@@ -87,9 +87,9 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 	if (!fence || !str_eq(fence->boot_id, node->node.boot_id))
 		return;
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
-	facts->was_contradicted = fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_FAILED &&
+	facts->was_contradicted = fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED &&
 				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
-				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF;
+				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
 }
 

@@ -179,10 +179,10 @@ tls {{
         self.assertIn("--alive", done.stderr)
         self.assertFalse(os.path.exists(f"{BMC}/{self.node.id}"))
         self.fence(self.node, "--alive", "--no-wait")
-        wait_for("the proof", lambda: self.last_fence(self.node)["state"] == "FENCE_OFF")
+        wait_for("the proof", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_OFF")
         self.assertTrue(self.world.live_claims())  # its session is not silent yet
         self.node.daemon.kill()
-        wait_for("the record", lambda: self.last_fence(self.node)["state"] == "FENCE_RECORDED")
+        wait_for("the record", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_RECORDED")
         self.assertFalse(self.world.live_claims())
 
     def test_a_fencer_that_is_killed_in_the_middle_does_not_fence_twice(self):
@@ -194,7 +194,7 @@ tls {{
         wait_for("the agent to run", lambda: self.actions("off", self.node) == before + 1)
         self.fencer.kill()
         self.fencer.start()
-        wait_for("the outcome", lambda: self.last_fence(self.node)["state"] == "FENCE_UNKNOWN")
+        wait_for("the outcome", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_UNKNOWN")
         self.assertEqual(self.actions("off", self.node), before + 1)
         self.assertTrue(self.world.live_claims())
         self.fence(self.node)
@@ -209,7 +209,7 @@ tls {{
         wait_for("the agent to run", lambda: self.actions("off", self.node) == before + 1)
         self.world.server.kill(signal.SIGKILL)
         self.world.start_server()
-        wait_for("the record", lambda: self.last_fence(self.node)["state"] == "FENCE_RECORDED")
+        wait_for("the record", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_RECORDED")
         self.assertEqual(self.actions("off", self.node), before + 1)
         self.assertFalse(self.world.live_claims())
 

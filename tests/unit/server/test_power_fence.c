@@ -140,7 +140,7 @@ static Holdfast__V1__FenceAnswer a_proof(void)
 	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
 
 	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
 	answer.off_ms = 1000;
 	answer.status_ms = 2000;
 	return answer;
@@ -278,11 +278,11 @@ WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
 		enum fence_state then;
 	} answers[] = {
 		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
-		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON, false, false, FENCE_FAILED},
+		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON, false, false, FENCE_FAILED},
 		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
 		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false, false, FENCE_FAILED},
 		{HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED,
-		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_OFF, false, false, FENCE_FAILED},
+		 HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF, false, false, FENCE_FAILED},
 		{0, 0, true, false, FENCE_REFUSED},
 		{0, 0, false, true, FENCE_UNKNOWN},
 	};
@@ -471,7 +471,7 @@ WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
 	struct fixture *f = w->f;
 	Holdfast__V1__FenceAnswer answer = a_proof();
 
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
 	(void)strand(w);
 	assert_int_equal(metric_of(f, "fences_open"), 1);
 	send_answer(&w->f1, &w->f1.orders[0], &answer);
@@ -748,11 +748,11 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	UNTIL(w->f, w->f1.n == 1);
 	assert_int_equal(w->f1.orders[0].action, FENCE_ORDER_TEST);
 	answer.monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
 	send_answer(&w->f1, &w->f1.orders[0], &answer);
 	UNTIL(w->f, tested.is_done);
 	assert_int_equal(tested.status, STATUS_OK);
 	assert_int_equal(tested.monitor, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE);
-	assert_int_equal(tested.seen, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_IS_ON);
+	assert_int_equal(tested.seen, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON);
 	assert_null(fence_of(w->f));
 }
