@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/wakeup.h"
+#include "ticket/ticket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct fencer {
 	struct rpc_call *call; /* NULL: it is away */
 	bool is_greeted;
 	bool is_closing;
+	bool has_other_keys;	   /* its file has not this server's ticket key: it refuses every order */
 	int64_t since_ms;	   /* that it is connected, or away */
 	sd_event_source *timer;	   /* owned; until hello, then while nothing is heard */
 	struct fencer_node *nodes; /* owned */
@@ -121,7 +123,7 @@ const struct fencer *fencers_for_node(const struct fencers *fencers, const char 
 	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
 		const struct fencer_node *entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
 
-		if (entry && entry->checked_ms != 0 && entry->error[0] == '\0')
+		if (entry && entry->checked_ms != 0 && entry->error[0] == '\0' && !fencer->has_other_keys)
 			return fencer;
 		if (entry)
 			second = fencer;
@@ -217,6 +219,18 @@ static enum status send_welcome(struct fencer *fencer, struct error *err)
 	return send_down(fencer, &down, err);
 }
 
+/* A fencer that shows no keys is taken at its orders. */
+static bool has_our_key(const struct fencer *fencer, const ProtobufCBinaryData *keys)
+{
+	uint8_t ours[TICKET_KEY_SIZE];
+
+	ticket_issuer_public_key(fencer->server->issuer, ours);
+	for (size_t at = 0; at + TICKET_KEY_ID_SIZE <= keys->len; at += TICKET_KEY_ID_SIZE)
+		if (memcmp(keys->data + at, ours, TICKET_KEY_ID_SIZE) == 0)
+			return true;
+	return keys->len == 0;
+}
+
 static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerHello *hello,
 			      struct error *err)
 {
@@ -238,6 +252,7 @@ static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerH
 		fencer->n_nodes++;
 	}
 	str_copy_text(fencer->version, sizeof(fencer->version), hello->fencer_version);
+	fencer->has_other_keys = !has_our_key(fencer, &hello->ticket_keys);
 	fencer->is_greeted = true;
 	TRY(send_welcome(fencer, err));
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "fencer", .peer = fencer->address},
@@ -468,6 +483,13 @@ bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARN
 				"their volumes if they fail; see systemctl status holdfast-fencer on "
 				"its machine",
 				fencer->name, clock_format(fencer->since_ms, time));
+			return true;
+		}
+		if (fencer->has_other_keys) {
+			(void)str_format(ret, FENCERS_WARNING_SIZE,
+					 "fencer %s refuses every order: ticket_keys of its file lack the "
+					 "cluster's key, which holdfast operator status shows",
+					 fencer->name);
 			return true;
 		}
 		node = find_failing(fencer);

@@ -11,11 +11,13 @@
 #include "fencer/used.h"
 #include "log/log.h"
 #include "model/fence_order.h"
+#include "model/node.h"
 #include "rpc/client.h"
 #include "rpc/wakeup.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <ticket.h>
 
 enum {
 	HEARTBEAT_MIN_MS = 100,
@@ -143,6 +145,7 @@ static enum status say_hello(struct fencer *fencer, struct error *err)
 	size_t n = fencer->settings->n_nodes;
 	cleanup_free Holdfast__V1__FencerNode *nodes = calloc(n, sizeof(*nodes));
 	cleanup_free Holdfast__V1__FencerNode **list = calloc(n, sizeof(Holdfast__V1__FencerNode *));
+	uint8_t keys[FENCER_KEYS_MAX * TICKET_KEY_ID_SIZE];
 	static char version[] = HOLDFAST_VERSION;
 
 	if (!nodes || !list)
@@ -151,6 +154,9 @@ static enum status say_hello(struct fencer *fencer, struct error *err)
 		fill_node(&fencer->switches[i], &nodes[i]);
 		list[i] = &nodes[i];
 	}
+	for (size_t i = 0; i < fencer->settings->n_keys; i++)
+		memcpy(keys + i * TICKET_KEY_ID_SIZE, fencer->settings->keys[i], TICKET_KEY_ID_SIZE);
+	hello.ticket_keys = (ProtobufCBinaryData){fencer->settings->n_keys * TICKET_KEY_ID_SIZE, keys};
 	hello.fencer_version = version;
 	hello.nodes = list;
 	hello.n_nodes = n;
@@ -460,6 +466,19 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* Orders expire by this machine's clock. */
+static void check_clock(int64_t server_ms)
+{
+	int64_t skew_ms = clock_realtime_ms() - server_ms;
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	if (node_clock_is_off(skew_ms))
+		log_line(LOG_WARNING,
+			 "this machine's clock is %s the server's; orders expire by this one. Set "
+			 "the one that is wrong (chronyc makestep)",
+			 node_clock_text(skew_ms, text));
+}
+
 static enum status take_welcome(struct fencer *fencer, const Holdfast__V1__FencerWelcome *welcome,
 				struct error *err)
 {
@@ -475,6 +494,7 @@ static enum status take_welcome(struct fencer *fencer, const Holdfast__V1__Fence
 	rpc_client_set_keepalive(fencer->client, fencer->heartbeat_us);
 	TRY(wakeup_arm(fencer->event, &fencer->timer, fencer->heartbeat_us, on_heartbeat, fencer, err));
 	fencer->is_up = true;
+	check_clock(welcome->clock_ms);
 	log_line(LOG_NOTICE, "the session with the claim server at %s is established",
 		 rpc_client_server(fencer->client));
 	return STATUS_OK;

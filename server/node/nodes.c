@@ -414,6 +414,15 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 	return change_commit_taking(server, &change, on_purged, answer_waiting_new(call, ""), err);
 }
 
+static void forget_fence(struct server *server, struct change *change, const char *node_id)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_FENCE "%s", node_id);
+	if (records_get(&server->state.records, key))
+		change_delete_record(change, key);
+}
+
 /* What its claims and allocations tell of the past stays; the node may come back as a new one, with a
  * new certificate. */
 static enum status handle_purge(struct server *server, struct rpc_call *call,
@@ -438,6 +447,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
 	attest_forget_node(server, &change, entry);
 	trails_forget(server, &change, entry->id);
+	forget_fence(server, &change, entry->id);
 	change_delete(&change, OBJECT_NODE, &entry->node);
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
 	audit_write(server, &change, call, "Nodes.Purge", object,

@@ -30,6 +30,7 @@ struct fake_fencer {
 	enum status closed_status;
 	struct fence_order orders[ORDERS_MAX];
 	size_t n;
+	const char *keys; /* borrowed; of 4 bytes, in its next hello; NULL: shows none */
 };
 
 struct world {
@@ -88,6 +89,8 @@ static void say_hello(struct fake_fencer *fencer, const char *error)
 	node.agent = agent;
 	node.checked_ms = 1;
 	node.error = text;
+	if (fencer->keys)
+		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
 	hello.nodes = nodes;
 	hello.n_nodes = 1;
 	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO;
@@ -463,6 +466,35 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	assert_int_equal(metric_of(f, "fencers{status=\"away\"}"), 0);
 	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 0);
 	assert_false(fencers_warning(w->f->server->fencers, warning));
+}
+
+WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
+{
+	struct world *w = *state;
+	char warning[FENCERS_WARNING_SIZE];
+	uint8_t key[TICKET_KEY_SIZE];
+
+	ticket_issuer_public_key(w->f->server->issuer, key);
+	w->f2.keys = (const char *)key;
+	w->f1.keys = "none";
+	connect_fencer(&w->f2, "");
+	connect_fencer(&w->f1, "");
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_non_null(strstr(warning, "fencer f1 refuses every order"));
+	lose(w->f, &w->f->n1);
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f2.n == 1);
+	assert_int_equal(w->f1.n, 0);
+}
+
+WORLD_TEST(a_node_that_is_purged_takes_its_fence_with_it)
+{
+	struct world *w = *state;
+
+	prove(&w->f1, strand(w));
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(purge(w->f, "n1", NULL), STATUS_OK);
+	assert_null(fence_of(w->f));
 }
 
 WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
