@@ -362,6 +362,7 @@ static DEFINE_ROWS(
 	COLUMN("disk", "", .put = put_disk, .is_optional = true),
 	COL_SET("ticket key", "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
 			      "mounts are refused}"),
+	COL_SET("certificate expires", "{certificate_expires_at_ms?{certificate_expires_at_ms:time}}"),
 	COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),
 	COL_SET("disconnected as", "{disconnected_ms?{disconnect_reason}}"),
 	COL("age", "{create_time_ms:age}"), TABLE("plugins", "plugins", &plugin_table),

@@ -9,6 +9,9 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 
+static DEFINE_ROWS(expiry_table, holdfast__v1__node_certificate, NULL, COL("CERTIFICATE OF", "node/{node}"),
+		   COL("EXPIRES", "{expires_at_ms:time}"));
+
 static DEFINE_ROWS(status_page, holdfast__v1__get_status_response, NULL, COL("version", "{version}"),
 		   COL("cluster", "{cluster}"), COL("index", "{index}"), COL("volumes", "{volumes}"),
 		   COL("nodes", "{nodes}"), COL("nodes ready", "{nodes_ready}"), COL("claims", "{claims}"),
@@ -22,7 +25,9 @@ static DEFINE_ROWS(status_page, holdfast__v1__get_status_response, NULL, COL("ve
 		   COL("last backup", "{last_backup_at_ms?{last_backup_at_ms:age}|never}"),
 		   COL("last kit", "{last_kit_at_ms?{last_kit_at_ms:age}|never}"),
 		   COL_SET("certificate expires",
-			   "{certificate_expires_at_ms?{certificate_expires_at_ms:time}}"));
+			   "{certificate_expires_at_ms?{certificate_expires_at_ms:time}}"),
+		   COL_SET("CA expires", "{ca_expires_at_ms?{ca_expires_at_ms:time}}"),
+		   TABLE("node certificates", "node_certificates", &expiry_table));
 
 static enum status operator_status_show(struct call *call, const void *message, struct error *err)
 {

@@ -16,6 +16,7 @@
 #include "lead/lead.h"
 #include "lead/members.h"
 #include "log/log.h"
+#include "node/session.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
 #include "recovery/marks.h"
@@ -123,6 +124,28 @@ static bool held_twice_warning(struct server *server, char ret[static HELD_TWICE
 	return true;
 }
 
+struct expiring {
+	Holdfast__V1__NodeCertificate nodes[SESSION_EXPIRIES_MAX];
+	Holdfast__V1__NodeCertificate *all[SESSION_EXPIRIES_MAX];
+	char names[SESSION_EXPIRIES_MAX][NODE_ID_MAX + 1];
+};
+
+static void add_expiries(const struct server *server, struct expiring *expiring,
+			 Holdfast__V1__GetStatusResponse *response)
+{
+	struct session_expiry first[SESSION_EXPIRIES_MAX];
+
+	response->n_node_certificates = session_expiries(server, first);
+	response->node_certificates = expiring->all;
+	for (size_t i = 0; i < response->n_node_certificates; i++) {
+		holdfast__v1__node_certificate__init(&expiring->nodes[i]);
+		(void)str_copy(expiring->names[i], sizeof(expiring->names[i]), first[i].node_id);
+		expiring->nodes[i].node = expiring->names[i];
+		expiring->nodes[i].expires_at_ms = first[i].expires_ms;
+		expiring->all[i] = &expiring->nodes[i];
+	}
+}
+
 static enum status handle_status(struct server *server, struct rpc_call *call,
 				 const ProtobufCMessage *request, struct error *err)
 {
@@ -137,6 +160,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char fencers[FENCERS_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
+	struct expiring expiring;
 	struct error stall;
 
 	ticket_issuer_public_key(server->issuer, key);
@@ -171,6 +195,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = mark;
 	if (certificate_warning(server->certificate, server->config.cert, certificate))
 		warnings[response.n_warnings++] = certificate;
+	response.ca_expires_at_ms = server->certificate->ca_expires_at_ms;
+	add_expiries(server, &expiring, &response);
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }

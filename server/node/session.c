@@ -140,6 +140,26 @@ int64_t session_first_expiry_ms(const struct server *server)
 	return first_ms;
 }
 
+size_t session_expiries(const struct server *server, struct session_expiry ret[static SESSION_EXPIRIES_MAX])
+{
+	const struct session *session;
+	size_t n = 0;
+
+	TAILQ_FOREACH (session, &server->silence.sessions, by_silence) {
+		int64_t expires_ms = rpc_call_peer(session->call)->expires_ms;
+		size_t at = n;
+
+		while (at > 0 && ret[at - 1].expires_ms > expires_ms)
+			at--;
+		if (expires_ms == 0 || at == SESSION_EXPIRIES_MAX)
+			continue;
+		n += n < SESSION_EXPIRIES_MAX;
+		memmove(&ret[at + 1], &ret[at], (n - at - 1) * sizeof(ret[0]));
+		ret[at] = (struct session_expiry){.node_id = session->node_id, .expires_ms = expires_ms};
+	}
+	return n;
+}
+
 enum status session_silence_start(struct server *server, struct error *err)
 {
 	struct silence *silence = &server->silence;

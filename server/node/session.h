@@ -86,6 +86,17 @@ uint64_t session_silence_us(const struct server *server);
  * the number of sessions. */
 int64_t session_first_expiry_ms(const struct server *server);
 
+enum { SESSION_EXPIRIES_MAX = 10 };
+
+struct session_expiry {
+	const char *node_id; /* borrowed from the session */
+	int64_t expires_ms;
+};
+
+/** The certificates of connected nodes that expire first, in that order. Returns how many. Costs the number
+ * of sessions. */
+size_t session_expiries(const struct server *server, struct session_expiry ret[static SESSION_EXPIRIES_MAX]);
+
 /** Begin to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 

@@ -263,3 +263,26 @@ CASE(the_server_that_answers_is_not_revoked)
 	assert_int_equal(revoke_fails(f, request, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "serves with that certificate"));
 }
+
+/* --- expiry --- */
+
+CASE(the_status_lists_certificates_of_connected_nodes)
+{
+	struct caller_client caller;
+	json_t *status = NULL;
+	json_t *node = NULL;
+	json_t *list;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.Status", "{}", &status, NULL), STATUS_OK);
+	assert_int_equal(caller_call(&caller, "Nodes.Get", "{\"id\": \"n1\"}", &node, NULL), STATUS_OK);
+	caller_release(&caller);
+	list = json_object_get(status, "node_certificates");
+	assert_int_equal(json_array_size(list), f->server->state.n_connected);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(node, "node"),
+							      "certificate_expires_at_ms")),
+			    json_string_value(json_object_get(json_array_get(list, 0), "expires_at_ms")));
+	json_decref(status);
+	json_decref(node);
+}
