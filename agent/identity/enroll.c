@@ -62,7 +62,9 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 	if (str_format(folder, sizeof(folder), "%s/tls", into) < 0 ||
 	    str_format(probe, sizeof(probe), "%s/enroll.probe", folder) < 0 ||
 	    str_format(ret->ca, sizeof(ret->ca), "%s/ca.pem", folder) < 0 ||
-	    str_format(ret->certificate, sizeof(ret->certificate), "%s/node.pem", folder) < 0 ||
+	    str_format(ret->certificate, sizeof(ret->certificate), "%s/node.key", folder) < 0 ||
+	    str_format(ret->ticket, sizeof(ret->ticket), "%s/ticket.pub", folder) < 0 ||
+	    str_format(ret->cli, sizeof(ret->cli), "%s/cli.env", into) < 0 ||
 	    str_format(ret->config, sizeof(ret->config), "%s/agent.hcl", into) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
 	if (!zeros)
@@ -101,7 +103,22 @@ static enum status ask(sd_event *event, struct enroll_line *line, char *csr,
 	return STATUS_OK;
 }
 
-static enum status write_config(const struct enrolled *enrolled, const char *into, struct error *err)
+/* For commands and units of this machine. */
+static enum status write_cli(const struct enrolled *enrolled, struct error *err)
+{
+	const struct enroll_line *line = &enrolled->line;
+	char text[RPC_SERVERS_MAX * (RPC_SERVER_NAME_SIZE + 1) + PATH_MAX + 64] = "HOLDFAST_ADDR=";
+	char address[RPC_SERVER_NAME_SIZE];
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < line->n_servers; i++)
+		n += (size_t)str_format(text + n, sizeof(text) - n, "%s%s", i > 0 ? "," : "",
+					rpc_address_text(&line->servers[i], address));
+	(void)str_format(text + n, sizeof(text) - n, "\nHOLDFAST_CACERT=%s\n", enrolled->ca);
+	return write_file(enrolled->cli, 0644, text, err);
+}
+
+static enum status write_config(const struct enrolled *enrolled, struct error *err)
 {
 	const struct enroll_line *line = &enrolled->line;
 	char servers[RPC_SERVERS_MAX * (RPC_SERVER_NAME_SIZE + 4)] = "";
@@ -122,10 +139,11 @@ static enum status write_config(const struct enrolled *enrolled, const char *int
 	return write_file(enrolled->config, 0644, text, err);
 }
 
-static enum status write_all(struct enrolled *enrolled, const char *into, const char *key,
+static enum status write_all(struct enrolled *enrolled, const char *key,
 			     const Holdfast__V1__EnrollResponse *answer, struct error *err)
 {
 	cleanup(free_key) char *pair = NULL;
+	char ticket[ENROLL_TICKET_KEY_SIZE + 1];
 	char uri[RPC_URI_SIZE];
 
 	if (asprintf(&pair, "%s%s", answer->certificate, key) < 0) {
@@ -136,9 +154,13 @@ static enum status write_all(struct enrolled *enrolled, const char *into, const 
 			 enrolled->line.node);
 	TRY(write_file(enrolled->ca, 0644, answer->ca, err));
 	TRY(pki_check_pair(answer->certificate, key, uri, enrolled->ca, err));
+	(void)str_format(ticket, sizeof(ticket), "%s\n", enrolled->ticket_key);
+	TRY(write_file(enrolled->ticket, 0644, ticket, err));
 	TRY(write_file(enrolled->certificate, 0600, pair, err));
+	if (access(enrolled->cli, F_OK) < 0)
+		TRY(write_cli(enrolled, err));
 	enrolled->wrote_config = access(enrolled->config, F_OK) < 0;
-	return enrolled->wrote_config ? write_config(enrolled, into, err) : STATUS_OK;
+	return enrolled->wrote_config ? write_config(enrolled, err) : STATUS_OK;
 }
 
 enum status enroll(sd_event *event, const char *line, const char *into, struct enrolled *ret,
@@ -155,7 +177,7 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 	ret->expires_ms = answer->expires_at_ms;
 	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)
 		hex_encode(ret->ticket_key, answer->ticket_keys[0].data, answer->ticket_keys[0].len);
-	return write_all(ret, into, key, answer, err);
+	return write_all(ret, key, answer, err);
 }
 
 void enroll_print(const struct enrolled *enrolled)

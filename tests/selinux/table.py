@@ -131,6 +131,7 @@ LABELS = [
     ("/etc/holdfast/volumes.d/db.hcl", "file", "holdfast_etc_t"),
     ("/etc/credstore/holdfast.server.key", "file", "holdfast_key_t"),
     ("/etc/credstore/holdfast.ticket.key", "file", "holdfast_key_t"),
+    ("/etc/credstore/holdfast.ca.key", "file", "holdfast_key_t"),
     ("/etc/credstore/holdfast.node.key", "file", "holdfast_node_key_t"),
     ("/etc/credstore/holdfast.token", "file", "holdfast_token_t"),
     ("/etc/credstore/holdfast.token.db", "file", "holdfast_token_t"),

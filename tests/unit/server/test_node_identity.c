@@ -89,7 +89,7 @@ CASE(a_node_enrols_into_a_folder)
 	char path[PATH_MAX];
 
 	enroll_n9(f, &enrolled);
-	assert_int_equal(pki_read_facts(in(f, "etc/tls/node.pem", path), &facts, NULL), STATUS_OK);
+	assert_int_equal(pki_read_facts(in(f, "etc/tls/node.key", path), &facts, NULL), STATUS_OK);
 	assert_string_equal(facts.uri, URI);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -98,6 +98,8 @@ CASE(a_node_enrols_into_a_folder)
 	assert_int_equal(file_read(in(f, "etc/agent.hcl", path), 8192, &config, NULL), 0);
 	assert_non_null(strstr(config, "node_id = \"n9\"\nservers = [\"127.0.0.1:"));
 	assert_false(exists(f, "etc/tls/enroll.probe"));
+	assert_true(exists(f, "etc/tls/ticket.pub"));
+	assert_true(exists(f, "etc/cli.env"));
 }
 
 /* Whoever is between has another CA: the token does not reach them. */
@@ -117,7 +119,7 @@ CASE(a_server_of_another_ca_gets_neither_token_nor_request)
 	assert_non_null(strstr(err.msg, "does not show the CA with the expected digest"));
 	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
 	assert_true(stored->used_at_ms == 0);
-	assert_false(exists(f, "etc/tls/node.pem"));
+	assert_false(exists(f, "etc/tls/node.key"));
 	assert_false(exists(f, "etc/tls/ca.pem"));
 }
 
@@ -149,7 +151,7 @@ CASE(a_line_that_was_used_changes_no_file)
 
 	make_line(f, "n9", line);
 	(void)in(f, "etc", into);
-	(void)in(f, "etc/tls/node.pem", path);
+	(void)in(f, "etc/tls/node.key", path);
 	assert_int_equal(enroll(f->event, line, into, &enrolled, NULL), STATUS_OK);
 	assert_int_equal(pki_read_facts(path, &before, NULL), STATUS_OK);
 	assert_int_equal(enroll(f->event, line, into, &enrolled, &err), STATUS_PERMISSION_DENIED);
@@ -192,7 +194,7 @@ static void run_init(struct running *run, struct fixture *f)
 	enroll_n9(f, &enrolled);
 	(void)in(f, "agent", run->folder);
 	(void)in(f, "etc/tls/ca.pem", run->ca);
-	(void)in(f, "etc/tls/node.pem", run->cert);
+	(void)in(f, "etc/tls/node.key", run->cert);
 	(void)in(f, "agent/" RENEWED_FILE, run->next);
 	(void)mkdir(run->folder, 0700);
 	run->files.cert = run->files.key = run->cert;
