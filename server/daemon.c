@@ -348,6 +348,8 @@ static enum status start_work(struct server *server, struct error *err)
 {
 	enum status status = read_store(server, err);
 
+	if (status == STATUS_OK && server->lead)
+		status = revocation_check_own(server, err);
 	if (status == STATUS_OK)
 		status = controllers_new(server, &server->controllers, err);
 	if (status == STATUS_OK)

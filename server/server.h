@@ -122,7 +122,7 @@ struct server {
 	size_t n_task_streams;
 	struct silence silence; /* see node/session.h */
 	uint64_t session_serial;
-	sd_event_source *reload; /* owned; see reload.h */
+	sd_event_source *reload;	  /* owned; see reload.h */
 	sd_event_source *review;	  /* owned; of calls after a revocation, see access/revocations.h */
 	sd_event_source *node_down_timer; /* owned; when the next node counts as down, see node/down.h */
 	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */
@@ -139,6 +139,9 @@ struct server {
 
 /** End the loop so that main() builds the server anew. */
 void server_restart(struct server *server);
+
+/** End the loop with @err, for a reason that is not the store's. */
+void server_end(struct server *server, const struct error *err);
 
 /** End the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
 void server_fail(struct server *server, const struct error *err);

@@ -74,6 +74,15 @@ enum status revocation_check(struct server *server, const struct rpc_peer *peer,
 			 found->reason[0] != '\0' ? ": " : "", found->reason);
 }
 
+enum status revocation_check_own(struct server *server, struct error *err)
+{
+	struct rpc_peer own = {.kind = RPC_PEER_TLS, .issued_ms = server->own.issued_ms};
+
+	memcpy(own.uri, server->own.uri, sizeof(own.uri));
+	memcpy(own.serial, server->own.serial, sizeof(own.serial));
+	return revocation_check(server, &own, err);
+}
+
 /* --- the end of calls --- */
 
 /* A server that follows may not have a new token yet: tokens are the leader's to check. */
@@ -96,9 +105,12 @@ static enum status may_continue(const struct rpc_call *call, void *userdata, str
 static int on_review(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
+	struct error err;
 
 	if (server->rpc)
 		rpc_server_review(server->rpc, may_continue);
+	if (server->lead && revocation_check_own(server, &err) != STATUS_OK)
+		server_end(server, &err); /* the others serve */
 	return 0;
 }
 

@@ -23,6 +23,9 @@ enum { REVOCATIONS_MAX = 8192, REVOCATION_REASON_MAX = 255 };
 /** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */
 enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err);
 
+/** The same of the certificate that this server serves with. */
+enum status revocation_check_own(struct server *server, struct error *err);
+
 /** Stage the revocation of every certificate of @identity ("node/NAME") that is issued up to now.
  * STATUS_RESOURCE_EXHAUSTED above REVOCATIONS_MAX. */
 enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,

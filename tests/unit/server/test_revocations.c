@@ -264,6 +264,23 @@ CASE(the_server_that_answers_is_not_revoked)
 	assert_non_null(strstr(err.msg, "serves with that certificate"));
 }
 
+/* As another server has revoked it, which led. */
+CASE(a_server_whose_certificate_is_revoked_may_not_lead)
+{
+	Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+	char key[] = PREFIX_REVOCATION "id/server/dev", who[] = "operator/ann";
+	const struct record record = {.key = key, .message = &revocation.base};
+	struct error err;
+
+	assert_string_equal(f->server->own.uri, "holdfast://c1/server/dev");
+	assert_int_equal(revocation_check_own(f->server, NULL), STATUS_OK);
+	revocation.who = who;
+	revocation.revoked_at_ms = clock_realtime_ms();
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	assert_int_equal(revocation_check_own(f->server, &err), STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(err.msg, "of server/dev was revoked at"));
+}
+
 /* --- expiry --- */
 
 CASE(the_status_lists_certificates_of_connected_nodes)
