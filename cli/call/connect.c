@@ -131,14 +131,18 @@ void connection_explain(const struct connection *connection, struct error *err)
 	static const char certificate[] =
 		". Next: openssl x509 -noout -subject -issuer -dates -in FILE, of --cert "
 		"and --ca; at the server: systemctl status holdfast-server";
+	/* no next command: what the call was about has one of its own */
+	static const char lost[] = ". The server was lost meanwhile, and may have done it; on its machine: "
+				   "systemctl status holdfast-server";
 	size_t n = strlen(err->msg);
 
 	if (err->status != STATUS_UNAVAILABLE || rpc_client_message(connection->client))
 		return;
 	(void)snprintf(err->msg + n, sizeof(err->msg) - n, "%s",
-		       !connection->tls	     ? agent
-		       : err->sys_errno != 0 ? address
-					     : certificate);
+		       !connection->tls				       ? agent
+		       : err->sys_errno != 0			       ? address
+		       : rpc_client_may_have_begun(connection->client) ? lost
+								       : certificate);
 }
 
 /* Reads have no other effect than their answer. An allocation is known by its id: to run or stop it once more

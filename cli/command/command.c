@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/closest.h"
 #include "base/str.h"
+#include "command/aliases.h"
 
 #include <getopt.h>
 #include <protobuf-c/protobuf-c.h>
@@ -207,6 +208,12 @@ static enum status unknown_command(const struct invocation *inv, int n_group, st
 
 	if (inv->n_args == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no command is given");
+	meant = alias_hint(inv->args, inv->n_args);
+	if (meant) {
+		joined(inv, COMMAND_WORDS_MAX - 1, name, sizeof(name));
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown command '%s', did you mean '%s'?",
+				 name, meant);
+	}
 	if (n_group > 0 && inv->n_args == n_group)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "what should '%s' do?", inv->group);
 	for (; n < command_count() && n < ARRAY_SIZE(paths); n++)
@@ -233,17 +240,22 @@ static const struct command *command_named(const char *path)
 static const struct command *command_of(char *const *words, int n, int *ret_used)
 {
 	const struct command *command = NULL;
+	const char *alias;
+	int used;
 
 	*ret_used = 0;
 	for (size_t i = 0; i < command_count(); i++) {
-		int used = match_words(command_at(i)->path, words, n);
-
+		used = match_words(command_at(i)->path, words, n);
 		if (used <= *ret_used)
 			continue;
 		*ret_used = used;
 		command = command_at(i);
 	}
-	return command;
+	if (command)
+		return command;
+	alias = alias_find(words, n, &used);
+	*ret_used = alias ? used : 0;
+	return alias ? command_named(alias) : NULL;
 }
 
 static enum status find_command(struct invocation *inv, struct error *err)
@@ -251,6 +263,11 @@ static enum status find_command(struct invocation *inv, struct error *err)
 	int used;
 	int n_group;
 
+	if (inv->n_args > 0 && str_eq(inv->args[0], "help")) {
+		inv->options[OPT_HELP] = "";
+		inv->args++;
+		inv->n_args--;
+	}
 	inv->command = command_of(inv->args, inv->n_args, &used);
 	if (inv->n_args == 0 && is_given(inv, OPT_VERSION))
 		inv->command = command_named("version");

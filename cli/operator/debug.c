@@ -317,6 +317,7 @@ static void put_node(struct bundle *bundle)
 	put_output(bundle, "node/journal", journal);
 	put_folder(bundle, "node/settings", "/etc/holdfast", ".hcl");
 	put_folder(bundle, "node/settings", "/etc/holdfast", ".policy");
+	put_folder(bundle, "node/trails", "/var/log/holdfast", ".trail");
 	put_folder(bundle, "node/trails", "/var/log/holdfast", ".log");
 }
 

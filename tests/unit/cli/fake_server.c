@@ -363,7 +363,7 @@ static enum status give(const struct fake_answer *answer, const ProtobufCService
 
 WRAPPED(bool, rpc_client_may_have_begun, const struct rpc_client *client)
 {
-	return true;
+	return !(refusal && refusal->lost && str_starts_with(refusal->lost, "cannot connect"));
 }
 
 WRAPPED(const char *, rpc_client_message, const struct rpc_client *client)

@@ -164,6 +164,14 @@ static const struct row {
 	    .answer = {.method = "Operator.Status",
 		       .status = STATUS_UNAVAILABLE,
 		       .lost = "cannot connect: certificate has expired"}),
+	/* a handshake that succeeded is no reason to look at certificates */
+	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
+	    .says = "connection lost: closed by the other side. The server was lost meanwhile, and may have "
+		    "done it; on its machine: systemctl status holdfast-server",
+	    .asked = "Volumes",
+	    .answer = {.method = "Operator.Status",
+		       .status = STATUS_UNAVAILABLE,
+		       .lost = "connection lost: closed by the other side"}),
 	ROW(.typed = "agent status", .status = STATUS_UNAVAILABLE,
 	    .says = "cannot connect: connect: No such file or directory. Next: systemctl status "
 		    "holdfast-agent",

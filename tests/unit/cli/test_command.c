@@ -99,6 +99,88 @@ TEST(the_version_is_an_option_too)
 	good("version", "version", &inv);
 }
 
+/* Commands as users of Nomad, kubectl and systemctl type them: what runs, or a part of the hint. */
+static const struct {
+	const char *line;
+	const char *path;
+	const char *hint;
+} first_tries[] = {
+	{"volume ls", "volume status", NULL},
+	{"volume list", "volume status", NULL},
+	{"volumes", "volume status", NULL},
+	{"get volumes", "volume status", NULL},
+	{"get volume db", "volume status", NULL},
+	{"describe volume db", "volume status", NULL},
+	{"volume show db", "volume status", NULL},
+	{"volume inspect db", "volume status", NULL},
+	{"volume rm db", "volume deregister", NULL},
+	{"volume resize db 2GiB", "volume expand", NULL},
+	{"volume snapshot ls", "volume snapshot list", NULL},
+	{"snapshot list", "volume snapshot list", NULL},
+	{"node ls", "node status", NULL},
+	{"node list", "node status", NULL},
+	{"nodes", "node status", NULL},
+	{"get nodes", "node status", NULL},
+	{"describe node n1", "node status", NULL},
+	{"node-status", "node status", NULL},
+	{"drain n1", "node drain", NULL},
+	{"get plugins", "plugin status", NULL},
+	{"get jobs", "job status", NULL},
+	{"jobs", "job status", NULL},
+	{"job list", "job status", NULL},
+	{"job inspect web", "job status", NULL},
+	{"run web.hcl", "job run", NULL},
+	{"plan web.hcl", "job plan", NULL},
+	{"job apply web.hcl", "job run", NULL},
+	{"alloc ls", "alloc status", NULL},
+	{"allocations", "alloc status", NULL},
+	{"logs 0192", "alloc logs", NULL},
+	{"exec 0192 -- sh", "alloc exec", NULL},
+	{"stop 0192", "alloc stop", NULL},
+	{"list-units", "alloc status", NULL},
+	{"status", "operator status", NULL},
+	{"server members", "operator members", NULL},
+	{"system gc", "operator gc", NULL},
+	{"monitor", "operator watch", NULL},
+	{"acl token list", "operator token list", NULL},
+	{"operator snapshot save x", "operator backup", NULL},
+	{"apply web.hcl", NULL, "job run FILE"},
+	{"cordon n1", NULL, "node eligibility ID --disable"},
+	{"delete volume db", NULL, "volume delete ID"},
+	{"node rm n1", NULL, "node purge ID"},
+	{"restart web", NULL, "job restart ID"},
+	{"mount db", NULL, "volume hold ID"},
+};
+
+TEST(commands_of_other_programs_run_the_one_of_holdfast_or_hint_at_it)
+{
+	size_t n_done = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(first_tries); i++) {
+		struct invocation inv;
+		struct error err = {.msg = ""};
+
+		if (first_tries[i].path) {
+			good(first_tries[i].line, first_tries[i].path, &inv);
+			n_done++;
+			continue;
+		}
+		assert_int_equal(parse(first_tries[i].line, &inv, &err), STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, first_tries[i].hint))
+			fail_msg("'%s': %s", first_tries[i].line, err.msg);
+	}
+	assert_true(n_done >= 34);
+}
+
+TEST(help_before_a_command_is_its_help)
+{
+	struct invocation inv;
+
+	good("help volume register", "volume register", &inv);
+	assert_non_null(inv.options[OPT_HELP]);
+	good("help volume ls", "volume status", &inv);
+}
+
 TEST(words_after_two_dashes_are_arguments)
 {
 	struct invocation inv;
