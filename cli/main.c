@@ -16,14 +16,6 @@ enum { EXIT_USAGE = 2 };
 
 enum { NODES_SHOWN_MAX = 100, NODE_LINE_SIZE = 1024 };
 
-/* 0: it is no terminal. */
-static size_t columns_of(int fd)
-{
-	struct winsize size;
-
-	return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 /* What the server said beside its message: who is in the way, and why no node will do. */
 static void complain_details(const Holdfast__V1__ErrorDetails *details, const struct error *err)
 {

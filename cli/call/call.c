@@ -352,6 +352,7 @@ static enum status apply_output(struct invocation *inv, const struct command_cal
 	const char *output = inv->options[OPT_OUTPUT];
 
 	print_yaml(output && str_eq(output, "yaml"));
+	print_wide(inv->options[OPT_WIDE] || (output && str_eq(output, "wide")));
 	if (!output)
 		return STATUS_OK;
 	if (str_eq(output, "json") || str_eq(output, "yaml"))

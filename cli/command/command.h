@@ -14,6 +14,7 @@ enum option_id {
 	OPT_VERSION,
 	OPT_JSON,
 	OPT_OUTPUT,
+	OPT_WIDE,
 	OPT_ADDRESS,
 	OPT_CA,
 	OPT_CERT,

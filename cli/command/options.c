@@ -9,6 +9,7 @@ const struct option_info command_options[OPTION_N] = {
 			.letter = 'o',
 			.arg = "FORMAT",
 			.help = "json, yaml, wide (as --verbose), or of a list name"},
+	[OPT_WIDE] = {.name = "wide", .help = "show tables whole, wider than the terminal"},
 	[OPT_ADDRESS] = {.name = "address",
 			 .arg = "HOST:PORT",
 			 .help = "of the server, or of several with commas (HOLDFAST_ADDR)"},
@@ -189,7 +190,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_TEST] = {.name = "test", .help = "look at the node's power switch, and change nothing"},
 };
 
-const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) |
+const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) | OPTION_BIT(OPT_WIDE) |
 				  OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) |
 				  OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) | OPTION_BIT(OPT_DEV_DIR) |
 				  OPTION_BIT(OPT_SOCKET) | OPTION_BIT(OPT_NAMESPACE) |

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
+#include "show/fit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { CODE_SIZE = 32 };
@@ -20,8 +22,24 @@ struct table {
 	struct libscols_table *scols;
 	const struct column *columns;
 	size_t n;
-	int error; /* first failure of libsmartcols */
+	int error;     /* first failure of libsmartcols */
+	bool is_whole; /* nothing is cut */
 };
+
+/* 0: it is no terminal. */
+size_t columns_of(int fd)
+{
+	struct winsize size;
+
+	return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static bool is_wide;
+
+void print_wide(bool wide)
+{
+	is_wide = wide;
+}
 
 bool has_colors(int fd)
 {
@@ -54,13 +72,15 @@ struct table *table_new(const struct column *columns, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (!scols_table_new_column(table->scols, columns[i].name, 0,
 					    (columns[i].is_number ? SCOLS_FL_RIGHT : 0) |
-						    (columns[i].is_wide ? SCOLS_FL_TRUNC : 0)))
+						    (columns[i].is_wide && !is_wide ? SCOLS_FL_TRUNC : 0)))
 			return NULL;
 	return TAKE_PTR(table);
 }
 
 void table_show_whole(struct table *table, bool whole)
 {
+	if (table)
+		table->is_whole = whole;
 	for (size_t i = 0; table && whole && i < table->n; i++)
 		(void)scols_column_set_flags(scols_table_get_column(table->scols, i),
 					     table->columns[i].is_number ? SCOLS_FL_RIGHT : 0);
@@ -133,15 +153,24 @@ void table_add(struct table *table, const char *const *cells)
 
 enum status table_print(struct table *table, const char *title, struct error *err)
 {
+	size_t width = columns_of(STDOUT_FILENO);
+	int hidden = 0;
 	int r;
 
 	if (!table || table->error)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
 	if (title)
 		(void)printf("\n%s\n", title);
-	r = scols_print_table(table->scols);
+	if (width > 0 && !table->is_whole && !is_wide)
+		hidden = fit_table(table->scols, table->columns, table->n, width);
+	r = hidden < 0 ? hidden : scols_print_table(table->scols);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "print a table");
+	for (size_t i = table->n - (size_t)hidden; i < table->n; i++)
+		(void)printf("%s%s", i == table->n - (size_t)hidden ? "wider, with --wide: " : ", ",
+			     table->columns[i].name);
+	if (hidden > 0)
+		(void)putchar('\n');
 	return STATUS_OK;
 }
 

@@ -48,6 +48,12 @@ void table_add(struct table *table, const char *const *cells);
 /** Print with a @title line above when it is not NULL. A NULL @table is STATUS_RESOURCE_EXHAUSTED. */
 enum status table_print(struct table *table, const char *title, struct error *err);
 
+/** Prints tables whole from now on, however wide the terminal is. */
+void print_wide(bool wide);
+
+/** Width of the terminal @fd; 0 if it is no terminal. */
+size_t columns_of(int fd);
+
 /** "Name  value"; NULL and "" are shown as "-". */
 void print_field(const char *name, const char *value);
 

@@ -9,6 +9,11 @@
 
 #include <ctype.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 extern const struct rows __start_show_rows[], __stop_show_rows[];
 
@@ -135,4 +140,130 @@ TEST(a_text_shows_the_values_at_its_paths)
 		    "6s, overdue ");
 	expect_text(&node, "{drain.started_ms} {drain.deadline_ms:time}", "0 1970-01-01T00:00:04.000Z");
 	expect_text(NULL, "<{id}{id?y|n}>", "<n>");
+}
+
+/* --- at 80 columns --- */
+
+enum { TERMINAL = 80, LINES = 3 };
+
+/* A terminal of 80 columns in the place of standard output. Returns its other end. */
+static int use_terminal(int *ret_stdout)
+{
+	const struct winsize size = {.ws_row = 24, .ws_col = TERMINAL};
+	int ends[2];
+
+	assert_int_equal(openpty(&ends[0], &ends[1], NULL, NULL, &size), 0);
+	(void)fflush(stdout);
+	*ret_stdout = dup(STDOUT_FILENO);
+	assert_int_equal(dup2(ends[1], STDOUT_FILENO), STDOUT_FILENO);
+	(void)close(ends[1]);
+	return ends[0];
+}
+
+static size_t read_terminal(int fd, int saved, char *text, size_t size)
+{
+	size_t n = 0;
+	ssize_t got;
+
+	(void)fflush(stdout);
+	assert_int_equal(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
+	(void)close(saved);
+	while (n < size - 1 && (got = read(fd, text + n, size - 1 - n)) > 0)
+		n += (size_t)got;
+	(void)close(fd);
+	text[n] = '\0';
+	return n;
+}
+
+/* Colours take no room. */
+static size_t longest_line(char *text)
+{
+	size_t longest = 0;
+
+	for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+		size_t n = 0;
+
+		for (const char *at = line; *at != '\0'; at++) {
+			if (*at == '\033')
+				at += strcspn(at, "m");
+			else
+				n++;
+		}
+		while (n > 0 && line[strlen(line) - 1] == ' ') {
+			line[strlen(line) - 1] = '\0';
+			n--;
+		}
+		longest = n > longest ? n : longest;
+	}
+	return longest;
+}
+
+static bool is_table(const struct rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++)
+		if (!rows->columns[i].name || rows->columns[i].rows)
+			return false;
+	return rows->n > 0 && rows->n <= 16; /* longer ones are pages */
+}
+
+static void check_width(const struct rows *rows)
+{
+	static const char *const cells[LINES] = {
+		"0192f3a0-0000-7000-8000-00000000000", "0192f3a0-0000-7000-8000-00000000001",
+		"a-name-as-long-as-names-may-be-0123456789-0123456789-0123456789-"};
+	static char text[1 << 16];
+	struct error err = {.msg = ""};
+	int saved;
+	int fd = use_terminal(&saved);
+	struct table *table = show_table_new(rows, false);
+
+	for (int line = 0; line < LINES; line++) {
+		char copies[32][80];
+		const char *given[32];
+
+		for (size_t i = 0; i < rows->n && i < 32; i++) {
+			(void)snprintf(copies[i], sizeof(copies[i]), "%s%c", cells[line],
+				       (char)('a' + i % 6));
+			given[i] = rows->columns[i].is_number ? "1234567" : copies[i];
+		}
+		table_add(table, given);
+	}
+	assert_int_equal(table_print(table, "title", &err), STATUS_OK);
+	table_free(table);
+	(void)read_terminal(fd, saved, text, sizeof(text));
+	if (longest_line(text) > TERMINAL)
+		fail_msg("a table of %s is %zu columns wide", rows->descriptor->name, longest_line(text));
+}
+
+TEST(every_table_fits_a_terminal_of_80_columns_with_long_names)
+{
+	size_t n = 0;
+
+	for (const struct rows *rows = __start_show_rows; rows < __stop_show_rows; rows++)
+		if (is_table(rows)) {
+			check_width(rows);
+			n++;
+		}
+	assert_true(n >= 20);
+}
+
+TEST(ids_are_shortened_until_they_are_unique_in_the_table)
+{
+	static const struct column columns[] = {COL("ID", ""), COL_CUT("TEXT", "")};
+	static char text[4096];
+	struct error err = {.msg = ""};
+	int saved;
+	int fd = use_terminal(&saved);
+	struct table *table = table_new(columns, 2);
+
+	table_add(table,
+		  (const char *[]){"0192f3a0-0000-7000-8000-00000000000a",
+				   "seventy bytes of text make this table wider than the terminal is...."});
+	table_add(table, (const char *[]){"0192f3a0-0000-7111-8000-00000000000a", "x"});
+	assert_int_equal(table_print(table, NULL, &err), STATUS_OK);
+	table_free(table);
+	(void)read_terminal(fd, saved, text, sizeof(text));
+	assert_non_null(strstr(text, "0192f3a0-0000-70 "));
+	assert_non_null(strstr(text, "0192f3a0-0000-71 "));
+	assert_null(strstr(text, "0192f3a0-0000-700"));
 }
