@@ -56,14 +56,13 @@ static void judge(struct state *state, struct claim_usage *usage, const char *co
 static void set(struct claim_usage *usage, const Holdfast__V1__VolumeUsage *said, int64_t now_ms)
 {
 	int64_t unknown_since_ms = usage->usage.unknown_since_ms ? usage->usage.unknown_since_ms : now_ms;
-	uint64_t total_bytes = said->total_bytes, total_inodes = said->total_inodes;
 
 	str_copy_text(usage->condition, sizeof(usage->condition), said->condition);
 	holdfast__v1__volume_usage__init(&usage->usage);
-	usage->usage.total_bytes = total_bytes;
+	usage->usage.total_bytes = said->total_bytes;
 	usage->usage.used_bytes = said->used_bytes;
 	usage->usage.free_bytes = said->free_bytes;
-	usage->usage.total_inodes = total_inodes;
+	usage->usage.total_inodes = said->total_inodes;
 	usage->usage.used_inodes = said->used_inodes;
 	usage->usage.free_inodes = said->free_inodes;
 	usage->usage.read_only = said->read_only;

@@ -267,6 +267,9 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->mounts[answer->n_mounts++] = answer_new(&holdfast__v1__agent_mount__descriptor);
 	answer->mounts[0]->path = strdup("/run/holdfast/pub/1");
 	answer->mounts[0]->volume_id = strdup("models");
+	answer->mounts[0]->usage = answer_new(&holdfast__v1__volume_usage__descriptor);
+	answer->mounts[0]->usage->percent = 42;
+	answer->mounts[0]->usage->condition = strdup("read-only: the kernel stopped writes");
 	answer->mounts[0]->stale = strdup("the file server behind it has died; holdfast alloc stop a1");
 	answer->plugins = list_new();
 	answer->plugins[answer->n_plugins++] = answer_new(&holdfast__v1__agent_plugin__descriptor);

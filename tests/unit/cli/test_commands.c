@@ -545,6 +545,13 @@ TEST_FIXTURE(a_stale_mount_is_shown_with_what_repairs_it, run_setup, NULL)
 		"holdfast alloc stop a1\n");
 }
 
+TEST_FIXTURE(a_mounts_usage_and_condition_are_shown, run_setup, NULL)
+{
+	expect_ok("agent status");
+	expect_output("42%");
+	expect_output("volume models at /run/holdfast/pub/1: read-only: the kernel stopped writes\n");
+}
+
 TEST_FIXTURE(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup, NULL)
 {
 	expect_ok("agent status --verbose");

@@ -229,6 +229,19 @@ TEST_FIXTURE(volumes_in_use_on_a_node_are_shown_with_it, run_setup, NULL)
 	assert_null(strstr(ending.output, "\nvolumes\n"));
 }
 
+TEST_FIXTURE(the_usage_of_volumes_is_shown_with_their_node, run_setup, NULL)
+{
+	will_answer(0, "Nodes.Get",
+		    "{\"node\": {\"id\": \"node-1\"}, \"usages\": [{\"volume_id\": \"db\", \"node_id\": "
+		    "\"node-1\", "
+		    "\"total_bytes\": \"1048576\", \"used_bytes\": \"524288\", \"free_bytes\": \"524288\", "
+		    "\"percent\": 50}]}");
+	expect_ok("node status node-1");
+	expect_output("\nusage\n");
+	expect_output("50%");
+	expect_output("512KiB");
+}
+
 TEST_FIXTURE(a_node_without_a_drain_reports_nothing_of_one, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}");
