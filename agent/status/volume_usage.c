@@ -151,15 +151,17 @@ static void send_changes(struct volume_usages *usages)
 
 	report.volumes = volumes;
 	while (one && is_sent) {
-		for (report.n_volumes = 0; one && report.n_volumes < VOLUME_USAGE_PART;
-		     one = RB_NEXT(measured_tree, &usages->volumes, one)) {
+		size_t n = 0;
+
+		for (; one && n < VOLUME_USAGE_PART; one = RB_NEXT(measured_tree, &usages->volumes, one)) {
 			if (!is_due(one))
 				continue;
-			part[report.n_volumes] = one;
-			volumes[report.n_volumes++] = &one->usage;
+			part[n] = one;
+			volumes[n++] = &one->usage;
 		}
-		is_sent = report.n_volumes > 0 && usages->env.send(&report, usages->env.userdata);
-		for (size_t i = 0; is_sent && i < report.n_volumes; i++)
+		report.n_volumes = n;
+		is_sent = n > 0 && usages->env.send(&report, usages->env.userdata);
+		for (size_t i = 0; is_sent && i < n; i++)
 			note_sent(part[i]);
 	}
 }

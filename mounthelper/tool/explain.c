@@ -174,6 +174,8 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 		add_value(asked, "max_size", false, 0);
 	if (profile->class == MH_CLASS_BIND)
 		add_value(asked, "path", false, 0);
+	if (profile->needs_mount)
+		add_value(asked, "mount", false, 0);
 }
 
 static struct mh_source source_of(const struct asked *asked, const struct mh_source *source)

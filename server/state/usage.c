@@ -186,7 +186,7 @@ bool usage_of_volume(const struct volume_entry *volume, bool only_fullest, Holdf
 			fullest = claim->usage;
 	}
 	if (n > 0) {
-		list.usages = calloc(n, sizeof(*list.usages));
+		list.usages = calloc(n, sizeof(Holdfast__V1__VolumeUsage *));
 		is_whole = list.usages != NULL;
 	}
 	LIST_FOREACH (claim, &volume->claims, of_volume)
@@ -199,7 +199,7 @@ bool usage_of_volume(const struct volume_entry *volume, bool only_fullest, Holdf
 
 bool usage_of_node(const struct node_entry *node, Holdfast__V1__VolumeUsage ***ret, size_t *ret_n)
 {
-	struct list list = {calloc(node->n_live + 1, sizeof(*list.usages)), 0};
+	struct list list = {calloc(node->n_live + 1, sizeof(Holdfast__V1__VolumeUsage *)), 0};
 	const struct claim_entry *claim;
 	bool is_whole = list.usages != NULL;
 

@@ -86,6 +86,9 @@ TEST(an_nfs4_source_is_allowed_by_a_server_and_an_export)
 		strstr(ask(extra, &q), "13:profile nas has no export that the path is below: export = /a"));
 	q = stage("data", NULL);
 	assert_string_equal(ask(extra, &q), "allowed\n1:agent 995\n16:hostvol data\n16:path = /data\nticket");
+	assert_string_equal(
+		ask("hostvol data { path = /data\nowner_uid = 5\nmount = required }", &q),
+		"allowed\n1:agent 995\n10:hostvol data\n10:path = /data\n12:mount = required\nticket");
 	q.source.class = MH_CLASS_BIND;
 	(void)str_copy(q.source.u.bind.name, MH_LABEL_SIZE, "other");
 	assert_string_equal(ask(extra, &q), "refused\n16:hostvol data is not the host volume asked for");
