@@ -127,8 +127,7 @@ static void view_of_fs(struct libmnt_fs *fs, struct mount_view *ret)
 		.is_nosuid = mount_option_is_set(options, "nosuid"),
 		.is_nodev = mount_option_is_set(options, "nodev"),
 		.is_noexec = mount_option_is_set(options, "noexec"),
-		.is_stopped = !mount_option_is_set(options, "ro") &&
-			      (mount_option_is_set(super, "ro") || mount_options_show_stop(super)),
+		.is_stopped = mount_option_is_set(super, "ro") || mount_options_show_stop(super),
 		.is_unshared = mount_option_is_set(super, "nosharecache"),
 	};
 	str_copy_text(ret->options, sizeof(ret->options), options);
@@ -365,7 +364,6 @@ static bool ask(uint64_t id, struct mount_view *ret)
 {
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_FS_TYPE;
 	struct sys_statmount st;
-	bool is_writable;
 	const char *own;
 
 	if (sys_statmount(id, mask, &st) < 0 || (st.mask & mask) != mask || st.fs_type >= sizeof(st.strings))
@@ -380,9 +378,9 @@ static bool ask(uint64_t id, struct mount_view *ret)
 	};
 	print_options(st.mnt_attr, ret->options);
 	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), st.strings + st.fs_type);
-	is_writable = (st.mnt_attr & SYS_MOUNT_ATTR_RDONLY) == 0;
+	ret->is_stopped = (st.sb_flags & SYS_MOUNT_ATTR_RDONLY) != 0;
 	own = options_of(id, &st);
-	ret->is_stopped = is_writable && (ret->is_read_only || mount_options_show_stop(own));
+	ret->is_stopped = ret->is_stopped || mount_options_show_stop(own);
 	ret->is_unshared = mount_option_is_set(own, "nosharecache");
 	if (sys_statmount(id, SYS_STATMOUNT_MNT_ROOT, &st) == 0 && (st.mask & SYS_STATMOUNT_MNT_ROOT) != 0 &&
 	    st.mnt_root < sizeof(st.strings))

@@ -22,7 +22,7 @@ struct mount_view {
 	bool is_nosuid;
 	bool is_nodev;
 	bool is_noexec;
-	bool is_stopped; /* the mount is writable, and its file system is read-only, or an error stopped it */
+	bool is_stopped;		  /* its file system is read-only, or an error stopped writes to it */
 	bool is_unshared;		  /* of an NFS file system: nosharecache is shown */
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
 	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */

@@ -47,7 +47,7 @@ struct measured {
 	struct service_call *call; /* of the one that is asked about */
 	/* results */
 	bool is_measured;	 /* tried, at least */
-	bool is_mount_read_only; /* its flags, not its file system */
+	bool is_mount_read_only; /* in this namespace, where ProtectSystem= may have done it */
 	bool is_stopped;	 /* by the mount table, */
 	bool is_read_only;	 /* and by statfs, which is all that old kernels have */
 	uint32_t n_errors;	 /* that ext4 has on record */
