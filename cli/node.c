@@ -8,6 +8,7 @@
 #include "call/pages.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "operator/events.h"
 #include "pb/pbjson_word.h"
 #include "pb/reflect.h"
 #include "show/progress.h"
@@ -410,11 +411,14 @@ static enum status node_get_show(struct call *call, const void *message, struct 
 {
 	const Holdfast__V1__GetNodeResponse *answer = message;
 	bool verbose = call_has(call, OPT_VERBOSE);
+	char about[PICK_ID_SIZE + 8];
 
 	TRY(show_page(&node_answer_page, answer, NULL, verbose, err));
 	if (answer->n_claims > 0)
 		TRY(show_node_volumes(call, answer->node->id, verbose, err));
-	return show_page(&node_claims_page, answer, NULL, verbose, err);
+	TRY(show_page(&node_claims_page, answer, NULL, verbose, err));
+	(void)str_format(about, sizeof(about), "node %s", answer->node->id);
+	return events_show_newest(call->connection, about, verbose, err);
 }
 
 static enum status node_eligibility_load(struct call *call, void *message, struct error *err)

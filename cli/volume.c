@@ -9,6 +9,7 @@
 #include "command/commands.h"
 #include "command/request.h"
 #include "command/values.h"
+#include "operator/events.h"
 #include "show/show.h"
 
 #include <errno.h>
@@ -247,7 +248,15 @@ static enum status volume_expand_show(struct call *call, const void *message, st
 
 static enum status volume_get_show(struct call *call, const void *message, struct error *err)
 {
-	return show_volume(message, call_has(call, OPT_VERBOSE), err);
+	const Holdfast__V1__GetVolumeResponse *answer = message;
+	char about[2 * PICK_ID_SIZE];
+
+	TRY(show_volume(answer, call_has(call, OPT_VERBOSE), err));
+	if (!answer->volume)
+		return STATUS_OK;
+	(void)str_format(about, sizeof(about), "volume %s/%s", answer->volume->namespace_,
+			 answer->volume->id);
+	return events_show_newest(call->connection, about, call_has(call, OPT_VERBOSE), err);
 }
 
 /* --- deregister, delete --- */

@@ -2,8 +2,6 @@
 #pragma once
 /* Commands of Nomad, kubectl and systemctl for those of Holdfast: "get volumes", "volume ls", "logs". */
 
-#include "command/command.h"
-
 /** Returns the path of the command that an alias at the beginning of @args names, or NULL. No alias destroys
  * data.
  * @ret_used length of the alias */

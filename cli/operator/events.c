@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of one object, from the server's audit: the newest ones, oldest first. */
 
+#include "operator/events.h"
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "call/connect.h"
@@ -12,7 +14,7 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <stdlib.h>
 
-enum { EVENTS_DEFAULT = 50, EVENTS_MAX = 1000, ABOUT_SIZE = PICK_ID_SIZE + 512 };
+enum { EVENTS_IN_STATUS = 10, EVENTS_DEFAULT = 50, EVENTS_MAX = 1000, ABOUT_SIZE = PICK_ID_SIZE + 512 };
 
 static void put_what(const struct shown *shown, struct strbuf *sb)
 {
@@ -90,6 +92,22 @@ static enum status show_events(struct invocation *inv, struct connection *connec
 	TRY(value_number(inv, OPT_LIMIT, 1, EVENTS_MAX, EVENTS_DEFAULT, &limit, err));
 	TRY(collect(connection, about, limit, &collected, err));
 	return show(inv, &collected, err);
+}
+
+enum status events_show_newest(struct connection *connection, const char *about, bool verbose,
+			       struct error *err)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListAuditResponse *page = NULL;
+	struct error ignored;
+
+	request.about = (char *)(uintptr_t)about;
+	request.newest = true;
+	request.per_page = EVENTS_IN_STATUS;
+	if (connection_call(connection, &holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+			    CALL_TIMEOUT_US, &page, &ignored) != STATUS_OK)
+		return STATUS_OK;
+	return show_list(&event_rows, "events", page->records, page->n_records, verbose, err);
 }
 
 static const char *namespace_of(const struct invocation *inv)

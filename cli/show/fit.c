@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -23,7 +24,6 @@ enum {
 
 struct fit {
 	struct libscols_table *table;
-	const struct column *columns;
 	size_t n, n_lines;
 	size_t widths[FIT_COLUMNS_MAX];
 };
@@ -34,6 +34,16 @@ static const char *cell(const struct fit *fit, size_t line, size_t i)
 		scols_cell_get_data(scols_line_get_cell(scols_table_get_line(fit->table, line), i));
 
 	return text ? text : "";
+}
+
+static struct libscols_column *column(const struct fit *fit, size_t i)
+{
+	return scols_table_get_column(fit->table, i);
+}
+
+static size_t heading_of(const struct fit *fit, size_t i)
+{
+	return strlen(scols_cell_get_data(scols_column_get_header(column(fit, i))));
 }
 
 static int set_cell(const struct fit *fit, size_t line, size_t i, const char *text)
@@ -79,7 +89,7 @@ static size_t width_of(const char *text)
 
 static void measure(struct fit *fit, size_t i)
 {
-	fit->widths[i] = strlen(fit->columns[i].name);
+	fit->widths[i] = heading_of(fit, i);
 	for (size_t line = 0; line < fit->n_lines; line++) {
 		size_t width = width_of(cell(fit, line, i));
 
@@ -153,10 +163,10 @@ static int shorten_ids(struct fit *fit, size_t i)
 
 static size_t least(const struct fit *fit, size_t i)
 {
-	size_t heading = strlen(fit->columns[i].name);
+	size_t heading = heading_of(fit, i);
 	size_t least = heading > TEXT_MIN ? heading : TEXT_MIN;
 
-	return fit->columns[i].is_number || fit->widths[i] < least ? fit->widths[i] : least;
+	return scols_column_is_right(column(fit, i)) || fit->widths[i] < least ? fit->widths[i] : least;
 }
 
 /* Takes one column of the terminal from the widest text. Returns false if every text is at its least. */
@@ -193,10 +203,10 @@ static int cut_texts(const struct fit *fit, size_t i)
 	return 0;
 }
 
-int fit_table(struct libscols_table *table, const struct column *columns, size_t n, size_t width)
+int fit_table(struct libscols_table *table, size_t width)
 {
-	struct fit fit = {
-		.table = table, .columns = columns, .n = n, .n_lines = scols_table_get_nlines(table)};
+	const size_t n = scols_table_get_ncols(table);
+	struct fit fit = {.table = table, .n = n, .n_lines = scols_table_get_nlines(table)};
 	int r = 0;
 
 	if (n > FIT_COLUMNS_MAX)
@@ -207,7 +217,7 @@ int fit_table(struct libscols_table *table, const struct column *columns, size_t
 		r = has_ids(&fit, i) ? shorten_ids(&fit, i) : 0;
 	while (r == 0 && total(&fit) > width && fit.n > 1)
 		if (!take_one(&fit))
-			(void)scols_column_set_flags(scols_table_get_column(table, --fit.n), SCOLS_FL_HIDDEN);
+			(void)scols_column_set_flags(column(&fit, --fit.n), SCOLS_FL_HIDDEN);
 	for (size_t i = 0; i < fit.n && r == 0; i++)
 		r = cut_texts(&fit, i);
 	return r < 0 ? r : (int)(n - fit.n);

@@ -162,7 +162,7 @@ enum status table_print(struct table *table, const char *title, struct error *er
 	if (title)
 		(void)printf("\n%s\n", title);
 	if (width > 0 && !table->is_whole && !is_wide)
-		hidden = fit_table(table->scols, table->columns, table->n, width);
+		hidden = fit_table(table->scols, width);
 	r = hidden < 0 ? hidden : scols_print_table(table->scols);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "print a table");

@@ -41,6 +41,11 @@ class TestDebug(WorldTest):
         for name, text in parts.items():
             self.assertNotIn(PLANTED, text, name)
         self.assertNotEqual(self.world.holdfast("operator", "debug", path, check=False).returncode, 0)
-        events = self.world.holdfast("volume", "events", "db").stdout
-        self.assertIn("Volumes.Claim", events)
-        self.assertIn("Nodes.Connect", self.world.holdfast("node", "events", self.node.id).stdout)
+
+    def test_events_are_shown_alone_and_in_the_status(self):
+        self.run_alloc()
+        for noun, name, event in (("volume", "db", "Volumes.Claim"), ("node", self.node.id, "Nodes.Connect")):
+            self.assertIn(event, self.world.holdfast(noun, "events", name).stdout)
+            self.assertIn(event, self.world.holdfast(noun, "status", name).stdout)
+        self.stop_alloc()
+        self.assertIn("Claims.Free", self.world.holdfast("volume", "events", "db", "--limit", "1").stdout)
