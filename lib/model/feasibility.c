@@ -191,6 +191,13 @@ static enum obstacle check_node(const struct feasibility *in, char ret[static FE
 	return OBSTACLE_NONE;
 }
 
+/* The node was named, and its agent waits as long for the plugin before it mounts. */
+static bool is_waited_for(const struct feasibility *in, const struct node_plugin *plugin)
+{
+	return in->may_wait && in->is_connected && in->now_ms > 0 &&
+	       in->now_ms - plugin->update_time_ms < PLUGIN_PATIENCE_MS;
+}
+
 static enum obstacle check_plugin(const struct feasibility *in, const struct wanted_volume *wanted,
 				  char ret[static FEASIBILITY_REASON_SIZE])
 {
@@ -203,7 +210,7 @@ static enum obstacle check_plugin(const struct feasibility *in, const struct wan
 			     volume->id, in->node_id, volume->plugin_id,
 			     volume->profile[0] != '\0' ? " with profile " : "", volume->profile,
 			     in->node_id);
-	if (!node_plugin_is_healthy(plugin))
+	if (!node_plugin_is_healthy(plugin) && !is_waited_for(in, plugin))
 		return found(
 			OBSTACLE_UNHEALTHY, ret,
 			"volume %s: plugin %s on node %s is not healthy: %s; see holdfast plugin status %s",

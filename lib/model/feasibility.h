@@ -15,7 +15,8 @@
 
 enum {
 	FEASIBILITY_REASON_SIZE = 512,
-	NODE_ALLOCS_MAX = 1024, /* that an agent takes */
+	NODE_ALLOCS_MAX = 1024,	    /* that an agent takes */
+	PLUGIN_PATIENCE_MS = 60000, /* plugin_wait: a plugin that fails is restarted within it */
 };
 
 /* Obstacles, in the order in which they are looked for. */
@@ -68,6 +69,7 @@ struct feasibility {
 	bool is_connected;
 	size_t n_allocs; /* live ones that the node has */
 	bool may_wait;	 /* the node was named: it need not be connected now */
+	int64_t now_ms;	 /* 0: a plugin must be healthy now */
 	const struct wanted_volume *volumes;
 	size_t n_volumes;
 	const struct wanted_task *tasks;

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/admit.h"
@@ -262,6 +263,7 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.is_connected = node && node_is_connected(node),
 		.n_allocs = node ? node->n_live_allocs : 0,
 		.may_wait = may_wait,
+		.now_ms = clock_realtime_ms(),
 		.volumes = volumes,
 		.n_volumes = node ? placement->n_volumes : 0,
 		.tasks = tasks,

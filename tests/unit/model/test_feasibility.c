@@ -490,6 +490,22 @@ TEST(a_node_that_was_named_may_be_away)
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_INELIGIBLE);
 }
 
+TEST(a_plugin_of_a_named_node_that_just_failed_is_waited_for)
+{
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE];
+
+	make_world(&w);
+	unhealthy(&w);
+	w.plugin.update_time_ms = 1000;
+	w.in.now_ms = 1000 + PLUGIN_PATIENCE_MS - 1;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_UNHEALTHY); /* others may be better */
+	w.in.may_wait = true;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.in.now_ms++;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_UNHEALTHY);
+}
+
 TEST(a_drain_that_is_over_keeps_nobody_away)
 {
 	struct world w;
