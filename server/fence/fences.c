@@ -406,25 +406,27 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static void note_fence(struct server *server, const char *key)
+/* @durable as it is in the store; memory may be ahead of it. Only what is in the store is sent. */
+static void note_fence(struct server *server, const Fence *durable)
 {
-	const char *node_id = key + strlen(PREFIX_FENCE);
-	const Fence *fence = find_fence(server, node_id);
+	const Fence *fence = find_fence(server, durable->node_id);
 
 	if (!fence)
 		return;
-	if (state_of(fence) == FENCE_SENT)
-		send_order(server, fence);
-	drive(server, node_id);
+	if (state_of(durable) == FENCE_SENT && state_of(fence) == FENCE_SENT)
+		send_order(server, durable);
+	drive(server, durable->node_id);
 }
 
 void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
 	for (size_t i = 0; server->fences && i < n; i++) {
 		const struct node *node = objects[i].value;
+		const struct record *record = objects[i].value;
 
-		if (objects[i].kind == OBJECT_RECORD && str_starts_with(objects[i].key, PREFIX_FENCE))
-			note_fence(server, objects[i].key);
+		if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
+		    str_starts_with(objects[i].key, PREFIX_FENCE))
+			note_fence(server, (const void *)record->message);
 		else if (objects[i].kind == OBJECT_NODE && find_fence(server, node->id))
 			drive(server, node->id);
 	}

@@ -3,7 +3,7 @@
  */
 
 #include "asks.h"
-#include "callers.h"
+#include "fake_fencer.h"
 #include "unit.h"
 
 #include "access/caller.h"
@@ -18,142 +18,16 @@
 
 #include <holdfast/v1/fences.pb-c.h>
 
-#define FENCES &holdfast__v1__fences__descriptor
-
-enum { ORDERS_MAX = 8 };
-
-/* A fencer under the test's control: keeps the orders that come. */
-struct fake_fencer {
-	struct caller_client caller;
-	struct rpc_stream *stream; /* NULL: not connected */
-	bool is_welcome;
-	enum status closed_status;
-	struct fence_order orders[ORDERS_MAX];
-	size_t n;
-	const char *keys; /* borrowed; of 4 bytes, in its next hello; NULL: shows none */
-};
-
 struct world {
 	struct fixture *f;
 	struct fake_fencer f1, f2;
 };
-
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-	(void)userdata;
-}
-
-static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
-{
-	const Holdfast__V1__FencerDown *down = (const void *)message;
-	struct fake_fencer *fencer = userdata;
-	struct error err;
-
-	if (down->message_case == HOLDFAST__V1__FENCER_DOWN__MESSAGE_WELCOME) {
-		assert_string_equal(down->welcome->cluster, "c1");
-		fencer->is_welcome = true;
-		return;
-	}
-	assert_int_equal(down->message_case, HOLDFAST__V1__FENCER_DOWN__MESSAGE_ORDER);
-	assert_true(fencer->n < ORDERS_MAX);
-	if (fence_order_read(down->order.data, down->order.len, &fencer->orders[fencer->n], &err) !=
-	    STATUS_OK)
-		fail_msg("%s", err.msg);
-	fencer->n++;
-}
-
-static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
-{
-	struct fake_fencer *fencer = userdata;
-
-	fencer->stream = NULL;
-	fencer->closed_status = status;
-}
-
-static void say(struct fake_fencer *fencer, const Holdfast__V1__FencerUp *up)
-{
-	assert_non_null(fencer->stream);
-	assert_int_equal(rpc_stream_send(fencer->stream, &up->base, NULL), STATUS_OK);
-}
-
-static void say_hello(struct fake_fencer *fencer, const char *error)
-{
-	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
-	Holdfast__V1__FencerHello hello = HOLDFAST__V1__FENCER_HELLO__INIT;
-	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
-	Holdfast__V1__FencerNode *nodes[] = {&node};
-	char id[] = "n1", agent[] = "fence_dummy", text[64];
-
-	(void)str_copy(text, sizeof(text), error);
-	node.id = id;
-	node.agent = agent;
-	node.checked_ms = 1;
-	node.error = text;
-	if (fencer->keys)
-		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
-	hello.nodes = nodes;
-	hello.n_nodes = 1;
-	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO;
-	up.hello = &hello;
-	say(fencer, &up);
-}
-
-static void dial(struct fake_fencer *fencer, const char *method)
-{
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
-
-	fencer->is_welcome = false;
-	assert_int_equal(rpc_stream_open(fencer->caller.client, FENCES, method, TIMEOUT_US, &events, fencer,
-					 &fencer->stream, NULL),
-			 STATUS_OK);
-}
-
-static void connect_fencer(struct fake_fencer *fencer, const char *error)
-{
-	dial(fencer, "Session");
-	say_hello(fencer, error);
-	RUN_UNTIL(fencer->caller.event, fencer->is_welcome || !fencer->stream);
-	assert_true(fencer->is_welcome);
-}
 
 static void disconnect_fencer(struct world *w, struct fake_fencer *fencer)
 {
 	rpc_stream_cancel(fencer->stream);
 	fencer->stream = NULL;
 	run_idle(w->f->event);
-}
-
-static void send_answer(struct fake_fencer *fencer, const struct fence_order *order,
-			const Holdfast__V1__FenceAnswer *like)
-{
-	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
-	Holdfast__V1__FenceAnswer answer = *like;
-	char agent[] = "fence_dummy";
-
-	answer.nonce = (ProtobufCBinaryData){sizeof(order->nonce), (uint8_t *)(uintptr_t)order->nonce};
-	answer.agent = agent;
-	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER;
-	up.answer = &answer;
-	say(fencer, &up);
-}
-
-static Holdfast__V1__FenceAnswer a_proof(void)
-{
-	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
-
-	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
-	answer.off_ms = 1000;
-	answer.status_ms = 2000;
-	return answer;
-}
-
-static void prove(struct fake_fencer *fencer, const struct fence_order *order)
-{
-	const Holdfast__V1__FenceAnswer answer = a_proof();
-
-	send_answer(fencer, order, &answer);
 }
 
 static enum status fence(struct fixture *f, bool alive, const char *reason, struct error *err)
@@ -229,7 +103,7 @@ static int teardown_world(void **state)
 static const struct fence_order *strand(struct world *w)
 {
 	lose(w->f, &w->f->n1);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, false);
 	UNTIL(w->f, w->f1.n == 1);
 	return &w->f1.orders[0];
@@ -258,7 +132,7 @@ WORLD_TEST(a_node_that_is_proved_off_loses_its_claims)
 	assert_string_equal(order->node, "n1");
 	assert_string_equal(order->who, "operator/dev");
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN); /* an order is no evidence */
-	prove(&w->f1, order);
+	fake_fencer_prove(&w->f1, order);
 	wait_for(w->f, FENCE_RECORDED);
 	claim = claim_of(w->f, ALLOC_1);
 	assert_int_equal(claim.state, CLAIM_FREED);
@@ -292,9 +166,9 @@ WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
 	struct world *w = *state;
 
 	lose(w->f, &w->f->n1);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
-		Holdfast__V1__FenceAnswer answer = a_proof();
+		Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
 		char why[] = "the switch says no";
 
 		answer.off = answers[i].off;
@@ -307,7 +181,7 @@ WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
 		if (i > 0) /* each asks anew */
 			assert_memory_not_equal(w->f1.orders[i].nonce, w->f1.orders[i - 1].nonce,
 						FENCE_ORDER_NONCE_SIZE);
-		send_answer(&w->f1, &w->f1.orders[i], &answer);
+		fake_fencer_answer(&w->f1, &w->f1.orders[i], &answer);
 		wait_for(w->f, answers[i].then);
 		assert_non_null(strstr(fence_of(w->f)->error, why));
 		assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
@@ -319,14 +193,14 @@ WORLD_TEST(a_connected_node_is_fenced_only_by_a_persons_word_and_freed_when_it_i
 	struct world *w = *state;
 	struct error err;
 
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	assert_int_equal(fence(w->f, false, "it is slow", &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "--alive"));
 	assert_null(fence_of(w->f));
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
 	assert_true(fence_of(w->f)->alive);
-	prove(&w->f1, &w->f1.orders[0]);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
 	wait_for(w->f, FENCE_OFF);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 	lose(w->f, &w->f->n1);
@@ -338,10 +212,10 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 {
 	struct world *w = *state;
 
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
-	prove(&w->f1, &w->f1.orders[0]);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
 	wait_for(w->f, FENCE_OFF);
 	unit_clock_advance(10 * USEC_PER_MSEC);
 	fake_node_send_heartbeat(&w->f->n1); /* the switch was another machine's */
@@ -360,7 +234,7 @@ WORLD_TEST(nothing_is_fenced_without_a_fencer_of_the_node_or_without_a_reason)
 	lose(w->f, &w->f->n1);
 	assert_int_equal(fence(w->f, false, "gone", &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "no fencer"));
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	assert_int_equal(fence(w->f, false, "", &err), STATUS_INVALID_ARGUMENT);
 	assert_null(fence_of(w->f));
 	assert_int_equal(w->f1.n, 0);
@@ -375,11 +249,11 @@ WORLD_TEST(a_fence_in_flight_is_asked_for_once)
 	run_idle(w->f->event);
 	assert_int_equal(w->f1.n, 1);
 	disconnect_fencer(w, &w->f1);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 2); /* the same order: the fencer carries it out once */
 	assert_memory_equal(&w->f1.orders[1], order, sizeof(*order));
-	prove(&w->f1, order);
-	prove(&w->f1, order);
+	fake_fencer_prove(&w->f1, order);
+	fake_fencer_prove(&w->f1, order);
 	wait_for(w->f, FENCE_RECORDED);
 }
 
@@ -394,10 +268,10 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 	restart(w->f);
 	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
 	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 2);
 	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
-	prove(&w->f1, &w->f1.orders[1]);
+	fake_fencer_prove(&w->f1, &w->f1.orders[1]);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
@@ -413,7 +287,7 @@ WORLD_TEST(a_node_that_is_back_in_another_boot_overtakes_its_fence)
 	assert_int_equal(run_alloc(w->f, ALLOC_2, "n1", NULL), STATUS_OK);
 	claim_db(&w->f->n1);
 	lose(w->f, &w->f->n1);
-	prove(&w->f1, order); /* late, and of the boot that is over */
+	fake_fencer_prove(&w->f1, order); /* late, and of the boot that is over */
 	settle(w->f);
 	assert_true(is_in(w->f, FENCE_OVERTAKEN));
 	assert_true(claim_of(w->f, ALLOC_2).state < CLAIM_UNPUBLISHING);
@@ -427,7 +301,7 @@ WORLD_TEST(time_ends_a_fence_and_frees_nothing)
 	unit_clock_advance((FENCE_ORDER_VALID_MS + FENCE_ANSWER_MAX_MS + 1000) * USEC_PER_MSEC);
 	wait_for(w->f, FENCE_UNKNOWN);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
-	prove(&w->f1, order); /* late, and still a proof about that boot */
+	fake_fencer_prove(&w->f1, order); /* late, and still a proof about that boot */
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
@@ -437,8 +311,8 @@ WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 	struct world *w = *state;
 
 	lose(w->f, &w->f->n1);
-	connect_fencer(&w->f2, "");
-	connect_fencer(&w->f1, "no route to the switch");
+	fake_fencer_connect(&w->f2, "");
+	fake_fencer_connect(&w->f1, "no route to the switch");
 	must_fence(w->f, false);
 	UNTIL(w->f, w->f2.n == 1);
 	assert_int_equal(w->f1.n, 0);
@@ -453,7 +327,7 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 
 	assert_false(fencers_warning(w->f->server->fencers, warning));
 	assert_int_equal(metric_of(f, "fencers{status=\"connected\"}"), 0);
-	connect_fencer(&w->f1, "no route to the switch");
+	fake_fencer_connect(&w->f1, "no route to the switch");
 	assert_int_equal(metric_of(f, "fencers{status=\"connected\"}"), 1);
 	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 1);
 	assert_true(fencers_warning(w->f->server->fencers, warning));
@@ -462,7 +336,7 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	UNTIL(f, metric_of(f, "fencers{status=\"away\"}") == 1);
 	assert_true(fencers_warning(w->f->server->fencers, warning));
 	assert_non_null(strstr(warning, "fencer f1 is away"));
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	assert_int_equal(metric_of(f, "fencers{status=\"away\"}"), 0);
 	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 0);
 	assert_false(fencers_warning(w->f->server->fencers, warning));
@@ -477,8 +351,8 @@ WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
 	ticket_issuer_public_key(w->f->server->issuer, key);
 	w->f2.keys = (const char *)key;
 	w->f1.keys = "none";
-	connect_fencer(&w->f2, "");
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	fake_fencer_connect(&w->f1, "");
 	assert_true(fencers_warning(w->f->server->fencers, warning));
 	assert_non_null(strstr(warning, "fencer f1 refuses every order"));
 	lose(w->f, &w->f->n1);
@@ -491,7 +365,7 @@ WORLD_TEST(a_node_that_is_purged_takes_its_fence_with_it)
 {
 	struct world *w = *state;
 
-	prove(&w->f1, strand(w));
+	fake_fencer_prove(&w->f1, strand(w));
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(purge(w->f, "n1", NULL), STATUS_OK);
 	assert_null(fence_of(w->f));
@@ -501,18 +375,18 @@ WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
 {
 	struct world *w = *state;
 	struct fixture *f = w->f;
-	Holdfast__V1__FenceAnswer answer = a_proof();
+	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
 
 	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
 	(void)strand(w);
 	assert_int_equal(metric_of(f, "fences_open"), 1);
-	send_answer(&w->f1, &w->f1.orders[0], &answer);
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
 	wait_for(w->f, FENCE_FAILED);
 	assert_int_equal(metric_of(f, "fences_open"), 0);
 	assert_int_equal(metric_of(f, "fences_unproved"), 1);
 	must_fence(w->f, false);
 	UNTIL(w->f, w->f1.n == 2);
-	prove(&w->f1, &w->f1.orders[1]);
+	fake_fencer_prove(&w->f1, &w->f1.orders[1]);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(metric_of(f, "fences_unproved"), 0);
 }
@@ -537,7 +411,7 @@ WORLD_TEST(a_refusal_names_the_fence_once_a_fencer_can_switch_the_node)
 		assert_int_equal(strstr(why, "holdfast node fence n1 --reason REASON") != NULL, i == 1);
 		protobuf_c_message_free_unpacked(response, NULL);
 		if (i == 0)
-			connect_fencer(&w->f1, "");
+			fake_fencer_connect(&w->f1, "");
 	}
 }
 
@@ -598,28 +472,28 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	w->f->server->config.fence_max_per_minute = 3;
 	want_fence(w->f);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	lead_long(w->f);
-	connect_fencer(&w->f1, ""); /* it sends no heartbeats */
+	fake_fencer_connect(&w->f1, ""); /* it sends no heartbeats */
 	assert_string_equal(plan_of(w->f), "");
 	lose(w->f, &w->f->n1);
 	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
 	run_for(w->f->event, AFTER_MS / 2);
 	assert_null(fence_of(w->f));
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	run_for(w->f->event, AFTER_MS / 2 - 1000);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 1);
 	assert_true(fence_of(w->f)->automatic);
 	assert_string_equal(fence_of(w->f)->by, "server");
 	assert_non_null(strstr(fence_of(w->f)->reason, "on_node_loss of volume default/db"));
 	run_for(w->f->event, LOSS_RETRY_MS);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "it is being fenced");
 	UNTIL(w->f, w->f1.n == 2); /* the same order */
 	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
-	prove(&w->f1, &w->f1.orders[0]);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 	assert_string_equal(plan_of(w->f), "");
@@ -636,7 +510,7 @@ WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
 	lose(w->f, &w->f->n1);
 	lead_long(w->f);
 	run_for(w->f->event, AFTER_MS);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "automatic fencing is off");
 	assert_null(fence_of(w->f));
@@ -655,7 +529,7 @@ WORLD_TEST(no_lost_node_is_fenced_while_fewer_than_half_are_connected)
 	lose(w->f, &w->f->n2);
 	lead_long(w->f);
 	run_for(w->f->event, AFTER_MS);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "fewer than half of the nodes are connected");
 	assert_null(fence_of(w->f));
@@ -671,7 +545,7 @@ WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 	lose(w->f, &w->f->n1);
 	run_for(w->f->event, AFTER_MS + 1000);
 	w->f->server->config.fence_max_per_minute = 3;
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "the server leads for too short a time");
 	assert_null(fence_of(w->f));
@@ -685,10 +559,10 @@ WORLD_TEST(a_proof_of_another_fencer_or_of_another_order_frees_nothing)
 	const struct fence_order *order = strand(w);
 	struct fence_order guessed = *order;
 
-	connect_fencer(&w->f2, "");
-	prove(&w->f2, order); /* it is not its order */
+	fake_fencer_connect(&w->f2, "");
+	fake_fencer_prove(&w->f2, order); /* it is not its order */
 	guessed.nonce[0] ^= 1;
-	prove(&w->f1, &guessed);
+	fake_fencer_prove(&w->f1, &guessed);
 	settle(w->f);
 	assert_true(is_in(w->f, FENCE_SENT));
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
@@ -705,8 +579,8 @@ WORLD_TEST(only_a_fencers_certificate_opens_a_session)
 		struct fake_fencer thief = {.n = 0};
 
 		caller_init(&thief.caller, w->f, others[i], NULL);
-		dial(&thief, "Session");
-		say_hello(&thief, "");
+		fake_fencer_dial(&thief);
+		fake_fencer_hello(&thief, "");
 		UNTIL(w->f, !thief.stream || thief.is_welcome);
 		assert_false(thief.is_welcome);
 		assert_true(thief.closed_status == STATUS_PERMISSION_DENIED ||
@@ -723,7 +597,7 @@ WORLD_TEST(nodes_and_fencers_cause_no_fence)
 	struct world *w = *state;
 
 	lose(w->f, &w->f->n1);
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		struct caller_client thief;
 		struct error err;
@@ -772,7 +646,7 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	struct world *w = *state;
 	char id[] = "n1";
 
-	connect_fencer(&w->f1, "");
+	fake_fencer_connect(&w->f1, "");
 	request.id = id;
 	assert_int_equal(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base, TIMEOUT_US,
 					 on_tested, &tested, NULL, NULL),
@@ -781,7 +655,7 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	assert_int_equal(w->f1.orders[0].action, FENCE_ORDER_TEST);
 	answer.monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
 	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
-	send_answer(&w->f1, &w->f1.orders[0], &answer);
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
 	UNTIL(w->f, tested.is_done);
 	assert_int_equal(tested.status, STATUS_OK);
 	assert_int_equal(tested.monitor, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE);

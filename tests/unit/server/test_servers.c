@@ -5,6 +5,7 @@
 #include "callers.h"
 #include "cluster.h"
 #include "dev.h"
+#include "fake_fencer.h"
 #include "http.h"
 #include "unit.h"
 
@@ -558,6 +559,73 @@ TEST_ON(a_follower_takes_over_when_the_leader_is_killed, struct servers, s, setu
 		leader = await_leader(s, -1);
 		expect_held(s);
 	}
+}
+
+/* --- fences --- */
+
+static Holdfast__V1__FenceState fence_state_at(struct servers *s)
+{
+	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	Holdfast__V1__FenceState found = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_ASKED;
+	char id[] = "n1";
+
+	request.id = id;
+	if (call(&s->f.operator, FENCES, "Get", &request.base, &response, NULL) == STATUS_OK)
+		found = ((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->state;
+	protobuf_c_message_free_unpacked(response, NULL);
+	return found;
+}
+
+/* The server has to miss the node first. */
+static void fence_n1(struct servers *s)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "n1", reason[] = "it is gone";
+	struct error err;
+
+	request.id = id;
+	request.reason = reason;
+	while (call(&s->f.operator, FENCES, "Fence", &request.base, &response, &err) != STATUS_OK)
+		if (err.status != STATUS_FAILED_PRECONDITION || clock_monotonic_us() > limit)
+			fail_msg("%s", err.msg);
+	protobuf_c_message_free_unpacked(response, NULL);
+}
+
+TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_follower, struct servers, s,
+	setup_members, teardown_servers)
+{
+	int leader = await_leader(s, -1), follower = another(s, leader);
+	struct fake_fencer fencer = {.n = 0};
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct error err;
+
+	take_db(s);
+	await_log(s, follower, "this server follows");
+	s->f.port = s->ports[follower];
+	caller_init(&fencer.caller, &s->f, "holdfast://c1/fencer/f1", NULL);
+	fake_fencer_connect(&fencer, "");
+	fake_node_disconnect(&s->f.n1);
+	fence_n1(s);
+	UNTIL(&s->f, fencer.n == 1);
+	end(s, leader, SIGKILL);
+	(void)await_leader(s, -1);
+	if (fencer.stream)
+		rpc_stream_cancel(fencer.stream);
+	fake_fencer_connect(&fencer, "");
+	UNTIL(&s->f, fencer.n == 2); /* the same order, by the next leader */
+	assert_memory_equal(&fencer.orders[1], &fencer.orders[0], sizeof(fencer.orders[0]));
+	fake_fencer_prove(&fencer, &fencer.orders[1]);
+	UNTIL(&s->f, fence_state_at(s) == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED);
+	fake_node_connect(&s->f.n2, "n2", BOOT_1, NULL, 0);
+	assert_true(s->f.n2.welcomed);
+	if (run_alloc(&s->f, ALLOC_2, "n2", &err) != STATUS_OK ||
+	    fake_node_claim(&s->f.n2, "db", ALLOC_2, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	caller_release(&fencer.caller);
 }
 
 static void on_late(enum status status, const ProtobufCMessage *response, const struct error *err,

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fencer's side of a session. */
+
+#include "fake_fencer.h"
+
+#include "unit.h"
+#include "unit_loop.h"
+
+#include "model/fence_order.h"
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)userdata;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__FencerDown *down = (const void *)message;
+	struct fake_fencer *fencer = userdata;
+	struct error err;
+
+	if (down->message_case == HOLDFAST__V1__FENCER_DOWN__MESSAGE_WELCOME) {
+		assert_string_equal(down->welcome->cluster, "c1");
+		fencer->is_welcome = true;
+		return;
+	}
+	assert_int_equal(down->message_case, HOLDFAST__V1__FENCER_DOWN__MESSAGE_ORDER);
+	assert_true(fencer->n < ORDERS_MAX);
+	if (fence_order_read(down->order.data, down->order.len, &fencer->orders[fencer->n], &err) !=
+	    STATUS_OK)
+		fail_msg("%s", err.msg);
+	fencer->n++;
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct fake_fencer *fencer = userdata;
+
+	fencer->stream = NULL;
+	fencer->closed_status = status;
+}
+
+static void say(struct fake_fencer *fencer, const Holdfast__V1__FencerUp *up)
+{
+	assert_non_null(fencer->stream);
+	assert_int_equal(rpc_stream_send(fencer->stream, &up->base, NULL), STATUS_OK);
+}
+
+void fake_fencer_hello(struct fake_fencer *fencer, const char *error)
+{
+	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
+	Holdfast__V1__FencerHello hello = HOLDFAST__V1__FENCER_HELLO__INIT;
+	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
+	Holdfast__V1__FencerNode *nodes[] = {&node};
+	char id[] = "n1", agent[] = "fence_dummy", text[64];
+
+	(void)str_copy(text, sizeof(text), error);
+	node.id = id;
+	node.agent = agent;
+	node.checked_ms = 1;
+	node.error = text;
+	if (fencer->keys)
+		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
+	hello.nodes = nodes;
+	hello.n_nodes = 1;
+	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	say(fencer, &up);
+}
+
+void fake_fencer_dial(struct fake_fencer *fencer)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+
+	fencer->is_welcome = false;
+	assert_int_equal(rpc_stream_open(fencer->caller.client, FENCES, "Session", TIMEOUT_US, &events,
+					 fencer, &fencer->stream, NULL),
+			 STATUS_OK);
+}
+
+void fake_fencer_connect(struct fake_fencer *fencer, const char *error)
+{
+	fake_fencer_dial(fencer);
+	fake_fencer_hello(fencer, error);
+	RUN_UNTIL(fencer->caller.event, fencer->is_welcome || !fencer->stream);
+	assert_true(fencer->is_welcome);
+}
+
+void fake_fencer_answer(struct fake_fencer *fencer, const struct fence_order *order,
+			const Holdfast__V1__FenceAnswer *like)
+{
+	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
+	Holdfast__V1__FenceAnswer answer = *like;
+	char agent[] = "fence_dummy";
+
+	answer.nonce = (ProtobufCBinaryData){sizeof(order->nonce), (uint8_t *)(uintptr_t)order->nonce};
+	answer.agent = agent;
+	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER;
+	up.answer = &answer;
+	say(fencer, &up);
+}
+
+Holdfast__V1__FenceAnswer fake_fencer_proof(void)
+{
+	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+
+	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
+	answer.off_ms = 1000;
+	answer.status_ms = 2000;
+	return answer;
+}
+
+void fake_fencer_prove(struct fake_fencer *fencer, const struct fence_order *order)
+{
+	const Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+
+	fake_fencer_answer(fencer, order, &answer);
+}
