@@ -406,7 +406,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* @durable as it is in the store; memory may be ahead of it. Only what is in the store is sent. */
+/* Sends the order of @durable, the record in the store; memory may be ahead of it. */
 static void note_fence(struct server *server, const Fence *durable)
 {
 	const Fence *fence = find_fence(server, durable->node_id);
