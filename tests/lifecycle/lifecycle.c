@@ -697,6 +697,30 @@ static void do_trouble(struct sim *sim)
 	}
 }
 
+/* Most are of a node that is cut off and works on: what is not proved off must keep its volumes. */
+static void do_fence(struct sim *sim)
+{
+	struct sim_node *node = any_node(sim);
+
+	sim_fencer_connect(sim);
+	if (is_connected(node) && sim_random(sim, 4) > 0) {
+		sim_node_disconnect(node);
+		sim->counts[COUNT_PARTITIONS]++;
+	}
+	settle(sim);
+	sim_fence(sim, node->number);
+}
+
+static void do_fencer_act(struct sim *sim)
+{
+	sim_fencer_act(sim);
+}
+
+static void do_fencer_lost(struct sim *sim)
+{
+	sim_fencer_disconnect();
+}
+
 static void do_act(struct sim *sim)
 {
 	sim_node_act(any_node(sim));
@@ -717,6 +741,9 @@ static const struct operation operations[] = {
 	{"reboot", 15, do_reboot},
 	{"power-off", 5, do_power_off},
 	{"attest", 20, do_attest},
+	{"fence", 15, do_fence},
+	{"fencer-act", 90, do_fencer_act},
+	{"fencer-lost", 2, do_fencer_lost},
 	{"kill", 4, do_kill},
 	{"backup", 3, do_backup},
 	{"restore", 2, do_restore},
@@ -800,6 +827,7 @@ static void finish(struct sim *sim)
 {
 	uint64_t limit = clock_monotonic_us() + QUIET_LIMIT_US;
 
+	sim_fencer_free();
 	for (int v = 0; v < sim->n_volumes; v++)
 		sim->volumes[v].attach_fails = sim->volumes[v].detach_fails = false;
 	for (int i = 0; i < SIM_NODES; i++) {
@@ -881,7 +909,8 @@ static void print_summary(const struct sim *sim)
 						   "lost journals",
 						   "older journals",
 						   "given up",
-						   "clones refused"};
+						   "clones refused",
+						   "power fences"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)

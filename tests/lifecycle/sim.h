@@ -216,6 +216,7 @@ enum sim_count {
 	COUNT_OLD_JOURNALS,
 	COUNT_GIVEN_UP,
 	COUNT_CLONES,
+	COUNT_FENCED,
 	COUNT_N,
 };
 
@@ -263,6 +264,15 @@ void sim_node_report(struct sim_node *node, uint64_t epoch);
 
 /* sim_plugin.c: the storage provider, behind whichever node's controller the server asks. */
 void sim_plugin_call(struct sim_node *node, const Holdfast__V1__PluginCall *call);
+
+/* sim_fencer.c: a fencer with the power switch of every node. */
+void sim_fencer_connect(struct sim *sim);
+void sim_fencer_disconnect(void);
+/** Answer the last order, if the dice say so. */
+void sim_fencer_act(struct sim *sim);
+void sim_fencer_free(void);
+/** Have the server ask for it, connected or not. */
+void sim_fence(struct sim *sim, int node);
 
 /* oracle.c: what must hold, whatever happened. */
 void oracle_check_mounts(struct sim *sim);

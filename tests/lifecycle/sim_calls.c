@@ -7,6 +7,7 @@
 #include "rpc/pbjson.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdarg.h>
@@ -32,10 +33,9 @@ enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service,
 const ProtobufCServiceDescriptor *sim_service(const struct sim *sim, const char *method)
 {
 	static const ProtobufCServiceDescriptor *const services[] = {
-		&holdfast__v1__volumes__descriptor,
-		&holdfast__v1__nodes__descriptor,
-		&holdfast__v1__allocations__descriptor,
-		&holdfast__v1__operator__descriptor,
+		&holdfast__v1__volumes__descriptor,	&holdfast__v1__nodes__descriptor,
+		&holdfast__v1__allocations__descriptor, &holdfast__v1__operator__descriptor,
+		&holdfast__v1__fences__descriptor,
 	};
 	size_t n = strcspn(method, ".");
 
