@@ -69,6 +69,8 @@ static void lose(struct session *session, const struct error *err)
 	 * lost the one that leads. Else another one may be better off. */
 	if (session->state != SESSION_UP)
 		rpc_client_move_on(session->client);
+	if (err->status == STATUS_UNAUTHENTICATED) /* another certificate may be loaded meanwhile */
+		rpc_client_reconnect(session->client);
 	session->info.attempts = session->backoff.attempts;
 	session->info.last_error = *err;
 	wait_to_connect(session, delay_us);

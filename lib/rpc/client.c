@@ -797,6 +797,14 @@ void rpc_client_move_on(struct rpc_client *client)
 	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
 }
 
+void rpc_client_reconnect(struct rpc_client *client)
+{
+	if (!client->current || !client->current->up)
+		return;
+	client->current = NULL; /* the reaper ends it once nothing is in flight on it */
+	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
+}
+
 const char *rpc_client_server(struct rpc_client *client)
 {
 	if (client->unix_path || !client->current || !client->current->up)

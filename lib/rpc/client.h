@@ -52,6 +52,10 @@ void rpc_client_free(struct rpc_client *client);
 /** The next call goes to the next server, if there are several; those in flight continue where they are. */
 void rpc_client_move_on(struct rpc_client *client);
 
+/** The next call makes a new connection, with the certificate that is loaded then; those in flight continue
+ * where they are. */
+void rpc_client_reconnect(struct rpc_client *client);
+
 /** "HOST:PORT" of the server that takes new calls; NULL: there is no connection. Valid until the next call of
  * this function. */
 const char *rpc_client_server(struct rpc_client *client);

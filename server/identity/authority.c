@@ -223,6 +223,7 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__RenewResponse response = HOLDFAST__V1__RENEW_RESPONSE__INIT;
 	cleanup_free char *pem = NULL;
+	struct node_entry *node;
 	struct identity who;
 	struct pki_facts facts;
 	size_t at;
@@ -232,6 +233,9 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(caller_rates_take(&server->authority->renewing, who.name, clock_monotonic_us(), &at, err));
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", "node", who.name, request->csr, 0, &pem,
 			    &facts, err));
+	node = state_node(&server->state, who.name);
+	if (node)
+		node->certificate_expires_ms = facts.expires_ms;
 	response.certificate = pem;
 	response.serial = facts.serial;
 	response.expires_at_ms = facts.expires_ms;

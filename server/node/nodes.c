@@ -70,7 +70,7 @@ Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_en
 		return NULL;
 	view->status = (Holdfast__V1__NodeStatus)nodes_status(server, node);
 	view->disconnected_ms = nodes_disconnected_ms(server, node);
-	view->certificate_expires_at_ms = node->session ? rpc_call_peer(node->session->call)->expires_ms : 0;
+	view->certificate_expires_at_ms = node->session ? node->certificate_expires_ms : 0;
 	if (add_plugins(node, view))
 		return view;
 	holdfast__v1__node__free_unpacked(view, NULL);

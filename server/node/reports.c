@@ -704,6 +704,7 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
 	session->server->n_greeting--;
 	state_set_session(&session->server->state, node, session);
+	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
 }
 
 /* What follows from the node being in another boot than before. The new boot id is stored last: whatever

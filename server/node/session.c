@@ -126,13 +126,23 @@ uint64_t session_silence_us(const struct server *server)
 	return first ? silent_us(&server->silence, first) : 0;
 }
 
+/* The session outlives the certificate that it began with, if the node has renewed it. */
+static int64_t expires_at(const struct server *server, const struct session *session)
+{
+	/* the look-up changes nothing */
+	const struct node_entry *node =
+		state_node((struct state *)(uintptr_t)&server->state, session->node_id);
+
+	return node && node->session == session ? node->certificate_expires_ms : 0;
+}
+
 int64_t session_first_expiry_ms(const struct server *server)
 {
 	const struct session *session;
 	int64_t first_ms = 0;
 
 	TAILQ_FOREACH (session, &server->silence.sessions, by_silence) {
-		int64_t expires_ms = rpc_call_peer(session->call)->expires_ms;
+		int64_t expires_ms = expires_at(server, session);
 
 		if (expires_ms != 0 && (first_ms == 0 || expires_ms < first_ms))
 			first_ms = expires_ms;
@@ -146,7 +156,7 @@ size_t session_expiries(const struct server *server, struct session_expiry ret[s
 	size_t n = 0;
 
 	TAILQ_FOREACH (session, &server->silence.sessions, by_silence) {
-		int64_t expires_ms = rpc_call_peer(session->call)->expires_ms;
+		int64_t expires_ms = expires_at(server, session);
 		size_t at = n;
 
 		while (at > 0 && ret[at - 1].expires_ms > expires_ms)

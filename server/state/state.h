@@ -156,12 +156,13 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
-	struct session *session;      /* borrowed; NULL: not connected. Set by state_set_session() */
-	struct message_list *drivers; /* NodeDriver, as it said them last; not stored */
-	size_t n_live;		      /* claims that are not freed */
-	size_t n_live_allocs;	      /* those that are not client-terminal */
-	size_t n_pending;	      /* objects that change by its messages and are not durable yet */
-	bool is_unreported;	      /* has not told what it holds since the last restore, see epoch.h */
+	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
+	struct session *session;	/* borrowed; NULL: not connected. Set by state_set_session() */
+	struct message_list *drivers;	/* NodeDriver, as it said them last; not stored */
+	size_t n_live;			/* claims that are not freed */
+	size_t n_live_allocs;		/* those that are not client-terminal */
+	size_t n_pending;		/* objects that change by its messages and are not durable yet */
+	bool is_unreported;		/* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;

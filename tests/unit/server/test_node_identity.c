@@ -305,6 +305,32 @@ CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
 	run_release(&run);
 }
 
+/* The connection outlives the session that the server has ended. */
+CASE(a_connection_that_is_made_again_shows_the_new_certificate)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct enrolled enrolled;
+	struct running run;
+	struct error err;
+	int64_t revoked_ms;
+
+	run_init(&run, f);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"node/n9\"}");
+	revoked_ms = clock_realtime_ms();
+	while (clock_realtime_ms() / 1000 <= revoked_ms / 1000)
+		run_idle(f->event);
+	enroll_n9(f, &enrolled);
+	assert_int_equal(rpc_client_call_sync(run.client, &holdfast__v1__nodes__descriptor, "Get",
+					      &request.base, TIMEOUT_US, NULL, &err),
+			 STATUS_UNAUTHENTICATED);
+	UNTIL(f, run.n_changed > 0);
+	rpc_client_reconnect(run.client);
+	assert_int_equal(rpc_client_call_sync(run.client, &holdfast__v1__nodes__descriptor, "Get",
+					      &request.base, TIMEOUT_US, NULL, &err),
+			 STATUS_PERMISSION_DENIED); /* as any node's */
+	run_release(&run);
+}
+
 CASE(of_two_certificates_the_one_issued_last_counts_and_it_is_this_nodes)
 {
 	struct renewal_choice choice;

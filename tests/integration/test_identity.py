@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node whose certificate is revoked, and which enrols again."""
+
+import os
+import re
+import shutil
+import time
+
+from case import WorldTest, wait_for
+from world import PREFIX, run
+
+TLS = f"{PREFIX}/var/server/tls"
+
+
+class TestIdentity(WorldTest):
+    NODES = 1
+    SERVER_SETTINGS = f'ca {{\n  certificate = "{TLS}/ca.pem"\n  key = "{TLS}/ca.key"\n  node_life = "30s"\n}}'
+
+    def shown(self):
+        return self.world.json("node", "status", self.node.id)["node"]
+
+    def enrol(self):
+        """By a line into a folder, from where its files replace those of the running agent: first the key."""
+        folder = f"{self.node.dir}/enrolled"
+        line = self.world.holdfast("operator", "node", "enroll", self.node.id).stdout.strip()
+        said = run(f"{PREFIX}/sbin/holdfast-agent", "--enroll", line, "--into", folder).stdout
+        self.assertIn(f"ticket_key = {self.world.ticket_key()}", said)
+        for path, mode in ((f"{self.node.data}/node.key", 0o600), (f"{TLS}/node-{self.node.id}.pem", 0o600)):
+            shutil.copyfile(f"{folder}/tls/node.key", f"{path}.next")
+            os.chown(f"{path}.next", self.node.uid, -1)
+            os.chmod(f"{path}.next", mode)
+            os.replace(f"{path}.next", path)
+
+    def test_a_revoked_node_keeps_its_mount_and_enrols_again(self):
+        self.run_alloc()
+        claims = self.world.live_claims()
+        name = f"node/{self.node.id}"
+        began = time.monotonic()
+        self.world.holdfast("operator", "cert", "revoke", name, "--reason", "stolen", "--yes")
+        wait_for("the node to be disconnected", lambda: self.shown()["status"] == "DISCONNECTED")
+        print(f"# disconnected {time.monotonic() - began:.2f} s after the command began")
+        wait_for("the agent to report the reason", lambda: "was revoked at" in str(self.node.status()))
+        self.assertIn(f"of {name} was revoked", self.shown()["disconnect_reason"])
+        self.assert_mounted_once()
+        self.enrol()
+        wait_for("the node to be back", lambda: self.shown()["status"] == "READY")
+        self.assertEqual(self.world.live_claims(), claims)
+        self.assert_mounted_once()
+        seconds = int(os.environ.get("HOLDFAST_RENEW_SECONDS", "0"))  # by hand: each life is 30 s
+        for _ in range(seconds):
+            time.sleep(1)
+            self.assertEqual(self.shown()["status"], "READY")
+        if seconds:
+            self.assertGreater(len(re.findall("Nodes.Renew by", self.world.server.said())), seconds // 30)
+            self.assertEqual(self.world.live_claims(), claims)
+            self.assert_mounted_once()
