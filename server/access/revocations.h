@@ -5,7 +5,8 @@
  *
  * The list is in the store, so every server has it. A new entry ends the calls, streams and sessions of the
  * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own.
- * The claims of a node are kept: a revocation is no evidence. Entries end with the certificates that they cover.
+ * The claims of a node are kept: a revocation is no evidence. Entries end with the certificates that they
+ * cover.
  */
 
 #include "base/error.h"
