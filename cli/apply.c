@@ -166,6 +166,11 @@ static enum status list_files(struct apply *apply, struct error *err)
 	enum status status = STATUS_OK;
 	struct dirent *entry;
 
+	if (!folder && errno == ENOTDIR)
+		return usage_error(apply->inv, err,
+				   "%s is no folder; for one file: holdfast job run FILE, or holdfast volume "
+				   "register FILE",
+				   apply->inv->args[0]);
 	if (!folder)
 		return error_set(err, status_from_errno(errno), errno, "read the folder %s", apply->folder);
 	while (status == STATUS_OK && (entry = readdir(folder)) != NULL)

@@ -61,7 +61,6 @@ static const struct words {
 };
 
 static const struct words hints[] = {
-	{"apply", "job run FILE or volume register FILE"},
 	{"create", "volume create FILE or job run FILE"},
 	{"delete", "volume delete ID, alloc stop ID or node purge ID"},
 	{"rm", "volume deregister ID, alloc stop ID or job stop ID"},

@@ -324,7 +324,7 @@ static enum status read_certificate(struct call *call, Holdfast__V1__RevokeCerti
 
 static enum status cert_revoke_load(struct call *call, void *message, struct error *err)
 {
-	static const char *const roles[] = {"node/", "operator/", "server/"};
+	static const char *const roles[] = {"node/", "operator/", "server/", "fencer/"};
 	Holdfast__V1__RevokeCertificateRequest *request = message;
 	const char *given = call->inv->args[0];
 
@@ -337,10 +337,11 @@ static enum status cert_revoke_load(struct call *call, void *message, struct err
 	if (access(given, F_OK) == 0)
 		return read_certificate(call, request, err);
 	if (strchr(given, '/') || strchr(given, '.'))
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no file %s; give node/NAME, operator/NAME or server/NAME, the "
-				 "serial number, or the file of the certificate",
-				 given);
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no file %s; give node/NAME, operator/NAME, server/NAME or fencer/NAME, the "
+			"serial number, or the file of the certificate",
+			given);
 	call_set(call, &request->serial, given);
 	return STATUS_OK;
 }

@@ -91,6 +91,11 @@ class TestApply(unittest.TestCase):
         self.assertIn("db.volume.hcl:3: unknown key 'prolife'", done.stderr)
         self.assertEqual(self.world.holdfast("operator", "policy", "list", "-o", "name").stdout.strip(), "")
 
+    def test_a_file_is_no_folder(self):
+        done = self.world.holdfast("apply", f"{FOLDER}/web.job.hcl", check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holdfast job run FILE", done.stderr)
+
     def test_one_that_is_refused_leaves_the_others_applied(self):
         self.write("web.job.hcl", JOB.replace("count = 1", "count = 2"))
         self.assertEqual(self.apply(), {"policy readers": "created", "volume db": "created", "job web": "failed"})

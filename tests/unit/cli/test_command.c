@@ -144,7 +144,7 @@ static const struct {
 	{"monitor", "operator watch", NULL},
 	{"acl token list", "operator token list", NULL},
 	{"operator snapshot save x", "operator backup", NULL},
-	{"apply web.hcl", NULL, "job run FILE"},
+	{"apply cluster", "apply", NULL},
 	{"cordon n1", NULL, "node eligibility ID --disable"},
 	{"delete volume db", NULL, "volume delete ID"},
 	{"node rm n1", NULL, "node purge ID"},

@@ -342,6 +342,24 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	assert_false(fencers_warning(w->f->server->fencers, warning));
 }
 
+WORLD_TEST(a_revoked_fencer_has_no_session_and_gets_no_order)
+{
+	struct world *w = *state;
+	struct error err;
+
+	fake_fencer_connect(&w->f1, "");
+	operator_does(w->f, "Operator.RevokeCertificate",
+		      "{\"identity\": \"fencer/f1\", \"reason\": \"stolen\"}");
+	UNTIL(w->f, !w->f1.stream);
+	assert_int_equal(w->f1.closed_status, STATUS_UNAUTHENTICATED);
+	fake_fencer_dial(&w->f1);
+	UNTIL(w->f, !w->f1.stream);
+	assert_int_equal(w->f1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(fencers_count(w->f->server->fencers).connected, 0);
+	assert_int_equal(fence(w->f, true, "it is stolen", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(w->f1.n, 0);
+}
+
 WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
 {
 	struct world *w = *state;
