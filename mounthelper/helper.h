@@ -66,5 +66,6 @@ struct helper {
 	bool type_available[FS_N];
 	uint32_t refusals_unrecorded; /* they get one record together */
 	struct mountinfo mountinfo;
-	struct mh_list list_next; /* the LIST that continues the pass of the one before; cursor 0: no LIST does */
+	struct mh_list
+		list_next; /* the LIST that continues the pass of the one before; cursor 0: no LIST does */
 };

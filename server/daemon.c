@@ -51,8 +51,8 @@
 #include "state/records.h"
 #include "state/schema.h"
 #include "state/stall.h"
-#include "state/usage.h"
 #include "state/text.h"
+#include "state/usage.h"
 #include "volume/work.h"
 
 #include <assert.h>

@@ -227,10 +227,11 @@ static enum status check_identity(const struct server *server, const char *ident
 
 	if (str_format(uri, sizeof(uri), "holdfast://%s/%s", server->config.cluster, identity) < 0 ||
 	    identity_parse(uri, server->config.cluster, &parsed, NULL) != STATUS_OK)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "identity: '%.80s' is not one; expected node/NAME, operator/NAME, server/NAME "
-				 "or fencer/NAME",
-				 identity);
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"identity: '%.80s' is not one; expected node/NAME, operator/NAME, server/NAME "
+			"or fencer/NAME",
+			identity);
 	return STATUS_OK;
 }
 
