@@ -454,6 +454,7 @@ class TestMatrix(CsiTest):
     def test_every_call_that_the_client_knows_has_all_its_rows(self):
         with open(METHODS, encoding="ascii") as f:
             known = re.findall(r"METHOD\((?:identity|controller|node), (\w+),", f.read())
+        known.remove("NodeGetVolumeStats")  # no step of a volume waits for it; test_agent_csi has its faults
         self.assertEqual(sorted(known), sorted(STEPS))
         self.assertEqual(sorted((case.method, case.fault, case.when) for case in CASES),
                          sorted(itertools.product(known, ("error", "hang", "death", "lie"), ("first", "restarted"))))
