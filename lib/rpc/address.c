@@ -7,6 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
+/* What hosts are made of. Addresses are written into settings: no quote and no newline may get there. */
+static bool is_host(const char *host, size_t n)
+{
+	size_t good = strspn(host, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_%:");
+
+	return good >= n;
+}
+
 int rpc_address_parse(const char *text, struct rpc_address *ret)
 {
 	const char *colon = strrchr(text, ':');
@@ -24,7 +32,8 @@ int rpc_address_parse(const char *text, struct rpc_address *ret)
 	} else if (memchr(text, ':', (size_t)(colon - text))) {
 		return -EINVAL; /* which colon of a bare IPv6 address? */
 	}
-	if (end <= start || str_format(ret->host, sizeof(ret->host), "%.*s", (int)(end - start), start) < 0)
+	if (end <= start || !is_host(start, (size_t)(end - start)) ||
+	    str_format(ret->host, sizeof(ret->host), "%.*s", (int)(end - start), start) < 0)
 		return -EINVAL;
 	ret->port = (uint16_t)port;
 	return 0;

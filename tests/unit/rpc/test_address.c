@@ -24,6 +24,14 @@ TEST(addresses_are_a_host_and_a_port)
 		{"[:5", NULL, 0},
 		{"h:+5", NULL, 0},
 		{"h: 5", NULL, 0},
+		{"[fe80::1%eth0]:5", "fe80::1%eth0", 5},
+		{"my_host-1.Example:5", "my_host-1.Example", 5},
+		{"evil\nTOKEN=x:5", NULL, 0}, /* these go into settings as they are */
+		{"evil\"]\nx=1:5", NULL, 0},
+		{"[evil\"::]:5", NULL, 0},
+		{"${x}:5", NULL, 0},
+		{"h\xc3\xa4:5", NULL, 0},
+		{"h\r:5", NULL, 0},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

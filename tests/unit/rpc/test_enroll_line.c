@@ -38,6 +38,7 @@ TEST(a_line_that_is_cut_or_changed_is_refused_without_its_token)
 		"holdfast-enroll/1/prod/../" TOKEN "/" DIGEST "/c:1",
 		"holdfast-enroll/1/pr od/n/" TOKEN "/" DIGEST "/c:1",
 		"holdfast-enroll/1//n/" TOKEN "/" DIGEST "/c:1",
+		"holdfast-enroll/1/prod/n/" TOKEN "/" DIGEST "/c:1,evil\nHOLDFAST_TOKEN=stolen\"]\nx=1:1",
 	};
 	struct enroll_line line;
 	struct error err;
