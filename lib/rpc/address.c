@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What hosts are made of. Addresses are written into settings: no quote and no newline may get there. */
+/* Addresses are written into settings as they are, so a host has no quote and no newline. */
 static bool is_host(const char *host, size_t n)
 {
 	size_t good = strspn(host, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_%:");

@@ -9,6 +9,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/revocations.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -61,6 +62,32 @@ static size_t count(struct server *server)
 	return n;
 }
 
+/* Revocations find a line by its maker and its time, which is after each earlier revocation even if the clock
+ * went back. A line ends with the token that made it. */
+static enum status note_maker(struct server *server, const struct rpc_call *call, Stored *stored,
+			      struct error *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct caller caller;
+	char identity[OBJECT_KEY_SIZE];
+	int64_t cutoff_ms;
+
+	TRY(access_caller(server, call, &caller, err));
+	(void)str_join(identity, sizeof(identity), "node/", stored->node);
+	cutoff_ms = revocation_cutoff_ms(server, identity);
+	stored->made_at_ms = clock_realtime_ms();
+	if (stored->made_at_ms <= cutoff_ms)
+		stored->made_at_ms = cutoff_ms + 1;
+	stored->maker_uri = (char *)(uintptr_t)peer->uri;
+	stored->maker_serial = (char *)(uintptr_t)peer->serial;
+	if (!caller.token)
+		return STATUS_OK;
+	stored->maker_token = caller.token->token->accessor;
+	if (token_is_expired(caller.token->token, stored->expires_at_ms))
+		stored->expires_at_ms = caller.token->token->expires_at_ms;
+	return STATUS_OK;
+}
+
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateEnrollmentRequest *request, struct error *err)
 {
@@ -103,6 +130,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	stored.token_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
 	stored.expires_at_ms = clock_realtime_ms() + (int64_t)ttl_ms;
 	stored.who = access_who(server, call, who);
+	TRY(note_maker(server, call, &stored, err));
 	change_put_record(&change, key, &stored.base);
 	(void)str_format(object, sizeof(object), "node %s", request->node);
 	audit_write(server, &change, call, "Operator.CreateEnrollment", object, NULL);
@@ -139,6 +167,33 @@ static const Stored *find_by_hash(struct server *server, const uint8_t hash[stat
 	return NULL;
 }
 
+/* A line that was made before a revocation is worth as little as the certificates that were. */
+static enum status check_revocations(struct server *server, const Stored *stored, struct error *err)
+{
+	struct rpc_peer node = {.kind = RPC_PEER_TLS, .issued_ms = stored->made_at_ms};
+	struct rpc_peer maker = node;
+	const char *revoked = NULL;
+	char at[CLOCK_TEXT_SIZE];
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(node.uri, sizeof(node.uri), "holdfast://%s/node/%s", server->config.cluster,
+			 stored->node);
+	(void)str_copy(maker.uri, sizeof(maker.uri), stored->maker_uri);
+	(void)str_copy(maker.serial, sizeof(maker.serial), stored->maker_serial);
+	token_key(stored->maker_token, key);
+	if (revocation_check(server, &node, NULL) != STATUS_OK)
+		revoked = "the node's certificates were";
+	else if (revocation_check(server, &maker, NULL) != STATUS_OK)
+		revoked = "the certificate of the operator who made it was";
+	else if (stored->maker_token[0] != '\0' && !records_get(&server->state.records, key))
+		revoked = "the token with which it was made was";
+	return revoked ? error_set(
+				 err, STATUS_PERMISSION_DENIED, 0,
+				 "the enrolment line of node %s was made at %s, before %s revoked; " NEW_LINE,
+				 stored->node, clock_format(stored->made_at_ms, at), revoked, stored->node)
+		       : STATUS_OK;
+}
+
 static enum status check_token(struct server *server, const Holdfast__V1__EnrollRequest *request,
 			       const Stored **ret, struct error *err)
 {
@@ -169,6 +224,7 @@ static enum status check_token(struct server *server, const Holdfast__V1__Enroll
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the enrolment token of node %s expired at %s; " NEW_LINE, stored->node,
 				 clock_format(stored->expires_at_ms, at), stored->node);
+	TRY(check_revocations(server, stored, err));
 	*ret = stored;
 	return STATUS_OK;
 }

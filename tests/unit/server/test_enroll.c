@@ -55,7 +55,9 @@ static void line_release(struct line *line)
 	free(line->csr);
 }
 
-static void make_line(struct fixture *f, const char *node, uint64_t ttl_ms, struct line *line)
+/* By @uri or with @token; the other one may be NULL. */
+static void make_line_as(struct fixture *f, const char *uri, const char *token, const char *node,
+			 uint64_t ttl_ms, struct line *line)
 {
 	struct caller_client caller;
 	char request[128];
@@ -64,13 +66,18 @@ static void make_line(struct fixture *f, const char *node, uint64_t ttl_ms, stru
 	line_init(line);
 	(void)str_format(request, sizeof(request), "{\"node\": \"%s\", \"ttl_ms\": \"%llu\"}", node,
 			 (unsigned long long)ttl_ms);
-	caller_init(&caller, f, OPERATOR, NULL);
+	caller_init(&caller, f, uri, token);
 	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
 			 STATUS_OK);
 	caller_release(&caller);
 	(void)str_copy(line->node, sizeof(line->node), node);
 	(void)str_copy(line->token, sizeof(line->token), json_string_value(json_object_get(answer, "token")));
 	json_decref(answer);
+}
+
+static void make_line(struct fixture *f, const char *node, uint64_t ttl_ms, struct line *line)
+{
+	make_line_as(f, OPERATOR, NULL, node, ttl_ms, line);
 }
 
 /* As @uri (NULL: no certificate); @ret may be NULL. */
@@ -161,6 +168,93 @@ CASE(a_token_is_good_once_in_time_and_for_its_name_alone)
 	line_release(&line);
 	line_release(&late);
 	line_release(&other);
+}
+
+static void assert_refused(struct fixture *f, struct line *line, const char *why)
+{
+	struct error err = {.msg = ""};
+
+	assert_int_equal(enroll(f, line, NULL, &err), STATUS_PERMISSION_DENIED);
+	if (!strstr(err.msg, why) || !strstr(err.msg, "revoked; an operator makes a new line"))
+		fail_msg("%s", err.msg);
+	line_release(line);
+}
+
+static Holdfast__V1__StoredEnrollment *stored_of(struct fixture *f, const char *key)
+{
+	return (void *)(uintptr_t)records_get(&f->server->state.records, key);
+}
+
+CASE(a_revocation_ends_lines_that_were_made_before_it)
+{
+	struct line line, other, new_one;
+	int64_t cutoff_ms;
+
+	make_line(f, "n9", 0, &line);
+	make_line(f, "n8", 0, &other);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"node/n9\"}");
+	cutoff_ms = revocation_cutoff_ms(f->server, "node/n9");
+	assert_refused(f, &line, "of node n9 was made at 2");
+	assert_int_equal(enroll(f, &other, NULL, NULL), STATUS_OK); /* another node's */
+	make_line(f, "n9", 0, &new_one);
+	assert_true(stored_of(f, PREFIX_ENROLLMENT "n9")->made_at_ms > cutoff_ms);
+	stored_of(f, PREFIX_ENROLLMENT "n9")->made_at_ms = cutoff_ms; /* at the moment itself */
+	assert_int_equal(enroll(f, &new_one, NULL, NULL), STATUS_PERMISSION_DENIED);
+	stored_of(f, PREFIX_ENROLLMENT "n9")->made_at_ms = cutoff_ms + 1;
+	assert_int_equal(enroll(f, &new_one, NULL, NULL), STATUS_OK);
+	line_release(&other);
+	line_release(&new_one);
+}
+
+CASE(the_removal_of_a_node_ends_its_line)
+{
+	struct line line;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	run_idle(f->event);
+	make_line(f, "n1", 0, &line);
+	operator_does(f, "Nodes.Purge", "{\"id\": \"n1\", \"reason\": \"it burned\"}");
+	assert_refused(f, &line, "before the node's certificates were revoked");
+}
+
+CASE(a_revoked_operator_leaves_no_good_line_behind)
+{
+	static const char bob[] = "holdfast://c1/operator/bob";
+	char request[128];
+	struct line line;
+
+	make_line_as(f, bob, NULL, "nb", 0, &line);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"operator/bob\"}");
+	assert_refused(f, &line, "the certificate of the operator who made it was");
+	make_line(f, "nb", 0, &line); /* of another operator */
+	assert_int_equal(enroll(f, &line, NULL, NULL), STATUS_OK);
+	line_release(&line);
+	make_line_as(f, "holdfast://c1/operator/eve", NULL, "ne", 0, &line);
+	(void)str_format(request, sizeof(request), "{\"serial\": \"%s\"}",
+			 stored_of(f, PREFIX_ENROLLMENT "ne")->maker_serial);
+	operator_does(f, "Operator.RevokeCertificate", request);
+	assert_refused(f, &line, "the certificate of the operator who made it was");
+}
+
+CASE(a_revoked_token_leaves_no_good_line_behind)
+{
+	const int64_t ends_ms = clock_realtime_ms() + 60000;
+	char request[128];
+	char *secret;
+	struct line line;
+
+	(void)str_format(request, sizeof(request),
+			 "{\"name\": \"ci\", \"type\": \"MANAGEMENT\", \"expires_at_ms\": \"%lld\"}",
+			 (long long)ends_ms);
+	secret = make_token(f, request);
+	make_line_as(f, NULL, secret, "nt", 0, &line);
+	assert_int_equal(stored_of(f, PREFIX_ENROLLMENT "nt")->expires_at_ms, ends_ms); /* not after it */
+	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}",
+			 stored_of(f, PREFIX_ENROLLMENT "nt")->maker_token);
+	operator_does(f, "Operator.RevokeToken", request);
+	assert_refused(f, &line, "the token with which it was made was");
+	free(secret);
 }
 
 CASE(requests_that_are_no_requests_get_nothing_and_use_no_token_up)
