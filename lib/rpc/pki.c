@@ -9,6 +9,7 @@
 #include "rpc/tls_session.h"
 
 #include <openssl/bn.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -410,10 +411,13 @@ DEFINE_CLEANUP(X509_REQ, X509_REQ_free)
 static bool is_good_key(const EVP_PKEY *key)
 {
 	char group[32] = "";
+	int is_explicit = 0;
 
 	if (EVP_PKEY_is_a(key, "ED25519"))
 		return true;
-	return EVP_PKEY_is_a(key, "EC") && EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) == 1 &&
+	(void)EVP_PKEY_get_int_param(key, OSSL_PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS, &is_explicit);
+	return !is_explicit && EVP_PKEY_is_a(key, "EC") &&
+	       EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) == 1 &&
 	       (str_eq(group, "prime256v1") || str_eq(group, "P-256") || str_eq(group, "secp384r1") ||
 		str_eq(group, "P-384"));
 }
@@ -437,8 +441,10 @@ static enum status read_request(const char *csr, X509_REQ **ret_request, EVP_PKE
 				 "csr: it is no certificate request that its own key has signed");
 	}
 	if (!is_good_key(*ret))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csr: the key must be EC P-256, EC P-384 or Ed25519");
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"csr: the key must be EC P-256, EC P-384 (by name, without parameters of its "
+			"own) or Ed25519");
 	return STATUS_OK;
 }
 

@@ -419,3 +419,27 @@ CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
 	free(other_csr);
 	free(cert);
 }
+
+/* P-256 as openssl ecparam -param_enc explicit writes it. */
+static const char explicit_csr[] = "-----BEGIN CERTIFICATE REQUEST-----\n"
+				   "MIIBvDCCAWICAQAwDDEKMAgGA1UEAwwBeDCCAUswggEDBgcqhkjOPQIBMIH3AgEB\n"
+				   "MCwGByqGSM49AQECIQD/////AAAAAQAAAAAAAAAAAAAAAP///////////////zBb\n"
+				   "BCD/////AAAAAQAAAAAAAAAAAAAAAP///////////////AQgWsY12Ko6k+ez671V\n"
+				   "dpiGvGUdBrDMU7D2O848PifSYEsDFQDEnTYIhucEk2pmeOETnSa3gZ9+kARBBGsX\n"
+				   "0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivO\n"
+				   "M1drMV7Oy7ZAaDe/UfUCIQD/////AAAAAP//////////vOb6racXnoTzucrC/GMl\n"
+				   "UQIBAQNCAAQRxx13VkKrgfBeo0xsXFAVTk0mjuaWKwwFc58LQkGcHTHOTQB9ONO9\n"
+				   "R8upziszJn0XNyNEENmSwOpVFEdZWEQCoAAwCgYIKoZIzj0EAwIDSAAwRQIgfBco\n"
+				   "2hhU1waVhWoVXluZcPDokfCN2l9orTq2L99N+04CIQDVdywYBliQ9UMVp+ikPOBX\n"
+				   "p9DSzd0L817XiDwrOYuzIg==\n"
+				   "-----END CERTIFICATE REQUEST-----\n";
+
+CASE(a_key_with_parameters_of_its_own_is_not_signed)
+{
+	char *cert = NULL;
+
+	make_pair(folder);
+	assert_int_equal(sign(folder, "holdfast://lab/node/n1", explicit_csr, &cert),
+			 STATUS_INVALID_ARGUMENT);
+	assert_null(cert);
+}
