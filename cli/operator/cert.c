@@ -324,7 +324,7 @@ static enum status read_certificate(struct call *call, Holdfast__V1__RevokeCerti
 
 static enum status cert_revoke_load(struct call *call, void *message, struct error *err)
 {
-	static const char *const roles[] = {"node/", "operator/", "server/", "fencer/"};
+	static const char *const roles[] = {"node/", "operator/", "server/", "fencer/", "driver/"};
 	Holdfast__V1__RevokeCertificateRequest *request = message;
 	const char *given = call->inv->args[0];
 
@@ -339,8 +339,8 @@ static enum status cert_revoke_load(struct call *call, void *message, struct err
 	if (strchr(given, '/') || strchr(given, '.'))
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
-			"there is no file %s; give node/NAME, operator/NAME, server/NAME or fencer/NAME, the "
-			"serial number, or the file of the certificate",
+			"there is no file %s; give node/NAME, operator/NAME, server/NAME, fencer/NAME or "
+			"driver/NAME, the serial number, or the file of the certificate",
 			given);
 	call_set(call, &request->serial, given);
 	return STATUS_OK;

@@ -11,6 +11,7 @@
 #include "access/record_list.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #define WHAT "Operator.RevokeCertificate"
+#define DRIVER "driver/"
 #define PREFIX_SERIAL PREFIX_REVOCATION "serial/"
 #define PREFIX_IDENTITY PREFIX_REVOCATION "id/"
 
@@ -225,12 +227,14 @@ static enum status check_identity(const struct server *server, const char *ident
 	char uri[RPC_URI_SIZE];
 	struct identity parsed;
 
+	if (str_starts_with(identity, DRIVER) && id_is_name(identity + strlen(DRIVER), NODE_ID_MAX))
+		return STATUS_OK; /* has certificates, and calls no server */
 	if (str_format(uri, sizeof(uri), "holdfast://%s/%s", server->config.cluster, identity) < 0 ||
 	    identity_parse(uri, server->config.cluster, &parsed, NULL) != STATUS_OK)
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
-			"identity: '%.80s' is not one; expected node/NAME, operator/NAME, server/NAME "
-			"or fencer/NAME",
+			"identity: '%.80s' is not one; expected node/NAME, operator/NAME, server/NAME, "
+			"fencer/NAME or driver/NAME",
 			identity);
 	return STATUS_OK;
 }

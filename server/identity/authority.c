@@ -200,8 +200,10 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "identity: '%.80s' is not one; expected ROLE/NAME, as in operator/ann",
 				 request->identity);
-	if (request->ttl_ms > LIFE_MAX_DAYS * (DAY_US / USEC_PER_MSEC))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "ttl_ms: at most %d days", LIFE_MAX_DAYS);
+	if ((request->ttl_ms > 0 && request->ttl_ms < 1000) ||
+	    request->ttl_ms > LIFE_MAX_DAYS * (DAY_US / USEC_PER_MSEC))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "ttl_ms: 1000 (1 second) to %d days; 0 is the default", LIFE_MAX_DAYS);
 	TRY(authority_read_ca(server, &ca, err));
 	TRY(authority_issue(server, &change, call, "Operator.IssueCertificate", role, slash + 1, request->csr,
 			    request->ttl_ms * USEC_PER_MSEC, &pem, &facts, err));

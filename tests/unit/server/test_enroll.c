@@ -409,8 +409,31 @@ CASE(an_operator_issues_certificates_of_this_cluster_alone_for_hours)
 		assert_int_equal(issue(f, OPERATOR, bad[i], "0", &line, NULL, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(issue(f, OPERATOR, "operator/bob", "99999999999999", &line, NULL, &err),
 			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(issue(f, OPERATOR, "operator/bob", "999", &line, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "ttl_ms: 1000 (1 second) to 365 days; 0 is the default");
+	assert_int_equal(issue(f, OPERATOR, "operator/bob", "1000", &line, NULL, NULL), STATUS_OK);
 	assert_int_equal(issue(f, "holdfast://c1/node/n1", "node/n2", "0", &line, NULL, &err),
 			 STATUS_PERMISSION_DENIED);
+	line_release(&line);
+}
+
+CASE(each_role_that_gets_certificates_can_be_revoked)
+{
+	static const char *const identities[] = {"node/x", "operator/x", "fencer/x", "driver/x"};
+	struct line line;
+	char request[64];
+
+	line_init(&line);
+	for (size_t i = 0; i < ARRAY_SIZE(identities); i++) {
+		assert_int_equal(issue(f, OPERATOR, identities[i], "0", &line, NULL, NULL), STATUS_OK);
+		(void)str_format(request, sizeof(request), "{\"identity\": \"%s\"}", identities[i]);
+		operator_does(f, "Operator.RevokeCertificate", request);
+		assert_true(revocation_cutoff_ms(f->server, identities[i]) > 0);
+	}
+	assert_int_equal(ask(f, OPERATOR, "Operator.RevokeCertificate",
+			     json_pack("{ss}", "identity", "driver/a/b"), NULL, NULL),
+			 STATUS_INVALID_ARGUMENT);
 	line_release(&line);
 }
 
