@@ -7,6 +7,7 @@
 
 #include "base/exit_code.h"
 #include "base/selinux_label.h"
+#include "base/str.h"
 #include "identity/enroll.h"
 #include "log/log.h"
 #include "log/service.h"
@@ -14,7 +15,9 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <syslog.h>
+#include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum long_option { OPTION_CHECK = 256, OPTION_ENROLL, OPTION_INTO };
@@ -23,14 +26,16 @@ enum long_option { OPTION_CHECK = 256, OPTION_ENROLL, OPTION_INTO };
 
 static const char usage_text[] =
 	"usage: holdfast-agent [--config FILE] [--check-config] [--log-level LEVEL]\n"
-	"       holdfast-agent --enroll LINE [--into FOLDER]\n"
+	"       holdfast-agent --enroll -|LINE [--into FOLDER]\n"
 	"\n"
 	"The node agent of Holdfast: gives allocations their volumes. Runs without privileges.\n"
 	"\n"
 	"  -c, --config FILE      settings (default " CONFIG_PATH_DEFAULT ")\n"
 	"      --check-config     read the settings, say what is wrong, and end\n"
-	"      --enroll LINE      get this node's certificate with the line of holdfast operator node "
-	"enroll\n"
+	"      --enroll -         get this node's certificate with the line of holdfast operator node "
+	"enroll,\n"
+	"                         read from standard input; other users can read a LINE that is an "
+	"argument\n"
 	"      --into FOLDER      with --enroll: where files are written (default " INTO_DEFAULT ")\n"
 	"  -l, --log-level LEVEL  error, warning, notice, info or debug\n"
 	"  -V, --version          print the version\n"
@@ -115,8 +120,23 @@ static void warn_unlabelled(void)
 		log_line(LOG_WARNING, "%s", err.msg);
 }
 
+/* Arguments are open to each user of the machine, and the line holds a token. */
+static enum status read_line(char ret[static ENROLL_LINE_SIZE], struct error *err)
+{
+	if (isatty(STDIN_FILENO))
+		(void)fputs("line of holdfast operator node enroll: ", stderr);
+	if (!fgets(ret, ENROLL_LINE_SIZE, stdin))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "standard input has no enrolment line; with the line in a file: "
+				 "holdfast-agent --enroll - <FILE");
+	ret[strcspn(ret, "\r\n")] = '\0';
+	return STATUS_OK;
+}
+
 static int enroll_node(const struct arguments *args)
 {
+	const bool is_stdin = str_eq(args->line, "-");
+	char line[ENROLL_LINE_SIZE];
 	struct enrolled enrolled = {.wrote_config = false};
 	sd_event *event = NULL;
 	struct error err;
@@ -126,8 +146,10 @@ static int enroll_node(const struct arguments *args)
 	log_init("holdfast-agent", LOG_WARNING);
 	if (r < 0)
 		status = error_set(&err, status_from_errno(r), r, "make an event loop");
+	if (status == STATUS_OK && is_stdin)
+		status = read_line(line, &err);
 	if (status == STATUS_OK)
-		status = enroll(event, args->line, args->into, &enrolled, &err);
+		status = enroll(event, is_stdin ? line : args->line, args->into, &enrolled, &err);
 	(void)sd_event_unref(event);
 	if (status != STATUS_OK) {
 		(void)error_prefix(&err, "this node is not enrolled");

@@ -77,8 +77,9 @@ static enum status print_line_of(struct invocation *inv, const char *text,
 					    (json_int_t)answer->expires_at_ms),
 				  err);
 	print_line("%s", text);
-	(void)fprintf(stderr, "On %s, as root, until %s, once: holdfast-agent --enroll LINE\n", answer->node,
-		      clock_format(answer->expires_at_ms, at));
+	(void)fprintf(stderr,
+		      "On %s, as root, until %s, once: holdfast-agent --enroll -, then enter this line\n",
+		      answer->node, clock_format(answer->expires_at_ms, at));
 	return STATUS_OK;
 }
 

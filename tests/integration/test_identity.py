@@ -23,7 +23,7 @@ class TestIdentity(WorldTest):
         """By a line into a folder, from where its files replace those of the running agent: first the key."""
         folder = f"{self.node.dir}/enrolled"
         line = self.world.holdfast("operator", "node", "enroll", self.node.id).stdout.strip()
-        said = run(f"{PREFIX}/sbin/holdfast-agent", "--enroll", line, "--into", folder).stdout
+        said = run(f"{PREFIX}/sbin/holdfast-agent", "--enroll", "-", "--into", folder, input=line + "\n").stdout
         self.assertIn(f"ticket_key = {self.world.ticket_key()}", said)
         for path, mode in ((f"{self.node.data}/node.key", 0o600), (f"{TLS}/node-{self.node.id}.pem", 0o600)):
             shutil.copyfile(f"{folder}/tls/node.key", f"{path}.next")
