@@ -10,6 +10,7 @@
  * costs their number. */
 
 #include "base/backoff.h"
+#include "base/rate.h"
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -147,6 +148,14 @@ struct job_entry {
 };
 RB_HEAD(job_tree, job_entry);
 
+/* Events that a node causes by itself and that are recorded. */
+enum node_event {
+	NODE_EVENT_CONNECT,
+	NODE_EVENT_DISCONNECT,
+	NODE_EVENT_DISK,
+	NODE_EVENT_N,
+};
+
 /* A node, or what is left of one: claims and allocations name nodes that are not registered, or not any more.
  */
 struct node_entry {
@@ -168,6 +177,7 @@ struct node_entry {
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;
+	struct rate_counted events[NODE_EVENT_N]; /* records of them; not stored */
 };
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);

@@ -430,6 +430,58 @@ CLUSTER_TEST(events_of_a_node_say_when_it_was_lost_and_back_and_its_disk_full)
 	assert_int_equal(count_events(f, "Nodes.Disk"), 2); /* the new boot reports room */
 }
 
+/* The reason of the newest record about n1. */
+static void newest_event(struct fixture *f, char ret[static AUDIT_WHY_SIZE])
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page = NULL;
+	char about[] = "node n1";
+
+	request.about = about;
+	request.newest = true;
+	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
+	assert_true(page->n_records > 0);
+	str_copy_text(ret, AUDIT_WHY_SIZE, page->records[page->n_records - 1]->why);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+CLUSTER_TEST(a_disk_that_flips_is_recorded_ten_times_and_then_once_a_minute)
+{
+	const size_t *n = f->server->state.n_nodes_disk;
+	char why[AUDIT_WHY_SIZE];
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	run_idle(f->event);
+	for (size_t i = 0; i < 40; i++)
+		report_disk(f, i % 2 == 0 ? "" : "full", "/x");
+	UNTIL(f, n[NODE_DISK_FULL] == 1);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_int_equal(n[NODE_DISK_FULL], 1); /* what it says is taken all the same */
+	assert_int_equal(count_events(f, "Nodes.Disk"), 10);
+	unit_clock_advance(60 * USEC_PER_SEC);
+	report_disk(f, "", "");
+	UNTIL(f, n[NODE_DISK_FULL] == 0);
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Disk"), 11);
+	newest_event(f, why);
+	assert_string_equal(why, "its disk has room again; and 29 more before");
+}
+
+CLUSTER_TEST(a_node_that_connects_again_and_again_is_recorded_ten_times)
+{
+	for (size_t i = 0; i < 20; i++) {
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		UNTIL(f, state_node(&f->server->state, "n1") && node_is_connected(node_of(f, "n1")));
+		fake_node_disconnect(&f->n1);
+		UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	}
+	settle(f);
+	assert_int_equal(count_events(f, "Nodes.Connect"), 11); /* the first one made the node known */
+	assert_int_equal(count_events(f, "Nodes.Disconnect"), 10);
+	assert_true(node_of(f, "n1")->node.disconnected_ms > 0);
+}
+
 TEST(a_clock_is_off_from_ten_seconds_on)
 {
 	char text[NODE_CLOCK_TEXT_SIZE];
