@@ -33,7 +33,7 @@ bool usage_is_full(const Holdfast__V1__VolumeUsage *usage, uint32_t warn_at, boo
 
 	if (was_full)
 		level -= MIN(level, (uint32_t)USAGE_WARN_GAP);
-	return usage->total_bytes + usage->total_inodes > 0 && usage_percent(usage) >= level;
+	return (usage->total_bytes > 0 || usage->total_inodes > 0) && usage_percent(usage) >= level;
 }
 
 static bool is_far(uint64_t a, uint64_t b, uint64_t whole)

@@ -68,6 +68,15 @@ TEST(a_volume_is_full_from_its_level_on_and_until_it_is_five_percent_below)
 	}
 }
 
+TEST(a_volume_is_full_also_where_the_totals_of_a_node_overflow_together)
+{
+	usage_t usage = usage_of(1, 1, 0);
+
+	usage.total_inodes = UINT64_MAX;
+	usage.free_inodes = UINT64_MAX;
+	assert_true(usage_is_full(&usage, 90, false));
+}
+
 TEST(a_volume_of_unknown_usage_is_not_full)
 {
 	usage_t unknown = HOLDFAST__V1__VOLUME_USAGE__INIT;
