@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 
+enum { LINE_COST_US = 1000000, LINES_BURST = 20 }; /* of one node: then one a second */
+
 static uint32_t warn_at(struct state *state, const struct volume_entry *volume)
 {
 	const Holdfast__V1__VolumeDetail *detail;
@@ -23,6 +25,14 @@ static uint32_t warn_at(struct state *state, const struct volume_entry *volume)
 								 : USAGE_WARN_AT_DEFAULT;
 }
 
+/* A node says what it likes, as often as it likes: its lines are limited, so that the others' are not lost.
+ */
+static bool may_log(const struct claim_usage *usage, char ret_more[static RATE_MORE_SIZE])
+{
+	return rate_take_counted(&usage->claim->node->usage_lines, LINE_COST_US, LINES_BURST,
+				 clock_monotonic_us(), ret_more);
+}
+
 static void log_change(const struct claim_usage *usage, bool was_full, const char *condition, uint32_t level)
 {
 	const struct claim *claim = &usage->claim->claim;
@@ -32,16 +42,18 @@ static void log_change(const struct claim_usage *usage, bool was_full, const cha
 			      .alloc = claim->allocation_id,
 			      .claim = claim->id,
 			      .op = "usage"};
+	char more[RATE_MORE_SIZE];
 
 	ctx.event = usage->is_full ? LOG_EVENT_VOLUME_FULL : LOG_EVENT_VOLUME_HAS_ROOM;
-	if (usage->is_full != was_full)
+	if (usage->is_full != was_full && may_log(usage, more))
 		log_ctx(usage->is_full ? LOG_WARNING : LOG_NOTICE, &ctx,
-			"volume %s is %u %% full on node %s, its level is %u %%", id,
-			usage_percent(&usage->usage), claim->node_id, level);
+			"volume %s is %u %% full on node %s, its level is %u %%%s", id,
+			usage_percent(&usage->usage), claim->node_id, level, more);
 	ctx.event = LOG_EVENT_VOLUME_CONDITION;
-	if (!str_eq(usage->condition, condition))
-		log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "volume %s on node %s: %s", id,
-			claim->node_id, usage->condition[0] ? usage->condition : "it is in order again");
+	if (!str_eq(usage->condition, condition) && may_log(usage, more))
+		log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "volume %s on node %s: %s%s",
+			id, claim->node_id, usage->condition[0] ? usage->condition : "it is in order again",
+			more);
 }
 
 static void judge(struct state *state, struct claim_usage *usage, const char *condition_before)
@@ -77,6 +89,8 @@ static void take_one(struct state *state, struct claim_entry *claim, const Holdf
 	char condition[USAGE_CONDITION_MAX + 1] = "";
 	struct claim_usage *usage = claim->usage;
 
+	if (usage && usage->report == state->usages.reports)
+		return; /* a later entry of the same report */
 	if (usage) {
 		usages_remove(&state->usages, usage);
 		(void)str_copy(condition, sizeof(condition), usage->condition);
@@ -88,6 +102,7 @@ static void take_one(struct state *state, struct claim_entry *claim, const Holdf
 		usage->serial = ++state->usages.serial;
 		claim->usage = usage;
 	}
+	usage->report = state->usages.reports;
 	set(usage, said, clock_realtime_ms());
 	judge(state, usage, condition);
 	usages_insert(&state->usages, usage);
@@ -101,7 +116,9 @@ static bool is_held(const struct claim *claim)
 
 void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report)
 {
-	for (size_t i = 0; i < report->n_volumes; i++) {
+	state->usages.reports++;
+	for (size_t i = report->n_volumes;
+	     i-- > 0;) { /* of several entries for a claim the last one counts */
 		struct claim_entry *claim = state_claim(state, report->volumes[i]->claim_id);
 
 		if (claim && str_eq(claim->claim.node_id, node_id) && is_held(&claim->claim))

@@ -15,6 +15,7 @@ struct claim_usage {
 	RB_ENTRY(claim_usage) by_fullness;
 	const struct claim_entry *claim;
 	uint64_t serial; /* orders equally full ones */
+	uint64_t report; /* that it was in last, by their number */
 	uint32_t permille;
 	bool is_full; /* at its volume's level, or not far enough below it yet */
 	char condition[USAGE_CONDITION_MAX + 1];
@@ -25,6 +26,7 @@ RB_HEAD(usage_tree, claim_usage);
 struct usages {
 	struct usage_tree by_fullness; /* the fullest first */
 	uint64_t serial;
+	uint64_t reports; /* taken so far */
 	size_t n_full, n_read_only, n_abnormal, n_unknown;
 };
 

@@ -2,9 +2,13 @@
 /* How full volumes are: what a node reports is shown, counted and logged, and decides nothing. */
 #include "cluster.h"
 #include "unit.h"
+#include "unit_clock.h"
 
 #include "model/pb.h"
 #include "state/usage.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 typedef Holdfast__V1__VolumeUsage usage_t;
 
@@ -233,4 +237,86 @@ CLUSTER_TEST(usage_is_forgotten_with_its_claim)
 	UNTIL(f, state_of(f, ALLOC_1) >= CLAIM_NODE_DETACHED);
 	assert_null(known(f));
 	assert_int_equal(metric_of(f, "volumes_full"), 0);
+}
+
+/* Lines of the log, between the two calls. */
+struct lines {
+	int log_fd, stderr_fd;
+	char text[1 << 18];
+};
+
+static void lines_begin(struct lines *lines)
+{
+	lines->log_fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	lines->stderr_fd = dup(STDERR_FILENO);
+	assert_true(lines->log_fd >= 0 && lines->stderr_fd >= 0);
+	assert_true(dup2(lines->log_fd, STDERR_FILENO) >= 0);
+}
+
+static void lines_end(struct lines *lines)
+{
+	ssize_t n = pread(lines->log_fd, lines->text, sizeof(lines->text) - 1, 0);
+
+	assert_true(dup2(lines->stderr_fd, STDERR_FILENO) >= 0);
+	(void)close(lines->stderr_fd);
+	(void)close(lines->log_fd);
+	assert_true(n >= 0);
+	lines->text[n] = '\0';
+}
+
+static size_t lines_with(const struct lines *lines, const char *text)
+{
+	size_t n = 0;
+
+	for (const char *at = strstr(lines->text, text); at; at = strstr(at + 1, text))
+		n++;
+	return n;
+}
+
+CLUSTER_TEST(of_many_entries_for_one_claim_the_last_one_counts_and_the_log_has_room)
+{
+	enum { N = 2001 };
+	Holdfast__V1__VolumeUsageReport report = HOLDFAST__V1__VOLUME_USAGE_REPORT__INIT;
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	static usage_t usages[N], *list[N];
+	char id[UUID_TEXT_SIZE], broken[] = "broken";
+	static struct lines lines;
+
+	take_volume(f);
+	for (size_t i = 0; i < N; i++) {
+		usages[i] = usage_of(f, ALLOC_1, id, i % 2 == 0 ? 950 : 100);
+		if (i % 2 == 0)
+			usages[i].condition = broken;
+		list[i] = &usages[i];
+	}
+	report.volumes = list;
+	report.n_volumes = N;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE;
+	up.usage = &report;
+	lines_begin(&lines);
+	fake_node_send(&f->n1, &up);
+	fake_node_send_heartbeat(&f->n1);
+	UNTIL(f, known(f));
+	set_warn_at(f, "77");
+	lines_end(&lines);
+	assert_int_equal(known(f)->usage.used_bytes, 950);
+	assert_int_equal(lines_with(&lines, "95 % full on node n1"), 1);
+	assert_int_equal(lines_with(&lines, "on node n1: broken"), 1);
+	assert_int_equal(lines_with(&lines, "Volumes.Register by"), 1);
+}
+
+CLUSTER_TEST(a_node_whose_volume_is_full_and_has_room_in_turn_is_logged_so_often_only)
+{
+	static struct lines lines;
+
+	take_volume(f);
+	lines_begin(&lines);
+	for (uint64_t i = 0; i < 200; i++)
+		report_used(f, i % 2 == 0 ? 950 : 100);
+	unit_clock_advance(60 * USEC_PER_SEC);
+	report_used(f, 960);
+	lines_end(&lines);
+	assert_in_range(lines_with(&lines, "full on node n1"), 20, 60);
+	assert_int_equal(lines_with(&lines, " more before"), 1);
+	assert_int_equal(metric_of(f, "volumes_full"), 1); /* it is counted all the same */
 }
