@@ -52,6 +52,15 @@ static size_t printable(const char *s)
 	return n;
 }
 
+/* Turns the character at @s, of three bytes, lines or the direction of writing: U+2028 to U+202E, U+2066 to
+ * U+2069? Text behind it is not shown as it is. */
+static bool turns_text(const char *s)
+{
+	return is_between(s[0], 0xe2, 0xe2) &&
+	       ((is_between(s[1], 0x80, 0x80) && is_between(s[2], 0xa8, 0xae)) ||
+		(is_between(s[1], 0x81, 0x81) && is_between(s[2], 0xa6, 0xa9)));
+}
+
 void str_copy_text(char *dst, size_t size, const char *src)
 {
 	size_t at = 0;
@@ -61,6 +70,8 @@ void str_copy_text(char *dst, size_t size, const char *src)
 		size_t n = is_ascii ? 1 : printable(src);
 		size_t taken = n > 0 ? n : 1;
 
+		if (n == 3 && turns_text(src))
+			n = 0;
 		if (taken >= size - at)
 			break;
 		if (is_ascii)
@@ -68,7 +79,7 @@ void str_copy_text(char *dst, size_t size, const char *src)
 		else if (n > 0)
 			memcpy(dst + at, src, n);
 		else
-			dst[at] = strchr("\t\n\r", *src) ? ' ' : '?';
+			memset(dst + at, strchr("\t\n\r", *src) ? ' ' : '?', taken);
 		at += taken;
 		src += taken;
 	}

@@ -160,6 +160,12 @@ TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 		 "1m\xc2\xa0",
 		 "??1m\xc2\xa0"}, /* CSI in one character */
 		{16, "\xff\xe2\x82", "???", false},
+		{16,
+		 "a\xe2\x80\xae"
+		 "b\xe2\x81\xa6"
+		 "c",
+		 "a???b???c", true}, /* from right to left, isolated */
+		{16, "\xe2\x80\xa8\xe2\x80\xa7\xe2\x80\xaf", "???\xe2\x80\xa7\xe2\x80\xaf", true},
 	};
 	char dst[16];
 
