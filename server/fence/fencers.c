@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/rate.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/wakeup.h"
@@ -18,7 +19,12 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { HELLO_MAX_MS = 10000, HEARTBEATS_MISSED = 3 };
+enum {
+	HELLO_MAX_MS = 10000,
+	HEARTBEATS_MISSED = 3,
+	LINE_COST_US = 1000000, /* about the switches of one fencer, after LINES_BURST: one a second */
+	LINES_BURST = 20,
+};
 
 /* A node in a fencer's file. */
 struct fencer_node {
@@ -42,6 +48,7 @@ struct fencer {
 	sd_event_source *timer;	   /* owned; until hello, then while nothing is heard */
 	struct fencer_node *nodes; /* owned */
 	size_t n_nodes;
+	struct rate_counted lines; /* of the log about its switches */
 };
 
 LIST_HEAD(fencer_list, fencer);
@@ -266,16 +273,18 @@ static enum status take_node(struct fencer *fencer, const Holdfast__V1__FencerNo
 {
 	struct fencer_node node = {.checked_ms = 0};
 	struct fencer_node *entry;
+	char more[RATE_MORE_SIZE];
 
 	TRY(copy_node(from, &node, err));
 	entry = find_node(fencer, node.id);
 	if (!entry)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the fencer's hello has no node %s",
 				 node.id);
-	if (node.error[0] != '\0' && !str_eq(node.error, entry->error))
+	if (node.error[0] != '\0' && !str_eq(node.error, entry->error) &&
+	    rate_take_counted(&fencer->lines, LINE_COST_US, LINES_BURST, clock_monotonic_us(), more))
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node.id, .op = "fencer"},
-			"fencer %s cannot look at the power switch of node %s: %s", fencer->name, node.id,
-			node.error);
+			"fencer %s cannot look at the power switch of node %s: %s%s", fencer->name, node.id,
+			node.error, more);
 	*entry = node;
 	return STATUS_OK;
 }

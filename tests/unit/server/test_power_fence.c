@@ -4,6 +4,7 @@
 
 #include "asks.h"
 #include "fake_fencer.h"
+#include "lines.h"
 #include "unit.h"
 
 #include "access/caller.h"
@@ -679,4 +680,29 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	assert_int_equal(tested.monitor, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE);
 	assert_int_equal(tested.seen, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON);
 	assert_null(fence_of(w->f));
+}
+
+WORLD_TEST(a_fencer_whose_errors_change_is_logged_so_often_only)
+{
+	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
+	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
+	char id[] = "n1", agent[] = "fence_dummy", text[32], warning[FENCERS_WARNING_SIZE];
+	static struct lines lines;
+	struct world *w = *state;
+
+	fake_fencer_connect(&w->f1, "");
+	run_idle(w->f->event);
+	node.id = id;
+	node.agent = agent;
+	node.error = text;
+	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_NODE;
+	up.node = &node;
+	lines_begin(&lines);
+	for (int i = 0; i < 90; i++) {
+		(void)str_format(text, sizeof(text), "error %d", i);
+		assert_int_equal(rpc_stream_send(w->f1.stream, &up.base, NULL), STATUS_OK);
+	}
+	UNTIL(w->f, fencers_warning(w->f->server->fencers, warning) && strstr(warning, "error 89"));
+	lines_end(&lines);
+	assert_in_range(lines_with(&lines, "cannot look at the power switch"), 20, 60);
 }
