@@ -11,21 +11,8 @@ struct rate {
 	uint64_t paid_us; /* monotonic time up to which is paid */
 };
 
-enum { RATE_MORE_SIZE = 48 };
-
-/* A rate that counts what it refuses. All zero at first. */
-struct rate_counted {
-	struct rate rate;
-	uint64_t left_out; /* since the last one that was paid for */
-};
-
 /** @per_second (at least 1), @burst (at least 1) at once. @now_us is monotonic. */
 void rate_init(struct rate *rate, uint32_t per_second, uint32_t burst, uint64_t now_us);
 
 /** Pay for one; false when there have been too many. Several processes may share @rate. */
 bool rate_take(struct rate *rate, uint64_t now_us);
-
-/** Pay @cost_us for one, of which @burst (at least 1) at once. @ret_more is for the end of its text: how many
- * were refused before it; "": none. */
-bool rate_take_counted(struct rate_counted *counted, uint64_t cost_us, uint32_t burst, uint64_t now_us,
-		       char ret_more[static RATE_MORE_SIZE]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/rate.h"
+#include "base/rate_counted.h"
+
 #include "base/str.h"
 
 #include <inttypes.h>

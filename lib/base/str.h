@@ -11,8 +11,8 @@
 int str_copy(char *dst, size_t size, const char *src);
 
 /** Copy a text for people from anywhere into @dst of @size bytes (at least 1): cut between characters when it
- * does not fit, white space as blanks, "?" for each byte of a control character, of one that turns lines or
- * the direction of writing (U+202E), and of what is not UTF-8. */
+ * does not fit, white space as blanks, "?" for each byte that is not UTF-8, or that belongs to a control
+ * character or to one that turns lines or the direction of writing (U+202E). */
 void str_copy_text(char *dst, size_t size, const char *src);
 
 /** Is @s UTF-8 without control characters? */

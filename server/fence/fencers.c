@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/rate.h"
+#include "base/rate_counted.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/wakeup.h"

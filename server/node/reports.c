@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/rate.h"
+#include "base/rate_counted.h"
 #include "base/str.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
@@ -614,9 +614,8 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 		node->id, what);
 }
 
-/* Records an event of a node for holdfast node events. The log has it too. A node causes as many as it likes:
- * records above its rate are left out and counted, so that one node cannot push everything else out of the
- * audit. */
+/* Records an event of a node for holdfast node events. The log has it too. Records above the rate of the node
+ * are left out and counted, so that one node cannot push everything else out of the audit. */
 static void record_event(struct server *server, struct change *change, enum node_event event,
 			 const char *node_id, const char *why)
 {

@@ -10,7 +10,7 @@
  * costs their number. */
 
 #include "base/backoff.h"
-#include "base/rate.h"
+#include "base/rate_counted.h"
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"

@@ -25,7 +25,7 @@ static uint32_t warn_at(struct state *state, const struct volume_entry *volume)
 								 : USAGE_WARN_AT_DEFAULT;
 }
 
-/* A node says what it likes, as often as it likes: its lines are limited, so that the others' are not lost.
+/* A node decides how often its usage changes: its lines are limited, so that the log keeps those of others.
  */
 static bool may_log(const struct claim_usage *usage, char ret_more[static RATE_MORE_SIZE])
 {
