@@ -32,6 +32,7 @@ struct fencer_node {
 	char agent[NODE_ID_MAX + 1];
 	int64_t checked_ms;
 	char error[FENCER_TEXT_SIZE];
+	uint64_t named; /* the hello that named it first, by number; each hello since has named it too */
 };
 
 struct fencer {
@@ -57,6 +58,7 @@ struct fencers {
 	const struct fencer_events *events;
 	struct fencer_list list;
 	size_t n;
+	uint64_t n_hellos;
 };
 
 enum status fencers_new(struct server *server, const struct fencer_events *events, struct fencers **ret,
@@ -123,19 +125,33 @@ static struct fencer_node *find_node(const struct fencer *fencer, const char *no
 	return NULL;
 }
 
+static bool is_healthy(const struct fencer *fencer, const struct fencer_node *node)
+{
+	return node->checked_ms != 0 && node->error[0] == '\0' && !fencer->has_other_keys;
+}
+
+/* A healthy one first; of two, the one that named the node first: a newcomer displaces none. */
+static bool comes_before(const struct fencer *a, const struct fencer_node *of_a, const struct fencer *b,
+			 const struct fencer_node *of_b)
+{
+	if (is_healthy(a, of_a) != is_healthy(b, of_b))
+		return is_healthy(a, of_a);
+	return of_a->named < of_b->named;
+}
+
 const struct fencer *fencers_for_node(const struct fencers *fencers, const char *node)
 {
-	const struct fencer *fencer, *second = NULL;
+	const struct fencer *fencer, *best = NULL;
+	const struct fencer_node *entry, *of_best = NULL;
 
 	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
-		const struct fencer_node *entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
-
-		if (entry && entry->checked_ms != 0 && entry->error[0] == '\0' && !fencer->has_other_keys)
-			return fencer;
-		if (entry)
-			second = fencer;
+		entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
+		if (!entry || (best && !comes_before(fencer, entry, best, of_best)))
+			continue;
+		best = fencer;
+		of_best = entry;
 	}
-	return second;
+	return best;
 }
 
 const char *fencer_name(const struct fencer *fencer)
@@ -238,10 +254,18 @@ static bool has_our_key(const struct fencer *fencer, const ProtobufCBinaryData *
 	return keys->len == 0;
 }
 
+/* What the fencer named in its last session, too, keeps its place. */
+static void keep_place(const struct fencer *fencer, struct fencer_node *node)
+{
+	const struct fencer_node *before = find_node(fencer, node->id);
+
+	node->named = before ? before->named : fencer->server->fencers->n_hellos;
+}
+
 static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerHello *hello,
 			      struct error *err)
 {
-	struct fencer_node *nodes;
+	cleanup_free struct fencer_node *nodes = NULL;
 
 	if (fencer->is_greeted)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello of a fencer");
@@ -251,13 +275,14 @@ static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerH
 	nodes = calloc(hello->n_nodes + 1, sizeof(*nodes));
 	if (!nodes)
 		return error_no_memory(err, "a fencer");
-	free(fencer->nodes);
-	fencer->nodes = nodes;
-	fencer->n_nodes = 0;
+	fencer->server->fencers->n_hellos++;
 	for (size_t i = 0; i < hello->n_nodes; i++) {
 		TRY(copy_node(hello->nodes[i], &nodes[i], err));
-		fencer->n_nodes++;
+		keep_place(fencer, &nodes[i]);
 	}
+	free(fencer->nodes);
+	fencer->nodes = TAKE_PTR(nodes);
+	fencer->n_nodes = hello->n_nodes;
 	str_copy_text(fencer->version, sizeof(fencer->version), hello->fencer_version);
 	fencer->has_other_keys = !has_our_key(fencer, &hello->ticket_keys);
 	fencer->is_greeted = true;
@@ -285,6 +310,7 @@ static enum status take_node(struct fencer *fencer, const Holdfast__V1__FencerNo
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node.id, .op = "fencer"},
 			"fencer %s cannot look at the power switch of node %s: %s%s", fencer->name, node.id,
 			node.error, more);
+	node.named = entry->named;
 	*entry = node;
 	return STATUS_OK;
 }

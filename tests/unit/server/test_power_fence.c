@@ -320,6 +320,20 @@ WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 	assert_string_equal(w->f2.orders[0].fencer, "f2");
 }
 
+WORLD_TEST(a_fencer_that_names_the_node_later_does_not_displace_the_first)
+{
+	struct world *w = *state;
+
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	disconnect_fencer(w, &w->f1);
+	fake_fencer_connect(&w->f1, ""); /* it is no newcomer */
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n + w->f2.n == 1);
+	assert_string_equal(fence_of(w->f)->fencer, "f1");
+}
+
 WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 {
 	struct world *w = *state;
