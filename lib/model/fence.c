@@ -39,6 +39,13 @@ static const char *const outcome_names[FENCE_OUTCOME_N] = {
 	[FENCE_OUTCOME_IS_OFF] = "off",	  [FENCE_OUTCOME_FAILED] = "failed",
 };
 
+bool fence_times_fit(const struct fence_answer *answer)
+{
+	return answer->off_ms >= answer->created_ms - FENCE_CLOCK_SKEW_MS &&
+	       answer->status_ms <= answer->answered_ms + FENCE_CLOCK_SKEW_MS &&
+	       answer->status_ms >= answer->off_ms;
+}
+
 enum fence_event fence_judge(const struct fence_answer *answer)
 {
 	bool was_run = answer->off != FENCE_OUTCOME_NONE || answer->status != FENCE_OUTCOME_NONE;
@@ -49,8 +56,7 @@ enum fence_event fence_judge(const struct fence_answer *answer)
 		return FENCE_EVENT_UNSURE;
 	if (answer->off != FENCE_OUTCOME_DONE || answer->status != FENCE_OUTCOME_IS_OFF)
 		return FENCE_EVENT_FAILED;
-	return answer->off_ms > 0 && answer->status_ms >= answer->off_ms ? FENCE_EVENT_PROVED
-									 : FENCE_EVENT_FAILED;
+	return answer->off_ms > 0 && fence_times_fit(answer) ? FENCE_EVENT_PROVED : FENCE_EVENT_FAILED;
 }
 
 bool fence_step(enum fence_state state, enum fence_event event, enum fence_state *ret)

@@ -51,16 +51,23 @@ enum fence_outcome {
 	FENCE_OUTCOME_N,
 };
 
+/* How far a fencer's clock may be from the server's. */
+#define FENCE_CLOCK_SKEW_MS ((int64_t)5 * 60 * 1000)
+
 /* The fencer's answer to an order. */
 struct fence_answer {
 	bool was_refused; /* before it called the agent */
 	bool is_unsure;	  /* it was interrupted after it began */
 	enum fence_outcome off, status;
-	int64_t off_ms, status_ms; /* when each action ended, on the fencer's clock */
+	int64_t off_ms, status_ms;	 /* when each action ended, on the fencer's clock */
+	int64_t created_ms, answered_ms; /* the fence, and the arrival of the answer, on the server's clock */
 };
 
-/** Returns what the answer proves: FENCE_EVENT_PROVED only if off succeeded and a status that ended later
- * showed off. An answer that contradicts itself is FENCE_EVENT_FAILED. */
+/** Did both actions end between the creation of the fence and the answer? FENCE_CLOCK_SKEW_MS is allowed. */
+bool fence_times_fit(const struct fence_answer *answer);
+
+/** Returns what the answer proves: FENCE_EVENT_PROVED only if off succeeded, a status that ended later
+ * showed off, and fence_times_fit(). An answer that contradicts itself is FENCE_EVENT_FAILED. */
 enum fence_event fence_judge(const struct fence_answer *answer);
 
 /** Apply one event. Returns false if the state refuses it; @ret is untouched then. An event that changes

@@ -434,10 +434,31 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 
 /* --- answers --- */
 
-static const char *outcome_text(const Answer *answer, enum fence_event event, char ret[static TEXT_SIZE])
+/* Both actions gave what was wanted, and their times do not fit. */
+static void describe_times(const struct fence_answer *outcome, char ret[static TEXT_SIZE])
+{
+	char off[CLOCK_TEXT_SIZE], status[CLOCK_TEXT_SIZE], created[CLOCK_TEXT_SIZE],
+		answered[CLOCK_TEXT_SIZE];
+
+	(void)str_format(
+		ret, TEXT_SIZE,
+		"the fencer's times (off %s, status %s) are not between the fence and its answer (%s "
+		"to %s): the node may be off; set the clock of the fencer's machine, then ask "
+		"again: holdfast node fence",
+		clock_format(outcome->off_ms, off), clock_format(outcome->status_ms, status),
+		clock_format(outcome->created_ms, created), clock_format(outcome->answered_ms, answered));
+}
+
+static const char *outcome_text(const Answer *answer, const struct fence_answer *outcome,
+				enum fence_event event, char ret[static TEXT_SIZE])
 {
 	if (event == FENCE_EVENT_PROVED)
 		return "";
+	if (event == FENCE_EVENT_FAILED && !answer->refused && outcome->off == FENCE_OUTCOME_DONE &&
+	    outcome->status == FENCE_OUTCOME_IS_OFF) {
+		describe_times(outcome, ret);
+		return ret;
+	}
 	(void)str_format(ret, TEXT_SIZE, "%s: off %s, status %s%s%.250s", fence_state_name(FENCE_FAILED),
 			 fence_outcome_name((enum fence_outcome)answer->off),
 			 fence_outcome_name((enum fence_outcome)answer->status),
@@ -473,21 +494,23 @@ static void take_answer(struct server *server, const Fence *fence, const Answer 
 					     .off = (enum fence_outcome)answer->off,
 					     .status = (enum fence_outcome)answer->status,
 					     .off_ms = answer->off_ms,
-					     .status_ms = answer->status_ms};
+					     .status_ms = answer->status_ms,
+					     .created_ms = fence->create_time_ms,
+					     .answered_ms = clock_realtime_ms()};
 	enum fence_event event = fence_judge(&outcome);
 	char text[TEXT_SIZE], agent[NODE_ID_MAX + 1], error[TEXT_SIZE];
 	Fence draft = *fence;
 	struct error err;
 
 	str_copy_text(agent, sizeof(agent), answer->agent);
-	str_copy_text(error, sizeof(error), outcome_text(answer, event, text));
+	str_copy_text(error, sizeof(error), outcome_text(answer, &outcome, event, text));
 	draft.agent = agent;
 	draft.error = error;
 	draft.off = answer->off;
 	draft.status = answer->status;
 	draft.off_ms = answer->off_ms;
 	draft.status_ms = answer->status_ms;
-	draft.answer_time_ms = clock_realtime_ms();
+	draft.answer_time_ms = outcome.answered_ms;
 	if (advance(server, &draft, event, &err) != STATUS_OK) /* the fencer is asked again when it is back */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},
 			"cannot store the answer of fencer %s", fence->fencer);

@@ -5,9 +5,10 @@
 
 #include "model/fence.h"
 
-#define ANSWER(...) (&(const struct fence_answer){__VA_ARGS__})
+#define ANSWER(...) \
+	(&(const struct fence_answer){.created_ms = CREATED_AT, .answered_ms = ANSWERED_AT, __VA_ARGS__})
 
-enum { OFF_AT = 1000, STATUS_AT = 2000, ROUNDS = 100000 };
+enum { CREATED_AT = 500, OFF_AT = 1000, STATUS_AT = 2000, ANSWERED_AT = 2500, ROUNDS = 100000 };
 
 TEST(off_is_proved_by_a_second_action_only)
 {
@@ -29,6 +30,29 @@ TEST(a_status_from_before_the_power_off_proves_nothing)
 			 FENCE_EVENT_FAILED);
 	assert_int_equal(fence_judge(ANSWER(.off = FENCE_OUTCOME_DONE, .status = FENCE_OUTCOME_IS_OFF)),
 			 FENCE_EVENT_FAILED);
+}
+
+TEST(a_proof_is_from_between_the_fence_and_its_answer)
+{
+	const int64_t now = INT64_C(1800000000000), early = now - FENCE_CLOCK_SKEW_MS,
+		      late = now + 1000 + FENCE_CLOCK_SKEW_MS;
+	const struct {
+		int64_t off_ms, status_ms;
+		bool is_proved;
+	} cases[] = {
+		{now, now + 1000, true}, {early, early, true},		{late, late, true},
+		{early - 1, now, false}, {now, late + 1, false},	{1, 1, false},
+		{1, INT64_MAX, false},	 {INT64_MAX, INT64_MAX, false}, {INT64_MIN, INT64_MIN, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(fence_judge(&(const struct fence_answer){.off = FENCE_OUTCOME_DONE,
+									  .status = FENCE_OUTCOME_IS_OFF,
+									  .off_ms = cases[i].off_ms,
+									  .status_ms = cases[i].status_ms,
+									  .created_ms = now,
+									  .answered_ms = now + 1000}),
+				 cases[i].is_proved ? FENCE_EVENT_PROVED : FENCE_EVENT_FAILED);
 }
 
 TEST(an_answer_that_contradicts_itself_is_a_failure)

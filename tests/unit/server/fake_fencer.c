@@ -6,6 +6,7 @@
 #include "unit.h"
 #include "unit_loop.h"
 
+#include "base/clock.h"
 #include "model/fence_order.h"
 
 static void on_open(struct rpc_stream *stream, void *userdata)
@@ -107,8 +108,7 @@ Holdfast__V1__FenceAnswer fake_fencer_proof(void)
 
 	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
 	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
-	answer.off_ms = 1000;
-	answer.status_ms = 2000;
+	answer.off_ms = answer.status_ms = clock_realtime_ms();
 	return answer;
 }
 
