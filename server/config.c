@@ -153,6 +153,14 @@ static enum status bind_controller(const struct conf *conf, const char *label, j
 	return controller_nodes_bind(conf, label, body, &config->controller_nodes, err);
 }
 
+static enum status bind_fencer(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	struct config *config = target;
+
+	return fence_bindings_bind(conf, label, body, &config->fence_bindings, err);
+}
+
 static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
 				 struct error *err)
 {
@@ -260,6 +268,7 @@ static const struct conf_field top_fields[] = {
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 	{.key = "ca", .type = CONF_BLOCKS, .block = bind_authority},
 	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
+	{.key = "fencer", .type = CONF_BLOCKS, .block = bind_fencer},
 	{.key = "store", .type = CONF_BLOCKS, .block = bind_store},
 };
 

@@ -3,6 +3,7 @@
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
 #include "base/error.h"
+#include "fence/bindings.h"
 #include "lead/lead_settings.h"
 #include "model/volume.h"
 #include "plugin/controller_nodes.h"
@@ -49,6 +50,7 @@ struct config {
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
 	size_t n_attest_forbidden;
 	struct controller_nodes controller_nodes;
+	struct fence_bindings fence_bindings;
 	uint32_t fence_max_per_minute;	/* that the server begins by itself; 0: never */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */

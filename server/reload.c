@@ -72,6 +72,7 @@ static const struct setting at_start[] = {
 	TEXT("tls.cert", cert),
 	TEXT("tls.key", key),
 	NUMBER("controller", controller_nodes),
+	NUMBER("fencer", fence_bindings),
 	NUMBER("store", etcd),
 };
 

@@ -55,6 +55,7 @@ struct fencer {
 LIST_HEAD(fencer_list, fencer);
 
 struct fencers {
+	const struct fence_bindings *bindings; /* borrowed, of the settings */
 	const struct fencer_events *events;
 	struct fencer_list list;
 	size_t n;
@@ -68,6 +69,7 @@ enum status fencers_new(struct server *server, const struct fencer_events *event
 
 	if (!fencers)
 		return error_no_memory(err, "the list of fencers");
+	fencers->bindings = &server->config.fence_bindings;
 	fencers->events = events;
 	LIST_INIT(&fencers->list);
 	*ret = fencers;
@@ -125,12 +127,17 @@ static struct fencer_node *find_node(const struct fencer *fencer, const char *no
 	return NULL;
 }
 
+bool fencers_allow(const struct fencers *fencers, const char *fencer, const char *node)
+{
+	return fence_bindings_allow(fencers->bindings, fencer, node);
+}
+
 static bool is_healthy(const struct fencer *fencer, const struct fencer_node *node)
 {
 	return node->checked_ms != 0 && node->error[0] == '\0' && !fencer->has_other_keys;
 }
 
-/* A healthy one first; of two, the one that named the node first: a newcomer displaces none. */
+/* A healthy one first; of two, the one that named the node first, also when another dials later. */
 static bool comes_before(const struct fencer *a, const struct fencer_node *of_a, const struct fencer *b,
 			 const struct fencer_node *of_b)
 {
@@ -146,7 +153,8 @@ const struct fencer *fencers_for_node(const struct fencers *fencers, const char 
 
 	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
 		entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
-		if (!entry || (best && !comes_before(fencer, entry, best, of_best)))
+		if (!entry || !fencers_allow(fencers, fencer->name, node) ||
+		    (best && !comes_before(fencer, entry, best, of_best)))
 			continue;
 		best = fencer;
 		of_best = entry;
@@ -254,7 +262,7 @@ static bool has_our_key(const struct fencer *fencer, const ProtobufCBinaryData *
 	return keys->len == 0;
 }
 
-/* What the fencer named in its last session, too, keeps its place. */
+/* A node that the fencer named in its last session keeps its place. */
 static void keep_place(const struct fencer *fencer, struct fencer_node *node)
 {
 	const struct fencer_node *before = find_node(fencer, node->id);

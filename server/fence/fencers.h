@@ -46,8 +46,12 @@ void fencers_free(struct fencers *fencers);
 /** The connected fencer of the name; NULL: there is no such. */
 const struct fencer *fencers_find(const struct fencers *fencers, const char *name);
 
-/** A connected fencer whose file has @node: one whose last look at the switch succeeded before others, then
- * the one that named the node first since this server began to lead. NULL: no fencer can switch it. */
+/** Do the server's settings let @fencer switch @node? See bindings.h. */
+bool fencers_allow(const struct fencers *fencers, const char *fencer, const char *node);
+
+/** A connected fencer whose file has @node, and that fencers_allow(): one whose last look at the switch
+ * succeeded before others, then the one that named the node first since this server began to lead. NULL: no
+ * fencer can switch it. */
 const struct fencer *fencers_for_node(const struct fencers *fencers, const char *node);
 
 const char *fencer_name(const struct fencer *fencer);

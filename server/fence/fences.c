@@ -434,7 +434,7 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 
 /* --- answers --- */
 
-/* Both actions gave what was wanted, and their times do not fit. */
+/* Off and status off, at times that do not fit. */
 static void describe_times(const struct fence_answer *outcome, char ret[static TEXT_SIZE])
 {
 	char off[CLOCK_TEXT_SIZE], status[CLOCK_TEXT_SIZE], created[CLOCK_TEXT_SIZE],
@@ -551,8 +551,13 @@ static void on_answer(struct server *server, const char *fencer, const Answer *a
 	if (take_test(server->fences, fencer, answer))
 		return;
 	fence = find_ordered(server, answer, fencer);
-	if (fence)
+	if (fence && fencers_allow(server->fencers, fencer, fence->node_id))
 		take_answer(server, fence, answer);
+	else if (fence)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = fence->node_id, .op = "fence"},
+			"fencer %s answers for node %s, which no block fencer of the settings gives it, "
+			"ignoring",
+			fencer, fence->node_id);
 	else
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fence"},
 			"fencer %s answers an order that is not known here, ignoring", fencer);

@@ -678,7 +678,7 @@ def check_session_messages():
 
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
-    code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "lead/lead_settings.c"))
+    code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "fence/bindings.c", "lead/lead_settings.c"))
     keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
     blocks = {key for key in keys if f"bind_{key}" in code}

@@ -169,6 +169,44 @@ TEST(the_nodes_of_a_controller_are_bounded_lists_of_names)
 	}
 }
 
+TEST(the_nodes_of_a_fencer_are_ids_or_begins_of_ids)
+{
+	static const char *const refused[] = {
+		"cluster = \"c\"\nfencer \"f1\" { nodes = \"n1\" }\n",
+		"cluster = \"c\"\nfencer \"f1\" { nodes = [ 1 ] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { nodes = [ \"a*b\" ] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { nodes = [ \"a**\" ] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { nodes = [ \"\" ] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { node = [ \"a\" ] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { }\n",
+		"cluster = \"c\"\nfencer \"f/1\" { nodes = [] }\n",
+		"cluster = \"c\"\nfencer { nodes = [] }\n",
+		"cluster = \"c\"\nfencer \"f1\" { nodes = [] }\nfencer \"f1\" { nodes = [ \"*\" ] }\n",
+	};
+	struct config config;
+	struct error err;
+	const struct fence_bindings *bindings = &config.fence_bindings;
+
+	assert_int_equal(load("cluster = \"c\"\n", &config, &err), STATUS_OK);
+	assert_true(fence_bindings_allow(bindings, "f1", "n1"));
+	assert_int_equal(load("cluster = \"c\"\nfencer \"f1\" { nodes = [ \"n1\", \"rack-*\" ] }\n"
+			      "fencer \"f2\" { nodes = [] }\nfencer \"f3\" { nodes = [ \"*\" ] }\n",
+			      &config, &err),
+			 STATUS_OK);
+	assert_true(fence_bindings_allow(bindings, "f1", "n1"));
+	assert_false(fence_bindings_allow(bindings, "f1", "n11"));
+	assert_true(fence_bindings_allow(bindings, "f1", "rack-7"));
+	assert_false(fence_bindings_allow(bindings, "f1", "rack"));
+	assert_false(fence_bindings_allow(bindings, "f2", "n1"));
+	assert_true(fence_bindings_allow(bindings, "f3", "n1"));
+	assert_false(fence_bindings_allow(bindings, "f4", "n1")); /* it has no block */
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		if (load(refused[i], &config, &err) != STATUS_INVALID_ARGUMENT)
+			fail_msg("accepted: %s", refused[i]);
+		assert_non_null(strstr(err.msg, "server.hcl:"));
+	}
+}
+
 TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 {
 	struct config config;

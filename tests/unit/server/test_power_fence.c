@@ -355,6 +355,45 @@ WORLD_TEST(a_fencer_that_names_the_node_later_does_not_displace_the_first)
 	assert_string_equal(fence_of(w->f)->fencer, "f1");
 }
 
+static void bind(struct world *w, const char *fencer, const char *nodes)
+{
+	struct fence_bindings *bindings = &w->f->server->config.fence_bindings;
+	struct fence_binding *binding = &bindings->list[bindings->n++];
+
+	*binding = (struct fence_binding){.n_nodes = 1};
+	(void)str_copy(binding->fencer, sizeof(binding->fencer), fencer);
+	(void)str_copy(binding->nodes[0], sizeof(binding->nodes[0]), nodes);
+}
+
+WORLD_TEST(a_fencer_gets_orders_only_for_nodes_that_it_is_bound_to)
+{
+	struct world *w = *state;
+	struct error err;
+
+	bind(w, "f2", "rack-*");
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, ""); /* without a block */
+	fake_fencer_connect(&w->f2, "");
+	assert_int_equal(fence(w->f, false, "it does not answer", &err), STATUS_FAILED_PRECONDITION);
+	bind(w, "f1", "n*");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	assert_int_equal(w->f2.n, 0);
+}
+
+WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
+{
+	struct world *w = *state;
+	const struct fence_order *order = strand(w);
+
+	bind(w, "f2", "n1");
+	fake_fencer_prove(&w->f1, order);
+	run_idle(w->f->event);
+	run_idle(w->f->event);
+	assert_true(is_in(w->f, FENCE_SENT));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
 WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 {
 	struct world *w = *state;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Which fencer may prove which nodes off: the blocks fencer "NAME" { nodes = [...] } of server.hcl.
+ *
+ * A fencer names the nodes whose switches it has, and its answer frees the claims of such a node. Without a
+ * block the server accepts any node of any fencer. With one, the certificate of another fencer reaches only
+ * the nodes of that fencer. */
+
+#include "base/error.h"
+#include "conf/conf.h"
+#include "model/claim.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	FENCE_BINDINGS_MAX = 32, /* blocks */
+	FENCE_PATTERNS_MAX = 64, /* of a block */
+};
+
+struct fence_binding {
+	char fencer[NODE_ID_MAX + 1];
+	char nodes[FENCE_PATTERNS_MAX][NODE_ID_MAX + 2]; /* an id; with a last '*': all ids that begin so */
+	size_t n_nodes;
+};
+
+struct fence_bindings {
+	struct fence_binding list[FENCE_BINDINGS_MAX];
+	size_t n;
+};
+
+/** Add a block. Errors name file and line. */
+enum status fence_bindings_bind(const struct conf *conf, const char *label, json_t *body,
+				struct fence_bindings *bindings, struct error *err);
+
+/** May @fencer have the switch of @node? Yes for all while there is no block. */
+bool fence_bindings_allow(const struct fence_bindings *bindings, const char *fencer, const char *node);
