@@ -2,9 +2,9 @@
 #pragma once
 /* Which fencer may prove which nodes off: the blocks fencer "NAME" { nodes = [...] } of server.hcl.
  *
- * A fencer names the nodes whose switches it has, and its answer frees the claims of such a node. Without a
- * block the server accepts any node of any fencer. With one, the certificate of another fencer reaches only
- * the nodes of that fencer. */
+ * A fencer names the nodes whose switches it has, and its answer frees the claims of such a node. While there
+ * is no block, the server accepts any node of any fencer. A fencer that has a block reaches only the nodes in
+ * it, and a fencer that lacks one reaches no node. */
 
 #include "base/error.h"
 #include "conf/conf.h"

@@ -47,7 +47,7 @@ struct fencer {
 	bool has_other_keys;	   /* its file has not this server's ticket key: it refuses every order */
 	int64_t since_ms;	   /* that it is connected, or away */
 	sd_event_source *timer;	   /* owned; until hello, then while nothing is heard */
-	struct fencer_node *nodes; /* owned */
+	struct fencer_node *nodes; /* owned; in the order of their ids */
 	size_t n_nodes;
 	struct rate_counted lines; /* of the log about its switches */
 };
@@ -119,12 +119,21 @@ const struct fencer *fencers_find(const struct fencers *fencers, const char *nam
 	return fencer && is_ready(fencer) ? fencer : NULL;
 }
 
+static int compare_id(const void *id, const void *node)
+{
+	return strcmp(id, ((const struct fencer_node *)node)->id);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return compare_id(((const struct fencer_node *)a)->id, b);
+}
+
 static struct fencer_node *find_node(const struct fencer *fencer, const char *node)
 {
-	for (size_t i = 0; i < fencer->n_nodes; i++)
-		if (str_eq(fencer->nodes[i].id, node))
-			return &fencer->nodes[i];
-	return NULL;
+	return fencer->n_nodes > 0
+		       ? bsearch(node, fencer->nodes, fencer->n_nodes, sizeof(*fencer->nodes), compare_id)
+		       : NULL;
 }
 
 bool fencers_allow(const struct fencers *fencers, const char *fencer, const char *node)
@@ -288,6 +297,7 @@ static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerH
 		TRY(copy_node(hello->nodes[i], &nodes[i], err));
 		keep_place(fencer, &nodes[i]);
 	}
+	qsort(nodes, hello->n_nodes, sizeof(*nodes), compare_nodes);
 	free(fencer->nodes);
 	fencer->nodes = TAKE_PTR(nodes);
 	fencer->n_nodes = hello->n_nodes;
@@ -433,12 +443,42 @@ const struct rpc_stream_handlers fencers_stream = {
 
 /* --- for people --- */
 
-static bool show_node(const struct fencer_node *node, Holdfast__V1__FencerNode *ret)
+/* Why it is in doubt whether the fencer has the switch of the node. False: there is no doubt. */
+static bool describe_doubt(const struct fencer *fencer, const char *node, char ret[static FENCER_TEXT_SIZE])
 {
+	const struct fencers *fencers = fencer->server->fencers;
+	const struct fencer *other;
+
+	if (!fencers_allow(fencers, fencer->name, node)) {
+		(void)str_format(ret, FENCER_TEXT_SIZE,
+				 "the block of fencer %s in server.hcl does not have this node",
+				 fencer->name);
+		return true;
+	}
+	LIST_FOREACH (other, &fencers->list, of_fencers) {
+		if (fencers->bindings->n > 0 || other == fencer || !is_ready(other) ||
+		    !find_node(other, node))
+			continue;
+		(void)str_format(ret, FENCER_TEXT_SIZE,
+				 "fencer %s has this node too, and server.hcl binds neither to it: see "
+				 "holdfast-server.hcl(5), fencer",
+				 other->name);
+		return true;
+	}
+	return false;
+}
+
+static bool show_node(const struct fencer *fencer, const struct fencer_node *node,
+		      Holdfast__V1__FencerNode *ret)
+{
+	char doubt[FENCER_TEXT_SIZE] = "";
+
+	if (node->error[0] == '\0')
+		(void)describe_doubt(fencer, node->id, doubt);
 	ret->id = strdup(node->id);
 	ret->agent = strdup(node->agent);
 	ret->checked_ms = node->checked_ms;
-	ret->error = strdup(node->error);
+	ret->error = strdup(doubt[0] != '\0' ? doubt : node->error);
 	return ret->id && ret->agent && ret->error;
 }
 
@@ -458,7 +498,7 @@ static bool show(const struct fencer *fencer, Holdfast__V1__Fencer *ret)
 			return false;
 		holdfast__v1__fencer_node__init(node);
 		ret->nodes[ret->n_nodes++] = node;
-		if (!show_node(&fencer->nodes[i], node))
+		if (!show_node(fencer, &fencer->nodes[i], node))
 			return false;
 	}
 	return true;
@@ -512,12 +552,28 @@ struct fencers_count fencers_count(const struct fencers *fencers)
 	return count;
 }
 
+static bool warn_of_doubt(const struct fencer *fencer, char ret[static FENCERS_WARNING_SIZE])
+{
+	char doubt[FENCER_TEXT_SIZE];
+
+	for (size_t i = 0; is_ready(fencer) && i < fencer->n_nodes; i++)
+		if (describe_doubt(fencer, fencer->nodes[i].id, doubt)) {
+			(void)str_format(ret, FENCERS_WARNING_SIZE, "fencer %s, node %s: %s", fencer->name,
+					 fencer->nodes[i].id, doubt);
+			return true;
+		}
+	return false;
+}
+
 bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE])
 {
 	const struct fencer_node *node;
 	const struct fencer *fencer;
 	char time[CLOCK_TEXT_SIZE];
 
+	LIST_FOREACH (fencer, &fencers->list, of_fencers)
+		if (warn_of_doubt(fencer, ret))
+			return true;
 	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
 		if (!is_ready(fencer)) {
 			(void)str_format(

@@ -69,6 +69,6 @@ struct fencers_count {
 
 struct fencers_count fencers_count(const struct fencers *fencers);
 
-/** The text of an alarm: a fencer that is away, a switch that does not answer. False:
- * there is no alarm. */
+/** The text of an alarm: a node whose fencer is in doubt, a fencer that is away, a switch that does not
+ * answer. False: there is no alarm. */
 bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE]);

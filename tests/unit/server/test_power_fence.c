@@ -394,6 +394,50 @@ WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* The error that the list shows for n1 of the fencer. */
+static void assert_listed(struct world *w, const char *fencer, const char *wanted)
+{
+	Holdfast__V1__ListFencesResponse list = HOLDFAST__V1__LIST_FENCES_RESPONSE__INIT;
+	Holdfast__V1__ListFencesResponse *shown = calloc(1, sizeof(*shown));
+	bool is_there = false;
+
+	assert_non_null(shown);
+	*shown = list;
+	assert_true(fencers_show(w->f->server->fencers, shown));
+	for (size_t i = 0; i < shown->n_fencers; i++)
+		if (str_eq(shown->fencers[i]->name, fencer)) {
+			const char *error = shown->fencers[i]->nodes[0]->error;
+
+			is_there = true;
+			assert_true(wanted[0] == '\0' ? error[0] == '\0' : strstr(error, wanted) != NULL);
+		}
+	assert_true(is_there);
+	holdfast__v1__list_fences_response__free_unpacked(shown, NULL);
+}
+
+WORLD_TEST(two_fencers_of_one_node_are_an_alarm_unless_both_are_bound_to_it)
+{
+	struct world *w = *state;
+	char warning[FENCERS_WARNING_SIZE];
+
+	fake_fencer_connect(&w->f1, "");
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+	fake_fencer_connect(&w->f2, "");
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_non_null(strstr(warning, "node n1: fencer f"));
+	assert_listed(w, "f1", "fencer f2 has this node too");
+	assert_listed(w, "f2", "fencer f1 has this node too");
+	bind(w, "f1", "n1");
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_string_equal(
+		warning, "fencer f2, node n1: the block of fencer f2 in server.hcl does not have this node");
+	assert_listed(w, "f1", "");
+	assert_listed(w, "f2", "does not have this node");
+	bind(w, "f2", "n*");
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+	assert_listed(w, "f2", "");
+}
+
 WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 {
 	struct world *w = *state;
@@ -442,6 +486,8 @@ WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
 	uint8_t key[TICKET_KEY_SIZE];
 
 	ticket_issuer_public_key(w->f->server->issuer, key);
+	bind(w, "f1", "n1");
+	bind(w, "f2", "n1");
 	w->f2.keys = (const char *)key;
 	w->f1.keys = "none";
 	fake_fencer_connect(&w->f2, "");
