@@ -165,10 +165,13 @@ static int spawn(const char *path, int input, int output, pid_t *ret)
 	return -r;
 }
 
-static void kill_group(const struct agent_run *run)
+/* The agent may have left its process group. */
+static void kill_all(const struct agent_run *run)
 {
-	if (run->pid > 0)
-		(void)kill(-run->pid, SIGKILL);
+	if (run->pid <= 0)
+		return;
+	(void)kill(-run->pid, SIGKILL);
+	(void)kill(run->pid, SIGKILL);
 }
 
 static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
@@ -176,7 +179,7 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 	struct agent_run *run = userdata;
 
 	run->is_overdue = true;
-	kill_group(run); /* its end is reported */
+	kill_all(run); /* its end is reported */
 	return 0;
 }
 
@@ -192,7 +195,7 @@ static bool read_some(struct agent_run *run)
 	if (run->output.error == 0)
 		return true;
 	run->is_too_long = true;
-	kill_group(run);
+	kill_all(run);
 	return false;
 }
 
@@ -260,9 +263,14 @@ static int on_exit_of_child(sd_event_source *source, const siginfo_t *info, void
 	struct agent_run *run = userdata;
 	struct agent_result result = {.output = ""};
 	char text[AGENT_ERROR_SIZE];
-	bool is_exit = info->si_code == CLD_EXITED && !run->is_overdue;
+	bool is_exit;
 
-	kill_group(run); /* what it has left behind; its own process is not reaped yet */
+	if (!run) { /* see leave_to_loop(); the loop drops its reference */
+		(void)sd_event_source_set_floating(source, false);
+		return 0;
+	}
+	is_exit = info->si_code == CLD_EXITED && !run->is_overdue;
+	kill_all(run); /* what it has left behind; its own process is not reaped yet */
 	run->pid = 0;
 	while (!run->is_too_long && read_some(run))
 		;
@@ -356,13 +364,25 @@ enum status agent_start(sd_event *event, const char *agent_dir, const struct fen
 	return STATUS_OK;
 }
 
+/* A process that waits for a device may die late: the event loop reaps it then. */
+static void leave_to_loop(struct agent_run *run)
+{
+	sd_event_source *child = TAKE_PTR(run->child);
+
+	if (!child)
+		return;
+	(void)sd_event_source_set_userdata(child, NULL);
+	(void)sd_event_source_set_floating(child, true);
+	(void)sd_event_source_unref(child);
+}
+
 void agent_cancel(struct agent_run *run)
 {
 	if (!run)
 		return;
-	kill_group(run);
-	if (run->pid > 0) /* it is dead: this does not wait long */
-		(void)waitpid(run->pid, NULL, 0);
+	kill_all(run);
+	if (run->pid > 0 && waitpid(run->pid, NULL, WNOHANG) == 0)
+		leave_to_loop(run);
 	run_free(run);
 }
 

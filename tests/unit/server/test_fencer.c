@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 int __wrap_path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags, mode_t mode);
 
@@ -22,6 +23,20 @@ int __wrap_path_open_trusted_file(int root_fd, const char *path, uid_t owner, in
 	int fd = open(path, flags | O_CLOEXEC, mode);
 
 	return fd < 0 ? -errno : fd;
+}
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options);
+pid_t __real_waitpid(pid_t pid, int *status, int options);
+
+/* A process that waits for a device does not die when it is killed. */
+static bool dies_late;
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options)
+{
+	if (!dies_late)
+		return __real_waitpid(pid, status, options);
+	assert_int_equal(options & WNOHANG, WNOHANG);
+	return 0;
 }
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -291,6 +306,17 @@ RAN_TEST(an_agent_that_hangs_is_killed_with_all_that_it_has_started)
 	free(text);
 }
 
+RAN_TEST(an_agent_that_hangs_is_killed_also_outside_its_process_group)
+{
+	struct ran *ran = *state;
+
+	ran->node.timeout_us = USEC_PER_SEC;
+	run_agent(ran, AGENT_STATUS,
+		  "#!/usr/bin/perl\nsetpgrp(0, getpgrp(getppid)) or die;\nsleep 60;\nexit 2;\n");
+	assert_int_equal(ran->result.outcome, FENCE_OUTCOME_FAILED);
+	assert_string_equal(ran->result.error, "status did not end within 1s");
+}
+
 RAN_TEST(an_agent_that_prints_without_end_is_killed)
 {
 	struct ran *ran = *state;
@@ -328,6 +354,22 @@ RAN_TEST(an_agent_without_its_credential_or_its_program_is_not_run)
 			 STATUS_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "credential n1.bmc"));
 	assert_null(run);
+}
+
+RAN_TEST(an_agent_that_dies_late_is_not_waited_for_and_reaped_later)
+{
+	struct ran *ran = *state;
+	struct agent_run *run = NULL;
+	siginfo_t info = {.si_pid = 0};
+
+	write_file(ran, "fence_test", "#!/bin/sh\nsleep 60\n", 0700);
+	assert_int_equal(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, NULL),
+			 STATUS_OK);
+	dies_late = true;
+	agent_cancel(run);
+	dies_late = false;
+	RUN_UNTIL(ran->event, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD);
+	assert_false(ran->is_done);
 }
 
 RAN_TEST(an_agent_that_is_cancelled_reports_nothing)
