@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "call/connect.h"
 #include "command/commands.h"
+#include "operator/program.h"
 #include "operator/redact.h"
 #include "rpc/pbjson.h"
 #include "show/output.h"
@@ -27,7 +28,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -36,6 +36,7 @@ enum {
 	TAIL_MAX = 1 << 20, /* of a trail */
 	FILES_MAX = 64,	    /* of one folder */
 	PER_PAGE = 1000,
+	PROGRAM_TIMEOUT_US = 10 * 1000 * 1000, /* df waits for ever for a mount that hangs */
 };
 
 struct bundle {
@@ -232,53 +233,17 @@ static void put_folder(struct bundle *bundle, const char *to, const char *folder
 	(void)closedir(dir);
 }
 
-static int reap(pid_t pid)
-{
-	int state;
-
-	while (waitpid(pid, &state, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(state) && WEXITSTATUS(state) == 0 ? 0 : -EPIPE;
-}
-
-/* Runs @argv with @in and @out, -1: /dev/null. Returns the process, or a negative errno. */
-static pid_t start(const char *const *argv, int in, int out)
-{
-	pid_t pid = fork();
-
-	if (pid != 0)
-		return pid < 0 ? -errno : pid;
-	if (in < 0)
-		in = open("/dev/null", O_RDONLY);
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
-		_exit(127);
-	(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
-	_exit(127);
-}
-
 static void put_output(struct bundle *bundle, const char *name, const char *const *argv)
 {
 	cleanup_free char *text = malloc(PART_MAX);
-	cleanup_close int from = -EBADF;
-	int ends[2];
-	pid_t pid;
 	size_t n = 0;
-	ssize_t got = 0;
+	int r = text ? program_read(argv, PROGRAM_TIMEOUT_US, text, PART_MAX, &n) : -ENOMEM;
 
-	if (!text || pipe2(ends, O_CLOEXEC) < 0) {
-		note_missing(bundle, name, "out of memory or descriptors");
-		return;
-	}
-	from = ends[0];
-	pid = start(argv, -1, ends[1]);
-	(void)close(ends[1]);
-	while (pid > 0 && n < PART_MAX && (got = read(from, text + n, PART_MAX - n)) > 0)
-		n += (size_t)got;
-	close_fdp(&from);
-	from = -EBADF;
-	if (pid < 0 || (reap(pid) < 0 && n == 0))
-		note_missing(bundle, name, "the program failed or is not installed");
+	if (r == -ETIMEDOUT)
+		note_missing(bundle, name, "timed out");
+	else if (r < 0 && n == 0)
+		note_missing(bundle, name,
+			     r == -EPIPE ? "the program failed or is not installed" : strerror(-r));
 	else
 		put_part(bundle, name, text, n);
 }
@@ -323,6 +288,24 @@ static void put_node(struct bundle *bundle)
 
 /* --- the file --- */
 
+static const char *unfinished; /* the file that a signal removes */
+
+static void on_signal(int signal)
+{
+	(void)unlink(unfinished);
+	(void)raise(signal);
+}
+
+static void remove_at_signal(const char *path)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+	unfinished = path;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		(void)sigaction(signals[i], &action, NULL);
+}
+
 static enum status open_file(struct bundle *bundle)
 {
 	static const char *const gzip[] = {"gzip", "--stdout", NULL};
@@ -334,6 +317,7 @@ static enum status open_file(struct bundle *bundle)
 	if (file < 0)
 		return error_set(bundle->err, status_from_errno(errno), errno,
 				 "cannot make %s; name a file that does not exist", bundle->path);
+	remove_at_signal(bundle->path);
 	if (n < 3 || !str_eq(bundle->path + n - 3, ".gz")) {
 		bundle->fd = TAKE_FD(file);
 		return STATUS_OK;
@@ -341,7 +325,7 @@ static enum status open_file(struct bundle *bundle)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(bundle->err, status_from_errno(errno), errno, "cannot make a pipe");
 	(void)signal(SIGPIPE, SIG_IGN);
-	bundle->gzip = start(gzip, ends[0], file);
+	bundle->gzip = program_start(gzip, ends[0], file, STDERR_FILENO);
 	(void)close(ends[0]);
 	bundle->fd = ends[1];
 	return bundle->gzip > 0 ? STATUS_OK
@@ -357,7 +341,7 @@ static enum status close_file(struct bundle *bundle)
 	if (close(bundle->fd) < 0 && bundle->status == STATUS_OK)
 		bundle->status =
 			error_set(bundle->err, status_from_errno(errno), errno, "write %s", bundle->path);
-	r = bundle->gzip > 0 ? reap(bundle->gzip) : 0;
+	r = bundle->gzip > 0 ? program_wait(bundle->gzip) : 0;
 	if (r < 0 && bundle->status == STATUS_OK)
 		bundle->status =
 			error_set(bundle->err, STATUS_INTERNAL, r,

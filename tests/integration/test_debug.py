@@ -2,10 +2,13 @@
 """The support bundle of a node and its server, with planted secrets."""
 
 import os
+import signal
+import subprocess
 import tarfile
+import tempfile
 
 from case import WorldTest
-from world import PREFIX
+from world import PREFIX, wait_for
 
 PLANTED = "PLANTED-7f3a"
 SETTINGS = "/etc/holdfast/planted.hcl"
@@ -41,6 +44,29 @@ class TestDebug(WorldTest):
         for name, text in parts.items():
             self.assertNotIn(PLANTED, text, name)
         self.assertNotEqual(self.world.holdfast("operator", "debug", path, check=False).returncode, 0)
+
+    def test_a_program_that_hangs_is_missing_and_a_signal_leaves_no_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("df", "journalctl", "systemctl"):  # only df -i hangs
+                with open(f"{folder}/{name}", "w", encoding="ascii") as f:
+                    f.write('#!/bin/sh\ntrap "" TERM\n[ "$1" = -i ] && sleep 1000\necho fine\n')
+                os.chmod(f.name, 0o755)
+            env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+            path = f"{folder}/debug.tar"
+            command = [f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "operator", "debug", path]
+            subprocess.run(command, env=env, check=True)
+            with tarfile.open(path) as bundle:
+                parts = {m.name.split("/", 1)[1]: bundle.extractfile(m).read().decode() for m in bundle.getmembers()}
+            self.assertEqual(parts["node/df"], "fine\n")
+            self.assertIn("node/journal", parts)
+            self.assertNotIn("node/df-inodes", parts)
+            self.assertIn("missing  node/df-inodes: timed out\n", parts["MANIFEST"])
+            os.unlink(path)
+            with subprocess.Popen(command, env=env) as process:
+                wait_for("the file", lambda: os.path.exists(path))
+                process.terminate()
+                self.assertEqual(process.wait(), -signal.SIGTERM)
+            self.assertFalse(os.path.exists(path))
 
     def test_events_are_shown_alone_and_in_the_status(self):
         self.run_alloc()
