@@ -13,20 +13,21 @@
 #include <strings.h>
 
 #define REDACTED "[redacted]"
+#define PEM_BEGIN "-----BEGIN "
 #define PEM_END "-----END "
 
-enum { NAME_MAX_SIZE = 128, TOKEN_MIN = 16 };
+enum { NAME_MAX_SIZE = 128, TOKEN_MIN = 16, AHEAD_MAX = 4096, TAG_MAX = 64 };
 
-/* A part of the name, in any case. */
+/* A part of the name, in any case; a dash counts as an underscore. */
 static const char *const secret_parts[] = {
-	"secret",	 "passw",      "passphrase", "token",	    "credential",
-	"private",	 "userkey",    "keyring",    "mount_flags", "mountflags",
-	"authorization", "access_key", "accesskey",  "apikey",	    "api_key",
+	"secret",      "passw",	     "passphrase",    "token",	   "credential", "private", "keyring",
+	"mount_flags", "mountflags", "authorization", "cookie",	   "psk",	 "chap",    "bearer",
+	"key_data",    "userkey",    "access_key",    "accesskey", "apikey",	 "api_key",
 };
 /* The whole name. */
-static const char *const secret_names[] = {"env", "key_data", "tls_key", "signing_key", "pass", "pwd"};
-/* These names contain such a part and have no secret. */
-static const char *const plain_names[] = {"token_file", "tokens", "next_token", "secrets_file", "accessor"};
+static const char *const secret_names[] = {"env", "pass", "pwd", "pin", "sig", "signature"};
+/* These names contain such a part and have no secret; nor has the name of a file. */
+static const char *const plain_names[] = {"tokens", "next_token", "accessor", "public_key"};
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
 {
@@ -36,14 +37,21 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 	return false;
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n >= m && strcasecmp(name + n - m, end) == 0;
+}
+
 static bool is_secret_name(const char *name)
 {
-	if (is_one_of(name, plain_names, ARRAY_SIZE(plain_names)))
+	if (is_one_of(name, plain_names, ARRAY_SIZE(plain_names)) || ends_with(name, "_file"))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(secret_parts); i++)
 		if (strcasestr(name, secret_parts[i]))
 			return true;
-	return is_one_of(name, secret_names, ARRAY_SIZE(secret_names));
+	return ends_with(name, "key") || is_one_of(name, secret_names, ARRAY_SIZE(secret_names));
 }
 
 static bool is_name_byte(char c)
@@ -51,132 +59,319 @@ static bool is_name_byte(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-static const char *skip_string(const char *at)
+static const char *skip_line(const char *at)
 {
-	for (at++; *at != '\0' && *at != '"' && *at != '\n'; at++)
-		if (*at == '\\' && at[1] != '\0')
-			at++;
-	return *at == '"' ? at + 1 : at;
+	return at + strcspn(at, "\n");
 }
 
-/* Behind the block or list that begins at @at. */
-static const char *skip_block(const char *at)
+/* Behind the quote at @at, which any number of backslashes may escape, or NULL. */
+static const char *skip_quote(const char *at)
 {
-	int depth = 0;
+	at += strspn(at, "\\");
+	return *at == '"' || *at == '\'' ? at + 1 : NULL;
+}
 
+/* Behind the string whose quote ends before @at and had @depth backslashes. A quote with more of them is
+ * part of the string. */
+static const char *skip_string(const char *at, char quote, size_t depth)
+{
+	size_t n = 0;
+
+	for (; *at != '\0'; at++) {
+		if (*at == quote && (n <= depth || (depth == 0 && n % 2 == 0)))
+			return at + 1;
+		n = *at == '\\' ? n + 1 : 0;
+	}
+	return at;
+}
+
+/* Behind "<<TAG" and the lines to TAG. */
+static const char *skip_heredoc(const char *at)
+{
+	const char *tag;
+	size_t n;
+
+	at += 2;
+	tag = at += strspn(at, "-~ \"'");
+	while (is_name_byte(*at))
+		at++;
+	n = (size_t)(at - tag);
+	if (n == 0 || n > TAG_MAX)
+		return at + strlen(at);
+	for (at = skip_line(at); *at != '\0'; at = skip_line(at)) {
+		at += strspn(at, "\n \t");
+		if (strncmp(at, tag, n) == 0 && !is_name_byte(at[n]))
+			return at + n;
+	}
+	return at;
+}
+
+/* Behind the block or list that is open @depth times at @at. */
+static const char *skip_block(const char *at, int depth)
+{
 	while (*at != '\0') {
-		if (*at == '"') {
-			at = skip_string(at);
+		const char *end = skip_quote(at);
+
+		if (end && end[-1] == '"') {
+			at = skip_string(end, '"', (size_t)(end - at - 1));
+			continue;
+		}
+		if (*at == '#' || str_starts_with(at, "//")) {
+			at = skip_line(at);
+			continue;
+		}
+		if (str_starts_with(at, "/*")) {
+			end = strstr(at, "*/");
+			at = end ? end + 2 : at + strlen(at);
+			continue;
+		}
+		if (str_starts_with(at, "<<")) {
+			at = skip_heredoc(at);
 			continue;
 		}
 		depth += *at == '{' || *at == '[';
 		depth -= *at == '}' || *at == ']';
 		at++;
-		if (depth == 0)
+		if (depth <= 0)
 			break;
 	}
 	return at;
 }
 
-static const char *skip_value(const char *at)
+/* Behind the line and those below it that begin with a blank. */
+static const char *skip_indented(const char *at)
 {
+	for (at = skip_line(at); *at == '\n' && strchr(" \t\r\n-", at[1]) && at[1] != '\0';)
+		at = skip_line(at + 1);
+	return at;
+}
+
+/* Looks for @word near @at only, so that no text takes quadratic time. */
+static const char *find_near(const char *at, const char *word, size_t max)
+{
+	return memmem(at, strnlen(at, max), word, strlen(word));
+}
+
+/* Blanks, ends of lines (also escaped) and comments. */
+static const char *skip_blanks(const char *at)
+{
+	for (;;) {
+		const char *end = str_starts_with(at, "/*") ? find_near(at, "*/", AHEAD_MAX) : NULL;
+
+		if (end)
+			at = end + 2;
+		else if (*at == '\\' && at[1] != '\0' && strchr("nrt\n", at[1]))
+			at += 2;
+		else if (*at != '\0' && strchr(" \t\r\n", *at))
+			at++;
+		else
+			return at;
+	}
+}
+
+/* Behind the value at @at, which a line may separate from its name. Without quotes it has the rest of the
+ * line. */
+static const char *skip_value(const char *at, bool is_below)
+{
+	const char *end = skip_quote(at);
+
 	if (*at == '{' || *at == '[')
-		return skip_block(at);
-	if (*at == '"')
-		return skip_string(at);
-	if (*at == '\'') {
-		const char *end = strchr(at + 1, '\'');
-
-		return end ? end + 1 : at + strlen(at);
-	}
-	return at + strcspn(at, " \t\r\n,;&\"'}])");
+		return skip_block(at, 0);
+	if (str_starts_with(at, "<<"))
+		return skip_heredoc(at);
+	if (!end)
+		return is_below || *at == '|' || *at == '>' ? skip_indented(at) : skip_line(at);
+	end = skip_string(end, end[-1], (size_t)(end - at - 1));
+	return strchr(" \t\r\n,;&\\\"'}])", *end) ? end : skip_line(end);
 }
 
-/* The value behind the name that ends before @at, or NULL: "\": ", " = ", "=", " {". */
-static const char *find_value(const char *at)
+/* Behind "=", ":", ":=", "=>", "->", "%3D" and the like, or @at. */
+static const char *skip_assignment(const char *at)
 {
-	const char *p = at;
-	bool is_assigned;
+	const char *end = at + strspn(at, "-:=>");
 
-	p += *p == '"';
-	p += strspn(p, " \t");
-	is_assigned = *p == ':' || *p == '=';
-	p += is_assigned;
-	p += strspn(p, " \t");
-	if (*p == '{' || (is_assigned && *p != '\n' && *p != '\0'))
+	if (strncasecmp(at, "%3d", 3) == 0 || strncasecmp(at, "%3a", 3) == 0)
+		return at + 3;
+	return memchr(at, '-', (size_t)(end - at)) && !memchr(at, '>', (size_t)(end - at)) ? at : end;
+}
+
+/* Where the value of a secret name begins, whose name ends before @at, or NULL:
+ * NAME = X, "NAME": X, NAME "LABEL" { X }. @takes_blank: also NAME X. */
+static const char *find_value(const char *at, bool takes_blank)
+{
+	const char *quote = skip_quote(at);
+	const char *p = skip_blanks(quote ? quote : at);
+	const char *end = skip_assignment(p);
+
+	if (end > p) {
+		end = skip_blanks(end);
+		return *end != '\0' ? end : NULL;
+	}
+	if (takes_blank && p > at && *p != '\0' && *p != ',')
 		return p;
+	if (*p == '"' && !quote)
+		p = skip_blanks(p + 1 + strcspn(p + 1, "\"\n") + 1 - (strchr(p + 1, '"') == NULL));
+	return *p == '{' ? p : NULL;
+}
+
+/* Whether the string that the name at @at..@end fills is one of a list or pair: ["NAME", X],
+ * {"name": "NAME", "value": X}. */
+static const char *find_pair(const char *text, const char *at, const char *end)
+{
+	const char *quote = skip_quote(end);
+
+	if (!quote || at == text || at[-1] != quote[-1] || memchr(at, '.', (size_t)(end - at)))
+		return NULL;
+	quote = skip_blanks(quote);
+	return *quote == ',' ? quote + 1 : NULL;
+}
+
+/* The rest of the line; in JSON of many lines the rest of the block. */
+static const char *skip_pair(const char *at)
+{
+	return at[strspn(at, " \t\r")] == '\n' ? skip_block(at, 1) : skip_line(at);
+}
+
+/* Our own tokens and tokens of the web that a name has, at its begin or behind an escape. */
+static const char *find_token(const char *at, const char *end)
+{
+	for (const char *p = at; end - p > TOKEN_MIN; p++)
+		if ((str_starts_with(p, "hf_") && end - p >= 3 + TOKEN_MIN) ||
+		    (str_starts_with(p, "eyJ") && memchr(p, '.', (size_t)(end - p))))
+			return p;
 	return NULL;
 }
 
-static bool begins_token(const char *text, const char *at)
+/* Behind the private key in PEM that begins at @at, or NULL. */
+static const char *skip_pem(const char *at)
 {
-	size_t n = 0;
+	const char *end;
 
-	if (!str_starts_with(at, "hf_") || (at > text && is_name_byte(at[-1])))
-		return false;
-	while (is_name_byte(at[3 + n]))
-		n++;
-	return n >= TOKEN_MIN;
+	if (!str_starts_with(at, PEM_BEGIN) || !find_near(at, "PRIVATE KEY-----", 64))
+		return NULL;
+	end = strstr(at, PEM_END);
+	return end ? skip_line(end) : at + strlen(at);
 }
 
-/* Behind the secret that begins at @at by its form, or NULL. */
-static const char *skip_form(const char *text, const char *at)
+/* Behind "://USER:PASSWORD", or NULL. */
+static const char *skip_userinfo(const char *at)
 {
-	if (begins_token(text, at))
-		return at + 3 +
-		       strspn(at + 3, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
-	if (strncasecmp(at, "bearer ", 7) == 0)
-		return at + 7 + strcspn(at + 7, " \t\r\n,;\"'");
-	if (str_starts_with(at, "-----BEGIN ") && strcspn(at, "\n") < 80) {
-		const char *key = strstr(at, "PRIVATE KEY-----");
-		const char *end = strstr(at, PEM_END);
+	const char *end = NULL;
 
-		if (!key || key > at + 40)
-			return NULL;
-		return end ? end + strcspn(end, "\n") : at + strlen(at);
-	}
-	return NULL;
+	if (!str_starts_with(at, "://"))
+		return NULL;
+	for (const char *p = at + 3; p < at + AHEAD_MAX && *p != '\0' && !strchr(" \t\r\n\"'<>", *p); p++)
+		if (*p == '@')
+			end = p;
+	return end;
 }
 
-static const char *copy_name(const char *at, struct strbuf *sb)
+static const char *put_redacted(struct strbuf *sb, const char *begin, const char *end)
+{
+	const char *quote = skip_quote(begin);
+
+	if (quote && quote[-1] == '"' && end > quote && end[-1] == '"') /* JSON stays JSON */
+		strbuf_printf(sb, "%.*s" REDACTED "%.*s", (int)(quote - begin), begin, (int)(quote - begin),
+			      begin);
+	else
+		strbuf_puts(sb, REDACTED);
+	return end;
+}
+
+static const char *copy_name(const char *text, const char *at, struct strbuf *sb)
 {
 	char name[NAME_MAX_SIZE];
-	const char *end = at;
-	const char *value;
+	const char *end = at, *value, *token;
+	bool is_secret;
 
-	while (is_name_byte(*end))
+	while (is_name_byte(*end) && (end == at || !str_starts_with(end, PEM_BEGIN)))
 		end++;
+	token = find_token(at, end);
+	if (token) {
+		strbuf_put(sb, at, (size_t)(token - at));
+		return put_redacted(sb, "", end);
+	}
 	(void)str_format(name, sizeof(name), "%.*s",
 			 (int)(end - at < NAME_MAX_SIZE ? end - at : NAME_MAX_SIZE - 1), at);
-	value = is_secret_name(name) ? find_value(end) : NULL;
-	if (value && strncasecmp(value, "bearer ", 7) == 0)
-		value += 7;
-	strbuf_printf(sb, "%.*s", (int)((value ? value : end) - at), at);
+	for (char *p = name; *p != '\0'; p++)
+		*p = *p == '-' ? '_' : *p;
+	strbuf_put(sb, at, (size_t)(end - at));
+	if (strstr(name, "holdfast_enroll") && (*end == '/' || *end == '\\'))
+		return put_redacted(sb, "", end + strcspn(end, " \t\r\n\"',;"));
+	is_secret = end - at >= NAME_MAX_SIZE || is_secret_name(name + strspn(name, "_")) ||
+		    (at > text && at[-1] == '\\' && is_secret_name(name + 1)); /* \npass */
+	if (!is_secret)
+		return end;
+	value = find_pair(text, at, end);
+	if (value) {
+		strbuf_put(sb, end, (size_t)(value - end));
+		return put_redacted(sb, "", skip_pair(value));
+	}
+	value = find_value(end, *at == '-' || strcasestr(name, "bearer"));
 	if (!value)
 		return end;
-	strbuf_puts(sb, *value == '"' ? "\"" REDACTED "\"" : REDACTED);
-	return skip_value(value);
+	strbuf_put(sb, end, (size_t)(value - end));
+	if (ends_with(name, "key") && strlen(name) <= 4 &&
+	    skip_quote(value)) { /* {"key": "password", "value": X} */
+		const char *word = skip_quote(value);
+		size_t n = 0;
+
+		while (is_name_byte(word[n]))
+			n++;
+		if (n > 0 && find_pair(text, word, word + n)) {
+			strbuf_put(sb, value, (size_t)(word - value));
+			return word;
+		}
+	}
+	return put_redacted(sb, value, skip_value(value, memchr(end, '\n', (size_t)(value - end))));
+}
+
+/* Zero bytes are replaced, and letters that JSON escapes as \u00XX. */
+static char *copy_text(const char *text, size_t n)
+{
+	char *copy = malloc(n + 1);
+	size_t length = 0;
+
+	for (size_t i = 0; copy && i < n; i++) {
+		char byte;
+
+		copy[length++] = text[i] == '\0' ? '?' : text[i];
+		if (n - i < 6 || memcmp(text + i, "\\u00", 4) != 0)
+			continue;
+		if (isxdigit((unsigned char)text[i + 4]) && isxdigit((unsigned char)text[i + 5])) {
+			const char digits[3] = {text[i + 4], text[i + 5], '\0'};
+
+			byte = (char)strtoul(digits, NULL, 16);
+			if (is_name_byte(byte)) {
+				copy[length - 1] = byte;
+				i += 5;
+			}
+		}
+	}
+	if (copy)
+		copy[length] = '\0';
+	return copy;
 }
 
 char *redact(const char *text, size_t n)
 {
-	cleanup_free char *copy = strndup(text, n); /* zero bytes end it: a binary part is no text */
-	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4 * n + 4096);
+	cleanup_free char *copy = copy_text(text, n);
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(8 * n + 4096);
 
 	if (!copy)
 		return NULL;
 	for (const char *at = copy; *at != '\0';) {
-		const char *end = skip_form(copy, at);
+		const char *end = skip_pem(at);
 
 		if (end) {
-			strbuf_puts(&sb, REDACTED);
-			at = end;
+			at = put_redacted(&sb, "", end);
 		} else if (is_name_byte(*at)) {
-			at = copy_name(at, &sb);
+			at = copy_name(copy, at, &sb);
+		} else if ((end = skip_userinfo(at))) {
+			strbuf_puts(&sb, "://");
+			at = put_redacted(&sb, "", end);
 		} else {
-			const char plain[2] = {*at++, '\0'};
-
-			strbuf_puts(&sb, plain);
+			strbuf_put(&sb, at++, 1);
 		}
 	}
 	return strbuf_take(&sb);
