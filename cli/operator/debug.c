@@ -14,6 +14,7 @@
 #include "rpc/pbjson.h"
 #include "show/output.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +37,7 @@ enum {
 	TAIL_MAX = 1 << 20, /* of a trail */
 	FILES_MAX = 64,	    /* of one folder */
 	PER_PAGE = 1000,
+	PART_NAME_MAX = 70,		       /* with folder and number it fits a header of ustar */
 	PROGRAM_TIMEOUT_US = 10 * 1000 * 1000, /* df waits for ever for a mount that hangs */
 };
 
@@ -81,7 +83,8 @@ static void put_file(struct bundle *bundle, const char *name, const char *text, 
 	struct header header = {.type = '0', .magic = "ustar", .version = {'0', '0'}};
 	unsigned int sum = 0;
 
-	(void)str_format(header.name, sizeof(header.name), "%s/%s", bundle->top, name);
+	(void)str_copy(header.prefix, sizeof(header.prefix), bundle->top); /* tar puts a slash between them */
+	(void)str_copy(header.name, sizeof(header.name), name);
 	number(header.mode, sizeof(header.mode), 0600);
 	number(header.uid, sizeof(header.uid), 0);
 	number(header.gid, sizeof(header.gid), 0);
@@ -99,7 +102,10 @@ static void put_file(struct bundle *bundle, const char *name, const char *text, 
 
 static void note_missing(struct bundle *bundle, const char *name, const char *why)
 {
-	strbuf_printf(&bundle->manifest, "missing  %s: %s\n", name, why);
+	char line[512];
+
+	str_copy_text(line, sizeof(line), why);
+	strbuf_printf(&bundle->manifest, "missing  %s: %s\n", name, line);
 }
 
 /* Everything goes through here but the manifest, so nothing leaves as it is. */
@@ -196,6 +202,7 @@ static void put_path(struct bundle *bundle, const char *name, const char *path, 
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	cleanup_free char *text = malloc(max);
 	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1; /* 0 in /proc */
+	const char *cut;
 	size_t n = 0;
 	ssize_t got = fd < 0 ? -1 : 0;
 
@@ -205,8 +212,27 @@ static void put_path(struct bundle *bundle, const char *name, const char *path, 
 		n += (size_t)got;
 	if (!text || got < 0)
 		note_missing(bundle, name, text ? strerror(errno) : "out of memory");
+	else if (size > (off_t)max && (cut = memchr(text, '\n', n))) /* half a line may be half a secret */
+		put_part(bundle, name, cut + 1, (size_t)(text + n - cut - 1));
 	else
 		put_part(bundle, name, text, n);
+}
+
+/* Names a part after @file. A name that has other bytes than names of our files, or is long, is replaced in
+ * part and gets the number @n. */
+static void part_name(char *ret, size_t size, const char *to, const char *file, int n)
+{
+	char clean[PART_NAME_MAX + 1];
+	bool is_same = str_copy(clean, sizeof(clean), file) >= 0;
+
+	(void)str_format(clean, sizeof(clean), "%.*s", PART_NAME_MAX, file);
+	for (char *c = clean; *c != '\0'; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("._-@+", *c)) {
+			*c = '_';
+			is_same = false;
+		}
+	(void)(is_same ? str_format(ret, size, "%s/%s", to, clean)
+		       : str_format(ret, size, "%s/%s~%d", to, clean, n));
 }
 
 /* The files of @folder that end with @suffix; as many as belong to a sane installation. */
@@ -221,13 +247,13 @@ static void put_folder(struct bundle *bundle, const char *to, const char *folder
 	}
 	for (const struct dirent *entry; n < FILES_MAX && (entry = readdir(dir));) {
 		size_t length = strlen(entry->d_name);
-		char name[128], path[PATH_MAX];
+		char name[100], path[PATH_MAX];
 
 		if (length < strlen(suffix) || !str_eq(entry->d_name + length - strlen(suffix), suffix))
 			continue;
 		n++;
-		if (str_format(name, sizeof(name), "%s/%.90s", to, entry->d_name) >= 0 &&
-		    str_format(path, sizeof(path), "%s/%s", folder, entry->d_name) >= 0)
+		part_name(name, sizeof(name), to, entry->d_name, n);
+		if (str_format(path, sizeof(path), "%s/%s", folder, entry->d_name) >= 0)
 			put_path(bundle, name, path, TAIL_MAX);
 	}
 	(void)closedir(dir);

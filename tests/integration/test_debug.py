@@ -45,6 +45,29 @@ class TestDebug(WorldTest):
             self.assertNotIn(PLANTED, text, name)
         self.assertNotEqual(self.world.holdfast("operator", "debug", path, check=False).returncode, 0)
 
+    def test_odd_names_and_zero_bytes_change_no_other_part(self):
+        os.makedirs("/var/log/holdfast", exist_ok=True)
+        big = "big.log"
+        for name in ("odd\nmissing  evil.log", "n" * 200 + ".log", big):
+            path = f"/var/log/holdfast/{name}"
+            self.addCleanup(os.unlink, path)
+            with open(path, "wb") as f:
+                f.write(b"a\0b password=" + PLANTED.encode() + b"\nend\n")
+        with open(f"/var/log/holdfast/{big}", "r+b") as f:
+            f.truncate(3 << 20)
+        path = f"{PREFIX}/odd.tar"
+        self.addCleanup(os.unlink, path)
+        self.world.holdfast("operator", "debug", path, "--socket", self.node.socket)
+        with tarfile.open(path) as bundle:
+            parts = {m.name.split("/", 1)[1]: bundle.extractfile(m).read().decode() for m in bundle.getmembers()}
+        trails = {name: text for name, text in parts.items() if name.startswith("node/trails/")}
+        self.assertEqual(len(trails.pop(f"node/trails/{big}")), 1 << 20)
+        odd = [name for name in trails if name.startswith(("node/trails/odd_missing__evil.log~", "node/trails/nnnn"))]
+        self.assertEqual(len(odd), 2, trails.keys())
+        for name in odd:
+            self.assertEqual(parts[name], "a?b password=[redacted]\nend\n")
+        self.assertNotIn("\nmissing  evil", parts["MANIFEST"])
+
     def test_a_program_that_hangs_is_missing_and_a_signal_leaves_no_file(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("df", "journalctl", "systemctl"):  # only df -i hangs
