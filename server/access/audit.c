@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/join.h"
+#include "base/rate_counted.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/pack.h"
@@ -21,6 +22,8 @@
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { EVENT_COST_US = 60000000, EVENTS_BURST = 10 }; /* of one node and kind: then one a minute */
 
 enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
 
@@ -113,6 +116,33 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 
 	name_caller(server, call, &names, &entry);
 	change_take_audit(change, new_record(&entry));
+}
+
+void audit_node_event(struct server *server, struct change *change, enum node_event event,
+		      const char *node_id, const char *why)
+{
+	static const struct {
+		const char *name;
+		bool has_line; /* of its own in the log: it is not repeated */
+	} events[] = {[NODE_EVENT_CONNECT] = {"Nodes.Connect", true},
+		      [NODE_EVENT_DISCONNECT] = {"Nodes.Disconnect", true},
+		      [NODE_EVENT_DISK] = {"Nodes.Disk", true},
+		      [NODE_EVENT_DOUBT] = {"Nodes.Doubt", false},
+		      [NODE_EVENT_REPORT] = {"Nodes.Report", false}};
+	struct node_entry *entry = state_node(&server->state, node_id); /* NULL: a new node, once */
+	char object[sizeof("node ") + NODE_ID_MAX];
+	char text[AUDIT_WHY_SIZE], more[RATE_MORE_SIZE] = "";
+
+	_Static_assert(ARRAY_SIZE(events) == NODE_EVENT_N, "each event has a name");
+	if (entry && !rate_take_counted(&entry->events[event], EVENT_COST_US, EVENTS_BURST,
+					clock_monotonic_us(), more))
+		return;
+	(void)str_format(object, sizeof(object), "node %s", node_id);
+	(void)str_format(text, sizeof(text), "%.*s%s", AUDIT_WHY_SIZE - RATE_MORE_SIZE, why, more);
+	if (events[event].has_line)
+		audit_silent(server, change, NULL, events[event].name, object, text);
+	else
+		audit_own(server, change, events[event].name, object, text[0] != '\0' ? text : NULL);
 }
 
 void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/rate.h"
 #include "state/change.h"
+#include "state/state.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <stddef.h>
@@ -70,6 +71,12 @@ void audit_word(struct server *server, struct change *change, const struct rpc_c
  */
 void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		  const char *object, const char *why);
+
+/** Stage the record of an event that a node causes by itself. Above the rate of the node and kind it is left
+ * out and counted, so that one node cannot push everything else out of the audit; the next record has the
+ * count. */
+void audit_node_event(struct server *server, struct change *change, enum node_event event,
+		      const char *node_id, const char *why);
 
 /** Stage the record of something the server did by itself: "server" is who. */
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,

@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/rate_counted.h"
 #include "base/str.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
@@ -35,8 +34,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { EVENT_COST_US = 60000000, EVENTS_BURST = 10 }; /* of one node and kind: then one a minute */
 
 /* Rarer than the setting where there are so many nodes that the loop would have more to do for heartbeats
  * than for calls. By nodes that are registered, as after a restart all of them come at once. */
@@ -598,7 +595,6 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 			    struct node *node, struct change *change)
 {
 	const char *id = forgotten_work(session, hello);
-	char object[sizeof("node ") + NODE_ID_MAX];
 	char *what = session->doubt;
 
 	if (!id && what[0] == '\0')
@@ -607,32 +603,10 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 	if (what[0] == '\0')
 		(void)str_format(what, SESSION_DOUBT_SIZE,
 				 "it names allocation or claim %.36s, which is not known here like that", id);
-	(void)str_format(object, sizeof(object), "node %s", node->id);
-	audit_own(session->server, change, "Nodes.Doubt", object, what);
+	audit_node_event(session->server, change, NODE_EVENT_DOUBT, node->id, what);
 	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "epoch"},
 		"the server does not know what node %s holds: %s. Nothing is granted before it has reported",
 		node->id, what);
-}
-
-/* Records an event of a node for holdfast node events. The log has it too. Records above the rate of the node
- * are left out and counted, so that one node cannot push everything else out of the audit. */
-static void record_event(struct server *server, struct change *change, enum node_event event,
-			 const char *node_id, const char *why)
-{
-	static const char *const names[] = {[NODE_EVENT_CONNECT] = "Nodes.Connect",
-					    [NODE_EVENT_DISCONNECT] = "Nodes.Disconnect",
-					    [NODE_EVENT_DISK] = "Nodes.Disk"};
-	struct node_entry *entry = state_node(&server->state, node_id); /* NULL: a new node, once */
-	char object[sizeof("node ") + NODE_ID_MAX];
-	char text[AUDIT_WHY_SIZE], more[RATE_MORE_SIZE] = "";
-
-	_Static_assert(ARRAY_SIZE(names) == NODE_EVENT_N, "each event has a name");
-	if (entry && !rate_take_counted(&entry->events[event], EVENT_COST_US, EVENTS_BURST,
-					clock_monotonic_us(), more))
-		return;
-	(void)str_format(object, sizeof(object), "node %s", node_id);
-	(void)str_format(text, sizeof(text), "%.*s%s", AUDIT_WHY_SIZE - RATE_MORE_SIZE, why, more);
-	audit_silent(server, change, NULL, names[event], object, text);
 }
 
 static void record_disk(struct server *server, const struct node *before, const struct node *after,
@@ -642,10 +616,10 @@ static void record_disk(struct server *server, const struct node *before, const 
 
 	if (node_disk_of(before) == node_disk_of(after))
 		return;
-	record_event(server, change, NODE_EVENT_DISK, after->id,
-		     node_disk_of(after) == NODE_DISK_ROOM
-			     ? "its disk has room again"
-			     : node_disk_text(node_disk_of(after), after->disk_path, text));
+	audit_node_event(server, change, NODE_EVENT_DISK, after->id,
+			 node_disk_of(after) == NODE_DISK_ROOM
+				 ? "its disk has room again"
+				 : node_disk_text(node_disk_of(after), after->disk_path, text));
 }
 
 /* A new boot stores the node twice: only the first time is recorded. */
@@ -662,7 +636,7 @@ static void note_connect(const struct session *session, const struct node_entry 
 		return;
 	(void)str_format(why, sizeof(why), "from %s, %s %s", node->address,
 			 is_new_boot ? "in a new boot" : "boot", session->boot_id);
-	record_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
+	audit_node_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
 }
 
 /* The node as it is in @boot_id, which is over when the session is in another one: from then on it cannot
@@ -962,7 +936,7 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 	(void)str_copy(node->node.disconnect_reason, sizeof(node->node.disconnect_reason),
 		       session->end_reason);
 	change_put_node(&change, &node->node);
-	record_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
+	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 			"cannot store since when the node is away, ignoring");

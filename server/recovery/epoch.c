@@ -134,15 +134,13 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	const struct node_entry *entry = state_node(&server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	char object[OBJECT_SIZE];
 
 	if (!node)
 		return error_no_memory(err, "the epoch");
 	*node = entry->node;
 	node->report_wanted = true;
 	change_put_node(&change, node);
-	(void)str_format(object, sizeof(object), "node %s", node->id);
-	audit_own(server, &change, "Nodes.Doubt", object, what);
+	audit_node_event(server, &change, NODE_EVENT_DOUBT, node->id, what);
 	TRY(session_commit(session, &change, SESSION_NOTHING, "", err));
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "node %s names what the server does not know (%s): it is to connect again and "
@@ -640,7 +638,6 @@ static enum status store_reported(struct session *session, const struct node_ent
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	char object[OBJECT_SIZE];
 
 	if (!node)
 		return error_no_memory(err, "the epoch");
@@ -648,8 +645,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 	node->reported_epoch = session->report_epoch;
 	node->report_wanted = node->reverted = false;
 	change_put_node(&change, node);
-	(void)str_format(object, sizeof(object), "node %s", node->id);
-	audit_own(session->server, &change, "Nodes.Report", object, NULL);
+	audit_node_event(session->server, &change, NODE_EVENT_REPORT, node->id, "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 

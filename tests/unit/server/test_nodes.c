@@ -482,6 +482,27 @@ CLUSTER_TEST(a_node_that_connects_again_and_again_is_recorded_ten_times)
 	assert_true(node_of(f, "n1")->node.disconnected_ms > 0);
 }
 
+CLUSTER_TEST(each_kind_of_event_of_a_node_is_recorded_ten_times_a_minute)
+{
+	static const char *const names[NODE_EVENT_N] = {"Nodes.Connect", "Nodes.Disconnect", "Nodes.Disk",
+							"Nodes.Doubt", "Nodes.Report"};
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	for (size_t event = 0; event < NODE_EVENT_N; event++) {
+		size_t before = count_events(f, names[event]);
+
+		for (size_t i = 0; i < 40; i++) {
+			struct change change = CHANGE_INIT;
+
+			audit_node_event(f->server, &change, (enum node_event)event, "n1", "again");
+			assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		}
+		settle(f);
+		assert_int_equal(count_events(f, names[event]), before + 10);
+	}
+}
+
 TEST(a_clock_is_off_from_ten_seconds_on)
 {
 	char text[NODE_CLOCK_TEXT_SIZE];
