@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Programs whose output the CLI reads. One that hangs, even in the kernel, delays nothing past its deadline.
+/* Programs whose output the CLI reads. One that hangs, even in the kernel, delays the caller only to its
+ * deadline.
  */
 
 #include <stddef.h>

@@ -146,10 +146,10 @@ static const char *skip_indented(const char *at)
 	return at;
 }
 
-/* Looks for @word near @at only, so that no text takes quadratic time. */
-static const char *find_near(const char *at, const char *word, size_t max)
+/* Finds @text near @at only, so that the time stays linear. */
+static const char *find_near(const char *at, const char *text, size_t max)
 {
-	return memmem(at, strnlen(at, max), word, strlen(word));
+	return memmem(at, strnlen(at, max), text, strlen(text));
 }
 
 /* Blanks, ends of lines (also escaped) and comments. */
