@@ -16,7 +16,7 @@
 #define PEM_BEGIN "-----BEGIN "
 #define PEM_END "-----END "
 
-enum { NAME_MAX_SIZE = 128, TOKEN_MIN = 16, AHEAD_MAX = 4096, TAG_MAX = 64 };
+enum { NAME_MAX_SIZE = 128, TOKEN_MIN = 16, AHEAD_MAX = 4096, USERINFO_MAX = 1024, TAG_MAX = 64 };
 
 /* A part of the name, in any case; a dash counts as an underscore. */
 static const char *const secret_parts[] = {
@@ -235,9 +235,11 @@ static const char *skip_pair(const char *at)
 /* Our own tokens and tokens of the web that a name has, at its begin or behind an escape. */
 static const char *find_token(const char *at, const char *end)
 {
+	const char *dot = memrchr(at, '.', (size_t)(end - at));
+
 	for (const char *p = at; end - p > TOKEN_MIN; p++)
 		if ((str_starts_with(p, "hf_") && end - p >= 3 + TOKEN_MIN) ||
-		    (str_starts_with(p, "eyJ") && memchr(p, '.', (size_t)(end - p))))
+		    (str_starts_with(p, "eyJ") && dot && dot > p))
 			return p;
 	return NULL;
 }
@@ -256,14 +258,14 @@ static const char *skip_pem(const char *at)
 /* Behind "://USER:PASSWORD", or NULL. */
 static const char *skip_userinfo(const char *at)
 {
-	const char *end = NULL;
+	size_t n = 3;
 
 	if (!str_starts_with(at, "://"))
 		return NULL;
-	for (const char *p = at + 3; p < at + AHEAD_MAX && *p != '\0' && !strchr(" \t\r\n\"'<>", *p); p++)
-		if (*p == '@')
-			end = p;
-	return end;
+	while (n < USERINFO_MAX && (unsigned char)at[n] > ' ' && at[n] != '"' && at[n] != '\'' &&
+	       at[n] != '<' && at[n] != '>')
+		n++;
+	return memrchr(at, '@', n);
 }
 
 static const char *put_redacted(struct strbuf *sb, const char *begin, const char *end)
