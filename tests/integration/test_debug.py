@@ -72,7 +72,7 @@ class TestDebug(WorldTest):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("df", "journalctl", "systemctl"):  # only df -i hangs
                 with open(f"{folder}/{name}", "w", encoding="ascii") as f:
-                    f.write('#!/bin/sh\ntrap "" TERM\n[ "$1" = -i ] && sleep 1000\necho fine\n')
+                    f.write('#!/bin/sh\ntrap "" TERM\n[ "$1" = -i ] && exec sleep 1000\necho fine\n')
                 os.chmod(f.name, 0o755)
             env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
             path = f"{folder}/debug.tar"
