@@ -24,7 +24,7 @@
 #include <string.h>
 
 enum {
-	FIRST_N = 2,	 /* prefixes, with little below them, that are read at once */
+	FIRST_N = 3,	 /* prefixes, with little below them, that are read at once */
 	DELAY_PART = 2,	 /* of a lease, before the others: a leader that begins is not disturbed */
 	PAGE_MAX = 1000, /* records in one turn of the loop */
 };

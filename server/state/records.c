@@ -23,14 +23,15 @@ struct sort {
 	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
 };
 
-/* In this order they are copied. A server that follows checks tokens itself, for its metrics. */
+/* In this order they are copied. A server that follows checks callers itself, for its metrics: the first
+ * three are copied at once. */
 static const struct sort sorts[] = {
+	{.prefix = PREFIX_REVOCATION, .descriptor = &holdfast__v1__revocation__descriptor},
 	{.prefix = PREFIX_TOKEN,
 	 .descriptor = &holdfast__v1__stored_token__descriptor,
 	 .note = token_index_note},
-	{.prefix = PREFIX_REVOCATION, .descriptor = &holdfast__v1__revocation__descriptor},
-	{.prefix = PREFIX_ENROLLMENT, .descriptor = &holdfast__v1__stored_enrollment__descriptor},
 	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
+	{.prefix = PREFIX_ENROLLMENT, .descriptor = &holdfast__v1__stored_enrollment__descriptor},
 	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
 	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},
 	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
