@@ -151,7 +151,7 @@ static void reload_config(struct server *server)
 	log_line(LOG_NOTICE, "%s loaded again", config->path);
 }
 
-/* Certificates that were replaced are used without a signal, as far as new connections go. */
+/* New connections use replaced certificates without a signal. */
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;

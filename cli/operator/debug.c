@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one file for a report: answers of the server and of this machine's agent, logs, mounts,
- * settings and trails, as far as the caller may read them, without secrets. */
+ * settings and trails that the caller may read, without secrets. */
 
 #include "base/cleanup.h"
 #include "base/clock.h"

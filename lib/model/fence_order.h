@@ -25,7 +25,7 @@ struct fence_order_place {
 	int64_t floor_ms; /* orders that end no later count as used */
 };
 
-/** Is the order one that a fencer may carry out, as far as the order itself shows? STATUS_PERMISSION_DENIED:
+/** Does the order itself allow a fencer to carry it out? STATUS_PERMISSION_DENIED:
  * no signature of a known key, or for another cluster or fencer; STATUS_DEADLINE_EXCEEDED: it has expired. */
 enum status fence_order_check(const struct fence_order *order, const struct fence_order_place *place,
 			      struct error *err);
