@@ -90,11 +90,18 @@ static void describe(struct waiting *waiting)
 	char next[NODE_DISK_TEXT_SIZE];
 	enum node_disk trouble = journal_disk_trouble(waiting->disk);
 	const char *folder = waiting->config->data_dir;
+	size_t n;
 
 	(void)str_format(waiting->text, sizeof(waiting->text),
 			 "the agent waits at its start, as it cannot write its journal: %s. Mounts "
 			 "stay; it continues when there is room. Next: %s",
 			 node_disk_text(trouble, folder, text), node_disk_command(trouble, folder, next));
+	n = strlen(waiting->text);
+	if (trouble == NODE_DISK_READ_ONLY)
+		(void)str_format(waiting->text + n, sizeof(waiting->text) - n,
+				 "; if only its unit has it read-only, name data_dir of %.200s by "
+				 "ReadWritePaths= in a drop-in of the unit",
+				 waiting->config->path);
 }
 
 static void loop(struct waiting *waiting)

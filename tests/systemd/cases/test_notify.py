@@ -114,7 +114,7 @@ class Daemons(unittest.TestCase):
         # all of it
         machine.write(f"{machine.ETC}/tls/renewed.key", open(key, encoding="ascii").read(), 0o600, "holdfast")
         machine.systemctl("reload", units.SOCKET_AGENT)
-        machine.wait_journal(["renewed.key loaded again"], "--unit", units.SOCKET_AGENT)
+        machine.wait_journal(["node.pem loaded again"], "--unit", units.SOCKET_AGENT)
         machine.systemctl("restart", units.SERVER)
         machine.wait_connected()
         self.assertEqual(pid, units.main_pid(units.SOCKET_AGENT))
