@@ -60,6 +60,7 @@ void config_init(struct config *config)
 		.data_dir = "/var/lib/holdfast/server",
 		.host = "127.0.0.1",
 		.port = PORT_DEFAULT,
+		.socket = "/run/holdfast-server/server.sock",
 		.disk_reserve = DISK_RESERVE_DEFAULT,
 		.ca = "/etc/holdfast/tls/ca.pem",
 		.cert = "/etc/holdfast/tls/server.pem",
@@ -81,19 +82,25 @@ void config_init(struct config *config)
 	};
 }
 
+#define PATH(member)                                                                          \
+	{                                                                                     \
+		.key = #member, .type = CONF_PATH, .offset = offsetof(struct config, member), \
+		.size = sizeof(((struct config *)0)->member)                                  \
+	}
+
 static const struct conf_field listen_fields[] = {
 	{.key = "host",
 	 .type = CONF_STRING,
 	 .offset = offsetof(struct config, host),
 	 .size = sizeof(((struct config *)0)->host)},
 	{.key = "port", .type = CONF_U32, .offset = offsetof(struct config, port), .min = 1, .max = 65535},
+	PATH(socket),
+	{.key = "operators",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct config, operators),
+	 .size = sizeof(((struct config *)0)->operators[0]),
+	 .max = LOCAL_OPERATORS_MAX},
 };
-
-#define TLS_PATH(member)                                                                      \
-	{                                                                                     \
-		.key = #member, .type = CONF_PATH, .offset = offsetof(struct config, member), \
-		.size = sizeof(((struct config *)0)->member)                                  \
-	}
 
 static const struct conf_field authority_fields[] = {
 	{.key = "certificate",
@@ -117,7 +124,7 @@ static const struct conf_field authority_fields[] = {
 	 .max = LIFE_MAX_DAYS * USEC_PER_DAY},
 };
 
-static const struct conf_field tls_fields[] = {TLS_PATH(ca), TLS_PATH(cert), TLS_PATH(key)};
+static const struct conf_field tls_fields[] = {PATH(ca), PATH(cert), PATH(key)};
 
 static enum status bind_store(const struct conf *conf, const char *label, json_t *body, void *target,
 			      struct error *err)
@@ -161,37 +168,14 @@ static enum status bind_fencer(const struct conf *conf, const char *label, json_
 	return fence_bindings_bind(conf, label, body, &config->fence_bindings, err);
 }
 
-static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
-				 struct error *err)
+static enum status check_forbidden(const struct conf *conf, const struct config *config, struct error *err)
 {
-	if (!id || !id_is_plugin(id))
-		return conf_error(conf, at, "attest_forbidden_plugins", err,
-				  "attest_forbidden_plugins: '%.64s' is no plugin id", id ? id : "");
-	if (config->n_attest_forbidden == CONFIG_FORBIDDEN_MAX)
-		return conf_error(conf, at, "attest_forbidden_plugins", err,
-				  "attest_forbidden_plugins: more than %d", CONFIG_FORBIDDEN_MAX);
-	(void)str_copy(config->attest_forbidden[config->n_attest_forbidden++], PLUGIN_ID_MAX + 1, id);
+	for (size_t i = 0; i < CONFIG_FORBIDDEN_MAX && config->attest_forbidden[i][0] != '\0'; i++)
+		if (!id_is_plugin(config->attest_forbidden[i]))
+			return conf_error(conf, conf_root(conf), "attest_forbidden_plugins", err,
+					  "attest_forbidden_plugins: '%s' is no plugin id",
+					  config->attest_forbidden[i]);
 	return STATUS_OK;
-}
-
-/* Taken out of the tree: what is left is bound by the table. */
-static enum status apply_forbidden(const struct conf *conf, json_t *root, struct config *config,
-				   struct error *err)
-{
-	json_t *list = json_object_get(root, "attest_forbidden_plugins");
-	enum status status = STATUS_OK;
-
-	if (!list)
-		return STATUS_OK;
-	config->n_attest_forbidden = 0;
-	if (!json_is_array(list))
-		return conf_error(conf, root, "attest_forbidden_plugins", err,
-				  "attest_forbidden_plugins: a list of plugin ids is wanted");
-	for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++)
-		status = add_forbidden(conf, root, json_string_value(json_array_get(list, i)), config, err);
-	if (status == STATUS_OK)
-		(void)json_object_del(root, "attest_forbidden_plugins");
-	return status;
 }
 
 static const struct conf_field top_fields[] = {
@@ -200,15 +184,15 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, cluster),
 	 .size = sizeof(((struct config *)0)->cluster),
 	 .required = true},
-	TLS_PATH(data_dir),
-	TLS_PATH(mark_file),
+	PATH(data_dir),
+	PATH(mark_file),
 	{.key = "disk_reserve",
 	 .type = CONF_SIZE,
 	 .offset = offsetof(struct config, disk_reserve),
 	 .min = DISK_RESERVE_MIN,
 	 .max = DISK_RESERVE_MAX},
-	TLS_PATH(ticket_key),
-	TLS_PATH(kit_certificate),
+	PATH(ticket_key),
+	PATH(kit_certificate),
 	{.key = "ticket_ttl",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, ticket_ttl_us),
@@ -253,6 +237,11 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, audit_keep_for_us),
 	 .min = USEC_PER_DAY,
 	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
+	{.key = "attest_forbidden_plugins",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct config, attest_forbidden),
+	 .size = sizeof(((struct config *)0)->attest_forbidden[0]),
+	 .max = CONFIG_FORBIDDEN_MAX},
 	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
 	{.key = "gc_interval",
 	 .type = CONF_DURATION,
@@ -291,11 +280,10 @@ enum status config_load(const char *path, struct config *config, struct error *e
 			"there is no file %s: write it, see holdfast-server.hcl(5); then: systemctl restart "
 			"holdfast-server",
 			path);
-	if (status == STATUS_OK)
-		status = apply_forbidden(conf, conf_root(conf), config, err);
 	if (status != STATUS_OK)
 		return status;
 	TRY(conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err));
+	TRY(check_forbidden(conf, config, err));
 	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
 	config->key_is_default = credential_choose(CONFIG_KEY_CREDENTIAL, "/etc/holdfast/tls/server.key",
 						   config->key, sizeof(config->key));

@@ -2,6 +2,7 @@
 #pragma once
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
+#include "access/local_operators.h"
 #include "base/error.h"
 #include "fence/bindings.h"
 #include "lead/lead_settings.h"
@@ -31,6 +32,8 @@ struct config {
 	uint64_t disk_reserve;		   /* bytes, see disk.h */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */
 	uint32_t port;			   /* 0 (tests, --dev): chosen by the kernel */
+	char socket[PATH_MAX];		   /* it listens there as well if there are @operators */
+	char operators[LOCAL_OPERATORS_MAX][NODE_ID_MAX + 1]; /* users of this machine */
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
@@ -48,7 +51,6 @@ struct config {
 	uint64_t heartbeat_us;		/* between a node's signs of life */
 	uint64_t node_down_after_us;	/* a node without a session is down then; frees nothing */
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
-	size_t n_attest_forbidden;
 	struct controller_nodes controller_nodes;
 	struct fence_bindings fence_bindings;
 	uint32_t fence_max_per_minute;	/* that the server begins by itself; 0: never */

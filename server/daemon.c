@@ -71,6 +71,7 @@ enum {
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
 	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
+	SOCKET_MODE = 0666,	 /* the uid decides, not the mode */
 };
 
 /* A server, and those of its parts that it has from its first moment to its last one. */
@@ -251,6 +252,24 @@ static enum status hand_on_what_another_leads(struct server *server, struct erro
 	return STATUS_OK;
 }
 
+static enum status name_peer(struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	const struct server *server = userdata;
+
+	return local_operators_name(&server->local_operators, server->config.cluster, peer, err);
+}
+
+static enum status listen_to_operators(struct server *server, struct error *err)
+{
+	const struct config *config = &server->config;
+
+	TRY(local_operators_find(config->operators, &server->local_operators, err));
+	if (server->local_operators.n == 0)
+		return STATUS_OK;
+	rpc_server_set_name(server->rpc, name_peer);
+	return rpc_server_listen_unix(server->rpc, config->socket, SOCKET_MODE, err);
+}
+
 static enum status start_listening(struct server *server, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
@@ -273,6 +292,8 @@ static enum status start_listening(struct server *server, struct error *err)
 	}
 	if (status == STATUS_OK && config_is_on_etcd(&server->config))
 		status = hand_on_what_another_leads(server, err);
+	if (status == STATUS_OK)
+		status = listen_to_operators(server, err);
 	if (status == STATUS_OK)
 		status = rpc_server_listen_tls(server->rpc, server->config.host,
 					       (uint16_t)server->config.port, server->tls, &port, err);

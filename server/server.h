@@ -72,6 +72,7 @@ struct stall {
 /* The parts behind pointers that do not say who owns them are the daemon's and last as long as this does. */
 struct server {
 	struct config config;
+	struct local_operators local_operators;
 	sd_event *event;
 	struct lead *lead;	 /* owned; NULL: the store is in sqlite; see lead/lead.h */
 	struct forward *forward; /* owned; NULL where lead is */

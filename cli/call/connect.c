@@ -26,6 +26,7 @@ struct connection {
 	struct rpc_tls *tls; /* NULL for the agent */
 	struct rpc_client *client;
 	bool has_several_servers;
+	bool is_agent; /* it is the agent's, not a server's */
 };
 
 void connection_free(struct connection *connection)
@@ -70,18 +71,19 @@ static enum status open_server(struct connection *connection, const struct serve
 		.key = settings->key[0] ? settings->key : NULL,
 	};
 	struct rpc_endpoint endpoint = {
+		.unix_path = settings->socket[0] ? settings->socket : NULL,
 		.servers = settings->servers,
 		.n_servers = settings->n_servers,
 		.server_uri = settings->server_uri,
 		.token = settings->token[0] ? settings->token : NULL,
 	};
-	enum status status;
 
 	assert(connection);
-	status = rpc_tls_new(&files, &connection->tls, err);
+	if (!endpoint.unix_path)
+		TRY(rpc_tls_new(&files, &connection->tls, err));
 	endpoint.tls = connection->tls;
 	connection->has_several_servers = settings->n_servers > 1;
-	return status == STATUS_OK ? open_client(connection, &endpoint, err) : status;
+	return open_client(connection, &endpoint, err);
 }
 
 enum status connect_server(struct invocation *inv, struct connection **ret, struct error *err)
@@ -106,8 +108,10 @@ enum status connect_agent(struct invocation *inv, struct connection **ret, struc
 	struct rpc_endpoint endpoint = {.unix_path = agent_socket_path(inv)};
 	enum status status = connection_new(inv, &connection, err);
 
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
+		connection->is_agent = true;
 		status = open_client(connection, &endpoint, err);
+	}
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(connection);
 	return status;
@@ -126,6 +130,7 @@ struct rpc_client *connection_client(struct connection *connection)
 void connection_explain(const struct connection *connection, struct error *err)
 {
 	static const char agent[] = ". Next: systemctl status holdfast-agent";
+	static const char server[] = ". Next: systemctl status holdfast-server";
 	static const char address[] = ". Next: is --address right? On its machine: systemctl status "
 				      "holdfast-server";
 	static const char certificate[] =
@@ -139,7 +144,8 @@ void connection_explain(const struct connection *connection, struct error *err)
 	if (err->status != STATUS_UNAVAILABLE || rpc_client_message(connection->client))
 		return;
 	(void)snprintf(err->msg + n, sizeof(err->msg) - n, "%s",
-		       !connection->tls				       ? agent
+		       connection->is_agent			       ? agent
+		       : !connection->tls			       ? server
 		       : err->sys_errno != 0			       ? address
 		       : rpc_client_may_have_begun(connection->client) ? lost
 								       : certificate);

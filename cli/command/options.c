@@ -12,7 +12,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_WIDE] = {.name = "wide", .help = "show tables whole, wider than the terminal"},
 	[OPT_ADDRESS] = {.name = "address",
 			 .arg = "HOST:PORT",
-			 .help = "of the server, or of several with commas (HOLDFAST_ADDR)"},
+			 .help = "of the server, of several with commas, or the path of its socket (HOLDFAST_ADDR)"},
 	[OPT_CA] = {.name = "ca",
 		    .arg = "FILE",
 		    .help = "certificates to trust (HOLDFAST_CACERT)",

@@ -80,6 +80,8 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 	char dev_address[ADDRESS_FILE_MAX] = "";
 	ssize_t n;
 
+	if (!address && !dev_dir && access(HOLDFAST_SERVER_SOCKET_PATH, F_OK) == 0)
+		address = HOLDFAST_SERVER_SOCKET_PATH;
 	if (!address && !dev_dir)
 		return usage_error(
 			inv, err,
@@ -89,12 +91,16 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 		TRY(read_dev_address(dev_dir, dev_address, err));
 		address = dev_address;
 	}
+	if (address[0] == '/')
+		return str_copy(settings->socket, sizeof(settings->socket), address) < 0
+			       ? usage_error(inv, err, "the path of --address is too long")
+			       : STATUS_OK;
 	n = rpc_addresses_parse(address, settings->servers);
 	if (n < 0)
 		return usage_error(
 			inv, err,
-			"'%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to %d of them with "
-			"commas between",
+			"'%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT, up to %d of them with commas "
+			"between, or the path of a server's socket",
 			address, RPC_SERVERS_MAX);
 	settings->n_servers = (size_t)n;
 	return STATUS_OK;
@@ -160,7 +166,7 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
 	TRY(file_setting(inv, OPT_CERT, dev_dir, "operator.pem", settings.cert, err));
 	TRY(file_setting(inv, OPT_KEY, dev_dir, "operator.key", settings.key, err));
 	TRY(read_token(inv, settings.token, err));
-	if (!settings.ca[0])
+	if (!settings.ca[0] && !settings.socket[0])
 		return usage_error(inv, err,
 				   "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT");
 	if (!settings.cert[0] != !settings.key[0])

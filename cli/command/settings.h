@@ -12,6 +12,7 @@ enum { TOKEN_SIZE = 4096 };
 struct server_settings {
 	struct rpc_address servers[RPC_SERVERS_MAX]; /* that are one */
 	size_t n_servers;
+	char socket[PATH_MAX]; /* of the server on this machine; "": @servers, over TLS */
 	char ca[PATH_MAX];
 	char cert[PATH_MAX]; /* "" with key "": a client without identity */
 	char key[PATH_MAX];

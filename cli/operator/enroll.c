@@ -44,6 +44,17 @@ static void add_server(struct enroll_line *line, const struct rpc_address *addre
 		line->servers[line->n_servers++] = *address;
 }
 
+/* The address of a listed server; at a socket of this machine, the machine's name instead of an address that
+ * is only good here. */
+static bool read_address(const struct server_settings *settings, const Holdfast__V1__ServerMember *server,
+			 struct rpc_address *ret)
+{
+	if (rpc_address_parse(server->address, ret) != 0)
+		return false;
+	return !is_only_here(ret->host) || (settings->socket[0] != '\0' && server->name[0] != '\0' &&
+					    str_copy(ret->host, sizeof(ret->host), server->name) == 0);
+}
+
 /* The addresses of this command, then those of the list of members. Loopback addresses are the last resort.
  */
 static void find_servers(const struct server_settings *settings, struct connection *connection,
@@ -59,8 +70,8 @@ static void find_servers(const struct server_settings *settings, struct connecti
 	if (connection_call(connection, OPERATOR, "ListMembers", &request.base, CALL_TIMEOUT_US, &answer,
 			    NULL) == STATUS_OK)
 		for (size_t i = 0; i < answer->n_servers; i++)
-			if (rpc_address_parse(answer->servers[i]->address, &address) == 0 &&
-			    !is_only_here(address.host) && (line->n_servers == 0 || answer->n_servers > 1))
+			if (read_address(settings, answer->servers[i], &address) &&
+			    (line->n_servers == 0 || answer->n_servers > 1))
 				add_server(line, &address);
 	for (size_t i = 0; line->n_servers == 0 && i < settings->n_servers; i++)
 		add_server(line, &settings->servers[i]);

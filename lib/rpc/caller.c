@@ -26,20 +26,26 @@ static int format_certificate(const struct rpc_peer *peer, char *ret, size_t siz
 			  peer->serial[0] != '\0' ? " " : "", peer->serial);
 }
 
+/* A uid means nothing on another machine. */
+static bool is_unnamed_local(const struct rpc_peer *peer)
+{
+	return peer->kind == RPC_PEER_UNIX && peer->uri[0] == '\0';
+}
+
 enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_CALLER_MAX + 1],
 			  struct error *err)
 {
 	char certificate[REQUEST_CALLER_MAX + 1];
 
 	/* no header may end with a blank: unknown parts are left out */
-	if (peer->kind != RPC_PEER_TLS || peer->address[0] == '\0' || !is_word(peer->address) ||
+	if (is_unnamed_local(peer) || peer->address[0] == '\0' || !is_word(peer->address) ||
 	    !is_word(peer->uri) || !is_word(peer->serial) ||
 	    format_certificate(peer, certificate, sizeof(certificate)) < 0 ||
 	    str_format(ret, REQUEST_CALLER_MAX + 1, "%" PRId64 " %s%s", peer->expires_ms, peer->address,
 		       certificate) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "a call of a caller without a TLS address, or whose certificate's identity "
-				 "is not plain text, is not handed on");
+				 "a call of a caller without an address or a name, or whose certificate's "
+				 "identity is not plain text, is not handed on");
 	return STATUS_OK;
 }
 

@@ -165,6 +165,11 @@ void rpc_server_on_late(struct rpc_server *server, rpc_late_fn *late, uint64_t a
 	server->late_us = after_us;
 }
 
+void rpc_server_set_name(struct rpc_server *server, rpc_name_fn *name)
+{
+	server->name = name;
+}
+
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused)
 {
 	server->refused = refused;
@@ -231,23 +236,33 @@ static bool has_room(const struct rpc_server *server, const struct rpc_peer *pee
 	       (peer->kind == RPC_PEER_UNIX && (peer->uid == 0 || peer->uid == geteuid()));
 }
 
-static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
+/* May it come in? Fills the URI of @peer. */
+static enum status check_peer(struct rpc_server *server, struct rpc_peer *peer, struct error *err)
+{
+	if (peer->kind == RPC_PEER_UNIX && server->name)
+		TRY(server->name(peer, server->userdata, err));
+	if (!has_room(server, peer) && !server_conn_make_room(server, NULL))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
+				 server->n_conns);
+	return STATUS_OK;
+}
+
+static void on_accept(int fd, const struct rpc_peer *accepted, void *userdata)
 {
 	const struct rpc_listener *listening = userdata;
 	struct rpc_server *server = listening->server;
-	enum status status;
+	struct rpc_peer peer = *accepted;
 	struct error err;
+	enum status status;
 
 	server->n_accepted++;
-	if (!has_room(server, peer) && !server_conn_make_room(server, NULL)) {
+	status = check_peer(server, &peer, &err);
+	if (status == STATUS_OK)
+		status = server_conn_new(server, fd, listening->tls, &peer, &err);
+	else
 		close_fdp(&fd);
-		status = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
-				   server->n_conns);
-	} else {
-		status = server_conn_new(server, fd, listening->tls, peer, &err);
-	}
 	if (status != STATUS_OK) /* the client sees the connection end */
-		server_conn_refused(server, peer, &err);
+		server_conn_refused(server, &peer, &err);
 }
 
 DEFINE_CLEANUP(struct rpc_listener, rpc_listener_free)

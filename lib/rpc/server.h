@@ -69,6 +69,10 @@ void rpc_server_retry(struct rpc_server *server, size_t max);
 /** Have @refused called, from the event loop, with the server's userdata. */
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused);
 
+/** Have @name asked about every connection to a unix socket, before its first byte is read. Without it such a
+ * connection has no URI. Once, before it listens. */
+void rpc_server_set_name(struct rpc_server *server, rpc_name_fn *name);
+
 /** Have @late asked, with the server's userdata, why a unary call has no answer at its deadline; of a call
  * without one every @after_us, and it is answered with the reason as soon as there is one. Once, before it
  * listens. */

@@ -73,6 +73,7 @@ struct rpc_server {
 	void *relay_userdata;
 	TAILQ_HEAD(, rpc_call) waiting; /* streams that the relay has postponed, oldest first */
 	rpc_refused_fn *refused;	/* may be NULL */
+	rpc_name_fn *name;		/* NULL: connections to unix sockets have no URI */
 	rpc_late_fn *late;		/* NULL: no reason is known */
 	uint64_t late_us;
 	bool in_handler;

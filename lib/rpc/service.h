@@ -77,6 +77,11 @@ typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata,
 typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
 					      void *userdata);
 
+/** Name the other end of a connection to a unix socket: fill @peer->uri by its uid, as a certificate would.
+ * Any status but STATUS_OK refuses the connection with @err.
+ * @userdata the server's */
+typedef enum status rpc_name_fn(struct rpc_peer *peer, void *userdata, struct error *err);
+
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
  * Or it was closed, because more is held for its peer than may be.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */

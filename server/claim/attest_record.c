@@ -180,7 +180,7 @@ enum status attest_detail(struct server *server, const struct rpc_call *call, co
 
 enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err)
 {
-	for (size_t i = 0; i < server->config.n_attest_forbidden; i++)
+	for (size_t i = 0; i < CONFIG_FORBIDDEN_MAX && server->config.attest_forbidden[i][0] != '\0'; i++)
 		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
 			return error_set(
 				err, STATUS_FAILED_PRECONDITION, 0,

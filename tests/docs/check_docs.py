@@ -679,7 +679,7 @@ def check_session_messages():
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
     code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "fence/bindings.c", "lead/lead_settings.c"))
-    keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", code))
+    keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"\b(?:TLS_)?PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
     blocks = {key for key in keys if f"bind_{key}" in code}
     written = set(re.findall(r"^\*(\w+)\* = ", read(CONFIG_MANUAL), re.M))
@@ -700,7 +700,7 @@ def same_words(manual, what, written, true):
 def check_reload():
     """Every setting is either taken over by SIGHUP or named in the manual as one that waits for the next start."""
     code, config = read(RELOAD), read(CONFIG)
-    keys = set(re.findall(r'\.key = "(\w+)"', config)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", config))
+    keys = set(re.findall(r'\.key = "(\w+)"', config)) | set(re.findall(r"\b(?:TLS_)?PATH\((?!member)(\w+)\)", config))
     keys |= set(re.findall(r'json_object_get\(root, "(\w+)"\)', config))
     keys -= {key for key in keys if f"bind_{key}" in config}
     at_start = re.search(r"at_start\[\] = \{(.*?)\};", code, re.S).group(1)

@@ -7,7 +7,7 @@ import shutil
 import time
 
 from case import WorldTest, wait_for
-from world import PREFIX, run
+from world import GROUP, PREFIX, run
 
 TLS = f"{PREFIX}/var/server/tls"
 
@@ -54,3 +54,23 @@ class TestIdentity(WorldTest):
             self.assertGreater(len(re.findall("Nodes.Renew by", self.world.server.said())), seconds // 30)
             self.assertEqual(self.world.live_claims(), claims)
             self.assert_mounted_once()
+
+
+class TestLocalOperators(WorldTest):
+    """Users of the server's machine who need no certificate."""
+
+    NODES = 1
+    SOCKET = f"{PREFIX}/var/server/server.sock"
+    SERVER_SETTINGS = f'listen {{\n  socket = "{SOCKET}"\n  operators = ["root"]\n}}'
+
+    def test_root_is_an_operator_at_the_socket_and_others_are_refused(self):
+        command = (f"{PREFIX}/bin/holdfast", "--address", self.SOCKET)
+        bare = {"PATH": os.environ["PATH"]}
+        run(*command, "operator", "policy", "list", env=bare)
+        run(*command, "node", "eligibility", "--disable", self.node.id, env=bare)
+        self.assertIn("by operator/root", self.world.server.said())
+        mode = os.stat(self.SOCKET).st_mode & 0o777
+        self.assertEqual(mode, 0o666)
+        done = run("setpriv", f"--reuid={GROUP}", "--clear-groups", *command, "node", "status", env=bare, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        wait_for("the refusal in the log", lambda: "is not among the operators of listen" in self.world.server.said())

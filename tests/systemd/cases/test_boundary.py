@@ -213,6 +213,23 @@ class Running(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertFalse(os.path.exists("/var/lib/holdfast/agent/drain.json"))
 
+    def test_root_alone_is_an_operator_at_the_servers_socket(self):
+        bare = ("env", "-i", "PATH=/usr/bin:/usr/sbin")
+        path = f"{machine.ETC}/server.d/operators.hcl"
+        machine.write(path, 'listen {\n  operators = ["root"]\n}\n')
+        machine.systemctl("restart", units.SERVER)
+        machine.wait_connected()
+        machine.run(*bare, "holdfast", "operator", "policy", "list")
+        for user in ("daemon", "holdfast", "holdfast-server"):
+            with self.subTest(user=user):
+                done = as_user(user, *bare, "holdfast", "operator", "policy", "list")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("/run/holdfast-server/server.sock", done.stderr)
+        os.unlink(path)
+        machine.systemctl("restart", units.SERVER)
+        machine.wait_connected()
+        self.assertFalse(os.path.exists("/run/holdfast-server/server.sock"))
+
     def test_members_of_the_group_leave_room_for_root(self):
         connect = (
             "import os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1]))\n"

@@ -55,8 +55,8 @@ TEST_FIXTURE(what_is_missing_is_reported_as_a_usage_error, clear_environment, NU
 		    "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
 		    "with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
 		ROW("x", "/ca", NULL, NULL,
-		    "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to 16 of them with commas "
-		    "between"),
+		    "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, up to 16 of them with commas "
+		    "between, or the path of a server's socket"),
 		{"a:1", NULL, NULL, NULL, "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT"},
 		{"a:1", "/ca", "/c", NULL, "--cert and --key go together"},
 		{"a:1", "/ca", NULL, "/k", "--cert and --key go together"},

@@ -56,6 +56,8 @@ TEST(a_caller_that_could_be_read_as_another_is_not_reported)
 	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
 	peer = n7;
 	peer.kind = RPC_PEER_UNIX;
+	assert_int_equal(caller_format(&peer, text, &err), STATUS_OK); /* it has a name */
+	peer.uri[0] = '\0';
 	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
 }
 

@@ -27,6 +27,39 @@ WORLD_TEST(the_server_knows_who_called)
 	assert_string_equal(world->peer.address, world->socket);
 }
 
+static enum status name_peer(struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	(void)str_format(peer->uri, sizeof(peer->uri), "holdfast://lab/operator/uid%u",
+			 (unsigned int)peer->uid);
+	return STATUS_OK;
+}
+
+static enum status refuse_peer(struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	return error_set(err, STATUS_PERMISSION_DENIED, 0, "uid %u", (unsigned int)peer->uid);
+}
+
+WORLD_TEST(a_connection_to_a_socket_has_the_name_that_the_server_gives_it)
+{
+	struct answer answer;
+	char wanted[RPC_URI_SIZE];
+
+	rpc_server_set_name(world->server, name_peer);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	(void)str_format(wanted, sizeof(wanted), "holdfast://lab/operator/uid%u", (unsigned int)getuid());
+	assert_string_equal(world->peer.uri, wanted);
+}
+
+WORLD_TEST(a_connection_to_a_socket_that_gets_no_name_ends_before_its_first_call)
+{
+	struct answer answer;
+
+	rpc_server_set_name(world->server, refuse_peer);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_int_equal(world->n_calls, 0);
+	assert_int_equal(rpc_server_stats(world->server).refused, 1);
+}
+
 WORLD_TEST(many_calls_at_once_are_all_answered)
 {
 	enum { N = 600 }; /* more than may be in flight at a time */

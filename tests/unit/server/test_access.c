@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "access/access.h"
+#include "access/local_operators.h"
 
 TEST(identities_are_read_whole_or_not_at_all)
 {
@@ -97,5 +98,49 @@ TEST(only_nodes_make_nodes_calls)
 		struct identity who;
 
 		assert_int_equal(access_node(&p, "c1", &who, NULL), cases[i].status);
+	}
+}
+
+TEST(users_of_the_machine_are_operators_if_they_exist_and_are_not_the_overflow_user)
+{
+	static const struct {
+		const char *name;
+		enum status status;
+	} cases[] = {
+		{"root", STATUS_OK},
+		{"no-such-user", STATUS_FAILED_PRECONDITION},
+		{"nobody", STATUS_FAILED_PRECONDITION},
+		{"ro/ot", STATUS_FAILED_PRECONDITION},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char names[LOCAL_OPERATORS_MAX][NODE_ID_MAX + 1] = {"daemon"};
+		struct local_operators operators;
+		struct error err;
+
+		(void)str_copy(names[1], sizeof(names[1]), cases[i].name);
+		assert_int_equal(local_operators_find(names, &operators, &err), cases[i].status);
+		if (cases[i].status != STATUS_OK)
+			assert_non_null(strstr(err.msg, cases[i].name));
+	}
+}
+
+TEST(a_uid_is_the_operator_that_the_settings_name_and_no_other_uid_is_one)
+{
+	static const struct local_operators operators = {
+		.n = 2, .list = {{.uid = 0, .name = "root"}, {.uid = 1000, .name = "ann"}}};
+	struct rpc_peer p = {.kind = RPC_PEER_UNIX, .uid = 1000};
+	struct identity who;
+	struct error err;
+
+	assert_int_equal(local_operators_name(&operators, "c1", &p, &err), STATUS_OK);
+	assert_int_equal(access_operator(&p, "c1", false, &who, &err), STATUS_OK);
+	assert_string_equal(who.name, "ann");
+	assert_true(p.issued_ms > 0 && p.expires_ms == 0);
+	for (size_t i = 0; i < 3; i++) {
+		p = (struct rpc_peer){.kind = RPC_PEER_UNIX, .uid = (uid_t[]){1001, 65534, (uid_t)-1}[i]};
+		assert_int_equal(local_operators_name(&operators, "c1", &p, &err), STATUS_PERMISSION_DENIED);
+		assert_string_equal(p.uri, "");
+		assert_int_equal(strstr(err.msg, "PrivateUsers=") != NULL, p.uid == 65534);
 	}
 }

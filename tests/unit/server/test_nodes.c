@@ -1081,10 +1081,9 @@ CLUSTER_TEST(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_name
 	release_alloc(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
-	f->server->config.n_attest_forbidden = 1;
 	fail_release_twice(f);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
-	f->server->config.n_attest_forbidden = 0;
+	f->server->config.attest_forbidden[0][0] = '\0';
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* it was that alone */
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
 }
@@ -1123,7 +1122,6 @@ CLUSTER_TEST(no_word_is_taken_for_plugins_that_the_configuration_names)
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	lose(f, &f->n1);
 	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
-	f->server->config.n_attest_forbidden = 1;
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "attest_forbidden_plugins"));
 	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION);
