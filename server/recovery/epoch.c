@@ -200,6 +200,11 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 		known->reported_by = session->serial;
 		return STATUS_OK;
 	}
+	if (state_node(&server->state, session->node_id)->n_allocs >= SESSION_REPORT_OBJECTS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "the server has %d allocations of node %s, and adopts no further one that "
+				 "only the node knows",
+				 SESSION_REPORT_OBJECTS_MAX, session->node_id);
 	if (alloc.desired_status == DESIRED_UNSPECIFIED)
 		alloc.desired_status = DESIRED_RUN;
 	if (alloc.client_status == CLIENT_UNSPECIFIED)
@@ -247,11 +252,8 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	return STATUS_OK;
 }
 
-/* A volume that was registered after the backup: its name is reserved. It offers no capability, so that
- * nothing is granted before it is registered again. */
-/* Makes the volume that @claim names from the fields of the claim. The volume was registered after the
- * backup.
- */
+/* Make the volume that @claim names, which was registered after the backup, from the fields of the claim. It
+ * offers no capability, so that nothing is granted before it is registered again. */
 static void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
@@ -268,8 +270,7 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 	memcpy(ret->profile, claim->profile, sizeof(ret->profile));
 }
 
-/* The record of a claim that the server learns of. From the node it takes only identity and rights. */
-/* Makes the server's record of a claim that it learns of. */
+/* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
 static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
 {
 	*ret = *reported;
@@ -428,8 +429,7 @@ static enum status check_unknown(struct session *session, struct claim *reported
 	return status;
 }
 
-/* The refusal is on record, and the rest of the report counts: one lie must not void the report. */
-/* Record that a claim is not adopted. */
+/* Record that a claim is not adopted. The rest of the report counts: one lie must not void it. */
 static void epoch_refuse_claim(struct session *session, const struct error *why)
 {
 	session->n_unproven++;

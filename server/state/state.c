@@ -1110,6 +1110,8 @@ static bool place_alloc(struct state *state, struct alloc_entry *entry, const ch
 	if (!to)
 		return false;
 	LIST_REMOVE(entry, of_node);
+	from->n_allocs--;
+	to->n_allocs++;
 	from->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	to->n_live_allocs += !alloc_is_client_terminal(&entry->alloc);
 	LIST_INSERT_HEAD(&to->allocs, entry, of_node);
@@ -1137,6 +1139,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		return false;
 	}
 	entry->node = node;
+	node->n_allocs++;
 	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
@@ -1181,7 +1184,8 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	list_starting(state, entry, false);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
-	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	node->n_allocs--;
+	node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
 	alloc_release(&entry->alloc);

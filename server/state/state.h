@@ -171,6 +171,7 @@ struct node_entry {
 	struct session *session;	/* borrowed; NULL: not connected. Set by state_set_session() */
 	struct message_list *drivers;	/* NodeDriver, as it said them last; not stored */
 	size_t n_live;			/* claims that are not freed */
+	size_t n_allocs;		/* in the list */
 	size_t n_live_allocs;		/* those that are not client-terminal */
 	size_t n_pending;		/* objects that change by its messages and are not durable yet */
 	bool is_unreported;		/* has not told what it holds since the last restore, see epoch.h */

@@ -141,7 +141,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Answer this try's callers and try again later. */
 /* Answer this try's callers with the work's error and try again later. */
 static void volume_work_retry(struct volume_work *work)
 {
@@ -225,7 +224,6 @@ static void volume_work_forget(struct volume_work *work, const char *what, const
 	commit(work, &change, volume_work_on_done);
 }
 
-/* What a failed try leaves. */
 /* This try ended with the work's error: store what that leaves. @was_asked: the provider may have heard of
  * it.
  */
@@ -270,7 +268,6 @@ static bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
 	return false;
 }
 
-/* Common to all answers of plugins. */
 /* Common to all answers of controllers: failed, or taken by @take, stored as @what, and the next step. */
 static void volume_work_take_reply(struct volume_work *work, const Holdfast__V1__PluginReply *reply,
 				   const struct error *err, const char *what, apply_reply_fn *take)
@@ -652,7 +649,6 @@ static enum status step(struct volume_work *work, struct volume_parts *parts, bo
 	return STATUS_OK;
 }
 
-/* Do the next thing that the stored phase asks for. */
 /* Do the next thing that the stored phase asks for. */
 static void volume_work_step(struct volume_work *work)
 {

@@ -324,6 +324,31 @@ CLUSTER_TEST(a_report_is_bounded)
 	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
 }
 
+/* Or a node could fill the store and the audit by reports about allocations that never were. */
+CLUSTER_TEST(no_allocation_is_adopted_from_a_node_that_has_as_many_as_one_report_may_name)
+{
+	struct backup backup = {0};
+	struct node_entry *node;
+	struct alloc alloc;
+
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	node = state_node(&f->server->state, "n1");
+	node->n_allocs += SESSION_REPORT_OBJECTS_MAX - 1;
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1));
+	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_2);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_null(state_alloc(&f->server->state, ALLOC_2));
+	node->n_allocs -= SESSION_REPORT_OBJECTS_MAX - 1;
+}
+
 /* The store says that n1 runs the allocation and has the claim. Both ended after the backup, and n2 has it
  * now. */
 TEST_FIXTURE(work_that_ended_after_the_backup_does_not_get_its_claim_again, setup, teardown)
