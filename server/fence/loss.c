@@ -87,9 +87,10 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 	if (!fence || !str_eq(fence->boot_id, node->node.boot_id))
 		return;
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
-	facts->was_contradicted = fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED &&
-				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
-				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
+	facts->was_contradicted = fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
+				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF &&
+				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED ||
+				   node->node.last_seen_ms > fence->answer_time_ms);
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
 }
 

@@ -638,6 +638,28 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_string_equal(plan_of(w->f), "");
 }
 
+WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the_server_again)
+{
+	struct world *w = *state;
+
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	want_fence(w->f);
+	fake_fencer_prove(&w->f1, strand(w));
+	wait_for(w->f, FENCE_RECORDED);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0); /* the switch was another machine's */
+	assert_int_equal(run_alloc(w->f, ALLOC_2, "n1", NULL), STATUS_OK);
+	claim_db(&w->f->n1);
+	lose(w->f, &w->f->n1);
+	lead_long(w->f);
+	run_for(w->f->event, LOSS_RETRY_MS);
+	fake_fencer_connect(&w->f1, "");
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "it was heard after it was proved off: look at its switch");
+	assert_int_equal(w->f1.n, 1);
+}
+
 WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
 {
 	struct world *w = *state;
