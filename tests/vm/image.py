@@ -42,6 +42,7 @@ PACKAGES = {
     "nfs-kernel-server": "an NFS server",
     "auditd": "what the kernel's audit log says",
     "libcmocka0": "test programs",
+    "libbsd0": "holdfast",
     "libcap-ng0": "test programs",
     "libseccomp2": "test programs",
     "libjansson4": "holdfast",
@@ -67,6 +68,7 @@ MODULES = {
     "nfs": "the NFS client",
     "nfsv4": "the NFS client",
     "nfsd": "the NFS server",
+    "virtio_net": "a network card, where a guest has one",
     "dummy": "a network that nobody answers from",
 }
 # Before there is a disk to load the others from.

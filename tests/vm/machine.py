@@ -40,6 +40,7 @@ class Kind:
 
     words: str = ""  # more of the kernel's command line
     scratch: tuple = ()  # further disks, vdc and on: (serial number, bytes), empty at first
+    devices: tuple = ()  # further arguments of QEMU
 
 
 class Machine:
@@ -54,7 +55,7 @@ class Machine:
         self.unread = b""
         drives = [(disk, "format=qcow2", "root"), (payload, "format=raw,readonly=on", "payload")]
         drives += [(path, "format=raw", serial) for path, (serial, _) in zip(scratch, kind.scratch, strict=True)]
-        argv = self.argv(kind, image, drives, port_there.fileno(), control_there.fileno())
+        argv = self.argv(kind, image, drives, f"fd={port_there.fileno()}", f"fd={control_there.fileno()}")
         if incoming:
             argv += ["-incoming", incoming]
         try:
@@ -66,6 +67,9 @@ class Machine:
         finally:
             port_there.close()
             control_there.close()
+        self.begin_control()
+
+    def begin_control(self):
         self.answers = self.control.makefile("r", encoding="utf-8")
         self.answer()  # the greeting
         self.ask("qmp_capabilities")
@@ -76,14 +80,14 @@ class Machine:
         argv += ["-smp", str(CPUS), "-m", str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-no-reboot"]
         argv += ["-display", "none", "-kernel", os.path.join(image, "vmlinuz")]
         argv += ["-initrd", os.path.join(image, "initrd"), "-append", words, "-serial", "file:" + self.console]
-        argv += ["-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control"]
-        argv += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
+        argv += ["-chardev", f"socket,id=control,{control}", "-mon", "chardev=control,mode=control"]
+        argv += ["-chardev", f"socket,id=port,{port}", "-device", "virtio-serial-pci"]
         argv += ["-device", "virtserialport,chardev=port,name=holdfast"]
         # unsafe: what the guest has flushed need not reach this machine's disk, only this machine
         for path, how, serial in drives:
             argv += ["-drive", f"if=none,id={serial},file={path},cache=unsafe,{how}"]
             argv += ["-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
-        return argv
+        return argv + list(kind.devices)
 
     def __enter__(self):
         return self

@@ -5,6 +5,7 @@
 usage: vm.py test                       this program's own tests, then every payload and every case for the vm
        vm.py run [options] NAME...      run payloads of payloads/ in the small guest, or cases (test_...) of
                                         tests/systemd/cases in the guest with systemd, each in a guest of its own
+                                        power-fence: nodes that are fenced by a BMC, see test_power_fence.py
        vm.py look [options] COMMAND     run a shell command in a guest, to look around
        vm.py prepare                    make images and snapshots unless they are there
 options: --guest small|systemd|bare  which one to look around in (small); bare: systemd, without our packages
@@ -33,6 +34,8 @@ from image import say  # noqa: E402
 from payload import CHECKOUT, Command, Payload, Tally, all_names, report  # noqa: E402
 
 RUN_SECONDS = 1200
+# A test that needs a guest and programs on this machine: test_power_fence.py.
+POWER_FENCE = "power-fence"
 # What stops a payload without being a bug of this program: no QEMU, no mirror, nothing built, a guest that dies.
 EXPECTED = (machine.GuestFailure, LookupError, OSError, RuntimeError, subprocess.SubprocessError)
 
@@ -44,8 +47,29 @@ def make_payload(name, checkout):
     return case.Case(name, checkout) if name.startswith("test_") else Payload(name, checkout)
 
 
+def run_in_guest(name, options, output):
+    payload = make_payload(name, options.checkout)
+    source = GUESTS[payload.guest](options.checkout)
+    status = snapshot.run(source, payload, output, options.seconds, options.cold)
+    for line in payload.unexpected():
+        output(f"[  FAILED  ] {name}: {line}")
+    return status
+
+
+def run_power_fence(_name, options, output):
+    """Runs it in a box, with a network and an /opt of its own."""
+    with image.locked():
+        image.ensure()  # the box has no network to make it
+    words = [os.path.join(CHECKOUT, "tests", "lanes", "box"), sys.executable, "-B",
+             os.path.join(CHECKOUT, "tests", "vm", "test_power_fence.py")]  # fmt: skip
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as test:
+        for line in test.stdout:
+            output(line.rstrip("\n"))
+    return test.returncode
+
+
 def run_payload(name, options):
-    """The tally of one payload or case."""
+    """The tally of one payload or case, or of the power fence."""
     tally, started, log = Tally(), time.monotonic(), []
 
     def output(line):
@@ -55,11 +79,7 @@ def run_payload(name, options):
 
     say(f"payload {name}")
     try:
-        payload = make_payload(name, options.checkout)
-        source = GUESTS[payload.guest](options.checkout)
-        status = snapshot.run(source, payload, output, options.seconds, options.cold)
-        for line in payload.unexpected():
-            output(f"[  FAILED  ] {name}: {line}")
+        status = (run_power_fence if name == POWER_FENCE else run_in_guest)(name, options, output)
     except EXPECTED as e:
         output(f"vm: {name}: {e}")
         status = -1
@@ -96,8 +116,9 @@ def check_artefacts(names, options):
 
 
 def test(options):
-    names = all_names() + case.all_names("vm")
-    own = {"vm": run_own_tests()} if image.SUITE == image.HOST else {}
+    is_host = image.SUITE == image.HOST
+    names = all_names() + ([POWER_FENCE] if is_host else []) + case.all_names("vm")
+    own = {"vm": run_own_tests()} if is_host else {}
     tallies = own | {name: run_payload(name, options) for name in names}
     return report(tallies | {"artefacts": check_artefacts(names, options)})
 
