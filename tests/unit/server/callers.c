@@ -14,6 +14,8 @@
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <limits.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 static const ProtobufCServiceDescriptor *const descriptors[] = {
 	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
@@ -38,24 +40,83 @@ static void issue(struct fixture *f, const char *uri, char *cert, char *key)
 	assert_int_equal(pki_issue(ca_key, ca, &request, key, cert, NULL), STATUS_OK);
 }
 
-void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token)
+static void connect_with(struct caller_client *caller, struct fixture *f, const struct rpc_tls_files *files,
+			 const char *token)
 {
 	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port, .token = token};
+
+	caller->event = f->event;
+	assert_int_equal(rpc_tls_new(files, &caller->tls, NULL), STATUS_OK);
+	endpoint.tls = caller->tls;
+	assert_int_equal(rpc_client_new(f->event, &endpoint, &caller->client, NULL), STATUS_OK);
+}
+
+void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token)
+{
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
 	struct rpc_tls_files files = {.ca = ca};
 
-	caller->event = f->event;
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
 	if (uri) {
 		issue(f, uri, cert, key);
 		files.cert = cert;
 		files.key = key;
 	}
-	assert_int_equal(rpc_tls_new(&files, &caller->tls, NULL), STATUS_OK);
-	endpoint.tls = caller->tls;
-	assert_int_equal(rpc_client_new(f->event, &endpoint, &caller->client, NULL), STATUS_OK);
+	connect_with(caller, f, &files, token);
+}
+
+static void spoil(X509 *cert, enum certificate_fault fault)
+{
+	int at = X509_get_ext_by_NID(cert, NID_ext_key_usage, -1);
+	X509_EXTENSION *purpose;
+
+	if (fault == CERTIFICATE_EXPIRED) {
+		assert_non_null(X509_gmtime_adj(X509_getm_notAfter(cert), -60));
+	} else if (fault == CERTIFICATE_FOR_SERVERS) {
+		purpose = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "serverAuth");
+		assert_non_null(purpose);
+		assert_true(at >= 0);
+		X509_EXTENSION_free(X509_delete_ext(cert, at));
+		assert_int_equal(X509_add_ext(cert, purpose, -1), 1);
+		X509_EXTENSION_free(purpose);
+	}
+}
+
+void caller_init_faulty(struct caller_client *caller, struct fixture *f, const char *uri,
+			enum certificate_fault fault)
+{
+	char ca[PATH_MAX];
+	char cert_path[PATH_MAX];
+	char key_path[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca, .cert = cert_path, .key = key_path};
+	EVP_PKEY *signer;
+	X509 *cert;
+	FILE *file;
+
+	issue(f, uri, cert_path, key_path);
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.key", f->dir);
+	file = fopen(ca, "re");
+	assert_non_null(file);
+	signer = fault == CERTIFICATE_OF_OTHER_CA ? EVP_EC_gen("P-256")
+						  : PEM_read_PrivateKey(file, NULL, NULL, NULL);
+	assert_non_null(signer);
+	(void)fclose(file);
+	file = fopen(cert_path, "r+e");
+	assert_non_null(file);
+	cert = PEM_read_X509(file, NULL, NULL, NULL);
+	assert_non_null(cert);
+	spoil(cert, fault);
+	assert_true(X509_sign(cert, signer, EVP_sha256()) > 0);
+	assert_int_equal(ftruncate(fileno(file), 0), 0);
+	rewind(file);
+	assert_int_equal(PEM_write_X509(file, cert), 1);
+	assert_int_equal(fclose(file), 0);
+	X509_free(cert);
+	EVP_PKEY_free(signer);
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
+	connect_with(caller, f, &files, NULL);
 }
 
 void caller_release(struct caller_client *caller)

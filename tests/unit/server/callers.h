@@ -14,6 +14,18 @@ struct caller_client {
 
 /** A client that shows @uri (NULL: no certificate) and @token (NULL: none). */
 void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token);
+
+/* Certificates that every method must refuse. */
+enum certificate_fault {
+	CERTIFICATE_EXPIRED,
+	CERTIFICATE_FOR_SERVERS, /* only for them: extendedKeyUsage serverAuth */
+	CERTIFICATE_OF_OTHER_CA,
+	CERTIFICATE_FAULT_N,
+};
+
+/** A client that shows a certificate of @uri with this fault. */
+void caller_init_faulty(struct caller_client *caller, struct fixture *f, const char *uri,
+			enum certificate_fault fault);
 void caller_release(struct caller_client *caller);
 
 /** Call "Service.Method" with the request in JSON; waits. @ret_json may be NULL, else the answer, owned by

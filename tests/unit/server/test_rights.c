@@ -303,6 +303,67 @@ TEST(every_method_has_a_row)
 	}
 }
 
+/* --- fields that name a scope --- */
+
+/* Fields that no row of server/services.c names, and what checks them instead. */
+static const struct {
+	const char *method, *field;
+} checked_elsewhere[] = {
+	{"Volumes.List", "node_id"},	       /* narrows what the namespace's right shows */
+	{"Volumes.Claim", "namespace"},	       /* the allocation's own */
+	{"Nodes.Session", "hello.node_id"},    /* the certificate's */
+	{"Nodes.Attest", "volumes.namespace"}, /* its rule names all of volumes */
+	{"Operator.Watch", "namespace"},       /* per topic */
+	{"Operator.AcceptTrail", "node_id"},   /* for management only */
+};
+
+static bool is_scope(const char *field)
+{
+	return str_eq(field, "namespace") || str_eq(field, "node_id");
+}
+
+static void check_scope(const struct rpc_rule *rule, const char *method, const char *field)
+{
+	if ((rule->namespaces && str_eq(rule->namespaces, field)) ||
+	    (rule->field && str_eq(rule->field, field)))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(checked_elsewhere); i++)
+		if (str_eq(checked_elsewhere[i].method, method) && str_eq(checked_elsewhere[i].field, field))
+			return;
+	fail_msg("%s: no rule checks the field %s", method, field);
+}
+
+/* Of the request and of the messages in it. */
+TEST(every_field_that_names_a_scope_is_checked_by_a_rule)
+{
+	for (size_t i = 0; i < n_services; i++)
+		for (size_t j = 0; j < services[i].n_methods; j++) {
+			const struct rpc_method *served = &services[i].methods[j];
+			const ProtobufCMethodDescriptor *method =
+				protobuf_c_service_descriptor_get_method_by_name(services[i].descriptor,
+										 served->name);
+			char name[128];
+			char path[128];
+
+			(void)str_format(name, sizeof(name), "%s.%s", services[i].descriptor->short_name,
+					 served->name);
+			for (unsigned int k = 0; k < method->input->n_fields; k++) {
+				const ProtobufCFieldDescriptor *field = &method->input->fields[k];
+				const ProtobufCMessageDescriptor *inner =
+					field->type == PROTOBUF_C_TYPE_MESSAGE ? field->descriptor : NULL;
+
+				if (is_scope(field->name))
+					check_scope(served->rule, name, field->name);
+				for (unsigned int l = 0; inner && l < inner->n_fields; l++) {
+					(void)str_format(path, sizeof(path), "%s.%s", field->name,
+							 inner->fields[l].name);
+					if (is_scope(inner->fields[l].name))
+						check_scope(served->rule, name, path);
+				}
+			}
+		}
+}
+
 /* A method that nobody has built yet refuses everybody as such. */
 static bool is_built(const char *method)
 {
@@ -434,12 +495,30 @@ static void remember_snapshot(struct fixture *f)
 	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 }
 
+static const char *const revoked[] = {"operator/revoked", "node/revoked", "fencer/revoked", "server/revoked"};
+
+/* With all certificates that the test issues to them later. */
+static void revoke_all_of(struct fixture *f, const char *identity)
+{
+	Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+	char key[OBJECT_KEY_SIZE];
+	char name[64];
+	const struct record record = {.key = key, .message = &revocation.base};
+
+	(void)str_copy(name, sizeof(name), identity);
+	(void)str_format(key, sizeof(key), PREFIX_REVOCATION "id/%s", identity);
+	revocation.identity = name;
+	revocation.revoked_at_ms = INT64_MAX;
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+}
+
 static void stand_init(struct stand *stand, struct fixture *f)
 {
 	const struct gift all = everything();
 
 	remember_snapshot(f);
-
+	for (size_t i = 0; i < ARRAY_SIZE(revoked); i++)
+		revoke_all_of(f, revoked[i]);
 	*stand = (struct stand){
 		.f = f,
 		.no_policies = make_token(f, "{\"name\": \"none\", \"type\": \"CLIENT\"}"),
@@ -516,12 +595,15 @@ static void stand_release(struct stand *stand)
 	free(stand->expired);
 }
 
-static enum status try(struct fixture *f, const struct row *row, const char *uri, const char *token)
+static enum status try_by(struct caller_client *caller, const struct row *row)
 {
-	struct caller_client *caller = caller_of(f, uri, token);
-
 	return row->is_stream ? caller_stream(caller, row->method, row->request)
 			      : caller_call(caller, row->method, row->request, NULL, NULL);
+}
+
+static enum status try(struct fixture *f, const struct row *row, const char *uri, const char *token)
+{
+	return try_by(caller_of(f, uri, token), row);
 }
 
 static void expect(struct fixture *f, const struct row *row, const char *uri, const char *token,
@@ -546,6 +628,55 @@ static void expect_allowed(struct fixture *f, const struct row *row, const char 
 
 #define OPERATOR "holdfast://c1/operator/ann"
 
+#define NODE "holdfast://c1/node/n1"
+#define FENCER "holdfast://c1/fencer/f1"
+
+enum ally { AN_OPERATOR, A_NODE, A_FENCER, N_ALLIES };
+
+static const char *const allies[N_ALLIES] = {OPERATOR, NODE, FENCER};
+
+/* Each makes a new handshake for each call. */
+static struct caller_client faulty[N_ALLIES][CERTIFICATE_FAULT_N];
+
+static void faulty_init(struct fixture *f)
+{
+	for (int i = 0; i < N_ALLIES; i++)
+		for (int fault = 0; fault < CERTIFICATE_FAULT_N; fault++)
+			caller_init_faulty(&faulty[i][fault], f, allies[i], (enum certificate_fault)fault);
+}
+
+static void faulty_release(void)
+{
+	for (int i = 0; i < N_ALLIES; i++)
+		for (int fault = 0; fault < CERTIFICATE_FAULT_N; fault++)
+			caller_release(&faulty[i][fault]);
+}
+
+static enum ally ally_of(const struct row *row)
+{
+	if (row->kind == OF_NODES || row->kind == OF_NEW_NODES)
+		return A_NODE;
+	return row->kind == OF_FENCERS ? A_FENCER : AN_OPERATOR;
+}
+
+/* The identity that may call the method, with a certificate that is no good. */
+static void check_faulty(struct fixture *f, const struct row *row)
+{
+	for (int fault = 0; fault < CERTIFICATE_FAULT_N; fault++) {
+		enum status status = try_by(&faulty[ally_of(row)][fault], row);
+
+		if (status != STATUS_UNAVAILABLE) /* the handshake fails */
+			fail_msg("%s by %s with fault %d: %s", row->method, allies[ally_of(row)], fault,
+				 status_name(status));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(revoked); i++) {
+		char uri[64];
+
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/%s", revoked[i]);
+		expect(f, row, uri, NULL, STATUS_UNAUTHENTICATED);
+	}
+}
+
 /* What no row makes an exception of. */
 static void check_everybody(const struct stand *stand, const struct row *row)
 {
@@ -553,6 +684,8 @@ static void check_everybody(const struct stand *stand, const struct row *row)
 	expect(stand->f, row, "holdfast://c2/operator/ann", NULL, STATUS_UNAUTHENTICATED);
 	expect(stand->f, row, "holdfast://c2/node/n1", NULL, STATUS_UNAUTHENTICATED);
 	expect(stand->f, row, NULL, stand->expired, STATUS_UNAUTHENTICATED);
+	expect(stand->f, row, "holdfast://c1/driver/d1", NULL, STATUS_UNAUTHENTICATED); /* calls no server */
+	expect(stand->f, row, "holdfast://c1/operator/revoked", stand->management, STATUS_UNAUTHENTICATED);
 	expect(stand->f, row, "holdfast://c1/node/n1", stand->management, STATUS_PERMISSION_DENIED);
 	expect(stand->f, row, "holdfast://c1/server/s1", stand->management, STATUS_PERMISSION_DENIED);
 	expect(stand->f, row, "holdfast://c1/server/s1", NULL, STATUS_PERMISSION_DENIED);
@@ -649,11 +782,13 @@ TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl
 
 	take_volume(f);
 	stand_init(&stand, f);
+	faulty_init(f);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (!is_built(rows[i].method)) {
 			expect(f, &rows[i], OPERATOR, NULL, STATUS_UNIMPLEMENTED);
 			continue;
 		}
+		check_faulty(f, &rows[i]);
 		if (rows[i].kind == OF_NEW_NODES) { /* the gate lets it pass; it is the only one */
 			assert_string_equal(rows[i].method, "Nodes.Enroll");
 			expect_allowed(f, &rows[i], NULL, NULL);
@@ -667,6 +802,7 @@ TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl
 		else
 			check_people(&stand, &rows[i]);
 	}
+	faulty_release();
 	stand_release(&stand);
 }
 
