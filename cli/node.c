@@ -360,7 +360,7 @@ static DEFINE_ROWS(
 		 "another machine under this name; see holdfast node identify"),
 	COL("agent", "{agent_version}"), COL("kernel", "{kernel}"),
 	COLUMN("clock", "", .put = put_clock, .is_optional = true),
-	COLUMN("disk", "", .put = put_disk, .is_optional = true),
+	COLUMN("disk", "", .put = put_disk, .is_optional = true), COL_SET("ticket keys", "{ticket_keys}"),
 	COL_SET("ticket key", "{other_ticket_keys?{other_ticket_keys:32}..., another one than the server's: "
 			      "mounts are refused}"),
 	COL_SET("certificate expires", "{certificate_expires_at_ms?{certificate_expires_at_ms:time}}"),

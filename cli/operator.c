@@ -21,7 +21,7 @@ static DEFINE_ROWS(status_page, holdfast__v1__get_status_response, NULL, COL("ve
 					  "node{nodes_to_report:are} still to report}"),
 		   COL_WHEN("{restored_at_ms?y}", "epoch reason", "{epoch_reason}"),
 		   COL("tokens", "{acl_enabled?are taken|are not taken (acl = false)}"),
-		   COL("ticket key", "{ticket_key}"),
+		   COL("ticket key", "{ticket_key}"), COL_SET("next ticket key", "{next_ticket_key}"),
 		   COL("last backup", "{last_backup_at_ms?{last_backup_at_ms:age}|never}"),
 		   COL("last kit", "{last_kit_at_ms?{last_kit_at_ms:age}|never}"),
 		   COL_SET("certificate expires",

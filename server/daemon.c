@@ -4,6 +4,7 @@
 #include "certificate.h"
 #include "events.h"
 #include "gc.h"
+#include "key_rotation.h"
 #include "load.h"
 #include "reload.h"
 #include "routes.h"
@@ -173,6 +174,8 @@ static enum status open_store(struct server *server, struct error *err)
 		status = restore_proof_note_key(server->kv, server->issuer, err);
 	if (status == STATUS_OK)
 		status = fill_state(server, err);
+	if (status == STATUS_OK)
+		key_rotation_load(server);
 	if (status == STATUS_OK)
 		status = marks_keep(server, err);
 	for (size_t i = 0; status == STATUS_OK && i < WATCH_TABLES; i++)

@@ -2,6 +2,7 @@
 #include "operator.h"
 
 #include "certificate.h"
+#include "key_rotation.h"
 #include "server.h"
 
 #include "access/access.h"
@@ -38,7 +39,7 @@
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum {
-	WARNINGS_MAX = 8,
+	WARNINGS_MAX = 12,
 	HISTORY_WARNING_SIZE = 640,
 	HELD_TWICE_WARNING_SIZE = 768,
 	KEYS_WARNING_SIZE = 512,
@@ -158,8 +159,10 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char keys[KEYS_WARNING_SIZE];
 	char twice[HELD_TWICE_WARNING_SIZE];
 	char fencers[FENCERS_WARNING_SIZE];
+	char rotation[KEY_ROTATION_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
+	uint8_t next_key[TICKET_KEY_SIZE];
 	struct expiring expiring;
 	struct error stall;
 
@@ -189,6 +192,10 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.last_kit_at_ms = backup_last_kit_ms(server);
 	if (keys_warning(server, keys))
 		warnings[response.n_warnings++] = keys;
+	if (key_rotation_warning(server, rotation))
+		warnings[response.n_warnings++] = rotation;
+	if (key_rotation_next(server, next_key))
+		response.next_ticket_key = (ProtobufCBinaryData){.len = sizeof(next_key), .data = next_key};
 	if (disk_warning(server, disk))
 		warnings[response.n_warnings++] = disk;
 	if (marks_warning(server, mark))

@@ -2,6 +2,7 @@
 #include "reload.h"
 
 #include "certificate.h"
+#include "key_rotation.h"
 #include "server.h"
 
 #include "access/audit.h"
@@ -159,6 +160,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 
 	if (rpc_tls_has_changed(server->tls))
 		reload_certificates(server);
+	key_rotation_look(server);
 	(void)timer_arm(server->event, &server->reload, LOOK_US, on_look,
 			server); /* it exists: cannot fail */
 	return 0;

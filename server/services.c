@@ -3,6 +3,7 @@
 
 #include "events.h"
 #include "gc.h"
+#include "key_rotation.h"
 #include "operator.h"
 #include "server.h"
 
@@ -211,6 +212,7 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "ListRevocations", .unary = revocations_handle_list, READ(.right = ACCESS_OPERATOR_READ)},
 	{.name = "CreateEnrollment", .unary = enrollments_handle_create, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "IssueCertificate", .unary = authority_handle_issue, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "RotateKey", .unary = key_rotation_handle, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "WhoAmI",
 	 .unary = tokens_handle_who_am_i,
 	 READ(.right = ACCESS_IDENTITY, .node = RULE_NODE_ANY)},

@@ -6,11 +6,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdlib.h>
+#include <ticket.h>
 
 enum {
 	WELL_S = 15,
@@ -28,23 +30,41 @@ struct watcher {
 	struct rpc_call *call;
 };
 
+enum { KEYS_TEXT_SIZE = SETTINGS_KEYS_MAX * (2 * TICKET_KEY_ID_SIZE + 2) };
+
+/* The beginnings of the keys whose orders it takes: "8a88e3dd, 12345678". */
+static void put_keys(const struct settings *settings, char ret[static KEYS_TEXT_SIZE])
+{
+	char id[2 * TICKET_KEY_ID_SIZE + 1];
+	size_t at = 0;
+
+	ret[0] = '\0';
+	for (uint32_t i = 0; i < settings->n_keys; i++) {
+		hex_encode(id, settings->keys[i], TICKET_KEY_ID_SIZE);
+		at += (size_t)str_format(ret + at, KEYS_TEXT_SIZE - at, "%s%s", at > 0 ? ", " : "", id);
+	}
+}
+
 static void notify_watcher(struct driver *driver, struct watcher *watcher)
 {
 	Holdfast__Driver__V1__FingerprintResponse response = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
 	Holdfast__Driver__V1__KeyValue name = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
 	Holdfast__Driver__V1__KeyValue version = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
-	Holdfast__Driver__V1__KeyValue *attributes[2] = {&name, &version};
+	Holdfast__Driver__V1__KeyValue keys = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue *attributes[3] = {&keys, &name, &version};
+	char text[KEYS_TEXT_SIZE];
 
+	put_keys(driver->settings, text);
+	keys.key = (char[]){"ticket_keys"};
+	keys.value = text;
 	name.key = (char[]){"engine.name"};
 	name.value = driver->engine_name;
 	version.key = (char[]){"engine.version"};
 	version.value = driver->engine_version;
 	response.health = (Holdfast__Driver__V1__Health)driver->health;
 	response.description = driver->health_text;
-	if (driver->engine_name[0] != '\0') {
-		response.n_attributes = 2;
-		response.attributes = attributes;
-	}
+	response.n_attributes = driver->engine_name[0] != '\0' ? 3 : 1;
+	response.attributes = attributes;
 	(void)rpc_call_send(watcher->call, &response.base, NULL); /* who does not read is told the next one */
 }
 

@@ -346,6 +346,23 @@ static enum status cert_revoke_load(struct call *call, void *message, struct err
 	return STATUS_OK;
 }
 
+/* --- the key of tickets --- */
+
+static DEFINE_ROWS(key_page, holdfast__v1__rotate_key_response, NULL, COL("in use", "{in_use}"),
+		   COL_SET("next", "{next}"), COL_SET("waits for", "{waiting?{waiting}: {waits_for}}"),
+		   LINE("{next}",
+			"Add a line ticket_key = NEXT to mounthelper.policy on every node (then: holdfast "
+			"policy apply), and NEXT to ticket_keys of drivers and fencers. The server uses it "
+			"once all have it."));
+
+static enum status key_use_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RotateKeyRequest *request = message;
+
+	request->use_now = true;
+	return STATUS_OK;
+}
+
 static const struct command commands[] = {
 	{.path = "operator cert ca",
 	 .args = "CLUSTER",
@@ -399,6 +416,21 @@ static const struct command commands[] = {
 		  .question = "Its sessions and calls end now, and it needs a new certificate. Mounts and "
 			      "claims of a node are kept. Do it?",
 		  .rows = &revoke_page}},
+	{.path = "operator key rotate",
+	 .args = "",
+	 .help = "Make the next ticket key, or show what it waits for",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor, .method = "RotateKey", .rows = &key_page}},
+	{.path = "operator key use",
+	 .args = "",
+	 .help = "Sign with the next ticket key now, although nodes lack it",
+	 .example = "--yes",
+	 .options = OPTION_BIT(OPT_YES),
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "RotateKey",
+		  .load = key_use_load,
+		  .question = "Nodes whose policies lack the next key refuse new mounts from then on. Do it?",
+		  .rows = &key_page}},
 	{.path = "operator cert revoked",
 	 .args = "",
 	 .help = "List revoked certificates",

@@ -143,8 +143,9 @@ struct node {
 	int64_t other_machine_ms;
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
-	char disk_trouble[16];			     /* see node_disk_word(); empty: there is room */
-	char disk_path[NODE_DISK_PATH_MAX + 1];	     /* of the agent's journal, while there is trouble */
+	char ticket_keys[NODE_KEYS_TEXT_SIZE];	/* beginnings of those that it accepts; empty: not known */
+	char disk_trouble[16];			/* see node_disk_word(); empty: there is room */
+	char disk_path[NODE_DISK_PATH_MAX + 1]; /* of the agent's journal, while there is trouble */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;

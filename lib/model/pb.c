@@ -380,6 +380,7 @@ static const struct field_map node_fields[] = {
 	STRING(struct node, other_machine),
 	NUMBER(struct node, other_machine_ms),
 	TEXT(struct node, other_ticket_keys),
+	TEXT(struct node, ticket_keys),
 	TEXT(struct node, disk_trouble),
 	TEXT(struct node, disk_path),
 	NUMBER(struct node, last_seen_ms),

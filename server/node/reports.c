@@ -796,6 +796,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 						  fingerprint, err);
 	/* drivers are not stored: the change wakes what waits for one */
 	if (status == STATUS_OK && (!str_eq(node->other_ticket_keys, entry->node.other_ticket_keys) ||
+				    !str_eq(node->ticket_keys, entry->node.ticket_keys) ||
 				    !str_eq(node->disk_trouble, entry->node.disk_trouble) ||
 				    !message_list_eq(drivers, entry->drivers)))
 		change_put_node(&change, node);

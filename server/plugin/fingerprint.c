@@ -215,35 +215,33 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	return STATUS_OK;
 }
 
-/* "8a88e3dd, 12345678"; empty when one of them is ours. */
-static void put_other_keys(const struct server *server, const ProtobufCBinaryData *keys,
-			   char ret[static NODE_KEYS_TEXT_SIZE])
+/* "8a88e3dd, 12345678" */
+static void put_keys(const ProtobufCBinaryData *keys, char ret[static NODE_KEYS_TEXT_SIZE])
 {
-	uint8_t own[TICKET_KEY_SIZE];
 	size_t at = 0;
 
-	ticket_issuer_public_key(server->issuer, own);
 	ret[0] = '\0';
 	for (size_t i = 0; i + TICKET_KEY_ID_SIZE <= keys->len; i += TICKET_KEY_ID_SIZE) {
 		char text[2 * TICKET_KEY_ID_SIZE + 1];
 		int n;
 
-		if (memcmp(keys->data + i, own, TICKET_KEY_ID_SIZE) == 0) {
-			ret[0] = '\0';
-			return;
-		}
 		hex_encode(text, keys->data + i, TICKET_KEY_ID_SIZE);
 		n = str_format(ret + at, NODE_KEYS_TEXT_SIZE - at, "%s%s", at > 0 ? ", " : "", text);
 		at += n > 0 ? (size_t)n : 0; /* what it says beside two is cut */
 	}
 }
 
-void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node)
+void fingerprint_compare_keys(const struct server *server, struct node *node)
 {
+	uint8_t own[TICKET_KEY_SIZE];
+	char text[2 * TICKET_KEY_ID_SIZE + 1];
 	char before[NODE_KEYS_TEXT_SIZE];
 
+	ticket_issuer_public_key(server->issuer, own);
+	hex_encode(text, own, TICKET_KEY_ID_SIZE);
 	(void)str_copy(before, sizeof(before), node->other_ticket_keys);
-	put_other_keys(server, keys, node->other_ticket_keys);
+	(void)str_copy(node->other_ticket_keys, sizeof(node->other_ticket_keys),
+		       strstr(node->ticket_keys, text) ? "" : node->ticket_keys);
 	if (node->other_ticket_keys[0] != '\0' && !str_eq(before, node->other_ticket_keys))
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
 			"node %s has another ticket key (%s...): its mount helper refuses every mount. "
@@ -252,6 +250,12 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 			"give this "
 			"server its old key back",
 			node->id, node->other_ticket_keys);
+}
+
+void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node)
+{
+	put_keys(keys, node->ticket_keys);
+	fingerprint_compare_keys(server, node);
 }
 
 /* A path as operators make them; what else a node reports as one is not shown. */

@@ -13,9 +13,12 @@
 struct node_entry;
 struct server;
 
-/** Compare the keys whose tickets the mount helper of @node takes (@keys, of a hello or fingerprint) with the
- * server's own, and log it once when none of them is that. */
+/** Notes which keys' tickets the mount helper of @node takes (@keys, of a hello or fingerprint), and
+ * compares them. */
 void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
+
+/** Compares the keys of @node with the one in use, and logs it once when none of them is that. */
+void fingerprint_compare_keys(const struct server *server, struct node *node);
 
 /** Take the trouble of the journal's disk that @fingerprint of @node reports, and log a change. */
 void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);

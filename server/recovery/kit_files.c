@@ -59,8 +59,8 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 	struct ticket_issuer *on_disk;
 
 	TRY(ticket_issuer_new(config->ticket_key, config->cluster, &on_disk, err));
-	ticket_issuer_public_key(on_disk, found);
-	ticket_issuer_public_key(issuer, used);
+	ticket_issuer_file_key(on_disk, found);
+	ticket_issuer_file_key(issuer, used);
 	ticket_issuer_free(on_disk);
 	if (memcmp(used, found, sizeof(used)) == 0)
 		return STATUS_OK;

@@ -41,7 +41,7 @@ static bool is_key_of(const struct noted *noted, const struct ticket_issuer *iss
 {
 	uint8_t key[TICKET_KEY_SIZE];
 
-	ticket_issuer_public_key(issuer, key);
+	ticket_issuer_file_key(issuer, key);
 	return noted->is_key && memcmp(noted->key, key, sizeof(key)) == 0;
 }
 
@@ -75,7 +75,7 @@ static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct
 	Holdfast__V1__TicketKey record = HOLDFAST__V1__TICKET_KEY__INIT;
 	uint8_t key[TICKET_KEY_SIZE];
 
-	ticket_issuer_public_key(writing->issuer, key);
+	ticket_issuer_file_key(writing->issuer, key);
 	record.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
 	record.from_epoch = writing->from_epoch;
 	record.version = TICKET_VERSION;

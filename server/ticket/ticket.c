@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 /* OpenSSL's knows what the processor can do and takes a third of the time, but needs memory. */
@@ -112,10 +113,19 @@ bool ticket_tree_root(const EVP_MD *sha256, const struct ticket *ticket, struct 
 	return bytes_are_zero(ticket->path + depth, sizeof(ticket->path) - depth * TICKET_DIGEST_SIZE);
 }
 
-struct ticket_issuer {
+/* Never changed nor freed while there is an issuer: another thread may sign with it. */
+struct signing_key {
+	SLIST_ENTRY(signing_key) next;
 	uint8_t public_key[TICKET_KEY_SIZE];
 	uint8_t secret[crypto_sign_ed25519_SECRETKEYBYTES];
+};
+
+struct ticket_issuer {
+	struct signing_key file;	  /* of the key's file */
+	SLIST_HEAD(, signing_key) others; /* owned */
+	_Atomic(const struct signing_key *) in_use;
 	uint8_t mac_key[crypto_generichash_KEYBYTES];
+	uint8_t wrap_key[crypto_secretbox_KEYBYTES];
 	char cluster[TICKET_CLUSTER_SIZE];
 	EVP_MD *sha256; /* owned; looking it up costs as much as digesting a source */
 };
@@ -170,6 +180,7 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 }
 
 static const char mac_context[] = "holdfast: codes of the ticket key";
+static const char wrap_context[] = "holdfast: keys in the store";
 
 static void derive_keys(struct ticket_issuer *issuer, const EVP_PKEY *key)
 {
@@ -177,10 +188,12 @@ static void derive_keys(struct ticket_issuer *issuer, const EVP_PKEY *key)
 	size_t len = sizeof(seed);
 
 	(void)EVP_PKEY_get_raw_private_key(key, seed, &len); /* of an Ed25519 key: cannot fail */
-	(void)crypto_sign_ed25519_seed_keypair(issuer->public_key, issuer->secret, seed);
+	(void)crypto_sign_ed25519_seed_keypair(issuer->file.public_key, issuer->file.secret, seed);
 	/* of its own: no key is for two things */
 	(void)crypto_generichash(issuer->mac_key, sizeof(issuer->mac_key), (const uint8_t *)mac_context,
 				 sizeof(mac_context), seed, sizeof(seed));
+	(void)crypto_generichash(issuer->wrap_key, sizeof(issuer->wrap_key), (const uint8_t *)wrap_context,
+				 sizeof(wrap_context), seed, sizeof(seed));
 	explicit_bzero(seed, sizeof(seed));
 }
 
@@ -193,7 +206,89 @@ void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, siz
 void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, size_t len,
 			uint8_t ret[static TICKET_SIGNATURE_SIZE])
 {
-	(void)crypto_sign_ed25519_detached(ret, NULL, data, len, issuer->secret); /* cannot fail */
+	(void)crypto_sign_ed25519_detached(ret, NULL, data, len, atomic_load(&issuer->in_use)->secret);
+}
+
+/* --- further keys --- */
+
+enum { SEED_SIZE = crypto_sign_ed25519_SEEDBYTES, NONCE_SIZE = crypto_secretbox_NONCEBYTES };
+
+_Static_assert(TICKET_WRAPPED_SIZE == NONCE_SIZE + crypto_secretbox_MACBYTES + SEED_SIZE, "the seed fits");
+
+static const struct signing_key *find_key(const struct ticket_issuer *issuer, const uint8_t *public_key)
+{
+	const struct signing_key *key;
+
+	if (memcmp(issuer->file.public_key, public_key, TICKET_KEY_SIZE) == 0)
+		return &issuer->file;
+	SLIST_FOREACH(key, &issuer->others, next)
+	if (memcmp(key->public_key, public_key, TICKET_KEY_SIZE) == 0)
+		return key;
+	return NULL;
+}
+
+static enum status add_seed(struct ticket_issuer *issuer, const uint8_t *seed, uint8_t *ret_public,
+			    struct error *err)
+{
+	struct signing_key *key = calloc(1, sizeof(*key));
+
+	if (!key)
+		return error_no_memory(err, "a ticket key");
+	(void)crypto_sign_ed25519_seed_keypair(key->public_key, key->secret, seed);
+	memcpy(ret_public, key->public_key, TICKET_KEY_SIZE);
+	if (find_key(issuer, key->public_key))
+		free(key);
+	else
+		SLIST_INSERT_HEAD(&issuer->others, key, next);
+	return STATUS_OK;
+}
+
+enum status ticket_issuer_make_key(struct ticket_issuer *issuer, uint8_t ret_public[static TICKET_KEY_SIZE],
+				   uint8_t ret_wrapped[static TICKET_WRAPPED_SIZE], struct error *err)
+{
+	uint8_t seed[SEED_SIZE];
+	enum status status;
+
+	if (getrandom(seed, sizeof(seed), 0) != (ssize_t)sizeof(seed) ||
+	    getrandom(ret_wrapped, NONCE_SIZE, 0) != NONCE_SIZE)
+		return error_set(err, STATUS_INTERNAL, errno, "make a ticket key");
+	(void)crypto_secretbox_easy(ret_wrapped + NONCE_SIZE, seed, sizeof(seed), ret_wrapped,
+				    issuer->wrap_key);
+	status = add_seed(issuer, seed, ret_public, err);
+	explicit_bzero(seed, sizeof(seed));
+	return status;
+}
+
+enum status ticket_issuer_add_key(struct ticket_issuer *issuer, const uint8_t *wrapped, size_t n,
+				  struct error *err)
+{
+	uint8_t public_key[TICKET_KEY_SIZE];
+	uint8_t seed[SEED_SIZE];
+	enum status status;
+
+	if (n != TICKET_WRAPPED_SIZE || crypto_secretbox_open_easy(seed, wrapped + NONCE_SIZE, n - NONCE_SIZE,
+								   wrapped, issuer->wrap_key) != 0)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"a ticket key in the store was encrypted with another key than this server's "
+			"(ticket_key): give this server the file that the key was made with");
+	status = add_seed(issuer, seed, public_key, err);
+	explicit_bzero(seed, sizeof(seed));
+	return status;
+}
+
+bool ticket_issuer_has(const struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE])
+{
+	return find_key(issuer, public_key);
+}
+
+bool ticket_issuer_use(struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE])
+{
+	const struct signing_key *key = find_key(issuer, public_key);
+
+	if (key)
+		atomic_store(&issuer->in_use, key);
+	return key;
 }
 
 DEFINE_CLEANUP(struct ticket_issuer, ticket_issuer_free)
@@ -217,6 +312,8 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 	if (!issuer->sha256)
 		return error_set(err, STATUS_INTERNAL, 0, "OpenSSL has no SHA-256");
 	derive_keys(issuer, key);
+	SLIST_INIT(&issuer->others);
+	atomic_store(&issuer->in_use, &issuer->file);
 	*ret = TAKE_PTR(issuer);
 	return STATUS_OK;
 }
@@ -226,21 +323,32 @@ void ticket_issuer_free(struct ticket_issuer *issuer)
 	if (!issuer)
 		return;
 	EVP_MD_free(issuer->sha256);
-	explicit_bzero(issuer->secret, sizeof(issuer->secret));
-	explicit_bzero(issuer->mac_key, sizeof(issuer->mac_key));
+	while (!SLIST_EMPTY(&issuer->others)) {
+		struct signing_key *key = SLIST_FIRST(&issuer->others);
+
+		SLIST_REMOVE_HEAD(&issuer->others, next);
+		explicit_bzero(key, sizeof(*key));
+		free(key);
+	}
+	explicit_bzero(issuer, sizeof(*issuer));
 	free(issuer);
 }
 
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE])
 {
-	memcpy(ret, issuer->public_key, TICKET_KEY_SIZE);
+	memcpy(ret, atomic_load(&issuer->in_use)->public_key, TICKET_KEY_SIZE);
+}
+
+void ticket_issuer_file_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE])
+{
+	memcpy(ret, issuer->file.public_key, TICKET_KEY_SIZE);
 }
 
 void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKET_KEY_HEX_SIZE])
 {
 	uint8_t key[TICKET_KEY_SIZE];
 
-	ticket_issuer_public_key(issuer, key);
+	ticket_issuer_file_key(issuer, key);
 	hex_encode(ret, key, sizeof(key));
 }
 
@@ -251,7 +359,7 @@ void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *t
 
 	/* cannot fail */
 	(void)crypto_sign_ed25519_detached(tickets[0]->signature, NULL, (const unsigned char *)&root,
-					   sizeof(root), issuer->secret);
+					   sizeof(root), atomic_load(&issuer->in_use)->secret);
 	for (size_t i = 1; i < n; i++)
 		memcpy(tickets[i]->signature, tickets[0]->signature, TICKET_SIGNATURE_SIZE);
 }
@@ -261,15 +369,27 @@ void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket)
 	ticket_sign_all(issuer, &ticket, 1);
 }
 
+static bool is_signed(const struct signing_key *key, const struct ticket *ticket,
+		      const struct ticket_root *root)
+{
+	return crypto_sign_ed25519_verify_detached(ticket->signature, (const unsigned char *)root,
+						   sizeof(*root), key->public_key) == 0;
+}
+
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
 {
+	const struct signing_key *key;
 	struct ticket_root root;
+	bool is_ours;
 
-	return ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
-	       memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
-	       ticket_tree_root(issuer->sha256, ticket, &root) &&
-	       crypto_sign_ed25519_verify_detached(ticket->signature, (const unsigned char *)&root,
-						   sizeof(root), issuer->public_key) == 0;
+	if (!(ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
+	      memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
+	      ticket_tree_root(issuer->sha256, ticket, &root)))
+		return false;
+	is_ours = is_signed(&issuer->file, ticket, &root);
+	SLIST_FOREACH(key, &issuer->others, next)
+	is_ours = is_ours || is_signed(key, ticket, &root);
+	return is_ours;
 }
 
 /* One stage serves all claims of a native volume on a node, so a reader's is writable where a writer may join

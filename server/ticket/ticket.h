@@ -23,12 +23,33 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 			      struct error *err);
 void ticket_issuer_free(struct ticket_issuer *issuer);
 
-/** The public key that helpers' policies must name. */
+/** The public key that helpers' policies must name: of the key in use. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
+
+/** That of the key's file, which is the one in use until another one was made. */
+void ticket_issuer_file_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
+
+/* Further keys, made here and stored encrypted ("wrapped") with a key that is derived from the file's. */
+
+enum { TICKET_WRAPPED_SIZE = 72 };
+
+/** Makes and remembers a key. Nothing is signed with it before ticket_issuer_use(). */
+enum status ticket_issuer_make_key(struct ticket_issuer *issuer, uint8_t ret_public[static TICKET_KEY_SIZE],
+				   uint8_t ret_wrapped[static TICKET_WRAPPED_SIZE], struct error *err);
+
+/** Remembers a key that was stored. STATUS_FAILED_PRECONDITION: it was wrapped with another file's key. */
+enum status ticket_issuer_add_key(struct ticket_issuer *issuer, const uint8_t *wrapped, size_t n,
+				  struct error *err);
+
+/** Is it the file's key, or a further one that was made or added here? */
+bool ticket_issuer_has(const struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE]);
+
+/** Signs with this key from now on; false: it is not known. */
+bool ticket_issuer_use(struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE]);
 
 enum { TICKET_KEY_HEX_SIZE = 2 * TICKET_KEY_SIZE + 1 };
 
-/** The same as a text. */
+/** ticket_issuer_file_key() as a text. */
 void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKET_KEY_HEX_SIZE]);
 
 /** ticket_issue() without the signature. */
@@ -52,7 +73,7 @@ void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, siz
 void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, size_t len,
 			uint8_t ret[static TICKET_SIGNATURE_SIZE]);
 
-/** Was @ticket made with this key, for this cluster? */
+/** Was @ticket made with one of these keys, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 
 /** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the

@@ -250,6 +250,7 @@ static const struct row rows[] = {
 	{"Operator.CreateToken", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.ListTokens", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.RevokeToken", OF_MANAGEMENT, 0, "{\"accessor\": \"" A_TOKEN "\"}"},
+	{"Operator.RotateKey", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.WhoAmI", OF_ANYBODY, 0, "{}", BOUND_ANY},
 	{"Operator.PutPolicy", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.ListPolicies", OF_MANAGEMENT, 0, "{}"},

@@ -466,4 +466,54 @@ TEST(a_ticket_of_another_generation_is_not_taken)
 	ticket_signer_free(NULL);
 }
 
+TEST(a_further_key_signs_only_once_it_is_used_and_former_tickets_stay_ours)
+{
+	struct fixture *f = *state;
+	uint8_t next[TICKET_KEY_SIZE], wrapped[TICKET_WRAPPED_SIZE];
+	struct ticket_issuer *again;
+	struct ticket before, after;
+
+	assert_int_equal(ticket_issuer_make_key(f->issuer, next, wrapped, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &before, NULL), STATUS_OK);
+	assert_true(is_signed(f, &before));
+	assert_true(ticket_issuer_use(f->issuer, next));
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &after, NULL), STATUS_OK);
+	assert_false(is_signed(f, &after));
+	assert_true(ticket_is_ours(f->issuer, &before));
+	assert_true(ticket_is_ours(f->issuer, &after));
+	memcpy(f->public_key, next, sizeof(next));
+	assert_true(is_signed(f, &after));
+
+	/* as a server that starts with the same file */
+	assert_int_equal(ticket_issuer_new(f->key_path, "c1", &again, NULL), STATUS_OK);
+	assert_false(ticket_is_ours(again, &after));
+	assert_false(ticket_issuer_use(again, next));
+	assert_int_equal(ticket_issuer_add_key(again, wrapped, sizeof(wrapped), NULL), STATUS_OK);
+	assert_true(ticket_is_ours(again, &after));
+	assert_true(ticket_issuer_use(again, next));
+	ticket_issuer_free(again);
+}
+
+TEST(a_stored_key_opens_only_with_the_file_that_it_was_made_with)
+{
+	const struct fixture *f = *state;
+	uint8_t next[TICKET_KEY_SIZE], wrapped[TICKET_WRAPPED_SIZE];
+	struct ticket_issuer *other;
+	char path[112];
+
+	(void)str_format(path, sizeof(path), "%s/other.key", f->dir);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+	assert_int_equal(ticket_issuer_new(path, "c1", &other, NULL), STATUS_OK);
+	assert_int_equal(ticket_issuer_make_key(f->issuer, next, wrapped, NULL), STATUS_OK);
+	assert_int_equal(ticket_issuer_add_key(other, wrapped, sizeof(wrapped), NULL),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(ticket_issuer_add_key(f->issuer, wrapped, sizeof(wrapped) - 1, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	wrapped[sizeof(wrapped) - 1] ^= 1;
+	assert_int_equal(ticket_issuer_add_key(f->issuer, wrapped, sizeof(wrapped), NULL),
+			 STATUS_FAILED_PRECONDITION);
+	ticket_issuer_free(other);
+	assert_int_equal(unlink(path), 0);
+}
+
 TEST_GROUP(setup, teardown)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The change of the key that signs tickets and orders, with nodes that learn the next key one by one. */
+
+#include "callers.h"
+#include "unit.h"
+
+#include "base/id.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "ticket/ticket.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+#include <string.h>
+
+#define OPERATOR "holdfast://c1/operator/ann"
+#define LOOKS_MS 12000 /* in which the server looks twice */
+
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+/* Of the two keys that a policy may have. */
+struct policy {
+	uint8_t ids[2 * TICKET_KEY_ID_SIZE];
+};
+
+static void key_in_use(struct fixture *f, uint8_t ret[static TICKET_KEY_SIZE])
+{
+	ticket_issuer_public_key(f->server->issuer, ret);
+}
+
+/* The answer's list of what the next key waits for, with commas; "": of nothing. @ret_next: the next key. */
+static enum status rotate(struct fixture *f, const char *request, char ret_waits[static 512],
+			  uint8_t ret_next[static TICKET_KEY_SIZE])
+{
+	struct caller_client caller;
+	json_t *answer = NULL;
+	const json_t *list;
+	const char *next;
+	size_t at = 0;
+	enum status status;
+
+	caller_init(&caller, f, OPERATOR, NULL);
+	status = caller_call(&caller, "Operator.RotateKey", request, &answer, NULL);
+	caller_release(&caller);
+	if (status != STATUS_OK)
+		return status;
+	ret_waits[0] = '\0';
+	list = json_object_get(answer, "waits_for");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		at += (size_t)str_format(ret_waits + at, 512 - at, "%s%s", i > 0 ? ", " : "",
+					 json_string_value(json_array_get(list, i)));
+	next = json_string_value(json_object_get(answer, "next"));
+	if (next[0] != '\0') {
+		const Holdfast__V1__SigningKeys *keys =
+			records_get(&f->server->state.records, KEY_SIGNING_KEYS);
+
+		memcpy(ret_next, keys->keys[keys->n_keys - 1]->public_key.data, TICKET_KEY_SIZE);
+	}
+	json_decref(answer);
+	return STATUS_OK;
+}
+
+/* Its policy has these keys; @second may be NULL. */
+static void connect_with(struct fake_node *node, const char *id, const uint8_t *first, const uint8_t *second,
+			 struct policy *policy)
+{
+	if (node->stream)
+		fake_node_disconnect(node);
+	memcpy(policy->ids, first, TICKET_KEY_ID_SIZE);
+	if (second)
+		memcpy(policy->ids + TICKET_KEY_ID_SIZE, second, TICKET_KEY_ID_SIZE);
+	node->ticket_keys.data = policy->ids;
+	node->ticket_keys.len = (second ? 2 : 1) * (size_t)TICKET_KEY_ID_SIZE;
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+}
+
+static void expect_in_use(struct fixture *f, const uint8_t *key)
+{
+	uint8_t in_use[TICKET_KEY_SIZE];
+
+	key_in_use(f, in_use);
+	assert_memory_equal(in_use, key, sizeof(in_use));
+}
+
+static void replace_file(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/ticket.key", f->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+}
+
+CASE(the_next_key_is_used_once_every_node_knows_it)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE], same[TICKET_KEY_SIZE];
+	struct policy policies[2];
+	char waits[512];
+
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
+	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "node n1, node n2");
+	connect_with(&f->n1, "n1", first, next, &policies[0]);
+	assert_int_equal(rotate(f, "{}", waits, same), STATUS_OK); /* makes no other one */
+	assert_string_equal(waits, "node n2");
+	assert_memory_equal(same, next, sizeof(next));
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	connect_with(&f->n2, "n2", first, next, &policies[1]);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+	assert_int_equal(f->server->state.n_nodes_other_key, 0);
+	fake_node_disconnect(&f->n1);
+	fake_node_disconnect(&f->n2);
+	restart(f);
+	expect_in_use(f, next);
+	/* the former key is removed from a policy */
+	connect_with(&f->n1, "n1", next, NULL, &policies[0]);
+	assert_int_equal(f->server->state.n_nodes_other_key, 0);
+}
+
+CASE(a_node_that_is_away_holds_the_next_key_back_until_it_is_used_by_order)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct policy policies[2];
+	char waits[512];
+
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_FAILED_PRECONDITION);
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
+	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	connect_with(&f->n1, "n1", first, next, &policies[0]);
+	fake_node_disconnect(&f->n2);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "node n2 (not connected)");
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "");
+	expect_in_use(f, next);
+	UNTIL(f, f->server->state.n_nodes_other_key == 1); /* n2 refuses mounts, as its status shows */
+}
+
+CASE(a_driver_that_lacks_the_next_key_holds_it_back)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__V1__NodeDriver *drivers[] = {&driver};
+	Holdfast__Driver__V1__FingerprintResponse fingerprint =
+		HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
+	Holdfast__Driver__V1__KeyValue keys = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue *attributes[] = {&keys};
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	char waits[512], ids[64];
+	struct policy policy;
+
+	key_in_use(f, first);
+	hex_encode(ids, first, TICKET_KEY_ID_SIZE);
+	driver.name = (char[]){"container"};
+	driver.healthy = true;
+	driver.fingerprint = &fingerprint;
+	keys.key = (char[]){"ticket_keys"};
+	keys.value = ids;
+	fingerprint.n_attributes = 1;
+	fingerprint.attributes = attributes;
+	f->n1.drivers = drivers;
+	f->n1.n_drivers = 1;
+	connect_with(&f->n1, "n1", first, NULL, &policy);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "node n1, driver container of node n1");
+	connect_with(&f->n1, "n1", first, next, &policy);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	hex_encode(ids, next, TICKET_KEY_ID_SIZE);
+	connect_with(&f->n1, "n1", first, next, &policy);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+	fake_node_disconnect(&f->n1);
+}
+
+/* As node.md describes for a file that has leaked. */
+CASE(another_key_file_takes_the_place_of_the_keys_that_were_made)
+{
+	uint8_t next[TICKET_KEY_SIZE], file[TICKET_KEY_SIZE];
+	char waits[512];
+
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK); /* and a next one */
+	restart_with(f, replace_file);
+	ticket_issuer_file_key(f->server->issuer, file);
+	expect_in_use(f, file);
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	expect_in_use(f, next);
+}
+
+/* One change after the other: sixteen keys are kept. */
+CASE(many_changes_leave_the_last_key_in_use)
+{
+	uint8_t next[TICKET_KEY_SIZE];
+	char waits[512];
+
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+		assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+		expect_in_use(f, next);
+	}
+	restart(f);
+	expect_in_use(f, next);
+}
