@@ -30,6 +30,7 @@
 enum {
 	METRICS_MAX = 2048 * 1024, /* bytes; the numbers of methods, plugins and volumes bound them below */
 	METRICS_PLUGINS_MAX = 500, /* nodes name what they like */
+	METRICS_NODES_MAX = 1000,
 	METRICS_VOLUMES_MAX = 500, /* the fullest ones */
 	MSEC_PER_SEC = 1000,
 };
@@ -255,13 +256,31 @@ static void print_expiry(const char *of, int64_t at_ms, struct strbuf *to)
 			 (uint64_t)at_ms / MSEC_PER_SEC);
 }
 
-static void print_certificates(const struct server *server, struct strbuf *to)
+/* In the order of their names. */
+static void print_node_certificates(struct server *server, struct strbuf *to)
+{
+	struct node_entry *node = state_node_from(&server->state, "");
+	size_t n = 0;
+
+	head(to, "node_certificate_expiry_timestamp_seconds", "gauge",
+	     "When the certificate of each connected node expires, in seconds since 1970.");
+	for (; node && n < METRICS_NODES_MAX; node = state_node_next(node)) {
+		if (!node->session || node->certificate_expires_ms <= 0)
+			continue;
+		labelled(to, "node_certificate_expiry_timestamp_seconds", "node", node->id,
+			 (uint64_t)node->certificate_expires_ms / MSEC_PER_SEC);
+		n++;
+	}
+}
+
+static void print_certificates(struct server *server, struct strbuf *to)
 {
 	head(to, "certificate_expiry_timestamp_seconds", "gauge",
 	     "When certificates expire, in seconds since 1970; of connected nodes the first one.");
 	print_expiry("server", server->certificate->expires_at_ms, to);
 	print_expiry("ca", server->certificate->ca_expires_at_ms, to);
 	print_expiry("nodes", session_first_expiry_ms(server), to);
+	print_node_certificates(server, to);
 }
 
 static void print_trails(struct server *server, struct strbuf *to)

@@ -63,6 +63,7 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 	    str_format(probe, sizeof(probe), "%s/enroll.probe", folder) < 0 ||
 	    str_format(ret->ca, sizeof(ret->ca), "%s/ca.pem", folder) < 0 ||
 	    str_format(ret->certificate, sizeof(ret->certificate), "%s/node.key", folder) < 0 ||
+	    str_format(ret->begun, sizeof(ret->begun), "%s/enroll.key", folder) < 0 ||
 	    str_format(ret->ticket, sizeof(ret->ticket), "%s/ticket.pub", folder) < 0 ||
 	    str_format(ret->cli, sizeof(ret->cli), "%s/cli.env", into) < 0 ||
 	    str_format(ret->config, sizeof(ret->config), "%s/agent.hcl", into) < 0)
@@ -76,6 +77,30 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 	return r < 0 ? error_set(err, status_from_errno(r), r,
 				 "write into %s (the enrolment token was not used: it is still good)", folder)
 		     : STATUS_OK;
+}
+
+#define REQUEST_BEGIN "-----BEGIN CERTIFICATE REQUEST-----"
+
+/* A repeat with the key of the attempt before gets the answer that was lost: key and request are kept until
+ * the certificate is written. */
+static enum status begin(struct enrolled *enrolled, char **ret_key, char **ret_csr, struct error *err)
+{
+	cleanup(free_key) char *kept = NULL;
+	char *csr;
+
+	if (file_read(enrolled->begun, PKI_PEM_MAX, &kept, NULL) >= 0 &&
+	    (csr = strstr(kept, REQUEST_BEGIN))) {
+		*ret_csr = strdup(csr);
+		*ret_key = strndup(kept, (size_t)(csr - kept));
+		return *ret_csr && *ret_key ? STATUS_OK : error_no_memory(err, "the enrolment");
+	}
+	TRY(pki_make_request(ret_key, ret_csr, err));
+	pki_key_free(TAKE_PTR(kept));
+	if (asprintf(&kept, "%s%s", *ret_key, *ret_csr) < 0) {
+		kept = NULL;
+		return error_no_memory(err, "the enrolment");
+	}
+	return write_file(enrolled->begun, 0600, kept, err);
 }
 
 static enum status ask(sd_event *event, struct enroll_line *line, char *csr,
@@ -172,12 +197,14 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 
 	TRY(enroll_line_parse(line, &ret->line, err));
 	TRY(prepare_folder(into, ret, err));
-	TRY(pki_make_request(&key, &csr, err));
+	TRY(begin(ret, &key, &csr, err));
 	TRY(ask(event, &ret->line, csr, &answer, err));
 	ret->expires_ms = answer->expires_at_ms;
 	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)
 		hex_encode(ret->ticket_key, answer->ticket_keys[0].data, answer->ticket_keys[0].len);
-	return write_all(ret, key, answer, err);
+	TRY(write_all(ret, key, answer, err));
+	(void)unlink(ret->begun);
+	return STATUS_OK;
 }
 
 void enroll_print(const struct enrolled *enrolled)

@@ -15,6 +15,7 @@ enum { ENROLL_TICKET_KEY_SIZE = 2 * 32 + 1 };
 struct enrolled {
 	struct enroll_line line;
 	char certificate[PATH_MAX]; /* with its key: one file, so that both change at once */
+	char begun[PATH_MAX];	    /* key and request, until the certificate is written */
 	char ca[PATH_MAX];
 	char config[PATH_MAX];
 	char ticket[PATH_MAX]; /* the ticket key, as holdfast policy init takes it */

@@ -448,6 +448,23 @@ static enum status read_request(const char *csr, X509_REQ **ret_request, EVP_PKE
 	return STATUS_OK;
 }
 
+enum status pki_request_digest(const char *csr, uint8_t ret[static PKI_KEY_DIGEST_SIZE], struct error *err)
+{
+	cleanup(X509_REQ_freep) X509_REQ *request = NULL;
+	EVP_PKEY *key = NULL;
+	unsigned char *der = NULL;
+	int n;
+
+	TRY(read_request(csr, &request, &key, err));
+	n = i2d_PUBKEY(key, &der);
+	if (n <= 0 || EVP_Digest(der, (size_t)n, ret, NULL, EVP_sha256(), NULL) != 1) {
+		OPENSSL_free(der);
+		return openssl_error("digest", "the key of a request", err);
+	}
+	OPENSSL_free(der);
+	return STATUS_OK;
+}
+
 /* The text of @bio; owned by the caller. */
 static char *take_text(BIO *bio)
 {
@@ -606,6 +623,17 @@ enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct 
 		if (expires_ms > ret->last_expires_ms)
 			ret->last_expires_ms = expires_ms;
 	}
+	return STATUS_OK;
+}
+
+enum status pki_pem_facts(const char *pem, struct pki_facts *ret, struct error *err)
+{
+	cleanup(BIO_freep) BIO *bio = BIO_new_mem_buf(pem, -1);
+	cleanup(X509_freep) X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+
+	if (!cert)
+		return openssl_error("read", "a certificate", err);
+	read_facts(cert, ret);
 	return STATUS_OK;
 }
 

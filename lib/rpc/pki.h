@@ -53,6 +53,9 @@ struct pki_facts {
 
 enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct error *err);
 
+/** The same of the first certificate of a text in PEM. */
+enum status pki_pem_facts(const char *pem, struct pki_facts *ret, struct error *err);
+
 /* A CA that is held open, to sign what others ask for. */
 struct pki_ca;
 
@@ -68,6 +71,11 @@ enum { PKI_CSR_MAX = 8192, PKI_PEM_MAX = 65536 };
  * @ret_pem the certificate and those that link it to the root; owned by the caller, free() */
 enum status pki_ca_sign(const struct pki_ca *ca, const struct pki_cert_request *request, const char *csr,
 			char **ret_pem, struct pki_facts *ret_facts, struct error *err);
+
+enum { PKI_KEY_DIGEST_SIZE = 32 };
+
+/** SHA-256 of the key of @csr, with the checks of pki_ca_sign(). */
+enum status pki_request_digest(const char *csr, uint8_t ret[static PKI_KEY_DIGEST_SIZE], struct error *err);
 
 /** Make a key, and the request for its certificate; both PEM, owned by the caller: @ret_key by
  * pki_key_free().

@@ -194,8 +194,16 @@ static enum status check_revocations(struct server *server, const Stored *stored
 		       : STATUS_OK;
 }
 
+/* The answer may have been lost. */
+static bool is_repeat(const Stored *stored, const uint8_t key_sha256[static PKI_KEY_DIGEST_SIZE])
+{
+	return stored->certificate[0] != '\0' && stored->key_sha256.len == PKI_KEY_DIGEST_SIZE &&
+	       memcmp(stored->key_sha256.data, key_sha256, PKI_KEY_DIGEST_SIZE) == 0;
+}
+
 static enum status check_token(struct server *server, const Holdfast__V1__EnrollRequest *request,
-			       const Stored **ret, struct error *err)
+			       uint8_t ret_key_sha256[static PKI_KEY_DIGEST_SIZE], const Stored **ret,
+			       struct error *err)
 {
 	uint8_t hash[TOKEN_HASH_SIZE];
 	char at[CLOCK_TEXT_SIZE];
@@ -213,7 +221,8 @@ static enum status check_token(struct server *server, const Holdfast__V1__Enroll
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the enrolment token is for node %s, not for %s; " NEW_LINE, stored->node,
 				 request->node, request->node);
-	if (stored->used_at_ms != 0)
+	TRY(pki_request_digest(request->csr, ret_key_sha256, err));
+	if (stored->used_at_ms != 0 && !is_repeat(stored, ret_key_sha256))
 		return error_set(
 			err, STATUS_PERMISSION_DENIED, 0,
 			"the enrolment token of node %s was used at %s from %s, and is good once; if that "
@@ -277,6 +286,37 @@ static void host_of(const struct rpc_call *call, char ret[static RPC_ADDRESS_SIZ
 		*colon = '\0';
 }
 
+/* The same certificate again for the same key; else a new one, and the line is used. */
+static enum status issue(struct server *server, struct change *change, struct rpc_call *call,
+			 const Holdfast__V1__EnrollRequest *request, const Stored *stored,
+			 uint8_t key_sha256[static PKI_KEY_DIGEST_SIZE], char *host, char **ret_pem,
+			 struct pki_facts *ret_facts, struct error *err)
+{
+	char object[AUDIT_OBJECT_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	Stored used = *stored;
+
+	if (stored->used_at_ms != 0) {
+		*ret_pem = strdup(stored->certificate);
+		if (!*ret_pem)
+			return error_no_memory(err, "a certificate");
+		TRY(pki_pem_facts(*ret_pem, ret_facts, err));
+		(void)str_format(object, sizeof(object), "certificate %s of node/%s", ret_facts->serial,
+				 stored->node);
+		audit_write(server, change, call, WHAT, object, "again, for the same key");
+		return STATUS_OK;
+	}
+	TRY(authority_issue(server, change, call, WHAT, "node", stored->node, request->csr, 0, ret_pem,
+			    ret_facts, err));
+	used.used_at_ms = clock_realtime_ms();
+	used.used_from = host;
+	used.certificate = *ret_pem;
+	used.key_sha256 = (ProtobufCBinaryData){.len = PKI_KEY_DIGEST_SIZE, .data = key_sha256};
+	key_of(used.node, key);
+	change_put_record(change, key, &used.base);
+	return STATUS_OK;
+}
+
 static enum status handle_enroll(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__EnrollRequest *request, struct error *err)
 {
@@ -288,24 +328,17 @@ static enum status handle_enroll(struct server *server, struct rpc_call *call,
 	cleanup_free char *ca = NULL;
 	const Stored *stored = NULL;
 	char host[RPC_ADDRESS_SIZE];
-	char key[OBJECT_KEY_SIZE];
+	uint8_t key_sha256[PKI_KEY_DIGEST_SIZE];
 	struct pki_facts facts;
 	size_t slot = 0;
-	Stored used;
 
 	TRY(authority_check(server, err));
 	host_of(call, host);
 	TRY(caller_rates_take(authority_enrolling(server), host, clock_monotonic_us(), &slot, err));
 	TRY(check_name(request->node, err));
-	TRY(check_token(server, request, &stored, err));
+	TRY(check_token(server, request, key_sha256, &stored, err));
 	TRY(authority_read_ca(server, &ca, err));
-	TRY(authority_issue(server, &change, call, WHAT, "node", stored->node, request->csr, 0, &pem, &facts,
-			    err));
-	used = *stored;
-	used.used_at_ms = clock_realtime_ms();
-	used.used_from = host;
-	key_of(used.node, key);
-	change_put_record(&change, key, &used.base);
+	TRY(issue(server, &change, call, request, stored, key_sha256, host, &pem, &facts, err));
 	ticket_issuer_public_key(server->issuer, ticket_key);
 	response.certificate = pem;
 	response.ca = ca;

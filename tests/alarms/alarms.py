@@ -39,7 +39,7 @@ SCENARIOS = {
                               "HoldfastPluginUnhealthy"),
     "an agent hangs": ({"holdfast_node_heartbeat_age_seconds_max": "12"}, "1m", "HoldfastAgentHangs"),
     "a network drops sessions": ({"holdfast_sessions_silent_total": "0+1"}, "10m", "HoldfastAgentHangs"),
-    "a certificate expires": ({'holdfast_certificate_expiry_timestamp_seconds{of="nodes"}': str(20 * DAY)}, "1m",
+    "a certificate expires": ({'holdfast_certificate_expiry_timestamp_seconds{of="nodes"}': str(1 * DAY)}, "1m",
                               "HoldfastCertificateExpires"),
     "no backup is made": ({"holdfast_backup_timestamp_seconds": "0"}, "3d", "HoldfastBackupOld"),
     "no kit is made": ({"holdfast_backup_kit_timestamp_seconds": "0"}, "3d", "HoldfastKitOld"),

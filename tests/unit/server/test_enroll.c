@@ -136,6 +136,33 @@ CASE(a_new_node_gets_a_certificate_for_its_token)
 	line_release(&line);
 }
 
+/* The token stays. */
+static void another_key(struct line *line)
+{
+	line_release(line);
+	assert_int_equal(pki_make_request(&line->key, &line->csr, NULL), STATUS_OK);
+}
+
+CASE(a_repeat_with_the_same_key_gets_the_same_certificate_in_time)
+{
+	struct line line;
+	json_t *first = NULL, *again = NULL;
+
+	make_line(f, "n9", 0, &line);
+	assert_int_equal(enroll(f, &line, &first, NULL), STATUS_OK);
+	assert_int_equal(enroll(f, &line, &again, NULL), STATUS_OK);
+	assert_string_equal(text(first, "certificate"), text(again, "certificate"));
+	assert_string_equal(text(first, "serial"), text(again, "serial"));
+	assert_true(json_equal(first, again));
+	((Holdfast__V1__StoredEnrollment *)(uintptr_t)records_get(&f->server->state.records,
+								  PREFIX_ENROLLMENT "n9"))
+		->expires_at_ms = 1000;
+	assert_int_equal(enroll(f, &line, NULL, NULL), STATUS_PERMISSION_DENIED); /* late */
+	json_decref(first);
+	json_decref(again);
+	line_release(&line);
+}
+
 CASE(a_token_is_good_once_in_time_and_for_its_name_alone)
 {
 	struct line line, late, other;
@@ -148,6 +175,7 @@ CASE(a_token_is_good_once_in_time_and_for_its_name_alone)
 	assert_non_null(strstr(err.msg, "is for node n9, not for n1; an operator makes a new line"));
 	(void)str_copy(line.node, sizeof(line.node), "n9");
 	assert_int_equal(enroll(f, &line, NULL, NULL), STATUS_OK); /* the attempt has not used it up */
+	another_key(&line);
 	assert_int_equal(enroll(f, &line, NULL, &err), STATUS_PERMISSION_DENIED);
 	assert_non_null(strstr(err.msg, "of node n9 was used at 2"));
 	assert_non_null(strstr(err.msg, "from 127.0.0.1, and is good once"));

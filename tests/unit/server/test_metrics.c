@@ -314,9 +314,12 @@ CASE(a_certificate_that_is_about_to_expire_shows_when)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
 	expect_expiry(f, "nodes", 0, 1); /* the first of two */
+	assert_true(metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n1\"}") <
+		    metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n2\"}"));
 	disconnect(f, &f->n1);
 	disconnect(f, &f->n2);
 	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"nodes\"}"), -1);
+	assert_int_equal(metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n1\"}"), -1);
 }
 
 static void write_something(struct fixture *f)

@@ -140,6 +140,28 @@ CASE(a_folder_that_cannot_be_written_uses_no_token_up)
 	assert_int_equal(enroll(f->event, line, path, &enrolled, &err), STATUS_OK);
 }
 
+/* The agent ends after the server has answered, or the answer does not arrive. */
+CASE(an_attempt_that_is_repeated_with_its_kept_key_gets_the_certificate)
+{
+	struct enrolled enrolled;
+	char line[ENROLL_LINE_SIZE];
+	char path[PATH_MAX], into[PATH_MAX];
+	struct pki_facts facts;
+
+	make_line(f, "n9", line);
+	(void)in(f, "etc", into);
+	assert_int_equal(mkdir(into, 0700), 0);
+	assert_int_equal(mkdir(in(f, "etc/tls", path), 0700), 0);
+	assert_int_equal(mkdir(in(f, "etc/tls/node.key", path), 0700), 0); /* it cannot be written */
+	assert_int_not_equal(enroll(f->event, line, into, &enrolled, NULL), STATUS_OK);
+	assert_true(exists(f, "etc/tls/enroll.key"));
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(enroll(f->event, line, into, &enrolled, NULL), STATUS_OK);
+	assert_int_equal(pki_read_facts(path, &facts, NULL), STATUS_OK);
+	assert_string_equal(facts.uri, URI);
+	assert_false(exists(f, "etc/tls/enroll.key"));
+}
+
 CASE(a_line_that_was_used_changes_no_file)
 {
 	struct enrolled enrolled;
