@@ -56,7 +56,7 @@ static DEFINE_ROWS(
 	COL("LAUNCH", "{launch_mode}"), COL("FOR", "{nfs?nfs|all but nfs}"), COL_STATE("STATE", "{state}"),
 	COL("BUSY WITH",
 	    "{operation?{operation:16}{volume? of {volume:64}} for {since_ms:age}}"), /* STAGE of db for 4s */
-	COL_NUMBER("RESTARTS", "{restarts}"), COL_CUT("LAST ERROR", "{last_error}"));
+	COL_NUMBER("RESTARTS", "{restarts}"), COL("LAST ERROR", "{last_error}"));
 
 /* "NodeStageVolume for 4s and 2 more" */
 static void put_calls(const struct shown *shown, struct strbuf *sb)
@@ -87,7 +87,7 @@ static DEFINE_ROWS(driver_errors, holdfast__v1__agent_driver, NULL,
 static DEFINE_ROWS(mount_table, holdfast__v1__agent_mount, NULL, COL("VOLUME", "{volume_id}"),
 		   COL("ALLOCATION", "{alloc_id}"), COL("PATH", "{path}"), COL("DEVICE", "{device}"),
 		   COL("PROPAGATION", "{propagation}"), COL_STATE("VERIFIED", "{stale?stale|{verified}}"),
-		   COL_NUMBER("FULL", "{usage.percent?{usage.percent}%}"), COL_CUT("OPTIONS", "{options}"));
+		   COL_NUMBER("FULL", "{usage.percent?{usage.percent}%}"), COL("OPTIONS", "{options}"));
 static DEFINE_ROWS(mount_errors, holdfast__v1__agent_mount, NULL,
 		   LINE("{stale}", "stale mount of volume {volume_id} at {path}: {stale}"),
 		   LINE("{usage.condition}", "volume {volume_id} at {path}: {usage.condition}"));

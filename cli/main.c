@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "command/command.h"
 #include "show/output.h"
+#include "show/table.h"
 
 #include <errno.h>
 #include <holdfast/v1/explain.pb-c.h>
@@ -9,7 +10,6 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2 };

@@ -284,7 +284,7 @@ static void put_healthy(const struct shown *shown, struct strbuf *sb)
 static DEFINE_ROWS(node_table, holdfast__v1__node, "no nodes", COL("ID", "{id}"),
 		   COL_STATE("STATUS", "{status}"),
 		   COL_STATE("ELIGIBILITY", "{ineligible?ineligible|eligible}"), COL("ADDRESS", "{address}"),
-		   COL("VERSION", "{agent_version}"), COL_CUT("KERNEL", "{kernel}"),
+		   COL("VERSION", "{agent_version}"), COL("KERNEL", "{kernel}"),
 		   COL_PUT("PLUGINS HEALTHY", put_healthy), COL("SEEN", "{last_seen_ms:age}"));
 
 /* Writes each flag that is set and each value of a list under its name in the protocol, so that new ones are
@@ -314,13 +314,12 @@ static void put_offers(const struct shown *shown, struct strbuf *sb)
 
 static DEFINE_ROWS(driver_table, holdfast__v1__node_driver, NULL, COL("NAME", "{name}"),
 		   COL("VERSION", "{capabilities.version}"),
-		   COL_STATE("HEALTH", "{healthy?healthy|unhealthy}"),
-		   COLUMN("OFFERS", "", .put = put_offers, .is_wide = true),
-		   COL_CUT("DESCRIPTION", "{health_description}"));
+		   COL_STATE("HEALTH", "{healthy?healthy|unhealthy}"), COL_PUT("OFFERS", put_offers),
+		   COL("DESCRIPTION", "{health_description}"));
 
 static DEFINE_ROWS(plugin_table, holdfast__v1__node_plugin, NULL, COL("PLUGIN", "{plugin_id}"),
 		   COL("PROFILE", "{profile}"), COL("CLASS", "{class}"), COL_STATE("HEALTHY", "{healthy}"),
-		   COL("PROVIDER", "{provider}"), COL_CUT("DESCRIPTION", "{health_description}"));
+		   COL("PROVIDER", "{provider}"), COL("DESCRIPTION", "{health_description}"));
 
 static DEFINE_ROWS(attribute_table, holdfast__driver__v1__key_value, NULL, COL("ATTRIBUTE", "{key}"),
 		   COL("VALUE", "{value}"));

@@ -48,7 +48,7 @@ static DEFINE_ROWS(server_table, holdfast__v1__server_member, NULL, COL("NAME", 
 static DEFINE_ROWS(etcd_table, holdfast__v1__etcd_member, NULL, COL("ETCD", "{endpoint}"),
 		   COL("STATE", "{reachable?{leads?leads|follows}|unreachable}"),
 		   COL_NUMBER("LAG", "{reachable?{lag}}"), COL("SIZE", "{size_bytes:size}"),
-		   COL("VERSION", "{version}"), COL("ALARMS", "{alarms}"), COL_CUT("ERROR", "{error}"));
+		   COL("VERSION", "{version}"), COL("ALARMS", "{alarms}"), COL("ERROR", "{error}"));
 
 static DEFINE_ROWS(members_page, holdfast__v1__list_members_response, NULL, LINE(NULL, ""),
 		   LINE(NULL, "index {index}"), LINE("{trouble}", "trouble: {trouble}"),

@@ -18,7 +18,7 @@ static DEFINE_ROWS(plugin_table, holdfast__v1__plugin, "no plugins", COL("ID", "
 		       "{controllers_expected?{controllers_healthy}/{controllers_expected}}}"),
 		   COL("NODES HEALTHY", "{nodes_healthy}/{nodes_expected}"),
 		   COL_NUMBER("VOLUMES", "{volumes}"),
-		   COL_CUT("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
+		   COL("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
 /* The flags that are set, by their names: each of them stands for itself. */
 static void put_abilities(const ProtobufCMessage *half, struct strbuf *sb)
@@ -116,7 +116,7 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 
 static DEFINE_ROWS(event_table, holdfast__v1__plugin_event, NULL, COL("EVENT", "{type}"),
 		   COL("AGE", "{time_ms:age}"), COL("NODE", "{node_id}"), COL("PROFILE", "{profile}"),
-		   COL("ALLOCATION", "{allocation_id}"), COL_CUT("DETAILS", "{text}"));
+		   COL("ALLOCATION", "{allocation_id}"), COL("DETAILS", "{text}"));
 
 static DEFINE_ROWS(plugin_page, holdfast__v1__plugin, NULL, COL("ID", "{id}"), COL("provider", "{provider}"),
 		   COL("version", "{provider_version}"), COL("schedulable", "{schedulable}"),

@@ -52,13 +52,14 @@ static enum status cmd_volume_init(struct invocation *inv, struct error *err)
 }
 
 static DEFINE_ROWS(volume_table, holdfast__v1__volume, "no volumes", COL("ID", "{id}"),
-		   COL("NAMESPACE", "{namespace}"), COL("TYPE", "{type}"), COL("PLUGIN", "{plugin_id}"),
-		   COL("PROFILE", "{profile}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
+		   COL("PLUGIN", "{plugin_id}"), COL_STATE("SCHEDULABLE", "{schedulable}"),
 		   COL("ACCESS MODE", "{access_mode}"), COL_NUMBER("READERS", "{readers}"),
 		   COL_NUMBER("WRITERS", "{writers}"),
 		   COL_NUMBER("FULL", "{usages.percent?{usages.percent}%}"),
-		   COL("AGE", "{create_time_ms:age}"), COL_MORE("EXTERNAL ID", "{external_id}"),
-		   COL_MORE("CAPACITY", "{capacity:size}"), COL_MORE("PHASE", "{phase?{phase}}"),
+		   COL("AGE", "{create_time_ms:age}"), COL("NAMESPACE", "{namespace}"),
+		   COL_MORE("TYPE", "{type}"), COL_MORE("PROFILE", "{profile}"),
+		   COL_MORE("EXTERNAL ID", "{external_id}"), COL_MORE("CAPACITY", "{capacity:size}"),
+		   COL_MORE("PHASE", "{phase?{phase}}"),
 		   COL_MORE("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
 static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{class}"),

@@ -9,6 +9,7 @@
 #include "model/node.h"
 #include "model/volume.h"
 #include "show/output.h"
+#include "show/table.h"
 
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -299,19 +299,101 @@ enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, st
 	return STATUS_OK;
 }
 
+static bool is_by_rows(const struct call *call)
+{
+	const char *output = call->inv->options[OPT_OUTPUT];
+
+	return !call->row->show || (output && str_eq(output, "name"));
+}
+
 static enum status show(struct call *call, ProtobufCMessage *answer, struct error *err)
 {
 	const struct command_call *row = call->row;
-	const char *output = call->inv->options[OPT_OUTPUT];
-	bool by_rows = !row->show || (output && str_eq(output, "name"));
 	enum status status;
 
 	if (call_has(call, OPT_JSON) && !row->shows_json)
 		return print_answer(answer, err);
-	status = by_rows ? call_show_rows(call, answer, err) : row->show(call, answer, err);
+	status = is_by_rows(call) ? call_show_rows(call, answer, err) : row->show(call, answer, err);
 	if (row->pages == PAGES_LIST && !row->shows_json)
 		pages_report_rest(answer);
 	return status;
+}
+
+/* A list on its way to standard output, of which one page is in memory. */
+struct listing {
+	const struct call *call;
+	struct list_output output; /* of JSON and YAML */
+	struct table *table;	   /* NULL: not in this output */
+	size_t n;		   /* lines so far */
+};
+
+static enum status show_rows_of(struct listing *listing, ProtobufCMessage *page, bool is_last,
+				struct error *err)
+{
+	const struct rows *rows = listing->call->row->rows;
+	int64_t now_ms = clock_realtime_ms();
+	ProtobufCMessage **items;
+	size_t n;
+
+	items = pages_items(page, &n);
+	if (!listing->table)
+		show_names(rows, items, n);
+	for (size_t i = 0; listing->table && i < n; i++)
+		show_table_add(listing->table, rows,
+			       &(struct shown){items[i], NULL, listing->n + i, now_ms,
+					       call_has(listing->call, OPT_VERBOSE)});
+	listing->n += n;
+	if (!is_last || !listing->table)
+		return STATUS_OK;
+	if (listing->n == 0 && rows->none)
+		print_line("%s", rows->none);
+	return listing->n > 0 ? table_print(listing->table, NULL, err) : STATUS_OK;
+}
+
+static enum status show_next(ProtobufCMessage **page, bool is_last, void *userdata, struct error *err)
+{
+	struct listing *listing = userdata;
+
+	TRY(call_has(listing->call, OPT_JSON) ? print_list_page(&listing->output, *page, is_last, err)
+					      : show_rows_of(listing, *page, is_last, err));
+	if (is_last && !call_has(listing->call, OPT_JSON))
+		pages_report_rest(*page);
+	return STATUS_OK;
+}
+
+/* Shows a list page by page. A table is shown when all of it is there, as its widths are known only then. */
+static enum status list(struct call *call, struct error *err)
+{
+	const struct command_call *row = call->row;
+	const char *output = call->inv->options[OPT_OUTPUT];
+	struct listing listing = {.call = call};
+	uint64_t limit = 0;
+	enum status status = pages_limit(call->inv, &limit, err);
+
+	if (status == STATUS_OK && !call_has(call, OPT_JSON) && !(output && str_eq(output, "name"))) {
+		listing.table = show_table_new(row->rows, call_has(call, OPT_VERBOSE));
+		if (!listing.table)
+			status = error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
+	}
+	if (status == STATUS_OK)
+		status = pages_each(call->connection, row->service, row->method, call->request, limit,
+				    show_next, &listing, err);
+	table_free(listing.table);
+	list_output_release(&listing.output);
+	return status;
+}
+
+static enum status ask_and_show(struct call *call, struct error *err)
+{
+	const struct command_call *row = call->row;
+	cleanup_message ProtobufCMessage *answer = NULL;
+	bool is_list = row->pages == PAGES_LIST && !row->shows_json &&
+		       (call_has(call, OPT_JSON) || is_by_rows(call));
+	enum status status = is_list ? list(call, err) : ask(call, &answer, err);
+
+	if (status == STATUS_OK)
+		return is_list ? STATUS_OK : show(call, answer, err);
+	return row->refused && !call->inv->is_usage_error ? row->refused(call, status, err) : status;
 }
 
 static enum status run_call(struct invocation *inv, const struct command_call *row, struct error *err)
@@ -321,18 +403,12 @@ static enum status run_call(struct invocation *inv, const struct command_call *r
 		.row = row,
 		.timeout_us = row->timeout_us ? row->timeout_us : CALL_TIMEOUT_US,
 	};
-	cleanup_message ProtobufCMessage *answer = NULL;
 	enum status status = call_begin(&call, err);
 
 	if (status == STATUS_OK)
 		status = reach(&call, err);
-	if (status == STATUS_OK && !call.is_over) {
-		status = ask(&call, &answer, err);
-		if (status == STATUS_OK)
-			status = show(&call, answer, err);
-		else if (row->refused && !inv->is_usage_error)
-			status = row->refused(&call, status, err);
-	}
+	if (status == STATUS_OK && !call.is_over)
+		status = ask_and_show(&call, err);
 	connection_free(call.connection);
 	protobuf_c_message_free_unpacked(call.request, NULL);
 	return status;

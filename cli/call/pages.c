@@ -105,31 +105,81 @@ static enum status join(ProtobufCMessage *all, ProtobufCMessage *page, struct er
 	return STATUS_OK;
 }
 
-/* A server that gives more than was asked for is cut. */
-static void cut(ProtobufCMessage *all, uint64_t limit)
-{
-	struct list list = list_of(all);
+/* A list on its way. */
+struct walk {
+	struct connection *connection;
+	const ProtobufCServiceDescriptor *service;
+	const char *method;
+	ProtobufCMessage *request;
+	uint64_t limit; /* 0: everything */
+	uint64_t n;	/* elements so far */
+	char *token;	/* of the next page, NULL: the first one */
+	bool is_over;
+};
 
-	assert(list.n); /* every answer in pages has a list */
-	while (limit > 0 && *list.n > limit)
+/* Counts what came. A server that gives more than was asked for is cut. */
+static void count(struct walk *walk, ProtobufCMessage *page)
+{
+	struct list list = list_of(page);
+
+	walk->is_over = !list.n || (*next_token(page))[0] == '\0';
+	if (!list.n)
+		return;
+	while (walk->limit > 0 && walk->n + *list.n > walk->limit)
 		protobuf_c_message_free_unpacked((*list.items)[--*list.n], NULL);
+	walk->n += *list.n;
+	walk->is_over = walk->is_over || (walk->limit > 0 && walk->n == walk->limit);
 }
 
-static bool wants_more(ProtobufCMessage *all, uint64_t limit)
+static enum status call_page(struct walk *walk, ProtobufCMessage **ret, struct error *err)
 {
-	struct list list = list_of(all);
+	uint64_t left = walk->limit > 0 ? walk->limit - walk->n : PAGE_MAX;
+	char **token = next_token(walk->request);
+	enum status status;
 
-	assert(list.n);
-	return (*next_token(all))[0] != '\0' && (limit == 0 || *list.n < limit);
+	*(uint32_t *)field_of(walk->request, "per_page") = (uint32_t)(left < PAGE_MAX ? left : PAGE_MAX);
+	*token = walk->token ? walk->token : (char *)(uintptr_t)protobuf_c_empty_string;
+	status = connection_call(walk->connection, walk->service, walk->method, walk->request,
+				 CALL_TIMEOUT_US, ret, err);
+	*token = (char *)(uintptr_t)protobuf_c_empty_string;
+	if (status != STATUS_OK)
+		return status;
+	if (walk->token && str_eq(*next_token(*ret), walk->token))
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "the server repeats a page of %s.%s: please report this",
+				 walk->service->short_name, walk->method);
+	free(walk->token);
+	walk->token = strdup(*next_token(*ret));
+	count(walk, *ret);
+	return walk->token ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "ask for a page");
 }
 
-static enum status call_page(struct connection *connection, const ProtobufCServiceDescriptor *service,
-			     const char *method, ProtobufCMessage *request, uint64_t left,
-			     ProtobufCMessage **ret, struct error *err)
+enum status pages_each(struct connection *connection, const ProtobufCServiceDescriptor *service,
+		       const char *method, ProtobufCMessage *request, uint64_t limit, page_fn *on_page,
+		       void *userdata, struct error *err)
 {
-	*(uint32_t *)field_of(request, "per_page") =
-		(uint32_t)(left > 0 && left < PAGE_MAX ? left : PAGE_MAX);
-	return connection_call(connection, service, method, request, CALL_TIMEOUT_US, ret, err);
+	struct walk walk = {connection, service, method, request, limit};
+	enum status status = STATUS_OK;
+
+	while (status == STATUS_OK && !walk.is_over) {
+		cleanup_message ProtobufCMessage *page = NULL;
+
+		status = call_page(&walk, &page, err);
+		if (status == STATUS_OK)
+			status = on_page(&page, walk.is_over, userdata, err);
+	}
+	free(walk.token);
+	return status;
+}
+
+static enum status join_page(ProtobufCMessage **page, bool is_last, void *userdata, struct error *err)
+{
+	ProtobufCMessage **all = userdata;
+
+	if (*all)
+		return join(*all, *page, err);
+	*all = TAKE_PTR(*page);
+	return STATUS_OK;
 }
 
 enum status pages_fetch(struct connection *connection, const ProtobufCServiceDescriptor *service,
@@ -137,29 +187,15 @@ enum status pages_fetch(struct connection *connection, const ProtobufCServiceDes
 			struct error *err)
 {
 	cleanup_message ProtobufCMessage *all = NULL;
-	enum status status = call_page(connection, service, method, request, limit, &all, err);
 
-	while (status == STATUS_OK && wants_more(all, limit)) {
-		cleanup_message ProtobufCMessage *page = NULL;
-		cleanup_free char *before = strdup(*next_token(all));
-
-		*next_token(request) = before;
-		status = before ? call_page(connection, service, method, request,
-					    limit > 0 ? limit - *list_of(all).n : 0, &page, err)
-				: error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "ask for a page");
-		if (status == STATUS_OK && str_eq(*next_token(page), before))
-			status = error_set(err, STATUS_INTERNAL, 0,
-					   "the server repeats a page of %s.%s: please report this",
-					   service->short_name, method);
-		if (status == STATUS_OK)
-			status = join(all, page, err);
-		*next_token(request) = (char *)(uintptr_t)protobuf_c_empty_string;
-	}
-	if (status != STATUS_OK)
-		return status;
-	cut(all, limit);
+	TRY(pages_each(connection, service, method, request, limit, join_page, &all, err));
 	*(ProtobufCMessage **)ret = TAKE_PTR(all);
 	return STATUS_OK;
+}
+
+enum status pages_limit(struct invocation *inv, uint64_t *ret, struct error *err)
+{
+	return value_number(inv, OPT_LIMIT, 1, LIMIT_MAX, 0, ret, err);
 }
 
 enum status pages_call(struct connection *connection, struct invocation *inv,
@@ -168,7 +204,7 @@ enum status pages_call(struct connection *connection, struct invocation *inv,
 {
 	uint64_t limit;
 
-	TRY(value_number(inv, OPT_LIMIT, 1, LIMIT_MAX, 0, &limit, err));
+	TRY(pages_limit(inv, &limit, err));
 	return pages_fetch(connection, service, method, request, limit, ret, err);
 }
 

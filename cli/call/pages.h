@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Lists that come in pages, as one answer. */
+/* Lists that come in pages, page by page or as one answer. */
 
 #include "call/connect.h"
+
+/** Take a page of a list; *@page may be taken over. Anything but STATUS_OK ends the list. */
+typedef enum status page_fn(ProtobufCMessage **page, bool is_last, void *userdata, struct error *err);
+
+/** Call a List method page by page, until everything came or @limit of it (0: no limit), and hand on each
+ * page. Only one page is in memory. @request has the fields per_page and next_token, which are set here, its
+ * answer has next_token and one list of messages. */
+enum status pages_each(struct connection *connection, const ProtobufCServiceDescriptor *service,
+		       const char *method, ProtobufCMessage *request, uint64_t limit, page_fn *on_page,
+		       void *userdata, struct error *err);
+
+/** Value of --limit, 0 when it is not given. */
+enum status pages_limit(struct invocation *inv, uint64_t *ret, struct error *err);
 
 /** Call a List method as often as it takes to have everything, or --limit of it.
  *

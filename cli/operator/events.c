@@ -27,7 +27,7 @@ static void put_what(const struct shown *shown, struct strbuf *sb)
 
 static DEFINE_ROWS(event_rows, holdfast__v1__audit_record, "no events", COL("TIME", "{time_ms:time}"),
 		   COL_PUT("EVENT", put_what), COL("BY", "{who}"), COL_MORE("OBJECT", "{object}"),
-		   COL_CUT("DETAIL", "{code?{message}|{why}}"));
+		   COL("DETAIL", "{code?{message}|{why}}"));
 
 /* The pages come newest first; each is in order. */
 struct collected {

@@ -15,9 +15,9 @@
 /* Shows the last head and the last break of each trail. */
 static DEFINE_ROWS(trail_table, holdfast__v1__node_trail, NULL, COL("NODE", "{node_id}"),
 		   COL_NUMBER("RECORD", "{heads.record}"), COL("AGE", "{heads.time_ms:age}"),
-		   COL_CUT("STATE", "{breaks?went back {breaks} times, last {breaks.shown.time_ms:age} ago|"
-				    "{behind_since_ms?behind for {behind_since_ms:age}: it mounted and "
-				    "showed no new head|ok}}"),
+		   COL("STATE", "{breaks?went back {breaks} times, last {breaks.shown.time_ms:age} ago|"
+				"{behind_since_ms?behind for {behind_since_ms:age}: it mounted and "
+				"showed no new head|ok}}"),
 		   COL("SHA-256", "{heads.sha256}"));
 
 static DEFINE_ROWS_OF(accept_page, holdfast__v1__accept_trail_response,

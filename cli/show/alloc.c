@@ -9,7 +9,7 @@ typedef Holdfast__V1__Allocation Alloc;
 DEFINE_ROWS(show_allocs, holdfast__v1__allocation, "no allocations", COL("ID", "{id}"), COL("NAME", "{name}"),
 	    COL("NAMESPACE", "{namespace}"), COL("NODE", "{node_id}"), COL("DESIRED", "{desired_status}"),
 	    COL_STATE("STATUS", "{client_status}"), COL("AGE", "{create_time_ms:age}"),
-	    COL_CUT("DESCRIPTION", "{client_description}"));
+	    COL("DESCRIPTION", "{client_description}"));
 
 /* A request, by where it is published. Mount flags are not shown: they may hold secrets. */
 static DEFINE_ROWS_OF(request_table, holdfast__v1__alloc_volume, &holdfast__v1__volume_request__descriptor,
@@ -42,9 +42,9 @@ static DEFINE_ROWS_OF(task_table, holdfast__driver__v1__task_status,
 		      COL("DRIVER", "{^driver}"), COL_STATE("STATE", "{state?{state}|not started}"),
 		      COL_STATE("HEALTH", "{health}"), COL_NUMBER("RESTARTS", "{restarts}"),
 		      COL("STARTED", "{started_ms:age}"), COL("ENDED", "{completed_ms:age}"),
-		      COL_CUT("RESULT", "{result?{result.error?{result.error}|{result.oom_killed?out of "
-					"memory|{result.signal?signal {result.signal}|exit "
-					"{result.exit_code}}}}}"));
+		      COL("RESULT", "{result?{result.error?{result.error}|{result.oom_killed?out of "
+				    "memory|{result.signal?signal {result.signal}|exit "
+				    "{result.exit_code}}}}}"));
 
 static enum status show_tasks(const Alloc *alloc, struct error *err)
 {
@@ -81,7 +81,7 @@ static DEFINE_ROWS_OF(
 	COL("changed", "{modify_time_ms:age}"));
 
 static DEFINE_ROWS(event_table, holdfast__v1__allocation_event, NULL, COL("EVENT", "{type}"),
-		   COL("AGE", "{time_ms:age}"), COL("TASK", "{task}"), COL_CUT("DETAILS", "{text}"));
+		   COL("AGE", "{time_ms:age}"), COL("TASK", "{task}"), COL("DETAILS", "{text}"));
 
 enum status show_alloc(const Holdfast__V1__GetAllocationResponse *answer, struct error *err)
 {

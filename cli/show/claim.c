@@ -7,7 +7,7 @@ DEFINE_ROWS(show_claims, holdfast__v1__claim, NULL, COL("VOLUME", "{volume_id}")
 	    COL("ALLOCATION", "{allocation_id}"), COL("NODE", "{node_id}"), COL_STATE("STATE", "{state}"),
 	    COL("MODE", "{access_mode}"), COL("EVIDENCE", "{evidence?{evidence}}"),
 	    COL("AGE", "{create_time_ms:age}"), COL_NUMBER("TRIES", "{attempts}"),
-	    COL_CUT("LAST ERROR", "{last_error}"));
+	    COL("LAST ERROR", "{last_error}"));
 
 DEFINE_ROWS(show_claim_errors, holdfast__v1__claim, NULL,
 	    LINE("{last_error}", "volume {volume_id} on node {node_id}: {last_error}"));

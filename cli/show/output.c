@@ -3,176 +3,19 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "pb/reflect.h"
 #include "rpc/pbjson.h"
-#include "show/fit.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <libsmartcols.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { CODE_SIZE = 32 };
-
-struct table {
-	struct libscols_table *scols;
-	const struct column *columns;
-	size_t n;
-	int error;     /* first failure of libsmartcols */
-	bool is_whole; /* nothing is cut */
-};
-
-/* 0: it is no terminal. */
-size_t columns_of(int fd)
-{
-	struct winsize size;
-
-	return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-static bool is_wide;
-
-void print_wide(bool wide)
-{
-	is_wide = wide;
-}
-
-bool has_colors(int fd)
-{
-	const char *no_color = getenv("NO_COLOR");
-
-	return isatty(fd) && !(no_color && no_color[0]);
-}
-
-void table_free(struct table *table)
-{
-	if (!table)
-		return;
-	scols_unref_table(table->scols);
-	free(table);
-}
-
-struct table *table_new(const struct column *columns, size_t n)
-{
-	cleanup(table_freep) struct table *table = calloc(1, sizeof(*table));
-
-	if (!table)
-		return NULL;
-	table->columns = columns;
-	table->n = n;
-	table->scols = scols_new_table();
-	if (!table->scols)
-		return NULL;
-	(void)scols_table_enable_colors(table->scols, has_colors(STDOUT_FILENO));
-	(void)scols_table_enable_ascii(table->scols, 1);
-	for (size_t i = 0; i < n; i++)
-		if (!scols_table_new_column(table->scols, columns[i].name, 0,
-					    (columns[i].is_number ? SCOLS_FL_RIGHT : 0) |
-						    (columns[i].is_wide && !is_wide ? SCOLS_FL_TRUNC : 0)))
-			return NULL;
-	return TAKE_PTR(table);
-}
-
-void table_show_whole(struct table *table, bool whole)
-{
-	if (table)
-		table->is_whole = whole;
-	for (size_t i = 0; table && whole && i < table->n; i++)
-		(void)scols_column_set_flags(scols_table_get_column(table->scols, i),
-					     table->columns[i].is_number ? SCOLS_FL_RIGHT : 0);
-}
-
-/* Colour of a word of state; NULL for words that are neither good, bad nor passing. */
-static const char *color_of(const char *word)
-{
-	static const struct {
-		const char *word;
-		const char *color;
-	} colors[] = {
-		{"running", "green"},
-		{"ready", "green"},
-		{"taken", "green"},
-		{"success", "green"},
-		{"yes", "green"},
-		{"complete", "green"},
-		{"healthy", "green"},
-		{"failed", "red"},
-		{"lost", "red"},
-		{"down", "red"},
-		{"no", "red"},
-		{"refused", "red"},
-		{"unhealthy", "red"},
-		{"absent", "red"},
-		{"stale", "red"},
-		{"hangs", "red"},
-		{"pending", "yellow"},
-		{"reserved", "yellow"},
-		{"unpublishing", "yellow"},
-		{"controller-detached", "yellow"},
-		{"ineligible", "yellow"},
-		{"draining", "yellow"},
-		{"disconnected", "yellow"},
-		{"node-detached", "yellow"},
-		{"intent", "yellow"},
-		{"dialling", "yellow"},
-		{"fingerprinting", "yellow"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(colors); i++)
-		if (str_eq(word, colors[i].word))
-			return colors[i].color;
-	return NULL;
-}
-
-static const char *shown(const char *value)
-{
-	return value && value[0] ? value : "-";
-}
-
-void table_add(struct table *table, const char *const *cells)
-{
-	struct libscols_line *line;
-
-	if (!table || table->error)
-		return;
-	line = scols_table_new_line(table->scols, NULL);
-	if (!line)
-		table->error = -ENOMEM;
-	for (size_t i = 0; i < table->n && !table->error; i++) {
-		const char *color = table->columns[i].is_state ? color_of(shown(cells[i])) : NULL;
-
-		table->error = scols_line_set_data(line, i, shown(cells[i]));
-		if (color && !table->error)
-			table->error = scols_cell_set_color(scols_line_get_cell(line, i), color);
-	}
-}
-
-enum status table_print(struct table *table, const char *title, struct error *err)
-{
-	size_t width = columns_of(STDOUT_FILENO);
-	int hidden = 0;
-	int r;
-
-	if (!table || table->error)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
-	if (title)
-		(void)printf("\n%s\n", title);
-	if (width > 0 && !table->is_whole && !is_wide)
-		hidden = fit_table(table->scols, width);
-	r = hidden < 0 ? hidden : scols_print_table(table->scols);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "print a table");
-	for (size_t i = table->n - (size_t)hidden; i < table->n; i++)
-		(void)printf("%s%s", i == table->n - (size_t)hidden ? "wider, with --wide: " : ", ",
-			     table->columns[i].name);
-	if (hidden > 0)
-		(void)putchar('\n');
-	return STATUS_OK;
-}
 
 /* Control bytes could move the cursor or worse; line ends pass when @multi_line. */
 static void put_harmless(FILE *out, const char *text, bool multi_line)
@@ -191,7 +34,7 @@ static void put_harmless(FILE *out, const char *text, bool multi_line)
 void print_field(const char *name, const char *value)
 {
 	(void)printf("%-20s ", name);
-	put_harmless(stdout, shown(value), false);
+	put_harmless(stdout, value && value[0] ? value : "-", false);
 	(void)putchar('\n');
 }
 
@@ -326,6 +169,110 @@ enum status print_answer(const ProtobufCMessage *message, struct error *err)
 
 	TRY(pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
 	return print_json(json, err);
+}
+
+/* --- lists --- */
+
+enum { STEP = 2 }; /* columns of a level */
+
+void list_output_release(struct list_output *output)
+{
+	json_decref(output->rest);
+	output->rest = NULL;
+}
+
+static int put_indented(const char *text, size_t n, void *userdata)
+{
+	const int *indent = userdata;
+
+	for (const char *end; n > 0; n -= (size_t)(end - text), text = end) {
+		const char *line = memchr(text, '\n', n);
+
+		end = line ? line + 1 : text + n;
+		(void)fwrite(text, 1, (size_t)(end - text), stdout);
+		if (line)
+			(void)printf("%*s", *indent, "");
+	}
+	return 0;
+}
+
+/* JSON inside of JSON, whose lines begin with @indent blanks more. */
+static void put_json(const json_t *json, int indent)
+{
+	(void)json_dump_callback(json, put_indented, &indent, JSON_INDENT(STEP) | JSON_ENCODE_ANY);
+}
+
+static void put_element(json_t *json, size_t i)
+{
+	if (is_yaml)
+		(void)printf(i == 0 ? "\n%*s-" : "%*s-", STEP, "");
+	else
+		(void)printf("%s%*s", i == 0 ? "[\n" : ",\n", 2 * STEP, "");
+	if (is_yaml)
+		put_yaml(json, 2 * STEP, true);
+	else
+		put_json(json, 2 * STEP);
+}
+
+/* Keeps every field of the first page but its list. */
+static enum status begin_list(struct list_output *output, const ProtobufCMessage *page, struct error *err)
+{
+	const ProtobufCFieldDescriptor *list = &page->descriptor->fields[0];
+	cleanup_free char *others = malloc(page->descriptor->sizeof_message);
+
+	if (!others)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
+	memcpy(others, page, page->descriptor->sizeof_message);
+	memset(others + list->quantifier_offset, 0, sizeof(size_t));
+	TRY(pbjson_encode((const void *)others, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &output->rest, err));
+	(void)json_object_del(output->rest, list->name);
+	if (is_yaml && n_documents++ > 0)
+		(void)puts("---");
+	(void)printf(is_yaml ? "%s:" : "{\n  \"%s\": ", list->name);
+	return STATUS_OK;
+}
+
+static void end_list(struct list_output *output, const ProtobufCMessage *page)
+{
+	const struct reflect_values token = reflect_follow(page, "next_token", strlen("next_token"));
+	const char *key;
+	json_t *value;
+
+	if (token.field)
+		(void)json_object_set_new(output->rest, "next_token", json_string(reflect_text(token.first)));
+	if (output->n == 0)
+		(void)fputs(is_yaml ? " []\n" : "[]", stdout);
+	else if (!is_yaml)
+		(void)printf("\n%*s]", STEP, "");
+	json_object_foreach (output->rest, key, value) {
+		(void)printf(is_yaml ? "%s:" : ",\n  \"%s\": ", key);
+		if (is_yaml)
+			put_yaml(value, STEP, false);
+		else
+			put_json(value, STEP);
+	}
+	if (!is_yaml)
+		(void)puts("\n}");
+}
+
+enum status print_list_page(struct list_output *output, const ProtobufCMessage *page, bool is_last,
+			    struct error *err)
+{
+	const struct reflect_values items = reflect_values(page, &page->descriptor->fields[0]);
+
+	assert(reflect_is_list(items.field) && items.field->type == PROTOBUF_C_TYPE_MESSAGE);
+	if (!output->rest)
+		TRY(begin_list(output, page, err));
+	for (size_t i = 0; i < items.n; i++) {
+		cleanup(json_decrefp) json_t *json = NULL;
+
+		TRY(pbjson_encode(reflect_message(reflect_value(&items, i)),
+				  PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
+		put_element(json, output->n++);
+	}
+	if (is_last)
+		end_list(output, page);
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
 }
 
 const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE])

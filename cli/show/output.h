@@ -14,46 +14,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct shown;
-struct strbuf;
-
-/* A column of a table, or a part of a page. show/rows.h has the macros and defines the texts. */
-struct column {
-	const char *name; /* heading, or name of a field; NULL: a line */
-	const char *text; /* NULL: the caller makes the cells; of rows the path of the messages */
-	const char *when; /* of a page: only if this text is not empty; NULL: always */
-	void (*put)(const struct shown *shown, struct strbuf *sb); /* in the place of text */
-	const struct rows *rows;
-	bool is_state; /* words with a colour: running, failed, pending ... */
-	bool is_number;
-	bool is_wide;	  /* texts from elsewhere: cut at the width of a terminal */
-	bool is_verbose;  /* at the end of a table: with --verbose only */
-	bool is_optional; /* field: only if it is not empty */
-};
-
-struct table;
-
-/** Errors stick and are told by table_print(). NULL when memory is short. */
-struct table *table_new(const struct column *columns, size_t n);
-
-/** Show wide columns whole although a terminal has no room. NULL is allowed. */
-void table_show_whole(struct table *table, bool whole);
-
-void table_free(struct table *table);
-DEFINE_CLEANUP(struct table, table_free)
-
-/** Add a line of as many @cells as there are columns; NULL and "" are shown as "-". */
-void table_add(struct table *table, const char *const *cells);
-
-/** Print with a @title line above when it is not NULL. A NULL @table is STATUS_RESOURCE_EXHAUSTED. */
-enum status table_print(struct table *table, const char *title, struct error *err);
-
-/** Prints tables whole from now on, however wide the terminal is. */
-void print_wide(bool wide);
-
-/** Width of the terminal @fd; 0 if it is no terminal. */
-size_t columns_of(int fd);
-
 /** "Name  value"; NULL and "" are shown as "-". */
 void print_field(const char *name, const char *value);
 
@@ -69,6 +29,18 @@ void print_reasons(FILE *out, const char *text, size_t columns);
 
 /** The API's message as JSON, as the .proto file names the fields, with defaults. */
 enum status print_answer(const ProtobufCMessage *message, struct error *err);
+
+/* The answer of a List method as print_answer() prints it, of which one page is in memory. */
+struct list_output {
+	json_t *rest; /* fields of the first page other than the list; NULL before it */
+	size_t n;     /* printed elements of the list */
+};
+
+void list_output_release(struct list_output *output);
+
+/** Print the next page of an answer whose first field is the list; @output begins as zeros. */
+enum status print_list_page(struct list_output *output, const ProtobufCMessage *page, bool is_last,
+			    struct error *err);
 
 /** Print @json and drop the reference; NULL means that memory ran out. */
 enum status print_json(json_t *json, struct error *err);
@@ -94,6 +66,3 @@ const char *size_text(uint64_t bytes, char text[static SIZE_TEXT_SIZE]);
 
 /** An error for programs, on standard error: {"code", "message", "details"}. @details may be NULL */
 void print_error_json(const struct error *error, const ProtobufCMessage *details);
-
-/** May @fd show colours: a terminal, and NO_COLOR is not set? */
-bool has_colors(int fd);

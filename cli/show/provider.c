@@ -22,11 +22,11 @@ static void put_nodes(const struct shown *shown, struct strbuf *sb)
 DEFINE_ROWS(show_external, holdfast__v1__external_volume, "the provider has no volumes",
 	    COL("EXTERNAL ID", "{external_id}"), COL("CAPACITY", "{capacity:size}"),
 	    COL_STATE("HEALTHY", "{abnormal?no|yes}"), COL("SNAPSHOT", "{snapshot_id}"),
-	    COL("CLONE OF", "{clone_id}"), COLUMN("PUBLISHED ON", "", .put = put_nodes, .is_wide = true),
-	    COL_CUT("CONDITION", "{condition}"));
+	    COL("CLONE OF", "{clone_id}"), COL_PUT("PUBLISHED ON", put_nodes),
+	    COL("CONDITION", "{condition}"));
 
 DEFINE_ROWS(show_snapshots, holdfast__v1__snapshot, "no snapshots", COL("SNAPSHOT ID", "{snapshot_id}"),
 	    COL("NAME", "{name}"), COL("PLUGIN", "{plugin_id}"),
 	    COL("VOLUME", "{source_volume_id?{source_volume_id}|{external_source_id}}"),
 	    COL("SIZE", "{size_bytes:size}"), COL("AGE", "{create_time_ms:age}"),
-	    COL_STATE("READY", "{ready}"), COL_CUT("LAST ERROR", "{last_error}"));
+	    COL_STATE("READY", "{ready}"), COL("LAST ERROR", "{last_error}"));

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TEXT_MAX = 8192, COLUMNS_MAX = 16 };
+enum { TEXT_MAX = 8192 };
 
 /* --- formats --- */
 
@@ -241,7 +241,7 @@ static size_t count_columns(const struct rows *rows, bool verbose)
 
 	while (!verbose && rows->columns[n - 1].is_verbose)
 		n--;
-	assert(n <= COLUMNS_MAX);
+	assert(n <= TABLE_COLUMNS_MAX);
 	return n;
 }
 
@@ -256,8 +256,8 @@ struct table *show_table_new(const struct rows *rows, bool verbose)
 void show_table_add(struct table *table, const struct rows *rows, const struct shown *shown)
 {
 	size_t n = count_columns(rows, shown->verbose);
-	struct strbuf texts[COLUMNS_MAX];
-	const char *cells[COLUMNS_MAX] = {NULL};
+	struct strbuf texts[TABLE_COLUMNS_MAX];
+	const char *cells[TABLE_COLUMNS_MAX] = {NULL};
 
 	for (size_t i = 0; i < n; i++) {
 		texts[i] = (struct strbuf)STRBUF_INIT(TEXT_MAX);

@@ -13,6 +13,7 @@
 
 #include "base/strbuf.h"
 #include "show/output.h"
+#include "show/table.h"
 
 /* A message on its way to the terminal. */
 struct shown {
@@ -52,7 +53,7 @@ struct rows {
 #define COL_PUT(name_, put_) COLUMN(name_, "", .put = (put_))
 #define COL_STATE(name_, text_) COLUMN(name_, text_, .is_state = true)
 #define COL_NUMBER(name_, text_) COLUMN(name_, text_, .is_number = true)
-#define COL_CUT(name_, text_) COLUMN(name_, text_, .is_wide = true)
+#define COL_CUT(name_, text_) COL(name_, text_)
 #define COL_MORE(name_, text_) COLUMN(name_, text_, .is_verbose = true)
 
 /* Pages have more: a field that is shown only if it is not empty or only if @when_ is not, a line, messages

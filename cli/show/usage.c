@@ -20,7 +20,6 @@ DEFINE_ROWS(show_usages, holdfast__v1__volume_usage, NULL, COL("VOLUME", "{volum
 	    COL("NODE", "{node_id}"),
 	    COL_NUMBER("FULL", "{total_bytes?{percent}%|{percent?{percent}%|unknown}}"),
 	    COL_NUMBER("USED", KNOWN("{used_bytes:size}")), COL_NUMBER("FREE", KNOWN("{free_bytes:size}")),
-	    COL_NUMBER("SIZE", KNOWN("{total_bytes:size}")),
-	    COLUMN("CONDITION", "", .put = put_usage_condition, .is_wide = true),
+	    COL_NUMBER("SIZE", KNOWN("{total_bytes:size}")), COL_PUT("CONDITION", put_usage_condition),
 	    COL_MORE("INODES", "{total_inodes?{used_inodes} of {total_inodes}}"),
 	    COL_MORE("REPORTED", "{time_ms:age}"));

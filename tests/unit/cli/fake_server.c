@@ -13,6 +13,7 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <systemd/sd-event.h>
 
 struct fake_server fake;
@@ -94,6 +95,34 @@ static Holdfast__V1__Allocation *alloc_new(const char *id, unsigned int step)
 	return alloc;
 }
 
+static void note_heap(bool is_first)
+{
+	const struct mallinfo2 info = mallinfo2();
+	size_t bytes = info.uordblks + info.hblkhd;
+
+	if (is_first)
+		fake.heap_least = fake.heap_most = bytes;
+	fake.heap_most = bytes > fake.heap_most ? bytes : fake.heap_most;
+}
+
+/* A page of n_volumes; the token is the number of its first one. */
+static ProtobufCMessage *many_volumes(const Holdfast__V1__ListVolumesRequest *ask,
+				      Holdfast__V1__ListVolumesResponse *answer)
+{
+	size_t at = strtoul(ask->next_token, NULL, 10);
+	char text[FAKE_TEXT];
+
+	note_heap(at == 0);
+	answer->volumes = calloc(ask->per_page, sizeof(*answer->volumes));
+	for (; answer->n_volumes < ask->per_page && at < fake.n_volumes; at++) {
+		(void)str_format(text, sizeof(text), "volume-%06zu", at);
+		answer->volumes[answer->n_volumes++] = volume_new(text);
+	}
+	(void)str_format(text, sizeof(text), "%zu", at);
+	answer->next_token = strdup(at < fake.n_volumes ? text : "");
+	return &answer->base;
+}
+
 static ProtobufCMessage *list_volumes(const ProtobufCMessage *request)
 {
 	const Holdfast__V1__ListVolumesRequest *ask = (const void *)request;
@@ -101,6 +130,8 @@ static ProtobufCMessage *list_volumes(const ProtobufCMessage *request)
 		answer_new(&holdfast__v1__list_volumes_response__descriptor);
 
 	called("Volumes", "List", ask->prefix);
+	if (fake.n_volumes > 0)
+		return many_volumes(ask, answer);
 	answer->volumes = list_new();
 	for (size_t i = 0; i < FAKE_MAX && fake.volume_ids[i]; i++)
 		if (str_starts_with(fake.volume_ids[i], ask->prefix))

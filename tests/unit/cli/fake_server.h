@@ -40,12 +40,16 @@ struct fake_server {
 	struct fake_alloc_step
 		steps[8]; /* what an allocation goes through, one per Get; the last one stays */
 
+	size_t n_volumes; /* if set, Volumes.List has so many in pages, not volume_ids */
+
 	int64_t node_disconnected_ms; /* of the node of allocations */
 	unsigned int claims_ahead;    /* a claim of an allocation changed so much later */
 
 	/* how it fails: a method's name, and how */
 	const char *failing;
 	enum status failure;
+
+	size_t heap_least, heap_most; /* bytes on the heap when a page of n_volumes was asked for */
 
 	/* what it was asked */
 	char requests[1 << 16]; /* "Nodes.Drain {...}\n", every one */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern const struct rows __start_show_rows[], __stop_show_rows[];
@@ -249,7 +250,7 @@ TEST(every_table_fits_a_terminal_of_80_columns_with_long_names)
 
 TEST(ids_are_shortened_until_they_are_unique_in_the_table)
 {
-	static const struct column columns[] = {COL("ID", ""), COL_CUT("TEXT", "")};
+	static const struct column columns[] = {COL("ID", ""), COL("TEXT", "")};
 	static char text[4096];
 	struct error err = {.msg = ""};
 	int saved;
@@ -266,4 +267,60 @@ TEST(ids_are_shortened_until_they_are_unique_in_the_table)
 	assert_non_null(strstr(text, "0192f3a0-0000-70 "));
 	assert_non_null(strstr(text, "0192f3a0-0000-71 "));
 	assert_null(strstr(text, "0192f3a0-0000-700"));
+}
+
+/* Takes what comes out of @fd, of which this process has no use. */
+static pid_t drain(int fd)
+{
+	static char bytes[1 << 16];
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)close(STDOUT_FILENO); /* the end comes when the last one has closed it */
+	while (read(fd, bytes, sizeof(bytes)) > 0) {
+	}
+	_exit(0);
+}
+
+TEST(a_hundred_thousand_lines_are_fitted_in_linear_time)
+{
+	static const struct column columns[] = {COL("ID", ""), COL_STATE("STATE", ""), COL("TEXT", "")};
+	struct error err = {.msg = ""};
+	int saved;
+	int fd = use_terminal(&saved);
+	pid_t pid = drain(fd);
+	struct table *table = table_new(columns, 3);
+
+	for (unsigned int i = 0; i < 100000; i++) {
+		char id[40];
+
+		(void)snprintf(id, sizeof(id), "0192f3a0-0000-7000-8000-%012u", i);
+		table_add(table, (const char *[]){id, "running", "a text that makes it wider than it fits"});
+	}
+	assert_int_equal(table_print(table, NULL, &err), STATUS_OK);
+	table_free(table);
+	(void)fflush(stdout);
+	assert_int_equal(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
+	(void)close(saved);
+	(void)close(fd);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+TEST(the_first_column_is_cut_after_all_others)
+{
+	static const struct column columns[] = {COL("ID", ""), COL("TEXT", ""), COL("MORE", "")};
+	static char text[4096];
+	struct error err = {.msg = ""};
+	int saved;
+	int fd = use_terminal(&saved);
+	struct table *table = table_new(columns, 3);
+
+	table_add(table, (const char *[]){"a-name-of-thirty-eight-bytes-0123456789",
+					  "a text of more than forty bytes, which is cut", "a text too"});
+	assert_int_equal(table_print(table, NULL, &err), STATUS_OK);
+	table_free(table);
+	(void)read_terminal(fd, saved, text, sizeof(text));
+	assert_non_null(strstr(text, "a-name-of-thirty-eight-bytes-0123456789 a text of more"));
+	assert_null(strstr(text, "which is cut"));
 }
