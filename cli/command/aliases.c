@@ -22,6 +22,10 @@ static const struct words {
 	const char *meant;
 } aliases[] = {
 	{"allocations", "alloc status"},
+	{"wait volume", "volume wait"},
+	{"wait node", "node wait"},
+	{"wait alloc", "alloc wait"},
+	{"wait job", "job wait"},
 	{"volume rm", "volume deregister"},
 	{"volume remove", "volume deregister"},
 	{"volume resize", "volume expand"},
@@ -76,6 +80,7 @@ static const struct words hints[] = {
 	{"acl", "operator token list or operator policy list"},
 	{"mount", "volume hold ID or alloc run FILE"},
 	{"umount", "alloc stop ID"},
+	{"wait", "volume wait ID --for free or alloc wait ID --for running"},
 };
 
 /* Returns how long @given is if @args begin with it, else 0. */

@@ -105,6 +105,7 @@ enum option_id {
 	OPT_DIFF,
 	OPT_PRUNE,
 	OPT_TTL,
+	OPT_FOR,
 	OPTION_N,
 };
 

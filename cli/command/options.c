@@ -103,6 +103,7 @@ const struct option_info command_options[OPTION_N] = {
 			    .help = "only what ended so long ago (as the server is configured)"},
 	[OPT_OTHER_CLUSTER] = {.name = "other-cluster",
 			       .help = "accept the backup of a cluster with another name"},
+	[OPT_FOR] = {.name = "for", .arg = "STATE", .help = "to wait for"},
 	[OPT_TTL] = {.name = "ttl", .arg = "DURATION", .help = "how long it is good"},
 	[OPT_KEEP_CERTIFICATE] = {.name = "keep-certificate",
 				  .help = "the node's certificates stay good: it comes back with them"},

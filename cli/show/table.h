@@ -29,7 +29,7 @@ enum { TABLE_COLUMNS_MAX = 16 };
 
 struct table;
 
-/** Returns an empty table, NULL when memory is short. Errors stick and are told by table_print(). */
+/** Returns an empty table, NULL when memory is short. table_print() returns the first error. */
 struct table *table_new(const struct column *columns, size_t n);
 
 /** Show the table whole although a terminal has no room. NULL is allowed. */

@@ -145,6 +145,7 @@ static const struct {
 	{"acl token list", "operator token list", NULL},
 	{"operator snapshot save x", "operator backup", NULL},
 	{"apply cluster", "apply", NULL},
+	{"wait node n1 --for condition=Ready", "node wait", NULL},
 	{"cordon n1", NULL, "node eligibility ID --disable"},
 	{"delete volume db", NULL, "volume delete ID"},
 	{"node rm n1", NULL, "node purge ID"},

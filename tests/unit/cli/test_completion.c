@@ -28,7 +28,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		"version "
 		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
-		"unlink docker-plugin events init external snapshot\" ;;\n",
+		"unlink docker-plugin events wait init external snapshot\" ;;\n",
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
 		"\t\"audit\") words=\" show verify\" ;;\n",
 	};
