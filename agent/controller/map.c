@@ -760,6 +760,62 @@ static enum status parse_snapshots(const struct controller_answer *a)
 	return status;
 }
 
+/* Also to lift: another address than the server's may not be named. */
+static enum status fill_cidrs(char *const *from, size_t n, struct controller_request *ret, struct error *err)
+{
+	struct fence_net net;
+
+	if (n == 0 || n > FENCE_CLIENTS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the server gave %zu addresses; 1 to %d are possible", n, FENCE_CLIENTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		TRY(fence_net_read(from[i], &net, err));
+		fence__cidr__init(&ret->cidrs[i]);
+		ret->cidrs[i].cidr = from[i];
+		ret->cidr_list[i] = &ret->cidrs[i];
+	}
+	return STATUS_OK;
+}
+
+static enum status fill_fence(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
+			      struct controller_request *ret, struct error *err)
+{
+	ret->fence_network.cidrs = ret->cidr_list;
+	ret->fence_network.n_cidrs = call->fence_network->n_cidrs;
+	return fill_cidrs(call->fence_network->cidrs, call->fence_network->n_cidrs, ret, err);
+}
+
+static enum status fill_unfence(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
+				struct controller_request *ret, struct error *err)
+{
+	ret->unfence_network.cidrs = ret->cidr_list;
+	ret->unfence_network.n_cidrs = call->unfence_network->n_cidrs;
+	return fill_cidrs(call->unfence_network->cidrs, call->unfence_network->n_cidrs, ret, err);
+}
+
+static enum status fill_list_fenced(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
+				    struct controller_request *ret, struct error *err)
+{
+	return STATUS_OK;
+}
+
+static enum status parse_fenced(const struct controller_answer *a)
+{
+	const Fence__ListClusterFenceResponse *from = (const void *)a->response;
+	Holdfast__V1__ListFencedResponse *to = &a->reply->list_fenced;
+	struct fence_net net;
+
+	if (from->n_cidrs > CONTROLLER_ENTRIES_MAX)
+		return bad(a, "%zu addresses, more than %d", from->n_cidrs, CONTROLLER_ENTRIES_MAX);
+	to->cidrs = new_block(a->reply, from->n_cidrs, sizeof(char *));
+	if (!to->cidrs)
+		return no_memory(a);
+	for (size_t i = 0; i < from->n_cidrs; i++)
+		if (fence_net_read_any(from->cidrs[i]->cidr, &net))
+			to->cidrs[to->n_cidrs++] = from->cidrs[i]->cidr;
+	return STATUS_OK;
+}
+
 #define KIND(kind, descriptor)                                \
 	.request = HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind, \
 	.response = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_##kind, .response_descriptor = &(descriptor)
@@ -797,6 +853,14 @@ static const struct controller_kind kinds[] = {
 	{KIND(NODE_EXPAND, holdfast__v1__node_expand_response__descriptor), .method = CSI_NODE_EXPAND_VOLUME,
 	 .half = PLUGIN_NODE, .ability = ABILITY(node, expand),
 	 .announces = "EXPAND_VOLUME of its node service", .check = check_node_expand},
+	{KIND(FENCE_NETWORK, holdfast__v1__fence_network_response__descriptor),
+	 .method = CSI_FENCE_CLUSTER_NETWORK, NEEDS(network_fence, "NETWORK_FENCE of csi-addons"),
+	 .fill = fill_fence},
+	{KIND(UNFENCE_NETWORK, holdfast__v1__unfence_network_response__descriptor),
+	 .method = CSI_UNFENCE_CLUSTER_NETWORK, NEEDS(network_fence, "NETWORK_FENCE of csi-addons"),
+	 .fill = fill_unfence},
+	{KIND(LIST_FENCED, holdfast__v1__list_fenced_response__descriptor), .method = CSI_LIST_CLUSTER_FENCE,
+	 NEEDS(network_fence, "NETWORK_FENCE of csi-addons"), .fill = fill_list_fenced, .take = parse_fenced},
 };
 
 /* NULL: this agent does not know it. */

@@ -13,6 +13,7 @@
 #include "plugins/plugins.h"
 
 #include <csi/v1/csi.pb-c.h>
+#include <csi_addons/fence.pb-c.h>
 #include <holdfast/v1/plugin_call.pb-c.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,8 @@ struct controller_request {
 		Csi__V1__CreateSnapshotRequest create_snapshot;
 		Csi__V1__DeleteSnapshotRequest delete_snapshot;
 		Csi__V1__ListSnapshotsRequest list_snapshots;
+		Fence__FenceClusterNetworkRequest fence_network;
+		Fence__UnfenceClusterNetworkRequest unfence_network;
 	};
 	struct csi_capability capabilities[VOLUME_CAPABILITIES_MAX];
 	Csi__V1__VolumeCapability *capability_list[VOLUME_CAPABILITIES_MAX];
@@ -63,6 +66,8 @@ struct controller_request {
 	Csi__V1__TopologyRequirement topology;
 	Csi__V1__Topology topologies[2][VOLUME_TOPOLOGIES_MAX];
 	Csi__V1__Topology *topology_lists[2][VOLUME_TOPOLOGIES_MAX];
+	Fence__CIDR cidrs[FENCE_CLIENTS_MAX];
+	Fence__CIDR *cidr_list[FENCE_CLIENTS_MAX];
 };
 
 /** Fill @ret, which must stay where it is, for a call that controller_check() allows; not NodeExpandVolume,
@@ -88,6 +93,7 @@ struct controller_reply {
 		Holdfast__V1__ControllerDeleteSnapshotResponse delete_snapshot;
 		Holdfast__V1__ControllerListSnapshotsResponse list_snapshots;
 		Holdfast__V1__NodeExpandResponse node_expand;
+		Holdfast__V1__ListFencedResponse list_fenced;
 	};
 	struct controller_block *blocks; /* owned */
 };

@@ -6,6 +6,8 @@
 
 #include <assert.h>
 #include <csi/v1/csi.pb-c.h>
+#include <csi_addons/fence.pb-c.h>
+#include <csi_addons/identity.pb-c.h>
 #include <stddef.h>
 
 enum {
@@ -15,15 +17,17 @@ enum {
 };
 
 /* clang-format off */
-#define METHOD(service_, Name, message_, timeout_, ...)                  \
-	{                                                                \
-		.name = #Name,                                           \
-		.service = &csi__v1__##service_##__descriptor,           \
-		.request = &csi__v1__##message_##_request__descriptor,   \
-		.response = &csi__v1__##message_##_response__descriptor, \
-		.timeout_us = (timeout_),                                \
-		__VA_ARGS__                                              \
+#define METHOD_OF(package_, service_, Name, message_, timeout_, ...)         \
+	{                                                                    \
+		.name = #Name,                                               \
+		.service = &package_##__##service_##__descriptor,            \
+		.request = &package_##__##message_##_request__descriptor,    \
+		.response = &package_##__##message_##_response__descriptor,  \
+		.timeout_us = (timeout_),                                    \
+		__VA_ARGS__                                                  \
 	}
+#define METHOD(...) METHOD_OF(csi__v1, __VA_ARGS__)
+#define FENCE(...) METHOD_OF(fence, fence_controller, __VA_ARGS__)
 
 const struct service_method csi_methods[CSI_METHOD_N] = {
 	[CSI_GET_PLUGIN_INFO] = METHOD(identity, GetPluginInfo, get_plugin_info, ASK_US, .is_about_health = true),
@@ -53,6 +57,12 @@ const struct service_method csi_methods[CSI_METHOD_N] = {
 	[CSI_NODE_GET_CAPABILITIES] = METHOD(node, NodeGetCapabilities, node_get_capabilities, ASK_US),
 	[CSI_NODE_GET_INFO] = METHOD(node, NodeGetInfo, node_get_info, INFO_US),
 	[CSI_NODE_GET_VOLUME_STATS] = METHOD(node, NodeGetVolumeStats, node_get_volume_stats, ASK_US),
+	[CSI_ADDONS_GET_CAPABILITIES] =
+		METHOD_OF(identity, identity, GetCapabilities, get_capabilities, ASK_US, .is_about_health = true),
+	[CSI_GET_FENCE_CLIENTS] = FENCE(GetFenceClients, get_fence_clients, INFO_US),
+	[CSI_FENCE_CLUSTER_NETWORK] = FENCE(FenceClusterNetwork, fence_cluster_network, WORK_US),
+	[CSI_UNFENCE_CLUSTER_NETWORK] = FENCE(UnfenceClusterNetwork, unfence_cluster_network, WORK_US),
+	[CSI_LIST_CLUSTER_FENCE] = FENCE(ListClusterFence, list_cluster_fence, INFO_US),
 };
 /* clang-format on */
 
@@ -70,6 +80,9 @@ static bool only_asks(enum csi_method method)
 	case CSI_NODE_GET_CAPABILITIES:
 	case CSI_NODE_GET_INFO:
 	case CSI_NODE_GET_VOLUME_STATS:
+	case CSI_ADDONS_GET_CAPABILITIES:
+	case CSI_GET_FENCE_CLIENTS:
+	case CSI_LIST_CLUSTER_FENCE:
 		return true;
 	case CSI_CREATE_VOLUME:
 	case CSI_DELETE_VOLUME:
@@ -83,6 +96,8 @@ static bool only_asks(enum csi_method method)
 	case CSI_NODE_PUBLISH_VOLUME:
 	case CSI_NODE_UNPUBLISH_VOLUME:
 	case CSI_NODE_EXPAND_VOLUME:
+	case CSI_FENCE_CLUSTER_NETWORK:
+	case CSI_UNFENCE_CLUSTER_NETWORK:
 	case CSI_METHOD_N:
 		break;
 	}

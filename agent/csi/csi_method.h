@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The calls of CSI 1.12 that Holdfast makes, one row each: its names, messages, deadline, and when it may be
- * made again. */
+/* The calls of CSI 1.12 and of csi-addons that Holdfast makes, one row each: its names, messages, deadline,
+ * and when it may be made again. */
 
 #include "base/error.h"
 #include "service/client.h"
@@ -31,6 +31,11 @@ enum csi_method {
 	CSI_NODE_GET_CAPABILITIES,
 	CSI_NODE_GET_INFO,
 	CSI_NODE_GET_VOLUME_STATS,
+	CSI_ADDONS_GET_CAPABILITIES,
+	CSI_GET_FENCE_CLIENTS,
+	CSI_FENCE_CLUSTER_NETWORK,
+	CSI_UNFENCE_CLUSTER_NETWORK,
+	CSI_LIST_CLUSTER_FENCE,
 	CSI_METHOD_N,
 };
 

@@ -140,6 +140,58 @@ enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeG
 	return STATUS_OK;
 }
 
+bool facts_take_addons(struct node_plugin *facts, const Identity__GetCapabilitiesResponse *pb)
+{
+	bool has_clients = false;
+
+	for (size_t i = 0; i < pb->n_capabilities; i++) {
+		const Identity__Capability *row = pb->capabilities[i];
+
+		if (row->type_case != IDENTITY__CAPABILITY__TYPE_NETWORK_FENCE)
+			continue;
+		if (row->network_fence->type == IDENTITY__CAPABILITY__NETWORK_FENCE__TYPE__NETWORK_FENCE)
+			facts->controller.network_fence = facts->has_controller;
+		if (row->network_fence->type ==
+		    IDENTITY__CAPABILITY__NETWORK_FENCE__TYPE__GET_CLIENTS_TO_FENCE)
+			has_clients = true;
+	}
+	return has_clients;
+}
+
+static bool add_client(struct node_half *node, const char *cidr)
+{
+	struct fence_net net;
+	char text[FENCE_NET_TEXT_SIZE];
+
+	if (fence_net_read(cidr, &net, NULL) != STATUS_OK)
+		return false;
+	fence_net_text(&net, text);
+	for (uint32_t i = 0; i < node->n_fence_clients; i++)
+		if (str_eq(node->fence_clients[i].cidr, text))
+			return true;
+	if (node->n_fence_clients == FENCE_CLIENTS_MAX)
+		return false;
+	(void)str_copy(node->fence_clients[node->n_fence_clients++].cidr, FENCE_NET_TEXT_SIZE, text);
+	return true;
+}
+
+void facts_take_fence_clients(struct node_plugin *facts, const Fence__GetFenceClientsResponse *pb)
+{
+	struct node_half *node = &facts->node;
+	bool is_whole = true;
+
+	node->n_fence_clients = 0;
+	memset(node->fence_clients, 0, sizeof(node->fence_clients));
+	for (size_t i = 0; i < pb->n_clients; i++)
+		for (size_t k = 0; k < pb->clients[i]->n_addresses; k++)
+			is_whole = is_whole && add_client(node, pb->clients[i]->addresses[k]->cidr);
+	if (is_whole)
+		return;
+	memset(node->fence_clients, 0, sizeof(node->fence_clients));
+	(void)str_copy(node->fence_clients[0].cidr, FENCE_NET_TEXT_SIZE, FENCE_NET_UNREADABLE);
+	node->n_fence_clients = 1;
+}
+
 bool facts_is_ready(const Csi__V1__ProbeResponse *pb)
 {
 	return !pb->ready || pb->ready->value;

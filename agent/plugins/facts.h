@@ -10,6 +10,8 @@
 #include "model/node.h"
 
 #include <csi/v1/csi.pb-c.h>
+#include <csi_addons/fence.pb-c.h>
+#include <csi_addons/identity.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,6 +39,14 @@ void facts_take_node(struct node_plugin *facts, const Csi__V1__NodeGetCapabiliti
 /** NodeGetInfo: the provider's node id, how many volumes, topology. */
 enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeGetInfoResponse *pb,
 				 struct error *err);
+
+/** csi-addons' GetCapabilities: whether the controller half can fence. Returns whether GetFenceClients was
+ * announced. */
+bool facts_take_addons(struct node_plugin *facts, const Identity__GetCapabilitiesResponse *pb);
+
+/** GetFenceClients: this node's addresses. An answer with an address that cannot be kept, or with too many,
+ * becomes one FENCE_NET_UNREADABLE: the node would be fenced in part only. */
+void facts_take_fence_clients(struct node_plugin *facts, const Fence__GetFenceClientsResponse *pb);
 
 /** Probe: absent means ready. */
 bool facts_is_ready(const Csi__V1__ProbeResponse *pb);

@@ -28,6 +28,7 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 				 base->name);
 	case CSI_GET_PLUGIN_INFO:
 		instance->reading = (struct node_plugin){0};
+		instance->has_fence_clients = false;
 		memcpy(instance->reading.plugin_id, base->name, sizeof(instance->reading.plugin_id));
 		return facts_take_info(&instance->reading, answer, err);
 	case CSI_GET_PLUGIN_CAPABILITIES:
@@ -38,6 +39,12 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 		return STATUS_OK;
 	case CSI_NODE_GET_CAPABILITIES:
 		facts_take_node(&instance->reading, answer);
+		return STATUS_OK;
+	case CSI_ADDONS_GET_CAPABILITIES:
+		instance->has_fence_clients = facts_take_addons(&instance->reading, answer);
+		return STATUS_OK;
+	case CSI_GET_FENCE_CLIENTS:
+		facts_take_fence_clients(&instance->reading, answer);
 		return STATUS_OK;
 	default:
 		return facts_take_node_info(&instance->reading, answer, err);
@@ -58,6 +65,8 @@ static bool is_asked(const struct service_instance *base, unsigned int method)
 		return !wanted->is_stated || wanted->has_node;
 	case CSI_NODE_GET_INFO:
 		return instance->reading.has_node;
+	case CSI_GET_FENCE_CLIENTS:
+		return instance->has_fence_clients && instance->reading.has_node;
 	default:
 		return true;
 	}
@@ -111,6 +120,9 @@ static const struct service_question questions[] = {
 	{.method = CSI_CONTROLLER_GET_CAPABILITIES, .may_be_absent = true},
 	{.method = CSI_NODE_GET_CAPABILITIES, .may_be_absent = true},
 	{.method = CSI_NODE_GET_INFO},
+	/* of csi-addons: a plugin is healthy without it */
+	{.method = CSI_ADDONS_GET_CAPABILITIES, .timeout_ms = INSTANCE_PROBE_TIMEOUT_MS, .is_extra = true},
+	{.method = CSI_GET_FENCE_CLIENTS, .is_extra = true},
 };
 
 static const struct service_row row = {

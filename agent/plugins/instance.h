@@ -20,6 +20,7 @@ struct instance {
 	struct facts_wanted wanted;
 	struct node_plugin reading; /* so far */
 	bool has_controller;	    /* announced */
+	bool has_fence_clients;	    /* likewise */
 	bool has_facts;
 	struct node_plugin facts; /* of the last time when they could be read */
 	instance_changed_fn *changed;

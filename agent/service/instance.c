@@ -78,6 +78,19 @@ static void ask_next(struct service_instance *instance)
 		end_facts(instance);
 }
 
+/* Is the failure an answer, too? */
+static bool may_fail(const struct service_instance *instance, const struct error *err)
+{
+	const struct log_ctx ctx = context(instance, err);
+
+	if (err->status == STATUS_UNIMPLEMENTED)
+		return question(instance)->may_be_absent || question(instance)->is_extra;
+	if (question(instance)->is_extra)
+		log_ctx(LOG_WARNING, &ctx, "%s %s: %s failed, continuing without it",
+			instance->options.row->kind->noun, instance->name, method(instance)->name);
+	return question(instance)->is_extra;
+}
+
 static void on_answer(const ProtobufCMessage *response, const struct error *err, void *userdata)
 {
 	struct service_instance *instance = userdata;
@@ -89,7 +102,7 @@ static void on_answer(const ProtobufCMessage *response, const struct error *err,
 		(void)error_set(&why, err->status, 0, "%s: %s", err->msg, row->no_access);
 		why.sys_errno = EACCES;
 		fail(instance, &why);
-	} else if (!response && (err->status != STATUS_UNIMPLEMENTED || !question(instance)->may_be_absent)) {
+	} else if (!response && !may_fail(instance, err)) {
 		fail(instance, err);
 	} else if (response && row->take(instance, question(instance)->method, response, &why) != STATUS_OK) {
 		fail(instance, &why);

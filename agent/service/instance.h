@@ -29,6 +29,7 @@ struct service_question {
 	unsigned int method;
 	uint64_t timeout_ms; /* 0: the method's */
 	bool may_be_absent;  /* UNIMPLEMENTED is an answer too, that is not taken */
+	bool is_extra;	     /* so is any other failure */
 };
 
 /* @instance of a function is the first member of its owner. */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/claim.h"
+#include "model/fence_net.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,6 +71,12 @@ struct controller_half {
 	bool condition;
 	bool get_volume;
 	bool single_node_multi_writer;
+	bool network_fence; /* csi-addons */
+};
+
+/* An address of the node, as fence_net_text() has it, or FENCE_NET_UNREADABLE. */
+struct fence_client {
+	char cidr[FENCE_NET_TEXT_SIZE];
 };
 
 /* The node service of a plugin on one node; its health is that of the entry. */
@@ -82,6 +89,8 @@ struct node_half {
 	bool expand;
 	bool condition;
 	bool single_node_multi_writer;
+	struct fence_client fence_clients[FENCE_CLIENTS_MAX];
+	uint32_t n_fence_clients;
 };
 
 /* One entry of a node's fingerprint: a profile of the native plugin, or a CSI plugin. */

@@ -302,9 +302,16 @@ static const struct field_map controller_half_fields[] = {
 	NUMBER(struct controller_half, condition),
 	NUMBER(struct controller_half, get_volume),
 	NUMBER(struct controller_half, single_node_multi_writer),
+	NUMBER(struct controller_half, network_fence),
 };
 static const struct message_map controller_half_map =
 	MAP(struct controller_half, holdfast__v1__controller_half__descriptor, controller_half_fields);
+
+static const struct field_map fence_client_fields[] = {
+	STRING(struct fence_client, cidr),
+};
+static const struct message_map fence_client_map =
+	MAP(struct fence_client, holdfast__v1__fence_client__descriptor, fence_client_fields);
 
 static const struct field_map node_half_fields[] = {
 	STRING(struct node_half, provider_node_id),
@@ -315,6 +322,7 @@ static const struct field_map node_half_fields[] = {
 	NUMBER(struct node_half, expand),
 	NUMBER(struct node_half, condition),
 	NUMBER(struct node_half, single_node_multi_writer),
+	LIST(struct node_half, "fence_clients", fence_clients, n_fence_clients, &fence_client_map),
 };
 static const struct message_map node_half_map =
 	MAP(struct node_half, holdfast__v1__node_half__descriptor, node_half_fields);

@@ -77,8 +77,10 @@ struct fake_csi_plugin {
 	bool has_no_node;    /* the Node service is UNIMPLEMENTED */
 	bool checks_volumes; /* NOT_FOUND for a volume that was not created */
 	bool needs_node_expansion;
-	int64_t total, used;   /* bytes of each volume, as NodeGetVolumeStats has them */
-	const char *condition; /* likewise; NULL: normal */
+	bool has_addons;	 /* csi-addons: it can fence, and knows its node's addresses */
+	const char *clients[12]; /* those; NULL ends them */
+	int64_t total, used;	 /* bytes of each volume, as NodeGetVolumeStats has them */
+	const char *condition;	 /* likewise; NULL: normal */
 	struct fake_csi_orders orders[CSI_METHOD_N];
 	/* seen */
 	unsigned int calls[CSI_METHOD_N];

@@ -5,6 +5,8 @@
 #include "base/str.h"
 
 #include <assert.h>
+#include <csi_addons/fence.pb-c.h>
+#include <csi_addons/identity.pb-c.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +14,12 @@
 
 enum { SEGMENTS_MAX = 8 };
 
-#define METHOD(name_, lower_)                                                        \
-	{                                                                            \
-		.name = #name_, .request = &csi__v1__##lower_##_request__descriptor, \
-		.response = &csi__v1__##lower_##_response__descriptor                \
+#define METHOD_OF(package_, name_, lower_)                                              \
+	{                                                                               \
+		.name = #name_, .request = &package_##__##lower_##_request__descriptor, \
+		.response = &package_##__##lower_##_response__descriptor                \
 	}
+#define METHOD(name_, lower_) METHOD_OF(csi__v1, name_, lower_)
 
 const struct fake_csi_method fake_csi_methods[CSI_METHOD_N] = {
 	[CSI_GET_PLUGIN_INFO] = METHOD(GetPluginInfo, get_plugin_info),
@@ -41,6 +44,11 @@ const struct fake_csi_method fake_csi_methods[CSI_METHOD_N] = {
 	[CSI_NODE_GET_CAPABILITIES] = METHOD(NodeGetCapabilities, node_get_capabilities),
 	[CSI_NODE_GET_INFO] = METHOD(NodeGetInfo, node_get_info),
 	[CSI_NODE_GET_VOLUME_STATS] = METHOD(NodeGetVolumeStats, node_get_volume_stats),
+	[CSI_ADDONS_GET_CAPABILITIES] = METHOD_OF(identity, GetCapabilities, get_capabilities),
+	[CSI_GET_FENCE_CLIENTS] = METHOD_OF(fence, GetFenceClients, get_fence_clients),
+	[CSI_FENCE_CLUSTER_NETWORK] = METHOD_OF(fence, FenceClusterNetwork, fence_cluster_network),
+	[CSI_UNFENCE_CLUSTER_NETWORK] = METHOD_OF(fence, UnfenceClusterNetwork, unfence_cluster_network),
+	[CSI_LIST_CLUSTER_FENCE] = METHOD_OF(fence, ListClusterFence, list_cluster_fence),
 };
 
 /* The request as its own type. */
@@ -179,7 +187,8 @@ enum half { HALF_IDENTITY, HALF_CONTROLLER, HALF_NODE };
 static perform_fn get_plugin_info, get_plugin_capabilities, probe, create_volume, delete_volume,
 	controller_publish, controller_unpublish, validate, list_volumes, controller_get_capabilities,
 	create_snapshot, delete_snapshot, list_snapshots, controller_expand, node_stage, node_unstage,
-	node_publish, node_unpublish, node_expand, node_get_capabilities, node_get_info, node_stats;
+	node_publish, node_unpublish, node_expand, node_get_capabilities, node_get_info, node_stats,
+	addons_get_capabilities, get_fence_clients, fence_unserved;
 
 /* Each method: the function that performs it, the capability that it needs (0: only the service), and whether
  * it needs the volume. */
@@ -211,6 +220,11 @@ static const struct {
 	[CSI_NODE_GET_CAPABILITIES] = {node_get_capabilities, HALF_NODE, 0, false},
 	[CSI_NODE_GET_INFO] = {node_get_info, HALF_NODE, 0, false},
 	[CSI_NODE_GET_VOLUME_STATS] = {node_stats, HALF_NODE, 2, true},
+	[CSI_ADDONS_GET_CAPABILITIES] = {addons_get_capabilities, HALF_IDENTITY, 0, false},
+	[CSI_GET_FENCE_CLIENTS] = {get_fence_clients, HALF_NODE, 0, false},
+	[CSI_FENCE_CLUSTER_NETWORK] = {fence_unserved, HALF_CONTROLLER, 0, false},
+	[CSI_UNFENCE_CLUSTER_NETWORK] = {fence_unserved, HALF_CONTROLLER, 0, false},
+	[CSI_LIST_CLUSTER_FENCE] = {fence_unserved, HALF_CONTROLLER, 0, false},
 };
 
 /* What it has staged it may be asked to unstage, whatever it announces by now. */
@@ -350,6 +364,54 @@ PERFORM(controller_get_capabilities)
 PERFORM(node_get_capabilities)
 {
 	return put_capabilities(ret, plugin->node_rpcs, plugin->n_node_rpcs);
+}
+
+PERFORM(addons_get_capabilities)
+{
+	Identity__GetCapabilitiesResponse pb = IDENTITY__GET_CAPABILITIES_RESPONSE__INIT;
+	Identity__Capability rows[2] = {IDENTITY__CAPABILITY__INIT, IDENTITY__CAPABILITY__INIT};
+	Identity__Capability__NetworkFence types[2] = {IDENTITY__CAPABILITY__NETWORK_FENCE__INIT,
+						       IDENTITY__CAPABILITY__NETWORK_FENCE__INIT};
+	Identity__Capability *list[2];
+
+	if (!plugin->has_addons)
+		return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s", "");
+	for (int i = 0; i < 2; i++) {
+		types[i].type = (Identity__Capability__NetworkFence__Type)(i + 1);
+		rows[i].type_case = IDENTITY__CAPABILITY__TYPE_NETWORK_FENCE;
+		rows[i].network_fence = &types[i];
+		list[i] = &rows[i];
+	}
+	pb.capabilities = list;
+	pb.n_capabilities = 2;
+	put(ret, &pb.base);
+	return STATUS_OK;
+}
+
+PERFORM(get_fence_clients)
+{
+	Fence__GetFenceClientsResponse pb = FENCE__GET_FENCE_CLIENTS_RESPONSE__INIT;
+	Fence__ClientDetails client = FENCE__CLIENT_DETAILS__INIT, *one = &client;
+	Fence__CIDR rows[ARRAY_SIZE(plugin->clients)], *list[ARRAY_SIZE(plugin->clients)];
+
+	for (size_t n = 0; n < ARRAY_SIZE(rows) && plugin->clients[n]; n++) {
+		fence__cidr__init(&rows[n]);
+		rows[n].cidr = text(plugin->clients[n]);
+		list[n] = &rows[n];
+		client.n_addresses = n + 1;
+	}
+	client.addresses = list;
+	pb.clients = &one;
+	pb.n_clients = 1;
+	put(ret, &pb.base);
+	return STATUS_OK;
+}
+
+/* The three calls of the controller: nothing makes them through this model. */
+PERFORM(fence_unserved)
+{
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s",
+			 fake_csi_methods[CSI_FENCE_CLUSTER_NETWORK].name);
 }
 
 PERFORM(probe)

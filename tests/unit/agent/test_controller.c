@@ -41,6 +41,7 @@ static const struct {
 	ABILITY(controller.readonly_attach),
 	ABILITY(controller.expand),
 	ABILITY(controller.single_node_multi_writer),
+	ABILITY(controller.network_fence),
 	ABILITY(node.expand),
 };
 

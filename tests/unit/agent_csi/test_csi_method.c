@@ -51,6 +51,11 @@ static const struct row {
 	{CSI_NODE_GET_CAPABILITIES, "DddDdddDdDdddDdd"},
 	{CSI_NODE_GET_INFO, "DddDdddDdDdddDdd"},
 	{CSI_NODE_GET_VOLUME_STATS, "DddDdddDdDdddDdd"},
+	{CSI_ADDONS_GET_CAPABILITIES, "DddDdddDdDdddDdd"},
+	{CSI_GET_FENCE_CLIENTS, "DddDdddDdDdddDdd"},
+	{CSI_FENCE_CLUSTER_NETWORK, "UudUgddUdUdduUud"},
+	{CSI_UNFENCE_CLUSTER_NETWORK, "UudUgddUdUdduUud"},
+	{CSI_LIST_CLUSTER_FENCE, "DddDdddDdDdddDdd"},
 };
 
 static char letter(enum csi_method method, enum status status)

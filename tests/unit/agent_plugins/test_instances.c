@@ -156,6 +156,106 @@ YARD_TEST(only_services_that_were_announced_are_called)
 	assert_int_equal(yard_client(y, "ctl-only", PLUGIN_CONTROLLER), STATUS_OK);
 }
 
+YARD_TEST(a_plugin_that_can_fence_reports_the_nodes_addresses)
+{
+	const struct node_plugin *entry;
+	struct fake_csi_plugin *plugin;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	plugin->has_addons = true;
+	plugin->clients[0] = "192.0.2.7";
+	plugin->clients[1] = "192.0.2.7/32"; /* the same */
+	plugin->clients[2] = "2001:DB8::1/128";
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	entry = yard_entry(y, "a");
+	assert_true(entry->controller.network_fence);
+	assert_int_equal(entry->node.n_fence_clients, 2);
+	assert_string_equal(entry->node.fence_clients[0].cidr, "192.0.2.7/32");
+	assert_string_equal(entry->node.fence_clients[1].cidr, "2001:db8::1/128");
+}
+
+/* A part of the addresses would fence a part of the node. */
+YARD_TEST(an_answer_with_a_wrong_or_too_many_addresses_is_reported_as_unreadable)
+{
+	static const char *const wrong[] = {"0.0.0.0/0", "node-1", "127.0.0.1", "10.0.0.0/8"};
+	char texts[ARRAY_SIZE(fake_csi.plugins[0].clients)][16];
+	const struct node_plugin *entry;
+	struct fake_csi_plugin *plugin;
+
+	yard_start(y);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		char id[2] = {(char)('a' + i), '\0'};
+
+		plugin = yard_plugin(y, id, "csi.sock");
+		plugin->has_addons = true;
+		plugin->clients[0] = "192.0.2.7";
+		plugin->clients[1] = wrong[i];
+		YARD_UNTIL(y, yard_is_healthy(y, id));
+		entry = yard_entry(y, id);
+		assert_int_equal(entry->node.n_fence_clients, 1);
+		assert_string_equal(entry->node.fence_clients[0].cidr, FENCE_NET_UNREADABLE);
+	}
+	plugin = yard_plugin(y, "z", "csi.sock");
+	plugin->has_addons = true;
+	for (size_t i = 0; i < FENCE_CLIENTS_MAX + 1; i++) {
+		(void)str_format(texts[i], sizeof(texts[i]), "192.0.2.%zu", i + 1);
+		plugin->clients[i] = texts[i];
+	}
+	YARD_UNTIL(y, yard_is_healthy(y, "z"));
+	assert_string_equal(yard_entry(y, "z")->node.fence_clients[0].cidr, FENCE_NET_UNREADABLE);
+}
+
+/* Most plugins lack it, and some answer to a call that they do not know with anything. */
+YARD_TEST(a_plugin_is_healthy_whatever_it_answers_about_fences)
+{
+	static const enum csi_method methods[] = {CSI_ADDONS_GET_CAPABILITIES, CSI_GET_FENCE_CLIENTS};
+	static const struct wrong_way ways[] = {
+		{FAKE_CSI_FAIL, STATUS_UNIMPLEMENTED},
+		{FAKE_CSI_FAIL, STATUS_UNKNOWN},
+		{FAKE_CSI_FAIL, STATUS_INTERNAL},
+		{FAKE_CSI_FAIL, STATUS_UNAVAILABLE},
+		{FAKE_CSI_HANG, STATUS_OK},
+	};
+
+	fake_csi.patience_us = 1000;
+	yard_start(y);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(ways); k++) {
+			char id[3] = {(char)('a' + i), (char)('a' + k), '\0'};
+			struct fake_csi_plugin *plugin = yard_plugin(y, id, "csi.sock");
+
+			plugin->has_addons = true;
+			plugin->clients[0] = "192.0.2.7";
+			fake_csi_order(plugin, methods[i], ways[k].way, UINT32_MAX, ways[k].code);
+			YARD_UNTIL(y, yard_is_healthy(y, id));
+			assert_int_equal(yard_entry(y, id)->node.n_fence_clients, 0);
+			assert_int_equal(yard_entry(y, id)->controller.network_fence, i > 0);
+		}
+}
+
+YARD_TEST(a_node_plugin_without_the_capability_is_not_asked_for_addresses)
+{
+	struct fake_csi_plugin *plugin;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	assert_int_equal(plugin->calls[CSI_ADDONS_GET_CAPABILITIES], 1);
+	assert_int_equal(plugin->calls[CSI_GET_FENCE_CLIENTS], 0);
+	plugin = yard_plugin(y, "b", "csi.sock");
+	plugin->has_addons = plugin->has_no_node = true;
+	YARD_UNTIL(y, yard_is_healthy(y, "b"));
+	assert_true(yard_entry(y, "b")->controller.network_fence);
+	assert_int_equal(plugin->calls[CSI_GET_FENCE_CLIENTS], 0);
+	plugin = yard_plugin(y, "c", "csi.sock");
+	plugin->has_addons = true;
+	plugin->n_services = 0;
+	YARD_UNTIL(y, yard_is_healthy(y, "c"));
+	assert_false(yard_entry(y, "c")->controller.network_fence);
+	assert_int_equal(plugin->calls[CSI_GET_FENCE_CLIENTS], 1);
+}
+
 /* EBS' node plugin and iSCSI announce a controller service that somebody else serves, or nobody. */
 YARD_TEST(a_service_that_is_announced_and_not_served_is_required_elsewhere)
 {
