@@ -17,6 +17,7 @@
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/controller.h"
+#include "plugin/fence_clients.h"
 #include "plugin/plugins.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
@@ -308,10 +309,15 @@ static void print_fences(struct server *server, struct strbuf *to)
 	     "Power switches of nodes, by the last look of a connected fencer.");
 	labelled(to, "power_switches", "status", "healthy", fencers.switches - fencers.failing);
 	labelled(to, "power_switches", "status", "failing", fencers.failing);
-	one(to, "fences_open", "gauge", "Power fences that wait for a fencer, an answer or a node.",
+	one(to, "fences_open", "gauge", "Fences that wait for a fencer, a controller, an answer or a node.",
 	    fences.open);
-	one(to, "fences_unproved", "gauge", "Nodes whose last power fence did not prove that they are off.",
-	    fences.unproved);
+	one(to, "fences_unproved", "gauge", "Last fences of nodes that were not proved.", fences.unproved);
+	one(to, "network_fences_in_force", "gauge",
+	    "Network fences that the storage carries out until the node is back in another boot.",
+	    fences.in_force);
+	one(to, "fence_clients_refused", "gauge",
+	    "Nodes at a plugin that no network fence can reach, because of the addresses that were reported.",
+	    fence_clients_refused(server));
 }
 
 static void print_store(struct server *server, struct strbuf *to)

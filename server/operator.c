@@ -18,6 +18,7 @@
 #include "lead/members.h"
 #include "log/log.h"
 #include "node/session.h"
+#include "plugin/fence_clients.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
 #include "recovery/marks.h"
@@ -39,7 +40,7 @@
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum {
-	WARNINGS_MAX = 12,
+	WARNINGS_MAX = 13,
 	HISTORY_WARNING_SIZE = 640,
 	HELD_TWICE_WARNING_SIZE = 768,
 	KEYS_WARNING_SIZE = 512,
@@ -158,7 +159,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char history[HISTORY_WARNING_SIZE];
 	char keys[KEYS_WARNING_SIZE];
 	char twice[HELD_TWICE_WARNING_SIZE];
-	char fencers[FENCERS_WARNING_SIZE];
+	char fencers[FENCERS_WARNING_SIZE], clients[FENCE_CLIENTS_WARNING_SIZE];
 	char rotation[KEY_ROTATION_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
@@ -188,6 +189,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = history;
 	if (fencers_warning(server->fencers, fencers))
 		warnings[response.n_warnings++] = fencers;
+	if (fence_clients_warning(server, clients))
+		warnings[response.n_warnings++] = clients;
 	response.last_backup_at_ms = backup_last_ms(server);
 	response.last_kit_at_ms = backup_last_kit_ms(server);
 	if (keys_warning(server, keys))

@@ -91,9 +91,12 @@ struct server {
 	struct gc *gc;			 /* see gc.h */
 	struct fencers *fencers;	 /* see fence/fencers.h */
 	struct fences *fences;		 /* see fence/fences.h */
+	struct network *network;	 /* see fence/network.h */
 	struct losses *losses;		 /* see fence/loss.h */
 	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
+	/* Can the storage of the plugin refuse the node? The same. */
+	bool (*can_network_fence)(struct server *server, const char *node_id, const char *plugin_id);
 	struct watch_tree watches; /* see watch.h */
 	struct refused_peers *refused_peers;
 	size_t n_watches;

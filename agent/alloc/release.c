@@ -233,9 +233,10 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 
 bool release_is_without_plugin(const struct claim *claim)
 {
-	bool was_given_up = claim->was_freed && (claim->evidence == EVIDENCE_OPERATOR ||
-						 claim->evidence == EVIDENCE_STORAGE_FENCE ||
-						 claim->evidence == EVIDENCE_POWER_FENCE);
+	bool was_given_up =
+		claim->was_freed &&
+		(claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE ||
+		 claim->evidence == EVIDENCE_POWER_FENCE || claim->evidence == EVIDENCE_NETWORK_FENCE);
 
 	return claim->plugin_waiver[0] != '\0' || claim->state >= CLAIM_NODE_DETACHED ||
 	       (was_given_up && claim->attempts > 0); /* its plugin has failed */

@@ -28,6 +28,7 @@ static const char *const evidence_names[EVIDENCE_N] = {
 	[EVIDENCE_OPERATOR] = "operator",
 	[EVIDENCE_NEVER_SENT] = "never_sent",
 	[EVIDENCE_POWER_FENCE] = "power_fence",
+	[EVIDENCE_NETWORK_FENCE] = "network_fence",
 };
 
 static const char *const event_names[CLAIM_EVENT_N] = {
@@ -105,18 +106,22 @@ static void note_text(char *dst, size_t size, const char *text)
 }
 
 /* A fence proves nothing about a boot that began after it. */
-static enum status check_power_fence(const struct claim *claim, const struct claim_event *event,
-				     struct error *err)
+static enum status check_fence(const struct claim *claim, const struct claim_event *event, struct error *err)
 {
 	if (!event->detail || event->detail[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "claim %s: a power fence needs its proof",
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "claim %s: a fence needs its proof",
 				 claim->id);
-	if (event->boot_id && str_eq(event->boot_id, claim->boot_id))
-		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "claim %s: node %s was switched off in another boot than the one in which the claim "
-			 "was granted",
-			 claim->id, claim->node_id);
+	if (!event->boot_id || !str_eq(event->boot_id, claim->boot_id))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: node %s was fenced in another boot than the one in which the "
+				 "claim was granted",
+				 claim->id, claim->node_id);
+	if (event->evidence == EVIDENCE_NETWORK_FENCE &&
+	    (!event->plugin_id || !str_eq(event->plugin_id, claim->plugin_id)))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: node %s was fenced at the storage of another plugin than %s",
+				 claim->id, claim->node_id, claim->plugin_id);
+	return STATUS_OK;
 }
 
 /* Is the evidence worth something for this claim in this state? */
@@ -156,7 +161,8 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "claim %s: it was sent to node %s",
 				 claim->id, claim->node_id);
 	case EVIDENCE_POWER_FENCE:
-		return check_power_fence(claim, event, err);
+	case EVIDENCE_NETWORK_FENCE:
+		return check_fence(claim, event, err);
 	case EVIDENCE_NONE:
 	case EVIDENCE_N:
 		break;

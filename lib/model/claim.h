@@ -57,7 +57,8 @@ enum evidence {
 	EVIDENCE_SELF_FENCE,
 	EVIDENCE_OPERATOR,
 	EVIDENCE_NEVER_SENT,
-	EVIDENCE_POWER_FENCE, /* its node was switched off in that boot, proved by a second action */
+	EVIDENCE_POWER_FENCE,	/* its node was switched off in that boot, proved by a second action */
+	EVIDENCE_NETWORK_FENCE, /* its plugin's storage refuses its node of that boot, and lists it */
 	EVIDENCE_N,
 };
 
@@ -132,7 +133,8 @@ struct claim_event {
 	enum claim_event_type type;
 	enum evidence evidence; /* CLAIM_EVENT_EVIDENCE */
 	const char *detail;	/* may be NULL */
-	const char *boot_id;	/* EVIDENCE_POWER_FENCE: in which the node was switched off */
+	const char *boot_id;	/* of a fence: in which the node was fenced */
+	const char *plugin_id;	/* EVIDENCE_NETWORK_FENCE: whose storage refuses the node */
 	enum status code;	/* of a failure; STATUS_OK: not known */
 	int64_t now_ms;
 };
@@ -142,8 +144,9 @@ struct claim_event {
  * An event that the state has already passed is STATUS_OK and changes nothing, so repeats are harmless; one
  * that the state does not allow is STATUS_FAILED_PRECONDITION. Evidence is refused when it is EVIDENCE_NONE,
  * new_boot when the boot id in @event->detail is the claim's own, storage_fence unless the fence was
- * noted as asked for something that the controller attached, and power_fence unless @event->boot_id is the
- * claim's own and @event->detail names the proof.
+ * noted as asked for something that the controller attached, and power_fence and network_fence unless
+ * @event->boot_id is the claim's own and @event->detail names the proof; network_fence also unless
+ * @event->plugin_id is the claim's own.
  * @ret_changed whether @claim must be stored */
 enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 		       struct error *err);

@@ -225,6 +225,11 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast node fence %s --reason REASON",
 				 claim->node_id);
 		break;
+	case EXPLAIN_COMMAND_NETWORK_FENCE:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE,
+				 "holdfast node fence %s --network %s --reason REASON", claim->node_id,
+				 claim->plugin_id);
+		break;
 	case EXPLAIN_COMMAND_AGENT:
 		(void)str_copy(dst, EXPLAIN_COMMAND_SIZE, "holdfast agent status");
 		break;
@@ -305,6 +310,10 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 		missing |= BIT(EVIDENCE_STORAGE_FENCE);
 	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->then == EXPLAIN_COMMAND_ATTEST)
 		ret->then = EXPLAIN_COMMAND_FENCE; /* stronger than an attestation */
+	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_network_fence) {
+		missing |= BIT(EVIDENCE_NETWORK_FENCE);
+		ret->then = EXPLAIN_COMMAND_NETWORK_FENCE;
+	}
 	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_power_fence) {
 		missing |= BIT(EVIDENCE_POWER_FENCE);
 		ret->then = EXPLAIN_COMMAND_POWER_FENCE; /* a proof, and of all that the node holds */
@@ -316,7 +325,8 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 		ret->then = EXPLAIN_COMMAND_WITHOUT_PLUGIN;
 	if (holder->disk != NODE_DISK_ROOM && is_of_node(row->actor)) {
 		ret->next = EXPLAIN_COMMAND_DISK; /* the machine is well: it needs room, not a fence */
-		if (ret->then == EXPLAIN_COMMAND_FENCE || ret->then == EXPLAIN_COMMAND_POWER_FENCE)
+		if (ret->then == EXPLAIN_COMMAND_FENCE || ret->then == EXPLAIN_COMMAND_POWER_FENCE ||
+		    ret->then == EXPLAIN_COMMAND_NETWORK_FENCE)
 			ret->then = EXPLAIN_COMMAND_ATTEST;
 	}
 	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)
@@ -344,6 +354,7 @@ static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_OPERATOR] = "an operator's word",
 	[EVIDENCE_NEVER_SENT] = "that it was never sent",
 	[EVIDENCE_POWER_FENCE] = "a proof that its power is off",
+	[EVIDENCE_NETWORK_FENCE] = "a proof that the storage refuses it",
 };
 
 /* For how long it has been so since @since_ms. */
@@ -489,6 +500,10 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 	if (command == EXPLAIN_COMMAND_POWER_FENCE)
 		strbuf_printf(sb, "if node %s cannot be brought back, have a fencer switch it off: ",
 			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_NETWORK_FENCE)
+		strbuf_printf(sb,
+			      "if node %s cannot be brought back, have the storage of plugin %s refuse it: ",
+			      claim->node_id, claim->plugin_id);
 	if (command == EXPLAIN_COMMAND_FENCE)
 		strbuf_printf(sb, "if node %s cannot be brought back, have the provider cut it off: ",
 			      claim->node_id);

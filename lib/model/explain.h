@@ -33,6 +33,7 @@ struct holder {
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
 	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
 	bool can_power_fence;	 /* a fencer can switch the machine off that holds the claim */
+	bool can_network_fence;	 /* the storage of the claim's plugin can refuse that machine */
 	enum node_disk disk;	 /* of its node's agent, as it reported last */
 	const char *disk_path;	 /* borrowed; of a disk in trouble */
 	bool can_fence;		 /* that controller's confirmation that the node is cut off is evidence */
@@ -51,9 +52,10 @@ enum explain_command {
 					unavailable */
 	EXPLAIN_COMMAND_FENCE,	     /* have the provider cut the node off */
 	EXPLAIN_COMMAND_POWER_FENCE, /* have a fencer switch the node off */
-	EXPLAIN_COMMAND_AGENT,	     /* look at the obstacle, on the node */
-	EXPLAIN_COMMAND_PLUGIN,	     /* see why there is no controller */
-	EXPLAIN_COMMAND_AGAIN,	     /* ask again */
+	EXPLAIN_COMMAND_NETWORK_FENCE,	/* have the plugin's storage refuse the node */
+	EXPLAIN_COMMAND_AGENT,		/* look at the obstacle, on the node */
+	EXPLAIN_COMMAND_PLUGIN,		/* see why there is no controller */
+	EXPLAIN_COMMAND_AGAIN,		/* ask again */
 	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node continue without a plugin that will never do its part
 					 */
 	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */

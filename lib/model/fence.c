@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a power fence, and what a fencer's answer proves. */
+/* The steps of a fence, and what an answer proves. */
 
 #include "model/fence.h"
 
@@ -14,24 +14,28 @@
 #define TO(state) GRID_TO(FENCE_##state)
 
 static const uint8_t steps[FENCE_EVENT_N][FENCE_STATE_N] = {
-	/*                        asked          sent           off            recorded refused failed unknown  overtaken */
-	[FENCE_EVENT_SENT] =     {TO(SENT),      STAY,          NO,            NO,      NO,     NO,    NO,      NO},
+	/*                        asked          sent           off            recorded     refused failed       unknown      overtaken lifting     lifted */
+	[FENCE_EVENT_SENT] =     {TO(SENT),      STAY,          NO,            NO,          NO,     NO,          NO,          NO,       NO,         NO},
 	/* a proof may come late: it is of that boot, whenever it arrives */
-	[FENCE_EVENT_PROVED] =   {NO,            TO(OFF),       STAY,          STAY,    NO,     NO,    TO(OFF), NO},
-	[FENCE_EVENT_REFUSED] =  {NO,            TO(REFUSED),   NO,            NO,      NO,     NO,    NO,      NO},
-	[FENCE_EVENT_FAILED] =   {NO,            TO(FAILED),    NO,            NO,      NO,     NO,    TO(FAILED), NO},
-	[FENCE_EVENT_UNSURE] =   {NO,            TO(UNKNOWN),   NO,            NO,      NO,     NO,    STAY,    NO},
-	[FENCE_EVENT_EXPIRED] =  {TO(REFUSED),   TO(UNKNOWN),   STAY,          STAY,    STAY,   STAY,  STAY,    STAY},
-	[FENCE_EVENT_HEARD] =    {STAY,          STAY,          TO(FAILED),    STAY,    STAY,   STAY,  STAY,    STAY},
-	[FENCE_EVENT_RECORDED] = {NO,            NO,            TO(RECORDED),  STAY,    NO,     NO,    NO,      NO},
-	[FENCE_EVENT_REBOOTED] = {TO(OVERTAKEN), TO(OVERTAKEN), TO(OVERTAKEN), STAY,    STAY,   STAY,  TO(OVERTAKEN), STAY},
+	[FENCE_EVENT_PROVED] =   {NO,            TO(OFF),       STAY,          STAY,        NO,     NO,          TO(OFF),     NO,       NO,         NO},
+	[FENCE_EVENT_NEXT] =     {NO,            STAY,          NO,            NO,          NO,     NO,          NO,          NO,       NO,         NO},
+	[FENCE_EVENT_REFUSED] =  {NO,            TO(REFUSED),   NO,            NO,          NO,     NO,          NO,          NO,       NO,         NO},
+	[FENCE_EVENT_FAILED] =   {NO,            TO(FAILED),    NO,            NO,          NO,     NO,          TO(FAILED),  NO,       NO,         NO},
+	[FENCE_EVENT_UNSURE] =   {NO,            TO(UNKNOWN),   NO,            NO,          NO,     NO,          STAY,        NO,       NO,         NO},
+	[FENCE_EVENT_EXPIRED] =  {TO(REFUSED),   TO(UNKNOWN),   STAY,          STAY,        STAY,   STAY,        STAY,        STAY,     STAY,       STAY},
+	[FENCE_EVENT_HEARD] =    {STAY,          STAY,          TO(FAILED),    STAY,        STAY,   STAY,        STAY,        STAY,     STAY,       STAY},
+	[FENCE_EVENT_RECORDED] = {NO,            NO,            TO(RECORDED),  STAY,        NO,     NO,          NO,          NO,       NO,         NO},
+	[FENCE_EVENT_REBOOTED] = {TO(OVERTAKEN), TO(OVERTAKEN), TO(OVERTAKEN), STAY,        STAY,   STAY,        TO(OVERTAKEN), STAY,   STAY,       STAY},
+	[FENCE_EVENT_RETURNED] = {TO(OVERTAKEN), TO(LIFTING),   TO(LIFTING),   TO(LIFTING), STAY,   TO(LIFTING), TO(LIFTING), STAY,     STAY,       STAY},
+	[FENCE_EVENT_LIFTED] =   {NO,            NO,            NO,            NO,          NO,     NO,          NO,          NO,       TO(LIFTED), STAY},
 };
 /* clang-format on */
 
 static const char *const state_names[FENCE_STATE_N] = {
 	[FENCE_ASKED] = "asked",       [FENCE_SENT] = "sent",		[FENCE_OFF] = "off",
 	[FENCE_RECORDED] = "recorded", [FENCE_REFUSED] = "refused",	[FENCE_FAILED] = "failed",
-	[FENCE_UNKNOWN] = "unknown",   [FENCE_OVERTAKEN] = "overtaken",
+	[FENCE_UNKNOWN] = "unknown",   [FENCE_OVERTAKEN] = "overtaken", [FENCE_LIFTING] = "lifting",
+	[FENCE_LIFTED] = "lifted",
 };
 
 static const char *const outcome_names[FENCE_OUTCOME_N] = {
@@ -70,12 +74,19 @@ bool fence_step(enum fence_state state, enum fence_event event, enum fence_state
 
 bool fence_is_open(enum fence_state state)
 {
-	return state <= FENCE_OFF;
+	return state <= FENCE_OFF || state == FENCE_LIFTING;
+}
+
+bool fence_is_in_force(enum fence_state state)
+{
+	return state != FENCE_ASKED && state != FENCE_REFUSED && state != FENCE_OVERTAKEN &&
+	       state != FENCE_LIFTED;
 }
 
 bool fence_allows_on(enum fence_state state)
 {
-	return state == FENCE_RECORDED || state == FENCE_REFUSED || state == FENCE_OVERTAKEN;
+	return state == FENCE_RECORDED || state == FENCE_REFUSED || state == FENCE_OVERTAKEN ||
+	       state == FENCE_LIFTING || state == FENCE_LIFTED;
 }
 
 const char *fence_state_name(enum fence_state state)

@@ -1,52 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One power fence: a fencer switches a node off and proves it, so that what the node held in that boot is
- * released. Pure; server/fence carries it out.
+/* One fence: a node is kept from writing, and that is proved, so that what it held in that boot is released.
+ * Pure; server/fence carries it out.
+ *
+ * A power fence has a fencer switch the node off. A network fence has the storage of one plugin refuse the
+ * node's addresses, and frees volumes of that plugin only.
  *
  *   asked --order--> sent --proof--> off --claims freed--> recorded (the node may be switched on again)
- *     |               |               |
- *     |               |               +-- the node was heard afterwards --> failed
- *     |               +-- refused, failed, unknown: claims stay, and the next command is named
- *     +-- no fencer took the order in time --> refused
+ *     |               |               |                       |
+ *     |               |               |                       +-- network: another boot --> lifting -->
+ * lifted |               |               +-- power: the node was heard afterwards --> failed | +-- refused,
+ * failed, unknown: claims stay, and the next command is named
+ *     +-- no fencer or controller took the order in time --> refused
  *
  * A node that comes back in another boot overtakes the fence: the new boot is the evidence then. Time starts
  * and ends a fence; it is never evidence. The power of a node that is being fenced is switched on by a
- * person, and only in the state recorded. */
+ * person, and only in the state recorded. A network fence is in force until the node has reported from
+ * another boot; only then the storage is asked to accept it again. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum fence_state {
-	FENCE_ASKED,	 /* the intent is durable; no fencer has the order */
-	FENCE_SENT,	 /* a fencer may have carried the order out */
-	FENCE_OFF,	 /* off, proved by a second action; the proof is durable, claims are not freed yet */
+	FENCE_ASKED,	 /* the intent is durable; no fencer or controller has the order */
+	FENCE_SENT,	 /* a fencer or controller may have carried the order out */
+	FENCE_OFF,	 /* proved by a second action; the proof is durable, claims are not freed yet */
 	FENCE_RECORDED,	 /* what the node held in that boot is free, and that is durable */
-	FENCE_REFUSED,	 /* no switch was touched */
-	FENCE_FAILED,	 /* the switch did not prove that the node is off, or the node was heard after that */
-	FENCE_UNKNOWN,	 /* the node may be off; the outcome did not arrive */
+	FENCE_REFUSED,	 /* nothing was touched */
+	FENCE_FAILED,	 /* it was not proved, or a node that was proved off was heard after that */
+	FENCE_UNKNOWN,	 /* the node may be fenced; the outcome did not arrive */
 	FENCE_OVERTAKEN, /* the node is back in another boot */
+	FENCE_LIFTING,	 /* network: it is back in another boot, and the storage may still refuse it */
+	FENCE_LIFTED,	 /* network: the storage lists none of its addresses */
 	FENCE_STATE_N,
 };
 
 enum fence_event {
 	FENCE_EVENT_SENT,     /* the order is about to be sent to a fencer; a repeat sends the same order */
 	FENCE_EVENT_PROVED,   /* fence_judge() */
-	FENCE_EVENT_REFUSED,  /* by the fencer, before it called the agent */
+	FENCE_EVENT_NEXT,     /* another fencer or controller gets the order, after a refusal or failure */
+	FENCE_EVENT_REFUSED,  /* before the agent or the plugin was called */
 	FENCE_EVENT_FAILED,   /* off failed, or the second action does not show off */
 	FENCE_EVENT_UNSURE,   /* the fencer began and does not know the outcome */
 	FENCE_EVENT_EXPIRED,  /* the order has expired without an answer */
 	FENCE_EVENT_HEARD,    /* the node was heard in that boot */
 	FENCE_EVENT_RECORDED, /* every claim of that boot is free */
 	FENCE_EVENT_REBOOTED, /* the node is back in another boot */
+	FENCE_EVENT_RETURNED, /* the same, of a network fence */
+	FENCE_EVENT_LIFTED,   /* network: the storage accepts it again, by a second action */
 	FENCE_EVENT_N,
 };
 
-/* The result of one action of a fencer's agent. */
+/* The result of one action of a fencer's agent, or of a plugin: FenceClusterNetwork is its off,
+ * ListClusterFence its status. */
 enum fence_outcome {
-	FENCE_OUTCOME_NONE, /* the action was not run */
-	FENCE_OUTCOME_DONE, /* of off: the agent reports success */
-	FENCE_OUTCOME_IS_ON,
-	FENCE_OUTCOME_IS_OFF, /* of status */
+	FENCE_OUTCOME_NONE,   /* the action was not run */
+	FENCE_OUTCOME_DONE,   /* of off: the agent reports success */
+	FENCE_OUTCOME_IS_ON,  /* of status; the storage does not list each of the node's addresses */
+	FENCE_OUTCOME_IS_OFF, /* of status; it lists each */
 	FENCE_OUTCOME_FAILED, /* anything else, with a time-out */
 	FENCE_OUTCOME_N,
 };
@@ -80,6 +91,9 @@ bool fence_is_open(enum fence_state state);
 /** May the node be switched on again without a risk for what the fence has freed or will free? */
 bool fence_allows_on(enum fence_state state);
 
+/** May the storage refuse the node, by a network fence in this state? */
+bool fence_is_in_force(enum fence_state state);
+
 /* Whether the server asks for a fence by itself, because a volume's on_node_loss wants it: the first that
  * holds. */
 enum fence_verdict_auto {
@@ -93,7 +107,7 @@ enum fence_verdict_auto {
 	FENCE_AUTO_SWITCHED_OFF, /* a person has stopped automatic fences */
 	FENCE_AUTO_NEW_LEADER,	 /* this server leads for less than the grace: nodes are coming back */
 	FENCE_AUTO_TOO_FEW,   /* fewer than half of the nodes are connected: it may be the server's network */
-	FENCE_AUTO_NO_FENCER, /* no connected fencer can switch it */
+	FENCE_AUTO_NO_FENCER, /* no connected fencer can switch it, or no controller can fence it */
 	FENCE_AUTO_RETRY_LATER, /* the last one did not prove it, a moment ago */
 	FENCE_AUTO_RATE,	/* fence_max_per_minute */
 	FENCE_AUTO_N,
@@ -116,7 +130,8 @@ enum fence_verdict_auto fence_auto(const struct fence_auto_facts *facts);
 /** A sentence for people: "now", "the node is connected", ... */
 const char *fence_auto_text(enum fence_verdict_auto verdict);
 
-/** "asked", "sent", "off", "recorded", "refused", "failed", "unknown", "overtaken"; "invalid". */
+/** "asked", "sent", "off", "recorded", "refused", "failed", "unknown", "overtaken",
+ * "lifting", "lifted"; "invalid". */
 const char *fence_state_name(enum fence_state state);
 
 /** "not run", "done", "on", "off", "failed"; "invalid". */

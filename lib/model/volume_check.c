@@ -285,11 +285,16 @@ static enum status check_node_loss(const struct volume_parts *parts, struct erro
 	if (!loss)
 		return STATUS_OK;
 	if (loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT &&
-	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE)
-		return error_invalid(err, "on_node_loss.do", "it is wait or power_fence");
-	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE &&
+	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE &&
+	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE)
+		return error_invalid(err, "on_node_loss.do", "it is wait, power_fence or network_fence");
+	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE &&
+	    parts->volume.type != VOLUME_CSI)
+		return error_invalid(err, "on_node_loss.do",
+				     "network_fence is for volumes of a CSI plugin; power_fence is for all");
+	if (loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT &&
 	    (loss->after_ms < NODE_LOSS_AFTER_MIN_MS || loss->after_ms > NODE_LOSS_AFTER_MAX_MS))
-		return error_invalid(err, "on_node_loss.after", "with power_fence it is %ds to %dh",
+		return error_invalid(err, "on_node_loss.after", "with a fence it is %ds to %dh",
 				     NODE_LOSS_AFTER_MIN_MS / 1000, NODE_LOSS_AFTER_MAX_MS / 3600000);
 	return STATUS_OK;
 }

@@ -587,6 +587,9 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.can_power_fence = server->can_power_fence && node &&
 				   str_eq(node->node.boot_id, claim->boot_id) &&
 				   server->can_power_fence(server, claim->node_id),
+		.can_network_fence = server->can_network_fence && node &&
+				     str_eq(node->node.boot_id, claim->boot_id) &&
+				     server->can_network_fence(server, claim->node_id, claim->plugin_id),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
 		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),

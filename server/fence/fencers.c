@@ -171,6 +171,30 @@ const struct fencer *fencers_for_node(const struct fencers *fencers, const char 
 	return best;
 }
 
+static bool was_tried(const char *name, const char *last, char *const *tried, size_t n_tried)
+{
+	for (size_t i = 0; i < n_tried; i++)
+		if (str_eq(tried[i], name))
+			return true;
+	return str_eq(name, last);
+}
+
+const struct fencer *fencers_other(const struct fencers *fencers, const char *node, const char *last,
+				   char *const *tried, size_t n_tried)
+{
+	const struct fencer *fencer;
+	const struct fencer_node *entry;
+
+	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
+		entry = is_ready(fencer) ? find_node(fencer, node) : NULL;
+		if (entry && is_healthy(fencer, entry) && fencers->bindings->n > 0 &&
+		    fencers_allow(fencers, fencer->name, node) &&
+		    !was_tried(fencer->name, last, tried, n_tried))
+			return fencer;
+	}
+	return NULL;
+}
+
 const char *fencer_name(const struct fencer *fencer)
 {
 	return fencer->name;

@@ -54,6 +54,11 @@ bool fencers_allow(const struct fencers *fencers, const char *fencer, const char
  * fencer can switch it. */
 const struct fencer *fencers_for_node(const struct fencers *fencers, const char *node);
 
+/** Another one after @last and those in @tried have refused or failed: one whose last look at the switch
+ * succeeded, and that the settings bind to the node. NULL: there is none. */
+const struct fencer *fencers_other(const struct fencers *fencers, const char *node, const char *last,
+				   char *const *tried, size_t n_tried);
+
 const char *fencer_name(const struct fencer *fencer);
 
 /** Send @order. A failure ends the fencer's session. */

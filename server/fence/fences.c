@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outcome of each power fence, and its next step. */
+/* The outcome of each fence, and its next step. */
 
 #include "fence/fences.h"
 
@@ -16,11 +16,13 @@
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "fence/fencers.h"
+#include "fence/network.h"
 #include "log/log.h"
 #include "model/fence.h"
 #include "model/fence_order.h"
 #include "node/lookup.h"
 #include "node/session.h"
+#include "plugin/fence_clients.h"
 #include "rpc/wakeup.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -37,10 +39,12 @@
 #define WHAT_STEP "Fences.Step"
 #define WHAT_TEST "Fences.Test"
 #define WHAT_BEGIN "Fences.Begin"
+#define WHAT_LIFT "Fences.Lift"
 
-enum { OBJECT_SIZE = 128, TEXT_SIZE = 512, LOOK_MS = 5000 };
+enum { OBJECT_SIZE = 256, TEXT_SIZE = 512, LOOK_MS = 5000 };
 
 typedef Holdfast__V1__Fence Fence;
+typedef Holdfast__V1__FenceClients Clients;
 typedef Holdfast__V1__FenceAnswer Answer;
 
 /* A test that a fencer makes for a caller. Nothing of it is stored. */
@@ -55,6 +59,12 @@ struct test {
 
 LIST_HEAD(test_list, test);
 
+/* A caller who is answered with a fence. */
+struct asked {
+	struct rpc_call *call;
+	char node_id[NODE_ID_MAX + 1], plugin_id[PLUGIN_ID_MAX + 1];
+};
+
 struct fences {
 	struct server *server;
 	sd_event_source *timer; /* owned; the next look at fences that are open */
@@ -63,17 +73,24 @@ struct fences {
 
 /* --- records --- */
 
-static char *key_of(const char *node_id, char ret[static OBJECT_KEY_SIZE])
+/* @plugin_id empty: of a power fence. */
+static char *key_of(const char *node_id, const char *plugin_id, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_FENCE "%s", node_id);
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_FENCE "%s%s%s", node_id,
+			 plugin_id[0] != '\0' ? "/" : "", plugin_id);
 	return ret;
 }
 
-static const Fence *find_fence(struct server *server, const char *node_id)
+static const Fence *find_fence(struct server *server, const char *node_id, const char *plugin_id)
 {
 	char key[OBJECT_KEY_SIZE];
 
-	return records_get(&server->state.records, key_of(node_id, key));
+	return records_get(&server->state.records, key_of(node_id, plugin_id, key));
+}
+
+static bool is_network(const Fence *fence)
+{
+	return fence->plugin_id[0] != '\0';
 }
 
 static struct record_entry *next_record(struct server *server, struct record_entry *entry)
@@ -103,13 +120,14 @@ struct fences_count fences_count(struct server *server)
 
 		count.open += fence_is_open(state);
 		count.unproved += is_unproved(state);
+		count.in_force += is_network((const void *)entry->record.message) && fence_is_in_force(state);
 	}
 	return count;
 }
 
-const Fence *fences_of_node(struct server *server, const char *node_id)
+const Fence *fences_find(struct server *server, const char *node_id, const char *plugin_id)
 {
-	return find_fence(server, node_id);
+	return find_fence(server, node_id, plugin_id);
 }
 
 size_t fences_count_automatic(struct server *server, int64_t since_ms)
@@ -129,12 +147,13 @@ static void stage(struct change *change, const Fence *fence)
 {
 	char key[OBJECT_KEY_SIZE];
 
-	change_put_record(change, key_of(fence->node_id, key), &fence->base);
+	change_put_record(change, key_of(fence->node_id, fence->plugin_id, key), &fence->base);
 }
 
 static const char *name_object(const Fence *fence, char ret[static OBJECT_SIZE])
 {
-	(void)str_format(ret, OBJECT_SIZE, "node %s, boot %s", fence->node_id, fence->boot_id);
+	(void)str_format(ret, OBJECT_SIZE, "node %s, boot %s%s%s", fence->node_id, fence->boot_id,
+			 is_network(fence) ? ", plugin " : "", fence->plugin_id);
 	return ret;
 }
 
@@ -153,11 +172,13 @@ static void put_on_record(struct server *server, struct change *change, const Fe
 	char object[OBJECT_SIZE], why[TEXT_SIZE];
 
 	(void)str_format(why, sizeof(why), "%s%s%s%s%.300s", fence_state_name(state_of(fence)),
-			 fence->fencer[0] != '\0' ? ", fencer " : "", fence->fencer,
-			 fence->error[0] != '\0' ? ": " : "", fence->error);
+			 fence->fencer[0] == '\0' ? ""
+			 : is_network(fence)	  ? ", controller on node "
+						  : ", fencer ",
+			 fence->fencer, fence->error[0] != '\0' ? ": " : "", fence->error);
 	audit_own(server, change, WHAT_STEP, name_object(fence, object), why);
-	log_ctx(is_unproved(state_of(fence)) ? LOG_ERR : LOG_NOTICE, &about,
-		"the fence of node %s, boot %s: %s", fence->node_id, fence->boot_id, why);
+	log_ctx(is_unproved(state_of(fence)) ? LOG_ERR : LOG_NOTICE, &about, "the fence of %s: %s", object,
+		why);
 }
 
 /* Takes the step of @event, with what @draft has for the next state; nothing if the state refuses the event
@@ -234,6 +255,90 @@ static void send_order(struct server *server, const Fence *fence)
 		(void)fencer_send(fencer, fence->order.data, fence->order.len, NULL);
 }
 
+/* --- controllers --- */
+
+static bool was_tried(const Fence *fence, const char *id)
+{
+	for (size_t i = 0; i < fence->n_tried; i++)
+		if (str_eq(fence->tried[i], id))
+			return true;
+	return str_eq(fence->fencer, id);
+}
+
+/* A controller that can fence the node, and was not tried; never on the node itself. */
+static const char *find_controller(struct server *server, const Fence *fence)
+{
+	const char *found = network_controller_after(server, fence->plugin_id, "");
+
+	while (found && (str_eq(found, fence->node_id) || was_tried(fence, found)))
+		found = network_controller_after(server, fence->plugin_id, found);
+	return found;
+}
+
+static enum status ask_controller(struct server *server, const Fence *fence, struct error *err)
+{
+	const char *controller = find_controller(server, fence);
+	Fence draft = *fence;
+
+	if (!controller)
+		return STATUS_OK;		      /* one may come */
+	draft.fencer = (char *)(uintptr_t)controller; /* only read */
+	draft.not_after_ms = clock_realtime_ms() + FENCE_NETWORK_MAX_MS;
+	return advance(server, &draft, FENCE_EVENT_SENT, err);
+}
+
+/* --- the next fencer or controller --- */
+
+/* The same fence, for @next. What the one before has answered stays as the error. */
+static enum status try_other(struct server *server, const Fence *fence, const char *next,
+			     const struct fence_order *order, const char *why, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char *tried[FENCE_TRIES_MAX];
+	Fence draft = *fence;
+
+	for (size_t i = 0; i < fence->n_tried; i++)
+		tried[i] = fence->tried[i];
+	tried[draft.n_tried++] = fence->fencer;
+	draft.tried = tried;
+	draft.fencer = (char *)(uintptr_t)next; /* only read, as the next two */
+	draft.error = (char *)(uintptr_t)why;
+	if (order) {
+		draft.order =
+			(ProtobufCBinaryData){.len = sizeof(*order), .data = (uint8_t *)(uintptr_t)order};
+		draft.not_after_ms = (int64_t)order->not_after_ms;
+	}
+	draft.modify_time_ms = clock_realtime_ms();
+	stage(&change, &draft);
+	put_on_record(server, &change, &draft);
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
+/* Returns whether another one was asked, after @fence has ended with @event. */
+static bool ask_other(struct server *server, const Fence *fence, enum fence_event event, const char *why)
+{
+	const struct node_entry *node = state_node(&server->state, fence->node_id);
+	const struct fencer *fencer = NULL;
+	const char *next = NULL;
+	struct fence_order order;
+	enum fence_state state;
+
+	if (!fence_step(state_of(fence), FENCE_EVENT_NEXT, &state) || !node ||
+	    fence->n_tried + 1 >= FENCE_TRIES_MAX)
+		return false;
+	if (is_network(fence)) {
+		next = find_controller(server, fence);
+		return next && try_other(server, fence, next, NULL, why, NULL) == STATUS_OK;
+	}
+	if (event != FENCE_EVENT_REFUSED && event != FENCE_EVENT_FAILED)
+		return false; /* it may be about to answer */
+	fencer = fencers_other(server->fencers, fence->node_id, fence->fencer, fence->tried, fence->n_tried);
+	if (!fencer || make_order(server, FENCE_ORDER_OFF, fencer_name(fencer), &node->node, fence->by,
+				  &order, NULL) != STATUS_OK)
+		return false;
+	return try_other(server, fence, fencer_name(fencer), &order, why, NULL) == STATUS_OK;
+}
+
 /* --- off --- */
 
 /* "fencer f1: fence_ipmilan off at TIME, status off at TIME; NAME: reason", which is cut at its end. */
@@ -241,14 +346,23 @@ static void describe_proof(const Fence *fence, char ret[static EVIDENCE_DETAIL_M
 {
 	char off[CLOCK_TEXT_SIZE], status[CLOCK_TEXT_SIZE], text[TEXT_SIZE];
 
-	(void)str_format(text, sizeof(text), "fencer %s: %.40s off at %s, status off at %s; %.60s: %.180s",
-			 fence->fencer, fence->agent, clock_format(fence->off_ms, off),
-			 clock_format(fence->status_ms, status), fence->by, fence->reason);
+	if (is_network(fence))
+		(void)str_format(text, sizeof(text),
+				 "plugin %s, controller on node %s: %s%s fenced at %s, listed at %s; %.60s: "
+				 "%.100s",
+				 fence->plugin_id, fence->fencer, fence->n_cidrs > 0 ? fence->cidrs[0] : "",
+				 fence->n_cidrs > 1 ? " and others" : "", clock_format(fence->off_ms, off),
+				 clock_format(fence->status_ms, status), fence->by, fence->reason);
+	else
+		(void)str_format(text, sizeof(text),
+				 "fencer %s: %.40s off at %s, status off at %s; %.60s: %.180s", fence->fencer,
+				 fence->agent, clock_format(fence->off_ms, off),
+				 clock_format(fence->status_ms, status), fence->by, fence->reason);
 	str_copy_text(ret, EVIDENCE_DETAIL_MAX + 1, text);
 }
 
-/* Ids of the claims that wait for evidence about the boot. @ret owned by the caller. */
-static size_t list_claims(const struct node_entry *node, const char *boot_id, char (**ret)[UUID_TEXT_SIZE])
+/* Ids of the claims that wait for the evidence of @fence. @ret owned by the caller. */
+static size_t list_claims(const struct node_entry *node, const Fence *fence, char (**ret)[UUID_TEXT_SIZE])
 {
 	const struct claim_entry *entry;
 	size_t n = 0;
@@ -257,7 +371,9 @@ static size_t list_claims(const struct node_entry *node, const char *boot_id, ch
 	if (!*ret)
 		return 0;
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (entry->claim.state <= CLAIM_UNPUBLISHING && str_eq(entry->claim.boot_id, boot_id))
+		if (entry->claim.state <= CLAIM_UNPUBLISHING &&
+		    str_eq(entry->claim.boot_id, fence->boot_id) &&
+		    (!is_network(fence) || str_eq(entry->claim.plugin_id, fence->plugin_id)))
 			memcpy((*ret)[n++], entry->claim.id, UUID_TEXT_SIZE);
 	return n;
 }
@@ -265,18 +381,21 @@ static size_t list_claims(const struct node_entry *node, const char *boot_id, ch
 static enum status free_claims(struct server *server, const struct node_entry *node, const Fence *fence,
 			       uint32_t *ret_n, struct error *err)
 {
-	char detail[EVIDENCE_DETAIL_MAX + 1], boot_id[UUID_TEXT_SIZE];
+	char detail[EVIDENCE_DETAIL_MAX + 1];
 	const struct claim_event fenced = {.type = CLAIM_EVENT_EVIDENCE,
-					   .evidence = EVIDENCE_POWER_FENCE,
+					   .evidence = is_network(fence) ? EVIDENCE_NETWORK_FENCE
+									 : EVIDENCE_POWER_FENCE,
 					   .detail = detail,
-					   .boot_id = boot_id,
+					   .boot_id = fence->boot_id,
+					   .plugin_id = fence->plugin_id,
 					   .now_ms = clock_realtime_ms()};
+	const char *why = is_network(fence) ? "its node was fenced at the storage of its plugin"
+					    : "its node was switched off by a power fence";
 	cleanup_free char(*ids)[UUID_TEXT_SIZE] = NULL;
 	size_t n;
 
 	describe_proof(fence, detail);
-	(void)str_copy(boot_id, sizeof(boot_id), fence->boot_id);
-	n = list_claims(node, boot_id, &ids);
+	n = list_claims(node, fence, &ids);
 	if (!ids)
 		return error_no_memory(err, "a fence");
 	for (size_t i = 0; i < n; i++) {
@@ -285,8 +404,7 @@ static enum status free_claims(struct server *server, const struct node_entry *n
 
 		if (!entry)
 			continue;
-		TRY(claims_take_from_node(&change, entry, &fenced,
-					  "its node was switched off by a power fence", err));
+		TRY(claims_take_from_node(&change, entry, &fenced, why, err));
 		TRY(change_commit(server, &change, NULL, NULL, err));
 		++*ret_n;
 	}
@@ -298,23 +416,25 @@ static bool is_connected_in(const struct node_entry *node, const char *boot_id)
 	return node->session && str_eq(node->session->boot_id, boot_id);
 }
 
-/* The proof is durable. As long as the node's session has not ended it may speak for itself. */
+/* The proof is durable. A node that is switched off may speak for itself as long as its session has not
+ * ended; one that its storage refuses may be connected. */
 static enum status take_proof(struct server *server, const struct node_entry *node, const Fence *fence,
 			      struct error *err)
 {
 	Fence draft;
 	uint32_t n = 0;
 
-	if (is_connected_in(node, fence->boot_id))
+	if (!is_network(fence) && is_connected_in(node, fence->boot_id))
 		return STATUS_OK;
-	if (node->node.last_seen_ms > fence->answer_time_ms)
+	if (!is_network(fence) && node->node.last_seen_ms > fence->answer_time_ms)
 		return end_fence(
 			server, fence, FENCE_EVENT_HEARD,
 			"the node was heard after it was proved off: the switch may be another "
 			"machine's; compare the fencer's file with the machine, and see holdfast node "
 			"fence --test",
 			err);
-	TRY(free_claims(server, node, fence, &n, err));
+	if (node)
+		TRY(free_claims(server, node, fence, &n, err));
 	draft = *fence;
 	draft.freed += n;
 	return advance(server, &draft, FENCE_EVENT_RECORDED, err);
@@ -326,6 +446,12 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 {
 	int64_t now_ms = clock_realtime_ms();
 
+	if (is_network(fence) && now_ms > fence->not_after_ms &&
+	    (state_of(fence) == FENCE_ASKED || state_of(fence) == FENCE_SENT))
+		return end_fence(server, fence, FENCE_EVENT_EXPIRED,
+				 "no other connected node ran a controller of the plugin that can fence; see "
+				 "holdfast plugin status, then ask again: holdfast node fence",
+				 err);
 	if (state_of(fence) == FENCE_ASKED && now_ms > fence->not_after_ms)
 		return end_fence(
 			server, fence, FENCE_EVENT_EXPIRED,
@@ -341,17 +467,67 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 	return STATUS_OK;
 }
 
-static enum status take_step(struct server *server, const char *node_id, struct error *err)
+/* Has the node reported from another boot, on the same machine? A boot of another machine does not end what
+ * the first one does. */
+static bool has_returned(const struct node_entry *node, const Fence *fence)
+{
+	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
+	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
+}
+
+/* One controller after the other is asked until the storage accepts the node again; the fenced node's own may
+ * be one of them. */
+static enum status lift(struct server *server, const Fence *fence, struct error *err)
+{
+	const char *controller = network_controller_after(server, fence->plugin_id, fence->fencer);
+
+	if (!controller)
+		controller = network_controller_after(server, fence->plugin_id, "");
+	return controller ? network_begin(server->network, fence, controller, true, err) : STATUS_OK;
+}
+
+static enum status take_network_step(struct server *server, const struct node_entry *node,
+				     const char *node_id, const char *plugin_id, struct error *err)
+{
+	const Fence *fence = find_fence(server, node_id, plugin_id);
+
+	if (network_is_busy(server->network, fence))
+		return STATUS_OK; /* nothing overtakes a call: it could take effect after the next one */
+	if (state_of(fence) == FENCE_LIFTING)
+		return lift(server, fence, err);
+	if (has_returned(node, fence))
+		return end_fence(server, fence, FENCE_EVENT_RETURNED, "the node is in another boot", err);
+	TRY(check_time(server, fence, err));
+	fence = find_fence(server, node_id, plugin_id);
+	if (state_of(fence) == FENCE_ASKED)
+		return ask_controller(server, fence, err);
+	if (state_of(fence) == FENCE_SENT && network_can_ask(server, plugin_id, fence->fencer))
+		return network_begin(server->network, fence, fence->fencer, false, err);
+	if (state_of(fence) == FENCE_SENT) {
+		Fence draft = *fence;
+
+		draft.touched = true; /* it may have been called before this server started */
+		(void)ask_other(server, &draft, FENCE_EVENT_UNSURE, "its controller is not there any more");
+	}
+	if (state_of(fence) == FENCE_OFF)
+		return take_proof(server, node, fence, err);
+	return STATUS_OK;
+}
+
+static enum status take_step(struct server *server, const char *node_id, const char *plugin_id,
+			     struct error *err)
 {
 	const struct node_entry *node = state_node(&server->state, node_id);
-	const Fence *fence = find_fence(server, node_id);
+	const Fence *fence = find_fence(server, node_id, plugin_id);
 
 	if (!fence)
 		return STATUS_OK;
+	if (is_network(fence))
+		return take_network_step(server, node, node_id, plugin_id, err);
 	if (!node || !str_eq(node->node.boot_id, fence->boot_id))
 		return end_fence(server, fence, FENCE_EVENT_REBOOTED, "the node is in another boot", err);
 	TRY(check_time(server, fence, err));
-	fence = find_fence(server, node_id);
+	fence = find_fence(server, node_id, plugin_id);
 	if (state_of(fence) == FENCE_ASKED)
 		return order_off(server, fence, node, err);
 	if (state_of(fence) == FENCE_OFF)
@@ -371,29 +547,35 @@ static void rearm(struct fences *fences)
 		log_line(LOG_ERR, "cannot look at open fences, ignoring");
 }
 
-static void drive(struct server *server, const char *node_id)
+static void drive(struct server *server, const Fence *fence)
 {
+	char node_id[NODE_ID_MAX + 1], plugin_id[PLUGIN_ID_MAX + 1];
 	struct error err;
 
-	if (take_step(server, node_id, &err) != STATUS_OK)
+	(void)str_copy(node_id, sizeof(node_id), fence->node_id); /* the record is replaced */
+	(void)str_copy(plugin_id, sizeof(plugin_id), fence->plugin_id);
+	if (take_step(server, node_id, plugin_id, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node_id, .op = "fence", .err = &err},
 			"the fence does not continue; trying again");
 	rearm(server->fences);
 }
 
-static void drive_all(struct server *server)
+/* Those that wait for something; of the node @node_id all. */
+static void drive_some(struct server *server, const char *node_id)
 {
 	struct record_entry *entry = NULL;
-	char node_id[NODE_ID_MAX + 1];
 
 	while ((entry = next_record(server, entry))) {
 		const Fence *fence = (const void *)entry->record.message;
 
-		if (!fence_is_open(state_of(fence)))
-			continue;
-		(void)str_copy(node_id, sizeof(node_id), fence->node_id);
-		drive(server, node_id); /* replaces the record, not its entry */
+		if (fence_is_open(state_of(fence)) || (node_id && str_eq(fence->node_id, node_id)))
+			drive(server, fence); /* replaces the record, not its entry */
 	}
+}
+
+static void drive_all(struct server *server)
+{
+	drive_some(server, NULL);
 }
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
@@ -409,13 +591,13 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 /* Sends the order of @durable, the record in the store; memory may be ahead of it. */
 static void note_fence(struct server *server, const Fence *durable)
 {
-	const Fence *fence = find_fence(server, durable->node_id);
+	const Fence *fence = find_fence(server, durable->node_id, durable->plugin_id);
 
 	if (!fence)
 		return;
-	if (state_of(durable) == FENCE_SENT && state_of(fence) == FENCE_SENT)
+	if (!is_network(fence) && state_of(durable) == FENCE_SENT && state_of(fence) == FENCE_SENT)
 		send_order(server, durable);
-	drive(server, durable->node_id);
+	drive(server, durable);
 }
 
 void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
@@ -427,8 +609,8 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 		if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
 		    str_starts_with(objects[i].key, PREFIX_FENCE))
 			note_fence(server, (const void *)record->message);
-		else if (objects[i].kind == OBJECT_NODE && find_fence(server, node->id))
-			drive(server, node->id);
+		else if (objects[i].kind == OBJECT_NODE)
+			drive_some(server, node->id);
 	}
 }
 
@@ -487,6 +669,36 @@ static const Fence *find_ordered(struct server *server, const Answer *answer, co
 	return NULL;
 }
 
+/* A refusal is the end of all only if the ones before have touched nothing either. */
+static enum fence_event judge(const Fence *fence, const struct fence_answer *outcome)
+{
+	enum fence_event event = fence_judge(outcome);
+
+	return event == FENCE_EVENT_REFUSED && fence->touched ? FENCE_EVENT_FAILED : event;
+}
+
+static void take_outcome(struct server *server, const Fence *fence, const struct fence_answer *outcome,
+			 const char *agent, const char *why)
+{
+	enum fence_event event = judge(fence, outcome);
+	Fence draft = *fence;
+	struct error err;
+
+	draft.agent = (char *)(uintptr_t)agent; /* only read, as the next one */
+	draft.error = (char *)(uintptr_t)why;
+	draft.off = (Holdfast__V1__FenceOutcome)outcome->off;
+	draft.status = (Holdfast__V1__FenceOutcome)outcome->status;
+	draft.off_ms = outcome->off_ms;
+	draft.status_ms = outcome->status_ms;
+	draft.answer_time_ms = outcome->answered_ms;
+	draft.touched = fence->touched || !outcome->was_refused;
+	if (event != FENCE_EVENT_PROVED && ask_other(server, &draft, event, why))
+		return;
+	if (advance(server, &draft, event, &err) != STATUS_OK) /* the fencer is asked again when it is back */
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},
+			"cannot store the answer of %s", fence->fencer);
+}
+
 static void take_answer(struct server *server, const Fence *fence, const Answer *answer)
 {
 	const struct fence_answer outcome = {.was_refused = answer->refused,
@@ -497,23 +709,51 @@ static void take_answer(struct server *server, const Fence *fence, const Answer 
 					     .status_ms = answer->status_ms,
 					     .created_ms = fence->create_time_ms,
 					     .answered_ms = clock_realtime_ms()};
-	enum fence_event event = fence_judge(&outcome);
 	char text[TEXT_SIZE], agent[NODE_ID_MAX + 1], error[TEXT_SIZE];
-	Fence draft = *fence;
-	struct error err;
 
 	str_copy_text(agent, sizeof(agent), answer->agent);
-	str_copy_text(error, sizeof(error), outcome_text(answer, &outcome, event, text));
-	draft.agent = agent;
-	draft.error = error;
-	draft.off = answer->off;
-	draft.status = answer->status;
-	draft.off_ms = answer->off_ms;
-	draft.status_ms = answer->status_ms;
-	draft.answer_time_ms = outcome.answered_ms;
-	if (advance(server, &draft, event, &err) != STATUS_OK) /* the fencer is asked again when it is back */
-		log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},
-			"cannot store the answer of fencer %s", fence->fencer);
+	str_copy_text(error, sizeof(error), outcome_text(answer, &outcome, judge(fence, &outcome), text));
+	take_outcome(server, fence, &outcome, agent, error);
+}
+
+/* A failure is stored once; the next look tries again. */
+static void take_lift(struct server *server, const Fence *fence, const struct network_end *end)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Fence draft = *fence;
+
+	draft.fencer = (char *)(uintptr_t)end->controller; /* only read, as the next one */
+	draft.error = (char *)(uintptr_t)end->error;
+	if (end->outcome.off == FENCE_OUTCOME_DONE && end->outcome.status == FENCE_OUTCOME_IS_ON) {
+		draft.error = (char *)(uintptr_t) "";
+		(void)advance(server, &draft, FENCE_EVENT_LIFTED, NULL);
+		return;
+	}
+	if (str_eq(fence->error, end->error) && str_eq(fence->fencer, end->controller))
+		return;
+	draft.modify_time_ms = clock_realtime_ms();
+	stage(&change, &draft);
+	if (!str_eq(fence->error, end->error))
+		put_on_record(server, &change, &draft);
+	(void)change_commit(server, &change, NULL, NULL, NULL); /* in memory it was tried all the same */
+}
+
+static void on_network_end(struct server *server, const struct network_end *end)
+{
+	const Fence *fence = find_fence(server, end->node_id, end->plugin_id);
+	struct fence_answer outcome = end->outcome;
+	char why[TEXT_SIZE] = "";
+
+	if (!server->fences || !fence || !str_eq(fence->boot_id, end->boot_id))
+		return;
+	outcome.answered_ms = clock_realtime_ms();
+	if (end->error[0] != '\0')
+		(void)str_format(why, sizeof(why), "controller on node %s: %.300s", end->controller,
+				 end->error);
+	if (end->is_lift && state_of(fence) == FENCE_LIFTING)
+		take_lift(server, fence, end);
+	else if (!end->is_lift && state_of(fence) == FENCE_SENT && str_eq(fence->fencer, end->controller))
+		take_outcome(server, fence, &outcome, "", why);
 }
 
 static void end_test(struct test *test)
@@ -590,40 +830,88 @@ static enum status refuse_without_fencer(struct server *server, const char *node
 			 node_id, fencers_count(server->fencers).connected);
 }
 
-static enum status check_fence(struct server *server, const struct node_entry *node,
-			       const Holdfast__V1__FenceNodeRequest *request, struct error *err)
+static enum status check_alive(const struct node_entry *node, const Holdfast__V1__FenceNodeRequest *request,
+			       struct error *err)
 {
-	if (node_is_connected(node) && !request->alive)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s is connected and can release its volumes itself: holdfast node "
-				 "drain %s. If it must be switched off although it is alive: holdfast node "
-				 "fence %s --alive --reason TEXT",
-				 node->id, node->id, node->id);
-	if (!fencers_for_node(server->fencers, node->id))
-		return refuse_without_fencer(server, node->id, err);
+	const char *plugin_id = request->plugin_id;
+
+	if (!node_is_connected(node) || request->alive)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s is connected and can release its volumes itself: holdfast node drain %s. If it "
+		"must be %s although it is alive: holdfast node fence %s%s%.64s --alive --reason TEXT",
+		node->id, node->id, plugin_id[0] != '\0' ? "fenced" : "switched off", node->id,
+		plugin_id[0] != '\0' ? " --network " : "", plugin_id);
+}
+
+/* Can the storage of the plugin refuse the node, in the boot in which it is? @ret its addresses. */
+static enum status check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
+				 const Clients **ret, struct error *err)
+{
+	const Fence *last = find_fence(server, node->id, plugin_id);
+	const char *controller = network_controller_after(server, plugin_id, "");
+
+	if (controller && str_eq(controller, node->id)) /* it does not fence itself */
+		controller = network_controller_after(server, plugin_id, controller);
+	TRY(fence_clients_find(server, node->id, plugin_id, node->node.boot_id, ret, err));
+	if (last && state_of(last) == FENCE_LIFTING)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the fence of the last boot of node %s at plugin %.64s is being lifted%s%.200s: "
+			"see holdfast node fence, and ask again when that is done",
+			node->id, plugin_id, last->error[0] != '\0' ? ": " : "", last->error);
+	if (!controller)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"no connected node other than %s runs a healthy controller of plugin %.64s that "
+			"can fence; nothing was changed. See holdfast plugin status %.64s",
+			node->id, plugin_id, plugin_id);
 	return STATUS_OK;
 }
 
 static void on_asked(struct server *server, void *userdata)
 {
-	cleanup_free struct answer_waiting *waiting = userdata;
+	cleanup_free struct asked *asked = userdata;
 	Holdfast__V1__FenceNodeResponse response = HOLDFAST__V1__FENCE_NODE_RESPONSE__INIT;
 
-	response.fence = (Fence *)(uintptr_t)find_fence(server, waiting->id); /* only read */
-	answer_durable(server, waiting->call, message_copy(&response.base));
+	response.fence =
+		(Fence *)(uintptr_t)find_fence(server, asked->node_id, asked->plugin_id); /* only read */
+	answer_durable(server, asked->call, message_copy(&response.base));
 }
 
-/* @ret borrows from @node, @by and @reason. */
-static void begin_fence(const struct node_entry *node, const char *by, const char *reason, Fence *ret)
+/* Answer with the fence when @change is durable. */
+static enum status answer_asked(struct server *server, struct change *change, struct rpc_call *call,
+				const char *node_id, const char *plugin_id, struct error *err)
+{
+	struct asked *asked = calloc(1, sizeof(*asked));
+
+	if (asked) {
+		asked->call = call;
+		str_copy_text(asked->node_id, sizeof(asked->node_id), node_id);
+		str_copy_text(asked->plugin_id, sizeof(asked->plugin_id), plugin_id);
+	}
+	return change_commit_taking(server, change, on_asked, asked, err);
+}
+
+/* @ret borrows from all of these. @clients NULL: a power fence. */
+static void begin_fence(const struct node_entry *node, const Clients *clients, const char *by,
+			const char *reason, Fence *ret)
 {
 	holdfast__v1__fence__init(ret);
 	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
 	ret->boot_id = (char *)(uintptr_t)node->node.boot_id;
+	ret->machine = (char *)(uintptr_t)node->node.machine;
 	ret->by = (char *)(uintptr_t)by;
 	ret->reason = (char *)(uintptr_t)reason;
 	ret->alive = node_is_connected(node);
 	ret->create_time_ms = ret->modify_time_ms = clock_realtime_ms();
 	ret->not_after_ms = ret->create_time_ms + FENCE_FENCER_WAIT_MS;
+	if (!clients)
+		return;
+	ret->plugin_id = clients->plugin_id;
+	ret->cidrs = clients->cidrs;
+	ret->n_cidrs = clients->n_cidrs;
 }
 
 static enum status ask(struct server *server, struct rpc_call *call, const struct node_entry *node,
@@ -631,28 +919,70 @@ static enum status ask(struct server *server, struct rpc_call *call, const struc
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char detail[EVIDENCE_DETAIL_MAX + 1], who[ACCESS_WHO_SIZE], object[OBJECT_SIZE];
+	const Clients *clients = NULL;
 	Fence fence;
 
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
-	TRY(check_fence(server, node, request, err));
-	begin_fence(node, access_who(server, call, who), request->reason, &fence);
+	TRY(check_alive(node, request, err));
+	if (request->plugin_id[0] != '\0')
+		TRY(check_network(server, node, request->plugin_id, &clients, err));
+	else if (!fencers_for_node(server->fencers, node->id))
+		return refuse_without_fencer(server, node->id, err);
+	begin_fence(node, clients, access_who(server, call, who), request->reason, &fence);
 	stage(&change, &fence);
 	audit_write(server, &change, call, WHAT_FENCE, name_object(&fence, object), request->reason);
-	return change_commit_taking(server, &change, on_asked, answer_waiting_new(call, node->id), err);
+	return answer_asked(server, &change, call, node->id, request->plugin_id, err);
 }
 
-enum status fences_begin(struct server *server, const struct node_entry *node, const char *reason,
-			 struct error *err)
+enum status fences_begin(struct server *server, const struct node_entry *node, const char *plugin_id,
+			 const char *reason, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Clients *clients = NULL;
 	char object[OBJECT_SIZE];
 	Fence fence;
 
-	begin_fence(node, "server", reason, &fence);
+	if (plugin_id[0] != '\0')
+		TRY(check_network(server, node, plugin_id, &clients, err));
+	begin_fence(node, clients, "server", reason, &fence);
 	fence.automatic = true;
 	stage(&change, &fence);
 	audit_own(server, &change, WHAT_BEGIN, name_object(&fence, object), reason);
 	return change_commit(server, &change, NULL, NULL, err);
+}
+
+/* A person ends a network fence whose node will not report a new boot. Its old boot must be over. */
+static enum status handle_lift(struct server *server, struct rpc_call *call,
+			       const Holdfast__V1__FenceNodeRequest *request, struct error *err)
+{
+	const Fence *fence = find_fence(server, request->id, request->plugin_id);
+	const struct node_entry *node = state_node(&server->state, request->id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char detail[EVIDENCE_DETAIL_MAX + 1], object[OBJECT_SIZE];
+	enum fence_state next;
+	Fence draft;
+
+	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
+	if (!fence || request->plugin_id[0] == '\0')
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "node %.64s has no network fence at plugin '%.64s'", request->id,
+				 request->plugin_id);
+	if (node && str_eq(node->node.boot_id, fence->boot_id))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s was last seen in the boot that is fenced, and could write again: reboot "
+			"it, which lifts the fence, or, if it is gone: holdfast node purge %s",
+			fence->node_id, fence->node_id);
+	if (network_is_busy(server->network, fence) ||
+	    !fence_step(state_of(fence), FENCE_EVENT_RETURNED, &next))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the fence of node %s is about to change; ask again", fence->node_id);
+	draft = *fence;
+	draft.state = (Holdfast__V1__FenceState)next;
+	draft.modify_time_ms = clock_realtime_ms();
+	stage(&change, &draft);
+	audit_write(server, &change, call, WHAT_LIFT, name_object(fence, object), request->reason);
+	return answer_asked(server, &change, call, request->id, request->plugin_id, err);
 }
 
 /* A node that is being fenced in this boot is not fenced twice: the caller gets the fence that there is. */
@@ -663,11 +993,15 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 	struct node_entry *node;
 	const Fence *fence;
 
+	if (request->lift)
+		return handle_lift(server, call, request, err);
 	TRY(nodes_find(server, request->id, &node, err));
-	fence = find_fence(server, node->id);
+	if (request->plugin_id[0] != '\0' && !id_is_plugin(request->plugin_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
+				 request->plugin_id);
+	fence = find_fence(server, node->id, request->plugin_id);
 	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, node->node.boot_id))
-		return change_commit_taking(server, &nothing, on_asked, answer_waiting_new(call, node->id),
-					    err);
+		return answer_asked(server, &nothing, call, node->id, request->plugin_id, err);
 	return ask(server, call, node, request, err);
 }
 
@@ -731,15 +1065,52 @@ DEFINE_WRITE_METHOD(fences_handle_test, Holdfast__V1__TestFenceRequest, WHAT_TES
 
 /* --- reads --- */
 
+/* Why a network fence stays in force, and what ends it; "": nothing is unusual. */
+static void describe_stay(struct server *server, const Fence *fence, char ret[static TEXT_SIZE])
+{
+	const struct node_entry *node = state_node(&server->state, fence->node_id);
+
+	ret[0] = '\0';
+	if (!is_network(fence) || state_of(fence) != FENCE_RECORDED)
+		return;
+	if (node && is_connected_in(node, fence->boot_id))
+		(void)str_format(
+			ret, TEXT_SIZE,
+			"the node is back in the boot that is fenced: the storage of plugin %s still "
+			"refuses it, and its claims are gone. Next: reboot node %s, which lifts the fence",
+			fence->plugin_id, fence->node_id);
+	else if (!node || !str_eq(node->node.boot_id, fence->boot_id))
+		(void)str_format(
+			ret, TEXT_SIZE,
+			"the node was purged, or is another machine now: the fence stays until a person "
+			"lifts it. Next: holdfast node fence %s --network %s --lift --reason TEXT",
+			fence->node_id, fence->plugin_id);
+}
+
+/* Borrows from @fence and @why. */
+static Fence show_fence(struct server *server, const Fence *fence, char why[static TEXT_SIZE])
+{
+	Fence shown = *fence;
+
+	describe_stay(server, fence, why);
+	if (why[0] != '\0')
+		shown.error = why;
+	return shown;
+}
+
 static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			      struct error *err)
 {
-	const char *id = ((const Holdfast__V1__GetFenceRequest *)(const void *)request)->id;
+	const Holdfast__V1__GetFenceRequest *wanted = (const void *)request;
 	Holdfast__V1__GetFenceResponse response = HOLDFAST__V1__GET_FENCE_RESPONSE__INIT;
+	const Fence *fence = find_fence(server, wanted->id, wanted->plugin_id);
+	char why[TEXT_SIZE];
+	Fence shown;
 
-	response.fence = (Fence *)(uintptr_t)find_fence(server, id); /* only read */
-	if (!response.fence)
-		return error_set(err, STATUS_NOT_FOUND, 0, "node %.64s was not fenced", id);
+	if (!fence)
+		return error_set(err, STATUS_NOT_FOUND, 0, "node %.64s was not fenced", wanted->id);
+	shown = show_fence(server, fence, why);
+	response.fence = &shown;
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
@@ -750,6 +1121,7 @@ DEFINE_READ_METHOD(fences_handle_get, get_method)
 static bool show_fences(struct server *server, Holdfast__V1__ListFencesResponse *response)
 {
 	struct record_entry *entry = NULL;
+	char why[TEXT_SIZE];
 	size_t n = 0;
 
 	while ((entry = next_record(server, entry)))
@@ -758,7 +1130,9 @@ static bool show_fences(struct server *server, Holdfast__V1__ListFencesResponse 
 	if (!response->fences)
 		return false;
 	while ((entry = next_record(server, entry))) {
-		response->fences[response->n_fences] = (Fence *)(void *)message_copy(entry->record.message);
+		const Fence shown = show_fence(server, (const void *)entry->record.message, why);
+
+		response->fences[response->n_fences] = (Fence *)(void *)message_copy(&shown.base);
 		if (!response->fences[response->n_fences])
 			return false;
 		response->n_fences++;
@@ -792,6 +1166,23 @@ static bool can_power_fence(const struct server *server, const char *node_id)
 	return server->fencers && fencers_for_node(server->fencers, node_id) != NULL;
 }
 
+static bool can_network_fence(struct server *server, const char *node_id, const char *plugin_id)
+{
+	const struct node_entry *node = state_node(&server->state, node_id);
+	const Clients *clients;
+	struct error err;
+
+	return node && check_network(server, node, plugin_id, &clients, &err) == STATUS_OK;
+}
+
+enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
+				 struct error *err)
+{
+	const Clients *clients;
+
+	return check_network(server, node, plugin_id, &clients, err);
+}
+
 enum status fences_new(struct server *server, struct fences **ret, struct error *err)
 {
 	struct fences *fences = calloc(1, sizeof(*fences));
@@ -803,7 +1194,9 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	*ret = fences;
 	if (!server->fencers)
 		TRY(fencers_new(server, &fencer_events, &server->fencers, err));
+	TRY(network_new(server, on_network_end, &server->network, err));
 	server->can_power_fence = can_power_fence;
+	server->can_network_fence = can_network_fence;
 	drive_all(server);
 	return STATUS_OK;
 }
@@ -820,5 +1213,7 @@ void fences_free(struct fences *fences)
 		end_test(test);
 	}
 	wakeup_disarm(&fences->timer);
+	network_free(fences->server->network);
+	fences->server->network = NULL;
 	free(fences);
 }

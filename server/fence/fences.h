@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Power fences: the server that leads has a fencer switch a node off, and frees what the node held in that
- * boot by the proof. The steps are fence_step() of lib/model; each is durable before the next is taken, so a
- * server that starts again, or the next leader, continues where this one was.
+/* Fences: the server that leads has a fencer switch a node off, or the controller of a plugin have its
+ * storage refuse the node, and frees what the node held in that boot by the proof. The steps are fence_step()
+ * of lib/model; each is durable before the next is taken, so a server that starts again, or the next leader,
+ * continues where this one was.
  *
  * A node that has a session in the boot that is fenced is not freed before the session has fallen silent: a
  * node that is heard after its proof shows that the switch is another machine's. */
@@ -22,6 +23,8 @@ enum {
 	FENCE_ANSWER_MAX_MS = 5 * 60 * 1000, /* from the end of an order to that of its fence, as unknown */
 	FENCE_FENCER_WAIT_MS = 60 * 1000,    /* until a fencer is here, before the fence ends as refused */
 	FENCE_TEST_MAX_MS = 2 * 60 * 1000,
+	FENCE_NETWORK_MAX_MS = 2 * 60 * 1000, /* of all calls of a network fence */
+	FENCE_TRIES_MAX = 3,		      /* fencers or controllers of one fence */
 };
 
 /** After the state was loaded: fences that are open continue. @ret owned by the caller, fences_free(). */
@@ -39,20 +42,27 @@ void fences_handle_list(struct rpc_call *call, const ProtobufCMessage *request, 
 /** A fence or its node is durable as it is now: take the next step. See struct change_observer. */
 void fences_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
-/** The last fence of the node, borrowed until the next change of it; NULL: it was never fenced. */
-const struct Holdfast__V1__Fence *fences_of_node(struct server *server, const char *node_id);
+/** The last fence of the node at the plugin ("": its power fence), borrowed until the next change of it;
+ * NULL: it was never fenced so. */
+const struct Holdfast__V1__Fence *fences_find(struct server *server, const char *node_id,
+					      const char *plugin_id);
 
 /** Fences that the server has begun by itself since @since_ms. */
 size_t fences_count_automatic(struct server *server, int64_t since_ms);
 
 struct node_entry;
 
-/** Begin a fence of @node, which is not connected, by the server itself. */
-enum status fences_begin(struct server *server, const struct node_entry *node, const char *reason,
-			 struct error *err);
+/** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION says why not. */
+enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
+				 struct error *err);
+
+/** Begin a fence of @node, which is not connected, by the server itself. @plugin_id "": a power fence. */
+enum status fences_begin(struct server *server, const struct node_entry *node, const char *plugin_id,
+			 const char *reason, struct error *err);
 
 struct fences_count {
 	size_t open;	 /* wait for something */
+	size_t in_force; /* network fences that the storage may carry out */
 	size_t unproved; /* last fences of nodes that were refused, have failed, or whose outcome is unknown
 			  */
 };

@@ -45,32 +45,53 @@ struct losses {
 	struct lost_list list;
 };
 
-/* The volume that is the first to want a fence of the node, or NULL. Costs the number of the node's claims.
- */
-static const struct volume_entry *find_first(struct server *server, const struct node_entry *node,
-					     int64_t *ret_after_ms)
+/* What a volume wants of a node that is lost. */
+struct wish {
+	const struct volume_entry *volume; /* that is the first to want it */
+	const char *plugin_id;		   /* whose storage refuses the node; "": a power fence */
+	int64_t after_ms;
+};
+
+/* What the volume of a claim wants; false: nothing, or the claim does not wait for a fence. */
+static bool read_wish(struct server *server, const struct node_entry *node, const struct claim_entry *entry,
+		      struct wish *ret)
 {
-	const struct volume_entry *first = NULL;
+	const Holdfast__V1__VolumeDetail *detail;
+	const Holdfast__V1__OnNodeLoss *loss;
+
+	if (entry->claim.state > CLAIM_UNPUBLISHING || !str_eq(entry->claim.boot_id, node->node.boot_id))
+		return false;
+	detail = volume_detail_of(server, &entry->volume->volume);
+	loss = detail ? detail->on_node_loss : NULL;
+	if (!loss || loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT)
+		return false;
+	*ret = (struct wish){.volume = entry->volume, .plugin_id = "", .after_ms = (int64_t)loss->after_ms};
+	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE)
+		ret->plugin_id = entry->claim.plugin_id;
+	return true;
+}
+
+/* The wish for the fence that comes next after that for @after in the order of plugins; NULL: the first,
+ * which is the power fence. Costs the number of the node's claims. */
+static bool next_wish(struct server *server, const struct node_entry *node, const char *after,
+		      struct wish *ret)
+{
 	const struct claim_entry *entry;
+	struct wish wish;
+	bool is_found = false;
 
-	*ret_after_ms = -1;
 	LIST_FOREACH (entry, &node->claims, of_node) {
-		const Holdfast__V1__VolumeDetail *detail;
-		const Holdfast__V1__OnNodeLoss *loss;
+		int order;
 
-		if (entry->claim.state > CLAIM_UNPUBLISHING ||
-		    !str_eq(entry->claim.boot_id, node->node.boot_id))
+		if (!read_wish(server, node, entry, &wish) || (after && strcmp(wish.plugin_id, after) <= 0))
 			continue;
-		detail = volume_detail_of(server, &entry->volume->volume);
-		loss = detail ? detail->on_node_loss : NULL;
-		if (!loss || loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE)
+		order = is_found ? strcmp(wish.plugin_id, ret->plugin_id) : -1;
+		if (order > 0 || (order == 0 && wish.after_ms >= ret->after_ms))
 			continue;
-		if (first && *ret_after_ms <= (int64_t)loss->after_ms)
-			continue;
-		first = entry->volume;
-		*ret_after_ms = (int64_t)loss->after_ms;
+		*ret = wish;
+		is_found = true;
 	}
-	return first;
+	return is_found;
 }
 
 static const Holdfast__V1__FencingSwitch *find_switch(struct server *server)
@@ -78,33 +99,41 @@ static const Holdfast__V1__FencingSwitch *find_switch(struct server *server)
 	return records_get(&server->state.records, KEY_FENCING);
 }
 
-static void add_last_fence(struct server *server, const struct node_entry *node,
+static void add_last_fence(struct server *server, const struct node_entry *node, const char *plugin_id,
 			   struct fence_auto_facts *facts)
 {
-	const Holdfast__V1__Fence *fence = fences_of_node(server, node->id);
+	const Holdfast__V1__Fence *fence = fences_find(server, node->id, plugin_id);
 
 	facts->since_last_ms = -1;
 	if (!fence || !str_eq(fence->boot_id, node->node.boot_id))
 		return;
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
-	facts->was_contradicted = fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
+	facts->was_contradicted = plugin_id[0] == '\0' &&
+				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
 				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF &&
 				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED ||
 				   node->node.last_seen_ms > fence->answer_time_ms);
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
 }
 
+static bool can_fence(struct server *server, const struct node_entry *node, const char *plugin_id)
+{
+	if (plugin_id[0] != '\0')
+		return fences_check_network(server, node, plugin_id, NULL) == STATUS_OK;
+	return server->can_power_fence && server->can_power_fence(server, node->id);
+}
+
 static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
-					int64_t after_ms)
+					const struct wish *wish)
 {
 	struct server *server = losses->server;
 	const Holdfast__V1__FencingSwitch *fencing = find_switch(server);
 	struct fence_auto_facts facts = {
 		.is_connected = node_is_connected(node),
 		.is_switched_off = fencing && fencing->off,
-		.has_fencer = server->can_power_fence && server->can_power_fence(server, node->id),
+		.has_fencer = can_fence(server, node, wish->plugin_id),
 		.away_ms = clock_realtime_ms() - nodes_disconnected_ms(server, node),
-		.after_ms = after_ms,
+		.after_ms = wish->after_ms,
 		.led_ms = (int64_t)((clock_monotonic_us() - losses->began_us) / USEC_PER_MSEC),
 		.grace_ms = LOSS_GRACE_MS + (int64_t)((server->config.etcd.lease_us +
 						       HEARTBEATS * server->config.heartbeat_us) /
@@ -116,20 +145,20 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 		.max_per_minute = server->config.fence_max_per_minute,
 	};
 
-	add_last_fence(server, node, &facts);
+	add_last_fence(server, node, wish->plugin_id, &facts);
 	return facts;
 }
 
-static void begin(struct losses *losses, const struct node_entry *node, const struct volume_entry *volume,
+static void begin(struct losses *losses, const struct node_entry *node, const struct wish *wish,
 		  int64_t away_ms)
 {
 	char reason[REASON_SIZE], away[CLOCK_TEXT_SIZE];
 	struct error err;
 
 	(void)str_format(reason, sizeof(reason), "away for %s, on_node_loss of volume %s/%s",
-			 clock_format_duration((uint64_t)away_ms * USEC_PER_MSEC, away), volume->namespace,
-			 volume->id);
-	if (fences_begin(losses->server, node, reason, &err) != STATUS_OK)
+			 clock_format_duration((uint64_t)away_ms * USEC_PER_MSEC, away),
+			 wish->volume->namespace, wish->volume->id);
+	if (fences_begin(losses->server, node, wish->plugin_id, reason, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "fence", .err = &err},
 			"cannot begin the fence of a lost node; trying again");
 }
@@ -138,19 +167,18 @@ static void begin(struct losses *losses, const struct node_entry *node, const st
 static bool look_at(struct losses *losses, const char *node_id)
 {
 	const struct node_entry *node = state_node(&losses->server->state, node_id);
-	const struct volume_entry *volume;
-	struct fence_auto_facts facts;
-	int64_t after_ms;
+	const char *after = NULL;
+	struct wish wish;
 
 	if (!node || !node_is_registered(node) || node_is_connected(node))
 		return false;
-	volume = find_first(losses->server, node, &after_ms);
-	if (!volume)
-		return false;
-	facts = facts_of(losses, node, after_ms);
-	if (fence_auto(&facts) == FENCE_AUTO_NOW)
-		begin(losses, node, volume, facts.away_ms);
-	return true;
+	for (; next_wish(losses->server, node, after, &wish); after = wish.plugin_id) {
+		const struct fence_auto_facts facts = facts_of(losses, node, &wish);
+
+		if (fence_auto(&facts) == FENCE_AUTO_NOW)
+			begin(losses, node, &wish, facts.away_ms);
+	}
+	return after != NULL;
 }
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
@@ -186,9 +214,9 @@ static void note(struct losses *losses, const char *node_id)
 {
 	const struct node_entry *node = state_node(&losses->server->state, node_id);
 	struct lost *lost;
-	int64_t after_ms;
+	struct wish wish;
 
-	if (!node || node_is_connected(node) || !find_first(losses->server, node, &after_ms))
+	if (!node || node_is_connected(node) || !next_wish(losses->server, node, NULL, &wish))
 		return;
 	LIST_FOREACH (lost, &losses->list, of_losses)
 		if (str_eq(lost->node_id, node_id))
@@ -258,20 +286,46 @@ DEFINE_WRITE_METHOD(losses_handle_set, Holdfast__V1__SetAutomaticRequest, WHAT_S
 
 /* --- the plan --- */
 
-static bool fill_plan(const struct losses *losses, const struct node_entry *node,
-		      const struct volume_entry *volume, int64_t after_ms, Holdfast__V1__FencePlan *ret)
+static bool fill_plan(const struct losses *losses, const struct node_entry *node, const struct wish *wish,
+		      Holdfast__V1__FencePlan *ret)
 {
-	const struct fence_auto_facts facts = facts_of(losses, node, after_ms);
+	const struct fence_auto_facts facts = facts_of(losses, node, wish);
 	enum fence_verdict_auto verdict = fence_auto(&facts);
+	struct error why = {.msg = ""};
 
+	if (verdict == FENCE_AUTO_NO_FENCER && wish->plugin_id[0] != '\0')
+		(void)fences_check_network(losses->server, node, wish->plugin_id, &why);
 	ret->node_id = strdup(node->id);
-	ret->volume_id = strdup(volume->id);
-	ret->namespace_ = strdup(volume->namespace);
+	ret->volume_id = strdup(wish->volume->id);
+	ret->namespace_ = strdup(wish->volume->namespace);
+	ret->plugin_id = strdup(wish->plugin_id);
 	ret->away_ms = facts.away_ms;
-	ret->after_ms = after_ms;
+	ret->after_ms = wish->after_ms;
 	ret->now = verdict == FENCE_AUTO_NOW;
-	ret->verdict = strdup(fence_auto_text(verdict));
-	return ret->node_id && ret->volume_id && ret->namespace_ && ret->verdict;
+	ret->verdict = strdup(why.msg[0] != '\0' ? why.msg : fence_auto_text(verdict));
+	return ret->node_id && ret->volume_id && ret->namespace_ && ret->plugin_id && ret->verdict;
+}
+
+static bool add_plans_of(struct losses *losses, const struct node_entry *node,
+			 Holdfast__V1__PlanFencesResponse *response)
+{
+	const char *after = NULL;
+	struct wish wish;
+
+	for (; next_wish(losses->server, node, after, &wish); after = wish.plugin_id) {
+		Holdfast__V1__FencePlan *plan;
+
+		if (response->n_plans == LOSS_PLANS_MAX)
+			return true;
+		plan = malloc(sizeof(*plan));
+		if (!plan)
+			return false;
+		holdfast__v1__fence_plan__init(plan);
+		response->plans[response->n_plans++] = plan;
+		if (!fill_plan(losses, node, &wish, plan))
+			return false;
+	}
+	return true;
 }
 
 static bool add_plans(struct losses *losses, Holdfast__V1__PlanFencesResponse *response)
@@ -283,19 +337,8 @@ static bool add_plans(struct losses *losses, Holdfast__V1__PlanFencesResponse *r
 		return false;
 	LIST_FOREACH (lost, &losses->list, of_losses) {
 		const struct node_entry *node = state_node(&losses->server->state, lost->node_id);
-		const struct volume_entry *volume;
-		Holdfast__V1__FencePlan *plan;
-		int64_t after_ms;
 
-		volume = node ? find_first(losses->server, node, &after_ms) : NULL;
-		if (!volume || response->n_plans == LOSS_PLANS_MAX)
-			continue;
-		plan = malloc(sizeof(*plan));
-		if (!plan)
-			return false;
-		holdfast__v1__fence_plan__init(plan);
-		response->plans[response->n_plans++] = plan;
-		if (!fill_plan(losses, node, volume, after_ms, plan))
+		if (node && !add_plans_of(losses, node, response))
 			return false;
 	}
 	return true;

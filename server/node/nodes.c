@@ -20,6 +20,7 @@
 #include "node/lookup.h"
 #include "node/session.h"
 #include "node/trails.h"
+#include "plugin/fence_clients.h"
 #include "recovery/history.h"
 #include "rpc/server.h"
 #include "state/change.h"
@@ -416,6 +417,7 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 	return change_commit_taking(server, &change, on_purged, answer_waiting_new(call, ""), err);
 }
 
+/* A network fence stays: the storage refuses the node until the fence is lifted. */
 static void forget_fence(struct server *server, struct change *change, const char *node_id)
 {
 	char key[OBJECT_KEY_SIZE];
@@ -423,6 +425,7 @@ static void forget_fence(struct server *server, struct change *change, const cha
 	(void)str_format(key, sizeof(key), PREFIX_FENCE "%s", node_id);
 	if (records_get(&server->state.records, key))
 		change_delete_record(change, key);
+	fence_clients_forget(server, change, node_id);
 }
 
 /* What its claims and allocations tell of the past stays; the node may come back as a new one, with a

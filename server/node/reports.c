@@ -248,7 +248,7 @@ static bool was_given_up(const struct claim *claim)
 {
 	return (claim->state >= CLAIM_NODE_DETACHED || claim->was_freed) &&
 	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE ||
-		claim->evidence == EVIDENCE_POWER_FENCE);
+		claim->evidence == EVIDENCE_POWER_FENCE || claim->evidence == EVIDENCE_NETWORK_FENCE);
 }
 
 /* The node has released it, by its mount helper alone: what its plugin still has nobody says. That is worth a
@@ -662,7 +662,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	change_put_node(&change, node);
 	note_connect(session, entry, node, &change);
 	trails_take(server, &change, node->id, hello->trail, false);
-	TRY(fingerprint_stage(server, &change, node->id, fingerprint_of(hello), err));
+	TRY(fingerprint_stage(server, &change, node->id, session->boot_id, fingerprint_of(hello), err));
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -784,7 +784,8 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	cleanup(message_list_unrefp) struct message_list *drivers = message_list_ref(entry->drivers);
-	enum status status = fingerprint_stage(session->server, &change, session->node_id, fingerprint, err);
+	enum status status = fingerprint_stage(session->server, &change, session->node_id, session->boot_id,
+					       fingerprint, err);
 
 	if (!node)
 		return error_no_memory(err, "a session");

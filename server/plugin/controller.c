@@ -49,6 +49,10 @@ static const struct call_kind call_kinds[] = {
 	KIND(DELETE_SNAPSHOT, "DeleteSnapshot", true),
 	KIND(LIST_SNAPSHOTS, "ListSnapshots", false),
 	KIND(NODE_EXPAND, "NodeExpandVolume", false),
+	/* a detach that hangs must not delay a fence */
+	KIND(FENCE_NETWORK, "FenceClusterNetwork", false),
+	KIND(UNFENCE_NETWORK, "UnfenceClusterNetwork", false),
+	KIND(LIST_FENCED, "ListClusterFence", false),
 };
 
 static const struct call_kind *call_kind_of(const Holdfast__V1__PluginCall *call)
@@ -102,7 +106,9 @@ struct plugin_job {
 	struct plugin_queue *queue;
 	Holdfast__V1__PluginCall *call; /* owned */
 	bool is_serial;
-	bool is_directed;	       /* to the node service of node_id, else to any controller */
+	bool is_directed;      /* to node_id, else to any controller */
+	bool is_of_controller; /* of node_id, not to its node service */
+	uint64_t timeout_us;
 	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or is to be; empty: none yet */
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
@@ -301,14 +307,25 @@ const struct controller_half *controller_capabilities(struct plugin_entry *plugi
 	return entry ? &entry->instance.plugin.controller : NULL;
 }
 
-/* The session of @node_id, whose node service of the plugin is wanted, or NULL. */
-static struct session *controller_find_node_service(struct server *server, const char *plugin_id,
-						    const char *node_id)
+const struct plugin_instance *controller_after(struct plugin_entry *plugin, const char *after)
+{
+	struct instance_entry *entry = state_controller_after(plugin, after);
+
+	while (entry && (!can_ask(entry) || str_eq(entry->node->id, after)))
+		entry = state_controller_next(entry);
+	return entry ? &entry->instance : NULL;
+}
+
+/* The session of @node_id, whose controller or node service of the plugin is wanted, or NULL. */
+static struct session *controller_find_service(struct server *server, const char *plugin_id,
+					       const char *node_id, bool is_of_controller)
 {
 	const struct instance_entry *entry = state_instance(&server->state, node_id, plugin_id, "");
 	struct session *session = entry ? entry->node->session : NULL;
 
-	return session && !session->closing && entry->instance.plugin.has_node ? session : NULL;
+	if (!session || session->closing)
+		return NULL;
+	return (is_of_controller ? can_ask(entry) : entry->instance.plugin.has_node) ? session : NULL;
 }
 
 /* Where @job can go now; NULL: nowhere. Not to a controller that it was sent to before. */
@@ -319,7 +336,8 @@ static struct session *controller_choose_session(struct plugin_job *job)
 	struct instance_entry *entry;
 
 	if (job->is_directed)
-		return controller_find_node_service(server, job->queue->plugin_id, job->node_id);
+		return controller_find_service(server, job->queue->plugin_id, job->node_id,
+					       job->is_of_controller);
 	plugin = state_plugin(&server->state, job->queue->plugin_id);
 	entry = plugin ? controller_choose(plugin, job->call, job->node_id) : NULL;
 	if (!entry)
@@ -333,9 +351,10 @@ static enum status controller_none(const struct plugin_job *job, const char *plu
 {
 	if (job && job->is_directed)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "plugin %s: node %s is not connected, or does not run its node service; see "
+				 "plugin %s: node %s is not connected, or does not run its %s; see "
 				 "holdfast node status %s",
-				 plugin_id, job->node_id, job->node_id);
+				 plugin_id, job->node_id,
+				 job->is_of_controller ? "controller" : "node service", job->node_id);
 	if (job && job->node_id[0] != '\0')
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "plugin %s: node %s says that its controller is not there, and no other "
@@ -389,7 +408,6 @@ static void plugin_job_finish(struct plugin_job *job, const Holdfast__V1__Plugin
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct plugin_job *job = userdata;
-	const struct server *server = job->controllers->server;
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
@@ -397,7 +415,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 			"plugin %s on node %s: %s: no answer within %s (controller_timeout); it may or may "
 			"not have been done",
 			job->queue->plugin_id, job->node_id, plugin_call_name(job->call),
-			clock_format_duration(server->config.controller_timeout_us, text));
+			clock_format_duration(job->timeout_us, text));
 	plugin_job_finish(job, NULL, &err);
 	return 0;
 }
@@ -409,7 +427,9 @@ static enum status start_clock(struct plugin_job *job, struct error *err)
 
 	if (job->deadline_us != 0)
 		return STATUS_OK;
-	job->deadline_us = clock_monotonic_us() + server->config.controller_timeout_us;
+	if (job->timeout_us == 0)
+		job->timeout_us = server->config.controller_timeout_us;
+	job->deadline_us = clock_monotonic_us() + job->timeout_us;
 	r = sd_event_add_time(server->event, &job->timer, CLOCK_MONOTONIC, job->deadline_us,
 			      TIMER_ACCURACY_US, on_deadline, job);
 	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a deadline") : STATUS_OK;
@@ -480,7 +500,7 @@ static int on_send_soon(sd_event_source *source, void *userdata)
 static enum status check_target(struct server *server, const struct controller_call *call, struct error *err)
 {
 	struct plugin_entry *plugin = state_plugin(&server->state, call->plugin_id);
-	struct plugin_job about = {.is_directed = true};
+	struct plugin_job about = {.is_directed = true, .is_of_controller = call->is_of_controller};
 
 	if (server->controllers->has_stopped)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the server is ending");
@@ -496,7 +516,7 @@ static enum status check_target(struct server *server, const struct controller_c
 			call->plugin_id, plugin_call_name(call->call), CONTROLLER_CALL_BYTES_MAX);
 	if (!call->node_id)
 		return controller_find(plugin) ? STATUS_OK : controller_none(NULL, call->plugin_id, err);
-	if (controller_find_node_service(server, call->plugin_id, call->node_id))
+	if (controller_find_service(server, call->plugin_id, call->node_id, call->is_of_controller))
 		return STATUS_OK;
 	str_copy_text(about.node_id, sizeof(about.node_id), call->node_id);
 	return controller_none(&about, call->plugin_id, err);
@@ -515,6 +535,8 @@ static struct plugin_job *job_new(struct controllers *controllers, const struct 
 		.call = (Holdfast__V1__PluginCall *)message_copy(&named.base),
 		.is_serial = plugin_call_is_serial(call->call),
 		.is_directed = call->node_id != NULL,
+		.is_of_controller = call->is_of_controller,
+		.timeout_us = call->timeout_us,
 		.wanted = call->wanted,
 		.done = call->done,
 		.userdata = call->userdata,

@@ -18,6 +18,7 @@
 struct server;
 struct session;
 struct plugin_entry;
+struct plugin_instance;
 struct controllers;
 
 enum {
@@ -42,6 +43,8 @@ struct controller_call {
 	const char *plugin_id;
 	const Holdfast__V1__PluginCall *call; /* request set; copied. call_id and timeout_ms are filled in */
 	const char *node_id;		      /* NULL: any controller; else the node service of this node */
+	bool is_of_controller;		      /* of node_id: its controller, not its node service */
+	uint64_t timeout_us;		      /* 0: controller_timeout of the settings */
 	controller_wanted_fn *wanted;	      /* NULL: always */
 	controller_done_fn *done;
 	void *userdata;
@@ -51,6 +54,10 @@ struct controller_call {
  * no healthy controller on a connected node, STATUS_RESOURCE_EXHAUSTED too many wait,
  * STATUS_INVALID_ARGUMENT it is too large. */
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);
+
+/** The next node after @after in the order of ids, "" for the first, whose controller can be asked now; NULL:
+ * there is no more. Borrowed until the next fingerprint. */
+const struct plugin_instance *controller_after(struct plugin_entry *plugin, const char *after);
 
 /** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the first by
  * node id. Borrowed until the next fingerprint. */

@@ -11,6 +11,7 @@
 #include "model/alloc_event.h"
 #include "model/pb.h"
 #include "model/reference.h"
+#include "plugin/fence_clients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +191,8 @@ static void stage_deletions(struct server *server, struct change *change, const 
 }
 
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
-			      const Holdfast__V1__Fingerprint *fingerprint, struct error *err)
+			      const char *boot_id, const Holdfast__V1__Fingerprint *fingerprint,
+			      struct error *err)
 {
 	const size_t n_plugins = fingerprint->n_plugins;
 	cleanup_free struct plugin_instance *reported = NULL;
@@ -209,8 +211,10 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 						 "node %s: plugin %s is named twice", node_id,
 						 reported[i].plugin.plugin_id);
 	}
-	for (size_t i = 0; i < n_plugins; i++)
+	for (size_t i = 0; i < n_plugins; i++) {
 		stage_put(server, change, &reported[i]);
+		fence_clients_take(server, change, node_id, boot_id, &reported[i].plugin);
+	}
 	stage_deletions(server, change, node_id, reported, n_plugins);
 	return STATUS_OK;
 }

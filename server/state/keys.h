@@ -26,8 +26,9 @@
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
 #define PREFIX_JOB "job/"				    /* NAMESPACE/ID: Job */
 #define PREFIX_JOB_VERSION "job-version/" /* NAMESPACE/ID/VERSION: Job, as it was submitted */
-#define PREFIX_FENCE "fence/"		  /* NODE: Fence, the last one */
-#define PREFIX_TRAIL "trail/"		  /* NODE: NodeTrail */
+#define PREFIX_FENCE "fence/"		  /* NODE: Fence, the last power fence; NODE/PLUGIN: network fence */
+#define PREFIX_FENCE_CLIENTS "fence-clients/" /* NODE/PLUGIN: FenceClients */
+#define PREFIX_TRAIL "trail/"		      /* NODE: NodeTrail */
 
 /* Records that are stored and not kept in memory. */
 #define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */

@@ -49,6 +49,7 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = KEY_FENCING, .descriptor = &holdfast__v1__fencing_switch__descriptor},
 	{.prefix = PREFIX_FENCE, .descriptor = &holdfast__v1__fence__descriptor},
+	{.prefix = PREFIX_FENCE_CLIENTS, .descriptor = &holdfast__v1__fence_clients__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
 };
 

@@ -164,6 +164,40 @@ static void answer_rest(const plugin_call *call, plugin_reply *reply)
 		reply->create->external_id = copy(call->create->name);
 }
 
+bool model_plugin_is_fenced(const struct model_plugin *plugin, const char *cidr)
+{
+	for (size_t i = 0; i < MODEL_FENCED_MAX; i++)
+		if (str_eq(plugin->fenced[i], cidr))
+			return true;
+	return false;
+}
+
+static void lift(struct model_plugin *plugin, const char *cidr)
+{
+	for (size_t i = 0; i < MODEL_FENCED_MAX; i++)
+		if (str_eq(plugin->fenced[i], cidr))
+			plugin->fenced[i][0] = '\0';
+}
+
+static void fence(struct model_plugin *plugin, const char *cidr)
+{
+	if (cidr[0] == '\0')
+		violate(plugin, "a fence of nothing", cidr);
+	for (size_t i = 0; i < MODEL_FENCED_MAX && !model_plugin_is_fenced(plugin, cidr); i++)
+		if (plugin->fenced[i][0] == '\0')
+			(void)str_copy(plugin->fenced[i], sizeof(plugin->fenced[i]), cidr);
+}
+
+static void answer_list(const struct model_plugin *plugin, Holdfast__V1__ListFencedResponse *response)
+{
+	response->cidrs = calloc(MODEL_FENCED_MAX, sizeof(char *));
+	if (!response->cidrs)
+		abort();
+	for (size_t i = 0; i < MODEL_FENCED_MAX && !plugin->hides_fences; i++)
+		if (plugin->fenced[i][0] != '\0')
+			response->cidrs[response->n_cidrs++] = copy(plugin->fenced[i]);
+}
+
 /* Do it; what it answers. */
 static void perform(struct model_plugin *plugin, const plugin_call *call, plugin_reply *reply)
 {
@@ -174,7 +208,15 @@ static void perform(struct model_plugin *plugin, const plugin_call *call, plugin
 	}
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH)
 		(void)detach(plugin, call->detach);
+	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_FENCE_NETWORK)
+		for (size_t i = 0; i < call->fence_network->n_cidrs; i++)
+			fence(plugin, call->fence_network->cidrs[i]);
+	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_UNFENCE_NETWORK)
+		for (size_t i = 0; i < call->unfence_network->n_cidrs; i++)
+			lift(plugin, call->unfence_network->cidrs[i]);
 	answer_rest(call, reply);
+	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_FENCED)
+		answer_list(plugin, reply->list_fenced);
 }
 
 static struct model_orders take_orders(struct model_plugin *plugin, int request)

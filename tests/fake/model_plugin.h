@@ -16,6 +16,7 @@ enum {
 	MODEL_ATTACHMENTS_MAX = 64,
 	MODEL_PLUGIN_TEXT = 257,
 	MODEL_CALLS_MAX = 32, /* kinds, by the request's number */
+	MODEL_FENCED_MAX = 8,
 };
 
 /* What happens to a call. */
@@ -50,6 +51,8 @@ struct model_orders {
 struct model_plugin {
 	struct model_attachment attachments[MODEL_ATTACHMENTS_MAX];
 	size_t n_attachments;
+	char fenced[MODEL_FENCED_MAX][64]; /* addresses that its storage refuses; empty: free */
+	bool hides_fences;		   /* its list of them is empty */
 	bool is_single_node; /* a volume can be attached to one node only, else FAILED_PRECONDITION */
 	struct model_orders orders[MODEL_CALLS_MAX];
 	size_t context_bytes; /* of the value in the publish context; 0: the volume's id */
@@ -81,5 +84,7 @@ void model_plugin_call(struct model_plugin *plugin, const Holdfast__V1__PluginCa
 
 /** A held call is answered, or its node gone. */
 void model_plugin_done(struct model_plugin *plugin);
+
+bool model_plugin_is_fenced(const struct model_plugin *plugin, const char *cidr);
 
 bool model_plugin_is_attached(const struct model_plugin *plugin, const char *volume, const char *node);

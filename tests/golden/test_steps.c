@@ -35,12 +35,12 @@ static const char *const claim_events[CLAIM_EVENT_N] = {
 #undef N
 #define N(name) [FENCE_##name] = #name
 static const char *const fence_states[FENCE_STATE_N] = {
-	N(ASKED), N(SENT), N(OFF), N(RECORDED), N(REFUSED), N(FAILED), N(UNKNOWN), N(OVERTAKEN),
+	N(ASKED), N(SENT), N(OFF), N(RECORDED), N(REFUSED), N(FAILED), N(UNKNOWN), N(OVERTAKEN), N(LIFTING), N(LIFTED),
 };
 #undef N
 #define N(name) [FENCE_EVENT_##name] = #name
 static const char *const fence_events[FENCE_EVENT_N] = {
-	N(SENT), N(PROVED), N(REFUSED), N(FAILED), N(UNSURE), N(EXPIRED), N(HEARD), N(RECORDED), N(REBOOTED),
+	N(SENT), N(PROVED), N(NEXT), N(REFUSED), N(FAILED), N(UNSURE), N(EXPIRED), N(HEARD), N(RECORDED), N(REBOOTED), N(RETURNED), N(LIFTED),
 };
 #undef N
 #define N(name) [ALLOC_##name] = #name

@@ -228,6 +228,31 @@ TEST(a_power_fence_frees_only_claims_of_the_boot_that_was_switched_off)
 	assert_string_equal(claim.evidence_detail, fenced.detail);
 }
 
+TEST(a_network_fence_frees_only_claims_of_its_plugin_and_of_the_boot_that_was_fenced)
+{
+	struct claim claim = attached_claim(CLAIM_UNPUBLISHING);
+	struct claim_event fenced = event(CLAIM_EVENT_EVIDENCE);
+	bool changed = false;
+
+	fenced.evidence = EVIDENCE_NETWORK_FENCE;
+	fenced.boot_id = claim.boot_id;
+	fenced.plugin_id = claim.plugin_id;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_INVALID_ARGUMENT);
+	fenced.detail = "fenced, then listed";
+	fenced.plugin_id = NULL;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	fenced.plugin_id = "another";
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	fenced.plugin_id = claim.plugin_id;
+	fenced.boot_id = "another boot";
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(claim.state, CLAIM_UNPUBLISHING);
+	fenced.boot_id = claim.boot_id;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_NETWORK_FENCE);
+}
+
 TEST(a_fence_without_an_attachment_is_refused)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);

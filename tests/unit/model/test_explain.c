@@ -12,6 +12,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define OF_LOST (OF_NODE | BIT(EVIDENCE_OPERATOR))
 #define FENCED (OF_LOST | BIT(EVIDENCE_STORAGE_FENCE))
 #define POWERED (OF_LOST | BIT(EVIDENCE_POWER_FENCE))
+#define REFUSED (OF_LOST | BIT(EVIDENCE_NETWORK_FENCE))
 #define UNSENT BIT(EVIDENCE_NEVER_SENT)
 
 #define CONNECTED .is_connected = true
@@ -23,6 +24,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define ATTEST EXPLAIN_COMMAND_ATTEST
 #define FENCE EXPLAIN_COMMAND_FENCE
 #define POWER EXPLAIN_COMMAND_POWER_FENCE
+#define NETWORK EXPLAIN_COMMAND_NETWORK_FENCE
 #define AGENT EXPLAIN_COMMAND_AGENT
 #define PLUGIN EXPLAIN_COMMAND_PLUGIN
 #define AGAIN EXPLAIN_COMMAND_AGAIN
@@ -110,6 +112,15 @@ static const struct situation {
 	    "have a fencer switch it off: holdfast node fence n1 --reason REASON"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, .can_power_fence = true}, OF_NODE, "allocation",
 	    ALLOC, NONE, 1000, "its work has not ended;"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.can_network_fence = true}, REFUSED,
+	    "node n1 to come back, or a person", NODE, NETWORK, 1000,
+	    "have the storage of plugin ceph refuse it: holdfast node fence n1 --network ceph --reason "
+	    "REASON"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, .can_network_fence = true}, OF_NODE, "allocation",
+	    ALLOC, NONE, 1000, "its work has not ended;"),
+	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.can_network_fence = true, .can_power_fence = true},
+	    REFUSED | BIT(EVIDENCE_POWER_FENCE), "node n1 to come back, or a person", NODE, POWER, 1000,
+	    "a proof that the storage refuses it"),
 	ROW(CLAIM_UNPUBLISHING, false, ATTACH_DONE, 0,
 	    {WITH_CONTROLLER, .can_fence = true, .can_power_fence = true}, FENCED | BIT(EVIDENCE_POWER_FENCE),
 	    "node n1 to come back, or a person", NODE, POWER, ONE_TRY_MS, "a proof that its power is off"),

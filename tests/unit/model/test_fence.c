@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holds for the steps of a power fence. Each step is in tests/golden/steps.txt. */
+/* What holds for the steps of a fence. Each step is in tests/golden/steps.txt. */
 
 #include "fixture.h"
 
@@ -93,7 +93,7 @@ TEST(claims_are_recorded_only_after_an_order_and_its_proof)
 			assert_true(was_sent && was_proved && !was_heard);
 		if (event == FENCE_EVENT_EXPIRED) /* time is no evidence */
 			assert_true(next == now || next == FENCE_REFUSED || next == FENCE_UNKNOWN);
-		if (fence_allows_on(next))
+		if (fence_allows_on(next) && next != FENCE_LIFTING)
 			assert_false(fence_is_open(next));
 		now = next;
 		if (!fence_is_open(now) && (now != FENCE_UNKNOWN || i % 3 == 0)) {
@@ -105,14 +105,59 @@ TEST(claims_are_recorded_only_after_an_order_and_its_proof)
 
 TEST(a_node_in_another_boot_is_never_freed_by_a_late_proof)
 {
+	static const enum fence_event events[] = {FENCE_EVENT_REBOOTED, FENCE_EVENT_RETURNED};
+
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		for (unsigned int from = 0; from < FENCE_STATE_N; from++) {
+			enum fence_state now = (enum fence_state)from;
+
+			assert_true(fence_step(now, events[i], &now));
+			if (now == FENCE_RECORDED)
+				continue; /* it was freed before */
+			assert_false(fence_step(now, FENCE_EVENT_PROVED, &now) && now == FENCE_OFF);
+			assert_false(fence_step(now, FENCE_EVENT_RECORDED, &now));
+		}
+}
+
+/* 100 000 random events: what a storage may refuse is lifted only after the node's return, and by an answer
+ * of its own. */
+TEST(a_network_fence_is_in_force_until_the_node_has_returned)
+{
+	enum fence_state now = FENCE_ASKED;
+	bool may_refuse = false, has_returned = false;
+	uint64_t seed = 46;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		enum fence_event event;
+
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		event = (enum fence_event)((seed >> 33) % FENCE_EVENT_N);
+		/* of power fences; and a refusal of one that has touched something is a failure */
+		if (event == FENCE_EVENT_REBOOTED || event == FENCE_EVENT_HEARD ||
+		    event == FENCE_EVENT_REFUSED || !fence_step(now, event, &now))
+			continue;
+		may_refuse |= now == FENCE_SENT;
+		has_returned |= event == FENCE_EVENT_RETURNED;
+		if (may_refuse && now != FENCE_LIFTED)
+			assert_true(fence_is_in_force(now));
+		if (now == FENCE_LIFTING || now == FENCE_LIFTED)
+			assert_true(has_returned && may_refuse);
+		if (now == FENCE_LIFTING)
+			assert_true(fence_is_open(now)); /* it is tried again */
+		if (now == FENCE_LIFTED || (!may_refuse && !fence_is_open(now))) {
+			now = FENCE_ASKED;
+			may_refuse = has_returned = false;
+		}
+	}
+}
+
+TEST(another_fencer_is_asked_only_while_the_first_one_has_the_order)
+{
 	for (unsigned int from = 0; from < FENCE_STATE_N; from++) {
 		enum fence_state now = (enum fence_state)from;
 
-		assert_true(fence_step(now, FENCE_EVENT_REBOOTED, &now));
-		if (from == FENCE_RECORDED)
-			continue; /* it was freed before */
-		assert_false(fence_step(now, FENCE_EVENT_PROVED, &now) && now == FENCE_OFF);
-		assert_false(fence_step(now, FENCE_EVENT_RECORDED, &now));
+		assert_int_equal(fence_step(now, FENCE_EVENT_NEXT, &now), from == FENCE_SENT);
+		assert_int_equal(now, from);
 	}
 }
 

@@ -112,6 +112,11 @@ int setup(void **state)
 	return setup_as(state, false, 0);
 }
 
+int setup_three(void **state)
+{
+	return setup_as(state, false, 3);
+}
+
 int setup_hundred(void **state)
 {
 	return setup_as(state, false, NODES_MAX);

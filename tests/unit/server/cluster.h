@@ -56,7 +56,8 @@ enum { SETTLE_MS = 3000 };
 void settle(struct fixture *f);
 
 int setup(void **state);
-int setup_hundred(void **state); /* nodes */
+int setup_three(void **state); /* nodes */
+int setup_hundred(void **state);
 int setup_acl(void **state);
 int teardown(void **state);
 #define CLUSTER_TEST(name) TEST_ON(name, struct fixture, f, setup, teardown)

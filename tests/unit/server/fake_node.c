@@ -222,6 +222,7 @@ struct fingerprint {
 	Holdfast__V1__NodePlugin native, csi;
 	Holdfast__V1__ControllerHalf controller;
 	Holdfast__V1__NodeHalf half;
+	Holdfast__V1__FenceClient clients[10], *client_list[10];
 	Holdfast__V1__NodePlugin *plugins[2];
 	size_t n;
 	char native_id[8], profile[8], csi_id[8], provider_node_id[NODE_ID_MAX + 16];
@@ -262,6 +263,14 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 		(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
 	if (!csi->hides_node_id)
 		f->half.provider_node_id = f->provider_node_id;
+	f->controller.network_fence = csi->can_fence;
+	f->half.fence_clients = f->client_list;
+	for (size_t i = 0; i < ARRAY_SIZE(f->clients) && csi->clients[i]; i++) {
+		holdfast__v1__fence_client__init(&f->clients[i]);
+		f->clients[i].cidr = (char *)(uintptr_t)csi->clients[i]; /* only read */
+		f->client_list[i] = &f->clients[i];
+		f->half.n_fence_clients = i + 1;
+	}
 	f->csi.controller = csi->has_controller ? &f->controller : NULL;
 	f->csi.node = csi->has_node ? &f->half : NULL;
 }

@@ -394,6 +394,88 @@ WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* f1 has answered with @off and @refused. */
+static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool refused)
+{
+	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+	char why[] = "the switch says no";
+
+	answer.off = off;
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_NONE;
+	answer.refused = refused;
+	answer.error = why;
+	fake_fencer_answer(&w->f1, &w->f1.orders[w->f1.n - 1], &answer);
+}
+
+WORLD_TEST(the_next_fencer_that_is_bound_to_the_node_is_asked_when_one_refuses_or_fails)
+{
+	struct world *w = *state;
+
+	bind(w, "f1", "n1");
+	bind(w, "f2", "n1");
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
+	UNTIL(w->f, w->f2.n == 1); /* at once */
+	assert_string_equal(fence_of(w->f)->fencer, "f2");
+	assert_string_equal(fence_of(w->f)->tried[0], "f1");
+	assert_non_null(strstr(fence_of(w->f)->error, "the switch says no"));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]); /* it has had its turn */
+	run_idle(w->f->event);
+	assert_true(is_in(w->f, FENCE_SENT));
+	fake_fencer_prove(&w->f2, &w->f2.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(w->f1.n, 1);
+}
+
+/* The first one may have switched it off: "refused" would say that nothing was touched. */
+WORLD_TEST(a_refusal_after_a_failure_is_a_failure)
+{
+	struct world *w = *state;
+	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+
+	bind(w, "f1", "n1");
+	bind(w, "f2", "n1");
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
+	UNTIL(w->f, w->f2.n == 1);
+	answer.refused = true;
+	fake_fencer_answer(&w->f2, &w->f2.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(w->f1.n + w->f2.n, 2); /* each once */
+}
+
+WORLD_TEST(no_fencer_is_asked_next_that_is_not_bound_to_the_node_or_whose_switch_fails)
+{
+	struct world *w = *state;
+
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_NONE, true);
+	wait_for(w->f, FENCE_REFUSED);
+	bind(w, "f1", "n1");
+	bind(w, "f2", "n1");
+	disconnect_fencer(w, &w->f2);
+	fake_fencer_connect(&w->f2, "no route to the switch");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 2);
+	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(w->f2.n, 0);
+}
+
 /* The error that the list shows for n1 of the fencer. */
 static void assert_listed(struct world *w, const char *fencer, const char *wanted)
 {

@@ -893,6 +893,8 @@ static const struct {
 	{"Volumes.ListSnapshots", "volume_id"}, /* of all */
 	{"Volumes.ListSnapshots", "plugin_id"}, /* of all */
 	{"Allocations.List", "node_id"},	/* on all */
+	{"Fences.Fence", "plugin_id"},		/* a power fence */
+	{"Fences.Get", "plugin_id"},		/* the same */
 };
 
 static bool is_optional(const char *method, const char *field)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The addresses by which the storage of a plugin knows a node, as the node has reported them: what a network
+ * fence refuses. One record per node and plugin.
+ *
+ * A node is less trusted than the server. Within a boot a report only adds addresses: what the node had when
+ * it was lost stays part of its fence. A later boot begins again. A node with an address that another node
+ * has reported, with an unreadable one, or with too many, is not fenced by them: it could have another node
+ * fenced, or would be fenced in part. That is an alarm. */
+
+#include "base/error.h"
+#include "model/node.h"
+#include "state/change.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct Holdfast__V1__FenceClients;
+struct server;
+
+enum { FENCE_CLIENTS_WARNING_SIZE = 512 };
+
+/** Stage in @change what @node_id reports in @boot_id. A repeat changes nothing. */
+void fence_clients_take(struct server *server, struct change *change, const char *node_id,
+			const char *boot_id, const struct node_plugin *plugin);
+
+/** The addresses of @node_id at @plugin_id in @boot_id, borrowed until the next change.
+ * STATUS_FAILED_PRECONDITION: it has not reported any in that boot, or cannot be fenced by them. */
+enum status fence_clients_find(struct server *server, const char *node_id, const char *plugin_id,
+			       const char *boot_id, const struct Holdfast__V1__FenceClients **ret,
+			       struct error *err);
+
+/** Stage that nothing of the node is known. */
+void fence_clients_forget(struct server *server, struct change *change, const char *node_id);
+
+/** How many nodes and plugins cannot be fenced by what was reported. */
+size_t fence_clients_refused(struct server *server);
+
+/** The text of an alarm about the first of those. False: there is none. */
+bool fence_clients_warning(struct server *server, char ret[static FENCE_CLIENTS_WARNING_SIZE]);

@@ -1,0 +1,808 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network fences: a node that the storage of a plugin refuses, and lists, loses that plugin's volumes of that
+ * boot, and nothing else does. n1 holds db, a volume of the plugin; n2 and n3 run the plugin's controller. */
+
+#include "asks.h"
+#include "unit.h"
+
+#include "fence/fences.h"
+#include "fence/loss.h"
+#include "fence/network.h"
+#include "model/fence.h"
+#include "plugin/fence_clients.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <holdfast/v1/fences.pb-c.h>
+
+#define FENCES &holdfast__v1__fences__descriptor
+#define CALL(kind) HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind
+#define CIDR_1 "192.0.2.1/32"
+#define CIDR_2 "192.0.2.2/32"
+#define CIDR_9 "192.0.2.9/32"
+
+struct world {
+	struct fixture *f;
+	struct fake_node n3;
+};
+
+static void connect_n3(struct world *w)
+{
+	w->n3.plugin = &w->f->plugin;
+	w->n3.csi = (struct fake_csi){.has_controller = true, .can_fence = true};
+	fake_node_connect(&w->n3, "n3", BOOT_1, NULL, 0);
+}
+
+static void connect_all(struct world *w)
+{
+	struct fixture *f = w->f;
+
+	connect_csi(f);
+	f->n1.csi.clients[0] = CIDR_1;
+	f->n2.csi.clients[0] = CIDR_2;
+	f->n2.csi.can_fence = true;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, records_get(&f->server->state.records, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN) &&
+			 records_get(&f->server->state.records, PREFIX_FENCE_CLIENTS "n2/" CSI_PLUGIN));
+	run_idle(f->event);
+}
+
+static void take(struct fixture *f, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
+	if (fake_node_claim(&f->n1, "db", alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+static int setup_world(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	void *fixture = NULL;
+
+	assert_non_null(w);
+	assert_int_equal(setup_three(&fixture), 0);
+	w->f = fixture;
+	register_csi(w->f, "db");
+	fake_node_init(&w->n3, w->f->event, w->f->dir, "node-n3", w->f->port);
+	connect_all(w);
+	take(w->f, ALLOC_1);
+	*state = w;
+	return 0;
+}
+
+static int teardown_world(void **state)
+{
+	struct world *w = *state;
+	void *fixture = w->f;
+
+	assert_string_equal(w->f->plugin.violation, "");
+	fake_node_release(&w->n3);
+	free(w);
+	return teardown(&fixture);
+}
+
+#define WORLD_TEST(name) TEST_FIXTURE(name, setup_world, teardown_world)
+
+struct wanted {
+	bool alive, lift;
+	const char *plugin_id; /* NULL: CSI_PLUGIN */
+};
+
+static enum status fence_as(struct fixture *f, const struct wanted *wanted, struct error *err)
+{
+	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
+	char id[] = "n1", reason[] = "it does not answer", plugin_id[64];
+
+	str_copy_text(plugin_id, sizeof(plugin_id), wanted->plugin_id ? wanted->plugin_id : CSI_PLUGIN);
+	request.id = id;
+	request.reason = reason;
+	request.plugin_id = plugin_id;
+	request.alive = wanted->alive;
+	request.lift = wanted->lift;
+	return call(&f->operator, FENCES, "Fence", &request.base, NULL, err);
+}
+
+static enum status fence(struct fixture *f, struct error *err)
+{
+	return fence_as(f, &(const struct wanted){.alive = false}, err);
+}
+
+static void must_fence(struct fixture *f)
+{
+	struct error err;
+
+	if (fence(f, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static const Holdfast__V1__Fence *fence_of(struct fixture *f)
+{
+	return records_get(&f->server->state.records, PREFIX_FENCE "n1/" CSI_PLUGIN);
+}
+
+static bool is_in(struct fixture *f, enum fence_state wanted)
+{
+	return fence_of(f) && (enum fence_state)fence_of(f)->state == wanted;
+}
+
+static void wait_for(struct fixture *f, enum fence_state wanted)
+{
+	UNTIL(f, is_in(f, wanted));
+	run_idle(f->event);
+	if (!is_in(f, wanted))
+		fail_msg("it is %s: %s", fence_state_name((enum fence_state)fence_of(f)->state),
+			 fence_of(f)->error);
+}
+
+static bool is_fenced(struct fixture *f)
+{
+	return model_plugin_is_fenced(&f->plugin, CIDR_1);
+}
+
+static void assert_kept(struct fixture *f)
+{
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct claim claim;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced(f));
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
+	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 1);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.evidence, EVIDENCE_NETWORK_FENCE);
+	assert_non_null(
+		strstr(claim.evidence_detail, "plugin ebs, controller on node n2: " CIDR_1 " fenced at 20"));
+	assert_non_null(strstr(claim.evidence_detail, "operator/dev: it does not answer"));
+	assert_string_equal(fence_of(f)->fencer, "n2");
+	assert_int_equal(fence_of(f)->freed, 1);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the provider has detached it, too */
+	assert_int_equal(metric_of(f, "network_fences_in_force"), 1);
+	assert_int_equal(metric_of(f, "fences_open"), 0);
+}
+
+/* Volumes on the node's own disk: the storage of the plugin says nothing about them. */
+WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct claim other;
+
+	other = claim_of(f, ALLOC_1);
+	{
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		(void)str_copy(other.id, sizeof(other.id), ALLOC_3);
+		(void)str_copy(other.allocation_id, sizeof(other.allocation_id), ALLOC_3);
+		(void)str_copy(other.plugin_id, sizeof(other.plugin_id), "nfs");
+		change_put_claim(&change, &other);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		run_idle(f->event);
+	}
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_int_equal(fence_of(f)->freed, 1);
+	assert_int_equal(state_claim(&f->server->state, ALLOC_3)->claim.state, CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_fence_that_the_storage_does_not_list_frees_nothing)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	f->plugin.hides_fences = true;
+	must_fence(f);
+	wait_for(f, FENCE_FAILED);
+	assert_kept(f);
+	assert_non_null(strstr(fence_of(f)->error, "ListClusterFence shows 0 of 1 addresses"));
+	assert_int_equal(fence_of(f)->off, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE);
+	assert_int_equal(metric_of(f, "fences_unproved"), 1);
+	f->plugin.hides_fences = false;
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+}
+
+/* --- the next controller --- */
+
+struct way {
+	int call;
+	enum model_outcome outcome;
+	enum status code;
+};
+
+/* Each call, and each way in which it can end. */
+static const struct way ways[] = {
+	{CALL(FENCE_NETWORK), MODEL_FAIL, STATUS_INTERNAL},
+	{CALL(FENCE_NETWORK), MODEL_FAIL, STATUS_UNIMPLEMENTED},
+	{CALL(FENCE_NETWORK), MODEL_FAIL_DONE, STATUS_UNAVAILABLE},
+	{CALL(FENCE_NETWORK), MODEL_NOT_HERE, STATUS_OK},
+	{CALL(FENCE_NETWORK), MODEL_OTHER_ANSWER, STATUS_OK},
+	{CALL(FENCE_NETWORK), MODEL_HOLD, STATUS_OK},
+	{CALL(FENCE_NETWORK), MODEL_HOLD_DONE, STATUS_OK},
+	{CALL(FENCE_NETWORK), MODEL_LOSE_BEFORE, STATUS_OK},
+	{CALL(FENCE_NETWORK), MODEL_LOSE_AFTER, STATUS_OK},
+	{CALL(LIST_FENCED), MODEL_FAIL, STATUS_UNIMPLEMENTED},
+	{CALL(LIST_FENCED), MODEL_NOT_HERE, STATUS_OK},
+	{CALL(LIST_FENCED), MODEL_OTHER_ANSWER, STATUS_OK},
+	{CALL(LIST_FENCED), MODEL_HOLD, STATUS_OK},
+	{CALL(LIST_FENCED), MODEL_LOSE_BEFORE, STATUS_OK},
+};
+
+static void go_wrong(struct world *w, const struct way *way, unsigned int times)
+{
+	struct fixture *f = w->f;
+
+	model_plugin_order(&f->plugin, way->call, way->outcome, times, way->code);
+	lose(f, &f->n1);
+	must_fence(f);
+	if (way->outcome == MODEL_HOLD || way->outcome == MODEL_HOLD_DONE)
+		run_for(f->event, times * (NETWORK_CALL_MAX_MS + 1000));
+	UNTIL(f, !fence_is_open((enum fence_state)fence_of(f)->state));
+}
+
+TEST(the_next_controller_is_asked_when_one_refuses_or_fails)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct world *w;
+		void *made;
+
+		assert_int_equal(setup_world(&made), 0);
+		w = made;
+		connect_n3(w);
+		go_wrong(w, &ways[i], 1);
+		if (!is_in(w->f, FENCE_RECORDED))
+			fail_msg("way %zu: %s", i, fence_of(w->f)->error);
+		assert_string_equal(fence_of(w->f)->fencer, "n3");
+		assert_int_equal(fence_of(w->f)->n_tried, 1);
+		assert_string_equal(fence_of(w->f)->tried[0], "n2");
+		assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+		assert_int_equal(teardown_world(&made), 0);
+	}
+}
+
+TEST(a_fence_that_no_controller_proves_keeps_the_claims)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		bool is_unsure =
+			ways[i].call == CALL(FENCE_NETWORK) &&
+			(ways[i].outcome == MODEL_HOLD || ways[i].outcome == MODEL_HOLD_DONE ||
+			 ways[i].outcome == MODEL_OTHER_ANSWER || ways[i].outcome == MODEL_LOSE_BEFORE ||
+			 ways[i].outcome == MODEL_LOSE_AFTER);
+		struct world *w;
+		void *made;
+
+		assert_int_equal(setup_world(&made), 0);
+		w = made;
+		connect_n3(w);
+		go_wrong(w, &ways[i], 2);
+		if (!is_in(w->f, is_unsure ? FENCE_UNKNOWN : FENCE_FAILED))
+			fail_msg("way %zu: %s, %s", i,
+				 fence_state_name((enum fence_state)fence_of(w->f)->state),
+				 fence_of(w->f)->error);
+		assert_int_not_equal(fence_of(w->f)->error[0], '\0');
+		assert_kept(w->f);
+		assert_int_equal(teardown_world(&made), 0);
+	}
+}
+
+WORLD_TEST(a_controllers_node_that_is_lost_in_the_middle_leaves_the_outcome_unknown)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	connect_n3(w);
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	lose(f, &w->n3);
+	lose(f, &f->n2);
+	wait_for(f, FENCE_UNKNOWN);
+	assert_kept(f);
+	assert_int_equal(fence(f, NULL), STATUS_FAILED_PRECONDITION); /* no controller is left */
+	assert_true(is_in(f, FENCE_UNKNOWN));
+}
+
+WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	f->n1.csi.has_controller = f->n1.csi.can_fence = true;
+	f->n2.csi.can_fence = false;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "no connected node other than n1"));
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
+	assert_null(fence_of(f));
+}
+
+/* --- the node is alive, or comes back --- */
+
+WORLD_TEST(a_connected_node_is_fenced_by_a_persons_word_only)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "holdfast node fence n1 --network ebs --alive"));
+	assert_null(fence_of(f));
+	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_OK);
+	wait_for(f, FENCE_RECORDED); /* also while it is connected: its writes are refused */
+	assert_true(fence_of(f)->alive);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+}
+
+WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+	assert_int_equal(f->plugin.calls[CALL(UNFENCE_NETWORK)], 1);
+	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 2); /* read back */
+	assert_int_equal(metric_of(f, "network_fences_in_force"), 0);
+}
+
+/* Its claims are gone, and it is told so by the next command. */
+WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
+	char id[] = "n1", plugin_id[] = CSI_PLUGIN;
+	ProtobufCMessage *response = NULL;
+	struct error err;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	request.id = id;
+	request.plugin_id = plugin_id;
+	assert_int_equal(call(&f->operator, FENCES, "Get", &request.base, &response, NULL), STATUS_OK);
+	assert_non_null(strstr(((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->error,
+			       "Next: reboot node n1"));
+	protobuf_c_message_free_unpacked(response, NULL);
+	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "reboot"));
+	assert_true(is_fenced(f));
+}
+
+/* The storage may have carried out what was not proved. */
+WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_FAIL, 1, STATUS_INTERNAL);
+	must_fence(f);
+	wait_for(f, FENCE_FAILED);
+	assert_true(is_fenced(f));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	model_plugin_order(&f->plugin, CALL(UNFENCE_NETWORK), MODEL_FAIL, 2, STATUS_INTERNAL);
+	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_FAIL, 2, STATUS_INTERNAL);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, is_in(f, FENCE_LIFTING) && fence_of(f)->error[0] != '\0' &&
+			 strstr(fence_of(f)->error, "the model says no"));
+	assert_int_equal(metric_of(f, "fences_open"), 1);
+	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is being lifted")); /* the lift could overtake another fence */
+	run_for(f->event, 60 * 1000);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+/* It is lifted only after the call in flight has ended: else the call could take effect after the lift. */
+WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_true(is_in(f, FENCE_SENT));
+	assert_int_equal(f->plugin.calls[CALL(UNFENCE_NETWORK)], 0);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	fake_node_answer(&f->n2);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+}
+
+WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_HOLD_DONE, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take(f, ALLOC_2);
+	fake_node_answer(&f->n2); /* the proof, late */
+	wait_for(f, FENCE_LIFTED);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	settle(f);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	assert_null(records_get(&f->server->state.records, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN));
+	if (fence_as(f, &(const struct wanted){.lift = true}, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+#define MACHINE_1 "11111111111111111111111111111111"
+#define MACHINE_2 "22222222222222222222222222222222"
+
+/* The first one may still run, and write. */
+WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	f->n1.machine = MACHINE_2;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
+	if (identify(f, "n1", MACHINE_2, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, &err), STATUS_OK);
+	wait_for(f, FENCE_LIFTED);
+}
+
+/* --- the server --- */
+
+static void start_again(struct world *w)
+{
+	fake_node_release(&w->n3);
+	restart(w->f);
+	fake_node_init(&w->n3, w->f->event, w->f->dir, "node-n3", w->f->port);
+}
+
+/* Killed after each durable step: the next one repeats the call. */
+WORLD_TEST(a_server_that_starts_again_continues_a_fence)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	start_again(w);
+	assert_true(is_in(f, FENCE_SENT));
+	assert_kept(f);
+	f->n2.csi = (struct fake_csi){
+		.has_node = true, .has_controller = true, .can_fence = true, .clients = {CIDR_2}};
+	f->n2.plugin = &f->plugin;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	wait_for(f, FENCE_RECORDED);
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 2);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+	assert_int_equal(fence_of(f)->n_tried, 0);
+	start_again(w);
+	f->n2.csi.can_fence = f->n2.csi.has_controller = f->n2.csi.has_node = true;
+	f->n2.plugin = f->n1.plugin = &f->plugin;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+WORLD_TEST(the_controllers_have_a_limited_time_to_come_back)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	start_again(w);
+	run_for(f->event, FENCE_NETWORK_MAX_MS + 10000);
+	wait_for(f, FENCE_UNKNOWN);
+	assert_kept(f);
+}
+
+/* --- addresses --- */
+
+static void report(struct fixture *f, struct fake_node *node, const char *cidr)
+{
+	node->csi.clients[0] = cidr;
+	node->csi.clients[1] = NULL;
+	fake_node_send_fingerprint(node);
+	settle(f);
+}
+
+static const Holdfast__V1__FenceClients *clients_of(struct fixture *f, const char *key)
+{
+	char text[128];
+
+	(void)str_format(text, sizeof(text), PREFIX_FENCE_CLIENTS "%s/" CSI_PLUGIN, key);
+	return records_get(&f->server->state.records, text);
+}
+
+WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	report(f, &f->n1, CIDR_9);
+	assert_int_equal(clients_of(f, "n1")->n_cidrs, 2);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced(f) && model_plugin_is_fenced(&f->plugin, CIDR_9));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, clients_of(f, "n1")->n_cidrs == 1);
+	assert_string_equal(clients_of(f, "n1")->cidrs[0], CIDR_9);
+	assert_string_equal(clients_of(f, "n1")->boot_id, BOOT_2);
+	wait_for(f, FENCE_LIFTED); /* both */
+	assert_false(is_fenced(f) || model_plugin_is_fenced(&f->plugin, CIDR_9));
+}
+
+/* A node that is lost is fenced by what it had, whatever it reports then. */
+WORLD_TEST(a_report_after_the_loss_does_not_replace_the_addresses_of_the_fence)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_FAIL, 1, STATUS_INTERNAL);
+	must_fence(f);
+	wait_for(f, FENCE_FAILED);
+	f->n1.csi.clients[0] = CIDR_9;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(fence_of(f)->n_cidrs, 1);
+	assert_string_equal(fence_of(f)->cidrs[0], CIDR_1);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced(f) && model_plugin_is_fenced(&f->plugin, CIDR_9));
+}
+
+TEST(a_node_with_wrong_addresses_is_an_alarm_and_is_not_fenced_by_them)
+{
+	static const char *const wrong[] = {"0.0.0.0/0",    "192.0.2.0/23", "::/0",
+					    "127.0.0.1/32", "node-1",	    "?"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		char warning[FENCE_CLIENTS_WARNING_SIZE];
+		struct fixture *f;
+		struct world *w;
+		struct error err;
+		void *made;
+
+		assert_int_equal(setup_world(&made), 0);
+		w = made;
+		f = w->f;
+		assert_false(fence_clients_warning(f->server, warning));
+		report(f, &f->n1, wrong[i]);
+		report(f, &f->n1, CIDR_1); /* it may still be known by the other one */
+		assert_true(fence_clients_warning(f->server, warning));
+		assert_non_null(strstr(warning, "node n1 cannot be fenced"));
+		assert_int_equal(metric_of(f, "fence_clients_refused"), 1);
+		lose(f, &f->n1);
+		assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
+		assert_non_null(strstr(err.msg, "cannot be fenced by the addresses"));
+		assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
+		assert_kept(f);
+		fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* and has the right one */
+		settle(f);
+		assert_false(fence_clients_warning(f->server, warning));
+		assert_int_equal(teardown_world(&made), 0);
+	}
+}
+
+WORLD_TEST(a_node_with_too_many_addresses_is_not_fenced_by_them)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	char text[FENCE_CLIENTS_MAX][16];
+	struct error err;
+
+	for (int i = 0; i < FENCE_CLIENTS_MAX; i++) {
+		(void)str_format(text[i], sizeof(text[i]), "192.0.2.%d/32", 100 + i);
+		report(f, &f->n1, text[i]);
+	}
+	lose(f, &f->n1);
+	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "more than 8 addresses"));
+}
+
+/* A hostile node could have another one fenced by its own loss. */
+WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	char warning[FENCE_CLIENTS_WARNING_SIZE];
+	struct error err;
+
+	report(f, &f->n2, "192.0.2.0/24"); /* with that of n1 */
+	assert_true(fence_clients_warning(f->server, warning));
+	assert_non_null(strstr(warning, "have reported the same address"));
+	connect_n3(w);
+	lose(f, &f->n1);
+	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "nodes n1 and n2 have reported the same address"));
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
+	assert_kept(f);
+	lose(f, &f->n2);
+	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
+	assert_false(fence_clients_warning(f->server, warning));
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+}
+
+WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.csi.clients[0] = NULL;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	lose(f, &f->n1);
+	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "has not reported in this boot"));
+	assert_int_equal(fence_as(f, &(const struct wanted){.plugin_id = "nfs"}, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(fence_as(f, &(const struct wanted){.plugin_id = "a/b"}, &err),
+			 STATUS_INVALID_ARGUMENT);
+}
+
+/* --- by the server itself --- */
+
+enum { AFTER_MS = 20000 };
+
+static void want_fence(struct fixture *f)
+{
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	loss.after_ms = AFTER_MS;
+	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE;
+	detail.on_node_loss = &loss;
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	run_idle(f->event);
+}
+
+static Holdfast__V1__PlanFencesResponse *plan_of(struct fixture *f)
+{
+	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+
+	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
+	return (Holdfast__V1__PlanFencesResponse *)(void *)response;
+}
+
+WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__PlanFencesResponse *plan;
+
+	f->server->config.heartbeat_us = USEC_PER_SEC;
+	f->server->config.fence_max_per_minute = 3;
+	f->n2.csi.can_fence = false;
+	fake_node_send_fingerprint(&f->n2);
+	want_fence(f);
+	run_for(f->event,
+		LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) + 3000);
+	lose(f, &f->n1);
+	run_for(f->event, AFTER_MS + 2 * LOSS_LOOK_MS);
+	assert_null(fence_of(f));
+	plan = plan_of(f);
+	assert_int_equal(plan->n_plans, 1);
+	assert_string_equal(plan->plans[0]->plugin_id, CSI_PLUGIN);
+	assert_non_null(strstr(plan->plans[0]->verdict, "no connected node other than n1"));
+	protobuf_c_message_free_unpacked(&plan->base, NULL);
+	f->n2.csi.can_fence = true;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, fence_of(f));
+	wait_for(f, FENCE_RECORDED);
+	assert_true(fence_of(f)->automatic);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+	plan = plan_of(f);
+	assert_int_equal(plan->n_plans, 0);
+	protobuf_c_message_free_unpacked(&plan->base, NULL);
+}
+
+WORLD_TEST(a_refusal_names_the_fence_once_the_storage_can_refuse_the_node)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "db";
+
+	lose(f, &f->n1);
+	request.id = id;
+	request.why = true;
+	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	assert_non_null(strstr(((Holdfast__V1__GetVolumeResponse *)(void *)response)->why,
+			       "holdfast node fence n1 --network ebs --reason REASON"));
+	protobuf_c_message_free_unpacked(response, NULL);
+}
