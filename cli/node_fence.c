@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Power fences by hand: have a fencer switch a node off, or look at its switch. */
+/* Fences by hand: have a fencer switch a node off, or the storage of a plugin refuse it, or look at a switch.
+ */
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -12,7 +13,7 @@
 #include <holdfast/v1/fences.pb-c.h>
 #include <time.h>
 
-enum { ROUND_MS = 300, QUESTION_SIZE = PICK_ID_SIZE + 64 };
+enum { ROUND_MS = 300, QUESTION_SIZE = 2 * PICK_ID_SIZE + 64 };
 
 #define FENCE_TIMEOUT_US (UINT64_C(600) * USEC_PER_SEC)
 #define TEST_TIMEOUT_US (UINT64_C(150) * USEC_PER_SEC)
@@ -21,15 +22,18 @@ static DEFINE_ROWS(fence_page, holdfast__v1__fence, NULL, COL("node", "{node_id}
 		   COL("boot ID", "{boot_id}"), COL("fence", "{state}"), COL_SET("because", "{error}"),
 		   COL("asked by", "{by}"), COL("reason", "{reason}"),
 		   COL_WHEN("{alive?y}", "node", "was connected when this was asked"),
-		   COL_SET("fencer", "{fencer}"), COL_SET("agent", "{agent}"),
+		   COL_SET("plugin", "{plugin_id}"), COL_SET("addresses", "{cidrs}"),
+		   COL_WHEN("{plugin_id?|{fencer}}", "fencer", "{fencer}"),
+		   COL_WHEN("{plugin_id?{fencer}}", "controller on node", "{fencer}"),
+		   COL_SET("tried before", "{tried}"), COL_SET("agent", "{agent}"),
 		   COL_WHEN("{off_ms?y}", "off", "{off}, {off_ms:time}"),
 		   COL_WHEN("{status_ms?y}", "status", "{status}, {status_ms:time}"),
 		   COL_WHEN("{freed?y}", "freed claims", "{freed}"), COL("asked", "{create_time_ms:age}"));
 
 static DEFINE_ROWS(fence_table, holdfast__v1__fence, NULL, COL("NODE", "{node_id}"),
-		   COL_STATE("FENCE", "{state}"), COL("FENCER", "{fencer}"), COL("ASKED BY", "{by}"),
-		   COL_NUMBER("FREED", "{freed}"), COL("CHANGED", "{modify_time_ms:age}"),
-		   COL_CUT("ERROR", "{error}"));
+		   COL("PLUGIN", "{plugin_id}"), COL_STATE("FENCE", "{state}"), COL("FENCER", "{fencer}"),
+		   COL("ASKED BY", "{by}"), COL_NUMBER("FREED", "{freed}"),
+		   COL("CHANGED", "{modify_time_ms:age}"), COL_CUT("ERROR", "{error}"));
 
 static DEFINE_ROWS(fencer_table, holdfast__v1__fencer, "no fencer is connected", COL("FENCER", "{name}"),
 		   COL("ADDRESS", "{address}"), COL("VERSION", "{version}"),
@@ -48,22 +52,24 @@ static DEFINE_ROWS(test_page, holdfast__v1__test_fence_response, NULL, COL("fenc
 
 static bool is_open(const Holdfast__V1__Fence *fence)
 {
-	return fence->state <= HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OFF;
+	return fence->state <= HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OFF ||
+	       fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_LIFTING;
 }
 
-static enum status get(struct connection *connection, char *id, Holdfast__V1__GetFenceResponse **ret,
-		       struct error *err)
+static enum status get(struct call *call, Holdfast__V1__GetFenceResponse **ret, struct error *err)
 {
+	const Holdfast__V1__FenceNodeRequest *asked = call->request;
 	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
 
-	request.id = id;
-	TRY(connection_call(connection, &holdfast__v1__fences__descriptor, "Get", &request.base,
+	request.id = asked->id;
+	request.plugin_id = asked->plugin_id;
+	TRY(connection_call(call->connection, &holdfast__v1__fences__descriptor, "Get", &request.base,
 			    CALL_TIMEOUT_US, ret, err));
 	return (*ret)->fence ? STATUS_OK
 			     : error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no fence");
 }
 
-static enum status wait_for_end(struct call *call, char *id, Holdfast__V1__GetFenceResponse **ret,
+static enum status wait_for_end(struct call *call, const char *id, Holdfast__V1__GetFenceResponse **ret,
 				struct error *err)
 {
 	static const struct timespec pause = {.tv_nsec = (long)ROUND_MS * 1000 * 1000};
@@ -74,7 +80,7 @@ static enum status wait_for_end(struct call *call, char *id, Holdfast__V1__GetFe
 	for (;;) {
 		message_freep(ret);
 		*ret = NULL;
-		TRY(get(call->connection, id, ret, err));
+		TRY(get(call, ret, err));
 		if (!is_open((*ret)->fence))
 			return STATUS_OK;
 		if (clock_monotonic_us() >= deadline_us)
@@ -99,8 +105,15 @@ static enum status show_end(struct call *call, Holdfast__V1__Fence *fence, struc
 	else
 		TRY(show_page(&fence_page, fence, NULL, call_has(call, OPT_VERBOSE), err));
 	if (is_open(fence) || fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED ||
-	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OVERTAKEN)
+	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OVERTAKEN ||
+	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_LIFTED)
 		return STATUS_OK;
+	if (fence->plugin_id[0] != '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the storage of plugin %s was not proved to refuse node %s, and its claims stay. "
+			"Look at the plugin, then ask again: holdfast plugin status %s",
+			fence->plugin_id, fence->node_id, fence->plugin_id);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "node %s was not proved off, and its claims stay. Look at the switch: holdfast node "
 			 "fence --test %s",
@@ -127,6 +140,13 @@ static enum status node_fence_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__FenceNodeRequest *request = message;
 
+	if (call_has(call, OPT_NETWORK) && request->plugin_id[0] == '\0') /* else it would be switched off */
+		return usage_error(call->inv, err,
+				   "--network: name the plugin whose storage refuses the node");
+	if (call_has(call, OPT_LIFT) && !call_has(call, OPT_NETWORK))
+		return usage_error(call->inv, err, "--lift is for a network fence: add --network PLUGIN");
+	if (call_has(call, OPT_TEST) && call_has(call, OPT_NETWORK))
+		return usage_error(call->inv, err, "--test is for a power switch: it has no --network");
 	if (!call_has(call, OPT_TEST))
 		return call_reason(call, OPT_REASON, &request->reason, err);
 	if (call_has(call, OPT_ALIVE))
@@ -165,7 +185,14 @@ static enum status node_fence_fill(struct call *call, void *message, struct erro
 	call->is_over = call_has(call, OPT_TEST);
 	if (call->is_over)
 		return test_switch(call, request->id, err);
-	(void)str_format(question, sizeof(question), "Switch node %s off?", request->id);
+	if (request->lift)
+		(void)str_format(question, sizeof(question), "Let node %s write again at plugin %s?",
+				 request->id, request->plugin_id);
+	else if (request->plugin_id[0] != '\0')
+		(void)str_format(question, sizeof(question), "Have the storage of plugin %s refuse node %s?",
+				 request->plugin_id, request->id);
+	else
+		(void)str_format(question, sizeof(question), "Switch node %s off?", request->id);
 	return value_confirm(call->inv, question, err);
 }
 
@@ -183,9 +210,9 @@ static enum status show_fencers(struct call *call, const void *message, struct e
 /* --- fences that the server begins by itself --- */
 
 static DEFINE_ROWS(plan_table, holdfast__v1__fence_plan, NULL, COL("NODE", "{node_id}"),
-		   COL("VOLUME", "{namespace}/{volume_id}"), COL("AWAY", "{away_ms:duration}"),
-		   COL("AFTER", "{after_ms:duration}"), COL_STATE("FENCED", "{now?now|not yet}"),
-		   COL_CUT("BECAUSE", "{verdict}"));
+		   COL("VOLUME", "{namespace}/{volume_id}"), COL("FENCE", "{plugin_id?network|power}"),
+		   COL("AWAY", "{away_ms:duration}"), COL("AFTER", "{after_ms:duration}"),
+		   COL_STATE("FENCED", "{now?now|not yet}"), COL_CUT("BECAUSE", "{verdict}"));
 
 static DEFINE_ROWS(switch_page, holdfast__v1__fencing_switch, NULL,
 		   COL("automatic fencing", "{off?off|on}, by {by}, {time_ms:age} ago"),
@@ -233,15 +260,19 @@ static enum status fencing_show(struct call *call, const void *message, struct e
 static const struct command commands[] = {
 	{.path = "node fence",
 	 .args = "[ID]",
-	 .help = "Have a fencer switch a node off, which frees its volumes; or list fencers and fences",
+	 .help = "Have a node switched off, or refused by a storage, which frees its volumes; or list fences",
 	 .example = "worker-3 --reason 'does not answer, ticket 4711'",
 	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_ALIVE) | OPTION_BIT(OPT_TEST) |
-		    OPTION_BIT(OPT_YES) | OPTION_BIT(OPT_VERBOSE) | WAITING,
+		    OPTION_BIT(OPT_NETWORK) | OPTION_BIT(OPT_LIFT) | OPTION_BIT(OPT_YES) |
+		    OPTION_BIT(OPT_VERBOSE) | WAITING,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_NODE},
 	 .call = {.service = &holdfast__v1__fences__descriptor,
 		  .method = "Fence",
-		  .fields = {{"id", ARG(0), FIELD_NODE}, {"alive", OPT_ALIVE}},
+		  .fields = {{"id", ARG(0), FIELD_KNOWN_NODE},
+			     {"alive", OPT_ALIVE},
+			     {"plugin_id", OPT_NETWORK, FIELD_KNOWN_PLUGIN},
+			     {"lift", OPT_LIFT}},
 		  .whole = "fence",
 		  .load = node_fence_load,
 		  .fill = node_fence_fill,

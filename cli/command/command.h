@@ -106,6 +106,8 @@ enum option_id {
 	OPT_PRUNE,
 	OPT_TTL,
 	OPT_FOR,
+	OPT_NETWORK,
+	OPT_LIFT,
 	OPTION_N,
 };
 

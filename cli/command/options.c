@@ -189,6 +189,12 @@ const struct option_info command_options[OPTION_N] = {
 		     .repeats = true},
 	[OPT_ALIVE] = {.name = "alive", .help = "also if the node is connected"},
 	[OPT_TEST] = {.name = "test", .help = "look at the node's power switch, and change nothing"},
+	[OPT_NETWORK] = {.name = "network",
+			 .arg = "PLUGIN",
+			 .help = "have the storage of this plugin refuse the node, which is not switched off",
+			 .arg_kind = WORD_PLUGIN},
+	[OPT_LIFT] = {.name = "lift",
+		      .help = "end the network fence of a node that will not report a new boot"},
 };
 
 const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) |

@@ -31,7 +31,7 @@ enum fence_state {
 	FENCE_UNKNOWN,	 /* the node may be fenced; the outcome did not arrive */
 	FENCE_OVERTAKEN, /* the node is back in another boot */
 	FENCE_LIFTING,	 /* network: it is back in another boot, and the storage may still refuse it */
-	FENCE_LIFTED,	 /* network: the storage lists none of its addresses */
+	FENCE_LIFTED,	 /* network: the storage does not list its addresses */
 	FENCE_STATE_N,
 };
 

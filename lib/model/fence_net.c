@@ -9,7 +9,7 @@
 
 #include <arpa/inet.h>
 
-/* Addresses that several machines have, or none. */
+/* Addresses that do not belong to one machine. */
 static const struct fence_net reserved[] = {
 	{4, 8, {0}},	       {4, 8, {127}},
 	{4, 16, {169, 254}},   {4, 3, {224}}, /* multicast, and all above */

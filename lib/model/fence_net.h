@@ -31,10 +31,10 @@ struct fence_net {
  * loopback, link-local, multicast, IPv4 in IPv6. */
 enum status fence_net_read(const char *text, struct fence_net *ret, struct error *err);
 
-/** The same, as a plugin lists what its storage refuses: of any size, and any address. */
+/** The same for an entry in a plugin's list: a network of any size, and any address. */
 bool fence_net_read_any(const char *text, struct fence_net *ret);
 
-/** With its prefix, as fence_net_read() reads it. Returns @ret. */
+/** Writes it with its prefix, as fence_net_read() reads it. Returns @ret. */
 char *fence_net_text(const struct fence_net *net, char ret[static FENCE_NET_TEXT_SIZE]);
 
 /** Is each address of @b one of @a? */

@@ -55,7 +55,7 @@ bool fencers_allow(const struct fencers *fencers, const char *fencer, const char
 const struct fencer *fencers_for_node(const struct fencers *fencers, const char *node);
 
 /** Another one after @last and those in @tried have refused or failed: one whose last look at the switch
- * succeeded, and that the settings bind to the node. NULL: there is none. */
+ * succeeded, and that the settings bind to the node. NULL: no other one. */
 const struct fencer *fencers_other(const struct fencers *fencers, const char *node, const char *last,
 				   char *const *tried, size_t n_tried);
 

@@ -289,7 +289,7 @@ static enum status ask_controller(struct server *server, const Fence *fence, str
 
 /* --- the next fencer or controller --- */
 
-/* The same fence, for @next. What the one before has answered stays as the error. */
+/* The same fence, for @next. The answer of the one before stays as the error. */
 static enum status try_other(struct server *server, const Fence *fence, const char *next,
 			     const struct fence_order *order, const char *why, struct error *err)
 {
@@ -507,7 +507,7 @@ static enum status take_network_step(struct server *server, const struct node_en
 		Fence draft = *fence;
 
 		draft.touched = true; /* it may have been called before this server started */
-		(void)ask_other(server, &draft, FENCE_EVENT_UNSURE, "its controller is not there any more");
+		(void)ask_other(server, &draft, FENCE_EVENT_UNSURE, "its controller has left");
 	}
 	if (state_of(fence) == FENCE_OFF)
 		return take_proof(server, node, fence, err);
@@ -735,7 +735,7 @@ static void take_lift(struct server *server, const Fence *fence, const struct ne
 	stage(&change, &draft);
 	if (!str_eq(fence->error, end->error))
 		put_on_record(server, &change, &draft);
-	(void)change_commit(server, &change, NULL, NULL, NULL); /* in memory it was tried all the same */
+	(void)change_commit(server, &change, NULL, NULL, NULL); /* if it fails, the next look tries again */
 }
 
 static void on_network_end(struct server *server, const struct network_end *end)
@@ -1065,7 +1065,7 @@ DEFINE_WRITE_METHOD(fences_handle_test, Holdfast__V1__TestFenceRequest, WHAT_TES
 
 /* --- reads --- */
 
-/* Why a network fence stays in force, and what ends it; "": nothing is unusual. */
+/* Writes why a network fence stays in force, and its end; "": nothing is unusual. */
 static void describe_stay(struct server *server, const Fence *fence, char ret[static TEXT_SIZE])
 {
 	const struct node_entry *node = state_node(&server->state, fence->node_id);

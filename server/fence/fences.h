@@ -52,7 +52,7 @@ size_t fences_count_automatic(struct server *server, int64_t since_ms);
 
 struct node_entry;
 
-/** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION says why not. */
+/** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION has the cause. */
 enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
 				 struct error *err);
 

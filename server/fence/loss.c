@@ -45,14 +45,15 @@ struct losses {
 	struct lost_list list;
 };
 
-/* What a volume wants of a node that is lost. */
+/* The fence that a volume wants of a lost node. */
 struct wish {
 	const struct volume_entry *volume; /* that is the first to want it */
 	const char *plugin_id;		   /* whose storage refuses the node; "": a power fence */
 	int64_t after_ms;
 };
 
-/* What the volume of a claim wants; false: nothing, or the claim does not wait for a fence. */
+/* Reads the fence that the volume of a claim wants. Returns false if it wants no fence, or has its evidence.
+ */
 static bool read_wish(struct server *server, const struct node_entry *node, const struct claim_entry *entry,
 		      struct wish *ret)
 {

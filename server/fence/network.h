@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The calls of network fences: a plugin's controller is asked to have its storage refuse a node, or accept it
- * again, and then what its storage refuses. The second answer is the proof. */
+ * again, and then for the list of refused addresses. The second answer is the proof. */
 
 #include "base/error.h"
 #include "model/fence.h"
@@ -23,8 +23,8 @@ struct network_end {
 	const char *node_id, *plugin_id, *boot_id;
 	const char *controller; /* node that was asked */
 	bool is_lift;
-	/* off: the first call; status: FENCE_OUTCOME_IS_OFF if the storage lists each address, IS_ON if it
-	 * lists none, FAILED if it lists some or does not answer. Times are of this server. */
+	/* off: the first call; status: FENCE_OUTCOME_IS_OFF if the storage lists each address, IS_ON if no
+	 * address is listed, FAILED if it lists some or does not answer. Times are of this server. */
 	struct fence_answer outcome;
 	const char *error;
 };
@@ -45,7 +45,7 @@ enum status network_begin(struct network *network, const Holdfast__V1__Fence *fe
 bool network_is_busy(const struct network *network, const Holdfast__V1__Fence *fence);
 
 /** The first connected node after @after in the order of ids, "" for the first of all, whose controller of
- * the plugin is healthy and can fence. NULL: there is none. */
+ * the plugin is healthy and can fence. NULL: no node. */
 const char *network_controller_after(struct server *server, const char *plugin_id, const char *after);
 
 /** Is the node connected, with a healthy controller of the plugin that can fence? */

@@ -56,7 +56,7 @@ struct controller_call {
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);
 
 /** The next node after @after in the order of ids, "" for the first, whose controller can be asked now; NULL:
- * there is no more. Borrowed until the next fingerprint. */
+ * it was the last. Borrowed until the next fingerprint. */
 const struct plugin_instance *controller_after(struct plugin_entry *plugin, const char *after);
 
 /** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the first by

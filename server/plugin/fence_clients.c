@@ -64,7 +64,7 @@ static const Clients *find_other(struct server *server, const Clients *clients)
 	return NULL;
 }
 
-/* Adds what is new to @clients, whose array has room for FENCE_CLIENTS_MAX. Returns whether it changed. */
+/* Adds new addresses to @clients, whose array has room for FENCE_CLIENTS_MAX. Returns whether it changed. */
 static bool add_all(Clients *clients, const struct node_plugin *plugin, char error[static TEXT_SIZE])
 {
 	size_t before = clients->n_cidrs;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The addresses by which the storage of a plugin knows a node, as the node has reported them: what a network
- * fence refuses. One record per node and plugin.
+/* The addresses by which the storage of a plugin knows a node, as the node has reported them. A network fence
+ * has the storage refuse them. One record per node and plugin.
  *
- * A node is less trusted than the server. Within a boot a report only adds addresses: what the node had when
- * it was lost stays part of its fence. A later boot begins again. A node with an address that another node
- * has reported, with an unreadable one, or with too many, is not fenced by them: it could have another node
+ * A node is less trusted than the server. Within a boot a report only adds addresses: those from before its
+ * loss stay part of its fence. A later boot begins again. A node with an address that another node has
+ * reported, with an unreadable one, or with too many, is not fenced by them: it could have another node
  * fenced, or would be fenced in part. That is an alarm. */
 
 #include "base/error.h"
@@ -20,7 +20,7 @@ struct server;
 
 enum { FENCE_CLIENTS_WARNING_SIZE = 512 };
 
-/** Stage in @change what @node_id reports in @boot_id. A repeat changes nothing. */
+/** Stage in @change the report of @node_id in @boot_id. A repeat changes nothing. */
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
 			const char *boot_id, const struct node_plugin *plugin);
 
@@ -33,8 +33,8 @@ enum status fence_clients_find(struct server *server, const char *node_id, const
 /** Stage that nothing of the node is known. */
 void fence_clients_forget(struct server *server, struct change *change, const char *node_id);
 
-/** How many nodes and plugins cannot be fenced by what was reported. */
+/** How many nodes and plugins cannot be fenced by their reports. */
 size_t fence_clients_refused(struct server *server);
 
-/** The text of an alarm about the first of those. False: there is none. */
+/** The text of an alarm about the first of those. False: no alarm. */
 bool fence_clients_warning(struct server *server, char ret[static FENCE_CLIENTS_WARNING_SIZE]);

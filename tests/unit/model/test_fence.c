@@ -119,8 +119,8 @@ TEST(a_node_in_another_boot_is_never_freed_by_a_late_proof)
 		}
 }
 
-/* 100 000 random events: what a storage may refuse is lifted only after the node's return, and by an answer
- * of its own. */
+/* 100 000 random events: a fence that a storage may carry out is lifted only after the node's return, and by
+ * an answer of its own. */
 TEST(a_network_fence_is_in_force_until_the_node_has_returned)
 {
 	enum fence_state now = FENCE_ASKED;

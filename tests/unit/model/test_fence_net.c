@@ -16,7 +16,7 @@ static struct fence_net net_of(const char *text)
 TEST(a_node_reports_small_networks_of_machines)
 {
 	static const struct {
-		const char *text, *then; /* what it is read as, or a part of the error */
+		const char *text, *then; /* the text that is read, or a part of the error */
 		bool is_read;
 	} rows[] = {
 		{"192.0.2.7", "192.0.2.7/32", true},
@@ -76,7 +76,7 @@ TEST(the_longest_text_has_room)
 	assert_string_equal(fence_net_text(&net, text), "1111:2222:3333:4444:5555:6666:7777:8888/128");
 }
 
-/* What a storage lists may be of any size. */
+/* The list of a storage may have networks of any size. */
 TEST(a_network_is_covered_by_itself_and_by_larger_ones)
 {
 	static const struct {
@@ -90,6 +90,7 @@ TEST(a_network_is_covered_by_itself_and_by_larger_ones)
 		{"192.0.2.7/32", "192.0.2.6/32", false, false},
 		{"192.0.3.0/24", "192.0.2.7/32", false, false},
 		{"::/0", "192.0.2.7/32", false, false},
+		{"192.0.2.0/32", "192.0.2.0/24", false, true},
 		{"2001:db8::/64", "2001:db8::1/128", true, true},
 		{"2001:db8::/64", "2001:db8:0:1::1", false, false},
 	};

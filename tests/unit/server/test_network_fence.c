@@ -179,7 +179,7 @@ WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 	assert_int_equal(metric_of(f, "fences_open"), 0);
 }
 
-/* Volumes on the node's own disk: the storage of the plugin says nothing about them. */
+/* Volumes on the node's own disk: the storage of the plugin proves nothing about them. */
 WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 {
 	struct world *w = *state;
@@ -330,15 +330,20 @@ WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 	struct error err;
 
 	f->n1.csi.has_controller = f->n1.csi.can_fence = true;
-	f->n2.csi.can_fence = false;
 	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_FAIL, 1, STATUS_INTERNAL);
+	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_OK);
+	wait_for(f, FENCE_FAILED);
+	assert_string_equal(fence_of(f)->fencer, "n2");
+	assert_int_equal(fence_of(f)->n_tried, 0);
+	f->n2.csi.can_fence = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
 	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err),
 			 STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "no connected node other than n1"));
-	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
-	assert_null(fence_of(f));
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
 }
 
 /* --- the node is alive, or comes back --- */
@@ -374,7 +379,7 @@ WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
 	assert_int_equal(metric_of(f, "network_fences_in_force"), 0);
 }
 
-/* Its claims are gone, and it is told so by the next command. */
+/* Its claims are gone, and the state names the next command. */
 WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 {
 	struct world *w = *state;
@@ -401,7 +406,7 @@ WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 	assert_true(is_fenced(f));
 }
 
-/* The storage may have carried out what was not proved. */
+/* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
 	struct world *w = *state;
@@ -617,7 +622,7 @@ WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
 	assert_false(is_fenced(f) || model_plugin_is_fenced(&f->plugin, CIDR_9));
 }
 
-/* A node that is lost is fenced by what it had, whatever it reports then. */
+/* A lost node is fenced by the addresses that it had before. */
 WORLD_TEST(a_report_after_the_loss_does_not_replace_the_addresses_of_the_fence)
 {
 	struct world *w = *state;
