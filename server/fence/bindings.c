@@ -3,6 +3,7 @@
 
 #include "fence/bindings.h"
 
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
 
@@ -34,61 +35,39 @@ static enum status check_label(const struct conf *conf, const char *label, const
 static bool is_pattern(const char *text)
 {
 	char id[NODE_ID_MAX + 2];
-	size_t n = text ? strlen(text) : 0;
+	size_t n = strlen(text);
 
-	if (n == 0 || str_copy(id, sizeof(id), text) < 0)
-		return false;
+	(void)str_copy(id, sizeof(id), text); /* same size */
 	if (id[n - 1] == '*')
 		id[n - 1] = '\0';
 	return id[0] == '\0' || id_is_name(id, NODE_ID_MAX);
 }
 
-static enum status add_pattern(const struct conf *conf, json_t *body, const char *text,
-			       struct fence_binding *binding, struct error *err)
-{
-	if (!is_pattern(text))
-		return conf_error(
-			conf, body, "nodes", err,
-			"fencer %s: nodes: '%.64s' is no node's id, nor the begin of one with a last *",
-			binding->fencer, text ? text : "");
-	if (binding->n_nodes == FENCE_PATTERNS_MAX)
-		return conf_error(conf, body, "nodes", err, "fencer %s: nodes: more than %d", binding->fencer,
-				  FENCE_PATTERNS_MAX);
-	(void)str_copy(binding->nodes[binding->n_nodes++], sizeof(binding->nodes[0]), text);
-	return STATUS_OK;
-}
-
-static enum status check_keys(const struct conf *conf, json_t *body, struct error *err)
-{
-	static const char *const known[] = {"nodes"};
-	const char *key;
-	json_t *value;
-
-	json_object_foreach (body, key, value)
-		if (!str_eq(key, known[0]))
-			return conf_unknown_key(conf, body, key, known, 1, err);
-	return STATUS_OK;
-}
+static const struct conf_field fields[] = {
+	{.key = "nodes",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct fence_binding, nodes),
+	 .size = sizeof(((struct fence_binding *)0)->nodes[0]),
+	 .max = FENCE_PATTERNS_MAX,
+	 .required = true},
+};
 
 enum status fence_bindings_bind(const struct conf *conf, const char *label, json_t *body,
 				struct fence_bindings *bindings, struct error *err)
 {
-	struct fence_binding *binding = &bindings->list[bindings->n];
-	json_t *nodes = json_object_get(body, "nodes");
-	enum status status = STATUS_OK;
+	struct fence_binding binding = {.fencer = ""};
 
 	TRY(check_label(conf, label, body, bindings, err));
-	TRY(check_keys(conf, body, err));
-	*binding = (struct fence_binding){.n_nodes = 0};
-	(void)str_copy(binding->fencer, sizeof(binding->fencer), label);
-	if (!json_is_array(nodes))
-		return conf_error(conf, body, "nodes", err,
-				  "fencer %s: nodes: a list of node ids is wanted, which may be []", label);
-	for (size_t i = 0; i < json_array_size(nodes) && status == STATUS_OK; i++)
-		status = add_pattern(conf, body, json_string_value(json_array_get(nodes, i)), binding, err);
-	if (status == STATUS_OK)
-		bindings->n++;
-	return status;
+	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), &binding, err));
+	for (size_t i = 0; i < FENCE_PATTERNS_MAX && binding.nodes[i][0] != '\0'; i++)
+		if (!is_pattern(binding.nodes[i]))
+			return conf_error(
+				conf, body, "nodes", err,
+				"fencer %s: nodes: '%s' is no node's id, nor the begin of one with a last *",
+				label, binding.nodes[i]);
+	(void)str_copy(binding.fencer, sizeof(binding.fencer), label);
+	bindings->list[bindings->n++] = binding;
+	return STATUS_OK;
 }
 
 static bool matches(const char *pattern, const char *node)
@@ -102,7 +81,7 @@ bool fence_bindings_allow(const struct fence_bindings *bindings, const char *fen
 {
 	const struct fence_binding *binding = find_binding(bindings, fencer);
 
-	for (size_t i = 0; binding && i < binding->n_nodes; i++)
+	for (size_t i = 0; binding && i < FENCE_PATTERNS_MAX && binding->nodes[i][0] != '\0'; i++)
 		if (matches(binding->nodes[i], node))
 			return true;
 	return bindings->n == 0;

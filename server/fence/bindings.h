@@ -20,8 +20,8 @@ enum {
 
 struct fence_binding {
 	char fencer[NODE_ID_MAX + 1];
-	char nodes[FENCE_PATTERNS_MAX][NODE_ID_MAX + 2]; /* an id; with a last '*': all ids that begin so */
-	size_t n_nodes;
+	/* An id; with a last '*': all ids that begin so. Ends with an empty one unless it is full */
+	char nodes[FENCE_PATTERNS_MAX][NODE_ID_MAX + 2];
 };
 
 struct fence_bindings {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/controller_nodes.h"
 
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
 
@@ -29,50 +30,29 @@ static enum status check_label(const struct conf *conf, const char *label, const
 	return STATUS_OK;
 }
 
-static enum status add_node(const struct conf *conf, json_t *body, const char *node_id,
-			    struct controller_list *list, struct error *err)
-{
-	if (!node_id || !id_is_name(node_id, NODE_ID_MAX))
-		return conf_error(conf, body, "nodes", err, "controller %s: nodes: '%.64s' is no node's id",
-				  list->plugin_id, node_id ? node_id : "");
-	if (list->n_nodes == CONTROLLER_NODES_MAX)
-		return conf_error(conf, body, "nodes", err, "controller %s: nodes: more than %d",
-				  list->plugin_id, CONTROLLER_NODES_MAX);
-	(void)str_copy(list->nodes[list->n_nodes++], sizeof(list->nodes[0]), node_id);
-	return STATUS_OK;
-}
-
-static enum status check_keys(const struct conf *conf, json_t *body, struct error *err)
-{
-	static const char *const known[] = {"nodes"};
-	const char *key;
-	json_t *value;
-
-	json_object_foreach (body, key, value)
-		if (!str_eq(key, known[0]))
-			return conf_unknown_key(conf, body, key, known, 1, err);
-	return STATUS_OK;
-}
+static const struct conf_field fields[] = {
+	{.key = "nodes",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct controller_list, nodes),
+	 .size = sizeof(((struct controller_list *)0)->nodes[0]),
+	 .max = CONTROLLER_NODES_MAX,
+	 .required = true},
+};
 
 enum status controller_nodes_bind(const struct conf *conf, const char *label, json_t *body,
 				  struct controller_nodes *lists, struct error *err)
 {
-	struct controller_list *list = &lists->lists[lists->n_lists];
-	json_t *nodes = json_object_get(body, "nodes");
-	enum status status = STATUS_OK;
+	struct controller_list list = {.plugin_id = ""};
 
 	TRY(check_label(conf, label, body, lists, err));
-	TRY(check_keys(conf, body, err));
-	*list = (struct controller_list){.n_nodes = 0};
-	(void)str_copy(list->plugin_id, sizeof(list->plugin_id), label);
-	if (!json_is_array(nodes))
-		return conf_error(conf, body, "nodes", err,
-				  "controller %s: nodes: a list of node ids is wanted; [] for none", label);
-	for (size_t i = 0; i < json_array_size(nodes) && status == STATUS_OK; i++)
-		status = add_node(conf, body, json_string_value(json_array_get(nodes, i)), list, err);
-	if (status == STATUS_OK)
-		lists->n_lists++;
-	return status;
+	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), &list, err));
+	for (size_t i = 0; i < CONTROLLER_NODES_MAX && list.nodes[i][0] != '\0'; i++)
+		if (!id_is_name(list.nodes[i], NODE_ID_MAX))
+			return conf_error(conf, body, "nodes", err,
+					  "controller %s: nodes: '%s' is no node's id", label, list.nodes[i]);
+	(void)str_copy(list.plugin_id, sizeof(list.plugin_id), label);
+	lists->lists[lists->n_lists++] = list;
+	return STATUS_OK;
 }
 
 bool controller_nodes_allow(const struct controller_nodes *lists, const char *plugin_id, const char *node_id)
@@ -83,7 +63,7 @@ bool controller_nodes_allow(const struct controller_nodes *lists, const char *pl
 		list = controller_nodes_find(lists, CONTROLLER_ANY_PLUGIN);
 	if (!list)
 		return true;
-	for (size_t i = 0; i < list->n_nodes; i++)
+	for (size_t i = 0; i < CONTROLLER_NODES_MAX && list->nodes[i][0] != '\0'; i++)
 		if (str_eq(list->nodes[i], node_id))
 			return true;
 	return false;

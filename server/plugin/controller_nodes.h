@@ -22,9 +22,8 @@ enum {
 #define CONTROLLER_ANY_PLUGIN "*" /* label of the block for plugins that have none of their own */
 
 struct controller_list {
-	char plugin_id[PLUGIN_ID_MAX + 1]; /* or CONTROLLER_ANY_PLUGIN */
-	char nodes[CONTROLLER_NODES_MAX][NODE_ID_MAX + 1];
-	size_t n_nodes;
+	char plugin_id[PLUGIN_ID_MAX + 1];		   /* or CONTROLLER_ANY_PLUGIN */
+	char nodes[CONTROLLER_NODES_MAX][NODE_ID_MAX + 1]; /* ends with an empty one unless it is full */
 };
 
 struct controller_nodes {

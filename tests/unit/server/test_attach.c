@@ -341,7 +341,7 @@ CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 	struct controller_nodes *lists = &f->server->config.controller_nodes;
 	struct error err;
 
-	lists->lists[0] = (struct controller_list){.plugin_id = "ebs", .nodes = {"n3"}, .n_nodes = 1};
+	lists->lists[0] = (struct controller_list){.plugin_id = "ebs", .nodes = {"n3"}};
 	lists->n_lists = 1;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);

@@ -360,7 +360,6 @@ static void bind(struct world *w, const char *fencer, const char *nodes)
 	struct fence_bindings *bindings = &w->f->server->config.fence_bindings;
 	struct fence_binding *binding = &bindings->list[bindings->n++];
 
-	*binding = (struct fence_binding){.n_nodes = 1};
 	(void)str_copy(binding->fencer, sizeof(binding->fencer), fencer);
 	(void)str_copy(binding->nodes[0], sizeof(binding->nodes[0]), nodes);
 }

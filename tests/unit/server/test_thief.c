@@ -430,7 +430,7 @@ static void begin(struct world *w)
 	caller_init(&w->thief, w->f, "holdfast://c1/node/n1", NULL);
 	lists = &w->f->server->config.controller_nodes;
 	lists->n_lists = 1;
-	lists->lists[0] = (struct controller_list){.plugin_id = CSI_PLUGIN, .nodes = {"n2"}, .n_nodes = 1};
+	lists->lists[0] = (struct controller_list){.plugin_id = CSI_PLUGIN, .nodes = {"n2"}};
 	connect_csi(w->f);
 	w->f->n1.plugin = NULL; /* it is asked for nothing */
 	register_native(w, "default", "own", "wwn-0x1");
