@@ -130,12 +130,15 @@ static void end_job(struct job *job)
 static enum status call_controller(struct job *job, const Call *call, controller_done_fn *done,
 				   struct error *err)
 {
+	uint64_t patience = job->network->server->config.controller_timeout_us;
 	const struct controller_call request = {
 		.plugin_id = job->fence->plugin_id,
 		.call = call,
 		.node_id = job->controller,
 		.is_of_controller = true,
-		.timeout_us = NETWORK_CALL_MAX_MS * USEC_PER_MSEC,
+		.timeout_us = patience < NETWORK_CALL_MAX_MS * USEC_PER_MSEC
+				      ? patience
+				      : NETWORK_CALL_MAX_MS * USEC_PER_MSEC,
 		.done = done,
 		.userdata = job,
 	};

@@ -14,7 +14,7 @@ struct network;
 struct server;
 
 enum {
-	NETWORK_CALL_MAX_MS = 15 * 1000, /* of one call; another controller is asked afterwards */
+	NETWORK_CALL_MAX_MS = 15 * 1000, /* of one call, or controller_timeout; then another is asked */
 	NETWORK_TEXT_SIZE = 320,
 };
 

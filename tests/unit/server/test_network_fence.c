@@ -443,6 +443,8 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 	run_for(f->event, 60 * 1000);
 	wait_for(f, FENCE_LIFTED);
 	assert_false(is_fenced(f));
+	assert_int_equal(f->plugin.calls[CALL(UNFENCE_NETWORK)], 5);
+	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 4); /* once before the lift, and two failures */
 }
 
 /* It is lifted only after the call in flight has ended: else the call could take effect after the lift. */
