@@ -3,15 +3,165 @@
 
 #include "server.h"
 
+#include "access/audit.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
+#include "identity/authority.h"
 #include "log/log.h"
 #include "rpc/pki.h"
+#include "state/change.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 #define DAY_US (UINT64_C(24) * 3600 * USEC_PER_SEC)
 
 enum { TIMER_ACCURACY_US = 60000000 };
+
+#define RETRY_MIN_MS INT64_C(5000)
+#define RETRY_MAX_MS INT64_C(3600000)
+
+/* --- the files --- */
+
+static struct timespec changed_at(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_ctim : (struct timespec){.tv_sec = 0};
+}
+
+static void look_at_configured(const struct server *server, struct timespec ret[static 2])
+{
+	ret[0] = changed_at(server->config.cert);
+	ret[1] = changed_at(server->config.key);
+}
+
+void certificate_choose(struct server *server)
+{
+	const struct config *config = &server->config;
+	struct pki_facts configured = {.issued_ms = 0};
+	struct pki_facts made;
+	char path[PATH_MAX];
+
+	look_at_configured(server, server->certificate->configured);
+	memcpy(server->in_use.cert, config->cert, sizeof(config->cert));
+	memcpy(server->in_use.key, config->key, sizeof(config->key));
+	if (pki_read_facts(config->cert, &configured, NULL) != STATUS_OK)
+		configured = (struct pki_facts){.issued_ms = 0};
+	if (str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, config->data_dir) < 0 ||
+	    pki_read_facts(path, &made, NULL) != STATUS_OK || made.issued_ms <= configured.issued_ms ||
+	    (configured.issued_ms > 0 && !str_eq(made.uri, configured.uri)))
+		return;
+	memcpy(server->in_use.cert, path, sizeof(path));
+	memcpy(server->in_use.key, path, sizeof(path));
+}
+
+bool certificate_is_replaced(const struct server *server)
+{
+	struct timespec now[2];
+
+	look_at_configured(server, now);
+	return rpc_tls_has_changed(server->tls) ||
+	       memcmp(now, server->certificate->configured, sizeof(now)) != 0;
+}
+
+enum status certificate_use(struct server *server, struct error *err)
+{
+	const struct rpc_tls_files files = {
+		.ca = server->config.ca, .cert = server->in_use.cert, .key = server->in_use.key};
+	char cert[PATH_MAX], key[PATH_MAX];
+	enum status status;
+
+	memcpy(cert, server->in_use.cert, sizeof(cert));
+	memcpy(key, server->in_use.key, sizeof(key));
+	certificate_choose(server);
+	status = str_eq(cert, server->in_use.cert) && str_eq(key, server->in_use.key)
+			 ? rpc_tls_reload(server->tls, err)
+			 : rpc_tls_use(server->tls, &files, err);
+	if (status != STATUS_OK) {
+		memcpy(server->in_use.cert, cert, sizeof(cert));
+		memcpy(server->in_use.key, key, sizeof(key));
+		return status;
+	}
+	certificate_watch(server);
+	return STATUS_OK;
+}
+
+/* --- the next one --- */
+
+static void free_key(char **key)
+{
+	pki_key_free(*key);
+}
+
+static void record(struct server *server, const struct pki_facts *facts)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[AUDIT_OBJECT_SIZE];
+	char until[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)str_format(object, sizeof(object), "certificate %s of %.150s until %s", facts->serial,
+			 facts->uri, clock_format(facts->expires_ms, until));
+	if (!server->is_serving) { /* it follows: the record is the leader's */
+		log_line(LOG_NOTICE, "renewed: %s", object);
+		return;
+	}
+	audit_own(server, &change, "Server.RenewCertificate", object, NULL);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err}, "%s is not on record", object);
+}
+
+static enum status renew(struct server *server, struct error *err)
+{
+	cleanup(free_key) char *key = NULL;
+	cleanup(free_key) char *pair = NULL;
+	cleanup_free char *csr = NULL;
+	cleanup_free char *pem = NULL;
+	char path[PATH_MAX];
+	struct pki_facts facts;
+	int r;
+
+	TRY(pki_make_request(&key, &csr, err));
+	TRY(authority_issue_own(server, server->in_use.cert, csr, &pem, &facts, err));
+	TRY(pki_check_pair(pem, key, facts.uri, server->config.ca, err));
+	if (str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, server->config.data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
+	if (asprintf(&pair, "%s%s", pem, key) < 0) {
+		pair = NULL;
+		return error_no_memory(err, "the certificate");
+	}
+	r = file_write_atomic(path, 0600, pair, strlen(pair));
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "write %s", path);
+	TRY(certificate_use(server, err));
+	record(server, &facts);
+	return STATUS_OK;
+}
+
+void certificate_renew_due(struct server *server)
+{
+	struct certificate *certificate = server->certificate;
+	int64_t now_ms = clock_realtime_ms();
+	int64_t delay_ms = (certificate->expires_at_ms - now_ms) / 10;
+	struct error err;
+
+	if (!server->authority || certificate->due_ms == 0 || now_ms < certificate->due_ms)
+		return;
+	if (renew(server, &err) == STATUS_OK)
+		return;
+	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
+	certificate->due_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "certificate", .err = &err},
+		"the server's certificate is not renewed, and stays in use; the next try follows");
+}
+
+/* --- its end --- */
 
 bool certificate_warning(const struct certificate *certificate, const char *path,
 			 char ret[static CERTIFICATE_WARNING_SIZE])
@@ -19,7 +169,7 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 	int64_t left_ms = certificate->expires_at_ms - clock_realtime_ms();
 	char text[CLOCK_TEXT_SIZE];
 
-	if (certificate->expires_at_ms == 0 || left_ms > CERTIFICATE_WARN_DAYS * DAY_MS)
+	if (certificate->expires_at_ms == 0 || clock_realtime_ms() < certificate->warns_at_ms)
 		return false;
 	(void)clock_format(certificate->expires_at_ms, text);
 	(void)str_format(ret, CERTIFICATE_WARNING_SIZE,
@@ -34,7 +184,7 @@ static void warn(const struct server *server)
 {
 	char warning[CERTIFICATE_WARNING_SIZE];
 
-	if (certificate_warning(server->certificate, server->config.cert, warning))
+	if (certificate_warning(server->certificate, server->in_use.cert, warning))
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.op = "certificate", .event = LOG_EVENT_CERTIFICATE_EXPIRES}, "%s",
 			warning);
@@ -50,6 +200,16 @@ static int on_day(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* A certificate that lives shorter than the time of the warning is warned of in its last quarter. */
+static void plan(struct certificate *certificate, const struct pki_facts *own)
+{
+	int64_t life_ms = own->expires_ms - own->issued_ms;
+	int64_t warn_ms = CERTIFICATE_WARN_DAYS * DAY_MS;
+
+	certificate->due_ms = own->expires_ms > 0 ? own->issued_ms + life_ms / 3 * 2 : 0;
+	certificate->warns_at_ms = own->expires_ms - (warn_ms < life_ms / 4 ? warn_ms : life_ms / 4);
+}
+
 void certificate_watch(struct server *server)
 {
 	struct certificate *certificate = server->certificate;
@@ -61,9 +221,10 @@ void certificate_watch(struct server *server)
 		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
 	certificate->ca_expires_at_ms = ca.expires_ms;
 	server->trust_ends_at_ms = ca.last_expires_ms;
-	if (pki_read_facts(server->config.cert, &server->own, &err) != STATUS_OK)
+	if (pki_read_facts(server->in_use.cert, &server->own, &err) != STATUS_OK)
 		server->own = (struct pki_facts){.expires_ms = 0};
 	certificate->expires_at_ms = server->own.expires_ms;
+	plan(certificate, &server->own);
 	if (server->own.expires_ms == 0) {
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err}, "the certificate's expiry is not known");
 	}

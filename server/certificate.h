@@ -1,21 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* When the server's own certificate, its CA's and those of connected nodes expire; of its own said in time.
- */
+/* The server's own certificate: which files are in use, when it expires, and the next one.
+ *
+ * A server with a CA (block ca { }) issues its next certificate to itself after two thirds of the life, with
+ * a new key and the same names. Both are one file in its data folder, which replaces the one before in a
+ * single step. The certificate that was issued last counts, in this file or in those of the settings. Open
+ * connections stay. */
+
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
+#include <time.h>
 
 struct server;
+
+#define CERTIFICATE_RENEWED "server.pem" /* in data_dir */
 
 enum { CERTIFICATE_WARN_DAYS = 30, CERTIFICATE_WARNING_SIZE = 4608 };
 
 struct certificate {
-	int64_t expires_at_ms;	  /* 0: not known */
-	int64_t ca_expires_at_ms; /* the same; of the first one in the file */
-	sd_event_source *timer;	  /* owned; looks once a day */
+	int64_t expires_at_ms; /* 0: not known */
+	int64_t warns_at_ms;
+	int64_t due_ms;		       /* its renewal, or the next try; 0: not known */
+	struct timespec configured[2]; /* certificate and key of the settings, when they were chosen */
+	int64_t ca_expires_at_ms;      /* the same; of the first one in the file */
+	sd_event_source *timer;	       /* owned; looks once a day */
 };
+
+/** Choose the files in use. */
+void certificate_choose(struct server *server);
+
+/** Were the files in use, or those of the settings, replaced? Looks at them. */
+bool certificate_is_replaced(const struct server *server);
+
+/** Choose and load the files again; on failure the certificate in use stays. */
+enum status certificate_use(struct server *server, struct error *err);
+
+/** Issue the next certificate if it is due and the server has a CA. A failure is logged, and tried again. */
+void certificate_renew_due(struct server *server);
 
 /** Read the expiry of the certificate in use and of its CA's, warn, and look again every day. After each load
  * of it. */

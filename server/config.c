@@ -49,6 +49,7 @@ enum {
 	LIFE_MAX_DAYS = 365,
 	NODE_LIFE_DEFAULT_DAYS = 7,
 	OPERATOR_LIFE_DEFAULT_S = 12 * 3600,
+	SERVER_LIFE_DEFAULT_DAYS = 120, /* renewed before the warning of 30 days */
 };
 
 #define USEC_PER_DAY (UINT64_C(24) * 3600 * USEC_PER_SEC)
@@ -76,7 +77,8 @@ void config_init(struct config *config)
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.authority = {.node_life_us = NODE_LIFE_DEFAULT_DAYS * USEC_PER_DAY,
-			      .operator_life_us = OPERATOR_LIFE_DEFAULT_S * USEC_PER_SEC},
+			      .operator_life_us = OPERATOR_LIFE_DEFAULT_S * USEC_PER_SEC,
+			      .server_life_us = SERVER_LIFE_DEFAULT_DAYS * USEC_PER_DAY},
 		.acl = true,
 		.etcd = LEAD_SETTINGS_INIT(SCHEMA_VERSION),
 	};
@@ -120,6 +122,11 @@ static const struct conf_field authority_fields[] = {
 	{.key = "operator_life",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, authority.operator_life_us),
+	 .min = LIFE_MIN_S * USEC_PER_SEC,
+	 .max = LIFE_MAX_DAYS * USEC_PER_DAY},
+	{.key = "server_life",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, authority.server_life_us),
 	 .min = LIFE_MIN_S * USEC_PER_SEC,
 	 .max = LIFE_MAX_DAYS * USEC_PER_DAY},
 };

@@ -45,6 +45,7 @@ struct config {
 		char key[PATH_MAX];
 		uint64_t node_life_us;
 		uint64_t operator_life_us;
+		uint64_t server_life_us;
 	} authority;
 	char kit_certificate[PATH_MAX]; /* whose key opens kits; "": none */
 	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */

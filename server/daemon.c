@@ -236,7 +236,8 @@ static enum status open_ticket_key(struct server *server, struct error *err)
 static enum status open_tls(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
-	const struct rpc_tls_files files = {.ca = config->ca, .cert = config->cert, .key = config->key};
+	const struct rpc_tls_files files = {
+		.ca = config->ca, .cert = server->in_use.cert, .key = server->in_use.key};
 	enum status status = rpc_tls_new(&files, &server->tls, err);
 
 	if (status == STATUS_NOT_FOUND && config->key_is_default && access(config->key, F_OK) < 0)
@@ -277,11 +278,12 @@ static enum status start_listening(struct server *server, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
 	uint16_t port = 0;
-	enum status status = open_tls(server, err);
+	enum status status = authority_open(server, err);
 
 	raise_file_limit();
+	certificate_choose(server);
 	if (status == STATUS_OK)
-		status = authority_open(server, err);
+		status = open_tls(server, err);
 	if (status == STATUS_OK)
 		status = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc,
 					err);
@@ -307,6 +309,7 @@ static enum status start_listening(struct server *server, struct error *err)
 	TRY(server_reload_watch(server, err));
 	server->port = port;
 	certificate_watch(server);
+	certificate_renew_due(server);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "start", .event = LOG_EVENT_SERVER_LISTENING},
 		"listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
 		server->config.cluster, server->config.dev ? ", development mode: no access control" : "");

@@ -203,7 +203,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = disk;
 	if (marks_warning(server, mark))
 		warnings[response.n_warnings++] = mark;
-	if (certificate_warning(server->certificate, server->config.cert, certificate))
+	if (certificate_warning(server->certificate, server->in_use.cert, certificate))
 		warnings[response.n_warnings++] = certificate;
 	response.ca_expires_at_ms = server->certificate->ca_expires_at_ms;
 	add_expiries(server, &expiring, &response);

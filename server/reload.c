@@ -57,6 +57,7 @@ static const struct setting at_run_time[] = {
 	NUMBER("ca.key", authority.key),
 	NUMBER("ca.node_life", authority.node_life_us),
 	NUMBER("ca.operator_life", authority.operator_life_us),
+	NUMBER("ca.server_life", authority.server_life_us),
 };
 
 /* Something was opened by them. */
@@ -91,10 +92,9 @@ static void reload_certificates(struct server *server)
 	const struct config *config = &server->config;
 	struct error err;
 
-	if (rpc_tls_reload(server->tls, &err) == STATUS_OK) {
+	if (certificate_use(server, &err) == STATUS_OK) {
 		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new connections", config->ca,
-			 config->cert, config->key);
-		certificate_watch(server);
+			 server->in_use.cert, server->in_use.key);
 	} else {
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay%s",
 			credential_is_one(config->key) ? " (the key is a credential, which is handed over at "
@@ -158,8 +158,9 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 
-	if (rpc_tls_has_changed(server->tls))
+	if (certificate_is_replaced(server))
 		reload_certificates(server);
+	certificate_renew_due(server);
 	key_rotation_look(server);
 	(void)timer_arm(server->event, &server->reload, LOOK_US, on_look,
 			server); /* it exists: cannot fail */

@@ -15,6 +15,7 @@
 #include "store/kv.h"
 #include "ticket/ticket.h"
 
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,6 +86,10 @@ struct server {
 	struct ticket_signer *signer; /* see ticket/ticket.h */
 	EVP_MD *sha256;		      /* owned; for the audit */
 	struct rpc_tls *tls;
+	struct {
+		char cert[PATH_MAX];
+		char key[PATH_MAX];
+	} in_use; /* files of tls: those of the settings, or one that the server made; see certificate.h */
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
 	struct releases *releases;	 /* see release.h */

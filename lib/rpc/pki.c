@@ -130,6 +130,25 @@ static enum status add_alt_names(X509 *cert, const struct pki_cert_request *requ
 	return status;
 }
 
+/* All names of the certificate in the file. */
+static enum status copy_alt_names(X509 *cert, const struct pki_cert_request *request, struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	cleanup(free_namesp) GENERAL_NAMES *names = NULL;
+	char uri[RPC_URI_SIZE];
+	const X509 *like;
+
+	TRY(pem_read_certs(request->like, &certs, err));
+	like = sk_X509_value(certs, 0);
+	if (!tls_cert_uri(like, uri) || !str_eq(uri, request->uri))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is of \"%s\", not of %s", request->like,
+				 uri, request->uri);
+	names = X509_get_ext_d2i(like, NID_subject_alt_name, NULL, NULL);
+	if (!names || X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) != 1)
+		return openssl_error("copy the names of", request->like, err);
+	return STATUS_OK;
+}
+
 /* Key identifiers and what the certificate is for, then the signature. */
 static bool finish_ca(X509 *cert, EVP_PKEY *key)
 {
@@ -345,7 +364,7 @@ static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
 	TRY(check_outlived(cert, ca_cert, ca_path, err));
-	TRY(add_alt_names(cert, request, err));
+	TRY(request->like ? copy_alt_names(cert, request, err) : add_alt_names(cert, request, err));
 	if (!finish_leaf(cert, request->uri, ca_cert, ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	*ret = TAKE_PTR(cert);

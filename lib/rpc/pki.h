@@ -26,6 +26,7 @@ struct pki_cert_request {
 	unsigned int days; /* validity from now */
 	uint64_t life_s;   /* the same in seconds, cut at the end of the CA; 0: days */
 	int64_t after_ms;  /* it counts as issued after this; 0: now */
+	const char *like;  /* file of a certificate of the same URI, whose other names it gets too; or NULL */
 };
 
 /** Make a CA: writes @key_path (0600) and @cert_path (0644), both atomically. Existing files are kept and

@@ -184,6 +184,26 @@ enum status authority_issue(struct server *server, struct change *change, const 
 	return STATUS_OK;
 }
 
+enum status authority_issue_own(struct server *server, const char *like, const char *csr, char **ret_pem,
+				struct pki_facts *ret_facts, struct error *err)
+{
+	struct identity identity;
+	char name[sizeof("server/") + NODE_ID_MAX];
+	struct pki_facts facts;
+	struct pki_cert_request request = {.uri = facts.uri, .common_name = identity.name, .like = like};
+
+	TRY(authority_check(server, err));
+	TRY(pki_read_facts(like, &facts, err));
+	TRY(identity_parse(facts.uri, server->config.cluster, &identity, err));
+	if (identity.role != ROLE_SERVER)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "%s is of %s, not of a server", like,
+				 facts.uri);
+	(void)str_join(name, sizeof(name), "server/", identity.name);
+	request.life_s = server->config.authority.server_life_us / USEC_PER_SEC;
+	request.after_ms = revocation_cutoff_ms(server, name);
+	return pki_ca_sign(server->authority->ca, &request, csr, ret_pem, ret_facts, err);
+}
+
 static enum status handle_issue(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__IssueCertificateRequest *request, struct error *err)
 {

@@ -52,6 +52,10 @@ enum status authority_issue(struct server *server, struct change *change, const 
 			    const char *what, const char *role, const char *name, const char *csr,
 			    uint64_t life_us, char **ret_pem, struct pki_facts *ret_facts, struct error *err);
 
+/** Sign the key of @csr for this server itself: URI and other names of the certificate in @like. */
+enum status authority_issue_own(struct server *server, const char *like, const char *csr, char **ret_pem,
+				struct pki_facts *ret_facts, struct error *err);
+
 /** The CA file of the server's TLS: what others trust. Owned by the caller, free(). */
 enum status authority_read_ca(const struct server *server, char **ret, struct error *err);
 

@@ -202,7 +202,7 @@ static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginB
 	backup->is_kit = true;
 	memcpy(backup->passphrase, request->passphrase, n + 1);
 	(void)str_copy(backup->certificate, sizeof(backup->certificate), config->kit_certificate);
-	return kit_collect(config, backup->server->issuer, &backup->kit, err);
+	return kit_collect(backup->server, &backup->kit, err);
 }
 
 /* Records the backup in the audit: its reader gets the whole store. */

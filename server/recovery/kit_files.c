@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recovery/kit_files.h"
 
+#include "server.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -71,18 +73,44 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 		config->ticket_key);
 }
 
-enum status kit_collect(const struct config *config, const struct ticket_issuer *issuer, struct kit *ret,
-			struct error *err)
+#define KEY_BEGIN "-----BEGIN PRIVATE KEY-----"
+
+/* A file with a certificate and its key is two in a kit, as in the settings. */
+static enum status add_part(struct kit *kit, const char *name, const char *path, bool is_key,
+			    struct error *err)
 {
-	enum status status = check_ticket_key(config, issuer, err);
+	struct kit_file *file = &kit->files[kit->n];
+	uint8_t *begin;
+
+	TRY(kit_add(kit, name, path, err));
+	begin = memmem(file->data, file->len, KEY_BEGIN, strlen(KEY_BEGIN));
+	if (!begin)
+		return STATUS_OK;
+	if (is_key) {
+		size_t before = (size_t)(begin - file->data);
+
+		memmove(file->data, begin, file->len - before);
+		explicit_bzero(file->data + file->len - before, before);
+		file->len -= before;
+	} else {
+		explicit_bzero(begin, file->len - (size_t)(begin - file->data));
+		file->len = (size_t)(begin - file->data);
+	}
+	return STATUS_OK;
+}
+
+enum status kit_collect(const struct server *server, struct kit *ret, struct error *err)
+{
+	const struct config *config = &server->config;
+	enum status status = check_ticket_key(config, server->issuer, err);
 
 	*ret = (struct kit){.made_at_ms = clock_realtime_ms()};
 	if (status == STATUS_OK)
 		status = kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err);
 	if (status == STATUS_OK)
-		status = kit_add(ret, KIT_KEY, config->key, err);
+		status = add_part(ret, KIT_KEY, server->in_use.key, true, err);
 	if (status == STATUS_OK)
-		status = kit_add(ret, KIT_CERT, config->cert, err);
+		status = add_part(ret, KIT_CERT, server->in_use.cert, false, err);
 	if (status == STATUS_OK)
 		status = kit_add(ret, KIT_CA, config->ca, err);
 	if (status == STATUS_OK && config->path[0] != '\0')

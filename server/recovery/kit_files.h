@@ -15,12 +15,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct ticket_issuer;
+struct server;
 
 /** Collects the files of the server from its disk. @ret the caller's, kit_release(), on failure too.
- * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than @issuer has signed with. */
-enum status kit_collect(const struct config *config, const struct ticket_issuer *issuer, struct kit *ret,
-			struct error *err);
+ * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than that of its start. */
+enum status kit_collect(const struct server *server, struct kit *ret, struct error *err);
 
 enum kit_there { KIT_MISSING, KIT_SAME, KIT_OTHER };
 

@@ -94,7 +94,7 @@ static void take_kit(struct fixture *f, const char *settings)
 	char store[PATH_MAX], copy[PATH_MAX];
 	uint64_t index;
 
-	assert_int_equal(kit_collect(&f->server->config, f->server->issuer, &kit, NULL), STATUS_OK);
+	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_OK);
 	assert_int_equal(file_write_atomic(fresh.config, 0600, settings, strlen(settings)), 0);
 	assert_int_equal(kit_add(&kit, KIT_SETTINGS, fresh.config, NULL), STATUS_OK);
 	assert_int_equal(unlink(fresh.config), 0);
@@ -288,8 +288,30 @@ CASE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit)
 	(void)str_copy(path, sizeof(path), f->server->config.ticket_key);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
-	assert_int_equal(kit_collect(&f->server->config, f->server->issuer, &kit, NULL),
-			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_FAILED_PRECONDITION);
+	kit_release(&kit);
+}
+
+/* One file has both: the certificate of a kit gets mode 0644. */
+CASE(a_renewed_certificate_is_two_files_in_a_kit)
+{
+	cleanup_free char *cert = NULL, *key = NULL, *both = NULL;
+	struct kit kit = {.n = 0};
+	const struct kit_file *file;
+
+	assert_int_equal(file_read(f->server->config.cert, 65536, &cert, NULL), 0);
+	assert_int_equal(file_read(f->server->config.key, 65536, &key, NULL), 0);
+	assert_true(asprintf(&both, "%s%s", cert, key) > 0);
+	(void)str_format(f->server->in_use.cert, sizeof(f->server->in_use.cert), "%s/both.pem", f->dir);
+	(void)str_copy(f->server->in_use.key, sizeof(f->server->in_use.key), f->server->in_use.cert);
+	assert_int_equal(file_write_atomic(f->server->in_use.cert, 0600, both, strlen(both)), 0);
+	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_OK);
+	file = kit_find(&kit, KIT_CERT);
+	assert_int_equal(file->len, strlen(cert));
+	assert_memory_equal(file->data, cert, file->len);
+	file = kit_find(&kit, KIT_KEY);
+	assert_int_equal(file->len, strlen(key));
+	assert_memory_equal(file->data, key, file->len);
 	kit_release(&kit);
 }
 

@@ -304,7 +304,7 @@ CASE(a_certificate_that_is_about_to_expire_shows_when)
 	expect_expiry(f, "ca", 3000, 4000);
 	expect_expiry(f, "nodes", 300, 400);
 	issue_for_a_day(f, "again", "holdfast://c1/server/again");
-	(void)str_format(f->server->config.cert, sizeof(f->server->config.cert), "%s/tls/again.pem", f->dir);
+	(void)str_format(f->server->in_use.cert, sizeof(f->server->in_use.cert), "%s/tls/again.pem", f->dir);
 	certificate_watch(f->server); /* as a reload does */
 	expect_expiry(f, "server", 0, 1);
 	disconnect(f, &f->n1);
