@@ -70,7 +70,7 @@ static void print_options(FILE *out, option_set options)
 static const option_set connecting = OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) |
 				     OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) |
 				     OPTION_BIT(OPT_DEV_DIR) | OPTION_BIT(OPT_NAMESPACE) |
-				     OPTION_BIT(OPT_TOKEN_FILE);
+				     OPTION_BIT(OPT_TOKEN_FILE) | OPTION_BIT(OPT_CONTEXT);
 
 static option_set with_argument(void)
 {
@@ -168,7 +168,7 @@ static const char script_end[] = "\tif [[ -z $kind && $current == -* ]]; then\n"
 				 "\t\t((word >= max)) || kind=${kinds[word < 2 ? word : 1]}\n"
 				 "\tfi\n"
 				 "\tcase $kind in\n"
-				 "\tvolume|node|plugin|alloc|job)\n"
+				 "\tvolume|node|plugin|alloc|job|context)\n"
 				 "\t\twords+=\" $(timeout 2 holdfast completion ids \"$kind\" \"$current\" "
 				 "\"${connect[@]}\" 2>/dev/null)\" ;;\n"
 				 "\tfile)\n"

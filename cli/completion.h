@@ -14,5 +14,8 @@ void completion_man(FILE *out);
 /** Print the ids of a kind ("volume") that begin with a prefix: `completion ids KIND PREFIX`. */
 enum status completion_ids(struct invocation *inv, struct error *err);
 
+/** Print the contexts that begin with a prefix. */
+enum status completion_contexts(const char *prefix, struct error *err);
+
 /** "volume" for WORD_VOLUME; "" for WORD_NONE. */
 const char *completion_kind(enum word_kind kind);

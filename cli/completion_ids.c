@@ -20,9 +20,9 @@ enum { IDS_MAX = 200 };
 const char *completion_kind(enum word_kind kind)
 {
 	static const char *const names[WORD_KIND_N] = {
-		[WORD_NONE] = "",     [WORD_FILE] = "file",	[WORD_VOLUME] = "volume",
-		[WORD_NODE] = "node", [WORD_PLUGIN] = "plugin", [WORD_ALLOC] = "alloc",
-		[WORD_JOB] = "job",
+		[WORD_NONE] = "",     [WORD_FILE] = "file",	  [WORD_VOLUME] = "volume",
+		[WORD_NODE] = "node", [WORD_PLUGIN] = "plugin",	  [WORD_ALLOC] = "alloc",
+		[WORD_JOB] = "job",   [WORD_CONTEXT] = "context",
 	};
 
 	return names[kind];
@@ -66,6 +66,8 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 	const char *kind = inv->n_args > 1 ? inv->args[1] : "";
 	char *prefix = inv->n_args > 2 ? inv->args[2] : (char *)(uintptr_t)protobuf_c_empty_string;
 
+	if (str_eq(kind, "context"))
+		return completion_contexts(prefix, err);
 	of_volumes.namespace_ = of_jobs.namespace_ = option_text(inv, OPT_NAMESPACE);
 	of_volumes.prefix = of_nodes.prefix = of_plugins.prefix = of_allocs.prefix = of_jobs.prefix = prefix;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -74,5 +76,6 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 		TRY(connect_server(inv, &connection, err));
 		return print_ids(connection, kinds[i].service, kinds[i].request, err);
 	}
-	return usage_error(inv, err, "there are no ids of '%s': volume, node, plugin, alloc, job", kind);
+	return usage_error(inv, err, "there are no ids of '%s': volume, node, plugin, alloc, job, context",
+			   kind);
 }

@@ -109,6 +109,7 @@ int main(int argc, char **argv)
 	if (inv.options[OPT_HELP])
 		return help(&inv);
 	status = command_run(&inv, &err);
+	json_decref(inv.context);
 	if (status == STATUS_OK)
 		status = flush_output(&err);
 	if (status == STATUS_OK)

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "call/pages.h"
+#include "command/contexts.h"
 #include "command/request.h"
 #include "command/values.h"
 #include "pb/reflect.h"
@@ -449,9 +450,12 @@ enum status command_run(struct invocation *inv, struct error *err)
 {
 	const struct command *command = inv->command;
 	const struct command_call *row;
+	struct error ignored;
 
 	assert(command);
 	row = inv->n_args == 0 && command->list.method ? &command->list : &command->call;
 	TRY(apply_output(inv, row, err));
+	if (!command_in_group(command->path, "context"))
+		(void)context_apply(inv, &ignored); /* who connects finds the error again */
 	return command->run ? command->run(inv, err) : run_call(inv, row, err);
 }

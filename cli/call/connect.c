@@ -3,6 +3,7 @@
 
 #include "base/backoff.h"
 #include "base/str.h"
+#include "command/contexts.h"
 #include "command/settings.h"
 #include "command/values.h"
 #include "rpc/client.h"
@@ -90,8 +91,10 @@ enum status connect_server(struct invocation *inv, struct connection **ret, stru
 {
 	cleanup_connection struct connection *connection = NULL;
 	struct server_settings settings;
-	enum status status = server_settings_resolve(inv, &settings, err);
+	enum status status = context_apply(inv, err);
 
+	if (status == STATUS_OK)
+		status = server_settings_resolve(inv, &settings, err);
 	if (status == STATUS_OK)
 		status = connection_new(inv, &connection, err);
 	if (status == STATUS_OK)

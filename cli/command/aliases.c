@@ -62,6 +62,12 @@ static const struct words {
 	{"acl policy list", "operator policy list"},
 	{"acl bootstrap", "operator token bootstrap"},
 	{"list-units", "alloc status"},
+	{"contexts", "context list"},
+	{"context ls", "context list"},
+	{"context rm", "context delete"},
+	{"config get-contexts", "context list"},
+	{"config use-context", "context use"},
+	{"config current-context", "context show"},
 };
 
 static const struct words hints[] = {

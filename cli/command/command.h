@@ -108,6 +108,7 @@ enum option_id {
 	OPT_FOR,
 	OPT_NETWORK,
 	OPT_LIFT,
+	OPT_CONTEXT,
 	OPTION_N,
 };
 
@@ -125,6 +126,7 @@ enum word_kind {
 	WORD_PLUGIN,
 	WORD_ALLOC,
 	WORD_JOB,
+	WORD_CONTEXT,
 	WORD_KIND_N,
 };
 
@@ -261,6 +263,7 @@ struct invocation {
 	int n_behind;		   /* of these, words behind "--"; -1: there was none */
 	bool is_usage_error;	   /* set by usage_error(): the exit code is 2 */
 	int exit_code;		   /* of a failure that has one of its own; 0: 1 */
+	struct json_t *context;	   /* whose texts are among the options, or NULL; owned, of main() */
 	ProtobufCMessage *details; /* ErrorDetails of the server's refusal, or NULL; owned, of main() */
 };
 

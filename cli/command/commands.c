@@ -45,6 +45,7 @@ static const struct command_table *const tables[] = {
 	&trail_commands,
 	&debug_commands,
 	&driver_launch_commands,
+	&context_commands,
 	&completion_commands,
 };
 

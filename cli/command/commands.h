@@ -20,6 +20,7 @@ extern const struct command_table audit_commands;
 extern const struct command_table backup_commands;
 extern const struct command_table cert_commands;
 extern const struct command_table completion_commands;
+extern const struct command_table context_commands;
 extern const struct command_table debug_commands;
 extern const struct command_table docker_commands;
 extern const struct command_table driver_launch_commands;

@@ -103,6 +103,10 @@ const struct option_info command_options[OPTION_N] = {
 			    .help = "only what ended so long ago (as the server is configured)"},
 	[OPT_OTHER_CLUSTER] = {.name = "other-cluster",
 			       .help = "accept the backup of a cluster with another name"},
+	[OPT_CONTEXT] = {.name = "context",
+			 .arg = "NAME",
+			 .help = "server and identity of this context (HOLDFAST_CONTEXT)",
+			 .arg_kind = WORD_CONTEXT},
 	[OPT_FOR] = {.name = "for", .arg = "STATE", .help = "to wait for"},
 	[OPT_TTL] = {.name = "ttl", .arg = "DURATION", .help = "how long it is good"},
 	[OPT_KEEP_CERTIFICATE] = {.name = "keep-certificate",
@@ -197,8 +201,8 @@ const struct option_info command_options[OPTION_N] = {
 		      .help = "end the network fence of a node that will not report a new boot"},
 };
 
-const option_set common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) |
-				  OPTION_BIT(OPT_WIDE) | OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) |
-				  OPTION_BIT(OPT_CERT) | OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) |
-				  OPTION_BIT(OPT_DEV_DIR) | OPTION_BIT(OPT_SOCKET) |
-				  OPTION_BIT(OPT_NAMESPACE) | OPTION_BIT(OPT_TOKEN_FILE);
+const option_set common_options =
+	OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_OUTPUT) | OPTION_BIT(OPT_WIDE) |
+	OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) | OPTION_BIT(OPT_KEY) |
+	OPTION_BIT(OPT_SERVER_URI) | OPTION_BIT(OPT_DEV_DIR) | OPTION_BIT(OPT_SOCKET) |
+	OPTION_BIT(OPT_NAMESPACE) | OPTION_BIT(OPT_TOKEN_FILE) | OPTION_BIT(OPT_CONTEXT);

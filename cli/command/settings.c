@@ -17,10 +17,10 @@ static const char *const environment[OPTION_N] = {
 	[OPT_CERT] = "HOLDFAST_CLIENT_CERT",	  [OPT_KEY] = "HOLDFAST_CLIENT_KEY",
 	[OPT_SERVER_URI] = "HOLDFAST_SERVER_URI", [OPT_DEV_DIR] = "HOLDFAST_DEV_DIR",
 	[OPT_SOCKET] = "HOLDFAST_AGENT_SOCKET",	  [OPT_TOKEN_FILE] = "HOLDFAST_TOKEN_FILE",
+	[OPT_CONTEXT] = "HOLDFAST_CONTEXT",
 };
 
-/* From the option or its variable; an empty variable counts as unset. */
-static const char *setting(const struct invocation *inv, enum option_id id)
+const char *setting_value(const struct invocation *inv, enum option_id id)
 {
 	const char *value = inv->options[id];
 
@@ -33,7 +33,7 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 {
 	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
 
-	if (setting(inv, OPT_TOKEN_FILE) || !credentials || !credentials[0])
+	if (setting_value(inv, OPT_TOKEN_FILE) || !credentials || !credentials[0])
 		return;
 	if (str_format(path, PATH_MAX, "%s/%s", credentials, name) > 0 && access(path, F_OK) == 0)
 		inv->options[OPT_TOKEN_FILE] = path;
@@ -60,7 +60,7 @@ static enum status read_dev_address(const char *dir, char ret[static ADDRESS_FIL
 static enum status file_setting(struct invocation *inv, enum option_id id, const char *dev_dir,
 				const char *dev_name, char ret[static PATH_MAX], struct error *err)
 {
-	const char *given = setting(inv, id);
+	const char *given = setting_value(inv, id);
 	int r = 0;
 
 	if (given)
@@ -76,7 +76,7 @@ static enum status file_setting(struct invocation *inv, enum option_id id, const
 static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 				   struct server_settings *settings, struct error *err)
 {
-	const char *address = setting(inv, OPT_ADDRESS);
+	const char *address = setting_value(inv, OPT_ADDRESS);
 	char dev_address[ADDRESS_FILE_MAX] = "";
 	ssize_t n;
 
@@ -85,8 +85,9 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 	if (!address && !dev_dir)
 		return usage_error(
 			inv, err,
-			"no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server "
-			"started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)");
+			"no server is named: give --address HOST:PORT, set HOLDFAST_ADDR, or holdfast "
+			"context use "
+			"NAME (for a server started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)");
 	if (!address) {
 		TRY(read_dev_address(dev_dir, dev_address, err));
 		address = dev_address;
@@ -109,7 +110,7 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 /* The token file: as given, or the credential that systemd hands over. */
 static enum status token_path(struct invocation *inv, char ret[static PATH_MAX], struct error *err)
 {
-	const char *given = setting(inv, OPT_TOKEN_FILE);
+	const char *given = setting_value(inv, OPT_TOKEN_FILE);
 	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
 	int r = 0;
 
@@ -158,8 +159,8 @@ static enum status read_token(struct invocation *inv, char ret[static TOKEN_SIZE
 
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err)
 {
-	const char *dev_dir = setting(inv, OPT_DEV_DIR);
-	struct server_settings settings = {.server_uri = setting(inv, OPT_SERVER_URI)};
+	const char *dev_dir = setting_value(inv, OPT_DEV_DIR);
+	struct server_settings settings = {.server_uri = setting_value(inv, OPT_SERVER_URI)};
 
 	TRY(resolve_address(inv, dev_dir, &settings, err));
 	TRY(file_setting(inv, OPT_CA, dev_dir, "ca.pem", settings.ca, err));
@@ -177,7 +178,7 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
 
 const char *agent_socket_path(const struct invocation *inv)
 {
-	const char *path = setting(inv, OPT_SOCKET);
+	const char *path = setting_value(inv, OPT_SOCKET);
 
 	return path ? path : HOLDFAST_AGENT_SOCKET_PATH;
 }

@@ -20,6 +20,9 @@ struct server_settings {
 	const char *server_uri; /* NULL: any that the CA signed; borrowed from the invocation */
 };
 
+/** Value of the option or its variable; NULL if both are missing or empty. */
+const char *setting_value(const struct invocation *inv, enum option_id id);
+
 /** STATUS_INVALID_ARGUMENT says what is missing and how to give it. A missing dev folder has the status of
  * its errno. */
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err);

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <jansson.h>
 #include <sys/mman.h>
 
 enum { WORDS_MAX = 24 };
@@ -50,6 +51,7 @@ void run(const char *line)
 	ending.is_usage_error = inv.is_usage_error;
 	ending.exit_code = inv.exit_code;
 	ending.details = inv.details;
+	json_decref(inv.context);
 	(void)fflush(stdout);
 	assert_true(dup2(saved, STDOUT_FILENO) >= 0);
 	n = pread(out, ending.output, sizeof(ending.output) - 1, 0);

@@ -25,7 +25,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
 		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator driver "
-		"version "
+		"context version "
 		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
 		"unlink docker-plugin events wait init external snapshot\" ;;\n",
@@ -44,7 +44,8 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		assert_null(strstr(at + 1, lines[i]));
 	}
 	assert_non_null(strstr(script, "--address|--ca|"));
-	assert_non_null(strstr(script, "\tvolume|node|plugin|alloc|job)\n")); /* ids that the server knows */
+	assert_non_null(
+		strstr(script, "\tvolume|node|plugin|alloc|job|context)\n")); /* ids that the server knows */
 	assert_null(strstr(script, "--json|"));
 	free(script);
 }
@@ -230,9 +231,17 @@ static void read_manuals(struct manual *manual)
 TEST(the_manual_has_the_commands_and_options_of_the_program_and_no_others)
 {
 	static const char *const variables[] = {
-		"HOLDFAST_ADDR",	 "HOLDFAST_CACERT",  "HOLDFAST_CLIENT_CERT",  "HOLDFAST_CLIENT_KEY",
-		"HOLDFAST_SERVER_URI",	 "HOLDFAST_DEV_DIR", "HOLDFAST_AGENT_SOCKET", "HOLDFAST_TOKEN_FILE",
-		"CREDENTIALS_DIRECTORY", "NO_COLOR",
+		"HOLDFAST_ADDR",
+		"HOLDFAST_CACERT",
+		"HOLDFAST_CLIENT_CERT",
+		"HOLDFAST_CLIENT_KEY",
+		"HOLDFAST_SERVER_URI",
+		"HOLDFAST_DEV_DIR",
+		"HOLDFAST_AGENT_SOCKET",
+		"HOLDFAST_TOKEN_FILE",
+		"HOLDFAST_CONTEXT",
+		"CREDENTIALS_DIRECTORY",
+		"NO_COLOR",
 	};
 	struct manual manual = {.text = NULL};
 

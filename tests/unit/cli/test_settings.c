@@ -49,11 +49,13 @@ TEST_FIXTURE(what_is_missing_is_reported_as_a_usage_error, clear_environment, NU
 		const char *address, *ca, *cert, *key, *error;
 	} cases[] = {
 		ROW(NULL, "/ca", NULL, NULL,
-		    "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
-		    "with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
+		    "no server is named: give --address HOST:PORT, set HOLDFAST_ADDR, or holdfast context "
+		    "use NAME "
+		    "(for a server started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
 		ROW("", "/ca", NULL, NULL,
-		    "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
-		    "with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
+		    "no server is named: give --address HOST:PORT, set HOLDFAST_ADDR, or holdfast context "
+		    "use NAME "
+		    "(for a server started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
 		ROW("x", "/ca", NULL, NULL,
 		    "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, up to 16 of them with commas "
 		    "between, or the path of a server's socket"),
