@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the table of commands says to bash and to the manual. */
+/* Scripts for shells and lists for the manual, made from the table of commands. */
 
 #include "command/command.h"
 
 #include <stdio.h>
 
+/** A script that completes command lines in bash. */
 void completion_bash(FILE *out);
 
 /** The COMMANDS and OPTIONS of holdfast.1, in scdoc. */
@@ -16,6 +17,3 @@ enum status completion_ids(struct invocation *inv, struct error *err);
 
 /** Print the contexts that begin with a prefix. */
 enum status completion_contexts(const char *prefix, struct error *err);
-
-/** "volume" for WORD_VOLUME; "" for WORD_NONE. */
-const char *completion_kind(enum word_kind kind);

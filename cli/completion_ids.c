@@ -2,6 +2,7 @@
 /* Ids for the shell: one page, quickly, and silence when the server is away. */
 
 #include "completion.h"
+#include "completion_parts.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -16,17 +17,6 @@
 #include <holdfast/v1/volumes.pb-c.h>
 
 enum { IDS_MAX = 200 };
-
-const char *completion_kind(enum word_kind kind)
-{
-	static const char *const names[WORD_KIND_N] = {
-		[WORD_NONE] = "",     [WORD_FILE] = "file",	  [WORD_VOLUME] = "volume",
-		[WORD_NODE] = "node", [WORD_PLUGIN] = "plugin",	  [WORD_ALLOC] = "alloc",
-		[WORD_JOB] = "job",   [WORD_CONTEXT] = "context",
-	};
-
-	return names[kind];
-}
 
 static enum status print_ids(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			     ProtobufCMessage *request, struct error *err)

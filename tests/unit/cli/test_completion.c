@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "completion.h"
+#include "completion_parts.h"
 #include "unit.h"
 
 #include "base/fd.h"
@@ -128,6 +129,41 @@ TEST(the_script_looks_for_longer_commands_first)
 			assert_true(strstr(script, longer) < strstr(script, shorter));
 		}
 	free(script);
+}
+
+static void expect_in(const char *script, const char *line)
+{
+	if (!strstr(script, line))
+		fail_msg("the script lacks %s", line);
+}
+
+TEST(the_scripts_of_zsh_and_fish_have_every_command_and_option)
+{
+	char *zsh = printed(completion_zsh), *fish = printed(completion_fish);
+	char want[256];
+
+	for (size_t i = 0; i < command_count(); i++) {
+		const char *path = command_at(i)->path, *blank = strrchr(path, ' ');
+
+		(void)str_format(want, sizeof(want), "\t(\"%s\"|\"%s \"*) command=1 ", path, path);
+		expect_in(zsh, want);
+		(void)str_format(want, sizeof(want), "-n '__holdfast_is %.*s' -a %s -d ",
+				 blank ? (int)(blank - path) : 0, path, blank ? blank + 1 : path);
+		expect_in(fish, want);
+		for (int id = 0; id < OPTION_N; id++) {
+			if (!(command_at(i)->options & OPTION_BIT(id)))
+				continue;
+			(void)str_format(want, sizeof(want), "-n '__holdfast_in \"%s\"' -l %s ", path,
+					 command_options[id].name);
+			expect_in(fish, want);
+		}
+	}
+	for (int id = 0; id < OPTION_N; id++) {
+		(void)str_format(want, sizeof(want), " '--%s:", command_options[id].name);
+		expect_in(zsh, want);
+	}
+	free(zsh);
+	free(fish);
 }
 
 /* What the pages say, gathered line by line. */
