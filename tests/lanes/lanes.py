@@ -180,7 +180,7 @@ LANES = {
     "parsers": Lane("what reads foreign bytes, and the corpora of the fuzzers, with sanitizers", "build run",
                     lambda lane: [*ctest(lane, "asan", "reads", targets=PARSERS), *ctest(lane, "asan", "corpus", targets=PARSERS)],
                     "lib mounthelper agent/driver-container tests/fuzz", True),
-    "asan": Lane("the same programs with address and undefined-behaviour sanitizers", "build run",
+    "asan": Lane("the same programs with address and undefined-behaviour sanitizers", "build run shells",
                  lambda lane: ctest(lane, "asan", "unit"), "agent server cli"),
     "helper": Lane("the mount helper, setuid, with real mounts", "build run helper",
                    lambda lane: ctest(lane, "dev", "root"),
