@@ -140,7 +140,7 @@ static enum status node_fence_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__FenceNodeRequest *request = message;
 
-	if (call_has(call, OPT_NETWORK) && request->plugin_id[0] == '\0') /* else it would be switched off */
+	if (call_has(call, OPT_NETWORK) && option_text(call->inv, OPT_NETWORK)[0] == '\0') /* else power */
 		return usage_error(call->inv, err,
 				   "--network: name the plugin whose storage refuses the node");
 	if (call_has(call, OPT_LIFT) && !call_has(call, OPT_NETWORK))

@@ -20,7 +20,12 @@ SERVICES = {
         "NodeExpandVolume", "NodeGetCapabilities", "NodeGetInfo",
     ],
 }
-SERVICE_OF = {method: service for service, methods in SERVICES.items() for method in methods}
+# csi-addons, which a plugin serves if the setting "addons" is there: the service, and its package.
+ADDONS = {
+    "identity.Identity": ["GetCapabilities"],
+    "fence.FenceController": ["FenceClusterNetwork", "UnfenceClusterNetwork", "ListClusterFence", "GetFenceClients"],
+}
+SERVICE_OF = {method: service for service, methods in (SERVICES | ADDONS).items() for method in methods}
 
 # Which service a plugin of a kind serves.
 KINDS = {

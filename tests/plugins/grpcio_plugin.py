@@ -3,7 +3,7 @@
 """A CSI driver on C-core, by Debian's python3-grpcio: see README.md.
 
 usage: grpcio_plugin.py --state FOLDER --node NAME --messages FOLDER [--kind monolith|controller|node]
-CSI_ENDPOINT says where to listen; FOLDER of --messages holds csi/v1/csi_pb2.py as protoc makes it.
+CSI_ENDPOINT says where to listen; FOLDER of --messages holds csi/v1/csi_pb2.py and csi_addons as protoc makes them.
 """
 
 import argparse
@@ -36,10 +36,13 @@ class Handlers(grpc.GenericRpcHandler):
 
     def service(self, handler_call_details):
         service, method = handler_call_details.method.lstrip("/").split("/", 1)
-        service = service.rpartition(".")[2]
-        if service not in facts.KINDS[self.front.kind] or method not in facts.SERVICES[service]:
+        addons = facts.ADDONS if self.front.state.wishes()["settings"].get("addons") else {}
+        name = service.rpartition(".")[2]
+        if method not in addons.get(service, []) and (
+                service.startswith(tuple(facts.ADDONS)) or name not in facts.KINDS[self.front.kind]
+                or method not in facts.SERVICES[name]):
             return None
-        decode = getattr(self.front.messages, method + "Request").FromString
+        decode = self.front.message(method, "Request").FromString
         if any(order.get("do") in ("twice", "nothing") for order in self.front.state.wishes()["orders"]
                if order.get("method", method) == method):
             return grpc.unary_stream_rpc_method_handler(
@@ -53,11 +56,17 @@ class Front:
         self.kind, self.node, self.options = options.kind, options.node, options
         self.endpoint = os.environ["CSI_ENDPOINT"]
         sys.path.insert(0, options.messages)
-        self.messages = importlib.import_module("csi.v1.csi_pb2")
+        self.messages = []
+        for name in ("csi.v1.csi_pb2", "csi_addons.identity_pb2", "csi_addons.fence_pb2"):
+            with contextlib.suppress(ModuleNotFoundError):  # the last two only serve the setting "addons"
+                self.messages.append(importlib.import_module(name))
         self.state = begin(options.state, options.node)
         self.serial = itertools.count(1)
         self.server = None
         self.closing = threading.Event()
+
+    def message(self, method, end):
+        return next(getattr(module, method + end) for module in self.messages if hasattr(module, method + end))
 
     # --- one call -----------------------------------------------------------------------------------------
 
@@ -73,7 +82,7 @@ class Front:
         return outcome, outcome.get("wire", {})
 
     def encode(self, method, response):
-        message = getattr(self.messages, method + "Response")()
+        message = self.message(method, "Response")()
         json_format.ParseDict(response or {}, message)
         return message.SerializeToString()
 

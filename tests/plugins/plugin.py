@@ -38,9 +38,12 @@ def prepare():
     messages, packages = TOOLS / "messages", TOOLS / "npm"
     messages.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TOOLS) as made:  # others may be reading these messages
-        subprocess.run(["protoc", f"--python_out={made}", f"-I{PROTO}", f"{PROTO}/csi/v1/csi.proto"], check=True)
-        (messages / "csi/v1").mkdir(parents=True, exist_ok=True)
-        os.replace(f"{made}/csi/v1/csi_pb2.py", messages / "csi/v1/csi_pb2.py")
+        names = ("csi/v1/csi", "csi_addons/fence", "csi_addons/identity")
+        subprocess.run(["protoc", f"--python_out={made}", f"-I{PROTO}", *(f"{PROTO}/{name}.proto" for name in names)],
+                       check=True)
+        for name in names:
+            (messages / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(f"{made}/{name}_pb2.py", messages / f"{name}_pb2.py")
     if GRPC_JS not in IN_USE:
         return messages, None
     packages.mkdir(parents=True, exist_ok=True)
@@ -124,6 +127,21 @@ class Storage:
         with open(self.state.path("bin", "mount"), "w", encoding="utf-8",
                   opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
             f.write(SLOW_MOUNT.format(folder=self.folder, mount=shutil.which("mount")))
+
+    def reboot(self, node):
+        """The machine of the provider's node starts again: nothing is mounted there, and nothing was answered there."""
+        with self.state.locked() as data:
+            data["nodes"].pop(node, None)
+            for kind in ("staged", "published"):
+                data["told"][kind].pop(node, None)
+
+    def lift_all(self):
+        """As by an administrator of the storage."""
+        with self.state.locked() as data:
+            data["fenced"] = []
+
+    def fenced(self):
+        return self.state.load().get("fenced", [])
 
     def forget_nodes(self):
         """The node halves lose what they knew."""

@@ -7,6 +7,7 @@ loop devices and mount table, so that every call may be repeated after a death a
 """
 
 import hashlib
+import ipaddress
 import os
 import shutil
 import time
@@ -101,6 +102,46 @@ class Provider:
 
     def node_get_capabilities(self, _):
         return self.rpc_capabilities("Node")
+
+    # --- csi-addons: the storage refuses addresses ---------------------------------------------------------
+
+    def clients(self, node):
+        """Addresses by which the storage knows a node."""
+        return self.settings.get("clients", {}).get(node, [])
+
+    def is_fenced(self, node):
+        fenced = [ipaddress.ip_network(cidr) for cidr in self.data.get("fenced", [])]
+        return any(ipaddress.ip_network(own).subnet_of(net) for own in self.clients(node) for net in fenced)
+
+    def check_fence(self, node):
+        if self.is_fenced(node):
+            raise CsiError("PERMISSION_DENIED", f"the storage refuses the addresses of node {node!r}")
+
+    def get_capabilities(self, _):
+        return {"capabilities": [{"network_fence": {"type": name}} for name in ("NETWORK_FENCE", "GET_CLIENTS_TO_FENCE")]}
+
+    def get_fence_clients(self, _):
+        return {"clients": [{"id": self.node, "addresses": [{"cidr": own} for own in self.clients(self.node)]}]}
+
+    def fence_cluster_network(self, request):
+        """From now on no write of these addresses reaches a volume: what they have staged is cut off."""
+        cidrs = [row["cidr"] for row in request.get("cidrs", [])]
+        if not cidrs:
+            raise CsiError("INVALID_ARGUMENT", "cidrs must be given")
+        self.data["fenced"] = sorted({*self.data.get("fenced", []), *cidrs})
+        for node, volumes in self.data["nodes"].items():
+            for known in volumes.values() if self.is_fenced(node) else ():
+                if known["staging"] and disk.is_mounted(known["staging"]):
+                    disk.shut_down(known["staging"])
+        return {}
+
+    def unfence_cluster_network(self, request):
+        gone = [row["cidr"] for row in request.get("cidrs", [])]
+        self.data["fenced"] = [cidr for cidr in self.data.get("fenced", []) if cidr not in gone]
+        return {}
+
+    def list_cluster_fence(self, _):
+        return {"cidrs": [{"cidr": cidr} for cidr in self.data.get("fenced", [])]}
 
     # --- volumes ------------------------------------------------------------------------------------------
 
@@ -345,6 +386,7 @@ class Provider:
 
     def node_stage_volume(self, request):
         volume = self.volume(request)
+        self.check_fence(self.node)
         path, capability = request.get("staging_target_path", ""), request.get("volume_capability", {})
         why = self.cannot(volume, capability)
         if not path or why:
@@ -397,6 +439,7 @@ class Provider:
 
     def node_publish_volume(self, request):
         self.volume(request)
+        self.check_fence(self.node)
         volume_id, target = request["volume_id"], request.get("target_path", "")
         known = self.here().get(volume_id) or {"staging": "", "targets": {}}
         read_only = bool(request.get("readonly"))

@@ -9,7 +9,7 @@ import json
 import os
 
 import facts
-from provider import mode_of
+from provider import Provider, mode_of
 
 SINGLE_WRITER_MODES = ("SINGLE_NODE_SINGLE_WRITER", "SINGLE_NODE_MULTI_WRITER")
 GONE = (facts.CODES["OK"], facts.CODES["NOT_FOUND"])  # after one of these a release may continue
@@ -29,7 +29,7 @@ def strings(value):
 
 class Rules:
     def __init__(self, state, data, node, wishes):
-        self.state, self.told, self.node, self.wishes = state, data["told"], node, wishes
+        self.state, self.data, self.told, self.node, self.wishes = state, data, data["told"], node, wishes
         self.call = None
 
     def breach(self, rule, text):
@@ -110,6 +110,8 @@ class Rules:
     def check_detach(self, volume, request):
         node = request.get("node_id", "")
         for name in [node] if node else list(self.told["staged"]):
+            if Provider(self.state, self.data, name, self.wishes).is_fenced(name):
+                continue  # what is mounted there writes nothing
             if self.staged(volume, name):
                 self.breach("detach-order", f"still staged on {name}")
             if self.published(volume, name):

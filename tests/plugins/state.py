@@ -12,6 +12,7 @@ EMPTY = {
     "snapshots": {},  # id: name, source, size, time
     "attached": {},  # volume: {node: {device, readonly}}
     "nodes": {},  # node: {volume: {staging, targets}}: what the node half believes
+    "fenced": [],  # addresses that the storage refuses
     "spent": {},  # order: how often it was carried out
     "told": {  # what the orchestrator has been answered: the rules judge it by that
         "announced": {},  # half and node: capabilities
