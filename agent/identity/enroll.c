@@ -7,12 +7,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "rpc/client.h"
+#include "enroll/enroll_call.h"
 #include "rpc/pki.h"
-#include "rpc/tls.h"
 
 #include <errno.h>
-#include <holdfast/v1/nodes.pb-c.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -22,12 +20,8 @@
 #include <unistd.h>
 
 #define AGENT_ACCOUNT "holdfast"
-#define CALL_US (30 * USEC_PER_SEC)
 
 enum { ROOM_BYTES = 256 << 10 /* more than all files that are written */ };
-
-DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
-DEFINE_CLEANUP(struct rpc_client, rpc_client_free)
 
 static void free_key(char **key)
 {
@@ -79,55 +73,6 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 		     : STATUS_OK;
 }
 
-#define REQUEST_BEGIN "-----BEGIN CERTIFICATE REQUEST-----"
-
-/* A repeat with the key of the attempt before gets the answer that was lost: key and request are kept until
- * the certificate is written. */
-static enum status begin(struct enrolled *enrolled, char **ret_key, char **ret_csr, struct error *err)
-{
-	cleanup(free_key) char *kept = NULL;
-	char *csr;
-
-	if (file_read(enrolled->begun, PKI_PEM_MAX, &kept, NULL) >= 0 &&
-	    (csr = strstr(kept, REQUEST_BEGIN))) {
-		*ret_csr = strdup(csr);
-		*ret_key = strndup(kept, (size_t)(csr - kept));
-		return *ret_csr && *ret_key ? STATUS_OK : error_no_memory(err, "the enrolment");
-	}
-	TRY(pki_make_request(ret_key, ret_csr, err));
-	pki_key_free(TAKE_PTR(kept));
-	if (asprintf(&kept, "%s%s", *ret_key, *ret_csr) < 0) {
-		kept = NULL;
-		return error_no_memory(err, "the enrolment");
-	}
-	return write_file(enrolled->begun, 0600, kept, err);
-}
-
-static enum status ask(sd_event *event, struct enroll_line *line, char *csr,
-		       Holdfast__V1__EnrollResponse **ret, struct error *err)
-{
-	const struct rpc_tls_files files = {.ca_sha256 = line->ca_sha256};
-	Holdfast__V1__EnrollRequest request = HOLDFAST__V1__ENROLL_REQUEST__INIT;
-	cleanup(rpc_tls_freep) struct rpc_tls *tls = NULL;
-	cleanup(rpc_client_freep) struct rpc_client *client = NULL;
-	struct rpc_endpoint endpoint = {.servers = line->servers, .n_servers = line->n_servers};
-	ProtobufCMessage *answer = NULL;
-	char uri[RPC_URI_SIZE];
-
-	(void)str_format(uri, sizeof(uri), "holdfast://%s/server/", line->cluster);
-	TRY(rpc_tls_new(&files, &tls, err));
-	endpoint.tls = tls;
-	endpoint.server_uri = uri;
-	TRY(rpc_client_new(event, &endpoint, &client, err));
-	request.node = line->node;
-	request.token = line->token;
-	request.csr = csr;
-	TRY(rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Enroll", &request.base, CALL_US,
-				 &answer, err));
-	*ret = (Holdfast__V1__EnrollResponse *)answer;
-	return STATUS_OK;
-}
-
 /* For commands and units of this machine. */
 static enum status write_cli(const struct enrolled *enrolled, struct error *err)
 {
@@ -159,7 +104,7 @@ static enum status write_config(const struct enrolled *enrolled, struct error *e
 		"cluster = \"%s\"\nnode_id = \"%s\"\nservers = [%s]\ntls {\n  ca   = \"%s\"\n  cert = "
 		"\"%s\"\n  key  = \"%s\"\n}\nhelper {\n  socket = "
 		"\"/run/holdfast-mount/mounthelper.sock\"\n}\n",
-		line->cluster, line->node, servers, enrolled->ca, enrolled->certificate,
+		line->cluster, line->name, servers, enrolled->ca, enrolled->certificate,
 		enrolled->certificate);
 	return write_file(enrolled->config, 0644, text, err);
 }
@@ -176,7 +121,7 @@ static enum status write_all(struct enrolled *enrolled, const char *key,
 		return error_no_memory(err, "the certificate");
 	}
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", enrolled->line.cluster,
-			 enrolled->line.node);
+			 enrolled->line.name);
 	TRY(write_file(enrolled->ca, 0644, answer->ca, err));
 	TRY(pki_check_pair(answer->certificate, key, uri, enrolled->ca, err));
 	(void)str_format(ticket, sizeof(ticket), "%s\n", enrolled->ticket_key);
@@ -196,9 +141,13 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 	cleanup_free char *csr = NULL;
 
 	TRY(enroll_line_parse(line, &ret->line, err));
+	if (!str_eq(ret->line.role, ENROLL_ROLE_NODE))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the enrolment line is for %s %s, not for a node; there: holdfast enroll -",
+				 ret->line.role, ret->line.name);
 	TRY(prepare_folder(into, ret, err));
-	TRY(begin(ret, &key, &csr, err));
-	TRY(ask(event, &ret->line, csr, &answer, err));
+	TRY(enroll_begin(ret->begun, &key, &csr, err));
+	TRY(enroll_call(event, &ret->line, csr, &answer, err));
 	ret->expires_ms = answer->expires_at_ms;
 	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)
 		hex_encode(ret->ticket_key, answer->ticket_keys[0].data, answer->ticket_keys[0].len);
@@ -214,7 +163,7 @@ void enroll_print(const struct enrolled *enrolled)
 
 	(void)printf(
 		"node %s of cluster %s is enrolled until %s; the agent renews the certificate by itself\n",
-		line->node, line->cluster, clock_format(enrolled->expires_ms, at));
+		line->name, line->cluster, clock_format(enrolled->expires_ms, at));
 	(void)printf("written: %s, %s%s%s\n", enrolled->certificate, enrolled->ca,
 		     enrolled->wrote_config ? ", " : "", enrolled->wrote_config ? enrolled->config : "");
 	if (!enrolled->wrote_config)
@@ -224,5 +173,5 @@ void enroll_print(const struct enrolled *enrolled)
 	(void)printf("for the mount helper's policy: ticket_key = %s\n", enrolled->ticket_key);
 	(void)printf("a new policy: holdfast policy init --node %s --cluster %s --ticket-key %s "
 		     ">/etc/holdfast/mounthelper.policy && holdfast policy apply\n",
-		     line->node, line->cluster, enrolled->ticket_key);
+		     line->name, line->cluster, enrolled->ticket_key);
 }

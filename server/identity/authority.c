@@ -18,6 +18,7 @@
 #include "state/change.h"
 #include "state/records.h"
 
+#include <arpa/inet.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ enum {
 	CALLS_PER_S = 1, /* of one caller */
 	CALLS_BURST = 10,
 	NAME_MAX_LEN = 63,
+	HOST_MAX_LEN = 253,
 	OTHERS_LIFE_DAYS = 90,
 	LIFE_MAX_DAYS = 365,
 };
@@ -132,7 +134,7 @@ enum status caller_rates_take(struct caller_rates *rates, const char *name, uint
 
 /* --- issuing --- */
 
-static const char *const roles[] = {"node", "operator", "fencer", "driver"};
+static const char *const roles[] = {"node", "operator", "fencer", "driver", "server"};
 
 static bool is_role(const char *role)
 {
@@ -148,36 +150,89 @@ static uint64_t life_of(const struct server *server, const char *role)
 		return server->config.authority.node_life_us;
 	if (str_eq(role, "operator"))
 		return server->config.authority.operator_life_us;
+	if (str_eq(role, "server"))
+		return server->config.authority.server_life_us;
 	return OTHERS_LIFE_DAYS * DAY_US;
 }
 
+/* Every address of a server is one that its clients check. */
+struct hosts {
+	const char *names[AUTHORITY_HOSTS_MAX];
+	const char *addresses[AUTHORITY_HOSTS_MAX];
+	size_t n_names, n_addresses;
+};
+
+static void sort_hosts(const struct authority_wish *wish, struct hosts *ret)
+{
+	unsigned char address[16];
+
+	*ret = (struct hosts){.n_names = 0};
+	for (size_t i = 0; i < wish->n_hosts; i++)
+		if (inet_pton(AF_INET, wish->hosts[i], address) == 1 ||
+		    inet_pton(AF_INET6, wish->hosts[i], address) == 1)
+			ret->addresses[ret->n_addresses++] = wish->hosts[i];
+		else
+			ret->names[ret->n_names++] = wish->hosts[i];
+}
+
+static bool is_host(const char *host)
+{
+	size_t n = strlen(host);
+
+	return n > 0 && n <= HOST_MAX_LEN &&
+	       strspn(host, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-:_") == n;
+}
+
+enum status authority_check_wish(const struct authority_wish *wish, struct error *err)
+{
+	if (!is_role(wish->role) || !id_is_name(wish->name, NAME_MAX_LEN))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"'%.40s/%.80s' is no identity to issue a certificate for: node, operator, fencer, "
+			"driver or server, and a name of 1 to %d of A-Z a-z 0-9 _ and -",
+			wish->role, wish->name, NAME_MAX_LEN);
+	if (str_eq(wish->role, "server") ? wish->n_hosts == 0 || wish->n_hosts > AUTHORITY_HOSTS_MAX
+					 : wish->n_hosts > 0)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"hosts: a server needs 1 to %d names and addresses by which it is reached, and "
+			"only a server has them: holdfast operator cert enroll server/NAME --host NAME,...",
+			AUTHORITY_HOSTS_MAX);
+	for (size_t i = 0; i < wish->n_hosts; i++)
+		if (!is_host(wish->hosts[i]))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "hosts: '%.80s' is no name or address", wish->hosts[i]);
+	return STATUS_OK;
+}
+
 enum status authority_issue(struct server *server, struct change *change, const struct rpc_call *call,
-			    const char *what, const char *role, const char *name, const char *csr,
-			    uint64_t life_us, char **ret_pem, struct pki_facts *ret_facts, struct error *err)
+			    const char *what, const struct authority_wish *wish, char **ret_pem,
+			    struct pki_facts *ret_facts, struct error *err)
 {
 	char uri[RPC_URI_SIZE];
 	char identity[NAME_MAX_LEN + 32];
 	char object[AUDIT_OBJECT_SIZE];
 	char until[CLOCK_TEXT_SIZE];
-	struct pki_cert_request request = {.uri = uri, .common_name = name};
+	struct pki_cert_request request = {.uri = uri, .common_name = wish->name};
+	struct hosts hosts;
 
 	TRY(authority_check(server, err));
-	if (!is_role(role) || !id_is_name(name, NAME_MAX_LEN))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"'%.40s/%.80s' is no identity to issue a certificate for: node, operator, fencer "
-			"or driver, and a name of 1 to %d of A-Z a-z 0-9 _ and -",
-			role, name, NAME_MAX_LEN);
+	TRY(authority_check_wish(wish, err));
 	if (!rate_take(&server->authority->rate, clock_monotonic_us()))
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"more than %d certificates a second are asked for; ask again in some seconds",
 			ISSUES_PER_S);
-	(void)str_join(identity, sizeof(identity), role, "/", name);
+	(void)str_join(identity, sizeof(identity), wish->role, "/", wish->name);
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", server->config.cluster, identity);
-	request.life_s = (life_us > 0 ? life_us : life_of(server, role)) / USEC_PER_SEC;
+	sort_hosts(wish, &hosts);
+	request.dns_names = hosts.names;
+	request.n_dns_names = hosts.n_names;
+	request.ip_addresses = hosts.addresses;
+	request.n_ip_addresses = hosts.n_addresses;
+	request.life_s = (wish->life_us > 0 ? wish->life_us : life_of(server, wish->role)) / USEC_PER_SEC;
 	request.after_ms = revocation_cutoff_ms(server, identity);
-	TRY(pki_ca_sign(server->authority->ca, &request, csr, ret_pem, ret_facts, err));
+	TRY(pki_ca_sign(server->authority->ca, &request, wish->csr, ret_pem, ret_facts, err));
 	(void)str_format(object, sizeof(object), "certificate %s of %s until %s", ret_facts->serial, identity,
 			 clock_format(ret_facts->expires_ms, until));
 	audit_write(server, change, call, what, object, NULL);
@@ -212,6 +267,7 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 	const char *slash = strchr(request->identity, '/');
 	cleanup_free char *pem = NULL;
 	cleanup_free char *ca = NULL;
+	struct authority_wish wish;
 	struct pki_facts facts;
 	char role[32];
 
@@ -224,9 +280,12 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 	    request->ttl_ms > LIFE_MAX_DAYS * (DAY_US / USEC_PER_MSEC))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "ttl_ms: 1000 (1 second) to %d days; 0 is the default", LIFE_MAX_DAYS);
+	wish = (struct authority_wish){.role = role,
+				       .name = slash + 1,
+				       .csr = request->csr,
+				       .life_us = request->ttl_ms * USEC_PER_MSEC};
 	TRY(authority_read_ca(server, &ca, err));
-	TRY(authority_issue(server, &change, call, "Operator.IssueCertificate", role, slash + 1, request->csr,
-			    request->ttl_ms * USEC_PER_MSEC, &pem, &facts, err));
+	TRY(authority_issue(server, &change, call, "Operator.IssueCertificate", &wish, &pem, &facts, err));
 	response.certificate = pem;
 	response.ca = ca;
 	response.identity = facts.uri;
@@ -247,14 +306,14 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	cleanup_free char *pem = NULL;
 	struct node_entry *node;
 	struct identity who;
+	struct authority_wish wish = {.role = "node", .name = who.name, .csr = request->csr};
 	struct pki_facts facts;
 	size_t at;
 
 	TRY(access_check_node(server, call, &who, err));
 	TRY(authority_check(server, err));
 	TRY(caller_rates_take(&server->authority->renewing, who.name, clock_monotonic_us(), &at, err));
-	TRY(authority_issue(server, &change, call, "Nodes.Renew", "node", who.name, request->csr, 0, &pem,
-			    &facts, err));
+	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
 	node = state_node(&server->state, who.name);
 	if (node)
 		node->certificate_expires_ms = facts.expires_ms;

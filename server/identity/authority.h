@@ -45,12 +45,26 @@ enum status caller_rates_take(struct caller_rates *rates, const char *name, uint
 /** Those of addresses that enrol, of an authority that is open. */
 struct caller_rates *authority_enrolling(struct server *server);
 
-/** Sign the key of @csr for @role and @name ("node", "n1") and stage the record of it in @change.
- * @life_us 0: that of the role
+enum { AUTHORITY_HOSTS_MAX = 16 };
+
+/* Each borrowed. */
+struct authority_wish {
+	const char *role; /* "node" */
+	const char *name; /* "n1" */
+	const char *csr;
+	uint64_t life_us;	  /* 0: that of the role */
+	const char *const *hosts; /* names and addresses, which a server needs and others have not */
+	size_t n_hosts;
+};
+
+/** Is it an identity that the CA issues, with the hosts that it needs? STATUS_INVALID_ARGUMENT. */
+enum status authority_check_wish(const struct authority_wish *wish, struct error *err);
+
+/** Sign the key of the wish and stage the record of it in @change.
  * @ret_pem owned by the caller, free() */
 enum status authority_issue(struct server *server, struct change *change, const struct rpc_call *call,
-			    const char *what, const char *role, const char *name, const char *csr,
-			    uint64_t life_us, char **ret_pem, struct pki_facts *ret_facts, struct error *err);
+			    const char *what, const struct authority_wish *wish, char **ret_pem,
+			    struct pki_facts *ret_facts, struct error *err);
 
 /** Sign the key of @csr for this server itself: URI and other names of the certificate in @like. */
 enum status authority_issue_own(struct server *server, const char *like, const char *csr, char **ret_pem,

@@ -16,6 +16,7 @@
 #include "base/join.h"
 #include "base/str.h"
 #include "identity/authority.h"
+#include "rpc/enroll_line.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -30,24 +31,69 @@
 #include <sys/random.h>
 
 #define WHAT "Nodes.Enroll"
-#define NEW_LINE "an operator makes a new line: holdfast operator node enroll %s"
+#define NEW_LINE "an operator makes a new line: %s"
 
 enum { TOKEN_BYTES = 32, TOKEN_SIZE = 2 * TOKEN_BYTES + 1, NAME_MAX_LEN = 63 };
 
 typedef Holdfast__V1__StoredEnrollment Stored;
 
-static void key_of(const char *node, char ret[static OBJECT_KEY_SIZE])
+/* For whom: in requests either a node or an identity. */
+struct who {
+	char role[32];
+	char name[NAME_MAX_LEN + 1];
+	char identity[NAME_MAX_LEN + 32]; /* "node/n1" */
+	char text[NAME_MAX_LEN + 32];	  /* "node n1", for messages */
+	char command[NAME_MAX_LEN + 64];  /* that makes a line */
+	char key[OBJECT_KEY_SIZE];
+};
+
+static bool is_node(const struct who *who)
 {
-	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_ENROLLMENT, node);
+	return str_eq(who->role, ENROLL_ROLE_NODE);
 }
 
-static enum status check_name(const char *node, struct error *err)
+static void complete(struct who *who)
 {
-	return id_is_name(node, NAME_MAX_LEN)
-		       ? STATUS_OK
-		       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				   "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)", node,
-				   NAME_MAX_LEN);
+	(void)str_join(who->identity, sizeof(who->identity), who->role, "/", who->name);
+	(void)str_join(who->text, sizeof(who->text), who->role, " ", who->name);
+	(void)str_join(who->key, sizeof(who->key), PREFIX_ENROLLMENT,
+		       is_node(who) ? who->name : who->identity);
+	(void)str_join(who->command, sizeof(who->command),
+		       is_node(who) ? "holdfast operator node enroll " : "holdfast operator cert enroll ",
+		       is_node(who) ? who->name : who->identity, "");
+}
+
+static void who_stored(const Stored *stored, struct who *ret)
+{
+	(void)str_copy(ret->role, sizeof(ret->role),
+		       stored->role[0] != '\0' ? stored->role : ENROLL_ROLE_NODE);
+	(void)str_copy(ret->name, sizeof(ret->name), stored->node);
+	complete(ret);
+}
+
+static enum status read_who(const char *node, const char *identity, struct who *ret, struct error *err)
+{
+	const char *slash = strchr(identity, '/');
+
+	if (identity[0] == '\0') {
+		if (!id_is_name(node, NAME_MAX_LEN))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)",
+					 node, NAME_MAX_LEN);
+		(void)str_copy(ret->role, sizeof(ret->role), ENROLL_ROLE_NODE);
+		(void)str_copy(ret->name, sizeof(ret->name), node);
+	} else if (node[0] != '\0' || !slash || !id_is_name(slash + 1, NAME_MAX_LEN) ||
+		   str_format(ret->role, sizeof(ret->role), "%.*s", (int)(slash - identity), identity) < 0 ||
+		   is_node(ret)) {
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "identity: '%.80s' is not one without a node; expected operator/NAME, "
+				 "fencer/NAME, driver/NAME or server/NAME",
+				 identity);
+	} else {
+		(void)str_copy(ret->name, sizeof(ret->name), slash + 1);
+	}
+	complete(ret);
+	return STATUS_OK;
 }
 
 /* --- making one --- */
@@ -64,17 +110,15 @@ static size_t count(struct server *server)
 
 /* Revocations find a line by its maker and its time, which is after each earlier revocation even if the clock
  * went back. A line ends with the token that made it. */
-static enum status note_maker(struct server *server, const struct rpc_call *call, Stored *stored,
-			      struct error *err)
+static enum status note_maker(struct server *server, const struct rpc_call *call, const struct who *who,
+			      Stored *stored, struct error *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct caller caller;
-	char identity[OBJECT_KEY_SIZE];
 	int64_t cutoff_ms;
 
 	TRY(access_caller(server, call, &caller, err));
-	(void)str_join(identity, sizeof(identity), "node/", stored->node);
-	cutoff_ms = revocation_cutoff_ms(server, identity);
+	cutoff_ms = revocation_cutoff_ms(server, who->identity);
 	stored->made_at_ms = clock_realtime_ms();
 	if (stored->made_at_ms <= cutoff_ms)
 		stored->made_at_ms = cutoff_ms + 1;
@@ -99,13 +143,17 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	uint8_t bytes[TOKEN_BYTES];
 	uint8_t hash[TOKEN_HASH_SIZE];
 	char token[TOKEN_SIZE];
-	char who[ACCESS_WHO_SIZE];
-	char key[OBJECT_KEY_SIZE];
-	char object[AUDIT_OBJECT_SIZE];
+	char maker[ACCESS_WHO_SIZE];
+	struct who who;
+	struct authority_wish wish = {.role = who.role,
+				      .name = who.name,
+				      .hosts = (const char *const *)request->hosts,
+				      .n_hosts = request->n_hosts};
 	enum status status;
 
 	TRY(authority_check(server, err));
-	TRY(check_name(request->node, err));
+	TRY(read_who(request->node, request->identity, &who, err));
+	TRY(authority_check_wish(&wish, err));
 	if (ttl_ms < ENROLLMENT_TTL_MIN_S * UINT64_C(1000) || ttl_ms > ENROLLMENT_TTL_MAX_S * UINT64_C(1000))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "ttl_ms: %d seconds to 7 days",
 				 ENROLLMENT_TTL_MIN_S);
@@ -115,8 +163,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 			"no certificate in %s signed the server's certificate %s: put the CA there, then: "
 			"systemctl reload holdfast-server",
 			server->config.ca, server->config.cert);
-	key_of(request->node, key);
-	if (!records_get(&server->state.records, key) && count(server) >= ENROLLMENTS_MAX)
+	if (!records_get(&server->state.records, who.key) && count(server) >= ENROLLMENTS_MAX)
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"there are %d enrolments already; those that are over go with: holdfast operator "
@@ -126,16 +173,19 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_INTERNAL, errno, "make a token");
 	hex_encode(token, bytes, sizeof(bytes));
 	token_hash(token, hash);
-	stored.node = request->node;
+	stored.node = who.name;
+	stored.role = is_node(&who) ? (char *)(uintptr_t) "" : who.role;
+	stored.hosts = request->hosts;
+	stored.n_hosts = request->n_hosts;
 	stored.token_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
 	stored.expires_at_ms = clock_realtime_ms() + (int64_t)ttl_ms;
-	stored.who = access_who(server, call, who);
-	TRY(note_maker(server, call, &stored, err));
-	change_put_record(&change, key, &stored.base);
-	(void)str_format(object, sizeof(object), "node %s", request->node);
-	audit_write(server, &change, call, "Operator.CreateEnrollment", object, NULL);
+	stored.who = access_who(server, call, maker);
+	TRY(note_maker(server, call, &who, &stored, err));
+	change_put_record(&change, who.key, &stored.base);
+	audit_write(server, &change, call, "Operator.CreateEnrollment", who.text, NULL);
 	response.cluster = server->config.cluster;
-	response.node = request->node;
+	response.node = who.name;
+	response.role = who.role;
 	response.token = token;
 	response.ca_sha256 = (ProtobufCBinaryData){.len = sizeof(anchor), .data = anchor};
 	response.expires_at_ms = stored.expires_at_ms;
@@ -168,29 +218,29 @@ static const Stored *find_by_hash(struct server *server, const uint8_t hash[stat
 }
 
 /* A line that was made before a revocation is worth as little as the certificates that were. */
-static enum status check_revocations(struct server *server, const Stored *stored, struct error *err)
+static enum status check_revocations(struct server *server, const Stored *stored, const struct who *who,
+				     struct error *err)
 {
-	struct rpc_peer node = {.kind = RPC_PEER_TLS, .issued_ms = stored->made_at_ms};
-	struct rpc_peer maker = node;
+	struct rpc_peer holder = {.kind = RPC_PEER_TLS, .issued_ms = stored->made_at_ms};
+	struct rpc_peer maker = holder;
 	const char *revoked = NULL;
 	char at[CLOCK_TEXT_SIZE];
 	char key[OBJECT_KEY_SIZE];
 
-	(void)str_format(node.uri, sizeof(node.uri), "holdfast://%s/node/%s", server->config.cluster,
-			 stored->node);
+	(void)str_format(holder.uri, sizeof(holder.uri), "holdfast://%s/%s", server->config.cluster,
+			 who->identity);
 	(void)str_copy(maker.uri, sizeof(maker.uri), stored->maker_uri);
 	(void)str_copy(maker.serial, sizeof(maker.serial), stored->maker_serial);
 	token_key(stored->maker_token, key);
-	if (revocation_check(server, &node, NULL) != STATUS_OK)
-		revoked = "the node's certificates were";
+	if (revocation_check(server, &holder, NULL) != STATUS_OK)
+		revoked = is_node(who) ? "the node's certificates were" : "its certificates were";
 	else if (revocation_check(server, &maker, NULL) != STATUS_OK)
 		revoked = "the certificate of the operator who made it was";
 	else if (stored->maker_token[0] != '\0' && !records_get(&server->state.records, key))
 		revoked = "the token with which it was made was";
-	return revoked ? error_set(
-				 err, STATUS_PERMISSION_DENIED, 0,
-				 "the enrolment line of node %s was made at %s, before %s revoked; " NEW_LINE,
-				 stored->node, clock_format(stored->made_at_ms, at), revoked, stored->node)
+	return revoked ? error_set(err, STATUS_PERMISSION_DENIED, 0,
+				   "the enrolment line of %s was made at %s, before %s revoked; " NEW_LINE,
+				   who->text, clock_format(stored->made_at_ms, at), revoked, who->command)
 		       : STATUS_OK;
 }
 
@@ -202,38 +252,39 @@ static bool is_repeat(const Stored *stored, const uint8_t key_sha256[static PKI_
 }
 
 static enum status check_token(struct server *server, const Holdfast__V1__EnrollRequest *request,
-			       uint8_t ret_key_sha256[static PKI_KEY_DIGEST_SIZE], const Stored **ret,
-			       struct error *err)
+			       const struct who *asked, uint8_t ret_key_sha256[static PKI_KEY_DIGEST_SIZE],
+			       const Stored **ret, struct error *err)
 {
 	uint8_t hash[TOKEN_HASH_SIZE];
 	char at[CLOCK_TEXT_SIZE];
 	const Stored *stored;
+	struct who who;
 
 	token_hash(request->token, hash);
 	stored = find_by_hash(server, hash);
 	if (!stored)
-		return error_set(
-			err, STATUS_UNAUTHENTICATED, 0,
-			"the enrolment token is unknown to cluster %s, or a newer line for node %s has "
-			"replaced it; " NEW_LINE,
-			server->config.cluster, request->node, request->node);
-	if (!str_eq(stored->node, request->node))
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "the enrolment token is unknown to cluster %s, or a newer line for %s has "
+				 "replaced it; " NEW_LINE,
+				 server->config.cluster, asked->text, asked->command);
+	who_stored(stored, &who);
+	if (!str_eq(who.identity, asked->identity))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "the enrolment token is for node %s, not for %s; " NEW_LINE, stored->node,
-				 request->node, request->node);
+				 "the enrolment token is for %s, not for %s; " NEW_LINE, who.text,
+				 is_node(asked) ? asked->name : asked->identity, asked->command);
 	TRY(pki_request_digest(request->csr, ret_key_sha256, err));
 	if (stored->used_at_ms != 0 && !is_repeat(stored, ret_key_sha256))
 		return error_set(
 			err, STATUS_PERMISSION_DENIED, 0,
-			"the enrolment token of node %s was used at %s from %s, and is good once; if that "
-			"was not this machine: holdfast operator cert revoke node/%s; " NEW_LINE,
-			stored->node, clock_format(stored->used_at_ms, at), stored->used_from, stored->node,
-			stored->node);
+			"the enrolment token of %s was used at %s from %s, and is good once; if that "
+			"was not this machine: holdfast operator cert revoke %s; " NEW_LINE,
+			who.text, clock_format(stored->used_at_ms, at), stored->used_from, who.identity,
+			who.command);
 	if (stored->expires_at_ms <= clock_realtime_ms())
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "the enrolment token of node %s expired at %s; " NEW_LINE, stored->node,
-				 clock_format(stored->expires_at_ms, at), stored->node);
-	TRY(check_revocations(server, stored, err));
+				 "the enrolment token of %s expired at %s; " NEW_LINE, who.text,
+				 clock_format(stored->expires_at_ms, at), who.command);
+	TRY(check_revocations(server, stored, &who, err));
 	*ret = stored;
 	return STATUS_OK;
 }
@@ -293,27 +344,32 @@ static enum status issue(struct server *server, struct change *change, struct rp
 			 struct pki_facts *ret_facts, struct error *err)
 {
 	char object[AUDIT_OBJECT_SIZE];
-	char key[OBJECT_KEY_SIZE];
+	struct who who;
+	const struct authority_wish wish = {.role = who.role,
+					    .name = who.name,
+					    .csr = request->csr,
+					    .hosts = (const char *const *)stored->hosts,
+					    .n_hosts = stored->n_hosts};
 	Stored used = *stored;
+
+	who_stored(stored, &who);
 
 	if (stored->used_at_ms != 0) {
 		*ret_pem = strdup(stored->certificate);
 		if (!*ret_pem)
 			return error_no_memory(err, "a certificate");
 		TRY(pki_pem_facts(*ret_pem, ret_facts, err));
-		(void)str_format(object, sizeof(object), "certificate %s of node/%s", ret_facts->serial,
-				 stored->node);
+		(void)str_format(object, sizeof(object), "certificate %s of %s", ret_facts->serial,
+				 who.identity);
 		audit_write(server, change, call, WHAT, object, "again, for the same key");
 		return STATUS_OK;
 	}
-	TRY(authority_issue(server, change, call, WHAT, "node", stored->node, request->csr, 0, ret_pem,
-			    ret_facts, err));
+	TRY(authority_issue(server, change, call, WHAT, &wish, ret_pem, ret_facts, err));
 	used.used_at_ms = clock_realtime_ms();
 	used.used_from = host;
 	used.certificate = *ret_pem;
 	used.key_sha256 = (ProtobufCBinaryData){.len = PKI_KEY_DIGEST_SIZE, .data = key_sha256};
-	key_of(used.node, key);
-	change_put_record(change, key, &used.base);
+	change_put_record(change, who.key, &used.base);
 	return STATUS_OK;
 }
 
@@ -330,13 +386,14 @@ static enum status handle_enroll(struct server *server, struct rpc_call *call,
 	char host[RPC_ADDRESS_SIZE];
 	uint8_t key_sha256[PKI_KEY_DIGEST_SIZE];
 	struct pki_facts facts;
+	struct who who;
 	size_t slot = 0;
 
 	TRY(authority_check(server, err));
 	host_of(call, host);
 	TRY(caller_rates_take(authority_enrolling(server), host, clock_monotonic_us(), &slot, err));
-	TRY(check_name(request->node, err));
-	TRY(check_token(server, request, key_sha256, &stored, err));
+	TRY(read_who(request->node, request->identity, &who, err));
+	TRY(check_token(server, request, &who, key_sha256, &stored, err));
 	TRY(authority_read_ca(server, &ca, err));
 	TRY(issue(server, &change, call, request, stored, key_sha256, host, &pem, &facts, err));
 	ticket_issuer_public_key(server->issuer, ticket_key);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Enrolment: an operator makes a token for a node's name, and the node gets its first certificate for it,
- * once and in time. The token is stored as a hash. */
+/* Enrolment: an operator makes a token for the name of a node, or for an identity of another role, whose
+ * holder gets a certificate for it, once and in time. The token is stored as a hash. Only callers with all
+ * rights make one, so that no line gives more than its maker has. */
 
 #include "rpc/server.h"
 

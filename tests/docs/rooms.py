@@ -20,16 +20,16 @@ HOUSES = ("lib", "agent", "server", "cli", "mounthelper")
 # Per program: the rooms of lib that it may use, and its own floors from top to bottom ("." is the program's folder). A room
 # may include from all floors below its own; rooms on one floor from each other only if they are in brackets.
 FLOORS = {
-    "lib": ("", ["etcd kit", "conf log model rpc store", "pb privileged", "base"]),
+    "lib": ("", ["enroll etcd kit", "conf log model rpc store", "pb privileged", "base"]),
     "agent": (
-        "base conf log model pb rpc store",
+        "base conf enroll log model pb rpc store",
         [".", "status", "session", "alloc controller", "volume driver", "helper plugins", "kernel unit csi driver-container identity", "service"],
     ),
     "server": (
         "base conf etcd kit log model pb rpc store",
         [".", "job fence", "(alloc claim node plugin recovery volume)", "identity", "access", "api", "state", "forward", "lead ticket fencer"],
     ),
-    "cli": ("base conf kit model pb rpc", [".", "docker", "audit hold operator", "call", "show nomad", "command"]),
+    "cli": ("base conf enroll kit model pb rpc", [".", "docker", "audit hold operator", "call", "show nomad", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),
 }
 # What may be included from any room of its program, of lib from any program, whatever the floors say.

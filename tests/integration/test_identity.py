@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import subprocess
 import time
 
 from case import WorldTest, wait_for
@@ -55,6 +56,21 @@ class TestIdentity(WorldTest):
             self.assertEqual(self.world.live_claims(), claims)
             self.assert_mounted_once()
 
+    def test_people_and_programs_enrol_by_a_line(self):
+        folder = f"{self.node.dir}/enrolled-others"
+        for name, options in (("operator/ann", ()), ("fencer/f1", ()), ("server/s2", ("--host", "s2.example,192.0.2.9"))):
+            line = self.world.holdfast("operator", "cert", "enroll", name, *options).stdout.strip()
+            said = run(f"{PREFIX}/bin/holdfast", "enroll", "-", "--out", folder, input=line + "\n").stdout
+            self.assertIn(f"/{name}", said)
+            self.assertEqual(os.stat(f"{folder}/{name.replace('/', '-')}.key").st_mode & 0o777, 0o600)
+            again = subprocess.run([f"{PREFIX}/bin/holdfast", "enroll", "-", "--out", f"{folder}-thief"], input=line + "\n",
+                                   capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("and is good once", again.stderr)
+        tls = ("--ca", f"{folder}/ca.pem", "--cert", f"{folder}/operator-ann.pem", "--key", f"{folder}/operator-ann.key")
+        address = "{}:{}".format(*self.world.address())
+        who = run(f"{PREFIX}/bin/holdfast", "operator", "token", "whoami", "--address", address, *tls).stdout
+        self.assertIn("/operator/ann", who)
 
 class TestLocalOperators(WorldTest):
     """Users of the server's machine who need no certificate."""

@@ -136,6 +136,101 @@ CASE(a_new_node_gets_a_certificate_for_its_token)
 	line_release(&line);
 }
 
+static enum status create(struct fixture *f, const char *uri, const char *request, json_t **ret)
+{
+	return ask(f, uri, "Operator.CreateEnrollment", json_loads(request, 0, NULL), ret, NULL);
+}
+
+static enum status enroll_as(struct fixture *f, const char *identity, const char *token, const char *csr,
+			     json_t **ret, struct error *err)
+{
+	return ask(f, NULL, "Nodes.Enroll",
+		   json_pack("{ss ss ss}", "identity", identity, "token", token, "csr", csr), ret, err);
+}
+
+CASE(each_role_gets_its_certificate_by_a_line_of_its_own)
+{
+	static const struct {
+		const char *role, *request;
+		int64_t life_ms;
+	} rows[] = {
+		{"operator", "{\"identity\": \"operator/x\"}", INT64_C(12) * 3600 * 1000},
+		{"fencer", "{\"identity\": \"fencer/x\"}", INT64_C(90) * 86400 * 1000},
+		{"driver", "{\"identity\": \"driver/x\"}", INT64_C(90) * 86400 * 1000},
+		{"server", "{\"identity\": \"server/x\", \"hosts\": [\"s.example\", \"192.0.2.7\"]}",
+		 INT64_C(120) * 86400 * 1000},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char identity[64], uri[64], token[128];
+		json_t *made = NULL, *answer = NULL;
+		struct pki_facts facts;
+		struct line line;
+		struct error err;
+
+		(void)str_format(identity, sizeof(identity), "%s/x", rows[i].role);
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/%s", identity);
+		line_init(&line);
+		assert_int_equal(create(f, OPERATOR, rows[i].request, &made), STATUS_OK);
+		assert_string_equal(text(made, "role"), rows[i].role);
+		(void)str_copy(token, sizeof(token), text(made, "token"));
+		(void)str_copy(line.token, sizeof(line.token), token);
+		(void)str_copy(line.node, sizeof(line.node), "x");
+		assert_int_equal(i % 2 == 0 ? enroll(f, &line, NULL, &err) /* as node x */
+					    : enroll_as(f, "operator/y", token, line.csr, NULL, NULL),
+				 STATUS_PERMISSION_DENIED); /* one address has ten calls */
+		if (enroll_as(f, identity, token, line.csr, &answer, &err) != STATUS_OK)
+			fail_msg("%s: %s", identity, err.msg);
+		assert_int_equal(check(f, answer, &line, uri), STATUS_OK);
+		assert_int_equal(pki_pem_facts(text(answer, "certificate"), &facts, NULL), STATUS_OK);
+		assert_in_range(facts.expires_ms - clock_realtime_ms(), rows[i].life_ms - 60000,
+				rows[i].life_ms);
+		json_decref(made);
+		json_decref(answer);
+		line_release(&line);
+	}
+}
+
+CASE(lines_that_no_role_has_are_refused)
+{
+	static const char *const requests[] = {
+		"{}",
+		"{\"identity\": \"node/x\"}",
+		"{\"identity\": \"operator/x\", \"node\": \"x\"}",
+		"{\"identity\": \"king/x\"}",
+		"{\"identity\": \"operator/\"}",
+		"{\"identity\": \"operator/a/b\"}",
+		"{\"identity\": \"server/x\"}",
+		"{\"identity\": \"server/x\", \"hosts\": [\"a b\"]}",
+		"{\"identity\": \"operator/x\", \"hosts\": [\"a\"]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+		if (create(f, OPERATOR, requests[i], NULL) != STATUS_INVALID_ARGUMENT)
+			fail_msg("%s", requests[i]);
+	assert_int_equal(create(f, "holdfast://c1/fencer/f1", "{\"identity\": \"fencer/f2\"}", NULL),
+			 STATUS_PERMISSION_DENIED);
+	assert_int_equal(create(f, "holdfast://c1/node/n1", "{\"identity\": \"operator/x\"}", NULL),
+			 STATUS_PERMISSION_DENIED);
+}
+
+CASE(a_revoked_identity_ends_its_line)
+{
+	struct line line;
+	struct error err;
+	json_t *made = NULL;
+
+	line_init(&line);
+	assert_int_equal(create(f, OPERATOR, "{\"identity\": \"operator/x\"}", &made), STATUS_OK);
+	operator_does(f, "Operator.RevokeCertificate", "{\"identity\": \"operator/x\"}");
+	assert_int_equal(enroll_as(f, "operator/x", text(made, "token"), line.csr, NULL, &err),
+			 STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "of operator x was made at 2"));
+	assert_non_null(strstr(err.msg, "holdfast operator cert enroll operator/x"));
+	json_decref(made);
+	line_release(&line);
+}
+
 /* The token stays. */
 static void another_key(struct line *line)
 {

@@ -53,7 +53,8 @@ static void make_line(struct fixture *f, const char *node, char ret[static ENROL
 	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
 			 STATUS_OK);
 	caller_release(&caller);
-	(void)str_copy(line.node, sizeof(line.node), node);
+	(void)str_copy(line.role, sizeof(line.role), ENROLL_ROLE_NODE);
+	(void)str_copy(line.name, sizeof(line.name), node);
 	(void)str_copy(line.token, sizeof(line.token), json_string_value(json_object_get(answer, "token")));
 	assert_true(rpc_tls_anchor(f->server->tls, line.ca_sha256));
 	line.servers[0].port = f->port;

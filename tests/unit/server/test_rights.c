@@ -258,6 +258,7 @@ static const struct row rows[] = {
 	{"Operator.RevokeCertificate", OF_MANAGEMENT, 0, "{\"serial\": \"0A\"}"},
 	{"Operator.ListRevocations", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.CreateEnrollment", OF_MANAGEMENT, 0, "{\"node\": \"n9\"}"},
+	{"Operator.CreateEnrollment", OF_MANAGEMENT, 0, "{\"identity\": \"operator/x\"}"},
 	{"Operator.IssueCertificate", OF_MANAGEMENT, 0, "{\"identity\": \"node/n9\"}"},
 	{"Operator.ListAudit", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListTrails", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},

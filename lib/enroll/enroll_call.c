@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the key of an enrolment, and makes its one call. */
+
+#include "enroll/enroll_call.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "rpc/client.h"
+#include "rpc/pki.h"
+#include "rpc/tls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALL_US (30 * USEC_PER_SEC)
+#define REQUEST_BEGIN "-----BEGIN CERTIFICATE REQUEST-----"
+
+DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
+DEFINE_CLEANUP(struct rpc_client, rpc_client_free)
+
+static void free_key(char **key)
+{
+	pki_key_free(*key);
+}
+
+enum status enroll_begin(const char *path, char **ret_key, char **ret_csr, struct error *err)
+{
+	cleanup(free_key) char *kept = NULL;
+	char *csr;
+	int r;
+
+	if (file_read(path, PKI_PEM_MAX, &kept, NULL) >= 0 && (csr = strstr(kept, REQUEST_BEGIN))) {
+		*ret_csr = strdup(csr);
+		*ret_key = strndup(kept, (size_t)(csr - kept));
+		return *ret_csr && *ret_key ? STATUS_OK : error_no_memory(err, "the enrolment");
+	}
+	TRY(pki_make_request(ret_key, ret_csr, err));
+	pki_key_free(TAKE_PTR(kept));
+	if (asprintf(&kept, "%s%s", *ret_key, *ret_csr) < 0) {
+		kept = NULL;
+		return error_no_memory(err, "the enrolment");
+	}
+	r = file_write_atomic(path, 0600, kept, strlen(kept));
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+enum status enroll_call(sd_event *event, const struct enroll_line *line, const char *csr,
+			Holdfast__V1__EnrollResponse **ret, struct error *err)
+{
+	const struct rpc_tls_files files = {.ca_sha256 = line->ca_sha256};
+	Holdfast__V1__EnrollRequest request = HOLDFAST__V1__ENROLL_REQUEST__INIT;
+	cleanup(rpc_tls_freep) struct rpc_tls *tls = NULL;
+	cleanup(rpc_client_freep) struct rpc_client *client = NULL;
+	struct rpc_endpoint endpoint = {.servers = line->servers, .n_servers = line->n_servers};
+	ProtobufCMessage *answer = NULL;
+	char identity[ENROLL_IDENTITY_SIZE];
+	char uri[RPC_URI_SIZE];
+
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/server/", line->cluster);
+	TRY(rpc_tls_new(&files, &tls, err));
+	endpoint.tls = tls;
+	endpoint.server_uri = uri;
+	TRY(rpc_client_new(event, &endpoint, &client, err));
+	if (str_eq(line->role, ENROLL_ROLE_NODE))
+		request.node = (char *)(uintptr_t)line->name;
+	else
+		request.identity = enroll_line_identity(line, identity);
+	request.token = (char *)(uintptr_t)line->token;
+	request.csr = (char *)(uintptr_t)csr;
+	TRY(rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Enroll", &request.base, CALL_US,
+				 &answer, err));
+	*ret = (Holdfast__V1__EnrollResponse *)answer;
+	return STATUS_OK;
+}
