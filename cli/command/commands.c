@@ -44,6 +44,7 @@ static const struct command_table *const tables[] = {
 	&operator_audit_commands,
 	&trail_commands,
 	&debug_commands,
+	&enroll_line_commands,
 	&driver_launch_commands,
 	&context_commands,
 	&completion_commands,

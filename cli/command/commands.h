@@ -25,6 +25,7 @@ extern const struct command_table debug_commands;
 extern const struct command_table docker_commands;
 extern const struct command_table driver_launch_commands;
 extern const struct command_table enroll_commands;
+extern const struct command_table enroll_line_commands;
 extern const struct command_table fencing_commands;
 extern const struct command_table hold_commands;
 extern const struct command_table job_commands;

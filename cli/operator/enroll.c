@@ -383,14 +383,6 @@ static const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 1,
 	 .run = cmd_operator_cert_enroll},
-	{.path = "enroll",
-	 .args = "LINE|-",
-	 .help = "Get a certificate with the line of an operator",
-	 .example = "- --out pki",
-	 .options = OPTION_BIT(OPT_OUT),
-	 .min_args = 1,
-	 .max_args = 1,
-	 .run = cmd_enroll},
 	{.path = "operator cert issue",
 	 .args = "ROLE/NAME [CSR]",
 	 .help = "Get a certificate from the server's CA",
@@ -402,3 +394,16 @@ static const struct command commands[] = {
 };
 
 const struct command_table enroll_commands = {commands, ARRAY_SIZE(commands)};
+
+static const struct command line_commands[] = {
+	{.path = "enroll",
+	 .args = "LINE|-",
+	 .help = "Get a certificate with the line of an operator",
+	 .example = "- --out pki",
+	 .options = OPTION_BIT(OPT_OUT),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_enroll},
+};
+
+const struct command_table enroll_line_commands = {line_commands, ARRAY_SIZE(line_commands)};

@@ -3,8 +3,8 @@
 
 #include "rpc/enroll_line.h"
 
-#include "base/id.h"
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
 

@@ -72,6 +72,7 @@ class TestIdentity(WorldTest):
         who = run(f"{PREFIX}/bin/holdfast", "operator", "token", "whoami", "--address", address, *tls).stdout
         self.assertIn("/operator/ann", who)
 
+
 class TestLocalOperators(WorldTest):
     """Users of the server's machine who need no certificate."""
 

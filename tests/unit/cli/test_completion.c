@@ -25,7 +25,7 @@ static char *printed(void (*print)(FILE *out))
 TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
-		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator driver "
+		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator enroll driver "
 		"context version "
 		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
