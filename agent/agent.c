@@ -9,13 +9,16 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "log/log.h"
+#include "rpc/scrape.h"
 #include "rpc/wakeup.h"
 #include "session/attributes.h"
 #include "session/fingerprint.h"
 #include "session/hello.h"
 #include "session/machine.h"
 #include "session/report.h"
+#include "status/metrics.h"
 #include "status/report.h"
 
 #include <assert.h>
@@ -875,6 +878,27 @@ static enum status open_local(struct agent *agent, struct error *err)
 			    agent->config->path, path);
 }
 
+static void print_metrics(struct strbuf *to, void *userdata)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = make_report(userdata);
+
+	if (!report) {
+		to->error = -ENOMEM;
+		return;
+	}
+	agent_metrics_print(report, clock_realtime_ms(), to);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static enum status open_metrics(struct agent *agent, struct error *err)
+{
+	const char *address = agent->config->metrics;
+
+	return address[0] == '\0'
+		       ? STATUS_OK
+		       : scrape_listen(agent->event, address, print_metrics, agent, &agent->metrics, err);
+}
+
 enum status agent_new(sd_event *event, struct config *config, struct agent **ret, struct error *err)
 {
 	cleanup(agent_freep) struct agent *agent = calloc(1, sizeof(*agent));
@@ -896,6 +920,7 @@ enum status agent_new(sd_event *event, struct config *config, struct agent **ret
 	TRY(open_drain(agent, err));
 	TRY(service_status_new(event, agent_status_text, agent, &agent->service, err));
 	TRY(open_local(agent, err));
+	TRY(open_metrics(agent, err));
 	*ret = TAKE_PTR(agent);
 	return STATUS_OK;
 }
@@ -952,6 +977,7 @@ void agent_free(struct agent *agent)
 	volume_usages_free(agent->usages);
 	service_status_free(agent->service);
 	service_watchdog_free(agent->watchdog);
+	scrape_free(agent->metrics);
 	local_free(agent->local);
 	drain_free(agent->drain);
 	session_free(agent->session);

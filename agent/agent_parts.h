@@ -57,6 +57,7 @@ struct agent {
 	bool is_session_started;
 	struct fingerprint_sent sent; /* in this session */
 	struct local *local;
+	struct scrape *metrics; /* NULL: off */
 	struct agent_drain *drain;
 	struct service_status *service;
 	struct service_watchdog *watchdog;

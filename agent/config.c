@@ -10,6 +10,7 @@
 #include "conf/conf.h"
 #include "helper/client.h"
 #include "plugins/plugins.h"
+#include "rpc/scrape.h"
 #include "status/volume_usage.h"
 
 #include <stddef.h>
@@ -172,6 +173,7 @@ static const struct conf_field top_fields[] = {
 	 .min = DISK_RESERVE_MIN,
 	 .max = DISK_RESERVE_MAX},
 	{TEXT("socket", CONF_PATH, socket)},
+	{TEXT("metrics", CONF_STRING, metrics)},
 	{TEXT("plugin_dir", CONF_PATH, plugin_dir)},
 	{TEXT("driver_dir", CONF_PATH, driver_dir)},
 	TIMEOUT("plugin_probe_interval", plugin_probe_interval_us),
@@ -301,6 +303,10 @@ static enum status config_check(const struct conf *conf, struct reading *reading
 		status = check_server(conf, reading, uri_prefix, err);
 	if (status != STATUS_OK)
 		return status;
+	if (config->metrics[0] != '\0' && !scrape_address_is_valid(config->metrics))
+		return conf_error(conf, reading->root, "metrics", err,
+				  "metrics: '%s' is neither HOST:PORT nor the path of a socket",
+				  config->metrics);
 	if (reading->log_level[0] == '\0')
 		return STATUS_OK;
 	config->log_level = config_log_level(reading->log_level);

@@ -27,6 +27,7 @@ struct config {
 	char data_dir[CONFIG_PATH_SIZE];
 	uint64_t disk_reserve; /* bytes */
 	char socket[CONFIG_SOCKET_SIZE];
+	char metrics[CONFIG_HOST_SIZE]; /* where they are served; "": off */
 	char plugin_dir[CONFIG_PATH_SIZE];
 	char driver_dir[CONFIG_PATH_SIZE]; /* of task drivers */
 	uint64_t plugin_probe_interval_us;

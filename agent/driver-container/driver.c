@@ -14,6 +14,7 @@
 #include "log/log.h"
 #include "log/service.h"
 #include "model/order.h"
+#include "rpc/scrape.h"
 
 #include <errno.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
@@ -170,6 +171,11 @@ static enum status open_loop(struct driver *driver, struct error *err)
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "make an event loop") : STATUS_OK;
 }
 
+static void print_metrics(struct strbuf *to, void *userdata)
+{
+	driver_metrics_print(userdata, to);
+}
+
 static enum status open_server(struct driver *driver, struct error *err)
 {
 	const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX, .calls = CALLS_MAX};
@@ -177,13 +183,18 @@ static enum status open_server(struct driver *driver, struct error *err)
 	TRY(rpc_server_new(driver->event, services, ARRAY_SIZE(services), &limits, driver, &driver->server,
 			   err));
 	rpc_server_set_gate(driver->server, gate);
-	return rpc_server_listen_unix(driver->server, driver->settings->socket, SOCKET_MODE, err);
+	TRY(rpc_server_listen_unix(driver->server, driver->settings->socket, SOCKET_MODE, err));
+	if (driver->settings->metrics[0] == '\0')
+		return STATUS_OK;
+	return scrape_listen(driver->event, driver->settings->metrics, print_metrics, driver,
+			     &driver->metrics, err);
 }
 
 static void close_all(struct driver *driver)
 {
 	task_free_all(driver);
 	fingerprint_end(driver);
+	scrape_free(driver->metrics);
 	rpc_server_free(driver->server);
 	engine_free(driver->engine);
 	nonces_free(driver->nonces);

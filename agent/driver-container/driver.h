@@ -20,7 +20,9 @@
 struct health;
 struct op;
 struct restarts;
+struct scrape;
 struct session;
+struct strbuf;
 struct watcher;
 
 struct driver {
@@ -33,8 +35,13 @@ struct driver {
 	uid_t agent_uid;
 	gid_t agent_gid;
 	uint8_t boot_id[ORDER_UUID_SIZE];
-	char boot_text[64]; /* the same, as the kernel says it */
+	char boot_text[64];	/* the same, as the kernel says it */
+	struct scrape *metrics; /* NULL: off */
+	struct {
+		uint64_t used, refused, failed;
+	} orders; /* since the start */
 	LIST_HEAD(, op) ops;
+	size_t n_operations;
 	LIST_HEAD(, session) sessions;
 	size_t n_sessions;
 	size_t n_waits;
@@ -88,6 +95,10 @@ void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *use
 extern const struct rpc_stream_handlers exec_stream;
 extern const struct rpc_stream_handlers logs_stream;
 extern const struct rpc_stream_handlers stats_stream;
+
+/* metrics.c */
+/** Write them for Prometheus. */
+void driver_metrics_print(const struct driver *driver, struct strbuf *to);
 
 /* fingerprint.c */
 extern const struct rpc_stream_handlers fingerprint_stream;

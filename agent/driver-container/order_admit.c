@@ -47,6 +47,7 @@ static enum status refuse(struct driver *driver, const struct taken *taken, cons
 	uint64_t skipped = 0;
 	struct error err;
 
+	driver->orders.refused++;
 	if (!trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
 		return why->status;
 	begin_record(&record, &taken->order);
@@ -123,6 +124,7 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, b
 	TRY(trail_write(driver->trail, &record, err));
 	if (taken->use == NONCE_NEW)
 		TRY(nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err));
+	driver->orders.used++;
 	return STATUS_OK;
 }
 
@@ -131,6 +133,7 @@ void driver_note_end(struct driver *driver, const struct order *order, enum stat
 	struct keyline record = KEYLINE_INIT;
 	struct error err;
 
+	driver->orders.failed += status != STATUS_OK;
 	begin_record(&record, order);
 	keyline_words(&record, "phase", "result", "res", status == STATUS_OK ? "success" : "failed", "code",
 		      status_name(status));

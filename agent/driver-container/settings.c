@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "rpc/scrape.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,6 +104,7 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("agent_user", CONF_STRING, agent_user)},
 	{MEMBER("socket", CONF_PATH, socket)},
 	{MEMBER("engine", CONF_PATH, engine_socket), .required = true},
+	{MEMBER("metrics", CONF_STRING, metrics)},
 	{MEMBER("publish_dir", CONF_PATH, publish_dir)},
 	{MEMBER("state_dir", CONF_PATH, state_dir)},
 	{MEMBER("plugin_dir", CONF_PATH, plugin_dir)},
@@ -158,7 +160,7 @@ static enum status apply_keys(struct reading *reading, const struct conf *conf, 
 	return STATUS_OK;
 }
 
-/* What would never match anything was meant otherwise. */
+/* Refuses values that never match anything. */
 static enum status check_lists(const struct settings *s, const struct conf *conf, struct error *err)
 {
 	for (size_t i = 0; i < SETTINGS_LIST_MAX && s->host_paths[i][0] != '\0'; i++)
@@ -166,6 +168,9 @@ static enum status check_lists(const struct settings *s, const struct conf *conf
 			return conf_error(conf, conf_root(conf), "host_paths", err,
 					  "host_paths: '%.64s' is no absolute path below /",
 					  s->host_paths[i]);
+	if (s->metrics[0] != '\0' && !scrape_address_is_valid(s->metrics))
+		return conf_error(conf, conf_root(conf), "metrics", err,
+				  "metrics: '%s' is neither HOST:PORT nor the path of a socket", s->metrics);
 	for (size_t i = 0; i < ARRAY_SIZE(s->networks) && s->networks[i][0] != '\0'; i++)
 		if (!str_eq(s->networks[i], "host") && !str_eq(s->networks[i], "none") &&
 		    !str_eq(s->networks[i], "isolated"))

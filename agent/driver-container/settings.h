@@ -43,6 +43,7 @@ struct settings {
 	char agent_user[SETTINGS_USER_SIZE]; /* who may call, as root may */
 	char socket[SETTINGS_SOCKET_SIZE];
 	char engine_socket[SETTINGS_SOCKET_SIZE];
+	char metrics[SETTINGS_TEXT_SIZE]; /* where they are served; "": off */
 	char publish_dir[PATH_MAX];
 	char state_dir[PATH_MAX];
 	char plugin_dir[PATH_MAX];  /* of the sockets of CSI plugins */

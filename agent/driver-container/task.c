@@ -83,6 +83,7 @@ static void op_free(struct op *op)
 {
 	if (op->is_wait)
 		op->driver->n_waits--;
+	op->driver->n_operations--;
 	LIST_REMOVE(op, link);
 	taken_release(&op->taken);
 	last_output_release(&op->output);
@@ -185,6 +186,7 @@ static struct op *op_new(struct driver *driver, struct rpc_call *call, const str
 	op->kind = kind;
 	last_output_init(&op->output);
 	LIST_INSERT_HEAD(&driver->ops, op, link);
+	driver->n_operations++;
 	if (!id_is_uuid(alloc) || (task[0] != '\0' && !id_is_label(task))) {
 		(void)error_set(
 			&err, STATUS_INVALID_ARGUMENT, 0,

@@ -19,7 +19,8 @@ FILTER = ROOT / "mounthelper/filter.c"
 WORDS = ROOT / "proto/mounthelper_words.h"
 PROTOCOL = ROOT / "docs/protocol.md"
 ROUTES = ROOT / "server/routes.c"
-METRICS = [ROOT / "server/metrics.c"]
+NODE_METRICS = [ROOT / "agent/status/metrics.c", ROOT / "agent/driver-container/metrics.c"]
+METRICS = [ROOT / "server/metrics.c", *NODE_METRICS]
 COMMANDS = [ROOT / "cli/command/commands.h", *sorted((ROOT / "cli").glob("**/*.c"))]
 ACCESS_MANUAL = ROOT / "docs/man/holdfast-operator-access.1.scd"
 RELOAD = ROOT / "server/reload.c"
@@ -747,6 +748,14 @@ def check_metrics():
     """What the manuals call a metric is one."""
     if len(metric_names()) < 20:
         fault("server/metrics.c: its metrics were not understood")
+    rows = {cell.strip("`") for cell in first_cells(read(MONITORING))}
+    for path in NODE_METRICS:
+        found = re.findall(r'scrape_(?:one|head)\(to, "(\w+)"', read(path))
+        if len(found) < 4:
+            fault(f"{shown(path)}: its metrics were not understood")
+        for name in found:
+            if "holdfast_" + name not in rows:
+                fault(f"{shown(MONITORING)}: no row has holdfast_{name} of {shown(path)}")
     for path in documents() + sorted(ROOT.glob("docs/man/*.scd")):
         for name in set(re.findall(r"\bholdfast_\w+(?:_total|_pending|_waiting|_stuck)\b", read(path))):
             if name not in metric_names():
@@ -759,7 +768,8 @@ def check_alerts():
     watched = re.findall(r"^\| `(holdfast_\w+)` \|", table, re.M)
     if len(watched) < 20:
         fault(f"{shown(MONITORING)}: the table of metrics was not understood")
-    tests = "".join(read(path) for path in sorted((ROOT / "tests/unit/server").glob("test_*.c")))
+    folders = [ROOT / "tests/unit" / name for name in ("server", "agent", "driver_container")]
+    tests = "".join(read(path) for folder in folders for path in sorted(folder.glob("test_*.c")))
     for name in watched:
         if name not in metric_names():
             fault(f"{shown(MONITORING)}: there is no metric {name}")

@@ -5,6 +5,10 @@
 
 #include "session/report.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 static bool has_reported(struct world *w)
 {
 	return w->server.report_complete;
@@ -191,3 +195,33 @@ WORLD_TEST(much_is_reported_in_parts)
 }
 
 TEST_GROUP(world_group_setup, world_group_teardown)
+
+static int metrics_fd = -1;
+static char metrics_text[1 << 16];
+
+static bool has_metrics(struct world *w)
+{
+	size_t n = strlen(metrics_text);
+	ssize_t got = recv(metrics_fd, metrics_text + n, sizeof(metrics_text) - 1 - n, MSG_DONTWAIT);
+
+	return got == 0;
+}
+
+WORLD_TEST(an_agent_with_a_place_for_metrics_answers_there)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\n\r\n";
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	(void)str_format(w->config.metrics, sizeof(w->config.metrics), "%s/metrics", w->fake.folder);
+	start_with_a(w, 2);
+	metrics_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)str_copy(address.sun_path, sizeof(address.sun_path), w->config.metrics);
+	assert_int_equal(connect(metrics_fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(send(metrics_fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+	WORLD_UNTIL(w, has_metrics);
+	(void)close(metrics_fd);
+	assert_non_null(strstr(metrics_text, "\nholdfast_agent_connected 1\n"));
+	assert_non_null(strstr(metrics_text, "\nholdfast_agent_allocations 1\n"));
+	assert_non_null(strstr(metrics_text, "\nholdfast_agent_mounts 2\n"));
+	assert_non_null(strstr(metrics_text, "\nholdfast_agent_helper_running 1\n"));
+}

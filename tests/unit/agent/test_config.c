@@ -176,6 +176,7 @@ CASE(mistakes_are_errors_with_their_line)
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"b\"]\n",
 		 "agent.hcl:3: ", "'b'"},
 		{GOOD "servers = [\"a:1\"]\n", "agent.hcl:7: ", "not both"},
+		{GOOD "metrics = \"4657\"\n", "agent.hcl:7: ", "neither HOST:PORT nor the path"},
 		{GOOD "meta {\n rack = 1\n}\n", "agent.hcl:8: ", "'rack'"},
 		{GOOD "meta {\n rack = \"/etc\"\n}\n", "agent.hcl:8: ", "'rack'"},
 		{GOOD "meta {\n \"a b\" = \"c\"\n}\n", "agent.hcl:8: ", "a name is 1 to 58"},
