@@ -91,6 +91,12 @@ static const char *namespace_of(const struct item *item)
 	return item->kind != KIND_POLICY && name[0] == '\0' ? "default" : name;
 }
 
+/* As an argument or, as kubectl has it, behind -f. */
+static const char *folder_of(const struct invocation *inv)
+{
+	return inv->n_args > 0 ? inv->args[0] : inv->options[OPT_FILENAME];
+}
+
 /* --- files --- */
 
 /* "db.volume.hcl": @ret_kind volume, @ret_name "db". False: the file is no such. */
@@ -170,7 +176,7 @@ static enum status list_files(struct apply *apply, struct error *err)
 		return usage_error(apply->inv, err,
 				   "%s is no folder; for one file: holdfast job run FILE, or holdfast volume "
 				   "register FILE",
-				   apply->inv->args[0]);
+				   folder_of(apply->inv));
 	if (!folder)
 		return error_set(err, status_from_errno(errno), errno, "read the folder %s", apply->folder);
 	while (status == STATUS_OK && (entry = readdir(folder)) != NULL)
@@ -195,7 +201,7 @@ static enum status load(struct apply *apply, struct error *err)
 		return usage_error(
 			apply->inv, err,
 			"%s has no file NAME.policy.hcl, NAME.volume.hcl or NAME.job.hcl (or .json)",
-			apply->inv->args[0]);
+			folder_of(apply->inv));
 	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
 	for (size_t i = 0; i < apply->n; i++) {
 		struct error one;
@@ -610,7 +616,7 @@ static enum status prune(struct apply *apply, json_t *all, size_t *n_failed, str
 
 static enum status open_folder(struct apply *apply, struct error *err)
 {
-	const char *given = apply->inv->args[0];
+	const char *given = folder_of(apply->inv);
 	size_t n = strlen(given);
 
 	if (str_format(apply->folder, sizeof(apply->folder), "%s%s", given,
@@ -627,6 +633,8 @@ static enum status cmd_apply(struct invocation *inv, struct error *err)
 
 	if (!all)
 		return error_no_memory(err, "the answer");
+	if ((inv->n_args > 0) == (inv->options[OPT_FILENAME] != NULL))
+		return usage_error(inv, err, "give one folder: holdfast apply FOLDER, or -f FOLDER");
 	TRY(open_folder(&apply, err));
 	TRY(load(&apply, err));
 	TRY(connect_server(inv, &apply.connection, err));
@@ -648,13 +656,13 @@ static enum status cmd_apply(struct invocation *inv, struct error *err)
 
 static const struct command commands[] = {
 	{.path = "apply",
-	 .args = "FOLDER",
+	 .args = "[FOLDER]",
 	 .help = "Make what the files of a folder describe: policies, volumes and jobs",
 	 .example = "cluster",
-	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_FILE},
-	 .options = OPTION_BIT(OPT_DIFF) | OPTION_BIT(OPT_PRUNE) | OPTION_BIT(OPT_TIMEOUT) | FORCED,
+	 .options = OPTION_BIT(OPT_FILENAME) | OPTION_BIT(OPT_DIFF) | OPTION_BIT(OPT_PRUNE) |
+		    OPTION_BIT(OPT_TIMEOUT) | FORCED,
 	 .run = cmd_apply},
 };
 

@@ -79,7 +79,7 @@ void completion_put_names(FILE *out, option_set set, const char *between)
 			continue;
 		(void)fprintf(out, "%s--%s", before, command_options[id].name);
 		before = between;
-		if (command_options[id].letter)
+		if (command_options[id].letter && id != OPT_FILENAME) /* -f of others has no argument */
 			(void)fprintf(out, "%s-%c", between, command_options[id].letter);
 	}
 }

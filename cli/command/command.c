@@ -30,12 +30,18 @@ struct getopt_tables {
 
 static const struct command *command_of(char *const *words, int n, int *ret_used);
 
-/* Does @command have another option of this one's name? Two may share one when no command has both. */
+/* Does @command have another option of this one's name or letter? Two may share one when no command has both;
+ * without a command the first one counts. */
 static bool is_of_others(const struct command *command, int id)
 {
-	for (int other = 0; command && other < OPTION_N; other++)
-		if (other != id && strcmp(command_options[other].name, command_options[id].name) == 0)
-			return (command->options & OPTION_BIT(other)) != 0;
+	for (int other = 0; other < OPTION_N; other++) {
+		bool is_alike = strcmp(command_options[other].name, command_options[id].name) == 0 ||
+				(command_options[id].letter &&
+				 command_options[other].letter == command_options[id].letter);
+
+		if (other != id && is_alike)
+			return command ? (command->options & OPTION_BIT(other)) != 0 : false;
+	}
 	return false;
 }
 
@@ -66,18 +72,18 @@ static void make_tables(const struct command *command, struct getopt_tables *tab
 	tables->letters[n] = '\0';
 }
 
-static int id_of_letter(int letter)
+static int id_of_letter(const struct command *command, int letter)
 {
 	for (int id = 0; letter && id < OPTION_N; id++)
-		if (command_options[id].letter == letter)
+		if (command_options[id].letter == letter && !is_of_others(command, id))
 			return id;
 	return -1;
 }
 
 /* getopt_long() returned '?' or ':'. */
-static enum status bad_option(int found, char **argv, struct error *err)
+static enum status bad_option(const struct command *command, int found, char **argv, struct error *err)
 {
-	int id = optopt >= FIRST_LONG ? optopt - FIRST_LONG : id_of_letter(optopt);
+	int id = optopt >= FIRST_LONG ? optopt - FIRST_LONG : id_of_letter(command, optopt);
 	const char *names[OPTION_N];
 	const char *given = argv[optind - 1];
 	const char *meant;
@@ -114,16 +120,17 @@ static enum status parse_options(int argc, char **argv, struct invocation *inv, 
 	struct getopt_tables tables;
 	int found;
 	int used;
+	const struct command *command = command_of(argv + 1, argc - 1, &used);
 
-	make_tables(command_of(argv + 1, argc - 1, &used), &tables);
+	make_tables(command, &tables);
 	inv->n_behind = words_behind(argc, argv); /* before they are put in order */
 	opterr = 0;
 	optind = 0; /* begin anew */
 	while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
-		int id = found >= FIRST_LONG ? found - FIRST_LONG : id_of_letter(found);
+		int id = found >= FIRST_LONG ? found - FIRST_LONG : id_of_letter(command, found);
 
 		if (found == '?' || found == ':')
-			return bad_option(found, argv, err);
+			return bad_option(command, found, argv, err);
 		if (inv->options[id] && command_options[id].arg && !command_options[id].repeats)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s is given twice",
 					 command_options[id].name);

@@ -109,6 +109,7 @@ enum option_id {
 	OPT_NETWORK,
 	OPT_LIFT,
 	OPT_CONTEXT,
+	OPT_FILENAME,
 	OPTION_N,
 };
 

@@ -145,6 +145,8 @@ static const struct {
 	{"acl token list", "operator token list", NULL},
 	{"operator snapshot save x", "operator backup", NULL},
 	{"apply cluster", "apply", NULL},
+	{"apply -f cluster", "apply", NULL},
+	{"logs -f 0192", "alloc logs", NULL},
 	{"wait node n1 --for condition=Ready", "node wait", NULL},
 	{"cordon n1", NULL, "node eligibility ID --disable"},
 	{"delete volume db", NULL, "volume delete ID"},
