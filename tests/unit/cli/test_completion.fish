@@ -31,7 +31,7 @@ end
 
 expect volume vol
 expect 'create delete list' 'volume snapshot '
-expect 'ca fencer issue node operator revoke revoked server' 'operator cert '
+expect 'ca enroll fencer issue node operator revoke revoked server' 'operator cert '
 expect 'db db2' 'volume status d'
 asked 'completion ids volume d'
 expect 'db db2' 'volume status --address h:1 --verbose d'

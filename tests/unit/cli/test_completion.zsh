@@ -61,7 +61,7 @@ asked() {
 
 expect volume vol
 expect 'create delete list' volume snapshot ''
-expect 'ca fencer issue node operator revoke revoked server' operator cert ''
+expect 'ca enroll fencer issue node operator revoke revoked server' operator cert ''
 expect 'FILES verify' operator backup ''
 expect 'db db2' volume status d
 asked 'completion ids volume d'
