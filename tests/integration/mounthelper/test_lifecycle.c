@@ -171,8 +171,10 @@ TEST_FIXTURE(a_read_only_stage_never_writes_to_the_medium, start, stop)
 	assert_last_record("reason=staged-read-only");
 }
 
-/* Makes the kernel note an error of the staged file system, as a damaged block would. */
-static void damage_staged(void)
+/* Has the kernel note an error of the staged file system, as a damaged block would. Returns whether the mount
+ * table shows it: Linux 6.12 to 6.14 do not, nor do stable kernels with the same change (Debian's 6.1.0-56).
+ */
+static bool damage_staged(void)
 {
 	char path[128];
 	struct mount_entry mount;
@@ -185,6 +187,9 @@ static void damage_staged(void)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "test", 4), 4);
 	assert_int_equal(close(fd), 0);
+	assert_true(find_mount(STAGE_BASE "/vol-1", &mount));
+	return mount_option_is_set(mount.super_options, "ro") ||
+	       mount_option_is_set(mount.super_options, "emergency_ro");
 }
 
 TEST_FIXTURE(a_file_system_that_an_error_stopped_is_published_for_reading_only, start, stop)
@@ -193,7 +198,10 @@ TEST_FIXTURE(a_file_system_that_an_error_stopped_is_published_for_reading_only, 
 
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
-	damage_staged();
+	if (!damage_staged()) {
+		print_message("# this kernel shows no stop: not tested\n");
+		return;
+	}
 	expect_publish(&agent, publish_disk(), MH_REFUSED);
 	assert_last_record("reason=writes-stopped");
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
