@@ -2,14 +2,21 @@
 #include "policy_text.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "command/commands.h"
+#include "conf/conf.h"
 #include "show/output.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <limits.h>
 #include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The accounts of the packages, see docs/adr/13-at-home-on-the-host.md. */
 static const char agent_account[] = "holdfast";
@@ -18,6 +25,7 @@ static const char helper_account[] = "holdfast-mount";
 enum {
 	NAME_MAX_BYTES = 63,
 	TICKET_KEY_BYTES = 32,
+	TICKET_KEY_TEXT_MAX = 256,
 	FIRST_PID_NAMESPACE = 0xEFFFFFFC, /* PROC_PID_INIT_INO of the kernel */
 };
 
@@ -38,12 +46,41 @@ static enum status find_account(const char *name, const char *package, uint32_t 
 	return STATUS_OK;
 }
 
-static enum status parse_name(struct invocation *inv, enum option_id id, const char **ret, struct error *err)
+/* The files of an enrolled node; missing ones leave the options needed. */
+struct enrolled {
+	struct conf *settings;
+	char *ticket_key;
+};
+
+static void release(struct enrolled *enrolled)
+{
+	conf_free(enrolled->settings);
+	free(enrolled->ticket_key);
+}
+
+static enum status read_enrolled(struct enrolled *ret, struct error *err)
+{
+	char folder[PATH_MAX];
+
+	if (access(HOLDFAST_AGENT_SETTINGS_PATH, R_OK) == 0) {
+		TRY(conf_dropin_dir(HOLDFAST_AGENT_SETTINGS_PATH, folder, err));
+		TRY(conf_load_merged(HOLDFAST_AGENT_SETTINGS_PATH, folder, &ret->settings, err));
+	}
+	if (file_read(HOLDFAST_TICKET_KEY_PATH, TICKET_KEY_TEXT_MAX, &ret->ticket_key, NULL) == 0)
+		ret->ticket_key[strcspn(ret->ticket_key, "\n")] = '\0';
+	return STATUS_OK;
+}
+
+static enum status parse_name(struct invocation *inv, enum option_id id, const struct enrolled *enrolled,
+			      const char *key, const char **ret, struct error *err)
 {
 	const char *name = inv->options[id];
 
+	if (!name && enrolled->settings)
+		name = json_string_value(json_object_get(conf_root(enrolled->settings), key));
 	if (!name)
-		return usage_error(inv, err, "--%s is needed", command_options[id].name);
+		return usage_error(inv, err, "--%s is needed, as this node has not enrolled by a line",
+				   command_options[id].name);
 	if (!id_is_name(name, NAME_MAX_BYTES))
 		return usage_error(inv, err, "--%s: '%.64s' is not a name (A-Z a-z 0-9 _ and -, up to %d)",
 				   command_options[id].name, name, NAME_MAX_BYTES);
@@ -51,10 +88,11 @@ static enum status parse_name(struct invocation *inv, enum option_id id, const c
 	return STATUS_OK;
 }
 
-static enum status parse_ticket_key(struct invocation *inv, const char **ret, struct error *err)
+static enum status parse_ticket_key(struct invocation *inv, const struct enrolled *enrolled, const char **ret,
+				    struct error *err)
 {
 	unsigned char key[TICKET_KEY_BYTES];
-	const char *hex = inv->options[OPT_TICKET_KEY];
+	const char *hex = inv->options[OPT_TICKET_KEY] ? inv->options[OPT_TICKET_KEY] : enrolled->ticket_key;
 
 	if (!hex)
 		return usage_error(inv, err, "--ticket-key is needed; holdfast operator status prints it");
@@ -77,13 +115,15 @@ static bool is_container(void)
 static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 {
 	struct policy_words words = {.is_container = is_container()};
+	cleanup(release) struct enrolled enrolled = {.settings = NULL};
 	char text[POLICY_TEXT_SIZE];
 	uint32_t agent_gid;
 	int r;
 
-	TRY(parse_name(inv, OPT_CLUSTER, &words.cluster, err));
-	TRY(parse_name(inv, OPT_NODE, &words.node, err));
-	TRY(parse_ticket_key(inv, &words.ticket_key, err));
+	TRY(read_enrolled(&enrolled, err));
+	TRY(parse_name(inv, OPT_CLUSTER, &enrolled, "cluster", &words.cluster, err));
+	TRY(parse_name(inv, OPT_NODE, &enrolled, "node_id", &words.node, err));
+	TRY(parse_ticket_key(inv, &enrolled, &words.ticket_key, err));
 	TRY(find_account(agent_account, "holdfast-agent", &words.agent_uid, &agent_gid, err));
 	TRY(find_account(helper_account, "holdfast-mounthelper", &words.helper_uid, &words.helper_gid, err));
 	r = policy_text(&words, text);
@@ -97,8 +137,9 @@ static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 
 static const struct command commands[] = {
 	{.path = "policy init",
-	 .args = "--node ID --cluster NAME --ticket-key HEX",
-	 .help = "Print a first policy for the mount helper of this machine",
+	 .args = "[--node ID --cluster NAME --ticket-key HEX]",
+	 .help = "Print a first policy for the mount helper of this machine; an enrolled node needs no "
+		 "options",
 	 .example = "--node worker-1 --cluster prod "
 		    "--ticket-key 8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",
 	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_CLUSTER) | OPTION_BIT(OPT_TICKET_KEY),

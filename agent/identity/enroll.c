@@ -171,7 +171,7 @@ void enroll_print(const struct enrolled *enrolled)
 			"%s exists and is kept; it needs: tls { ca = \"%s\" cert = \"%s\" key = \"%s\" }\n",
 			enrolled->config, enrolled->ca, enrolled->certificate, enrolled->certificate);
 	(void)printf("for the mount helper's policy: ticket_key = %s\n", enrolled->ticket_key);
-	(void)printf("a new policy: holdfast policy init --node %s --cluster %s --ticket-key %s "
-		     ">/etc/holdfast/mounthelper.policy && holdfast policy apply\n",
-		     line->name, line->cluster, enrolled->ticket_key);
+	(void)printf(
+		"a new policy: holdfast policy init >/etc/holdfast/mounthelper.policy && holdfast policy "
+		"apply\n");
 }

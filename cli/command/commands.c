@@ -37,6 +37,7 @@ static const struct command_table *const tables[] = {
 	&fencing_commands,
 	&backup_commands,
 	&watch_commands,
+	&init_commands,
 	&cert_commands,
 	&enroll_commands,
 	&token_commands,

@@ -6,11 +6,11 @@
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
+#include "operator/hosts.h"
 #include "rpc/pki.h"
 #include "show/output.h"
 #include "show/rows.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
@@ -24,7 +24,6 @@ enum {
 	NODE_DAYS = 365,
 	OPERATOR_DAYS = 90, /* people change */
 	NAME_MAX_BYTES = 63,
-	HOSTS_MAX = 16,
 	FOLDER_MODE = 0700,
 };
 
@@ -156,40 +155,6 @@ static enum status cmd_operator_cert_ca(struct invocation *inv, struct error *er
 
 /* --- what it signs --- */
 
-struct hosts {
-	char text[1024];
-	const char *names[HOSTS_MAX];
-	size_t n_names;
-	const char *addresses[HOSTS_MAX];
-	size_t n_addresses;
-};
-
-static bool is_address(const char *text)
-{
-	unsigned char address[16];
-
-	return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
-}
-
-static enum status read_hosts(struct invocation *inv, struct hosts *hosts, struct error *err)
-{
-	char *rest = hosts->text;
-	const char *host;
-
-	if (str_copy(hosts->text, sizeof(hosts->text), option_text(inv, OPT_HOST)) < 0)
-		return usage_error(inv, err, "--host: too long");
-	while (hosts->text[0] != '\0' && (host = strsep(&rest, ","))) {
-		if (hosts->n_names + hosts->n_addresses == HOSTS_MAX || host[0] == '\0')
-			return usage_error(inv, err, "--host: 1 to %d names or addresses with commas between",
-					   HOSTS_MAX);
-		if (is_address(host))
-			hosts->addresses[hosts->n_addresses++] = host;
-		else
-			hosts->names[hosts->n_names++] = host;
-	}
-	return STATUS_OK;
-}
-
 static enum status find_paths(struct invocation *inv, const struct role *role, const char *name,
 			      struct pair *ret, struct error *err)
 {
@@ -246,7 +211,7 @@ static enum status issue(struct invocation *inv, const struct role *role, const 
 	enum status status = days_of(inv, role->days, &request.days, err);
 
 	if (status == STATUS_OK)
-		status = read_hosts(inv, &hosts, err);
+		status = hosts_read(inv, &hosts, err);
 	if (status == STATUS_OK)
 		status = find_paths(inv, role, name, &pair, err);
 	request.dns_names = hosts.names;

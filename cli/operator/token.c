@@ -6,6 +6,7 @@
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "show/output.h"
 #include "show/rows.h"
 
 #include <errno.h>
@@ -90,6 +91,16 @@ static DEFINE_ROWS_OF(revoke_page, holdfast__v1__revoke_token_response,
 		      &holdfast__v1__revoke_token_request__descriptor, NULL,
 		      LINE(NULL, "token {^accessor} is revoked"));
 
+static enum status token_create_show(struct call *call, const void *answer, struct error *err)
+{
+	const Holdfast__V1__CreateTokenResponse *response = answer;
+
+	if (!call_has(call, OPT_SECRET_ONLY)) /* it changes nothing */
+		return call_show_rows(call, (ProtobufCMessage *)(uintptr_t)answer, err);
+	print_line("%s", response->token->secret);
+	return STATUS_OK;
+}
+
 static const struct command commands[] = {
 	{.path = "operator token bootstrap",
 	 .args = "",
@@ -102,12 +113,14 @@ static const struct command commands[] = {
 	 .args = "NAME [POLICY...]",
 	 .help = "Make a token that may do what its policies say",
 	 .example = "ci readers --days 30",
-	 .options = OPTION_BIT(OPT_MANAGEMENT) | OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_DAYS),
+	 .options = OPTION_BIT(OPT_MANAGEMENT) | OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_DAYS) |
+		    OPTION_BIT(OPT_SECRET_ONLY),
 	 .min_args = 1,
 	 .max_args = 1 + TOKEN_POLICY_ARGS,
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "CreateToken",
 		  .load = token_create_load,
+		  .show = token_create_show,
 		  .rows = &create_page}},
 	{.path = "operator token list",
 	 .args = "",

@@ -303,6 +303,18 @@ enum status pki_make_ca(const char *key_path, const char *cert_path, const char 
 	return pki_make_ca_for(key_path, cert_path, cluster, CA_DAYS, err);
 }
 
+enum status pki_make_signing_key(const char *path, struct error *err)
+{
+	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
+	bool exists = false;
+
+	TRY(look_for(path, &exists, err));
+	if (exists)
+		return error_set(err, STATUS_ALREADY_EXISTS, 0, "%s exists already and is kept", path);
+	key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+	return key ? write_key(key, path, err) : openssl_error("make the key", path, err);
+}
+
 static enum status check_request(const struct pki_cert_request *request, struct error *err)
 {
 	if (!request->uri || strlen(request->uri) >= RPC_URI_SIZE || !strstr(request->uri, "://"))

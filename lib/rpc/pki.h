@@ -37,6 +37,10 @@ enum status pki_make_ca(const char *key_path, const char *cert_path, const char 
 enum status pki_make_ca_for(const char *key_path, const char *cert_path, const char *cluster,
 			    unsigned int days, struct error *err);
 
+/** Make an Ed25519 key: writes @path (0600), atomically. An existing file is kept and STATUS_ALREADY_EXISTS
+ * is returned. */
+enum status pki_make_signing_key(const char *path, struct error *err);
+
 /** Issue a certificate from the CA; same rules for the files it writes. One that would outlive the CA is
  * STATUS_INVALID_ARGUMENT. */
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,

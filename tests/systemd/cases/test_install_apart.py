@@ -11,14 +11,14 @@ import units
 
 OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
-MACHINES = ("ca", "claims", "worker-1", "worker-2")
+MACHINES = ("desk", "claims", "worker-1", "worker-2")
 
 PAGE, TITLE = "/payload/docs/install-apart.md", "A server and nodes apart"
 VOLUME = "holdfast-volume@first.service"
 
 
 class InstallApart(apart.Apart):
-    addresses = {"ca": "192.0.2.5", "claims": "192.0.2.10", "worker-1": "192.0.2.21", "worker-2": "192.0.2.22"}
+    addresses = {"desk": "192.0.2.5", "claims": "192.0.2.10", "worker-1": "192.0.2.21", "worker-2": "192.0.2.22"}
     places = {"every node": ("worker-1", "worker-2")}
 
     def before(self, text):
@@ -26,7 +26,7 @@ class InstallApart(apart.Apart):
             self.wait("closed")
 
     def after(self, text):
-        if self.name == "ca" and "enable --now holdfast-server" in text:
+        if self.name == "desk" and "enable --now holdfast-server" in text:
             self.assertTrue(apart.is_closed("claims", 4656))
             self.tell("closed")
 
@@ -59,7 +59,7 @@ class InstallApart(apart.Apart):
                 f.write('release_sweep = "1s"\n')
             machine.systemctl("restart", units.SERVER)
             self.tell("quick")
-        elif self.name == "ca":
+        elif self.name == "desk":
             machine.run("sh", "-c", "cd /root/pki && scp ca.pem operator-ann.pem operator-ann.key worker-2:")
             self.tell("ann")
         elif self.name == "worker-1":

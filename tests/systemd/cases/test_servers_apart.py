@@ -12,7 +12,7 @@ import runbook
 
 OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
-MACHINES = ("ca", "claims", "claims-2", "claims-3", "worker-1", "worker-2")
+MACHINES = ("desk", "claims", "claims-2", "claims-3", "worker-1", "worker-2")
 
 SERVERS = ("claims", "claims-2", "claims-3")
 FIRST = "/run/holdfast-volumes/first/mnt/started"
@@ -20,7 +20,7 @@ QUOTA = 16 << 20  # of etcd: a page is about a full one
 
 
 class ServersApart(apart.Apart):
-    addresses = {"ca": "192.0.2.5", "claims": "192.0.2.10", "claims-2": "192.0.2.11", "claims-3": "192.0.2.12",
+    addresses = {"desk": "192.0.2.5", "claims": "192.0.2.10", "claims-2": "192.0.2.11", "claims-3": "192.0.2.12",
                  "worker-1": "192.0.2.21", "worker-2": "192.0.2.22"}  # fmt: skip
     places = {"every node": ("worker-1", "worker-2"), "every server": SERVERS, "the new servers": SERVERS[1:]}
 
@@ -42,7 +42,7 @@ class ServersApart(apart.Apart):
         return guide.type_in("cd /root && . ./ann.env && holdfast operator members")
 
     def cut_off(self, word):
-        """Without a network from when ca says `word` of this machine until it says so of its return."""
+        """Without a network from when desk says `word` of this machine until it says so of its return."""
         self.wait_for_word(f"{word}.gone", f"{word}.lost.{self.name}")
         if os.path.exists(f"{apart.SHARED}/{word}.lost.{self.name}"):
             machine.run("ip", "link", "set", "host0", "down")
@@ -55,7 +55,7 @@ class ServersApart(apart.Apart):
         self.assertFalse(os.path.exists(f"{apart.SHARED}/failed"), "another machine has failed")
 
     def lose(self, word, names):
-        """ca: these machines say nothing more."""
+        """desk: these machines say nothing more."""
         for name in names:
             self.tell(f"{word}.lost.{name}")
         for name in names:
@@ -72,7 +72,7 @@ class ServersApart(apart.Apart):
 
     def lose_the_leader(self):
         """Its machine says nothing more; the unit on worker-1 has not noticed, and another server leads."""
-        if self.name == "ca":
+        if self.name == "desk":
             leader = next(line.split()[0] for line in self.members()[1].splitlines() if " leads " in line)
             self.lose("leader", [leader])
             machine.wait_for("another one to lead", lambda: any(
@@ -90,7 +90,7 @@ class ServersApart(apart.Apart):
         self.wait("leader.over")
 
     def lose_the_quorum(self):
-        if self.name == "ca":
+        if self.name == "desk":
             self.lose("quorum", SERVERS[1:])
             page = self.page("quorum-lost")
             page.step()
@@ -113,7 +113,7 @@ class ServersApart(apart.Apart):
             self.page("disk-full-etcd").follow()
             self.tell("etcd.over")
         self.wait("etcd.over")
-        if self.name == "ca":
+        if self.name == "desk":
             machine.wait_for("a server to lead", lambda: " leads " in self.members()[1])
             done = guide.type_in("holdfast operator policy put look look.policy.hcl || true; holdfast operator gc")
             self.assertEqual(done[0], 0, done[1])

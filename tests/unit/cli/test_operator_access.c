@@ -278,6 +278,33 @@ static mode_t mode_of(const struct folder *folder, const char *name)
 
 #define CASE(name) TEST_ON(name, struct folder, folder, setup, teardown)
 
+CASE(init_makes_all_files_of_a_first_server_and_changes_nothing_the_second_time)
+{
+	static const struct {
+		const char *path;
+		mode_t mode;
+	} made[] = {
+		{"etc/holdfast/tls/ca.pem", 0644},
+		{"etc/holdfast/tls/server.pem", 0644},
+		{"etc/credstore/holdfast.ca.key", 0600},
+		{"etc/credstore/holdfast.server.key", 0600},
+		{"etc/credstore/holdfast.ticket.key", 0600},
+		{"etc/holdfast/server.hcl", 0644},
+		{"etc/credstore", 0700},
+	};
+	char path[PATH_MAX];
+
+	assert_int_equal(run("operator init prod --host a,192.0.2.1 --out %s", folder->dir).status,
+			 STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
+		assert_int_equal(mode_of(folder, made[i].path), made[i].mode);
+	(void)str_format(path, sizeof(path), "%s/etc/holdfast/server.hcl", folder->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(run("operator init prod --host a --out %s", folder->dir).status,
+			 STATUS_ALREADY_EXISTS);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 CASE(certificates_are_made_from_the_ca_of_the_folder)
 {
 	static const char *const files[] = {"ca", "server", "server-s2", "node-n1", "operator-ann"};
@@ -322,6 +349,9 @@ CASE(mistakes_are_reported_before_anything_is_made)
 		"operator cert node ../n1 --out %s",
 		"operator cert node a/b --out %s",
 		"operator cert server --host a,,b --out %s",
+		"operator init pr.od --host a --out %s",
+		"operator init prod --out %s",
+		"operator init prod --host a,,b --out %s",
 	};
 	struct ending ending;
 	char path[PATH_MAX];
