@@ -468,10 +468,12 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 }
 
 /* Has the node reported from another boot, on the same machine? A boot of another machine does not end what
- * the first one does. */
+ * the first one does. A server that has lost history may know an earlier fence than that which is in force.
+ */
 static bool has_returned(const struct node_entry *node, const Fence *fence)
 {
-	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
+	return node && node->node.boot_id[0] != '\0' && !node->is_unreported &&
+	       !str_eq(node->node.boot_id, fence->boot_id) &&
 	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
 }
 

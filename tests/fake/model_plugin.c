@@ -183,7 +183,8 @@ static void fence(struct model_plugin *plugin, const char *cidr)
 {
 	if (cidr[0] == '\0')
 		violate(plugin, "a fence of nothing", cidr);
-	for (size_t i = 0; i < MODEL_FENCED_MAX && !model_plugin_is_fenced(plugin, cidr); i++)
+	for (size_t i = 0;
+	     i < MODEL_FENCED_MAX && !plugin->forgets_fences && !model_plugin_is_fenced(plugin, cidr); i++)
 		if (plugin->fenced[i][0] == '\0')
 			(void)str_copy(plugin->fenced[i], sizeof(plugin->fenced[i]), cidr);
 }

@@ -53,6 +53,7 @@ struct model_plugin {
 	size_t n_attachments;
 	char fenced[MODEL_FENCED_MAX][64]; /* addresses that its storage refuses; empty: free */
 	bool hides_fences;		   /* its list of them is empty */
+	bool forgets_fences;		   /* it refuses nothing that it is asked to */
 	bool is_single_node; /* a volume can be attached to one node only, else FAILED_PRECONDITION */
 	struct model_orders orders[MODEL_CALLS_MAX];
 	size_t context_bytes; /* of the value in the publish context; 0: the volume's id */

@@ -708,7 +708,20 @@ static void do_fence(struct sim *sim)
 		sim->counts[COUNT_PARTITIONS]++;
 	}
 	settle(sim);
-	sim_fence(sim, node->number);
+	sim_fence(sim, node->number, "");
+}
+
+/* The node works on: the provider refuses its writes, until it has booted. */
+static void do_network_fence(struct sim *sim)
+{
+	struct sim_node *node = any_node(sim);
+
+	if (is_connected(node) && sim_random(sim, 4) > 0) {
+		sim_node_disconnect(node);
+		sim->counts[COUNT_PARTITIONS]++;
+	}
+	settle(sim);
+	sim_fence(sim, node->number, "csi");
 }
 
 static void do_fencer_act(struct sim *sim)
@@ -742,6 +755,7 @@ static const struct operation operations[] = {
 	{"power-off", 5, do_power_off},
 	{"attest", 20, do_attest},
 	{"fence", 15, do_fence},
+	{"network-fence", 15, do_network_fence},
 	{"fencer-act", 90, do_fencer_act},
 	{"fencer-lost", 2, do_fencer_lost},
 	{"kill", 4, do_kill},
@@ -911,7 +925,9 @@ static void print_summary(const struct sim *sim)
 						   "older journals",
 						   "given up",
 						   "clones refused",
-						   "power fences"};
+						   "power fences",
+						   "network fences",
+						   "lifts"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)

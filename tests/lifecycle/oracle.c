@@ -79,7 +79,7 @@ static struct users users_of(const struct sim *sim, int volume, bool all)
 			const struct sim_entry *entry = &sim->nodes[n].entries[i];
 
 			if (entry->phase != SIM_MOUNTED || entry->volume != volume ||
-			    (!all && entry->excused != SIM_NO_GAP))
+			    sim_is_refused(sim, n, volume) || (!all && entry->excused != SIM_NO_GAP))
 				continue;
 			here = true;
 			if (entry->is_write)
@@ -323,7 +323,7 @@ static void check_mounts_are_claimed(struct sim *sim, int v, const Holdfast__V1_
 			const Holdfast__V1__Claim *claim;
 
 			if (entry->phase != SIM_MOUNTED || entry->volume != v || entry->came_back ||
-			    entry->is_of_both)
+			    entry->is_of_both || sim_is_refused(sim, n, v))
 				continue;
 			claim = volume ? claim_by_id(volume, entry->claim_id) : NULL;
 			if (!claim || !is_live(claim) ||

@@ -166,6 +166,7 @@ struct sim {
 	struct rpc_tls *tls; /* of the operator */
 	struct rpc_client *operator;
 	struct sim_node nodes[SIM_NODES];
+	bool refused[SIM_NODES]; /* the provider refuses each write of the node */
 	struct sim_volume volumes[SIM_VOLUMES];
 	int n_volumes;
 	struct sim_snapshot snapshots[SIM_SNAPSHOTS];
@@ -217,8 +218,16 @@ enum sim_count {
 	COUNT_GIVEN_UP,
 	COUNT_CLONES,
 	COUNT_FENCED,
+	COUNT_NETWORK_FENCED,
+	COUNT_LIFTED,
 	COUNT_N,
 };
+
+/** Does the provider refuse what the node has mounted of the volume? It writes nothing then. */
+static inline bool sim_is_refused(const struct sim *sim, int node, int volume)
+{
+	return sim->volumes[volume].is_csi && sim->refused[node];
+}
 
 /** Stop with the seed and the step; for violated invariants and for a simulation that is wrong. */
 _Noreturn void sim_fail(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -275,7 +284,8 @@ void sim_fencer_disconnect(void);
 void sim_fencer_act(struct sim *sim);
 void sim_fencer_free(void);
 /** Have the server ask for it, connected or not. */
-void sim_fence(struct sim *sim, int node);
+/** @plugin_id "": its power. */
+void sim_fence(struct sim *sim, int node, const char *plugin_id);
 
 /* oracle.c: what must hold, whatever happened. */
 void oracle_check_mounts(struct sim *sim);

@@ -165,10 +165,11 @@ void sim_fencer_act(struct sim *sim)
 	say(sim, &up);
 }
 
-void sim_fence(struct sim *sim, int node)
+void sim_fence(struct sim *sim, int node, const char *plugin_id)
 {
 	(void)sim_ask(sim, SIM_WAITS, "Fences.Fence", NULL, NULL,
-		      "{'id': '%s', 'reason': 'the model wants it', 'alive': true}", sim->nodes[node].id);
+		      "{'id': '%s', 'reason': 'the model wants it', 'alive': true, 'plugin_id': '%s'}",
+		      sim->nodes[node].id, plugin_id);
 }
 
 void sim_fencer_free(void)

@@ -419,7 +419,7 @@ static void give_up(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
 		entry->freed_index = claim->modify_index;
 	if (entry->phase == SIM_MOUNTED && !entry->was_freed)
 		entry->node->sim->counts[COUNT_GIVEN_UP]++;
-	if (!entry->is_of_past)
+	if (!entry->is_of_past && !sim_is_refused(entry->node->sim, entry->node->number, entry->volume))
 		sim_fail(entry->node->sim, "claim %s was freed although %s has it, and never went back",
 			 claim->id, entry->node->id);
 	entry->was_freed = entry->stopping = true;
@@ -545,7 +545,8 @@ struct fingerprint {
 	Holdfast__V1__ControllerHalf controller;
 	Holdfast__V1__NodeHalf half;
 	Holdfast__V1__NodePlugin *plugins[2];
-	char native_id[8], profile[8], csi_id[8], provider_node[NODE_ID_MAX + 16];
+	Holdfast__V1__FenceClient client, *clients[1];
+	char native_id[8], profile[8], csi_id[8], provider_node[NODE_ID_MAX + 16], cidr[24];
 };
 
 static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp)
@@ -554,6 +555,7 @@ static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp
 				   .csi = HOLDFAST__V1__NODE_PLUGIN__INIT,
 				   .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
 				   .half = HOLDFAST__V1__NODE_HALF__INIT,
+				   .client = HOLDFAST__V1__FENCE_CLIENT__INIT,
 				   .native_id = "native",
 				   .profile = "disk",
 				   .csi_id = "csi"};
@@ -565,6 +567,12 @@ static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp
 	fp->controller.attach_detach = fp->controller.create_delete = true;
 	fp->controller.expand = fp->controller.create_delete_snapshot = fp->half.expand = true;
 	fp->half.provider_node_id = fp->provider_node;
+	fp->controller.network_fence = true;
+	(void)str_format(fp->cidr, sizeof(fp->cidr), "192.0.2.%d/32", node->number);
+	fp->client.cidr = fp->cidr;
+	fp->clients[0] = &fp->client;
+	fp->half.fence_clients = fp->clients;
+	fp->half.n_fence_clients = 1;
 	fp->csi.plugin_id = fp->csi_id;
 	fp->csi.controller_required = true;
 	fp->csi.controller = &fp->controller;

@@ -35,9 +35,11 @@ static void refuse(Holdfast__V1__PluginReply *reply, enum status status)
 	reply->message = message;
 }
 
+/* Not what the provider refuses. */
 static bool is_mounted(const struct sim *sim, int volume, int node)
 {
-	for (int i = 0; i < SIM_ENTRIES && sim->nodes[node].powered; i++)
+	for (int i = 0; i < SIM_ENTRIES && sim->nodes[node].powered && !sim_is_refused(sim, node, volume);
+	     i++)
 		if (sim->nodes[node].entries[i].phase == SIM_MOUNTED &&
 		    sim->nodes[node].entries[i].volume == volume)
 			return true;
@@ -187,8 +189,54 @@ static void take_detach(struct sim *sim, const Holdfast__V1__ControllerDetachReq
 	sim->counts[COUNT_DETACHED]++;
 }
 
+/* Of "192.0.2.N/32". */
+static bool *refusal_of(struct sim *sim, const char *cidr)
+{
+	char text[24];
+
+	for (int i = 0; i < SIM_NODES; i++) {
+		(void)str_format(text, sizeof(text), "192.0.2.%d/32", i);
+		if (str_eq(text, cidr))
+			return &sim->refused[i];
+	}
+	sim_fail(sim, "the provider is asked to refuse %s, which is no node", cidr);
+}
+
+/* One in six calls fails, half of them after it was carried out. */
+static void take_refusals(struct sim *sim, char *const *cidrs, size_t n, bool refused,
+			  Holdfast__V1__PluginReply *reply)
+{
+	uint64_t pick = sim_random(sim, 12);
+
+	for (size_t i = 0; i < n && pick > 0; i++)
+		*refusal_of(sim, cidrs[i]) = refused;
+	if (pick < 2)
+		refuse(reply, STATUS_INTERNAL);
+	else
+		sim->counts[refused ? COUNT_NETWORK_FENCED : COUNT_LIFTED]++;
+}
+
+/* One list in six is empty, which proves no fence; the next lift reads it again. */
+static void take_list(struct sim *sim, char (*texts)[24], char **list,
+		      Holdfast__V1__ListFencedResponse *response)
+{
+	bool is_empty = sim_random(sim, 6) == 0;
+
+	response->cidrs = list;
+	for (int i = 0; i < SIM_NODES && !is_empty; i++) {
+		if (!sim->refused[i])
+			continue;
+		(void)str_format(texts[i], sizeof(texts[i]), "192.0.2.%d/32", i);
+		list[response->n_cidrs++] = texts[i];
+	}
+}
+
 /* Memory of whatever is answered. */
 struct answers {
+	Holdfast__V1__FenceNetworkResponse fence_network;
+	Holdfast__V1__UnfenceNetworkResponse unfence_network;
+	Holdfast__V1__ListFencedResponse list_fenced;
+	char cidrs[SIM_NODES][24], *cidr_list[SIM_NODES];
 	Holdfast__V1__ControllerAttachResponse attach;
 	Holdfast__V1__ControllerDetachResponse detach;
 	Holdfast__V1__ControllerValidateResponse validate;
@@ -202,6 +250,9 @@ struct answers {
 };
 
 static const struct answers no_answers = {
+	.fence_network = HOLDFAST__V1__FENCE_NETWORK_RESPONSE__INIT,
+	.unfence_network = HOLDFAST__V1__UNFENCE_NETWORK_RESPONSE__INIT,
+	.list_fenced = HOLDFAST__V1__LIST_FENCED_RESPONSE__INIT,
 	.attach = HOLDFAST__V1__CONTROLLER_ATTACH_RESPONSE__INIT,
 	.detach = HOLDFAST__V1__CONTROLLER_DETACH_RESPONSE__INIT,
 	.validate = HOLDFAST__V1__CONTROLLER_VALIDATE_RESPONSE__INIT,
@@ -241,6 +292,19 @@ static void take_other(struct sim_node *node, const Holdfast__V1__PluginCall *ca
 	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT:
 		reply->delete_snapshot = &answers->delete_snapshot;
 		take_snapshot_delete(sim, call->delete_snapshot);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_FENCE_NETWORK:
+		reply->fence_network = &answers->fence_network;
+		take_refusals(sim, call->fence_network->cidrs, call->fence_network->n_cidrs, true, reply);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_UNFENCE_NETWORK:
+		reply->unfence_network = &answers->unfence_network;
+		take_refusals(sim, call->unfence_network->cidrs, call->unfence_network->n_cidrs, false,
+			      reply);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_FENCED:
+		reply->list_fenced = &answers->list_fenced;
+		take_list(sim, answers->cidrs, answers->cidr_list, &answers->list_fenced);
 		break;
 	default:
 		sim_fail(sim, "the plugin is asked for call %d", (int)call->request_case);

@@ -204,6 +204,24 @@ WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 	assert_int_equal(state_claim(&f->server->state, ALLOC_3)->claim.state, CLAIM_TAKEN);
 }
 
+/* Another administrator may have fenced a part of it before. */
+WORLD_TEST(a_list_with_a_part_of_the_addresses_proves_nothing)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	f->n1.csi.clients[0] = "198.51.100.0/24";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	lose(f, &f->n1);
+	(void)str_copy(f->plugin.fenced[0], sizeof(f->plugin.fenced[0]), "198.51.100.7/32");
+	f->plugin.forgets_fences = true;
+	must_fence(f);
+	wait_for(f, FENCE_FAILED);
+	assert_non_null(strstr(fence_of(f)->error, "ListClusterFence shows 0 of 2 addresses"));
+	assert_kept(f);
+}
+
 WORLD_TEST(a_fence_that_the_storage_does_not_list_frees_nothing)
 {
 	struct world *w = *state;
@@ -792,6 +810,42 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
 	plan = plan_of(f);
 	assert_int_equal(plan->n_plans, 0);
+	protobuf_c_message_free_unpacked(&plan->base, NULL);
+}
+
+/* A power fence is wanted, too, and no fencer is here. */
+WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	Holdfast__V1__PlanFencesResponse *plan;
+
+	want_fence(f);
+	{
+		cleanup(change_release) struct change change = CHANGE_INIT;
+		struct claim other = claim_of(f, ALLOC_1);
+
+		register_csi(f, "logs");
+		(void)str_copy(other.id, sizeof(other.id), ALLOC_3);
+		(void)str_copy(other.allocation_id, sizeof(other.allocation_id), ALLOC_3);
+		(void)str_copy(other.volume_id, sizeof(other.volume_id), "logs");
+		change_put_claim(&change, &other);
+		loss.after_ms = AFTER_MS;
+		loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
+		detail.on_node_loss = &loss;
+		change_put_record(&change, PREFIX_VOLUME_DETAIL "default/logs", &detail.base);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		run_idle(f->event);
+	}
+	lose(f, &f->n1);
+	plan = plan_of(f);
+	assert_int_equal(plan->n_plans, 2);
+	assert_string_equal(plan->plans[0]->plugin_id, "");
+	assert_string_equal(plan->plans[0]->volume_id, "logs");
+	assert_string_equal(plan->plans[1]->plugin_id, CSI_PLUGIN);
+	assert_string_equal(plan->plans[1]->volume_id, "db");
 	protobuf_c_message_free_unpacked(&plan->base, NULL);
 }
 
