@@ -102,6 +102,10 @@ struct server {
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
 	/* Can the storage of the plugin refuse the node? The same. */
 	bool (*can_network_fence)(struct server *server, const char *node_id, const char *plugin_id);
+	/* Does the storage of the plugin accept the node in its boot? STATUS_FAILED_PRECONDITION; NULL: yes.
+	 */
+	enum status (*check_not_fenced)(struct server *server, const struct node_entry *node,
+					const char *plugin_id, struct error *err);
 	struct watch_tree watches; /* see watch.h */
 	struct refused_peers *refused_peers;
 	size_t n_watches;

@@ -77,6 +77,8 @@ enum status claim_admit(struct server *server, const struct asked *asked, const 
 		in.n_claims = holders.n;
 	}
 	status = admission_check(&in, ret_same, err);
+	if (status == STATUS_OK && volume && asked->node && server->check_not_fenced)
+		return server->check_not_fenced(server, asked->node, volume->volume.plugin_id, err);
 	if (status != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
 		return status;
 	in.holders = look_at_holders(server, &holders); /* costs more: only who is refused needs it */

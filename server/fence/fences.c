@@ -975,8 +975,7 @@ static enum status handle_lift(struct server *server, struct rpc_call *call,
 			"node %s was last seen in the boot that is fenced, and could write again: reboot "
 			"it, which lifts the fence, or, if it is gone: holdfast node purge %s",
 			fence->node_id, fence->node_id);
-	if (network_is_busy(server->network, fence) ||
-	    !fence_step(state_of(fence), FENCE_EVENT_RETURNED, &next))
+	if (network_is_busy(server->network, fence) || !fence_step(state_of(fence), FENCE_EVENT_LIFT, &next))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the fence of node %s is about to change; ask again", fence->node_id);
 	draft = *fence;
@@ -1177,6 +1176,22 @@ static bool can_network_fence(struct server *server, const char *node_id, const 
 	return node && check_network(server, node, plugin_id, &clients, &err) == STATUS_OK;
 }
 
+/* A claim that is granted to it could not be used. */
+static enum status check_not_fenced(struct server *server, const struct node_entry *node,
+				    const char *plugin_id, struct error *err)
+{
+	const Fence *fence = find_fence(server, node->id, plugin_id);
+
+	if (!fence || !is_network(fence) || !str_eq(fence->boot_id, node->node.boot_id) ||
+	    (state_of(fence) != FENCE_OFF && state_of(fence) != FENCE_RECORDED))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s was fenced in this boot: the storage of plugin %s refuses its writes. Reboot "
+		"node %s, which lifts the fence; see holdfast node fence",
+		node->id, plugin_id, node->id);
+}
+
 enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
 				 struct error *err)
 {
@@ -1199,6 +1214,7 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	TRY(network_new(server, on_network_end, &server->network, err));
 	server->can_power_fence = can_power_fence;
 	server->can_network_fence = can_network_fence;
+	server->check_not_fenced = check_not_fenced;
 	drive_all(server);
 	return STATUS_OK;
 }

@@ -105,7 +105,8 @@ TEST(claims_are_recorded_only_after_an_order_and_its_proof)
 
 TEST(a_node_in_another_boot_is_never_freed_by_a_late_proof)
 {
-	static const enum fence_event events[] = {FENCE_EVENT_REBOOTED, FENCE_EVENT_RETURNED};
+	static const enum fence_event events[] = {FENCE_EVENT_REBOOTED, FENCE_EVENT_RETURNED,
+						  FENCE_EVENT_LIFT};
 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		for (unsigned int from = 0; from < FENCE_STATE_N; from++) {
@@ -137,7 +138,7 @@ TEST(a_network_fence_is_in_force_until_the_node_has_returned)
 		    event == FENCE_EVENT_REFUSED || !fence_step(now, event, &now))
 			continue;
 		may_refuse |= now == FENCE_SENT;
-		has_returned |= event == FENCE_EVENT_RETURNED;
+		has_returned |= event == FENCE_EVENT_RETURNED || event == FENCE_EVENT_LIFT;
 		if (may_refuse && now != FENCE_LIFTED)
 			assert_true(fence_is_in_force(now));
 		if (now == FENCE_LIFTING || now == FENCE_LIFTED)

@@ -424,6 +424,43 @@ WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 	assert_true(is_fenced(f));
 }
 
+WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	struct error err;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "Reboot node n1, which lifts the fence"));
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	take(f, ALLOC_2);
+}
+
+/* A call that took effect after the lift: the server has proved that the node is accepted, and it is not. */
+WORLD_TEST(a_person_lifts_a_fence_once_more)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	(void)str_copy(f->plugin.fenced[0], sizeof(f->plugin.fenced[0]), CIDR_1);
+	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, NULL), STATUS_OK);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
 /* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
