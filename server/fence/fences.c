@@ -468,12 +468,10 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 }
 
 /* Has the node reported from another boot, on the same machine? A boot of another machine does not end what
- * the first one does. A server that has lost history may know an earlier fence than that which is in force.
- */
+ * the first one does. */
 static bool has_returned(const struct node_entry *node, const Fence *fence)
 {
-	return node && node->node.boot_id[0] != '\0' && !node->is_unreported &&
-	       !str_eq(node->node.boot_id, fence->boot_id) &&
+	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
 	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
 }
 
@@ -488,6 +486,34 @@ static enum status lift(struct server *server, const Fence *fence, struct error 
 	return controller ? network_begin(server->network, fence, controller, true, err) : STATUS_OK;
 }
 
+/* A server that has lost history may know an earlier fence than that which is in force, and by that lift the
+ * later one: the node may be fenced in the boot that it reports first. It is let in by the boot after that.
+ */
+static enum status doubt(struct server *server, const struct node_entry *node, const Fence *fence,
+			 struct error *err)
+{
+	static char why[] =
+		"the server has lost history: the storage may refuse the node in this boot. If its "
+		"writes fail, reboot it, which lifts the fence";
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum fence_state next = state_of(fence);
+	Fence draft = *fence;
+
+	if (!node || node->node.boot_id[0] == '\0' || node->is_unreported)
+		return STATUS_OK; /* it has not reported yet, or a person lets it in */
+	if (!str_eq(node->node.boot_id, fence->boot_id) && fence_is_in_force(state_of(fence))) {
+		(void)fence_step(state_of(fence), FENCE_EVENT_DOUBT, &next);
+		draft.boot_id = (char *)(uintptr_t)node->node.boot_id; /* only read */
+		draft.error = why;
+	}
+	draft.state = (Holdfast__V1__FenceState)next;
+	draft.epoch = state_epoch(&server->state);
+	draft.modify_time_ms = clock_realtime_ms();
+	stage(&change, &draft);
+	put_on_record(server, &change, &draft);
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
 static enum status take_network_step(struct server *server, const struct node_entry *node,
 				     const char *node_id, const char *plugin_id, struct error *err)
 {
@@ -495,6 +521,8 @@ static enum status take_network_step(struct server *server, const struct node_en
 
 	if (network_is_busy(server->network, fence))
 		return STATUS_OK; /* nothing overtakes a call: it could take effect after the next one */
+	if (fence->epoch != state_epoch(&server->state))
+		return doubt(server, node, fence, err);
 	if (state_of(fence) == FENCE_LIFTING)
 		return lift(server, fence, err);
 	if (has_returned(node, fence))
@@ -897,13 +925,14 @@ static enum status answer_asked(struct server *server, struct change *change, st
 }
 
 /* @ret borrows from all of these. @clients NULL: a power fence. */
-static void begin_fence(const struct node_entry *node, const Clients *clients, const char *by,
-			const char *reason, Fence *ret)
+static void begin_fence(struct server *server, const struct node_entry *node, const Clients *clients,
+			const char *by, const char *reason, Fence *ret)
 {
 	holdfast__v1__fence__init(ret);
 	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
 	ret->boot_id = (char *)(uintptr_t)node->node.boot_id;
 	ret->machine = (char *)(uintptr_t)node->node.machine;
+	ret->epoch = state_epoch(&server->state);
 	ret->by = (char *)(uintptr_t)by;
 	ret->reason = (char *)(uintptr_t)reason;
 	ret->alive = node_is_connected(node);
@@ -930,7 +959,7 @@ static enum status ask(struct server *server, struct rpc_call *call, const struc
 		TRY(check_network(server, node, request->plugin_id, &clients, err));
 	else if (!fencers_for_node(server->fencers, node->id))
 		return refuse_without_fencer(server, node->id, err);
-	begin_fence(node, clients, access_who(server, call, who), request->reason, &fence);
+	begin_fence(server, node, clients, access_who(server, call, who), request->reason, &fence);
 	stage(&change, &fence);
 	audit_write(server, &change, call, WHAT_FENCE, name_object(&fence, object), request->reason);
 	return answer_asked(server, &change, call, node->id, request->plugin_id, err);
@@ -946,7 +975,7 @@ enum status fences_begin(struct server *server, const struct node_entry *node, c
 
 	if (plugin_id[0] != '\0')
 		TRY(check_network(server, node, plugin_id, &clients, err));
-	begin_fence(node, clients, "server", reason, &fence);
+	begin_fence(server, node, clients, "server", reason, &fence);
 	fence.automatic = true;
 	stage(&change, &fence);
 	audit_own(server, &change, WHAT_BEGIN, name_object(&fence, object), reason);

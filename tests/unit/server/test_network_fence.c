@@ -461,6 +461,37 @@ WORLD_TEST(a_person_lifts_a_fence_once_more)
 	assert_false(is_fenced(f));
 }
 
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
+
+/* The fence of a later boot is what it has forgotten: the storage refuses the node in the boot that it
+ * reports. */
+WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_reported_first)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Fence older;
+
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	older = *fence_of(f);
+	older.epoch++; /* not that of the store */
+	change_put_record(&change, PREFIX_FENCE "n1/" CSI_PLUGIN, &older.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_UNKNOWN);
+	settle(f);
+	assert_true(is_fenced(f));
+	assert_string_equal(fence_of(f)->boot_id, BOOT_2);
+	assert_non_null(strstr(fence_of(f)->error, "the server has lost history"));
+	assert_int_equal(fence_of(f)->freed, 1); /* as before: it frees nothing of that boot */
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
 /* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
