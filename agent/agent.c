@@ -690,7 +690,7 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 						  .cert = config->tls.cert,
 						  .key = config->tls.key};
 	struct renewal_choice choice;
-	const struct rpc_tls_files files = {.ca = config->tls.ca, .cert = choice.cert, .key = choice.key};
+	const struct rpc_tls_files files = {.ca = choice.ca, .cert = choice.cert, .key = choice.key};
 	struct rpc_address servers[RPC_SERVERS_MAX];
 	struct rpc_endpoint endpoint = {
 		.host = config->server.host,

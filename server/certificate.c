@@ -149,16 +149,48 @@ void certificate_renew_due(struct server *server)
 	struct certificate *certificate = server->certificate;
 	int64_t now_ms = clock_realtime_ms();
 	int64_t delay_ms = (certificate->expires_at_ms - now_ms) / 10;
+	char holders[AUTHORITY_HOLDERS_SIZE];
 	struct error err;
 
-	if (!server->authority || certificate->due_ms == 0 || now_ms < certificate->due_ms)
+	if (!server->authority || certificate->due_ms == 0)
+		return;
+	/* the new CA's, once every node trusts it */
+	if (now_ms < certificate->due_ms && (now_ms < certificate->retry_ms || !authority_is_new(server) ||
+					     authority_old_holders(server, holders) > 0))
 		return;
 	if (renew(server, &err) == STATUS_OK)
 		return;
 	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
-	certificate->due_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
-	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "certificate", .err = &err},
+	certificate->retry_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
+	if (now_ms >= certificate->due_ms)
+		certificate->due_ms = certificate->retry_ms;
+	log_ctx(err.status == STATUS_FAILED_PRECONDITION ? LOG_INFO : LOG_WARNING,
+		&(struct log_ctx){.op = "certificate", .err = &err},
 		"the server's certificate is not renewed, and stays in use; the next try follows");
+}
+
+bool certificate_ca_warning(struct server *server, char ret[static CERTIFICATE_CA_WARNING_SIZE])
+{
+	char holders[AUTHORITY_HOLDERS_SIZE];
+	size_t n;
+
+	if (server->certificate->n_cas < 2 || !server->authority)
+		return false;
+	n = authority_old_holders(server, holders);
+	if (n == 0 && !authority_is_new(server))
+		(void)str_format(
+			ret, CERTIFICATE_CA_WARNING_SIZE,
+			"every node and this server have certificates of the CA that issues: once the "
+			"other servers and people have too, remove the old CA from %s and reload",
+			server->config.ca);
+	else
+		(void)str_format(
+			ret, CERTIFICATE_CA_WARNING_SIZE,
+			"%zu nodes%s have certificates of an old CA, and get one of the new CA when they "
+			"renew theirs%s%s: keep the old CA in %s until then",
+			n, authority_is_new(server) ? " and this server" : "", n > 0 ? ": " : "", holders,
+			server->config.ca);
+	return true;
 }
 
 /* --- its end --- */
@@ -220,6 +252,7 @@ void certificate_watch(struct server *server)
 	if (pki_read_facts(server->config.ca, &ca, &err) != STATUS_OK)
 		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
 	certificate->ca_expires_at_ms = ca.expires_ms;
+	certificate->n_cas = ca.n;
 	server->trust_ends_at_ms = ca.last_expires_ms;
 	if (pki_read_facts(server->in_use.cert, &server->own, &err) != STATUS_OK)
 		server->own = (struct pki_facts){.expires_ms = 0};

@@ -18,13 +18,15 @@ struct server;
 
 #define CERTIFICATE_RENEWED "server.pem" /* in data_dir */
 
-enum { CERTIFICATE_WARN_DAYS = 30, CERTIFICATE_WARNING_SIZE = 4608 };
+enum { CERTIFICATE_WARN_DAYS = 30, CERTIFICATE_WARNING_SIZE = 4608, CERTIFICATE_CA_WARNING_SIZE = 2048 };
 
 struct certificate {
 	int64_t expires_at_ms; /* 0: not known */
 	int64_t warns_at_ms;
+	int64_t retry_ms;	       /* not before, after a renewal that failed */
 	int64_t due_ms;		       /* its renewal, or the next try; 0: not known */
 	struct timespec configured[2]; /* certificate and key of the settings, when they were chosen */
+	size_t n_cas;		       /* in the CA's file; 0: not known */
 	int64_t ca_expires_at_ms;      /* the same; of the first one in the file */
 	sd_event_source *timer;	       /* owned; looks once a day */
 };
@@ -49,3 +51,7 @@ void certificate_release(struct certificate *certificate);
 /** Write what there is to say about the expiry; false: nothing yet. @path of the file, for the message. */
 bool certificate_warning(const struct certificate *certificate, const char *path,
 			 char ret[static CERTIFICATE_WARNING_SIZE]);
+
+/** Names who has a certificate of another CA than the one that issues, while the CA's file has several;
+ * false: no change of the CA is under way. */
+bool certificate_ca_warning(struct server *server, char ret[static CERTIFICATE_CA_WARNING_SIZE]);

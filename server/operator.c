@@ -161,6 +161,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char twice[HELD_TWICE_WARNING_SIZE];
 	char fencers[FENCERS_WARNING_SIZE], clients[FENCE_CLIENTS_WARNING_SIZE];
 	char rotation[KEY_ROTATION_WARNING_SIZE];
+	char ca[CERTIFICATE_CA_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 	uint8_t next_key[TICKET_KEY_SIZE];
@@ -195,6 +196,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.last_kit_at_ms = backup_last_kit_ms(server);
 	if (keys_warning(server, keys))
 		warnings[response.n_warnings++] = keys;
+	if (certificate_ca_warning(server, ca))
+		warnings[response.n_warnings++] = ca;
 	if (key_rotation_warning(server, rotation))
 		warnings[response.n_warnings++] = rotation;
 	if (key_rotation_next(server, next_key))

@@ -28,7 +28,7 @@ struct renewal {
 	struct rpc_tls *tls;	/* borrowed */
 	struct renewal_files files;
 	struct renewal_choice in_use;
-	struct timespec configured; /* the certificate of the settings, when it was looked at */
+	struct timespec configured[2]; /* certificate and CA of the settings, when they were looked at */
 	void (*changed)(void *userdata);
 	void *userdata;
 	sd_event_source *look;	     /* owned */
@@ -44,11 +44,33 @@ int64_t renewal_due_ms(int64_t issued_ms, int64_t expires_ms)
 	return issued_ms + (expires_ms - issued_ms) / 3 * 2;
 }
 
+static struct timespec changed_at(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_ctim : (struct timespec){.tv_sec = 0};
+}
+
+static void choose_ca(const struct renewal_files *files, char ret[static PATH_MAX])
+{
+	struct timespec configured = changed_at(files->ca);
+	struct timespec renewed;
+
+	if (str_format(ret, PATH_MAX, "%s/" RENEWED_CA, files->folder) >= 0) {
+		renewed = changed_at(ret);
+		if (renewed.tv_sec > configured.tv_sec ||
+		    (renewed.tv_sec == configured.tv_sec && renewed.tv_nsec > configured.tv_nsec))
+			return;
+	}
+	(void)str_copy(ret, PATH_MAX, files->ca);
+}
+
 void renewal_choose(const struct renewal_files *files, struct renewal_choice *ret)
 {
 	struct pki_facts configured = {.issued_ms = 0};
 	struct pki_facts renewed;
 
+	choose_ca(files, ret->ca);
 	(void)str_copy(ret->cert, sizeof(ret->cert), files->cert);
 	(void)str_copy(ret->key, sizeof(ret->key), files->key);
 	if (pki_read_facts(files->cert, &configured, NULL) != STATUS_OK)
@@ -62,11 +84,10 @@ void renewal_choose(const struct renewal_files *files, struct renewal_choice *re
 	(void)str_copy(ret->cert, sizeof(ret->cert), files->cert);
 }
 
-static struct timespec changed_at(const char *path)
+static void look_at_configured(const struct renewal *renewal, struct timespec ret[static 2])
 {
-	struct stat st;
-
-	return stat(path, &st) == 0 ? st.st_ctim : (struct timespec){.tv_sec = 0};
+	ret[0] = changed_at(renewal->files.cert);
+	ret[1] = changed_at(renewal->files.ca);
 }
 
 static void plan(struct renewal *renewal)
@@ -81,11 +102,11 @@ static void plan(struct renewal *renewal)
 enum status renewal_reload(struct renewal *renewal, struct error *err)
 {
 	struct renewal_choice choice;
-	struct rpc_tls_files files = {.ca = renewal->files.ca, .cert = choice.cert, .key = choice.key};
+	struct rpc_tls_files files = {.ca = choice.ca, .cert = choice.cert, .key = choice.key};
 
-	renewal->configured = changed_at(renewal->files.cert);
+	look_at_configured(renewal, renewal->configured);
 	renewal_choose(&renewal->files, &choice);
-	if (str_eq(choice.cert, renewal->in_use.cert))
+	if (str_eq(choice.cert, renewal->in_use.cert) && str_eq(choice.ca, renewal->in_use.ca))
 		TRY(rpc_tls_reload(renewal->tls, err));
 	else
 		TRY(rpc_tls_use(renewal->tls, &files, err));
@@ -126,14 +147,33 @@ static void fail(struct renewal *renewal, const struct error *err)
 		"the certificate is not renewed, and stays in use; the next try follows");
 }
 
+/* Before the certificate: while the cluster changes its CA, the file has the old and the new one. */
+static enum status take_ca(const struct renewal *renewal, const char *ca, struct error *err)
+{
+	cleanup_free char *before = NULL;
+	char path[PATH_MAX];
+	int r;
+
+	if (ca[0] == '\0' ||
+	    (file_read(renewal->in_use.ca, PKI_PEM_MAX, &before, NULL) >= 0 && str_eq(before, ca)))
+		return STATUS_OK;
+	if (str_format(path, sizeof(path), "%s/" RENEWED_CA, renewal->files.folder) < 0)
+		return error_no_memory(err, "the CA");
+	r = file_write_atomic(path, 0644, ca, strlen(ca));
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "write %s", path) : STATUS_OK;
+}
+
 static enum status take(struct renewal *renewal, const Holdfast__V1__RenewResponse *response,
 			struct error *err)
 {
 	char path[PATH_MAX];
+	char ca[PATH_MAX];
 	char *pair = NULL;
 	int r;
 
-	TRY(pki_check_pair(response->certificate, renewal->key, renewal->files.uri, renewal->files.ca, err));
+	TRY(take_ca(renewal, response->ca, err));
+	choose_ca(&renewal->files, ca);
+	TRY(pki_check_pair(response->certificate, renewal->key, renewal->files.uri, ca, err));
 	if (str_format(path, sizeof(path), "%s/" RENEWED_FILE, renewal->files.folder) < 0 ||
 	    asprintf(&pair, "%s%s", response->certificate, renewal->key) < 0)
 		return error_no_memory(err, "the certificate");
@@ -180,10 +220,10 @@ static void renew(struct renewal *renewal)
 
 static bool is_replaced(const struct renewal *renewal)
 {
-	const struct timespec now = changed_at(renewal->files.cert);
+	struct timespec now[2];
 
-	return rpc_tls_has_changed(renewal->tls) || now.tv_sec != renewal->configured.tv_sec ||
-	       now.tv_nsec != renewal->configured.tv_nsec;
+	look_at_configured(renewal, now);
+	return rpc_tls_has_changed(renewal->tls) || memcmp(now, renewal->configured, sizeof(now)) != 0;
 }
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
@@ -231,9 +271,9 @@ enum status renewal_new(sd_event *event, struct rpc_client *rpc, struct rpc_tls 
 				    .rpc = rpc,
 				    .tls = tls,
 				    .files = *files,
-				    .configured = changed_at(files->cert),
 				    .changed = changed,
 				    .userdata = userdata};
+	look_at_configured(renewal, renewal->configured);
 	renewal_choose(files, &renewal->in_use);
 	plan(renewal);
 	r = timer_arm(event, &renewal->look, 0, on_look, renewal);

@@ -5,7 +5,9 @@
  * After two thirds of its life the agent asks the server for the next one, with a new key. Certificate and
  * key are one file in the agent's own folder, which replaces the one before in a single step: at each moment
  * there is one good pair. Connections that are open stay; the next ones use it. The certificate that was
- * issued last counts, in this file or in the one of the settings. */
+ * issued last counts, in this file or in the one of the settings. The renewal also brings the CAs that the
+ * cluster trusts, as a file of the same folder: that one or the one of the settings counts, whichever was
+ * written last. */
 
 #include "base/error.h"
 #include "rpc/client.h"
@@ -16,6 +18,7 @@
 #include <systemd/sd-event.h>
 
 #define RENEWED_FILE "node.pem" /* in the agent's folder */
+#define RENEWED_CA "ca.pem"	/* likewise */
 
 struct renewal_files {
 	const char *uri;    /* of the node; each borrowed */
@@ -27,6 +30,7 @@ struct renewal_files {
 struct renewal_choice {
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
+	char ca[PATH_MAX];
 };
 
 void renewal_choose(const struct renewal_files *files, struct renewal_choice *ret);

@@ -152,6 +152,7 @@ struct node {
 	int64_t other_machine_ms;
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
+	char certificate_issuer[2 * 20 + 1]; /* identifier of the key that signed its certificate; or empty */
 	char ticket_keys[NODE_KEYS_TEXT_SIZE];	/* beginnings of those that it accepts; empty: not known */
 	char disk_trouble[16];			/* see node_disk_word(); empty: there is room */
 	char disk_path[NODE_DISK_PATH_MAX + 1]; /* of the agent's journal, while there is trouble */

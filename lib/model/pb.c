@@ -388,6 +388,7 @@ static const struct field_map node_fields[] = {
 	STRING(struct node, other_machine),
 	NUMBER(struct node, other_machine_ms),
 	TEXT(struct node, other_ticket_keys),
+	TEXT(struct node, certificate_issuer),
 	TEXT(struct node, ticket_keys),
 	TEXT(struct node, disk_trouble),
 	TEXT(struct node, disk_path),

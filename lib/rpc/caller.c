@@ -15,15 +15,17 @@ static bool is_word(const char *s)
 	return true;
 }
 
-/* "URI ISSUED_MS SERIAL" of the certificate, each part only if it is known. */
+/* "URI ISSUED_MS SERIAL ISSUER" of the certificate, each part only if it is known. */
 static int format_certificate(const struct rpc_peer *peer, char *ret, size_t size)
 {
 	if (peer->uri[0] == '\0')
 		return str_copy(ret, size, "");
 	if (peer->issued_ms <= 0)
 		return str_format(ret, size, " %s", peer->uri);
-	return str_format(ret, size, " %s %" PRId64 "%s%s", peer->uri, peer->issued_ms,
-			  peer->serial[0] != '\0' ? " " : "", peer->serial);
+	if (peer->serial[0] == '\0')
+		return str_format(ret, size, " %s %" PRId64, peer->uri, peer->issued_ms);
+	return str_format(ret, size, " %s %" PRId64 " %s%s%s", peer->uri, peer->issued_ms, peer->serial,
+			  peer->issuer[0] != '\0' ? " " : "", peer->issuer);
 }
 
 /* A uid means nothing on another machine. */
@@ -39,7 +41,7 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 
 	/* no header may end with a blank: unknown parts are left out */
 	if (is_unnamed_local(peer) || peer->address[0] == '\0' || !is_word(peer->address) ||
-	    !is_word(peer->uri) || !is_word(peer->serial) ||
+	    !is_word(peer->uri) || !is_word(peer->serial) || !is_word(peer->issuer) ||
 	    format_certificate(peer, certificate, sizeof(certificate)) < 0 ||
 	    str_format(ret, REQUEST_CALLER_MAX + 1, "%" PRId64 " %s%s", peer->expires_ms, peer->address,
 		       certificate) < 0)
@@ -74,21 +76,24 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 	char *uri;
 	char *issued;
 	char *serial;
+	char *issuer;
 
 	*ret = (struct rpc_peer){.kind = RPC_PEER_TLS};
 	address = str_copy(copy, sizeof(copy), text) < 0 ? NULL : cut(copy);
 	uri = cut(address);
 	issued = cut(uri);
 	serial = cut(issued);
-	if (!address || !is_part(address) || !is_part(uri) || !is_part(serial) ||
+	issuer = cut(serial);
+	if (!address || !is_part(address) || !is_part(uri) || !is_part(serial) || !is_part(issuer) ||
 	    parse_u64(copy, 0, INT64_MAX, &expires_ms) < 0 ||
 	    (issued && parse_u64(issued, 0, INT64_MAX, &issued_ms) < 0) ||
 	    str_copy(ret->address, sizeof(ret->address), address) < 0 ||
 	    str_copy(ret->uri, sizeof(ret->uri), uri ? uri : "") < 0 ||
-	    str_copy(ret->serial, sizeof(ret->serial), serial ? serial : "") < 0)
+	    str_copy(ret->serial, sizeof(ret->serial), serial ? serial : "") < 0 ||
+	    str_copy(ret->issuer, sizeof(ret->issuer), issuer ? issuer : "") < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "invalid header " RPC_CALLER_HEADER
-				 ": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL]]]");
+				 ": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL [ISSUER]]]]");
 	ret->expires_ms = (int64_t)expires_ms;
 	ret->issued_ms = (int64_t)issued_ms;
 	return STATUS_OK;

@@ -10,7 +10,12 @@ enum rpc_peer_kind {
 	RPC_PEER_TLS,  /* uri of the verified client certificate; empty without a certificate */
 };
 
-enum { RPC_URI_SIZE = 256, RPC_ADDRESS_SIZE = 128, RPC_SERIAL_SIZE = 2 * 20 + 1 };
+enum {
+	RPC_URI_SIZE = 256,
+	RPC_ADDRESS_SIZE = 128,
+	RPC_SERIAL_SIZE = 2 * 20 + 1,
+	RPC_KEY_ID_SIZE = 2 * 20 + 1
+};
 
 struct rpc_peer {
 	enum rpc_peer_kind kind;
@@ -21,6 +26,7 @@ struct rpc_peer {
 	int64_t issued_ms;  /* likewise, from when on it is valid */
 	char serial[RPC_SERIAL_SIZE]; /* of its certificate, hex digits as openssl prints them; may be empty
 				       */
+	char issuer[RPC_KEY_ID_SIZE]; /* identifier of the key that signed it, hex digits; may be empty */
 	char uri[RPC_URI_SIZE];	      /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
 };

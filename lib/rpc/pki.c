@@ -131,7 +131,8 @@ static enum status add_alt_names(X509 *cert, const struct pki_cert_request *requ
 }
 
 /* All names of the certificate in the file. */
-static enum status copy_alt_names(X509 *cert, const struct pki_cert_request *request, struct error *err)
+static enum status copy_alt_names(X509 *cert, const X509 *ca, const struct pki_cert_request *request,
+				  struct error *err)
 {
 	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
 	cleanup(free_namesp) GENERAL_NAMES *names = NULL;
@@ -143,6 +144,9 @@ static enum status copy_alt_names(X509 *cert, const struct pki_cert_request *req
 	if (!tls_cert_uri(like, uri) || !str_eq(uri, request->uri))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is of \"%s\", not of %s", request->like,
 				 uri, request->uri);
+	if (X509_NAME_cmp(X509_get_issuer_name(like), X509_get_subject_name(ca)) != 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s was issued by a CA of another name: renew it there", request->like);
 	names = X509_get_ext_d2i(like, NID_subject_alt_name, NULL, NULL);
 	if (!names || X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) != 1)
 		return openssl_error("copy the names of", request->like, err);
@@ -376,7 +380,7 @@ static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
 	TRY(check_outlived(cert, ca_cert, ca_path, err));
-	TRY(request->like ? copy_alt_names(cert, request, err) : add_alt_names(cert, request, err));
+	TRY(request->like ? copy_alt_names(cert, ca_cert, request, err) : add_alt_names(cert, request, err));
 	if (!finish_leaf(cert, request->uri, ca_cert, ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	*ret = TAKE_PTR(cert);
@@ -409,6 +413,7 @@ struct pki_ca {
 	EVP_PKEY *key;
 	STACK_OF(X509) * certs;
 	char *path; /* of the certificate, for messages */
+	char key_id[RPC_KEY_ID_SIZE];
 };
 
 void pki_ca_free(struct pki_ca *ca)
@@ -433,8 +438,14 @@ enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_
 	if (X509_check_ca(sk_X509_value(ca->certs, 0)) != 1)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "%s is not the certificate of a CA (basicConstraints CA:TRUE)", cert_path);
+	tls_cert_key_id(sk_X509_value(ca->certs, 0), ca->key_id);
 	*ret = TAKE_PTR(ca);
 	return STATUS_OK;
+}
+
+const char *pki_ca_key_id(const struct pki_ca *ca)
+{
+	return ca->key_id;
 }
 
 DEFINE_CLEANUP(X509_REQ, X509_REQ_free)
@@ -505,13 +516,15 @@ static char *take_text(BIO *bio)
 	return n > 0 ? strndup(bytes, (size_t)n) : NULL;
 }
 
-static void read_facts(const X509 *cert, struct pki_facts *ret)
+static void read_facts(X509 *cert, struct pki_facts *ret)
 {
 	*ret = (struct pki_facts){.issued_ms = tls_cert_issued_ms(cert),
 				  .expires_ms = tls_cert_expires_ms(cert)};
 	ret->last_expires_ms = ret->expires_ms;
 	(void)tls_cert_uri(cert, ret->uri);
 	tls_cert_serial(cert, ret->serial);
+	tls_cert_issuer(cert, ret->issuer);
+	ret->n = 1;
 }
 
 /* A root is left out: peers that trust it have it. */
@@ -643,11 +656,10 @@ enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct e
 enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct error *err)
 {
 	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
-	const X509 *first;
 
 	TRY(pem_read_certs(cert_path, &certs, err));
-	first = sk_X509_value(certs, 0);
-	read_facts(first, ret);
+	read_facts(sk_X509_value(certs, 0), ret);
+	ret->n = (size_t)sk_X509_num(certs);
 	for (int i = 1; i < sk_X509_num(certs); i++) {
 		int64_t expires_ms = tls_cert_expires_ms(sk_X509_value(certs, i));
 

@@ -51,6 +51,8 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 struct pki_facts {
 	char uri[RPC_URI_SIZE];	      /* identity of the first one; empty without one */
 	char serial[RPC_SERIAL_SIZE]; /* of the first one */
+	char issuer[RPC_KEY_ID_SIZE]; /* identifier of the key that signed the first one; may be empty */
+	size_t n;		      /* certificates */
 	int64_t issued_ms;	      /* the first one */
 	int64_t expires_ms;	      /* the first one */
 	int64_t last_expires_ms;      /* the one that expires last; 0: not known */
@@ -68,6 +70,9 @@ struct pki_ca;
  * @ret owned by the caller, pki_ca_free() */
 enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err);
 void pki_ca_free(struct pki_ca *ca);
+
+/** Identifier of the CA's key, which its certificates name as that of their issuer; may be empty. */
+const char *pki_ca_key_id(const struct pki_ca *ca);
 
 enum { PKI_CSR_MAX = 8192, PKI_PEM_MAX = 65536 };
 

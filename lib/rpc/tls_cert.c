@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
 #include "rpc/pki.h"
 #include "rpc/tls_session.h"
 
@@ -92,12 +93,30 @@ void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE])
 	BN_free(number);
 }
 
+static void put_key_id(const ASN1_OCTET_STRING *id, char ret[static RPC_KEY_ID_SIZE])
+{
+	ret[0] = '\0';
+	if (id && ASN1_STRING_length(id) * 2 < RPC_KEY_ID_SIZE)
+		hex_encode(ret, ASN1_STRING_get0_data(id), (size_t)ASN1_STRING_length(id));
+}
+
+void tls_cert_issuer(X509 *cert, char ret[static RPC_KEY_ID_SIZE])
+{
+	put_key_id(X509_get0_authority_key_id(cert), ret);
+}
+
+void tls_cert_key_id(X509 *cert, char ret[static RPC_KEY_ID_SIZE])
+{
+	put_key_id(X509_get0_subject_key_id(cert), ret);
+}
+
 void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret)
 {
-	const X509 *cert = SSL_get0_peer_certificate(ssl);
+	X509 *cert = SSL_get0_peer_certificate(ssl);
 
 	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK)
 		return;
+	tls_cert_issuer(cert, ret->issuer);
 	ret->issued_ms = tls_cert_issued_ms(cert);
 	tls_cert_serial(cert, ret->serial);
 }

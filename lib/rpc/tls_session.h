@@ -39,6 +39,10 @@ int64_t tls_cert_expires_ms(const X509 *cert);
 int64_t tls_cert_issued_ms(const X509 *cert);
 
 /** The serial number in upper-case hex digits; empty if it is negative or longer than RFC 5280 allows. */
+/** Identifiers of the key that signed the certificate, and of its own key; "" without one. */
+void tls_cert_issuer(X509 *cert, char ret[static RPC_KEY_ID_SIZE]);
+void tls_cert_key_id(X509 *cert, char ret[static RPC_KEY_ID_SIZE]);
+
 void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE]);
 
 /** The one URI of @cert's subjectAltName; false and an empty text if there is no URI or more than one, or if

@@ -132,6 +132,35 @@ enum status caller_rates_take(struct caller_rates *rates, const char *name, uint
 	return STATUS_OK;
 }
 
+static bool is_of_other_ca(const struct server *server, const char *issuer)
+{
+	return !str_eq(issuer, pki_ca_key_id(server->authority->ca));
+}
+
+size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HOLDERS_SIZE])
+{
+	struct node_entry *node;
+	size_t n = 0, at = 0;
+
+	ret[0] = '\0';
+	if (!server->authority || pki_ca_key_id(server->authority->ca)[0] == '\0')
+		return 0;
+	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node)) {
+		if (!node_is_registered(node) || !is_of_other_ca(server, node->node.certificate_issuer))
+			continue;
+		if (++n <= AUTHORITY_HOLDERS_NAMED)
+			at += (size_t)str_format(ret + at, AUTHORITY_HOLDERS_SIZE - at, "%snode %s",
+						 n > 1 ? ", " : "", node->id);
+	}
+	return n;
+}
+
+bool authority_is_new(const struct server *server)
+{
+	return server->authority && pki_ca_key_id(server->authority->ca)[0] != '\0' &&
+	       is_of_other_ca(server, server->own.issuer);
+}
+
 /* --- issuing --- */
 
 static const char *const roles[] = {"node", "operator", "fencer", "driver", "server"};
@@ -297,6 +326,20 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 DEFINE_WRITE_METHOD(authority_handle_issue, Holdfast__V1__IssueCertificateRequest,
 		    "Operator.IssueCertificate", handle_issue)
 
+/* Servers that follow see by it which nodes have a certificate of the new CA. */
+static enum status stage_issuer(struct change *change, const struct node_entry *entry, const char *issuer,
+				struct error *err)
+{
+	cleanup_free struct node *node = malloc(sizeof(*node));
+
+	if (!node)
+		return error_no_memory(err, "a node");
+	*node = entry->node;
+	(void)str_copy(node->certificate_issuer, sizeof(node->certificate_issuer), issuer);
+	change_put_node(change, node);
+	return STATUS_OK;
+}
+
 /* The node's certificate decides the identity, never a field. */
 static enum status handle_renew(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__RenewRequest *request, struct error *err)
@@ -304,6 +347,7 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__RenewResponse response = HOLDFAST__V1__RENEW_RESPONSE__INIT;
 	cleanup_free char *pem = NULL;
+	cleanup_free char *ca = NULL;
 	struct node_entry *node;
 	struct identity who;
 	struct authority_wish wish = {.role = "node", .name = who.name, .csr = request->csr};
@@ -314,9 +358,13 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(authority_check(server, err));
 	TRY(caller_rates_take(&server->authority->renewing, who.name, clock_monotonic_us(), &at, err));
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
+	TRY(authority_read_ca(server, &ca, err));
 	node = state_node(&server->state, who.name);
 	if (node)
 		node->certificate_expires_ms = facts.expires_ms;
+	if (node && node_is_registered(node) && !str_eq(node->node.certificate_issuer, facts.issuer))
+		TRY(stage_issuer(&change, node, facts.issuer, err));
+	response.ca = ca;
 	response.certificate = pem;
 	response.serial = facts.serial;
 	response.expires_at_ms = facts.expires_ms;

@@ -70,6 +70,15 @@ enum status authority_issue(struct server *server, struct change *change, const 
 enum status authority_issue_own(struct server *server, const char *like, const char *csr, char **ret_pem,
 				struct pki_facts *ret_facts, struct error *err);
 
+enum { AUTHORITY_HOLDERS_NAMED = 10, AUTHORITY_HOLDERS_SIZE = AUTHORITY_HOLDERS_NAMED * (NODE_ID_MAX + 8) };
+
+/** How many registered nodes have a certificate of another CA than the open one, as far as is known. @ret:
+ * names of the first ones. */
+size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HOLDERS_SIZE]);
+
+/** Is the server's own certificate of another CA than the open one? */
+bool authority_is_new(const struct server *server);
+
 /** The CA file of the server's TLS: what others trust. Owned by the caller, free(). */
 enum status authority_read_ca(const struct server *server, char **ret, struct error *err);
 

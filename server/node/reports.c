@@ -576,6 +576,8 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	str_copy_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
 	str_copy_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
 	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
+	(void)str_copy(ret->certificate_issuer, sizeof(ret->certificate_issuer),
+		       rpc_call_peer(session->call)->issuer);
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';

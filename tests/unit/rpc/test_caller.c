@@ -8,6 +8,7 @@ static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
 				   .expires_ms = 1795000000000,
 				   .issued_ms = 1794000000000,
 				   .serial = "0A3F",
+				   .issuer = "b7",
 				   .uri = "holdfast://lab/node/n7",
 				   .address = "[::1]:4711"};
 
@@ -18,7 +19,7 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 	struct rpc_peer back;
 
 	assert_int_equal(caller_format(&n7, text, NULL), STATUS_OK);
-	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7 1794000000000 0A3F");
+	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7 1794000000000 0A3F b7");
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &n7, sizeof(n7));
 	assert_int_equal(caller_format(&nobody, text, NULL), STATUS_OK);
@@ -36,6 +37,7 @@ TEST(a_caller_of_the_largest_size_fits)
 	memset(peer.uri, 'u', sizeof(peer.uri) - 1);
 	memset(peer.address, 'a', sizeof(peer.address) - 1);
 	memset(peer.serial, 'F', sizeof(peer.serial) - 1);
+	memset(peer.issuer, 'f', sizeof(peer.issuer) - 1);
 	assert_int_equal(caller_format(&peer, text, NULL), STATUS_OK);
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &peer, sizeof(peer));
@@ -64,9 +66,14 @@ TEST(a_caller_that_could_be_read_as_another_is_not_reported)
 TEST(a_text_that_tells_no_caller_is_refused)
 {
 	static const char *const texts[] = {
-		"",	    "1",	   "1 ",	 "1 a ",      "1  u",	  "-1 a u",
-		"-1 a",	    "x a u",	   " a u",	 "1 a u u",   "1 a\tb u", "9223372036854775808 a u",
-		"1 a u 1 ", "1 a u 1 A B", "1 a u -1 A", "1 a u x A",
+		"",	      "1",
+		"1 ",	      "1 a ",
+		"1  u",	      "-1 a u",
+		"-1 a",	      "x a u",
+		" a u",	      "1 a u u",
+		"1 a\tb u",   "9223372036854775808 a u",
+		"1 a u 1 ",   "1 a u 1 A B C",
+		"1 a u -1 A", "1 a u x A",
 	};
 	char large[REQUEST_CALLER_MAX + 1] = "1 a ";
 	struct rpc_peer peer;

@@ -4,6 +4,7 @@
  */
 
 #include "callers.h"
+#include "reload.h"
 #include "unit.h"
 
 #include "base/fd.h"
@@ -373,4 +374,128 @@ CASE(of_two_certificates_the_one_issued_last_counts_and_it_is_this_nodes)
 	renewal_choose(&run.files, &choice);
 	assert_string_equal(choice.cert, run.cert); /* another node's */
 	run_release(&run);
+}
+
+/* --- a new CA --- */
+
+/* The server trusts the old CA and, or only, the new one, which issues. */
+static void use_new_ca(struct fixture *f, bool trusts_old)
+{
+	struct config *config = &f->server->config;
+	cleanup_free char *old = NULL, *new = NULL, *both = NULL;
+	char path[PATH_MAX], key[PATH_MAX];
+
+	(void)in(f, "tls/new.pem", path);
+	(void)in(f, "tls/new.key", key);
+	if (access(path, F_OK) < 0)
+		assert_int_equal(pki_make_ca(key, path, "c1", NULL), STATUS_OK);
+	(void)str_copy(config->authority.certificate, sizeof(config->authority.certificate), path);
+	(void)str_copy(config->authority.key, sizeof(config->authority.key), key);
+	assert_int_equal(file_read(path, 65536, &new, NULL), 0);
+	assert_int_equal(file_read(config->ca, 65536, &old, NULL), 0);
+	assert_true(asprintf(&both, "%s%s", trusts_old ? old : "", new) > 0);
+	assert_int_equal(file_write_atomic(config->ca, 0644, both, strlen(both)), 0);
+	server_reload(f->server);
+}
+
+static void key_id_of(struct fixture *f, char ret[static RPC_KEY_ID_SIZE])
+{
+	struct pki_ca *ca = NULL;
+
+	assert_int_equal(pki_ca_open(f->server->config.authority.key, f->server->config.authority.certificate,
+				     &ca, NULL),
+			 STATUS_OK);
+	(void)str_copy(ret, RPC_KEY_ID_SIZE, pki_ca_key_id(ca));
+	pki_ca_free(ca);
+}
+
+/* On a new connection: as any node's. */
+static void expect_trust(struct running *run)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct error err;
+
+	rpc_client_reconnect(run->client);
+	if (rpc_client_call_sync(run->client, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+				 TIMEOUT_US, NULL, &err) != STATUS_PERMISSION_DENIED)
+		fail_msg("%s", err.msg);
+}
+
+static bool agent_trusts(const struct fixture *f)
+{
+	cleanup_free char *trusted = NULL, *wanted = NULL;
+	char path[PATH_MAX];
+
+	return file_read(in(f, "agent/" RENEWED_CA, path), 65536, &trusted, NULL) >= 0 &&
+	       file_read(f->server->config.ca, 65536, &wanted, NULL) >= 0 && str_eq(trusted, wanted);
+}
+
+/* As it does by its hello. */
+static void register_n9(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node node = {.id = "n9", .boot_id = BOOT_1, .status = NODE_READY};
+
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+CASE(a_node_and_the_server_move_to_a_new_ca_and_leave_the_old_one)
+{
+	char new_id[RPC_KEY_ID_SIZE];
+	struct caller_client old;
+	struct pki_facts facts;
+	struct running run;
+
+	f->server->config.authority.node_life_us = 60 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	use_new_ca(f, true);
+	key_id_of(f, new_id);
+	UNTIL(f, agent_trusts(f) && str_eq(f->server->own.issuer, new_id));
+	UNTIL(f, pki_read_facts(run.next, &facts, NULL) == STATUS_OK && str_eq(facts.issuer, new_id));
+	expect_trust(&run);
+	caller_init(&old, f, OPERATOR, NULL); /* of the old CA, and trusts both */
+	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	use_new_ca(f, false);
+	UNTIL(f, agent_trusts(f));
+	expect_trust(&run);
+	rpc_client_reconnect(old.client);
+	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_UNAVAILABLE);
+	caller_release(&old);
+	run_release(&run);
+}
+
+CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
+{
+	char warning[CERTIFICATE_CA_WARNING_SIZE];
+	char new_id[RPC_KEY_ID_SIZE], request[PKI_CSR_MAX];
+	struct caller_client n1;
+	char *key = NULL, *csr = NULL;
+	json_t *json;
+	char *text;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	caller_init(&n1, f, "holdfast://c1/node/n1", NULL);
+	assert_false(certificate_ca_warning(f->server, warning));
+	use_new_ca(f, true);
+	key_id_of(f, new_id);
+	run_for(f->event, 12000); /* two looks */
+	assert_string_not_equal(f->server->own.issuer, new_id);
+	assert_true(certificate_ca_warning(f->server, warning));
+	assert_non_null(strstr(warning, "1 nodes and this server have certificates of an old CA"));
+	assert_non_null(strstr(warning, ": node n1"));
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	json = json_pack("{ss}", "csr", csr);
+	text = json_dumps(json, 0);
+	(void)str_copy(request, sizeof(request), text);
+	assert_int_equal(caller_call(&n1, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+	UNTIL(f, str_eq(f->server->own.issuer, new_id));
+	assert_true(certificate_ca_warning(f->server, warning));
+	assert_non_null(strstr(warning, "remove the old CA from "));
+	json_decref(json);
+	free(text);
+	free(csr);
+	pki_key_free(key);
+	caller_release(&n1);
 }
