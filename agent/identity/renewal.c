@@ -51,13 +51,21 @@ static struct timespec changed_at(const char *path)
 	return stat(path, &st) == 0 ? st.st_ctim : (struct timespec){.tv_sec = 0};
 }
 
+/* Unlike st_ctim: a change of the owner or mode is no new content. */
+static struct timespec written_at(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
+}
+
 static void choose_ca(const struct renewal_files *files, char ret[static PATH_MAX])
 {
-	struct timespec configured = changed_at(files->ca);
+	struct timespec configured = written_at(files->ca);
 	struct timespec renewed;
 
 	if (str_format(ret, PATH_MAX, "%s/" RENEWED_CA, files->folder) >= 0) {
-		renewed = changed_at(ret);
+		renewed = written_at(ret);
 		if (renewed.tv_sec > configured.tv_sec ||
 		    (renewed.tv_sec == configured.tv_sec && renewed.tv_nsec > configured.tv_nsec))
 			return;

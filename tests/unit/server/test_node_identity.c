@@ -459,6 +459,8 @@ CASE(a_node_and_the_server_move_to_a_new_ca_and_leave_the_old_one)
 	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
 	use_new_ca(f, false);
 	UNTIL(f, agent_trusts(f));
+	assert_int_equal(chmod(run.ca, 0600), 0); /* writes nothing into the CA of the settings */
+	run_for(f->event, 12000);
 	expect_trust(&run);
 	rpc_client_reconnect(old.client);
 	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_UNAVAILABLE);
