@@ -28,7 +28,8 @@ static DEFINE_ROWS(token_page, holdfast__v1__token, NULL, COL("accessor", "{acce
 static DEFINE_ROWS(token_table, holdfast__v1__token, NULL, COL("ACCESSOR", "{accessor}"),
 		   COL("NAME", "{name}"), COL("TYPE", "{type}"), COL("POLICIES", "{policies}"),
 		   COL("NODE", "{node}"), COL("AGE", "{create_time_ms:age}"),
-		   COL_STATE("EXPIRES", "{expires_at_ms:expiry}"));
+		   COL_STATE("EXPIRES", "{expires_at_ms:expiry}"),
+		   COL("USED", "{last_used_at_ms?{last_used_at_ms:age}|never}"));
 
 static DEFINE_ROWS(bootstrap_page, holdfast__v1__bootstrap_token_response, NULL, PART("token", &token_page));
 static DEFINE_ROWS(create_page, holdfast__v1__create_token_response, NULL, PART("token", &token_page));

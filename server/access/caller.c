@@ -146,6 +146,7 @@ static enum status find_token(struct server *server, const char *secret,
 				 "operator token create",
 				 stored->token->accessor, stored->token->name,
 				 clock_format(stored->token->expires_at_ms, text));
+	stored->token->last_used_at_ms = clock_realtime_ms(); /* in memory only: a read stores nothing */
 	*ret = stored;
 	return STATUS_OK;
 }

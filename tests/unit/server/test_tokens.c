@@ -145,6 +145,44 @@ static void expire(struct fixture *f)
 	((Holdfast__V1__StoredToken *)entry->record.message)->token->expires_at_ms = clock_realtime_ms();
 }
 
+/* By the list, which a management token reads. */
+static int64_t last_use_of(struct fixture *f, const char *name)
+{
+	struct caller_client caller;
+	json_t *answer = NULL;
+	const json_t *list;
+	int64_t used_ms = -1;
+
+	caller_init(&caller, f, OPERATOR, NULL);
+	assert_int_equal(caller_call(&caller, "Operator.ListTokens", "{}", &answer, NULL), STATUS_OK);
+	caller_release(&caller);
+	list = json_object_get(answer, "tokens");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *token = json_array_get(list, i);
+
+		if (str_eq(json_string_value(json_object_get(token, "name")), name))
+			used_ms = strtoll(json_string_value(json_object_get(token, "last_used_at_ms")), NULL,
+					  10);
+	}
+	json_decref(answer);
+	return used_ms;
+}
+
+CASE(the_list_shows_when_a_token_was_used_last)
+{
+	cleanup_free char *secret = make_token(f, "{\"name\": \"ci\", \"type\": \"MANAGEMENT\"}");
+	int64_t before_ms = clock_realtime_ms();
+	struct caller_client caller;
+
+	assert_true(last_use_of(f, "ci") == 0);
+	caller_init(&caller, f, NULL, secret);
+	assert_int_equal(caller_call(&caller, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	caller_release(&caller);
+	assert_in_range(last_use_of(f, "ci"), before_ms, clock_realtime_ms());
+	restart(f);
+	assert_true(last_use_of(f, "ci") == 0);
+}
+
 CASE(an_expired_token_is_no_token_even_with_an_operators_certificate)
 {
 	char fields[128];
