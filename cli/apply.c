@@ -39,6 +39,7 @@ struct item {
 	enum kind kind;
 	char path[PATH_MAX];
 	char name[NAME_SIZE];	  /* of the file, without its kind */
+	uint32_t member;	  /* of those that a volume's file is for */
 	ProtobufCMessage *wanted; /* Policy, Volume or Job; owned */
 	bool is_known, is_same;
 	struct strbuf diff; /* a line for each field that differs */
@@ -120,22 +121,25 @@ static bool split_name(const char *file, enum kind *ret_kind, char ret_name[stat
 	return false;
 }
 
-static enum status load_conf(struct apply *apply, struct item *item, struct error *err)
+/* @ret_members how many volumes the file of a volume is for; 0: one */
+static enum status load_conf(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
 
+	*ret_members = 0;
 	if (item->kind == KIND_POLICY)
 		return policy_read(item->path, item->name, (void *)&item->wanted, err);
 	TRY(conf_load_whole(item->path, item->kind == KIND_JOB ? CONF_REFERENCES : CONF_NO_TEMPLATES, &conf,
 			    err));
 	if (item->kind == KIND_JOB)
 		return spec_job(conf, (void *)&item->wanted, err);
+	TRY(spec_members(conf, ret_members, err));
 	return spec_volume_below(conf, apply->folder, (void *)&item->wanted, err);
 }
 
-static enum status load_item(struct apply *apply, struct item *item, struct error *err)
+static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
-	TRY(load_conf(apply, item, err));
+	TRY(load_conf(apply, item, ret_members, err));
 	if (item->kind == KIND_VOLUME)
 		return option_apply(apply->inv, OPT_NAMESPACE,
 				    &((Holdfast__V1__Volume *)(void *)item->wanted)->namespace_, err);
@@ -149,7 +153,11 @@ static int compare_items(const void *a_, const void *b_)
 {
 	const struct item *a = a_, *b = b_;
 
-	return a->kind != b->kind ? (int)a->kind - (int)b->kind : strcmp(a->path, b->path);
+	int paths = strcmp(a->path, b->path);
+
+	if (a->kind != b->kind)
+		return (int)a->kind - (int)b->kind;
+	return paths != 0 ? paths : (a->member > b->member) - (a->member < b->member);
 }
 
 static enum status add_file(struct apply *apply, const char *file, struct error *err)
@@ -188,10 +196,38 @@ static enum status list_files(struct apply *apply, struct error *err)
 	return status;
 }
 
+/* Makes items of the other members of a volume's file; @first is that of the first one. */
+static enum status add_members(struct apply *apply, size_t first, uint32_t members, struct error *err)
+{
+	cleanup_free char *id = strdup(volume_of(&apply->items[first])->id);
+
+	if (!id)
+		return error_no_memory(err, "the members");
+	for (uint32_t i = 0; i < members; i++) {
+		struct item *item = &apply->items[i == 0 ? first : apply->n];
+		uint32_t same;
+
+		if (i > 0 && apply->n == ITEMS_MAX)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s has more than %d objects",
+					 apply->folder, ITEMS_MAX);
+		if (i > 0) {
+			*item = apply->items[first];
+			item->wanted = NULL;
+			item->diff = (struct strbuf)STRBUF_INIT(DIFF_MAX);
+			item->member = i;
+			apply->n++;
+			TRY(load_item(apply, item, &same, err));
+		}
+		TRY(spec_member((Holdfast__V1__Volume *)(void *)item->wanted, id, i, err));
+	}
+	return STATUS_OK;
+}
+
 /* All files, or the mistakes of all: then nothing is applied. */
 static enum status load(struct apply *apply, struct error *err)
 {
 	enum status status = STATUS_OK;
+	size_t n_files;
 
 	apply->items = calloc(ITEMS_MAX + 1, sizeof(*apply->items));
 	if (!apply->items)
@@ -203,11 +239,17 @@ static enum status load(struct apply *apply, struct error *err)
 			"%s has no file NAME.policy.hcl, NAME.volume.hcl or NAME.job.hcl (or .json)",
 			folder_of(apply->inv));
 	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
-	for (size_t i = 0; i < apply->n; i++) {
+	n_files = apply->n;
+	for (size_t i = 0; i < n_files; i++) {
 		struct error one;
+		uint32_t members = 0;
+		enum status loaded = load_item(apply, &apply->items[i], &members, &one);
 
-		status = error_collect(status, load_item(apply, &apply->items[i], &one), &one, err);
+		if (loaded == STATUS_OK && members > 0)
+			loaded = add_members(apply, i, members, &one);
+		status = error_collect(status, loaded, &one, err);
 	}
+	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
 	return status;
 }
 
@@ -454,6 +496,7 @@ static json_t *json_of(const struct apply *apply, const struct item *item)
 /* A job or volume that no file describes. */
 struct surplus {
 	enum kind kind;
+	bool is_deleted; /* a volume whose data is not kept */
 	char namespace[NAME_SIZE];
 	char id[NAME_SIZE];
 };
@@ -478,7 +521,7 @@ static bool is_described(const struct apply *apply, enum kind kind, const char *
 }
 
 static enum status add_surplus(const struct apply *apply, struct surplus_list *ret, enum kind kind,
-			       const char *namespace, const char *id, struct error *err)
+			       bool is_deleted, const char *namespace, const char *id, struct error *err)
 {
 	struct surplus *list;
 
@@ -489,6 +532,7 @@ static enum status add_surplus(const struct apply *apply, struct surplus_list *r
 		return error_no_memory(err, "the surplus");
 	ret->list = list;
 	list[ret->n].kind = kind;
+	list[ret->n].is_deleted = is_deleted;
 	(void)str_copy(list[ret->n].namespace, NAME_SIZE, namespace);
 	(void)str_copy(list[ret->n++].id, NAME_SIZE, id);
 	return STATUS_OK;
@@ -510,9 +554,17 @@ static enum status find_jobs(struct apply *apply, const char *namespace, struct 
 				    CALL_TIMEOUT_US, &answer, err));
 		for (size_t i = 0; i < answer->n_jobs; i++)
 			if (!answer->jobs[i]->stop)
-				TRY(add_surplus(apply, ret, KIND_JOB, namespace, answer->jobs[i]->id, err));
+				TRY(add_surplus(apply, ret, KIND_JOB, false, namespace, answer->jobs[i]->id,
+						err));
 	} while (answer->next_token[0] != '\0');
 	return STATUS_OK;
+}
+
+/* A native volume has no provider: its storage stays in any case. */
+static bool asks_for_deletion(const Holdfast__V1__Volume *volume)
+{
+	return volume->reclaim == HOLDFAST__V1__RECLAIM__RECLAIM_DELETE &&
+	       volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI;
 }
 
 static enum status find_volumes(struct apply *apply, const char *namespace, struct surplus_list *ret,
@@ -530,7 +582,8 @@ static enum status find_volumes(struct apply *apply, const char *namespace, stru
 		TRY(connection_call(apply->connection, &holdfast__v1__volumes__descriptor, "List",
 				    &request.base, CALL_TIMEOUT_US, &answer, err));
 		for (size_t i = 0; i < answer->n_volumes; i++)
-			TRY(add_surplus(apply, ret, KIND_VOLUME, namespace, answer->volumes[i]->id, err));
+			TRY(add_surplus(apply, ret, KIND_VOLUME, asks_for_deletion(answer->volumes[i]),
+					namespace, answer->volumes[i]->id, err));
 	} while (answer->next_token[0] != '\0');
 	return STATUS_OK;
 }
@@ -556,13 +609,20 @@ static enum status remove_one(struct apply *apply, const struct surplus *one, st
 {
 	Holdfast__V1__StopJobRequest job = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
 	Holdfast__V1__DeregisterVolumeRequest volume = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__DeleteVolumeRequest to_delete = HOLDFAST__V1__DELETE_VOLUME_REQUEST__INIT;
 	cleanup_message ProtobufCMessage *answer = NULL;
+	char doing[2 * NAME_SIZE];
 
-	job.id = volume.id = (char *)(uintptr_t)one->id;
-	job.namespace_ = volume.namespace_ = (char *)(uintptr_t)one->namespace;
+	job.id = volume.id = to_delete.id = (char *)(uintptr_t)one->id;
+	job.namespace_ = volume.namespace_ = to_delete.namespace_ = (char *)(uintptr_t)one->namespace;
+	(void)str_format(doing, sizeof(doing), "deleting volume %.128s", one->id);
 	if (one->kind == KIND_JOB)
 		return connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "Stop", &job.base,
 				       CALL_TIMEOUT_US, &answer, err);
+	if (one->is_deleted)
+		return connection_call_long(apply->connection, apply->inv, &holdfast__v1__volumes__descriptor,
+					    "Delete", &to_delete.base, PROVIDER_TIMEOUT_US, doing, &answer,
+					    err);
 	return connection_call(apply->connection, &holdfast__v1__volumes__descriptor, "Deregister",
 			       &volume.base, CALL_TIMEOUT_US, &answer, err);
 }
@@ -572,11 +632,12 @@ static enum status ask_person(struct apply *apply, const struct surplus_list *su
 	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
 
 	for (size_t i = 0; i < surplus->n; i++)
-		strbuf_printf(&question, "%s %s/%s\n", kind_names[surplus->list[i].kind],
-			      surplus->list[i].namespace, surplus->list[i].id);
+		strbuf_printf(&question, "%s %s/%s%s\n", kind_names[surplus->list[i].kind],
+			      surplus->list[i].namespace, surplus->list[i].id,
+			      surplus->list[i].is_deleted ? ": its data is deleted (reclaim)" : "");
 	strbuf_printf(&question,
 		      "No file in %s describes these. Stop the jobs and deregister the volumes? "
-		      "Their data stays.",
+		      "Data stays unless it is written above.",
 		      apply->folder);
 	return value_confirm(apply->inv, question.data ? question.data : "Stop and deregister the rest?",
 			     err);
@@ -592,7 +653,9 @@ static enum status prune(struct apply *apply, json_t *all, size_t *n_failed, str
 		TRY(ask_person(apply, &surplus, err));
 	for (size_t i = 0; i < surplus.n; i++) {
 		const struct surplus *one = &surplus.list[i];
-		const char *done = one->kind == KIND_JOB ? "stopped" : "deregistered";
+		const char *done = one->kind == KIND_JOB ? "stopped"
+				   : one->is_deleted	 ? "deleted"
+							 : "deregistered";
 		struct error failed = {.status = STATUS_OK};
 		char result[64];
 

@@ -16,6 +16,8 @@
 #include <fcntl.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum status write_new(const char *path, const char *text, struct error *err)
@@ -94,7 +96,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("phase", "{phase?{phase}}"), COL_SET("last try", "{phase_error}"),
 		   COL_SET("capacity", "{capacity:size}"),
 		   COL_SET("capacity at least", "{capacity_min:size}"),
-		   COL_SET("warn at", "{warn_at?{warn_at}%}"),
+		   COL_SET("warn at", "{warn_at?{warn_at}%}"), COL("reclaim", "{reclaim?{reclaim}|keep}"),
 		   COL_SET("capacity at most", "{capacity_max:size}"), PART("node_capacities", &grown_page),
 		   COL_SET("file system type", "{mount_options.fs_type}"),
 		   COL_SET("mount flags", "{mount_options.mount_flags?[redacted]}"),
@@ -148,7 +150,7 @@ static enum status volume_register_load(struct call *call, void *message, struct
 {
 	Holdfast__V1__RegisterVolumeRequest *request = message;
 
-	return spec_volume_load(call->inv, &request->volume, err);
+	return spec_volume_load(call->inv, &request->volume, &call->members, err);
 }
 
 static enum status volume_register_show(struct call *call, const void *message, struct error *err)
@@ -170,7 +172,7 @@ static enum status volume_create_load(struct call *call, void *message, struct e
 {
 	Holdfast__V1__CreateVolumeRequest *request = message;
 
-	TRY(spec_volume_load(call->inv, &request->volume, err));
+	TRY(spec_volume_load(call->inv, &request->volume, &call->members, err));
 	call->subject = request->volume->id;
 	return STATUS_OK;
 }
@@ -210,6 +212,53 @@ static enum status volume_create_show(struct call *call, const void *message, st
 			 answer->created ? "is created" : "was created already, it is up to date");
 	return STATUS_OK;
 }
+
+/* --- members of a job --- */
+
+enum { DOING_SIZE = 2 * PICK_ID_SIZE };
+
+/* Makes or registers one volume after the other; the first that fails ends it. */
+static enum status put_members(struct call *call, Holdfast__V1__Volume *volume, const char *id,
+			       struct error *err)
+{
+	const struct command_call *row = call->row;
+
+	for (uint32_t i = 0; i < call->members; i++) {
+		cleanup_message ProtobufCMessage *answer = NULL;
+		char doing[DOING_SIZE];
+		enum status status;
+
+		TRY(spec_member(volume, id, i, err));
+		(void)snprintf(doing, sizeof(doing), "%s %.128s, %" PRIu32 " of %" PRIu32,
+			       row->doing ? row->doing : "registering volume", volume->id, i + 1,
+			       call->members);
+		status = connection_call_long(call->connection, call->inv, row->service, row->method,
+					      call->request, call->timeout_us, doing, &answer, err);
+		if (status != STATUS_OK) {
+			status = row->refused(call, status, err);
+			return error_prefix(err, "volume %s", volume->id);
+		}
+		TRY(call_has(call, OPT_JSON) ? print_answer(answer, err) : row->show(call, answer, err));
+	}
+	return STATUS_OK;
+}
+
+static enum status volume_put_fill(struct call *call, void *message, struct error *err)
+{
+	/* the requests of both methods begin alike */
+	Holdfast__V1__Volume *volume = ((Holdfast__V1__RegisterVolumeRequest *)message)->volume;
+	cleanup_free char *id = NULL;
+
+	if (call->members == 0)
+		return STATUS_OK;
+	call->is_over = true;
+	id = strdup(volume->id);
+	return id ? put_members(call, volume, id, err) : error_no_memory(err, "the members");
+}
+
+_Static_assert(offsetof(Holdfast__V1__RegisterVolumeRequest, volume) ==
+		       offsetof(Holdfast__V1__CreateVolumeRequest, volume),
+	       "both requests are a volume");
 
 /* --- expand --- */
 
@@ -420,6 +469,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Register",
 		  .load = volume_register_load,
+		  .fill = volume_put_fill,
 		  .show = volume_register_show,
 		  .refused = volume_register_refused}},
 	{.path = "volume create",
@@ -433,6 +483,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Create",
 		  .load = volume_create_load,
+		  .fill = volume_put_fill,
 		  .show = volume_create_show,
 		  .refused = volume_create_refused,
 		  .doing = "creating volume",

@@ -16,6 +16,7 @@ struct call {
 	void *request;		       /* the method's, owned with all that it holds */
 	uint64_t timeout_us;	       /* from the row */
 	const char *subject;	       /* what a row that takes long is doing it to; borrowed */
+	uint32_t members;	       /* of the volume's file, 0: it is about one volume */
 	bool is_over;		       /* fill() did what there is to do: the method is not called */
 	bool is_short;		       /* memory ran out in call_set() or message_new() */
 };

@@ -11,6 +11,7 @@
 #include "nomad/keys.h"
 #include "rpc/pbjson.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -893,6 +894,39 @@ static enum status with_mistakes(const struct conf *conf, enum status status, st
 	status = error_collect(mistakes, status, err, &all);
 	*err = all;
 	return status;
+}
+
+enum status spec_members(const struct conf *conf, uint32_t *ret, struct error *err)
+{
+	static const char key[] = "members";
+	json_t *root = conf_root(conf);
+	const json_t *value = json_object_get(root, key);
+
+	*ret = 0;
+	if (!value)
+		return STATUS_OK;
+	if (!json_is_integer(value) || json_integer_value(value) < 1 ||
+	    json_integer_value(value) > SPEC_MEMBERS_MAX)
+		return conf_error(conf, root, key, err, "'members' is a number from 1 to %d",
+				  SPEC_MEMBERS_MAX);
+	if (json_object_get(root, "external_id"))
+		return conf_error(
+			conf, root, "external_id", err,
+			"'external_id' names one volume of the provider, and 'members' are several");
+	*ret = (uint32_t)json_integer_value(value);
+	return json_object_del(root, key) < 0 ? error_no_memory(err, "the specification") : STATUS_OK;
+}
+
+enum status spec_member(Holdfast__V1__Volume *volume, const char *id, uint32_t i, struct error *err)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "%s[%" PRIu32 "]", id, i) < 0)
+		return error_no_memory(err, "the specification");
+	if (volume->id != protobuf_c_empty_string)
+		free(volume->id);
+	volume->id = text;
+	return STATUS_OK;
 }
 
 enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,

@@ -20,8 +20,18 @@ enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, str
 enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
 			      struct error *err);
 
-/** The volume of the file that the first argument names, with --namespace. */
-enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, struct error *err);
+enum { SPEC_MEMBERS_MAX = 1000 };
+
+/** Take the key members out of a volume's file, before spec_volume(): the file describes that many volumes,
+ * ID[0] to ID[N-1], one for each member of a job's group; 0: it describes one. */
+enum status spec_members(const struct conf *conf, uint32_t *ret, struct error *err);
+
+/** Make @volume that of member @i; @id is the one of the file. */
+enum status spec_member(Holdfast__V1__Volume *volume, const char *id, uint32_t i, struct error *err);
+
+/** The volume of the file that the first argument names, with --namespace, and how many members it is for. */
+enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, uint32_t *ret_members,
+			     struct error *err);
 
 /** Put file and line before each field that the refusal @details, n_fields > 0, names; @err is replaced.
  * Returns STATUS_INVALID_ARGUMENT. */

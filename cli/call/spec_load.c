@@ -17,7 +17,8 @@ static enum status folder_of(struct invocation *inv, const char *path, char ret[
 	return STATUS_OK;
 }
 
-enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, struct error *err)
+enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, uint32_t *ret_members,
+			     struct error *err)
 {
 	cleanup_message Holdfast__V1__Volume *volume = NULL;
 	struct conf *conf = NULL;
@@ -26,6 +27,8 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 
 	if (status == STATUS_OK)
 		status = conf_load_whole(inv->args[0], CONF_NO_TEMPLATES, &conf, err);
+	if (status == STATUS_OK)
+		status = spec_members(conf, ret_members, err);
 	if (status == STATUS_OK)
 		status = spec_volume_below(conf, folder, &volume, err);
 	conf_free(conf);

@@ -115,12 +115,37 @@ static int words_behind(int argc, char *const *argv)
 	return -1;
 }
 
+/* Does this option take the next argument? */
+static bool takes_next(const char *option)
+{
+	int id = option[1] != '-' && option[1] != '\0' && option[2] == '\0' ? id_of_letter(NULL, option[1])
+									    : -1;
+
+	for (int other = 0; id < 0 && str_starts_with(option, "--") && other < OPTION_N; other++)
+		if (str_eq(option + 2, command_options[other].name))
+			id = other;
+	return id >= 0 && command_options[id].arg;
+}
+
+/* The command of the line, before its options are known: which ones share a name or letter depends on it. */
+static const struct command *look_ahead(int argc, char *const *argv)
+{
+	char *words[COMMAND_WORDS_MAX];
+	int n = 0, used;
+
+	for (int i = 1; i < argc && n < COMMAND_WORDS_MAX; i++)
+		if (argv[i][0] != '-')
+			words[n++] = argv[i];
+		else if (takes_next(argv[i]))
+			i++;
+	return command_of(words, n, &used);
+}
+
 static enum status parse_options(int argc, char **argv, struct invocation *inv, struct error *err)
 {
 	struct getopt_tables tables;
 	int found;
-	int used;
-	const struct command *command = command_of(argv + 1, argc - 1, &used);
+	const struct command *command = look_ahead(argc, argv);
 
 	make_tables(command, &tables);
 	inv->n_behind = words_behind(argc, argv); /* before they are put in order */

@@ -147,6 +147,7 @@ static const struct {
 	{"apply cluster", "apply", NULL},
 	{"apply -f cluster", "apply", NULL},
 	{"logs -f 0192", "alloc logs", NULL},
+	{"--address h:1 -o json apply -f cluster", "apply", NULL},
 	{"wait node n1 --for condition=Ready", "node wait", NULL},
 	{"cordon n1", NULL, "node eligibility ID --disable"},
 	{"delete volume db", NULL, "volume delete ID"},

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Volumes for the members of a job from one file, and what is done with them when no file describes them. */
+
+#include "run.h"
+#include "temp_dir.h"
+#include "unit.h"
+
+#include "base/fd.h"
+
+static char folder[TEMP_DIR_SIZE];
+
+static int setup(void **state)
+{
+	temp_dir_make(folder);
+	return run_setup(state);
+}
+
+static int teardown(void **state)
+{
+	temp_dir_remove(folder);
+	return 0;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_int_equal(file_write_atomic(temp_dir_path(path, folder, name), 0600, text, strlen(text)), 0);
+}
+
+static const char *with_folder(const char *fmt)
+{
+	static char line[256];
+
+	(void)str_format(line, sizeof(line), "%s %s", fmt, folder);
+	return line;
+}
+
+TEST_FIXTURE(each_member_is_a_volume_of_its_own, run_setup, NULL)
+{
+	write_spec("id = \"db\"\ntype = \"native\"\nprofile = \"p\"\nmembers = 3\n");
+	expect_ok(with_spec("volume register @"));
+	assert_string_equal(fake.calls,
+			    "Volumes.Register(db[0]) Volumes.Register(db[1]) Volumes.Register(db[2]) ");
+	expect_output("volume db[0] is registered\n");
+	expect_output("volume db[2] is registered\n");
+	expect_request("\"profile\":\"p\"");
+	write_spec("id = \"db\"\nmembers = 1\n");
+	fake.calls[0] = '\0';
+	expect_ok(with_spec("volume register @"));
+	assert_string_equal(fake.calls, "Volumes.Register(db[0]) ");
+}
+
+TEST_FIXTURE(members_are_created_one_after_the_other_until_one_fails, run_setup, NULL)
+{
+	write_spec("id = \"db\"\ntype = \"csi\"\nplugin_id = \"ebs\"\nmembers = 3\n");
+	will_answer(0, "Volumes.Create",
+		    "{\"created\": true, \"volume\": {\"id\": \"db[0]\", \"schedulable\": true}}");
+	will_refuse(1, "Volumes.Create", STATUS_UNAVAILABLE);
+	expect_failure(with_spec("volume create @"), STATUS_UNAVAILABLE, "volume db[1]: the server refuses");
+	assert_non_null(strstr(ending.err.msg, "again resumes it"));
+	expect_output("volume db[0] is created\n");
+	assert_int_equal(fake.given[1], 1);
+}
+
+TEST_FIXTURE(a_wrong_number_of_members_is_found_before_anything_is_asked, run_setup, NULL)
+{
+	write_spec("id = \"db\"\nmembers = 0\n");
+	expect_failure(with_spec("volume register @"), STATUS_INVALID_ARGUMENT,
+		       "'members' is a number from 1 to 1000");
+	write_spec("id = \"db\"\nmembers = \"3\"\n");
+	expect_failure(with_spec("volume register @"), STATUS_INVALID_ARGUMENT,
+		       "'members' is a number from 1 to 1000");
+	write_spec("id = \"db\"\nmembers = 2\nexternal_id = \"vol-1\"\n");
+	expect_failure(with_spec("volume register @"), STATUS_INVALID_ARGUMENT,
+		       "names one volume of the provider");
+	assert_string_equal(fake.requests, "");
+}
+
+TEST_FIXTURE(apply_takes_all_members_before_the_jobs, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\nmembers = 2\n");
+	write_file("web.job.hcl", "job \"web\" {\n  group \"app\" {\n  }\n}\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	will_refuse(1, "Jobs.Get", STATUS_NOT_FOUND);
+	will_answer(2, "Jobs.Plan", "{}");
+	will_answer(3, "Jobs.Run", "{}");
+	expect_ok(with_folder("apply -f"));
+	assert_string_equal(ending.output, "volume default/db[0]: created\nvolume default/db[1]: created\n"
+					   "job default/web: created\n");
+	assert_string_equal(fake.calls, "Volumes.Register(db[0]) Volumes.Register(db[1]) ");
+	expect_usage_error("apply", "give one folder");
+}
+
+TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\nmembers = 1\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	will_answer(1, "Jobs.List", "{}");
+	will_answer(2, "Volumes.List",
+		    "{\"volumes\": [{\"id\": \"db[0]\"}, {\"id\": \"old\", \"type\": \"CSI\", \"reclaim\": "
+		    "\"RECLAIM_DELETE\"}, {\"id\": \"tmp\", \"type\": \"NATIVE\", \"reclaim\": "
+		    "\"RECLAIM_DELETE\"}, "
+		    "{\"id\": \"db[1]\", \"type\": \"CSI\"}]}");
+	will_answer(3, "Volumes.Delete", "{}");
+	expect_ok(with_folder("apply --prune --yes"));
+	assert_string_equal(ending.output, "volume default/db[0]: created\nvolume default/old: deleted\n"
+					   "volume default/tmp: deregistered\n"
+					   "volume default/db[1]: deregistered\n");
+	expect_request("Volumes.Delete {\"id\":\"old\",\"namespace\":\"default\"}\n");
+	assert_string_equal(fake.calls,
+			    "Volumes.Register(db[0]) Volumes.Deregister(tmp) Volumes.Deregister(db[1]) ");
+}
+
+TEST_GROUP(run_begin, run_end)
