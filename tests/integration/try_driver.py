@@ -44,6 +44,7 @@ class Driver:
         fields = {"{socket}": self.socket, "{node}": node.id, "{state}": self.state}
         self.argv = [self.fill(word, fields) for word in command]
         self.process = None
+        self.sessions = []  # of the drivers that were started and have ended
 
     @staticmethod
     def fill(word, fields):
@@ -59,12 +60,23 @@ class Driver:
                                             start_new_session=True, umask=0o002)
 
     def end(self, sig=signal.SIGTERM):
+        """Ends the driver alone, as KillMode=process does: the file server of a FUSE driver lives on."""
         if not self.process:
             return
         if self.process.poll() is None:
-            os.killpg(self.process.pid, sig)
+            self.process.send_signal(sig)
         self.process.wait(timeout=30)
+        self.sessions.append(self.process.pid)
         self.process = None
+
+    def end_all(self):
+        """Ends everything that the driver has started."""
+        self.end(signal.SIGKILL)
+        for session in self.sessions:
+            try:
+                os.killpg(session, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
 
 class Trial:
@@ -110,6 +122,10 @@ class Trial:
         lines = [f'id = "{self.volume}"', 'type = "csi"', f'plugin_id = "{self.plugin_id}"',
                  f'capacity_min = "{size}"',
                  f'capability {{\n  access_mode = "{MODE}"\n  attachment_mode = "{ATTACHMENT}"\n}}']
+        if self.options.external_id:
+            lines.append(f'external_id = "{self.options.external_id}"')
+        if self.options.secrets_file:
+            lines.append(f'secrets_file = "{os.path.abspath(self.options.secrets_file)}"')
         if self.options.topology:
             segments = "\n".join(f'"{key}" = "{value}"' for key, value in
                                  (self.filled(pair).split("=", 1) for pair in self.options.topology))
@@ -126,6 +142,9 @@ class Trial:
         return text.replace("{node}", self.node.id)
 
     def step_a_volume_is_created(self):
+        if self.options.external_id:
+            print("        registered: " + self.world.holdfast("volume", "register", self.spec()).stdout.strip())
+            return
         print("        " + self.world.holdfast("volume", "create", self.spec()).stdout.strip().replace("\n", "\n        "))
         self.world.holdfast("volume", "create", self.spec())  # resumes, makes nothing twice
 
@@ -241,6 +260,9 @@ class Trial:
         self.free()
 
     def step_the_volume_is_deleted(self):
+        if self.options.external_id:
+            self.world.holdfast("volume", "deregister", self.volume, "--yes")
+            return
         self.world.holdfast("volume", "delete", self.volume, "--yes", "--timeout", "60s")
 
     def step_the_plugin_goes(self):
@@ -260,6 +282,9 @@ def parse():
     parser.add_argument("--topology", action="append", metavar="KEY=VALUE", help="segment to ask for, {node} is replaced")
     parser.add_argument("--parameters", action="append", metavar="KEY=VALUE")
     parser.add_argument("--context", action="append", metavar="KEY=VALUE")
+    parser.add_argument("--external-id", metavar="ID", help="register this volume of the provider and create none: for drivers "
+                        "without a controller")
+    parser.add_argument("--secrets-file", metavar="FILE", help='key = "value" lines for the driver')
     parser.add_argument("--no-expand", action="store_true", help="do not expand, whatever is announced")
     parser.add_argument("command", nargs="+", help="the driver, after --")
     return parser.parse_args()
@@ -288,7 +313,7 @@ def main():
         return 0
     finally:
         if driver:
-            driver.end(signal.SIGKILL)
+            driver.end_all()
         if not went_well:
             run("cp", "-r", world.logs, f"/tmp/holdfast-driver-logs-{os.getpid()}", check=False)
             print(f"logs: /tmp/holdfast-driver-logs-{os.getpid()}", flush=True)
