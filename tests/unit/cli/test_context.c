@@ -22,13 +22,15 @@ static char home[TEMP_DIR_SIZE], file[PATH_MAX];
 static void parse(const char *line, struct invocation *ret_inv)
 {
 	static char copy[1024];
-	char *argv[32] = {NULL}, *rest = copy;
+	static char *argv[32]; /* the invocation borrows it */
+	char *rest = copy;
 	struct error err = {.msg = ""};
 	int argc = 0;
 
 	(void)str_format(copy, sizeof(copy), "holdfast %s", line);
 	while (argc < 31 && (argv[argc] = strsep(&rest, " ")) != NULL)
 		argc++;
+	argv[argc] = NULL;
 	if (command_parse(argc, argv, ret_inv, &err) != STATUS_OK)
 		fail_msg("%s: %s", line, err.msg);
 }

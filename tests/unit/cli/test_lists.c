@@ -10,7 +10,7 @@ enum {
 	PAGE = 1000,
 	SHORT = 3 * PAGE,
 	LONG = 12 * PAGE,
-	HUGE = 100 * PAGE,
+	HUGE = 40 * PAGE,
 	SLACK = 256 * 1024,  /* buffers */
 	BYTES_OF_LINE = 128, /* of the table's cells, in a buffer that doubles */
 };
