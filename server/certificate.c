@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "identity/authority.h"
+#include "lead/lead.h"
 #include "log/log.h"
 #include "rpc/pki.h"
 #include "state/change.h"
@@ -144,19 +145,31 @@ static enum status renew(struct server *server, struct error *err)
 	return STATUS_OK;
 }
 
+/* A server that has just started may not have the records of the nodes yet. */
+static bool may_use_new_ca(struct server *server)
+{
+	char holders[AUTHORITY_HOLDERS_SIZE];
+
+	return authority_is_new(server) &&
+	       (server->is_serving || (server->lead && lead_has_copy(server->lead))) &&
+	       authority_old_holders(server, holders) == 0;
+}
+
 void certificate_renew_due(struct server *server)
 {
 	struct certificate *certificate = server->certificate;
 	int64_t now_ms = clock_realtime_ms();
 	int64_t delay_ms = (certificate->expires_at_ms - now_ms) / 10;
-	char holders[AUTHORITY_HOLDERS_SIZE];
 	struct error err;
+	int64_t due_ms;
 
 	if (!server->authority || certificate->due_ms == 0)
 		return;
-	/* the new CA's, once every node trusts it */
-	if (now_ms < certificate->due_ms && (now_ms < certificate->retry_ms || !authority_is_new(server) ||
-					     authority_old_holders(server, holders) > 0))
+	/* the new CA's, once every node trusts it, or in the last quarter of the life */
+	due_ms = certificate->due_ms;
+	if (authority_is_new(server) && due_ms < certificate->warns_at_ms)
+		due_ms = certificate->warns_at_ms;
+	if (now_ms < due_ms && (now_ms < certificate->retry_ms || !may_use_new_ca(server)))
 		return;
 	if (renew(server, &err) == STATUS_OK)
 		return;

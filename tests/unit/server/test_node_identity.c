@@ -482,7 +482,8 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	assert_false(certificate_ca_warning(f->server, warning));
 	use_new_ca(f, true);
 	key_id_of(f, new_id);
-	run_for(f->event, 12000); /* two looks */
+	f->server->certificate->due_ms = 1; /* also when it is due */
+	run_for(f->event, 12000);	    /* two looks */
 	assert_string_not_equal(f->server->own.issuer, new_id);
 	assert_true(certificate_ca_warning(f->server, warning));
 	assert_non_null(strstr(warning, "1 nodes and this server have certificates of an old CA"));
@@ -500,4 +501,19 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	free(csr);
 	pki_key_free(key);
 	caller_release(&n1);
+}
+
+/* As one that follows, at its start. */
+CASE(a_server_without_the_records_of_the_nodes_keeps_its_certificate)
+{
+	char new_id[RPC_KEY_ID_SIZE];
+
+	use_new_ca(f, true);
+	key_id_of(f, new_id);
+	f->server->is_serving = false;
+	certificate_renew_due(f->server);
+	assert_string_not_equal(f->server->own.issuer, new_id);
+	f->server->is_serving = true;
+	certificate_renew_due(f->server);
+	assert_string_equal(f->server->own.issuer, new_id);
 }
