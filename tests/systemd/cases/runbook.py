@@ -154,7 +154,8 @@ def is_true(side, scraped):
     wanted = (labels or "").split(",") if labels else []
     for line in scraped.splitlines():
         series, _, value = line.rpartition(" ")
-        if series.partition("{")[0] == name and all(label in series for label in wanted):
+        if series.partition("{")[0] == name and all(
+                label.replace("!=", "=") not in series if "!=" in label else label in series for label in wanted):
             told = SELECTOR.sub(value, side)
             if eval(told, {"__builtins__": {}, "time": time.time, "max": lambda x: x}):  # noqa: S307 (our own page)
                 return True
