@@ -191,6 +191,7 @@ TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, te
 	int said[2];
 	int let[2];
 	int status;
+	siginfo_t info;
 	pid_t pid;
 
 	assert_int_equal(pipe(said) | pipe(let), 0);
@@ -198,7 +199,8 @@ TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, te
 	if (pid == 0)
 		_exit(run_child(said[1], let[0]));
 	assert_int_equal(read(said[0], value, 1), 1);
-	(void)kill(pid, SIGSTOP);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
 	start(&part, event, "s2");
 	part_lead(&part); /* when etcd has ended the lease */
 	assert_int_equal(put(&part, "two"), STATUS_OK);

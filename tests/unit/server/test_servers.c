@@ -51,6 +51,15 @@ struct servers {
 	bool is_next[SERVERS + 1]; /* to be run: the next version, whose schema is one ahead */
 };
 
+/* A child of this program stops, and has stopped: its threads do until one of them takes the signal. */
+static void stop_process(pid_t pid)
+{
+	siginfo_t info;
+
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
+}
+
 static const char *const node_names[] = {"n1", "n2"};
 
 /* --- processes --- */
@@ -653,7 +662,7 @@ CASE(a_server_stopped_past_its_lease_writes_nothing_and_ends)
 	assert_int_equal(
 		call(&late, &holdfast__v1__operator__descriptor, "Status", &request.base, NULL, NULL),
 		STATUS_OK);
-	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	stop_process(stopped);
 	drop_clients(s);
 	next = await_leader(s, leader);
 	assert_int_equal(rpc_client_call(late.client, &holdfast__v1__operator__descriptor, "Status",
@@ -761,7 +770,7 @@ TEST_ON(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, struct serve
 	await_log(s, follower, "this server follows");
 	make_clients(s, follower);
 	take_db(s);
-	assert_int_equal(kill(s->etcd->pids[0], SIGSTOP), 0);
+	stop_process(s->etcd->pids[0]);
 	await_log(s, follower, "etcd does not say who leads");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK);
 	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
@@ -1146,7 +1155,7 @@ CASE(it_is_not_known_whether_a_lost_leader_carried_a_change_out)
 	await_log(s, follower, "this server follows");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK); /* it is connected with the leader */
 	fake_node_init(&caller, s->f.event, s->f.dir, "operator", s->ports[follower]);
-	assert_int_equal(kill(s->pids[leader], SIGSTOP), 0);
+	stop_process(s->pids[leader]);
 	begin_to_register(s, &caller, &changed);
 	assert_int_equal(changed, -1);
 	assert_int_equal(rpc_client_call(caller.client, &holdfast__v1__operator__descriptor, "Status",
@@ -2341,7 +2350,7 @@ TEST_FIXTURE(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, setup_patient,
 
 	(void)await_leader(s, -1);
 	take_db(s);
-	assert_int_equal(kill(s->etcd->pids[0], SIGSTOP), 0);
+	stop_process(s->etcd->pids[0]);
 	fake_node_start_claim(&s->f.n1, "db", ALLOC_1, on_late, &answered);
 	run_for(s->f.event, 1500);
 	assert_int_equal(answered, -1);
@@ -2586,7 +2595,7 @@ static void stop_for(struct hiccups *h, const struct stop *stop, unsigned int te
 	const pid_t pid = stop->to == NOBODY ? pid_of(h, stop->from) : 0;
 
 	if (stop->to == NOBODY)
-		assert_int_equal(kill(pid, SIGSTOP), 0);
+		stop_process(pid);
 	else
 		cut(h, stop);
 	while (clock_monotonic_us() < end_us)
