@@ -410,9 +410,15 @@ class Flow(Execs):
         assert [m for m in found["placed"] if "a health check fails: task main" in m["text"]], found
         audit = self.room.holdfast("operator", "audit").stdout
         assert "a health check fails: task main" in audit, audit[-1500:]
+        done = self.room.holdfast("job", "revert", "checked", check=False)
+        assert done.returncode == 0 and job()["job"]["update_status"] == "JOB_UPDATE_STATUS_DONE", done.stderr
+        assert "reverted to version 1" in done.stdout, done.stdout
         self.room.holdfast("job", "stop", "checked")
         wait_for("the claim to be free", lambda: not self.room.live_claims(), 60)
         self.nothing_is_left()
+        with open(self.node.trail, encoding="ascii") as trail:
+            unmounted = re.findall(r" op=unpublish phase=result .* alloc=(\S+) .* status=ok ", trail.read())
+        assert len(unmounted) >= 3 and len(set(unmounted)) == len(unmounted), unmounted
 
     def a_task_that_ends_with_success_completes_its_allocation(self):
         alloc = self.run(script="exit 0")
