@@ -235,7 +235,7 @@ static enum status put_members(struct call *call, Holdfast__V1__Volume *volume, 
 		status = connection_call_long(call->connection, call->inv, row->service, row->method,
 					      call->request, call->timeout_us, doing, &answer, err);
 		if (status != STATUS_OK) {
-			status = row->refused(call, status, err);
+			(void)row->refused(call, status, err);
 			return error_prefix(err, "volume %s", volume->id);
 		}
 		TRY(call_has(call, OPT_JSON) ? print_answer(answer, err) : row->show(call, answer, err));

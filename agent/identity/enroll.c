@@ -93,7 +93,7 @@ static enum status write_config(const struct enrolled *enrolled, struct error *e
 	const struct enroll_line *line = &enrolled->line;
 	char servers[RPC_SERVERS_MAX * (RPC_SERVER_NAME_SIZE + 4)] = "";
 	char address[RPC_SERVER_NAME_SIZE];
-	char text[sizeof(servers) + 3 * PATH_MAX];
+	char text[sizeof(servers) + 3UL * PATH_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < line->n_servers; i++)

@@ -187,6 +187,7 @@ static enum status move_map(struct call *call, const char *name, json_t *json, s
 
 	TRY(request_make(((const ProtobufCMessage *)call->request)->descriptor, json_pack("{so}", name, json),
 			 &made, err));
+	/* cppcheck-suppress pointerSize ; the member is a pointer */
 	memcpy(to + field->offset, (char *)made + field->offset, sizeof(void *));
 	memcpy(to + field->quantifier_offset, (char *)made + field->quantifier_offset, sizeof(size_t));
 	memset((char *)made + field->quantifier_offset, 0, sizeof(size_t));

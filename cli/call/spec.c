@@ -1042,7 +1042,7 @@ static enum status lift_constraints(const json_t *job, json_t *group, struct err
 
 	if (!from[1])
 		return STATUS_OK;
-	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
+	for (size_t i = 0; i < 2; i++)
 		if (json_is_array(from[i])
 			    ? json_array_extend(all, (json_t *)(uintptr_t)from[i]) < 0
 			    : from[i] && json_array_append(all, (json_t *)(uintptr_t)from[i]) < 0)

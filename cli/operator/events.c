@@ -52,6 +52,7 @@ static enum status collect(struct connection *connection, const char *about, siz
 	request.newest = true;
 	do {
 		Holdfast__V1__ListAuditResponse **pages =
+			/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 			reallocarray(collected->pages, collected->n_pages + 1, sizeof(*pages));
 
 		if (!pages)
@@ -68,6 +69,7 @@ static enum status collect(struct connection *connection, const char *about, siz
 
 static enum status show(const struct invocation *inv, const struct collected *collected, struct error *err)
 {
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	cleanup_free Holdfast__V1__AuditRecord **list = calloc(collected->n + 1, sizeof(*list));
 	size_t n = 0;
 

@@ -94,6 +94,8 @@ static enum status wanted(const struct path *at, const char *what, const json_t 
 		str_copy_text(shown, sizeof(shown), json_string_value(json));
 		return fail(at, STATUS_INVALID_ARGUMENT, err, "'%s' is not %s", shown, what);
 	}
+	/* cppcheck-suppress nullPointerRedundantCheck ; json is never NULL, which jansson's macro asks again
+	 */
 	return fail(at, STATUS_INVALID_ARGUMENT, err, "wants %s, not %s", what, types[json_typeof(json)]);
 }
 

@@ -79,7 +79,7 @@ static void answer(struct client *client)
 	static const char text[] = "this has only GET /metrics\n";
 	cleanup_strbuf struct strbuf metrics = STRBUF_INIT(TEXT_MAX);
 
-	client->answer = (struct strbuf)STRBUF_INIT(2 * TEXT_MAX);
+	client->answer = (struct strbuf)STRBUF_INIT(2UL * TEXT_MAX);
 	if (!asks_for(client->request, "/metrics")) {
 		put_answer(&client->answer, "404 Not Found", "text/plain", text, strlen(text));
 		return;

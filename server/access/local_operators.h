@@ -2,8 +2,8 @@
 #pragma once
 /* Users of this machine who are operators at the server's unix socket, without a certificate.
  *
- * Root's file names them (`listen { operators }`), and the kernel names the user who connects. The user ann is
- * the caller operator/ann: rights, audit and calls of a follower to its leader treat her as the holder of
+ * Root's file names them (`listen { operators }`), and the kernel names the user who connects. The user ann
+ * is the caller operator/ann: rights, audit and calls of a follower to its leader treat her as the holder of
  * that certificate. */
 
 #include "base/error.h"

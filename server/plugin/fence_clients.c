@@ -98,14 +98,12 @@ static void log_refusal(const Clients *clients)
 	if (clients->error[0] != '\0')
 		log_ctx(LOG_ERR, &about,
 			"node %s reports addresses by which it cannot be fenced: %s; a network fence of it "
-			"at "
-			"plugin %s is refused",
+			"at plugin %s is refused",
 			clients->node_id, clients->error, clients->plugin_id);
 	else if (clients->other_node_id[0] != '\0')
 		log_ctx(LOG_ERR, &about,
 			"node %s reports an address of node %s: a network fence of either is refused. If "
-			"node "
-			"%s is gone: holdfast node purge %s",
+			"node %s is gone: holdfast node purge %s",
 			clients->node_id, clients->other_node_id, clients->other_node_id,
 			clients->other_node_id);
 }
@@ -113,7 +111,7 @@ static void log_refusal(const Clients *clients)
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
 			const char *boot_id, const struct node_plugin *plugin)
 {
-	char key[OBJECT_KEY_SIZE], *cidrs[FENCE_CLIENTS_MAX], error[TEXT_SIZE];
+	char key[OBJECT_KEY_SIZE], *cidrs[FENCE_CLIENTS_MAX] = {NULL}, error[TEXT_SIZE];
 	const Clients *known = records_get(&server->state.records, key_of(node_id, plugin->plugin_id, key));
 	Clients clients = HOLDFAST__V1__FENCE_CLIENTS__INIT;
 	const Clients *other;
