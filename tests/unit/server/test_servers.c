@@ -1758,7 +1758,7 @@ static int forget_a_grant(struct servers *s, int *ret_keeper, bool has_early_mar
 	char command[2 * PATH_MAX];
 	char path[PATH_MAX];
 	int leader = await_leader(s, -1);
-	int other = another(s, leader);
+	int other;
 	uint64_t index;
 
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
@@ -2562,7 +2562,7 @@ static size_t hosts_of(const struct hiccups *h, enum party party, size_t ret[sta
 
 static void cut(const struct hiccups *h, const struct stop *stop)
 {
-	size_t from[WORLD_MEMBERS_MAX], to[WORLD_MEMBERS_MAX];
+	size_t from[WORLD_MEMBERS_MAX] = {0}, to[WORLD_MEMBERS_MAX] = {0};
 	size_t n_from = hosts_of(h, stop->from, from), n_to = hosts_of(h, stop->to, to);
 
 	for (size_t i = 0; i < n_from; i++)
@@ -2572,7 +2572,7 @@ static void cut(const struct hiccups *h, const struct stop *stop)
 
 static void heal(const struct hiccups *h, const struct stop *stop)
 {
-	size_t from[WORLD_MEMBERS_MAX];
+	size_t from[WORLD_MEMBERS_MAX] = {0};
 	size_t n = hosts_of(h, stop->from, from);
 
 	for (size_t i = 0; i < n; i++)
@@ -2581,7 +2581,7 @@ static void heal(const struct hiccups *h, const struct stop *stop)
 
 static pid_t pid_of(const struct hiccups *h, enum party party)
 {
-	size_t host[WORLD_MEMBERS_MAX];
+	size_t host[WORLD_MEMBERS_MAX] = {0};
 
 	if (party <= ETCD_2)
 		return h->s->etcd->pids[party];

@@ -331,7 +331,7 @@ static char *expand(const struct world *w, const char *json)
 			n += (size_t)snprintf(text + n, 4096 - n, "%s", names[i].value);
 			c += strlen(names[i].name);
 		} else {
-			text[n++] = *c == '\'' ? '"' : *c;
+			text[n++] = (char)(*c == '\'' ? '"' : *c);
 			c++;
 		}
 	}
