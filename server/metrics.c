@@ -21,6 +21,7 @@
 #include "plugin/plugins.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
+#include "rpc/scrape.h"
 #include "state/disk.h"
 #include "state/stall.h"
 
@@ -36,52 +37,39 @@ enum {
 	MSEC_PER_SEC = 1000,
 };
 
-static void head(struct strbuf *to, const char *name, const char *type, const char *help)
-{
-	strbuf_printf(to, "# HELP holdfast_%s %s\n# TYPE holdfast_%s %s\n", name, help, name, type);
-}
-
-static void one(struct strbuf *to, const char *name, const char *type, const char *help, uint64_t value)
-{
-	head(to, name, type, help);
-	strbuf_printf(to, "holdfast_%s %" PRIu64 "\n", name, value);
-}
-
-static void labelled(struct strbuf *to, const char *name, const char *label, const char *value, uint64_t n)
-{
-	strbuf_printf(to, "holdfast_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, n);
-}
-
 static void print_nodes(const struct server *server, struct strbuf *to)
 {
 	const struct state *state = &server->state;
 
-	head(to, "nodes", "gauge", "Known nodes, by whether they have a session.");
-	labelled(to, "nodes", "status", "connected", server->n_sessions);
-	labelled(to, "nodes", "status", "disconnected",
-		 state->n_nodes > server->n_sessions ? state->n_nodes - server->n_sessions : 0);
-	one(to, "nodes_down", "gauge",
-	    "Of the disconnected ones, those that are so for longer than node_down_after.",
-	    state->n_nodes_down);
-	one(to, "node_heartbeat_age_seconds_max", "gauge",
-	    "How long nothing was heard of the connected node that is silent longest.",
-	    session_silence_us(server) / USEC_PER_SEC);
-	one(to, "sessions_silent_total", "counter",
-	    "Sessions ended because nothing was heard of their node for three heartbeats.",
-	    server->silence.n_ended);
-	one(to, "nodes_clock_off", "gauge",
-	    "Nodes whose clock was 10 seconds or more away from the server's when they connected.",
-	    state->n_nodes_clock_off);
-	one(to, "nodes_other_ticket_key", "gauge",
-	    "Nodes whose mount helper takes no ticket of this server, because its policy names another key.",
-	    state->n_nodes_other_key);
-	head(to, "nodes_disk_trouble", "gauge",
-	     "Nodes whose agent has no room for its journal, by kind: they take no new allocation.");
+	scrape_head(to, "nodes", "gauge", "Known nodes, by whether they have a session.");
+	scrape_labelled(to, "nodes", "status", "connected", server->n_sessions);
+	scrape_labelled(to, "nodes", "status", "disconnected",
+			state->n_nodes > server->n_sessions ? state->n_nodes - server->n_sessions : 0);
+	scrape_one(to, "nodes_down", "gauge",
+		   "Of the disconnected ones, those that are so for longer than node_down_after.",
+		   state->n_nodes_down);
+	scrape_one(to, "node_heartbeat_age_seconds_max", "gauge",
+		   "How long nothing was heard of the connected node that is silent longest.",
+		   session_silence_us(server) / USEC_PER_SEC);
+	scrape_one(to, "sessions_silent_total", "counter",
+		   "Sessions ended because nothing was heard of their node for three heartbeats.",
+		   server->silence.n_ended);
+	scrape_one(to, "nodes_clock_off", "gauge",
+		   "Nodes whose clock was 10 seconds or more away from the server's when they connected.",
+		   state->n_nodes_clock_off);
+	scrape_one(to, "nodes_other_ticket_key", "gauge",
+		   "Nodes whose mount helper takes no ticket of this server, because its policy names "
+		   "another key.",
+		   state->n_nodes_other_key);
+	scrape_head(to, "nodes_disk_trouble", "gauge",
+		    "Nodes whose agent has no room for its journal, by kind: they take no new allocation.");
 	for (int i = NODE_DISK_ROOM + 1; i < NODE_DISK_N; i++)
-		labelled(to, "nodes_disk_trouble", "kind", node_disk_word((enum node_disk)i),
-			 state->n_nodes_disk[i]);
-	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
-	one(to, "nodes_draining", "gauge", "Nodes whose drain is in progress.", state->n_nodes_draining);
+		scrape_labelled(to, "nodes_disk_trouble", "kind", node_disk_word((enum node_disk)i),
+				state->n_nodes_disk[i]);
+	scrape_one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.",
+		   state->n_nodes_ineligible);
+	scrape_one(to, "nodes_draining", "gauge", "Nodes whose drain is in progress.",
+		   state->n_nodes_draining);
 }
 
 static void print_services(const char *plugin, const char *service, uint32_t healthy, uint32_t expected,
@@ -101,8 +89,9 @@ static void print_plugins(struct server *server, struct strbuf *to)
 {
 	struct plugin_entry *plugin = state_plugin_from(&server->state, "");
 
-	head(to, "plugin_instances", "gauge",
-	     "Instances of plugins on nodes; healthy: as the node says, and connected. 500 plugins at most.");
+	scrape_head(to, "plugin_instances", "gauge",
+		    "Instances of plugins on nodes; healthy: as the node says, and connected. 500 plugins at "
+		    "most.");
 	for (int n = 0; plugin && n < METRICS_PLUGINS_MAX; plugin = state_plugin_next(plugin)) {
 		struct plugin_summary summary;
 
@@ -118,24 +107,27 @@ static void print_objects(const struct server *server, struct strbuf *to)
 {
 	const struct state *state = &server->state;
 
-	one(to, "volumes", "gauge", "Registered volumes.", state->n_volumes);
-	head(to, "claims", "gauge", "Claims by state; those that are freed are history, and not counted.");
+	scrape_one(to, "volumes", "gauge", "Registered volumes.", state->n_volumes);
+	scrape_head(to, "claims", "gauge",
+		    "Claims by state; those that are freed are history, and not counted.");
 	for (int i = CLAIM_RESERVED; i < CLAIM_FREED; i++)
-		labelled(to, "claims", "state", claim_state_name((enum claim_state)i), state->n_claims_by[i]);
-	one(to, "volumes_held_twice", "gauge",
-	    "Volumes of which more is mounted than their access mode allows: by a claim that was freed, or "
-	    "by two "
-	    "writers; see operations.",
-	    state->n_volumes_held_twice);
-	one(to, "releases_waiting", "gauge",
-	    "Claims on their way to be freed, from the moment on when their work was ordered to stop.",
-	    state->n_releasing);
-	head(to, "allocations", "gauge", "Allocations by client status.");
+		scrape_labelled(to, "claims", "state", claim_state_name((enum claim_state)i),
+				state->n_claims_by[i]);
+	scrape_one(to, "volumes_held_twice", "gauge",
+		   "Volumes of which more is mounted than their access mode allows: by a claim that was "
+		   "freed, or "
+		   "by two "
+		   "writers; see operations.",
+		   state->n_volumes_held_twice);
+	scrape_one(to, "releases_waiting", "gauge",
+		   "Claims on their way to be freed, from the moment on when their work was ordered to stop.",
+		   state->n_releasing);
+	scrape_head(to, "allocations", "gauge", "Allocations by client status.");
 	for (int i = CLIENT_PENDING; i < CLIENT_N; i++)
-		labelled(to, "allocations", "client_status", client_status_name((enum client_status)i),
-			 state->n_allocs_by[i]);
-	one(to, "sessions", "gauge", "Sessions of nodes.", server->n_sessions);
-	one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
+		scrape_labelled(to, "allocations", "client_status", client_status_name((enum client_status)i),
+				state->n_allocs_by[i]);
+	scrape_one(to, "sessions", "gauge", "Sessions of nodes.", server->n_sessions);
+	scrape_one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
 }
 
 typedef uint64_t usage_value(const Holdfast__V1__VolumeUsage *usage);
@@ -171,23 +163,24 @@ static void print_usages(const struct state *state, struct strbuf *to)
 {
 	const struct usages *usages = &state->usages;
 
-	one(to, "volumes_full", "gauge", "Mounted volumes at or above their level (warn_at).",
-	    usages->n_full);
-	one(to, "volumes_read_only", "gauge",
-	    "Volumes mounted for writing whose file system the kernel made read-only.", usages->n_read_only);
-	one(to, "volumes_abnormal", "gauge", "Mounted volumes whose node reports a condition.",
-	    usages->n_abnormal);
-	one(to, "volumes_unmeasured", "gauge", "Mounted volumes that their node cannot measure.",
-	    usages->n_unknown);
-	head(to, "volume_size_bytes", "gauge", "Size of a mounted volume; the 500 fullest.");
+	scrape_one(to, "volumes_full", "gauge", "Mounted volumes at or above their level (warn_at).",
+		   usages->n_full);
+	scrape_one(to, "volumes_read_only", "gauge",
+		   "Volumes mounted for writing whose file system the kernel made read-only.",
+		   usages->n_read_only);
+	scrape_one(to, "volumes_abnormal", "gauge", "Mounted volumes whose node reports a condition.",
+		   usages->n_abnormal);
+	scrape_one(to, "volumes_unmeasured", "gauge", "Mounted volumes that their node cannot measure.",
+		   usages->n_unknown);
+	scrape_head(to, "volume_size_bytes", "gauge", "Size of a mounted volume; the 500 fullest.");
 	print_usage(state, "volume_size_bytes", total_bytes_of, to);
-	head(to, "volume_used_bytes", "gauge", "Used bytes of a mounted volume.");
+	scrape_head(to, "volume_used_bytes", "gauge", "Used bytes of a mounted volume.");
 	print_usage(state, "volume_used_bytes", used_bytes_of, to);
-	head(to, "volume_free_bytes", "gauge", "Bytes that a workload can still write.");
+	scrape_head(to, "volume_free_bytes", "gauge", "Bytes that a workload can still write.");
 	print_usage(state, "volume_free_bytes", free_bytes_of, to);
-	head(to, "volume_used_inodes", "gauge", "Used inodes of a mounted volume.");
+	scrape_head(to, "volume_used_inodes", "gauge", "Used inodes of a mounted volume.");
 	print_usage(state, "volume_used_inodes", used_inodes_of, to);
-	head(to, "volume_free_inodes", "gauge", "Inodes that a workload can still make.");
+	scrape_head(to, "volume_free_inodes", "gauge", "Inodes that a workload can still make.");
 	print_usage(state, "volume_free_inodes", free_inodes_of, to);
 }
 
@@ -200,17 +193,18 @@ static void print_waits(const struct release_waits *waits, struct strbuf *to)
 {
 	int64_t now_ms = clock_realtime_ms();
 
-	head(to, "claims_waiting", "gauge",
-	     "Claims by whom they wait for, as of the last sweep; those of an allocation are in use.");
+	scrape_head(to, "claims_waiting", "gauge",
+		    "Claims by whom they wait for, as of the last sweep; those of an allocation are in use.");
 	for (int i = ACTOR_NOBODY + 1; i < ACTOR_N; i++)
-		labelled(to, "claims_waiting", "for", explain_actor_name((enum explain_actor)i), waits->n[i]);
-	head(to, "claims_waiting_seconds_max", "gauge",
-	     "How long the one of them that waits longest has waited; those in use wait for nothing.");
+		scrape_labelled(to, "claims_waiting", "for", explain_actor_name((enum explain_actor)i),
+				waits->n[i]);
+	scrape_head(to, "claims_waiting_seconds_max", "gauge",
+		    "How long the one of them that waits longest has waited; those in use wait for nothing.");
 	for (int i = ACTOR_NOBODY + 1; i < ACTOR_N; i++)
 		if (i != ACTOR_ALLOC)
-			labelled(to, "claims_waiting_seconds_max", "for",
-				 explain_actor_name((enum explain_actor)i),
-				 seconds_since(waits->since_ms[i], now_ms));
+			scrape_labelled(to, "claims_waiting_seconds_max", "for",
+					explain_actor_name((enum explain_actor)i),
+					seconds_since(waits->since_ms[i], now_ms));
 }
 
 static void print_releases(const struct server *server, struct strbuf *to)
@@ -221,40 +215,42 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	controller_stats(server, &calls);
 	release_stats(server, &stats);
 	print_waits(&stats.waits, to);
-	one(to, "claims_failing", "gauge", "Claims whose present step has failed three times or more.",
-	    server->state.n_claims_failing);
-	one(to, "releases_total", "counter", "Claims freed.", stats.freed);
-	one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
-	one(to, "release_detach_errors_total", "counter",
-	    "Detaches that failed, or that nobody could be asked for.", stats.detach_errors);
-	head(to, "release_stuck", "gauge",
-	     "Releases whose last try failed; for: who tried, the node with its plugin or a controller.");
-	labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_NODE), server->state.n_node_failing);
-	labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_CONTROLLER), stats.stuck);
-	one(to, "reservations_expired_total", "counter", "Grants that never reached their node, taken back.",
-	    stats.expired);
-	one(to, "release_sweeps_total", "counter", "Looks for releases that no event drove on.",
-	    stats.sweeps);
-	one(to, "release_swept_up_total", "counter", "Releases found by them; each is a defect.",
-	    stats.swept_up);
-	one(to, "plugin_calls_total", "counter", "Calls sent to CSI controllers.", calls.calls);
-	one(to, "plugin_call_failures_total", "counter", "Calls to CSI controllers without a good answer.",
-	    calls.failed);
-	one(to, "plugin_call_strays_total", "counter", "Answers of nodes that nothing waited for.",
-	    calls.strays);
-	one(to, "plugin_calls_waiting", "gauge",
-	    "Calls to CSI controllers that are queued; those of a node are in its agent's status.",
-	    calls.waiting);
-	one(to, "plugin_calls_in_flight", "gauge", "Calls to CSI controllers that are not answered yet.",
-	    calls.in_flight);
+	scrape_one(to, "claims_failing", "gauge", "Claims whose present step has failed three times or more.",
+		   server->state.n_claims_failing);
+	scrape_one(to, "releases_total", "counter", "Claims freed.", stats.freed);
+	scrape_one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
+	scrape_one(to, "release_detach_errors_total", "counter",
+		   "Detaches that failed, or that nobody could be asked for.", stats.detach_errors);
+	scrape_head(
+		to, "release_stuck", "gauge",
+		"Releases whose last try failed; for: who tried, the node with its plugin or a controller.");
+	scrape_labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_NODE),
+			server->state.n_node_failing);
+	scrape_labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_CONTROLLER), stats.stuck);
+	scrape_one(to, "reservations_expired_total", "counter",
+		   "Grants that never reached their node, taken back.", stats.expired);
+	scrape_one(to, "release_sweeps_total", "counter", "Looks for releases that no event drove on.",
+		   stats.sweeps);
+	scrape_one(to, "release_swept_up_total", "counter", "Releases found by them; each is a defect.",
+		   stats.swept_up);
+	scrape_one(to, "plugin_calls_total", "counter", "Calls sent to CSI controllers.", calls.calls);
+	scrape_one(to, "plugin_call_failures_total", "counter",
+		   "Calls to CSI controllers without a good answer.", calls.failed);
+	scrape_one(to, "plugin_call_strays_total", "counter", "Answers of nodes that nothing waited for.",
+		   calls.strays);
+	scrape_one(to, "plugin_calls_waiting", "gauge",
+		   "Calls to CSI controllers that are queued; those of a node are in its agent's status.",
+		   calls.waiting);
+	scrape_one(to, "plugin_calls_in_flight", "gauge",
+		   "Calls to CSI controllers that are not answered yet.", calls.in_flight);
 }
 
 /* A moment, so that an alert compares it with the present one; none is said of what is not known. */
 static void print_expiry(const char *of, int64_t at_ms, struct strbuf *to)
 {
 	if (at_ms > 0)
-		labelled(to, "certificate_expiry_timestamp_seconds", "of", of,
-			 (uint64_t)at_ms / MSEC_PER_SEC);
+		scrape_labelled(to, "certificate_expiry_timestamp_seconds", "of", of,
+				(uint64_t)at_ms / MSEC_PER_SEC);
 }
 
 /* In the order of their names. */
@@ -263,21 +259,21 @@ static void print_node_certificates(struct server *server, struct strbuf *to)
 	struct node_entry *node = state_node_from(&server->state, "");
 	size_t n = 0;
 
-	head(to, "node_certificate_expiry_timestamp_seconds", "gauge",
-	     "When the certificate of each connected node expires, in seconds since 1970.");
+	scrape_head(to, "node_certificate_expiry_timestamp_seconds", "gauge",
+		    "When the certificate of each connected node expires, in seconds since 1970.");
 	for (; node && n < METRICS_NODES_MAX; node = state_node_next(node)) {
 		if (!node->session || node->certificate_expires_ms <= 0)
 			continue;
-		labelled(to, "node_certificate_expiry_timestamp_seconds", "node", node->id,
-			 (uint64_t)node->certificate_expires_ms / MSEC_PER_SEC);
+		scrape_labelled(to, "node_certificate_expiry_timestamp_seconds", "node", node->id,
+				(uint64_t)node->certificate_expires_ms / MSEC_PER_SEC);
 		n++;
 	}
 }
 
 static void print_certificates(struct server *server, struct strbuf *to)
 {
-	head(to, "certificate_expiry_timestamp_seconds", "gauge",
-	     "When certificates expire, in seconds since 1970; of connected nodes the first one.");
+	scrape_head(to, "certificate_expiry_timestamp_seconds", "gauge",
+		    "When certificates expire, in seconds since 1970; of connected nodes the first one.");
 	print_expiry("server", server->certificate->expires_at_ms, to);
 	print_expiry("ca", server->certificate->ca_expires_at_ms, to);
 	print_expiry("nodes", session_first_expiry_ms(server), to);
@@ -288,13 +284,14 @@ static void print_trails(struct server *server, struct strbuf *to)
 {
 	const struct trails_count count = trails_count(server);
 
-	one(to, "trail_head_age_seconds_max", "gauge",
-	    "How long ago the first node said that it mounted something, and has shown no new head of its "
-	    "trail since; 0: there is none.",
-	    seconds_since(count.since_ms, clock_realtime_ms()));
-	one(to, "trails_behind", "gauge", "Such nodes.", count.n_behind);
-	one(to, "trails_broken", "gauge", "Nodes whose trail has gone back; see operator trail.",
-	    count.n_broken);
+	scrape_one(to, "trail_head_age_seconds_max", "gauge",
+		   "How long ago the first node said that it mounted something, and has shown no new head of "
+		   "its "
+		   "trail since; 0: there is none.",
+		   seconds_since(count.since_ms, clock_realtime_ms()));
+	scrape_one(to, "trails_behind", "gauge", "Such nodes.", count.n_behind);
+	scrape_one(to, "trails_broken", "gauge", "Nodes whose trail has gone back; see operator trail.",
+		   count.n_broken);
 }
 
 static void print_fences(struct server *server, struct strbuf *to)
@@ -302,57 +299,61 @@ static void print_fences(struct server *server, struct strbuf *to)
 	const struct fencers_count fencers = fencers_count(server->fencers);
 	const struct fences_count fences = fences_count(server);
 
-	head(to, "fencers", "gauge", "Fencers that were connected since this server began to lead.");
-	labelled(to, "fencers", "status", "connected", fencers.connected);
-	labelled(to, "fencers", "status", "away", fencers.away);
-	head(to, "power_switches", "gauge",
-	     "Power switches of nodes, by the last look of a connected fencer.");
-	labelled(to, "power_switches", "status", "healthy", fencers.switches - fencers.failing);
-	labelled(to, "power_switches", "status", "failing", fencers.failing);
-	one(to, "fences_open", "gauge", "Fences that wait for a fencer, a controller, an answer or a node.",
-	    fences.open);
-	one(to, "fences_unproved", "gauge", "Last fences of nodes that were not proved.", fences.unproved);
-	one(to, "network_fences_in_force", "gauge",
-	    "Network fences that the storage carries out until the node is back in another boot.",
-	    fences.in_force);
-	one(to, "fence_clients_refused", "gauge",
-	    "Nodes at a plugin that no network fence can reach, because of the addresses that were reported.",
-	    fence_clients_refused(server));
+	scrape_head(to, "fencers", "gauge", "Fencers that were connected since this server began to lead.");
+	scrape_labelled(to, "fencers", "status", "connected", fencers.connected);
+	scrape_labelled(to, "fencers", "status", "away", fencers.away);
+	scrape_head(to, "power_switches", "gauge",
+		    "Power switches of nodes, by the last look of a connected fencer.");
+	scrape_labelled(to, "power_switches", "status", "healthy", fencers.switches - fencers.failing);
+	scrape_labelled(to, "power_switches", "status", "failing", fencers.failing);
+	scrape_one(to, "fences_open", "gauge",
+		   "Fences that wait for a fencer, a controller, an answer or a node.", fences.open);
+	scrape_one(to, "fences_unproved", "gauge", "Last fences of nodes that were not proved.",
+		   fences.unproved);
+	scrape_one(to, "network_fences_in_force", "gauge",
+		   "Network fences that the storage carries out until the node is back in another boot.",
+		   fences.in_force);
+	scrape_one(to, "fence_clients_refused", "gauge",
+		   "Nodes at a plugin that no network fence can reach, because of the addresses that were "
+		   "reported.",
+		   fence_clients_refused(server));
 }
 
 static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
 
-	one(to, "disk_level", "gauge",
-	    "0: there is room; 1: nothing new is taken; 2: nothing is stored; see operator status.",
-	    (uint64_t)server->disk->level);
-	one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
-	    server->disk->free_bytes);
-	one(to, "backup_timestamp_seconds", "gauge",
-	    "When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
-	    (uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
-	one(to, "backup_kit_timestamp_seconds", "gauge",
-	    "When the last kit that was read to its end was begun, in seconds since 1970; 0: never.",
-	    (uint64_t)backup_last_kit_ms(server) / MSEC_PER_SEC);
-	one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
-	    stats.mark_errno != 0);
-	one(to, "history_lost", "gauge",
-	    "1: the server has begun an epoch because its store went back, and nodes are waited for.",
-	    history_is_lost(server));
-	one(to, "nodes_unreported", "gauge", "Known nodes that are to report what they hold.",
-	    server->state.n_unreported);
-	one(to, "nodes_missing", "gauge",
-	    "Nodes not known by name, of a time that the store has forgotten, which may hold volumes.",
-	    history_missing_nodes(server));
-	one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
-	one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
-	one(to, "store_transactions_total", "counter", "Transactions within them.", stats.transactions);
-	one(to, "store_pending", "gauge", "Transactions that wait to be durable.", stats.pending);
-	one(to, "store_pending_seconds_max", "gauge", "How long the oldest one of them has waited.",
-	    stats.pending_us / USEC_PER_SEC);
-	one(to, "store_largest_batch", "gauge", "Most transactions of one commit since the start.",
-	    stats.largest_batch);
+	scrape_one(to, "disk_level", "gauge",
+		   "0: there is room; 1: nothing new is taken; 2: nothing is stored; see operator status.",
+		   (uint64_t)server->disk->level);
+	scrape_one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
+		   server->disk->free_bytes);
+	scrape_one(
+		to, "backup_timestamp_seconds", "gauge",
+		"When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
+		(uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
+	scrape_one(to, "backup_kit_timestamp_seconds", "gauge",
+		   "When the last kit that was read to its end was begun, in seconds since 1970; 0: never.",
+		   (uint64_t)backup_last_kit_ms(server) / MSEC_PER_SEC);
+	scrape_one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
+		   stats.mark_errno != 0);
+	scrape_one(to, "history_lost", "gauge",
+		   "1: the server has begun an epoch because its store went back, and nodes are waited for.",
+		   history_is_lost(server));
+	scrape_one(to, "nodes_unreported", "gauge", "Known nodes that are to report what they hold.",
+		   server->state.n_unreported);
+	scrape_one(to, "nodes_missing", "gauge",
+		   "Nodes not known by name, of a time that the store has forgotten, which may hold volumes.",
+		   history_missing_nodes(server));
+	scrape_one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
+	scrape_one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
+	scrape_one(to, "store_transactions_total", "counter", "Transactions within them.",
+		   stats.transactions);
+	scrape_one(to, "store_pending", "gauge", "Transactions that wait to be durable.", stats.pending);
+	scrape_one(to, "store_pending_seconds_max", "gauge", "How long the oldest one of them has waited.",
+		   stats.pending_us / USEC_PER_SEC);
+	scrape_one(to, "store_largest_batch", "gauge", "Most transactions of one commit since the start.",
+		   stats.largest_batch);
 }
 
 static void print_count(const char *service, const char *method, enum status status, uint64_t n,
@@ -367,12 +368,12 @@ static void print_rpc(const struct server *server, struct strbuf *to)
 {
 	const struct rpc_server_stats stats = rpc_server_stats(server->rpc);
 
-	one(to, "rpc_connections", "gauge", "Open connections.", stats.connections);
-	one(to, "rpc_streams", "gauge", "Open streams.", stats.streams);
-	one(to, "rpc_connections_total", "counter", "Connections that were accepted.", stats.accepted);
-	one(to, "rpc_connections_refused_total", "counter",
-	    "Connections that ended before TLS had come about, or were too many.", stats.refused);
-	head(to, "rpc_calls_total", "counter", "Ended calls, by gRPC, JSON or an address.");
+	scrape_one(to, "rpc_connections", "gauge", "Open connections.", stats.connections);
+	scrape_one(to, "rpc_streams", "gauge", "Open streams.", stats.streams);
+	scrape_one(to, "rpc_connections_total", "counter", "Connections that were accepted.", stats.accepted);
+	scrape_one(to, "rpc_connections_refused_total", "counter",
+		   "Connections that ended before TLS had come about, or were too many.", stats.refused);
+	scrape_head(to, "rpc_calls_total", "counter", "Ended calls, by gRPC, JSON or an address.");
 	rpc_server_each_count(server->rpc, print_count, to);
 }
 
@@ -382,11 +383,14 @@ static void print_lead(const struct server *server, struct strbuf *to)
 
 	if (server->lead)
 		lead_view(server->lead, &view);
-	one(to, "leads", "gauge", "1: this server leads, or is the only one.", lead_is_own(server->lead));
-	one(to, "leader_known", "gauge", "0: as far as this server knows, no server leads.", view.is_known);
-	one(to, "leads_since_seconds", "gauge",
-	    "When the one that leads began to, in seconds since 1970; 0: not known, or there is but one.",
-	    (uint64_t)view.since_ms / MSEC_PER_SEC);
+	scrape_one(to, "leads", "gauge", "1: this server leads, or is the only one.",
+		   lead_is_own(server->lead));
+	scrape_one(to, "leader_known", "gauge", "0: as far as this server knows, no server leads.",
+		   view.is_known);
+	scrape_one(
+		to, "leads_since_seconds", "gauge",
+		"When the one that leads began to, in seconds since 1970; 0: not known, or there is but one.",
+		(uint64_t)view.since_ms / MSEC_PER_SEC);
 }
 
 /* Prints a value for each kind of trouble, so no alert has to test for absence. */
@@ -395,16 +399,16 @@ static void print_trouble(const struct server *server, struct strbuf *to)
 	enum trouble_kind stalled = stall_kind(server);
 	enum trouble_kind kind = stalled == TROUBLE_NONE ? lead_trouble(server->lead) : stalled;
 
-	head(to, "store_trouble", "gauge", "1: the store has this trouble, as this server sees it.");
+	scrape_head(to, "store_trouble", "gauge", "1: the store has this trouble, as this server sees it.");
 	for (int i = TROUBLE_NONE + 1; i < TROUBLE_N; i++)
-		labelled(to, "store_trouble", "kind", trouble_word((enum trouble_kind)i),
-			 kind == (enum trouble_kind)i);
+		scrape_labelled(to, "store_trouble", "kind", trouble_word((enum trouble_kind)i),
+				kind == (enum trouble_kind)i);
 }
 
 void metrics_print(struct server *server, struct strbuf *to)
 {
-	head(to, "build_info", "gauge", "Version of the server.");
-	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
+	scrape_head(to, "build_info", "gauge", "Version of the server.");
+	scrape_labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
 	print_lead(server, to);
 	print_trouble(server, to);
 	if (!server->is_serving) { /* the rest is in the store, which another one has open */

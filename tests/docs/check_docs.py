@@ -739,7 +739,7 @@ def metric_names():
     if not METRIC_NAMES:
         for path in METRICS:
             text = read(path)
-            METRIC_NAMES.update("holdfast_" + name for name in re.findall(r'(?:one|head)\(to, "(\w+)"', text))
+            METRIC_NAMES.update("holdfast_" + name for name in re.findall(r'(?:one|head)\(\s*to, "(\w+)"', text))
             METRIC_NAMES.update(re.findall(r'\b(holdfast_\w+)\{', text))
     return METRIC_NAMES
 

@@ -536,6 +536,28 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 4); /* once before the lift, and two failures */
 }
 
+WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	char *other = f->plugin.fenced[MODEL_FENCED_MAX - 1];
+
+	f->n1.csi.clients[0] = "198.51.100.0/24";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	(void)str_copy(other, sizeof(f->plugin.fenced[0]), "198.51.100.7/32");
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, is_in(f, FENCE_LIFTING) && strstr(fence_of(f)->error, "ListClusterFence shows 1 of"));
+	run_for(f->event, 60 * 1000);
+	assert_true(is_in(f, FENCE_LIFTING));
+	other[0] = '\0';
+	run_for(f->event, 60 * 1000);
+	wait_for(f, FENCE_LIFTED);
+}
+
 /* It is lifted only after the call in flight has ended: else the call could take effect after the lift. */
 WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
 {
