@@ -50,7 +50,7 @@ class Mutant:
         self.table, self.line = table, line
         fields = line.split(" | ")
         change = re.split(r" ->(?: |$)", fields[1]) if len(fields) in (4, 5) else []
-        if len(change) != 2 or not all(fields):
+        if len(change) != 2 or not all(fields) or not re.fullmatch(r"\w+", fields[3]):
             raise Bad(f"{table}: {line}: is not `file:function | old -> new | promise | test`")
         self.place = fields[0]
         self.file, _, self.function = fields[0].partition(":")
