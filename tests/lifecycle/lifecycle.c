@@ -854,7 +854,6 @@ static void finish(struct sim *sim)
 			sim_node_reboot(node);
 		if (!is_connected(node))
 			sim_node_connect(node);
-		sim_node_end_unknown(node);
 	}
 	settle(sim);
 	do_purge_missing(sim);

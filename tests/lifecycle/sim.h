@@ -239,9 +239,6 @@ void sim_node_disconnect(struct sim_node *node);
 void sim_node_reboot(struct sim_node *node);
 /** Its disk is new: a reboot, and the journal is gone. */
 void sim_node_reinstall(struct sim_node *node);
-/** What the past of node and server took from both: its operator finds it in `holdfast agent status` as
- * unknown, and unmounts it. */
-void sim_node_end_unknown(struct sim_node *node);
 void sim_node_send_plugins(struct sim_node *node);
 /** Lost when it has no session. */
 void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up);

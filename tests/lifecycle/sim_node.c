@@ -55,13 +55,6 @@ static void unmount_in_kernel(struct sim_entry *entry)
 	*entry = (struct sim_entry){.phase = SIM_FREE};
 }
 
-void sim_node_end_unknown(struct sim_node *node)
-{
-	for (int i = 0; i < SIM_ENTRIES; i++)
-		if (node->entries[i].off_journal && node->entries[i].is_of_both)
-			unmount_in_kernel(&node->entries[i]);
-}
-
 static struct sim_entry *new_entry(struct sim_node *node)
 {
 	for (int i = 0; i < SIM_ENTRIES; i++)
