@@ -861,6 +861,7 @@ static void finish(struct sim *sim)
 	for (int i = 0; i < SIM_NODES; i++)
 		sim_node_send_plugins(&sim->nodes[i]);
 	sim_look_at_made(sim);
+	oracle_end_unknown(sim);
 	while (!oracle_is_quiet(sim)) {
 		if (clock_monotonic_us() > limit) {
 			oracle_explain_all(sim);

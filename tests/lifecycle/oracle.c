@@ -459,6 +459,27 @@ void oracle_check_server(struct sim *sim)
 	}
 }
 
+void oracle_end_unknown(struct sim *sim)
+{
+	for (int v = 0; v < sim->n_volumes; v++) {
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, &sim->volumes[v]);
+
+		for (int i = 0; i < SIM_NODES * SIM_ENTRIES; i++) {
+			struct sim_entry *entry = &sim->nodes[i / SIM_ENTRIES].entries[i % SIM_ENTRIES];
+			const Holdfast__V1__Claim *claim = NULL;
+
+			if (!entry->off_journal || !entry->is_of_both || entry->volume != v)
+				continue;
+			if (response)
+				claim = claim_by_id(response->volume, entry->claim_id);
+			if (!claim || !is_live(claim))
+				sim_entry_unmount(entry);
+		}
+		if (response)
+			holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+	}
+}
+
 bool oracle_is_quiet(struct sim *sim)
 {
 	for (int v = 0; v < sim->n_volumes; v++) {

@@ -253,6 +253,8 @@ static inline bool sim_entry_is_known(const struct sim_entry *entry)
 }
 /** Granted in this boot and not released, by the journal. */
 bool sim_entry_is_held(const struct sim_entry *entry);
+/** Unmount it in the kernel; the entry is free then. */
+void sim_entry_unmount(struct sim_entry *entry);
 void sim_node_make_client(struct sim_node *node);
 void sim_node_send_hello(struct sim_node *node);
 
@@ -303,6 +305,9 @@ void oracle_forget_server(struct sim *sim);
 void oracle_check_server(struct sim *sim);
 /** Nothing is mounted, attached or claimed. */
 bool oracle_is_quiet(struct sim *sim);
+/** Unmount what neither a journal nor the server knows any more: an operator does it, who sees it as unknown
+ * in `holdfast agent status`. */
+void oracle_end_unknown(struct sim *sim);
 void oracle_explain_all(struct sim *sim);
 
 /* server_process.c */

@@ -49,7 +49,7 @@ static struct sim_entry *find_in_kernel(struct sim_node *node, const char *alloc
 	return NULL;
 }
 
-static void unmount_in_kernel(struct sim_entry *entry)
+void sim_entry_unmount(struct sim_entry *entry)
 {
 	entry->node->sim->counts[COUNT_UNMOUNTED]++;
 	*entry = (struct sim_entry){.phase = SIM_FREE};
@@ -401,7 +401,7 @@ static void release_in_kernel(struct sim_node *node, const char *alloc_id, const
 		return;
 	}
 	if (there)
-		unmount_in_kernel(there);
+		sim_entry_unmount(there);
 	send_receipt(node, about, true, NULL);
 }
 
