@@ -684,6 +684,19 @@ static enum status handle_mounted(struct session *session, const Holdfast__V1__S
 	return STATUS_OK;
 }
 
+/* Work that the new boot has ended here and that the node has: the store is older than the node's boot. */
+static void stop_ended(struct session *session, const Holdfast__V1__SessionHello *hello)
+{
+	for (size_t i = 0; i < hello->n_allocs; i++) {
+		const Holdfast__V1__AllocStatus *status = hello->allocs[i];
+		const struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+
+		if (entry && alloc_is_client_terminal(&entry->alloc) &&
+		    status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
+			session_stop_alloc(session, status->alloc_id);
+	}
+}
+
 static void adopt_session(struct session *session, struct node_entry *node)
 {
 	static const struct error replaced = {.status = STATUS_ABORTED,
@@ -704,6 +717,7 @@ static enum status handle_new_boot(struct session *session, const Holdfast__V1__
 {
 	TRY(allocs_node_rebooted(session->server, node, err));
 	TRY(claims_new_boot(session->server, node, session->boot_id, err));
+	stop_ended(session, hello);
 	return store_node(session, hello, session->boot_id, err);
 }
 

@@ -266,6 +266,23 @@ CLUSTER_TEST(a_reboot_loses_what_ran)
 		     &(struct wanted){EVENT(LOST), "the node was rebooted"}, 0);
 }
 
+/* The server's store may be older than the node's boot. */
+CLUSTER_TEST(work_that_a_node_has_in_its_new_boot_is_stopped)
+{
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT, *list = &status;
+	struct claim claim;
+
+	run_and_mount(f, &claim);
+	fake_node_disconnect(&f->n1);
+	status.alloc_id = text(ALLOC_1);
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake_node_connect(&f->n1, "n1", BOOT_2, &list, 1);
+	settle(f);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	assert_int_equal(f->n1.stops, 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+}
+
 /* ---- plugins ---- */
 
 static struct {
