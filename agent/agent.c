@@ -34,7 +34,8 @@ enum {
 	HELPER_FAILURES_REPORTED = 3, /* in a row; then the server is notified that nothing can be mounted */
 };
 
-/* The journal cannot be trusted any more: end, and begin again from what is on the disk. */
+/* Ends the agent because its journal is no longer reliable. The next start reads the journal from the
+ * disk. */
 static void on_broken(const struct error *err, void *userdata)
 {
 	struct agent *agent = userdata;
@@ -47,7 +48,7 @@ static void on_broken(const struct error *err, void *userdata)
 	(void)sd_event_exit(agent->event, (int)err->status);
 }
 
-/* Of a write that nobody waits for. */
+/* Handles the result of a write that has no caller waiting for it. */
 static void on_kept(const struct error *err, void *userdata)
 {
 	if (err)
@@ -112,8 +113,8 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	return hello;
 }
 
-/* Say what plugins and drivers there are, if that is a change to the server. Without a session the next hello
- * does. */
+/* Sends the plugins and drivers if they differ from what was sent before. Without a session the next
+ * hello carries them. */
 static void send_fingerprint(struct agent *agent)
 {
 	const struct fingerprint_facts facts = fingerprint_facts(agent);
@@ -160,7 +161,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 		session_send_receipt(agent->session, receipt, &helper_client_info(agent->helper)->head);
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
-	send_fingerprint(agent); /* what has changed since the hello */
+	send_fingerprint(agent); /* changes since the hello */
 	volume_usages_send(agent->usages);
 }
 
@@ -387,7 +388,7 @@ static const struct session_handlers agent_session_handlers = {
 	.on_task_stream = on_task_stream,
 };
 
-/* Begin the first session, or another one when the hello would say that there is a mount snapshot now. */
+/* Begins the first session, or a new one so that its hello reports the mount snapshot. */
 static void renew_session(struct agent *agent)
 {
 	if (!agent->is_session_started)
@@ -397,7 +398,7 @@ static void renew_session(struct agent *agent)
 	session_restart(agent->session);
 }
 
-/* The helper has not told in time what is mounted: begin the session without. */
+/* Begins the session without a mount snapshot: the helper did not list the mounts in time. */
 static int agent_on_mount_snapshot_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct agent *agent = userdata;
@@ -451,7 +452,7 @@ static void on_helper_down(const struct error *err, void *userdata)
 		log_ctx(LOG_ERR,
 			&(struct log_ctx){.op = "helper", .event = LOG_EVENT_HELPER_DOWN, .err = err},
 			"mount helper does not run, what is mounted stays");
-	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
+	/* without a helper there is nothing to wait for, and the server must report it to its callers */
 	if (!helper->is_running && !agent->is_session_started)
 		renew_session(agent);
 	else
@@ -559,7 +560,7 @@ static int64_t clock_skew_ms(void *userdata)
 	return session_info(agent->session)->clock_skew_ms;
 }
 
-/* Fill in whom runners tell. */
+/* Fills in the callbacks that runners report to. */
 static void agent_fill_env(struct agent *agent, struct runner_env *env)
 {
 	env->clock_skew_ms = clock_skew_ms;
@@ -583,7 +584,7 @@ enum {
 
 DEFINE_CLEANUP(struct agent, agent_free)
 
-/* Those that were named, of which there is a session with none. */
+/* Writes the addresses of all configured servers to agent->server, for the time without a session. */
 static void name_servers(struct agent *agent)
 {
 	const struct config *config = agent->config;
@@ -775,7 +776,8 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	return allocs_load(agent->allocs, err);
 }
 
-/* What is known of a plugin can be asked for again: it is not worth a refusal to start. */
+/* Restores a plugin from the journal. Only logs an error: the plugin can be probed again, so the agent
+ * starts. */
 static enum status on_stored_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
 {
 	struct error why;
@@ -973,7 +975,7 @@ void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
-	stale_free(agent->stale); /* first: it tells who waits for a report */
+	stale_free(agent->stale); /* first: it notifies the callers that wait for a report */
 	volume_usages_free(agent->usages);
 	service_status_free(agent->service);
 	service_watchdog_free(agent->watchdog);

@@ -279,7 +279,7 @@ static enum status check_servers(const struct conf *conf, struct reading *readin
 	return STATUS_OK;
 }
 
-/* What the table of fields cannot say. */
+/* Checks the conditions that the table of fields does not express. */
 static enum status config_check(const struct conf *conf, struct reading *reading, struct error *err)
 {
 	struct config *config = &reading->config;

@@ -49,7 +49,7 @@ struct config {
 		char ca[CONFIG_PATH_SIZE];
 		char cert[CONFIG_PATH_SIZE];
 		char key[CONFIG_PATH_SIZE];
-		bool key_is_default; /* neither the settings nor a credential say where it is */
+		bool key_is_default; /* neither the settings nor a credential name its path */
 	} tls;
 	struct {
 		char path[CONFIG_PATH_SIZE];
@@ -71,5 +71,6 @@ void config_init(struct config *config);
 /** Read @path and `<@path without .hcl>.d/`. Errors name file and line. */
 enum status config_load(const char *path, struct config *ret, struct error *err);
 
-/** LOG_* of "error", "warning", "notice", "info" or "debug"; negative for another word. */
+/** Returns LOG_* for "error", "warning", "notice", "info" or "debug"; a negative number for any other
+ * text. */
 int config_log_level(const char *word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of the agent from outside: the line that the service manager shows, and what SIGHUP changed.
+/* Writes the agent's status texts: the status line for the service manager, and the changes by SIGHUP.
  */
 
 #include "agent.h"
@@ -105,7 +105,7 @@ void agent_note_certificate(struct agent *agent)
 	struct error err;
 
 	agent->certificate_expires_ms = 0;
-	/* it was loaded just now: a file that is not there any more is no reason to stop */
+	/* it was loaded just now: a file that has disappeared since is no reason to stop */
 	(void)pki_expiry(renewal_cert(agent->renewal), &agent->certificate_expires_ms, &err);
 	if (put_expiry(agent, warning))
 		log_line(LOG_WARNING, "%s", warning);

@@ -31,7 +31,7 @@ static bool device_is_there(const struct volume_record *volume, const char *path
 	return false;
 }
 
-/* What the kernel shows of a volume that is journalled as published. */
+/* Returns whether the kernel still shows the mount of a volume that the journal lists as published. */
 static bool mount_is_there(const struct volume_record *volume, const char *path,
 			   const struct mount_snapshot *observed, struct error *ret_why)
 {
@@ -91,7 +91,7 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct m
 		if (record->volumes[i].state != VOLUME_PUBLISHED ||
 		    volume_is_there(record, i, observed, table, ret_why))
 			continue;
-		/* a unit or a task has its files open below, or has written beside the volume */
+		/* a unit or a task has its files open below, or has written below the missing mount */
 		if (!adopt_is_missing(record, i, observed) || alloc_record_has_work(record))
 			return ADOPT_FAIL;
 		is_missing = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* After a restart: what the journal says of an allocation beside what the kernel shows, and what follows.
+/* Decides after a restart how an allocation continues, from its journal record and the kernel's mounts.
  * Pure. */
 
 #include "alloc/record.h"
@@ -22,11 +22,10 @@ enum adopt_action {
 };
 
 /** @observed of this boot
- * @table  where a device that a csi plugin has bound shows; NULL: it cannot be read, what is journalled
- * counts
+ * @table  where a device that a csi plugin bound shows; NULL: it cannot be read, and the journal counts
  * @ret_why filled for ADOPT_FAIL and ADOPT_REMOUNT; may be NULL */
 enum adopt_action adopt_decide(const struct alloc_record *record, const struct mount_snapshot *observed,
 			       const struct mount_table *table, const char *boot_id, struct error *ret_why);
 
-/** Of an ADOPT_REMOUNT: is this volume one that is missing? */
+/** Returns whether volume @i of an ADOPT_REMOUNT is missing. */
 bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct mount_snapshot *observed);

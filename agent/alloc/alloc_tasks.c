@@ -226,7 +226,7 @@ static void on_network_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *u
 	emit_network(userdata, (struct alloc_event){.type = ALLOC_EVENT_NETWORK_UP, .network = spec});
 }
 
-/* It is not. What may be left of it is destroyed when the allocation stops. */
+/* Handles a failed creation of the network. Its remains are destroyed when the allocation stops. */
 static void on_network_failed(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
 			      void *userdata)
 {

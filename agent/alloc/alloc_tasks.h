@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The tasks that drivers run for one allocation, and their network: what happens to them as events of its
- * record. ALLOC_NETWORK stands for the network where a task's index is meant. */
+/* Runs the tasks and the network of one allocation at their drivers, and reports their changes as events
+ * of its record. ALLOC_NETWORK is the task index of the network. */
 
 #include "alloc/record.h"
 #include "alloc/step.h"
@@ -12,8 +12,8 @@
 
 /* From the event loop. */
 struct alloc_tasks_events {
-	/* ALLOC_EVENT_TASK_* and ALLOC_EVENT_NETWORK_*, whose task the runner need not wait for any more but
-	 * when it is only about to start */
+	/* ALLOC_EVENT_TASK_* and ALLOC_EVENT_NETWORK_*. The runner stops waiting for that task, unless it
+	 * is only about to start it. */
 	void (*on_event)(const struct alloc_event *event, void *userdata);
 	/* a task was never asked of its driver, and will not be */
 	void (*on_refused)(uint32_t task, const struct error *err, void *userdata);
@@ -36,7 +36,7 @@ struct alloc_tasks;
 enum status alloc_tasks_new(const struct alloc_tasks_options *options, struct alloc_tasks **ret,
 			    struct error *err);
 
-/** The tasks continue at their drivers. NULL is allowed, here and below where there are none. */
+/** Frees @tasks; the tasks continue at their drivers. Here and below NULL means no tasks. */
 void alloc_tasks_free(struct alloc_tasks *tasks);
 
 /** Start the task, or find out whether it was started. */
@@ -54,5 +54,5 @@ enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error
 /** Forget those of which no driver has anything. */
 void alloc_tasks_prune(struct alloc_tasks *tasks);
 
-/** What is being done with the task; step NULL: nothing. */
+/** Returns the operation in progress for the task; step NULL if there is no operation. */
 struct driver_task_info alloc_tasks_info(const struct alloc_tasks *tasks, uint32_t i);

@@ -106,7 +106,8 @@ enum status allocs_load(struct allocs *allocs, struct error *err)
 	return journal_read(allocs->env->journal, &reader, allocs, err);
 }
 
-/* What plugins may hold since before the restart is theirs to release. */
+/* Registers the volumes that plugins may have held since before the restart, so that the plugins release
+ * them. */
 static void note_plugins(const struct runner_env *env, const struct alloc_record *record)
 {
 	if (!str_eq(record->boot_id, env->boot_id))
@@ -131,7 +132,7 @@ static bool has_device(const struct alloc_record *record)
 	return false;
 }
 
-/* The whole table, read only if a device is to be found in it. */
+/* Reads the whole mount table, but only if an allocation has a device to find in it. */
 static struct mount_table *read_table(const struct allocs *allocs)
 {
 	struct alloc_tree root = allocs->tree;
@@ -485,7 +486,8 @@ bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
 	return journal_uses(allocs, wire_volume, VOLUME_USE_ANY, "", 0);
 }
 
-/* A publish that no allocation accounts for keeps whatever is staged from its device, in whatever way. */
+/* Returns whether a publish other than that of @but_alloc and @but_slot uses the staged device. Such a
+ * publish keeps everything that is staged from the device. */
 static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
 			uint8_t but_slot)
 {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 enum {
-	ALLOCS_MAX = NODE_ALLOCS_MAX, /* the server places no more */
+	ALLOCS_MAX = NODE_ALLOCS_MAX, /* the most that the server places */
 	RELEASES_MAX = 1024,
 };
 
@@ -42,15 +42,16 @@ void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const char
 
 bool allocs_is_adopted(const struct allocs *allocs);
 
-/** From now on, or not any more: the host is to be shut down, and no new allocation is taken. */
+/** Begins or ends draining for a shutdown of the host: while draining, new allocations are refused. */
 void allocs_set_draining(struct allocs *allocs, bool is_draining);
 
-/** The host is to be shut down: undo it, and have it lost. Ignored for one that is not known, or stopping. */
+/** Undoes an allocation for a shutdown of the host, and sets it to lost. Ignores one that is unknown or
+ * stopping. */
 void allocs_shut_down(struct allocs *allocs, const char *id);
 
-/** The server wants it run. One that is known only has its status told again.
+/** Runs an allocation for the server. For a known one it only reports the status again.
  * STATUS_UNAVAILABLE while draining, STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX or while the disk of the
- * journal has no room, or why it cannot be run here. */
+ * journal has no room; other errors explain why it cannot run here. */
 enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err);
 
 /** The server wants it stopped. False: it is not known here. */

@@ -34,7 +34,7 @@ static enum status check_native(const struct claim_request *request, const struc
 	return STATUS_OK;
 }
 
-/* The modes say what the plugin is asked for, and which of its targets is published. */
+/* Checks the modes of the grant: they select the plugin's request and the target that is published. */
 static enum status check_csi(const struct claim_request *request, const struct claim_grant *grant,
 			     struct error *err)
 {

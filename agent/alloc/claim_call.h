@@ -8,7 +8,7 @@
 
 struct claim_call;
 
-/** @grant borrowed, NULL when @err says why there is none. The call is gone afterwards. */
+/** @grant borrowed, NULL on failure with the cause in @err. The call is freed afterwards. */
 typedef void claim_done_fn(const struct claim_grant *grant, const struct error *err, void *userdata);
 
 struct claim_request {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a grant brings for the plugin on the node: contexts, mount options, secrets. Kept in memory only. */
+/* Holds the parts of a grant that the plugin on the node needs: contexts, mount options, secrets. They
+ * stay in memory only. */
 
 #include "base/error.h"
 #include "volume/secret_message.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 
-/** A ClaimVolumeResponse with nothing but these. Mount options are as the server has merged those of the
- * allocation over the volume's.
- * STATUS_INVALID_ARGUMENT names what is too large; no value is part of the message.
+/** Copies only these parts of a ClaimVolumeResponse. The server has merged the allocation's mount options
+ * over the volume's.
+ * STATUS_INVALID_ARGUMENT names the part that is too large; the message contains no value.
  * @ret owned by the caller, secret_message_unref() */
 enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response, struct secret_message **ret,
 			      struct error *err);

@@ -21,7 +21,7 @@ struct drain_volume {
 	char volume_id[VOLUME_ID_MAX + 1];
 	char namespace[NAMESPACE_MAX + 1];
 	char alloc_id[UUID_TEXT_SIZE];
-	char claim_id[UUID_TEXT_SIZE]; /* empty: none is known */
+	char claim_id[UUID_TEXT_SIZE]; /* empty: unknown */
 	uint32_t slot;
 };
 
@@ -38,7 +38,7 @@ struct agent_drain {
 	sd_event_source *look_timer;
 	sd_event_source *end_timer;
 	sd_event_source *server_timer;
-	Holdfast__V1__AgentDrain *last; /* ended; NULL: none */
+	Holdfast__V1__AgentDrain *last; /* ended; NULL: no drain has ended yet */
 };
 
 typedef Holdfast__V1__AgentDrain drain_pb;
@@ -90,7 +90,7 @@ static enum volume_stand find_stand(const struct agent_drain *drain, struct drai
 	return STAND_RELEASED;
 }
 
-/* What is in the way of a volume in use, and what to do about it. */
+/* Writes the cause that keeps a volume in use, and the next command. */
 static bool put_obstacle(volume_pb *row, const struct agent_drain *drain, const struct drain_volume *volume,
 			 const struct alloc_runner *runner)
 {
@@ -293,7 +293,7 @@ enum drain_state drain_classify(const struct drain_facts *facts)
 	return DRAIN_DRAINING;
 }
 
-/* Of a plugin that @runs_it runs. */
+/* Returns whether the allocation has a live volume of a plugin that @runs_it runs. */
 static bool has_volume_of_plugin(const struct alloc_record *record, const struct alloc *runs_it)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
@@ -486,7 +486,7 @@ static enum status drain_begin(struct agent_drain *drain, uint64_t timeout_ms, s
 		drain->n_volumes = 0;
 		return status;
 	}
-	/* two within a millisecond are still told apart */
+	/* two drains within a millisecond still get different start times */
 	drain->started_ms = clock_realtime_ms() + (drain->started_ms == clock_realtime_ms());
 	drain->deadline_ms = drain->started_ms + (int64_t)timeout_ms;
 	drain->is_in_progress = true;
@@ -501,7 +501,7 @@ static enum status drain_begin(struct agent_drain *drain, uint64_t timeout_ms, s
 	return STATUS_OK;
 }
 
-/* Somebody has more time. */
+/* Extends the drain in progress for a request with a later deadline. */
 static enum status prolong(struct agent_drain *drain, uint64_t timeout_ms, struct error *err)
 {
 	int64_t deadline_ms = clock_realtime_ms() + (int64_t)timeout_ms;

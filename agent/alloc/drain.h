@@ -15,7 +15,8 @@
 
 enum {
 	DRAIN_TIMEOUT_MAX_MS = 3600 * 1000,
-	/* All is unmounted, and there has been no session for so long: nobody waits for the server. */
+	/* All is unmounted, and there was no session for this time: the drain stops waiting for the
+	 * server. */
 	DRAIN_SERVER_WAIT_MS = 10000,
 	DRAIN_FILE_MAX = 16 << 20,
 };
@@ -39,10 +40,10 @@ struct drain_facts {
 	bool is_time_over;
 };
 
-/** Where a drain in progress stands. Pure. */
+/** Returns the state of a drain in progress. Pure. */
 enum drain_state drain_classify(const struct drain_facts *facts);
 
-/* What a drain stands on; all borrowed. */
+/* The surroundings of a drain; all borrowed. */
 struct drain_env {
 	sd_event *event;
 	struct allocs *allocs;
@@ -62,14 +63,14 @@ enum status drain_new(const struct drain_env *env, struct agent_drain **ret, str
 /** No callbacks. NULL is allowed. */
 void drain_free(struct agent_drain *drain);
 
-/** What the message in agent.proto says. STATUS_INVALID_ARGUMENT for a time outside of 1 ms to
- * DRAIN_TIMEOUT_MAX_MS. @ret protobuf_c_message_free_unpacked() */
+/** Starts, extends or reports a drain, as agent.proto describes. STATUS_INVALID_ARGUMENT for a time
+ * outside of 1 ms to DRAIN_TIMEOUT_MAX_MS. @ret protobuf_c_message_free_unpacked() */
 enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAgentRequest *request,
 			  Holdfast__V1__DrainAgentResponse **ret, struct error *err);
 
 /** Something has ended, or the server has acknowledged something. Nothing happens inside this call. */
 void drain_look(struct agent_drain *drain);
 
-/** The drain in progress, or the last one. *@ret NULL: there was none; else
- * protobuf_c_message_free_unpacked(). False when memory is short. */
+/** Reports the drain in progress, or the last one. *@ret NULL: there was no drain; else
+ * protobuf_c_message_free_unpacked(). Returns false without memory. */
 bool drain_report(const struct agent_drain *drain, Holdfast__V1__AgentDrain **ret);

@@ -34,7 +34,7 @@ enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 7 };
 /* Two ids, KERNEL_WORDS_MAX, and numbers. */
 enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
 
-/* The operations of one write with the memory they stand on. */
+/* The operations of one write, with the memory that they refer to. */
 struct batch {
 	struct kv_op ops[OPS_MAX];
 	char keys[OPS_MAX][KEY_SIZE];
@@ -60,7 +60,7 @@ struct journal {
 	char path[PATH_MAX];
 	struct kv *kv;			  /* NULL while it waits for room */
 	STAILQ_HEAD(, pending) in_flight; /* in the order of submission */
-	Holdfast__V1__Mark *mark;	  /* owned; NULL: none yet */
+	Holdfast__V1__Mark *mark;	  /* owned; NULL: no mark yet */
 	bool is_mark_unwritten;
 	struct journal_disk *disk; /* borrowed; may be NULL */
 	sd_event_source *retry;	   /* owned; armed while writes wait for room */
@@ -382,8 +382,8 @@ static void batch_put_receipt(struct batch *batch, const struct receipt *receipt
 	receipt_key(batch->keys[batch->n], receipt);
 	op = batch_add(batch);
 	op->value = batch->receipt_bytes;
-	op->len = holdfast__v1__claim_receipt__pack(&pb,
-						    batch->receipt_bytes); /* two ids, numbers, few words */
+	op->len = holdfast__v1__claim_receipt__pack(&pb, batch->receipt_bytes); /* two ids, numbers and a
+										 * short text */
 }
 
 static enum status batch_put_plugin(struct batch *batch, const struct node_plugin *plugin, struct error *err)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the agent must not forget: allocations, receipts, and what is known of its plugins, in a store on
- * disk.
+/* Keeps on disk the state that the agent needs after a restart: allocations, receipts and its plugins.
  *
  * Writes are answered in their order, once the kernel has them: they outlive the agent. They do not wait for
- * the disk, as the machine's death ends the boot, and with it everything that the journal speaks of. While
+ * the disk, because a crash of the machine ends the boot, and the journal describes only this boot. While
  * the disk is full or read-only, writes wait for room and are written in their order. After a write that
- * fails for another reason the journal is broken and the agent must end: what it knows may be ahead of what
- * is written.
+ * fails for another reason the journal is broken and the agent must end: its memory may be ahead of the
+ * disk.
  */
 
 #include "alloc/journal_disk.h"
@@ -37,14 +36,15 @@ enum status journal_open(sd_event *event, const struct journal_options *options,
 /** How many writes wait for room on the disk. */
 size_t journal_waiting(const struct journal *journal);
 
-/** The highest mark of the server's history that this node was shown; NULL: none yet. Borrowed. */
+/** Returns the highest mark of the server's history that the server sent to this node; NULL: no mark yet.
+ * Borrowed. */
 const Holdfast__V1__Mark *journal_mark(const struct journal *journal);
 
 /** Keep @mark, which may be NULL, if it is higher. It becomes durable with the next write, as the one that a
  * grant has before its mount. Returns whether there is something to write. */
 bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark);
 
-/** Waits for what was written; its callbacks do not run. NULL is allowed. */
+/** Waits for the pending writes, whose callbacks do not run. NULL is allowed. */
 void journal_close(struct journal *journal);
 
 struct journal_reader {

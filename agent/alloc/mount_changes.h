@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a mount that takes its time is at, reported to the server for its callers. Pure. */
+/* Describes the current step of a slow mount, which the server reports to its callers. Pure. */
 
 #include "model/alloc.h"
 #include "volume/manager.h"

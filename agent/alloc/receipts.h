@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The node's words about claims that the server has not acknowledged yet. Pure bookkeeping: the journal makes
- * them durable, the session sends them. */
+/* Holds the node's receipts for claims that the server has not acknowledged yet. Pure bookkeeping: the
+ * journal makes them durable, the session sends them. */
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -17,8 +17,9 @@ struct receipt {
 	char boot_id[UUID_TEXT_SIZE];
 	uint64_t generation;
 	bool is_released;		   /* false: mounted */
-	bool is_without_plugin;		   /* released by the helper alone, as a person wanted */
-	char kernel[KERNEL_WORDS_MAX + 1]; /* what was seen then */
+	bool is_without_plugin;		   /* released by the helper without the plugin, on an operator's
+					    * request */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* the kernel's state at that time */
 };
 
 struct receipts;
@@ -27,7 +28,8 @@ struct receipts;
 struct receipts *receipts_new(void);
 void receipts_free(struct receipts *receipts);
 
-/** Add, or replace the same word about the same claim. STATUS_RESOURCE_EXHAUSTED above RECEIPTS_MAX. */
+/** Adds a receipt, or replaces the same one for the same claim. STATUS_RESOURCE_EXHAUSTED above
+ * RECEIPTS_MAX. */
 enum status receipts_add(struct receipts *receipts, const struct receipt *receipt, struct error *err);
 
 /** Returns whether there was one. */

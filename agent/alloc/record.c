@@ -77,7 +77,7 @@ void alloc_record_free(struct alloc_record *record)
 	free(record);
 }
 
-/* With room for what @alloc may publish. */
+/* Allocates a record with room for everything that @alloc may publish. */
 static struct alloc_record *record_alloc(const struct alloc *alloc)
 {
 	size_t n = alloc->n_volumes, n_plugins = alloc->n_plugins;

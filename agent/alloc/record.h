@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the agent knows of one allocation: the durable state from which every next step follows. */
+/* The agent's record of one allocation: the durable state from which every next step follows. */
 
 #include "base/error.h"
 #include "base/id.h"
@@ -30,7 +30,7 @@ enum volume_record_state {
 	VOLUME_NONE,
 	VOLUME_CLAIMED,	  /* granted; the kernel knows whether it is staged or published */
 	VOLUME_PUBLISHED, /* staged, published, verified */
-	VOLUME_RELEASED,  /* nothing is left, a receipt says so */
+	VOLUME_RELEASED,  /* nothing is left, and a receipt confirms it */
 	VOLUME_RECORD_STATE_N,
 };
 
@@ -40,9 +40,9 @@ struct volume_record {
 	uint64_t generation;
 	enum claim_mode mode;
 	struct volume_target target; /* complete from VOLUME_CLAIMED on */
-	/* Of this run of the agent only: */
-	bool is_granted_now; /* the server has said that the claim is held; what only a journal says is asked
-				again */
+	/* Only for this run of the agent: */
+	bool is_granted_now; /* the server confirmed that the claim is held; a claim known only from a
+			      * journal is requested again */
 	bool is_renewed;     /* a second ticket was asked for after the helper had refused an expired one */
 };
 
@@ -76,8 +76,8 @@ struct network_record {
 	enum task_record_state state;  /* running: it was made */
 	char driver[ORDER_LABEL_SIZE]; /* that makes it */
 	struct message_list *spec;     /* of one that was made: one NetworkSpec */
-	/* Of this run of the agent only: */
-	bool is_checked; /* its driver has said that it is right */
+	/* Only for this run of the agent: */
+	bool is_checked; /* its driver confirmed that it is right */
 };
 
 /* tasks[i] belongs to the i-th of alloc.tasks; what people see of it is in alloc.task_status.
@@ -107,8 +107,8 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 /** STATUS_DATA_LOSS for what this agent cannot have written. @ret owned by the caller, free() */
 enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record **ret, struct error *err);
 
-/** What its volumes have in memory only is wiped. NULL is allowed. A record without tasks that never was
- * granted a csi volume may as well be freed by free(). */
+/** Frees a record and wipes the parts of its volumes that are in memory only. NULL is allowed. A record
+ * without tasks that never was granted a csi volume may also be freed by free(). */
 void alloc_record_free(struct alloc_record *record);
 
 /** Has the volume something on this node, or may it have? */

@@ -167,11 +167,11 @@ static void proceed(struct release *release)
 	release->done(release, release->userdata);
 }
 
-/* What the volume's plugin, or the mount helper, is asked by. */
+/* Fills in the plugin, or the mount helper's profile, that releases the volume. */
 static enum status name_profile(struct volume_target *target, const struct claim *claim, struct error *err)
 {
 	target->read_only = claim->mode == CLAIM_READ;
-	/* a claim of a release before there were plugins names none */
+	/* claims from releases before there were plugins have no plugin_id */
 	if (claim->plugin_id[0] == '\0' || str_eq(claim->plugin_id, PLUGIN_NATIVE)) {
 		target->type = VOLUME_NATIVE;
 		(void)str_copy(target->profile, sizeof(target->profile), claim->profile);
@@ -250,8 +250,8 @@ void release_force(struct release *release, const struct claim *claim)
 		volume_op_force(release->task, release->target.is_freed);
 }
 
-/* Of what class the volume is, only its profile says. Without that: look at its superblock as of a block
- * device's. */
+/* Returns the volume's class from its profile. For an unknown profile: SOURCE_BLOCK, so that its
+ * superblock is looked at as that of a block device. */
 static enum source_class find_class(const struct release *release)
 {
 	const struct mount_snapshot *observed = volume_manager_observed(release->env->volumes);

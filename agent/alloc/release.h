@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Cleaning up after a claim that no allocation of the journal accounts for: at the server's word, and only
- * then. What the kernel shows of it is unmounted, and a receipt is journalled. */
+/* Releases a claim that no allocation of the journal accounts for, and only on the server's order.
+ * Unmounts all that the kernel shows of it, and journals a receipt. */
 
 #include "alloc/runner.h"
 #include "base/error.h"
@@ -25,7 +25,7 @@ void release_start(struct release *release);
 const char *release_claim_id(const struct release *release);
 /** As the server gave it. */
 const struct claim *release_claim(const struct release *release);
-/** Proof of the claim, as the server sent it; NULL: it sent none. */
+/** Returns the server's proof of the claim; NULL if the server sent no ticket. */
 const struct ticket *release_ticket(const struct release *release);
 const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
@@ -33,11 +33,11 @@ const char *release_volume_id(const struct release *release);
 /** The server wants it to continue without its plugin, from its next step on. */
 void release_force(struct release *release, const struct claim *claim);
 
-/** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
- * server had given the claim up without this node's word, and the plugin has failed. */
+/** Returns whether the order to release @claim does not wait for its plugin: an operator requested that,
+ * or the server gave up the claim without a report from this node and the plugin has failed. */
 bool release_is_without_plugin(const struct claim *claim);
 
-/** Of what is in flight; false: nothing yet. */
+/** Fills in the operation in progress; false: nothing is in progress yet. */
 bool release_info(const struct release *release, struct volume_op_info *ret);
 
 /** No callbacks. The volume manager must be freed before, the journal closed. NULL is allowed. */

@@ -35,7 +35,7 @@ enum runner_op {
 	RUNNER_STOP_TASK,
 };
 
-/* One write on its way to the disk, with what is to be told when it is there. */
+/* One write on its way to the disk, with the reports that follow it. */
 struct runner_write {
 	STAILQ_ENTRY(runner_write) entry;
 	bool reports_status;
@@ -62,7 +62,7 @@ struct alloc_runner {
 	bool are_plugins_ready;
 	bool is_plugin_waited[ALLOC_PLUGINS_MAX]; /* during RUNNER_PLUGIN */
 	struct task *unit;			  /* while it is started, watched or stopped */
-	struct alloc_tasks *tasks;		  /* NULL: it has none */
+	struct alloc_tasks *tasks;		  /* NULL: no tasks */
 	uint32_t task;				  /* that the operation is about */
 	enum client_status logged;		  /* the status that was logged last */
 	STAILQ_HEAD(, runner_write) writes;
@@ -88,7 +88,7 @@ static struct log_ctx runner_context(const struct alloc_runner *runner, const ch
 	};
 }
 
-/* A failure is told with the volume that it was about. */
+/* Logs the status of the allocation. A failure is logged with its volume. */
 static void log_status(struct alloc_runner *runner)
 {
 	static const enum log_event events[CLIENT_N] = {
@@ -103,7 +103,7 @@ static void log_status(struct alloc_runner *runner)
 	struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
 
 	if (alloc->client_status == CLIENT_PENDING && alloc->task_status)
-		return; /* of the start of a task, which is said */
+		return; /* from the start of a task, which is logged already */
 	if (alloc->client_status == CLIENT_RUNNING && runner->logged == CLIENT_RUNNING)
 		return; /* of a task, which has its own line */
 	runner->logged = alloc->client_status;
@@ -114,7 +114,7 @@ static void log_status(struct alloc_runner *runner)
 		client_status_name(alloc->client_status), has_text ? ": " : "", alloc_description(alloc));
 }
 
-/* Of the receipt's claim. */
+/* Logs a receipt with the fields of its claim. */
 static void log_receipt(const struct alloc_runner *runner, const struct receipt *receipt)
 {
 	const struct alloc_record *record = runner->record;
@@ -209,7 +209,7 @@ static struct receipt runner_receipt(const struct alloc_runner *runner, uint32_t
 	return receipt;
 }
 
-/* Events after which the server is to be told. */
+/* Returns whether the server gets a new status after an event of this type. */
 static bool reports_status(enum alloc_event_type type)
 {
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
@@ -219,8 +219,8 @@ static bool reports_status(enum alloc_event_type type)
 	       type == ALLOC_EVENT_TASK_HEALTH;
 }
 
-/* The last mount and the last release end a phase: what follows from them needs nobody, and goes into the
- * same write and to the server together with the receipt. */
+/* Ends a phase after the last mount or the last release. The next phase needs no other party, so it goes
+ * into the same write and to the server together with the receipt. */
 static bool end_phase(struct alloc_runner *runner)
 {
 	struct alloc_next next = alloc_next(runner->record);
@@ -312,7 +312,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	ctx.event = LOG_EVENT_CLAIM_WAITS;
 	ctx.err = err;
 	log_ctx(LOG_WARNING, &ctx, "claim of volume %s is tried again", ctx.volume);
-	/* for whoever asks what it waits for; not worth a write */
+	/* shows the cause of the wait; not worth a write */
 	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
 	runner->env->on_status(alloc, runner->env->userdata);
@@ -433,7 +433,7 @@ static void arm_progress(struct alloc_runner *runner)
 			 runner->progress_delay_ms * USEC_PER_MSEC, on_progress_due, runner, NULL);
 }
 
-/* For whoever asks what it waits for; not worth a write of ours. */
+/* Reports the cause of the wait; not worth a write. */
 static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
@@ -565,7 +565,7 @@ static void runner_forget_plugins(struct alloc_runner *runner)
 	runner->env->forget_plugins(runner->record->alloc.id, runner->env->userdata);
 }
 
-/* For whoever asks what it waits for; not worth a write. */
+/* Reports the plugins that it waits for; not worth a write. */
 static void report_plugins_waited(struct alloc_runner *runner)
 {
 	const struct alloc *alloc = &runner->record->alloc;
@@ -705,7 +705,7 @@ static void on_stopped(void *userdata)
 	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_UNIT_ENDED});
 }
 
-/* The volumes wait for the unit: whoever waits for their claims must hear why. */
+/* Reports the error to all callers that wait for the volumes' claims: the volumes wait for the unit. */
 static void report_claims(struct alloc_runner *runner, const struct error *err)
 {
 	const struct alloc_record *record = runner->record;
@@ -726,7 +726,7 @@ static void on_trouble(const struct error *err, void *userdata)
 	if (record->phase == ALLOC_STOPPING) {
 		report_claims(runner, err);
 	} else if (runner->op == RUNNER_START_UNIT) {
-		/* for whoever asks what it waits for; not worth a write */
+		/* shows the cause of the wait; not worth a write */
 		(void)str_format(record->description, sizeof(record->description),
 				 "waiting for unit %s: %.600s", record->alloc.unit, err->msg);
 		runner->env->on_status(&record->alloc, runner->env->userdata);
@@ -859,7 +859,7 @@ static void on_task_trouble(uint32_t task, const struct error *err, void *userda
 	if (record->phase == ALLOC_STOPPING) {
 		report_claims(runner, err);
 	} else if (runner->op == RUNNER_START_TASK) {
-		/* for whoever asks what it waits for; not worth a write */
+		/* shows the cause of the wait; not worth a write */
 		(void)str_format(record->description, sizeof(record->description), "waiting for %s%s: %.600s",
 				 task == ALLOC_NETWORK ? "the network" : "task ", task_name(runner, task),
 				 err->msg);
@@ -925,7 +925,7 @@ static void runner_task_info(const struct driver_task_info *task, struct alloc_r
 	info->last_error = task->last_error;
 }
 
-/* It is stopping: what is left of its work is only what must be undone. */
+/* Forgets the work of a stopping allocation, except the parts that must be undone. */
 static void forget_work(struct alloc_runner *runner)
 {
 	runner_forget_plugins(runner);
@@ -1024,7 +1024,7 @@ void alloc_runner_start(struct alloc_runner *runner)
 	runner_advance(runner);
 }
 
-/* What is in flight ends at its next step; a wait ends now. */
+/* Ends a wait now; an operation in flight ends at its next step. */
 static void interrupt(struct alloc_runner *runner)
 {
 	if (runner->op == RUNNER_MOUNT)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Runs one allocation: does what alloc_next() says, journals what comes of it, and tells. */
+/* Runs one allocation: performs each step from alloc_next(), journals its result, and reports it. */
 
 #include "alloc/journal.h"
 #include "alloc/receipts.h"
@@ -18,7 +18,7 @@ enum {
 	CLAIM_RETRY_MAX_MS = 30000,
 };
 
-/* What runners stand on and whom they tell; all borrowed. */
+/* The surroundings of runners and the callbacks that they report to; all borrowed. */
 struct runner_env {
 	sd_event *event;
 	struct journal *journal;
@@ -42,10 +42,11 @@ struct runner_env {
 				 void *userdata);
 	/* the journal cannot be written: the agent must end */
 	void (*on_broken)(const struct error *err, void *userdata);
-	/* an allocation runs its CSI plugins from now on: alloc_runner_plugin_ready() once for each, from the
-	 * event loop, when it is healthy or was not in time; again after a repeat. All of them or none. */
+	/* An allocation runs its CSI plugins from now on. Calls alloc_runner_plugin_ready() once for each
+	 * plugin, from the event loop, when it is healthy or was not in time; again after a repeat. On an
+	 * error it expects no plugin at all. */
 	enum status (*expect_plugins)(const struct alloc *alloc, void *userdata, struct error *err);
-	/* it does not any more */
+	/* it no longer runs them */
 	void (*forget_plugins)(const char *alloc_id, void *userdata);
 	void *userdata;
 };
@@ -60,7 +61,7 @@ enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *
 /** Journal the record as it is, for one that is new. */
 void alloc_runner_save(struct alloc_runner *runner);
 
-/** Continue from where the record stands. There must be a mount snapshot. */
+/** Continues from the state of the record. Needs a mount snapshot. */
 void alloc_runner_start(struct alloc_runner *runner);
 
 /** Once, before alloc_runner_start(): one that ran, or was starting, before a restart of the agent still
@@ -73,7 +74,8 @@ void alloc_runner_plugin_ready(struct alloc_runner *runner, const char *plugin_i
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);
 
-/** The host is to be shut down: all is undone, and it is lost. Nothing happens to one that is stopping. */
+/** Undoes everything for a shutdown of the host, and sets the allocation to lost. Does nothing while it is
+ * stopping. */
 void alloc_runner_shut_down(struct alloc_runner *runner);
 
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
@@ -82,8 +84,7 @@ void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim);
 /** It cannot continue: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
 
-/** A published volume is not mounted any more, by another process: it is mounted again. Before
- * alloc_runner_start(). */
+/** Mounts a published volume again that another process unmounted. Call it before alloc_runner_start(). */
 void alloc_runner_unmounted(struct alloc_runner *runner, uint32_t i);
 
 /** The node was rebooted: nothing is left of it here. */
@@ -94,7 +95,7 @@ const struct alloc_record *alloc_runner_record(const struct alloc_runner *runner
 /** Is it stopped, and all of that durable? Then it may be forgotten. */
 bool alloc_runner_is_over(const struct alloc_runner *runner);
 
-/* What it is doing, for people; step NULL: nothing. */
+/* The operation in progress, for people; step NULL: no operation. */
 struct alloc_runner_info {
 	const char *step; /* claim, plugin, start unit NAME, stop unit NAME, of driver_task_info() or
 			     volume_op_info() */
@@ -102,7 +103,7 @@ struct alloc_runner_info {
 	int64_t since_ms;
 	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */
 	uint32_t attempts;
-	const char *last_error; /* empty: none */
+	const char *last_error; /* empty: no error */
 };
 
 struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner);

@@ -97,7 +97,7 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	memcpy(volume->target.external_id, grant->volume.external_id, sizeof(volume->target.external_id));
 }
 
-/* What is mounted needs nothing of it to be unmounted. */
+/* Drops the details: unmounting does not need them. */
 static void forget_details(struct volume_target *target)
 {
 	secret_message_unref(target->details);
@@ -125,7 +125,8 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 		record->alloc.n_published = i + 1;
 }
 
-/* Its claim is held still. What is published of others stays, and so does its own path: it will be there. */
+/* Marks a volume as unmounted. Its claim is still held. Other volumes stay published, and so does its own
+ * path, because it will be mounted there again. */
 static void apply_unmounted(struct alloc_record *record, uint32_t i)
 {
 	struct volume_record *volume = &record->volumes[i];
@@ -159,7 +160,7 @@ static void set_unit(struct alloc_record *record, enum task_record_state state, 
 	(void)str_copy(record->task.invocation, sizeof(record->task.invocation), invocation);
 }
 
-/* By itself: the volumes are released as if it had been stopped. */
+/* Handles the end of a unit that the agent did not stop: its volumes are released as after a stop. */
 static void apply_unit_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
 {
 	record->task.state = TASK_RECORD_ENDED;
@@ -180,7 +181,7 @@ static Holdfast__Driver__V1__TaskStatus *find_status(const struct message_list *
 	return NULL;
 }
 
-/* Without memory people see what was before. */
+/* Stores the status of a task. Without memory the previous one stays. */
 static void put_status(struct alloc *alloc, const Holdfast__Driver__V1__TaskStatus *status)
 {
 	ProtobufCMessage *all[ALLOC_TASKS_MAX];
@@ -301,7 +302,7 @@ static void apply_task_exited(struct alloc_record *record, const struct alloc_ev
 	describe(record, event->err ? event->err->status : STATUS_OK, event->err ? event->err->msg : "");
 }
 
-/* One that was stopped has ended without a result that anybody asked for. */
+/* Handles a stopped task that ended without a requested result. */
 static void apply_task_gone(struct alloc_record *record, const struct alloc_event *event)
 {
 	const char *name = alloc_task(&record->alloc, event->task)->task;
@@ -402,7 +403,7 @@ static bool has_task_at_driver(const struct alloc_record *record)
 	return false;
 }
 
-/* Is it to be made, or looked at? What a task runs in stays as it is. */
+/* Returns whether the network must be made or checked. A network with tasks in it stays as it is. */
 static bool wants_network(const struct alloc_record *record)
 {
 	const struct network_record *network = &record->network;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The life of an allocation as two pure functions: what an event makes of the record, and what is to be done
- * next for a record. Nothing else decides, so a restart continues where the journal stands. */
+/* The life of an allocation as two pure functions: one applies an event to the record, the other returns
+ * the next action for a record. Nothing else decides, so a restart continues from the journal. */
 
 #include "alloc/record.h"
 #include "base/error.h"
@@ -11,14 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the server granted. */
+/* The server's grant of one claim. */
 struct claim_grant {
 	struct claim claim;
 	struct volume volume;
 	char wire_volume[WIRE_VOLUME_SIZE];
 	bool has_ticket;
 	struct ticket ticket;
-	struct secret_message *details; /* csi, as of volume_target; whoever keeps it refers to it */
+	struct secret_message *details; /* csi, as in volume_target; a function that keeps it takes a
+					 * reference */
 	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL when the server sent no error */
 };
 
@@ -29,11 +30,11 @@ enum alloc_event_type {
 	ALLOC_EVENT_CLAIM,	   /* a claim is about to be sent */
 	ALLOC_EVENT_CLAIMED,	   /* volume, grant */
 	ALLOC_EVENT_MOUNTED,	   /* volume, mounted */
-	ALLOC_EVENT_UNMOUNTED,	   /* volume; by another process: it is to be mounted again */
+	ALLOC_EVENT_UNMOUNTED,	   /* volume; another process unmounted it: it must be mounted again */
 	ALLOC_EVENT_UNIT_START,	   /* invocation: of before; it is about to be started */
 	ALLOC_EVENT_UNIT_RUNS,	   /* invocation */
-	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: it has no process any
-				      more */
+	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: its last process
+				    * has ended */
 	ALLOC_EVENT_TASK_START,	   /* task; it is about to be started */
 	ALLOC_EVENT_TASK_RUNS,	   /* task, handle, start */
 	ALLOC_EVENT_TASK_HEALTH,   /* task, health */
@@ -47,7 +48,7 @@ enum alloc_event_type {
 	ALLOC_EVENT_RUN,	   /* every volume is mounted, the work begins */
 	ALLOC_EVENT_FAIL,	   /* err */
 	ALLOC_EVENT_STOP,	   /* by the server */
-	ALLOC_EVENT_SHUTDOWN,	   /* the host is to be shut down */
+	ALLOC_EVENT_SHUTDOWN,	   /* the host shuts down */
 	ALLOC_EVENT_RELEASED,	   /* volume; mounted: its plugin was bypassed */
 	ALLOC_EVENT_FINISH,	   /* nothing is left */
 	ALLOC_EVENT_REBOOTED,	   /* the node was restarted since it was accepted */
@@ -106,7 +107,7 @@ struct alloc_next {
 enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t task,
 				     const struct error *err);
 
-/** What is to be done now, given that nothing is in flight. */
+/** Returns the next action, given that nothing is in flight. */
 struct alloc_next alloc_next(const struct alloc_record *record);
 
 /** Will the helper take the ticket at @now_ms, as far as its time goes? */

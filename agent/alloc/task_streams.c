@@ -19,7 +19,7 @@ struct task_stream {
 	struct task_streams *streams;
 	struct rpc_stream *server; /* NULL: it has ended */
 	struct service_call *call; /* NULL: not begun, or it has ended */
-	bool is_ended;		   /* the end was said */
+	bool is_ended;		   /* the end was reported */
 };
 
 struct task_streams {
@@ -49,12 +49,12 @@ static void send_up(struct task_stream *stream, Holdfast__V1__TaskStreamUp *up)
 		return;
 	}
 	service_call_cancel(
-		stream->call); /* the server has gone, or takes nothing: there is nobody to tell */
+		stream->call); /* the server has gone, or accepts nothing: a report has no receiver */
 	stream->call = NULL;
 	rpc_stream_half_close(stream->server);
 }
 
-/* Said once; the server ends the stream then. */
+/* Sends the end of the stream, once. The server then ends the stream. */
 static void send_end(struct task_stream *stream, const struct error *err)
 {
 	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;

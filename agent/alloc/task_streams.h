@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Commands in tasks, their output and what they use, for people elsewhere: each is a stream to the server
- * beside one to the task's driver, and what comes on one continues on the other as it came, as fast as that
- * one takes it. */
+/* Relays commands in tasks, their output and their statistics for remote users: each is a stream to the
+ * server and one to the task's driver. Bytes from one continue on the other unchanged, as fast as that
+ * one takes them. */
 
 #include "alloc/allocs.h"
 #include "base/error.h"
@@ -22,5 +22,5 @@ enum status task_streams_new(struct rpc_client *server, const struct drivers *dr
 /** All of them end. NULL is allowed. */
 void task_streams_free(struct task_streams *streams);
 
-/** The server wants one. Whatever is wrong it is told on the stream. */
+/** Opens a stream for the server. Reports every error on the stream. */
 void task_streams_open(struct task_streams *streams, const Holdfast__V1__OpenTaskStream *wanted);
