@@ -20,7 +20,7 @@ struct controller_call {
 	Holdfast__V1__PluginCall *pb; /* owned; without its secrets */
 	struct node_plugin facts;     /* when it began */
 	struct service_call *csi;     /* NULL: the volume manager's, or refused */
-	bool is_dropped;	      /* nobody waits for its reply */
+	bool is_dropped;	      /* its session is over, the reply has no receiver */
 	bool not_here;
 	struct error err; /* of one that is refused */
 };
@@ -73,7 +73,7 @@ static struct controller_call *call_new(struct controller_calls *calls, const Ho
 		return NULL;
 	}
 	if (controller_method(call->pb) != CSI_METHOD_N)
-		wipe_secrets(&call->pb->attach->base); /* which member it is, the case says */
+		wipe_secrets(&call->pb->attach->base); /* the case determines the member of the union */
 	return call;
 }
 
@@ -172,7 +172,7 @@ static enum status find_plugin(struct controller_call *call, struct service_clie
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		return status;
 	facts = status == STATUS_OK ? plugins_facts(call->calls->plugins, plugin_id) : NULL;
-	if (!facts) { /* never NOT_FOUND, which would be a plugin's word on the volume */
+	if (!facts) { /* never NOT_FOUND, which would be a plugin's answer about the volume */
 		call->not_here = true;
 		return error_set(err, STATUS_UNAVAILABLE, 0, "plugin %.128s: this half of it is not here",
 				 plugin_id);

@@ -16,7 +16,7 @@
 typedef enum status controller_fill_fn(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
 				       struct controller_request *ret, struct error *err);
 
-/* What an answer is checked against. */
+/* The call, its plugin and its response, to check the response. */
 struct controller_answer {
 	const Holdfast__V1__PluginCall *call;
 	const struct node_plugin *facts;
@@ -36,15 +36,16 @@ struct controller_kind {
 	const ProtobufCMessageDescriptor *response_descriptor;
 	enum csi_method method;
 	enum plugin_half half;
-	size_t ability;		    /* offset of a bool in struct node_plugin; 0: none is needed */
+	size_t ability;		    /* offset of a bool in struct node_plugin; 0: no capability needed */
 	const char *announces;	    /* CSI's name of it */
-	bool wants_gone;	    /* NOT_FOUND is what was wanted */
+	bool wants_gone;	    /* of the other capabilities that the plugin must announce; NULL: no
+				     * others */
 	controller_check_fn *check; /* of what else the plugin must announce; NULL: nothing */
 	controller_fill_fn *fill;   /* NULL: the volume manager's */
 	controller_take_fn *take;   /* NULL: of an empty response */
 };
 
-/* Maps of one message stand in another one as they are: their entries are alike, in memory and on the wire.
+/* Maps of one message are used in another one unchanged: their entries are alike, in memory and on the wire.
  */
 MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__ControllerAttachRequest__SecretsEntry);
 MESSAGE_ASSERT_TEXT_ENTRY(Csi__V1__ControllerPublishVolumeRequest__SecretsEntry);
@@ -74,8 +75,8 @@ static enum status need_volume(const char *external_id, struct error *err)
 	return need("external_id of the volume", external_id, err);
 }
 
-/* The capability of @call as the plugin can be told: the finer single-node modes are for those that announce
- * them; who may share the volume is the claim's matter, whatever the plugin knows. */
+/* Borrows the capability of @call as this plugin understands it: a plugin gets the finer single-node
+ * modes only if it announces them. The claims decide which allocations share the volume, not the plugin. */
 static void borrow_capability(const Holdfast__V1__Capability *from, const Holdfast__V1__MountOptions *options,
 			      const struct node_plugin *facts, struct csi_capability *ret)
 {
@@ -193,7 +194,7 @@ static enum status not_announced(const struct node_plugin *facts, const char *ca
 			 facts->plugin_id, what, call, facts->plugin_id);
 }
 
-/* What the new volume is a copy of. */
+/* Fills in the volume or snapshot that the new volume copies. */
 static void fill_content(const Holdfast__V1__ControllerCreateRequest *from, struct controller_request *ret)
 {
 	Csi__V1__VolumeContentSource *content = &ret->content;
@@ -362,7 +363,7 @@ static enum status fill_list_snapshots(const Holdfast__V1__PluginCall *call, con
 	return check_page(from->max_entries, from->starting_token, err);
 }
 
-/* What a new volume may be asked for beyond CREATE_DELETE_VOLUME. */
+/* Checks that the plugin announces the parts of the request that CREATE_DELETE_VOLUME does not cover. */
 static enum status check_create(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
 				struct error *err)
 {
@@ -387,7 +388,7 @@ static enum status check_node_expand(const Holdfast__V1__PluginCall *call, const
 
 /* --- answers --- */
 
-/* What a reply consists of beyond its fixed parts. */
+/* Memory of a reply beyond its fixed parts. */
 struct controller_block {
 	struct controller_block *next;
 	_Alignas(max_align_t) char bytes[];
@@ -481,14 +482,14 @@ static bool is_confirmed(const Csi__V1__ValidateVolumeCapabilitiesResponse__Conf
 			 const struct csi_capability *wanted)
 {
 	if (confirmed->n_volume_capabilities == 0)
-		return true; /* it says nothing against it */
+		return true; /* it rejects nothing */
 	for (size_t i = 0; i < confirmed->n_volume_capabilities; i++)
 		if (csi_capability_confirms(confirmed->volume_capabilities[i], &wanted->pb))
 			return true;
 	return false;
 }
 
-/* The text is the plugin's, or says what it left out. */
+/* Writes the plugin's text, or else the part that it did not confirm. */
 static enum status write_unconfirmed(const struct controller_answer *a, const char *text,
 				     const struct capability *missing)
 {
@@ -616,7 +617,7 @@ static enum status parse_content(const struct controller_answer *a, const Csi__V
 	return check_text(a, "content source", to->clone_id, EXTERNAL_ID_MAX);
 }
 
-/* Some say "" of what is published nowhere. */
+/* Copies the ids of the nodes. Some plugins list an empty id for a volume that is not published. */
 static enum status parse_nodes(const struct controller_answer *a,
 			       const Csi__V1__ListVolumesResponse__VolumeStatus *from,
 			       Holdfast__V1__ExternalVolume *to)
@@ -926,7 +927,7 @@ enum status controller_request_make(const Holdfast__V1__PluginCall *call, const 
 			 why.msg);
 }
 
-/* An answer of the call's kind that says nothing yet. */
+/* Begins an empty response of the call's kind. */
 static void begin_response(const Holdfast__V1__PluginCall *call, struct controller_reply *ret)
 {
 	const struct controller_kind *kind = controller_kind(call);
@@ -937,7 +938,7 @@ static void begin_response(const Holdfast__V1__PluginCall *call, struct controll
 	ret->pb.call_id = call->call_id;
 	protobuf_c_message_init(kind->response_descriptor, &ret->attach.base);
 	ret->pb.response_case = kind->response;
-	ret->pb.attach = &ret->attach; /* which member it is, the case says */
+	ret->pb.attach = &ret->attach; /* the case determines the member of the union */
 }
 
 enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,

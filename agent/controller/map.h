@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A PluginCall of the server as the CSI request that it means, and the CSI response as the PluginReply. Pure.
+/* Converts a PluginCall of the server to a CSI request, and the CSI response to a PluginReply. Pure.
  *
- * What a plugin did not announce is not asked of it, and nothing of an answer is cut: one that cannot be kept
- * is STATUS_INTERNAL, since the plugin may have done what was asked. */
+ * A plugin is asked only for capabilities that it announced. An answer is never cut: one that is too
+ * large is STATUS_INTERNAL, since the plugin may have carried out the request. */
 
 #include "base/error.h"
 #include "csi/csi_map.h"
@@ -32,8 +32,8 @@ enum csi_method controller_method(const Holdfast__V1__PluginCall *call);
 /** The half of the plugin that serves the call. */
 enum plugin_half controller_half_of(const Holdfast__V1__PluginCall *call);
 
-/** How long the plugin may take, so that its answer is back before the server gives up after @timeout_ms; 0
- * of 0, which says nothing. */
+/** Returns the time limit of the plugin, so that its answer is back before the server gives up after
+ * @timeout_ms; 0 for 0, which sets no limit. */
 uint64_t controller_timeout_us(uint32_t timeout_ms);
 
 /** Does the plugin announce what @call needs? STATUS_UNIMPLEMENTED names plugin and capability. */
@@ -70,9 +70,9 @@ struct controller_request {
 	Fence__CIDR *cidr_list[FENCE_CLIENTS_MAX];
 };
 
-/** Fill @ret, which must stay where it is, for a call that controller_check() allows; not NodeExpandVolume,
- * which is the volume manager's. It borrows from @call. STATUS_INVALID_ARGUMENT when the request must not be
- * made as it stands. */
+/** Fills @ret, which must stay where it is, for a call that controller_check() allows; not
+ * NodeExpandVolume, which the volume manager makes. It borrows from @call. STATUS_INVALID_ARGUMENT if the
+ * request must not be made unchanged. */
 enum status controller_request_make(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
 				    struct controller_request *ret, struct error *err);
 
@@ -105,8 +105,9 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 				  const ProtobufCMessage *response, struct controller_reply *ret,
 				  struct error *err);
 
-/** Fill @ret for a call that failed. @err borrowed. True: it was NOT_FOUND, and the call was to take away
- * what is not there: a success that says so, as the specification does not take it for proof. */
+/** Fills @ret for a call that failed. @err borrowed. True: a call that removes something failed with
+ * NOT_FOUND. Its reply is a success with a mark, because the specification does not accept NOT_FOUND as
+ * proof. */
 bool controller_reply_fail(const Holdfast__V1__PluginCall *call, const struct error *err,
 			   struct controller_reply *ret);
 

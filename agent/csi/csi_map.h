@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Between Holdfast's nouns and CSI's messages. Pure.
+/* Converts between Holdfast's nouns and CSI's messages. Pure.
  *
- * What is called borrow_* points into what it is made of and is never to be freed as a message; the storage
- * it needs is the caller's. */
+ * The result of borrow_* points into its source and is never freed as a message; the caller owns the
+ * storage that it needs. */
 
 #include "base/error.h"
 #include "model/modes.h"
@@ -24,19 +24,20 @@ struct csi_capability {
 	Csi__V1__VolumeCapability__MountVolume mount;
 };
 
-/** Fill @ret, which must stay where it is, for a volume of these modes.
- * @options borrowed; NULL: none. Only for ATTACHMENT_FILE_SYSTEM */
+/** Fills @ret, which must stay where it is, for a volume of these modes.
+ * @options borrowed; NULL: no options. Only for ATTACHMENT_FILE_SYSTEM */
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret);
 
-/** For a service that does not announce SINGLE_NODE_MULTI_WRITER: of the single-node modes with a writer it
- * knows SINGLE_NODE_WRITER alone. Who may share the volume is decided by its claims. */
+/** Replaces the single-node modes with a writer by SINGLE_NODE_WRITER, the only one known to a service
+ * that does not announce SINGLE_NODE_MULTI_WRITER. The claims decide which allocations share the volume. */
 void csi_capability_coarsen(struct csi_capability *capability);
 
-/** Does @confirmed include @wanted: same access mode and type, its file system type, all its flags? What the
- * plugin does not say counts as confirmed. Source: nomad-facts 6 "Validation compare". */
+/** Returns whether @confirmed includes @wanted: same access mode and type, its file system type, all its
+ * flags. A field that the plugin leaves out counts as confirmed. Source: nomad-facts 6 "Validation
+ * compare". */
 bool csi_capability_confirms(const Csi__V1__VolumeCapability *confirmed,
 			     const Csi__V1__VolumeCapability *wanted);
 
-/** false: a segment is too long, or there are too many; @ret untouched. @pb NULL: none, which is right. */
+/** false: a segment is too long, or there are too many; @ret untouched. NULL as @pb is valid: no topology. */
 bool csi_topology_from(const Csi__V1__Topology *pb, struct topology *ret);

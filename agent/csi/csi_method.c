@@ -109,9 +109,9 @@ struct verdict {
 	bool is_passing;
 };
 
-/* What a code means unless the method says otherwise. Where "spec" stands, it is its "Error Scheme". The
- * codes that leave a call possibly in flight are those that the kubelet and the CSI sidecars take so
- * (IsFinalError): CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
+/* The outcome of each code unless the method has its own. "spec" refers to its "Error Scheme". The codes
+ * that leave a call possibly in flight are those of the kubelet and the CSI sidecars (IsFinalError):
+ * CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
 static const struct verdict by_code[STATUS_N] = {
 	[STATUS_OK] = {CSI_UNKNOWN, false}, /* no failure; asked by mistake */
 	/* a plugin that is ordered to stop cancels what it does */
@@ -127,8 +127,8 @@ static const struct verdict by_code[STATUS_N] = {
 	/* there is one already, of another kind: "Caller MUST fix the arguments" */
 	[STATUS_ALREADY_EXISTS] = {CSI_NOT_DONE, false},
 	[STATUS_PERMISSION_DENIED] = {CSI_NOT_DONE, false}, /* spec: an administrator's task */
-	/* in no general table, hence gRPC's meaning: too much at once. Our own client says it of an answer
-	 * that is too large, to a call that was carried out. */
+	/* in no general table, hence gRPC's meaning: too much at once. Our own client also returns it if
+	 * the answer to a completed call is too large. */
 	[STATUS_RESOURCE_EXHAUSTED] = {CSI_UNKNOWN, true},
 	/* "in use", "exceeds capabilities": something else must be done first */
 	[STATUS_FAILED_PRECONDITION] = {CSI_NOT_DONE, false},
@@ -151,9 +151,9 @@ struct exception {
 	struct verdict verdict;
 };
 
-/* Where the "Errors" table of a method says something else. */
+/* Codes with another meaning in the "Errors" table of a method. */
 static const struct exception exceptions[] = {
-	/* "Source does not exist": the volume is not what is missing */
+	/* "Source does not exist": the source is missing, not the volume */
 	{CSI_CREATE_VOLUME, STATUS_NOT_FOUND, {CSI_NOT_DONE, false}},
 	/* "Caller MUST ensure that whatever is preventing volumes from being provisioned [...] is addressed"
 	 */
@@ -164,8 +164,8 @@ static const struct exception exceptions[] = {
 	{CSI_CREATE_SNAPSHOT, STATUS_RESOURCE_EXHAUSTED, {CSI_UNKNOWN, false}},
 	/* "published to another node": "retry with exponential back off", and that node may be leaving it */
 	{CSI_CONTROLLER_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
-	/* How drivers say that a mount failed, with its words: a file server that is away for a minute. What
-	 * no other try can repair has codes of its own. */
+	/* drivers return these codes, with mount's error text, for a failed mount: the file server may be
+	 * away for a minute. An error that no retry can repair has codes of its own. */
 	{CSI_NODE_STAGE_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},
 	{CSI_NODE_STAGE_VOLUME, STATUS_INTERNAL, {CSI_UNKNOWN, true}},
 	{CSI_NODE_PUBLISH_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},
@@ -174,7 +174,7 @@ static const struct exception exceptions[] = {
 	 * MUST make sure call to NodeStageVolume is made" */
 	{CSI_NODE_STAGE_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
 	{CSI_NODE_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
-	/* "Plugin not healthy": the next one tells */
+	/* "Plugin not healthy": the next probe shows it */
 	{CSI_PROBE, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
 	/* "Invalid starting_token": start again with an empty one; quirks P11 */
 	{CSI_LIST_VOLUMES, STATUS_ABORTED, {CSI_NOT_DONE, false}},

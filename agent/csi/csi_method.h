@@ -39,25 +39,27 @@ enum csi_method {
 	CSI_METHOD_N,
 };
 
-/** Of csi_kind. */
+/** Indexed by csi_kind. */
 extern const struct service_method csi_methods[CSI_METHOD_N];
 
-/* What is known after a call has failed. Source: CSI 1.12 "Error Scheme"; csi-quirks of real plugins. */
+/* The known effect of a call that failed. Source: CSI 1.12 "Error Scheme"; csi-quirks of real plugins. */
 enum csi_outcome {
 	CSI_NOT_DONE, /* the plugin refused: nothing has happened */
-	/* NOT_FOUND: the volume, snapshot or node does not exist there. No proof of a detach: "not assumed to
-	 * be ControllerUnpublished", says the specification; of ControllerPublishVolume it is often the node.
+	/* NOT_FOUND: the volume, snapshot or node does not exist there. No proof of a detach: "not assumed
+	 * to be ControllerUnpublished" (specification). From ControllerPublishVolume it often means the
+	 * node.
 	 */
 	CSI_GONE,
 	CSI_UNKNOWN, /* it may have happened, or may still happen */
 	CSI_OUTCOME_N,
 };
 
-/** @status of the failed call, as the plugin or the transport gave it. Calls that change nothing are never
- * CSI_UNKNOWN. What service_call_start() itself refused was not made, whatever this says. */
+/** Returns the outcome for @status of the failed call, as the plugin or the transport gave it. Calls that
+ * change nothing are never CSI_UNKNOWN. A call that service_call_start() itself refused was not made,
+ * whichever outcome this returns. */
 enum csi_outcome csi_outcome(enum csi_method method, enum status status);
 
-/** May the same call be made again after a pause, as it stands, with hope of another answer? Unavailable, a
- * passed deadline, "operation pending" (ABORTED, where it means that), exhausted resources where the
+/** Returns whether a repeat of the same call after a pause may have another result: unavailable, a passed
+ * deadline, "operation pending" (ABORTED, where it means that), exhausted resources where the
  * specification asks the caller to retry, and a volume that another node has not left yet. */
 bool csi_is_passing(enum csi_method method, enum status status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a call keeps of its request until it ends. */
+/* The parts of its request that a call keeps until it ends. */
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -8,9 +8,10 @@
  * Owned by the caller, csi_request_free(); NULL when memory is short. */
 ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request);
 
-/** Free a copy; what was in it is wiped, secrets are among it. NULL is allowed. */
+/** Wipes and frees a copy, which may contain secrets. NULL is allowed. */
 void csi_request_free(ProtobufCMessage *request);
 
-/** What the request is about: "volume" and its id, of a volume or snapshot to be made its name. NULL: nothing
- * in particular. @ret_kind untouched then. */
+/** Returns the id of the request's volume or snapshot, or the name of one that will be created, and sets
+ * *@ret_kind to "volume" or another kind. NULL: the request concerns no particular object; @ret_kind
+ * untouched. */
 const char *csi_request_subject(const ProtobufCMessage *request, const char **ret_kind);

@@ -13,7 +13,7 @@ static const struct secret {
 	const char *field;
 } secrets[] = {
 #include "csi_secrets.inc"
-	/* "The CO MUST treat mount_flags as sensitive": csi.proto says so in words */
+	/* "The CO MUST treat mount_flags as sensitive": csi.proto has this only in a comment */
 	{"csi.v1.VolumeCapability.MountVolume", "mount_flags"},
 };
 
@@ -28,7 +28,8 @@ bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFie
 static const char redacted[] = "[redacted]";
 
 enum {
-	ANYWHERE_MIN = 8, /* bytes of a secret that is found inside a word; a shorter one must be a word */
+	ANYWHERE_MIN = 8, /* bytes of a secret that is found inside a run of letters and digits too; a
+			   * shorter one must be a whole run */
 	CUT_MIN = 4,	  /* of its beginning, where the text was cut */
 };
 
@@ -37,7 +38,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c);
 }
 
-/* Bytes of @secret that stand at @at in @text, or 0. */
+/* Returns the number of bytes of @secret found at @at in @text, or 0. */
 static size_t match(const char *text, size_t at, const char *secret)
 {
 	const char *here = text + at;
@@ -71,7 +72,7 @@ static size_t longest(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The longest secret of @message that stands at @at in @text. */
+/* Returns the length of the longest secret of @message found at @at in @text, or 0. */
 static size_t match_any(const ProtobufCMessage *message, const char *text, size_t at)
 {
 	size_t n = 0;

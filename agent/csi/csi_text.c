@@ -92,7 +92,7 @@ static void put_escaped(struct out *out, char c)
 	}
 }
 
-/* @quote a character that is escaped as well; 0: none */
+/* @quote is escaped as well; 0: no such character */
 static void put_line(struct out *out, const char *text, char quote)
 {
 	while (*text != '\0' && !out->is_full) {
@@ -110,8 +110,8 @@ static void put_line(struct out *out, const char *text, char quote)
 
 static void put_message(struct out *out, const ProtobufCMessage *message);
 
-/* A plugin may put anything into a map: passwords too, in its contexts. Only where it tells a place, the
- * values are shown. */
+/* Writes a map. Shows the values of a topology only, because a plugin may put passwords into its
+ * contexts. */
 static void put_map(struct out *out, const struct reflect_values *values)
 {
 	bool is_open = str_eq(values->field->name, "segments");
