@@ -8,11 +8,11 @@
 
 enum {
 	ASK_US = 10 * USEC_PER_SEC,   /* of what a driver answers out of its memory, or its engine's */
-	WORK_US = 120 * USEC_PER_SEC, /* of what has to be made or taken down */
-	PULL_US = 600 * USEC_PER_SEC, /* an image may have to be fetched */
+	WORK_US = 120 * USEC_PER_SEC, /* for a call that makes or removes something */
+	PULL_US = 600 * USEC_PER_SEC, /* for a call that may pull an image */
 };
 
-#define WAIT_US (3600 * USEC_PER_SEC) /* a task may run for ever: asked anew */
+#define WAIT_US (3600 * USEC_PER_SEC) /* a task may run for ever: the call is repeated */
 
 /* clang-format off */
 #define METHOD(Name, message_, timeout_, ...)                                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A task driver of this node: what is known of it, and what is set for it. */
+/* The state and the settings of a task driver of this node. */
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
@@ -12,12 +12,13 @@ enum {
 	DRIVERS_PROBE_INTERVAL_DEFAULT_MS = 30000,
 };
 
-/* What is known of a driver. Borrowed, until the event loop runs again. */
+/* The state of a driver. Borrowed, until the event loop runs again. */
 struct driver_info {
 	const char *name;
-	bool is_healthy;    /* it answers, and says that what it drives does */
+	bool is_healthy;    /* it answers, and reports that its engine works */
 	const char *reason; /* why not; "": it is */
-	/* As it said them last, whole: what it reports continues untranslated. NULL: not since it appeared.
+	/* The last capabilities that it reported, complete: its report is passed on unchanged. NULL: no
+	 * report since it appeared.
 	 */
 	const Holdfast__Driver__V1__CapabilitiesResponse *capabilities;
 	const Holdfast__Driver__V1__ConfigSchemaResponse *schema;
@@ -27,9 +28,9 @@ struct driver_info {
 struct drivers_options {
 	const char *driver_dir;	    /* borrowed */
 	uint64_t probe_interval_us; /* 0: DRIVERS_PROBE_INTERVAL_DEFAULT_MS */
-	/* What is set for a driver of that name; NULL, or returning NULL: nothing is. */
+	/* Returns the settings for a driver of that name. NULL, or returning NULL: no settings. */
 	const Holdfast__Driver__V1__SetConfigRequest *(*config)(const char *name, void *userdata);
-	/* What drivers_list() says may have changed; from the event loop. NULL: nobody wants to know. */
+	/* Called from the event loop when the result of drivers_list() may have changed. May be NULL. */
 	void (*changed)(void *userdata);
 	void *userdata;
 };

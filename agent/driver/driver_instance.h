@@ -16,7 +16,7 @@ enum {
 	DRIVER_FINGERPRINT_MAX = 64 << 10, /* bytes of an answer that is kept, of each kind */
 };
 
-/** What it says, its state or the reason have changed. From the event loop; may not free the instance. */
+/** Reports a change of its capabilities, state or reason. From the event loop; may not free the instance. */
 typedef void driver_instance_changed_fn(void *userdata);
 
 /* Read outside of its module: base. */
@@ -40,5 +40,5 @@ enum status driver_instance_new(sd_event *event, const char *name, const char *s
 /** Its calls end before this returns, as "driver shut down". NULL is allowed. */
 void driver_instance_free(struct driver_instance *instance);
 
-/** What is known of it: as long as it stands. Its name is left out. */
+/** Fills in the state of the instance, valid as long as the instance; without its name. */
 void driver_instance_info(const struct driver_instance *instance, struct driver_info *ret);

@@ -24,8 +24,8 @@ struct driver_task {
 	enum driver_task_state state;
 	struct rpc_pending *order_call;
 	struct service_call *call;
-	Holdfast__V1__OrderTaskResponse *order;	  /* owned; NULL: none yet */
-	Holdfast__Driver__V1__TaskHandle *handle; /* owned; NULL: none yet */
+	Holdfast__V1__OrderTaskResponse *order;	  /* owned; NULL: not ordered yet */
+	Holdfast__Driver__V1__TaskHandle *handle; /* owned; NULL: no handle yet */
 	char driver[ORDER_LABEL_SIZE];
 	char title[ORDER_LABEL_SIZE + 16]; /* for people */
 	bool is_remade;
@@ -68,7 +68,7 @@ const char *driver_task_state_name(enum driver_task_state state)
 #define START CELL(START, CALL)
 #define RUNS CELL(WAIT, RUNS)
 #define WAIT CELL(WAIT, CALL)
-#define RECOVER CELL(RECOVER, RETRY) /* it may run all the same */
+#define RECOVER CELL(RECOVER, RETRY) /* it may run in spite of the error */
 #define EXITED CELL(EXITED, EXITED)
 #define LOST CELL(EXITED, LOST)
 #define FAILED CELL(EXITED, FAILED)
@@ -94,7 +94,7 @@ static const struct cell {
 	[DRIVER_TASK_RESTART_WANTED] = {NO,   NO,    NO,     NO,      NO,    NO,      RESTART, NO,      NO,    NO},
 };
 
-/* What differs for a network: NO leaves what a task does. */
+/* Steps of a network that differ from those of a task; NO keeps the step of a task. */
 static const struct cell network_steps[DRIVER_TASK_EVENT_N][DRIVER_TASK_STATE_N] = {
 	/*                           NEW READY ORDER    START    RECOV WAIT EXITED STOP DESTR REST OVER UP      REMAKE */
 	[DRIVER_TASK_OK] =          {NO, NO,   NO,      UP,      NO,   NO,  NO,    NO,  NO,   NO,  NO,  NO,     ORDER},
@@ -179,7 +179,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 	handle_event(task, event, response, err);
 }
 
-/* The driver that is to make a network is that of its first order. */
+/* Returns whether @name is valid, and that of the first order: the same driver makes and destroys a
+ * network. */
 static bool is_drivers_name(struct driver_task *task, const char *name)
 {
 	if (!id_is_label(name) || (task->state != DRIVER_TASK_NEW && !str_eq(name, task->driver)))
@@ -214,7 +215,7 @@ static void on_ordered(enum status status, const ProtobufCMessage *response, con
 	handle_event(task, DRIVER_TASK_PASSING, NULL, &failure);
 }
 
-/* Is there anybody who would take the order? It is valid for some minutes only. */
+/* Requests an order, but only if its driver is present: an order is valid for some minutes only. */
 static enum status begin_order(struct driver_task *task, struct error *err)
 {
 	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
@@ -348,7 +349,7 @@ static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
 	}
 	if (begin_call(task, &err) != STATUS_OK)
 		handle_event(task, DRIVER_TASK_PASSING, NULL,
-			     &err); /* that it is not here says nothing of the task */
+			     &err); /* a missing driver proves nothing about the task */
 	return 0;
 }
 
@@ -363,7 +364,7 @@ static void call_after(struct driver_task *task, uint64_t delay_us)
 
 static void retry(struct driver_task *task, const struct error *err)
 {
-	assert(err); /* who says that it passes says why */
+	assert(err); /* each passing failure has a cause */
 	task->last_error = *err;
 	call_after(task, backoff_next(&task->backoff, backoff_random()));
 	task->request.events->on_trouble(err, task->request.userdata);
@@ -492,7 +493,7 @@ static void notify_lost(struct driver_task *task)
 	task->request.events->on_exited(NULL, &err, task->request.userdata);
 }
 
-/* Last of all: the task may be freed by whom it tells. */
+/* Performs an action. Called last, because the callee of an event may free the task. */
 static void act(struct driver_task *task, enum driver_task_action action, const void *response,
 		const struct error *err)
 {

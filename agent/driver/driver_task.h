@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One task that a driver runs: ordered, started once, recovered, waited for, restarted, stopped and
- * destroyed. The network of an allocation's tasks is one too that is never waited for: made, or found, and
- * destroyed.
+ * destroyed. The network of an allocation's tasks is one too, but is never waited for: it is made, or found,
+ * and destroyed.
  *
- * What comes next is a table of states and what a call came to. Nothing is believed to be gone that the
- * driver has not said is gone: a driver that is away is waited for. */
+ * A table maps each state and the result of its call to the next step. A task counts as gone only when
+ * its driver reports it: if the driver is away, the agent waits for it. */
 
 #include "base/error.h"
 #include "driver/drivers.h"
@@ -41,10 +41,10 @@ enum driver_task_state {
 	DRIVER_TASK_STATE_N,
 };
 
-/* What a call of the state came to, or what is wanted. */
+/* The result of the state's call, or a request. */
 enum driver_task_event {
 	DRIVER_TASK_OK,
-	DRIVER_TASK_NOT_FOUND, /* said by the driver, or by the server of an order */
+	DRIVER_TASK_NOT_FOUND, /* reported by the driver, or by the server for an order */
 	DRIVER_TASK_PASSING,   /* tried again it may go well; nothing is known */
 	DRIVER_TASK_REFUSED,
 	DRIVER_TASK_WRONG, /* a network is there that does not hold; once */
@@ -59,13 +59,13 @@ enum driver_task_action {
 	DRIVER_TASK_DO_NOTHING,
 	DRIVER_TASK_DO_CALL,	/* of the new state */
 	DRIVER_TASK_DO_RETRY,	/* the same, later */
-	DRIVER_TASK_DO_JOURNAL, /* tell: it is about to be started */
-	DRIVER_TASK_DO_UP,	/* tell: the network is there */
-	DRIVER_TASK_DO_RUNS,	/* tell: it runs; and call */
-	DRIVER_TASK_DO_EXITED,	/* tell: with the driver's result */
-	DRIVER_TASK_DO_LOST,	/* tell: the driver does not know it any more */
-	DRIVER_TASK_DO_FAILED,	/* tell: it was not started */
-	DRIVER_TASK_DO_GONE,	/* tell: nothing of it is left */
+	DRIVER_TASK_DO_JOURNAL, /* report: it is about to be started */
+	DRIVER_TASK_DO_UP,	/* report: the network is there */
+	DRIVER_TASK_DO_RUNS,	/* report: it runs; and call */
+	DRIVER_TASK_DO_EXITED,	/* report: with the driver's result */
+	DRIVER_TASK_DO_LOST,	/* report: the driver no longer knows it */
+	DRIVER_TASK_DO_FAILED,	/* report: it was not started */
+	DRIVER_TASK_DO_GONE,	/* report: nothing of it is left */
 	DRIVER_TASK_ACTION_N,
 };
 
@@ -74,7 +74,7 @@ struct driver_task_step {
 	enum driver_task_action action;
 };
 
-/** What becomes of a task. Pure. */
+/** Returns the next step of a task. Pure. */
 struct driver_task_step driver_task_step(enum driver_task_state state, enum driver_task_event event);
 
 /** The same of a network: where it differs from a task. */
@@ -97,7 +97,7 @@ struct driver_task_events {
 	/* false: not now, as its volumes are not mounted; asked again */
 	bool (*may_restart)(void *userdata);
 	/* it has ended by itself, or never ran (@err); driver_task_restart() starts it again,
-	 * driver_task_stop() takes away what is left of it.
+	 * driver_task_stop() removes its remains.
 	 * @result borrowed; NULL with @err */
 	void (*on_exited)(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
 			  void *userdata);
@@ -114,7 +114,7 @@ struct driver_task_request {
 	const char *alloc_id;
 	const Holdfast__Driver__V1__TaskConfig *config;	  /* NULL: the network */
 	const char *driver;				  /* of a network that may be there */
-	const Holdfast__Driver__V1__NetworkSpec *network; /* that a task joins; NULL: none */
+	const Holdfast__Driver__V1__NetworkSpec *network; /* that a task joins; NULL: no network */
 	/* NEW, ORDER, RECOVER, RESTART, EXITED or STOP; of a network no RECOVER, RESTART, STOP */
 	enum driver_task_state state;
 	const Holdfast__Driver__V1__TaskHandle *handle; /* of RECOVER */
@@ -127,27 +127,28 @@ struct driver_task_request {
 
 struct driver_task;
 
-/** Begins at once, from the event loop. @ret owned by the caller, driver_task_free() before what is borrowed
+/** Begins at once, from the event loop. @ret owned by the caller, driver_task_free() before the borrowed
+ * objects
  */
 enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
 			    struct error *err);
 
-/** What on_start() said is on the disk. */
+/** Continues after the record of on_start() is on the disk. */
 void driver_task_go(struct driver_task *task);
 
 /** Start one that has ended by itself again after @delay_us, by the order that started it. From on_exited().
  */
 void driver_task_restart(struct driver_task *task, uint64_t delay_us);
 
-/** Stop it, however far it is, and take away what is left; on_gone() tells. */
+/** Stops the task in any state and removes its remains; on_gone() reports the end. */
 void driver_task_stop(struct driver_task *task);
 
-/* What it is doing, for people. */
+/* The operation in progress, for people. */
 struct driver_task_info {
 	const char *step;
 	int64_t since_ms;
 	uint32_t attempts;
-	const char *last_error; /* empty: none */
+	const char *last_error; /* empty: no error */
 };
 
 struct driver_task_info driver_task_info(const struct driver_task *task);

@@ -175,7 +175,8 @@ static bool answers(const void *instance, const void *arg)
 	return service_instance_is_healthy(instance);
 }
 
-/* The newest that answers; without one, the newest. NULL: there is none. */
+/* Returns the newest instance that answers; if no instance answers, the newest. NULL: there is no
+ * instance. */
 static struct driver_instance *current(const struct entry *entry)
 {
 	struct driver_instance *instance = registry_current(&entry->registry, answers, NULL);

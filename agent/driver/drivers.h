@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The task drivers of this node: found, asked what they are, and found again after a restart.
+/* The task drivers of this node: finds and probes them, and finds them again after a restart.
  *
- * A driver is a socket `<driver_dir>/<name>/<anything>.sock`, where name is what the driver calls itself. As
- * with CSI plugins (plugins/plugins.h), several instances may stand side by side while one is upgraded, and
- * the newest that answers is used. A driver whose socket is gone is listed as not healthy until its folder is
- * gone too. */
+ * A driver is a socket `<driver_dir>/<name>/<anything>.sock`, where name is the driver's own name. As
+ * with CSI plugins (plugins/plugins.h), several instances may exist during an upgrade, and the newest
+ * that answers is used. A driver whose socket is gone is listed as not healthy until its folder is gone
+ * too. */
 
 #include "base/error.h"
 #include "driver/driver_client.h"
@@ -27,7 +27,7 @@ enum status drivers_start(struct drivers *drivers, struct error *err);
 /** Calls in flight end before this returns. NULL is allowed. */
 void drivers_free(struct drivers *drivers);
 
-/** Write what is known of each, @max at most; returns how many. */
+/** Writes the state of each driver, @max at most; returns how many. */
 size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size_t max);
 
 /** The offers of the driver, as it reported them last; NULL: unknown. Borrowed, until the event loop runs
@@ -35,8 +35,8 @@ size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size
 const Holdfast__Driver__V1__CapabilitiesResponse *drivers_offer(const struct drivers *drivers,
 								const char *name);
 
-/** Whom calls to the driver go to: looked up for each call, as instances come and go.
- * STATUS_NOT_FOUND when it is not on this node, STATUS_UNAVAILABLE while it does not answer, or is asked anew
- * what it is. */
+/** Returns the client for calls to the driver: looked up for each call, as instances come and go.
+ * STATUS_NOT_FOUND if it is not on this node, STATUS_UNAVAILABLE while it does not answer, or while its
+ * capabilities are requested again. */
 enum status drivers_client(const struct drivers *drivers, const char *name, struct service_client **ret,
 			   struct error *err);
