@@ -84,7 +84,7 @@ static json_t *mount_of(const char *source, const char *target, bool read_only, 
 			 "ReadOnly", read_only, "BindOptions", "Propagation", propagation);
 }
 
-/* What is mounted below a path of the host was not allowed with it. */
+/* Describes a bind mount of a host path without the mounts below it: root's file did not allow those. */
 static json_t *host_path_of(const char *source, const char *target)
 {
 	return json_pack("{s:s, s:s, s:s, s:b, s:{s:s, s:b}}", "Type", "bind", "Source", source, "Target",
@@ -227,8 +227,8 @@ static json_t *node_of(const struct settings *settings)
 	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
 }
 
-/* All of them, always: an image may have labels of the same names. @stop_ms: 0 for what is stopped by force
- * alone */
+/* Returns all labels, always, because an image may have labels of the same names. @stop_ms: 0 for a
+ * container that is only stopped by force */
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A container in the engine's words: what is asked for, and what is answered. Pure. */
+/* A container in the engine's JSON: the request, and the answer. Pure. */
 
 #include "settings.h"
 #include "task_spec.h"
@@ -20,7 +20,7 @@ void container_name(const char *alloc_id, const char *task, char ret[static CONT
 /** Array of texts. Owned by the caller; NULL when memory is short or one is no UTF-8. */
 json_t *container_list(char *const *texts, size_t n);
 
-/* By which a container is made. */
+/* The order that makes a container. */
 struct container_order {
 	const char *nonce;   /* in hex */
 	const char *boot_id; /* in which it is good */
@@ -38,19 +38,19 @@ json_t *container_of_network(const struct settings *settings,
  * when memory is short. */
 json_t *container_leftover_filters(const struct settings *settings);
 
-/** Was it made in another boot than @boot_id? One that does not say in which it was is none, and one whose
- * name is not that of its labels: it has them of its image.
+/** Returns whether a container was made in another boot than @boot_id. One without a boot label is no
+ * leftover, nor is one whose name does not fit its labels: the labels are those of its image.
  * @listed of the answer of GET /containers/json; @ret_alloc and @ret_task are its texts */
 bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
 			   const char **ret_task);
 
-/* What an engine says about a container of ours. */
+/* The engine's description of a container of ours. */
 struct container {
 	char id[CONTAINER_ID_SIZE];
 	char alloc[64];
 	char task[64];
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
-	char plugin[CONTAINER_ID_SIZE];	       /* the CSI plugin that it is; empty: none */
+	char plugin[CONTAINER_ID_SIZE];	       /* the CSI plugin in it; empty: no plugin */
 	char plugin_socket[CONTAINER_ID_SIZE]; /* likewise: in the plugin's folder */
 	bool has_logs;
 	uint32_t stop_ms; /* from the signal to SIGKILL */
@@ -60,7 +60,7 @@ struct container {
 	int32_t exit_code;
 	bool oom_killed;
 	char error[CONTAINER_TEXT_SIZE];
-	int64_t pid; /* of its first process, on the host; 0: it has none */
+	int64_t pid; /* of its first process, on the host; 0: no process */
 };
 
 /** Read the answer of GET /containers/NAME/json. STATUS_INTERNAL for nonsense, STATUS_FAILED_PRECONDITION
@@ -80,7 +80,8 @@ void container_status(struct container *container, Holdfast__Driver__V1__TaskSta
 enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret,
 			    struct error *err);
 
-/** Milliseconds since the epoch of the engine's RFC 3339; 0 for its zero, and what is no time. */
+/** Converts the engine's RFC 3339 to milliseconds since the epoch; 0 for its zero, and for text that is no
+ * time. */
 int64_t container_time(const char *text);
 
 /** Is it what engines call containers and execs by: hex digits? */

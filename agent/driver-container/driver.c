@@ -50,7 +50,7 @@ static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, vo
 	rpc_call_reply(call, &response.base);
 }
 
-/* All that there is to set is in root's file. */
+/* Refuses all settings, because they are in root's file only. */
 static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	const Holdfast__Driver__V1__SetConfigRequest *config =

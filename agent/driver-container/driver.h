@@ -35,7 +35,7 @@ struct driver {
 	uid_t agent_uid;
 	gid_t agent_gid;
 	uint8_t boot_id[ORDER_UUID_SIZE];
-	char boot_text[64];	/* the same, as the kernel says it */
+	char boot_text[64];	/* the same as text, from the kernel */
 	struct scrape *metrics; /* NULL: off */
 	struct {
 		uint64_t used, refused, failed;
@@ -53,16 +53,16 @@ struct driver {
 	struct engine_call *probe;
 	struct engine_call *asked_version;
 	uint64_t version_us; /* when the engine is asked again which one it is */
-	bool is_nonsense;    /* it does not say it */
+	bool is_nonsense;    /* its answer has no version */
 	int health;
 	char health_text[512];
 	char engine_name[64];
 	char engine_version[64];
-	bool has_new_version; /* that the watchers are not told of */
+	bool has_new_version; /* the watchers did not get it yet */
 };
 
-/** Run until SIGTERM or SIGINT.
- * @ret_has_started the sockets were open: a failure after it is none of the settings */
+/** Runs until SIGTERM or SIGINT.
+ * @ret_has_started the sockets were open: a later failure is not caused by the settings */
 enum status driver_run(const struct settings *settings, bool *ret_has_started, struct error *err);
 
 extern const struct rpc_method driver_methods[];
@@ -86,8 +86,8 @@ void task_free_all(struct driver *driver);
 void task_clear(struct driver *driver, const char *alloc, const char *task);
 
 /* leftovers.c */
-/** Remove the containers that the last boot left: the agent ended their tasks by its records alone, and asks
- * for nothing of them any more. */
+/** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no
+ * requests for them. */
 void leftovers_clear(struct driver *driver);
 
 /* session.c */

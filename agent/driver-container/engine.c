@@ -47,7 +47,7 @@ struct engine_call {
 	struct strbuf answer;
 	uint64_t begun_us;
 	uint64_t heard_us;   /* when bytes came last */
-	uint64_t timeout_us; /* 0: none */
+	uint64_t timeout_us; /* 0: no limit */
 	uint64_t silence_us; /* the same */
 	engine_data_fn *data;
 	engine_done_fn *done;

@@ -48,14 +48,14 @@ struct engine_request {
 enum status engine_send(struct engine *engine, const struct engine_request *request, engine_done_fn *done,
 			void *userdata, struct engine_call **ret, struct error *err);
 
-/** Forget a request: done does not run any more. NULL is allowed. */
+/** Cancels a request: done does not run. NULL is allowed. */
 void engine_cancel(struct engine_call *call);
 
 /** Let data come again. */
 void engine_resume(struct engine_call *call);
 
-/** What the engine said when it refused @what, {"message": "..."}, in our sentence.
- * @answer its body, of @n bytes; what follows the JSON does not count
+/** Makes an error from the engine's refusal of @what, {"message": "..."}.
+ * @answer its body, of @n bytes; bytes after the JSON are ignored
  * @return the status of HTTP's @code */
 enum status engine_refusal(const char *socket, long code, const char *what, const char *answer, size_t n,
 			   struct error *err);

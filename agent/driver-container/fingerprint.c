@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the engine is: asked again and again, said when it changes. Which one it is, rarely: podman runs a
- * dozen programs to say it, for seconds on a busy machine. */
+/* Probes the engine's health often, and reports changes. Asks for its version rarely: podman runs a dozen
+ * programs for it, which takes seconds on a busy machine. */
 #include "driver.h"
 #include "engine_version.h"
 
@@ -65,7 +65,8 @@ static void notify_watcher(struct driver *driver, struct watcher *watcher)
 	response.description = driver->health_text;
 	response.n_attributes = driver->engine_name[0] != '\0' ? 3 : 1;
 	response.attributes = attributes;
-	(void)rpc_call_send(watcher->call, &response.base, NULL); /* who does not read is told the next one */
+	(void)rpc_call_send(watcher->call, &response.base, NULL); /* a client that does not read gets the
+								   * next one */
 }
 
 static void tell_all(struct driver *driver)
@@ -101,7 +102,7 @@ static void arm(struct driver *driver, uint64_t seconds)
 	(void)sd_event_source_set_enabled(driver->probe_timer, SD_EVENT_ONESHOT);
 }
 
-/* That it is late says nothing of its health. */
+/* Handles the engine's version. A late answer is no sign of bad health. */
 static void on_version(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct driver *driver = userdata;

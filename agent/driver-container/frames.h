@@ -16,10 +16,10 @@ struct frames {
 	uint32_t left; /* of the frame's bytes */
 };
 
-/** Take the next piece out of the @n bytes at @bytes.
+/** Takes the next piece out of the @n bytes at @bytes.
  * @ret_used  how many of them were looked at; all, or up to the end of the piece
- * @ret_stream, @ret_bytes, @ret_n the piece; *@ret_n 0: there is none in them
- * STATUS_INTERNAL for what are no frames. */
+ * @ret_stream, @ret_bytes, @ret_n the piece; *@ret_n 0: there is no piece in them
+ * STATUS_INTERNAL for bytes that are no frames. */
 enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, size_t *ret_used,
 			unsigned int *ret_stream, const uint8_t **ret_bytes, size_t *ret_n,
 			struct error *err);

@@ -176,7 +176,7 @@ static size_t count_lines(const struct piece *piece)
 	return n;
 }
 
-/* Leave out the first lines of a piece, as many as *@skip says. */
+/* Skips up to *@skip lines at the beginning of a piece, and counts *@skip down. */
 static void skip_lines(struct piece *piece, size_t *skip)
 {
 	while (*skip > 0 && piece->n > 0) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The last output of tasks whose containers are gone: a file each in the driver's state folder, in the
+/* Keeps the last output of tasks whose containers are gone: a file each in the driver's state folder, in the
  * engine's frames.
  *
- * It is there to say why a task ended, and no record: it is not synced, and the oldest give way. */
+ * The files show why a task ended. They are no records: they are not synced, and the oldest are removed
+ * first. */
 
 #include "frames.h"
 
@@ -32,8 +33,8 @@ void last_output_release(struct last_output *output);
 /** Take the @n bytes that the engine sent next; of all the last LAST_OUTPUT_MAX stay. */
 void last_output_put(struct last_output *output, const uint8_t *bytes, size_t n);
 
-/** Keep it for task @task of allocation @alloc, in the place of what was kept for it; no output: nothing is
- * kept.
+/** Saves the output of task @task of allocation @alloc, in place of its previous one; without output it saves
+ * nothing.
  * @state_dir the driver's */
 enum status last_output_save(const char *state_dir, const char *alloc, const char *task,
 			     const struct last_output *output, struct error *err);
@@ -44,8 +45,8 @@ struct last_output_wish {
 	uint32_t tail; /* lines; 0: all */
 };
 
-/** What was kept, as frames of the streams that are wished for.
+/** Reads the saved output, as frames of the wanted streams.
  * @ret initialized with room for LAST_OUTPUT_MAX
- * STATUS_NOT_FOUND when there is nothing of that task */
+ * STATUS_NOT_FOUND when there is no output of that task */
 enum status last_output_load(const char *state_dir, const char *alloc, const char *task,
 			     const struct last_output_wish *wish, struct strbuf *ret, struct error *err);

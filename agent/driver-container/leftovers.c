@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an earlier boot left in the engine: containers that do not run, whose allocations ended with that
- * boot. */
+/* Removes the containers that an earlier boot left in the engine: they do not run, and their allocations
+ * ended with that boot. */
 #include "container.h"
 #include "driver.h"
 

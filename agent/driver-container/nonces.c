@@ -41,7 +41,7 @@ struct nonces {
 	char boot_id[64];
 	int fd;
 	size_t n;
-	uint64_t forgotten_ms; /* the latest end of those that were forgotten; 0: none were */
+	uint64_t forgotten_ms; /* the latest end of the forgotten ones; 0: all are kept */
 	struct entry entries[NONCES_MAX];
 };
 
@@ -112,7 +112,8 @@ static bool parse_line(struct nonces *nonces, char *line)
 	return true;
 }
 
-/* The first line names the boot. What has no newline at the end was never acted upon. */
+/* Parses the list, whose first line names the boot. Ignores a last line without newline: its order was
+ * never carried out. */
 static enum status parse_text(struct nonces *nonces, char *text, struct error *err)
 {
 	char *line = text;
@@ -144,8 +145,8 @@ static void close_file(struct nonces *nonces)
 	nonces->fd = -EBADF;
 }
 
-/* The whole list anew. Until that has gone well no line is added: the file may end in half a line, or be
- * another one than it was. */
+/* Rewrites the whole list. After a failure no line is added before a rewrite succeeds: the file may end
+ * in half a line, or may be another file. */
 static enum status rewrite(struct nonces *nonces, struct error *err)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(FILE_MAX);

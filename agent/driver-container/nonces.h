@@ -18,7 +18,7 @@ enum nonce_use { NONCE_NEW, NONCE_BEGUN, NONCE_DONE };
 
 struct nonces;
 
-/** Open or make the list at @path; one of another boot is begun anew.
+/** Opens or makes the list at @path; begins a new one if it is of another boot.
  * @ret owned by the caller, nonces_free(). STATUS_DATA_LOSS for a file that is no such list. */
 enum status nonces_open(const char *path, const char *boot_id, struct nonces **ret, struct error *err);
 void nonces_free(struct nonces *nonces);

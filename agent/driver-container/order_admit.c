@@ -28,7 +28,7 @@ static void begin_record(struct keyline *record, const struct order *order)
 	keyline_sha256(record, "digest", order->digest, sizeof(order->digest));
 }
 
-/* Values may be of the engine: short enough for a line, whatever is in them. */
+/* Adds a difference to the record. Shortens the values, which may come from the engine, to fit a line. */
 static void add_fault(struct keyline *record, const struct readback_fault *fault)
 {
 	char value[FAULT_MAX + 1];

@@ -23,7 +23,7 @@ enum status driver_take_restart(struct driver *driver, const ProtobufCBinaryData
 enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
 			  struct error *why);
 
-/** driver_refuse() for what was made otherwise than ordered; @fault goes on record too. */
+/** Does the same as driver_refuse() for a container that differs from its order; records @fault too. */
 enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
 			       const struct readback_fault *fault, struct error *why);
 

@@ -62,7 +62,7 @@ static enum status check_place(const struct order_place *place, enum order_kind 
 	return STATUS_OK;
 }
 
-/* What the body says about itself. */
+/* The subject that the body names. */
 struct order_subject {
 	const char *alloc;
 	const char *task;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Is this ordered? What docs/task-drivers.md, "Taking an order", says in its steps 1 to 6. */
+/* Checks an order: steps 1 to 6 of "Taking an order" in docs/task-drivers.md. */
 
 #include "nonces.h"
 #include "settings.h"
@@ -12,7 +12,7 @@
 
 #define DRIVER_NAME "container"
 
-/* What an order must fit. */
+/* The facts that an order must fit. */
 struct order_place {
 	const struct settings *settings;
 	struct nonces *nonces;
@@ -21,11 +21,11 @@ struct order_place {
 	bool is_restart; /* of what the order made: it may have expired, and was used */
 };
 
-/* An order that was taken, and what is ordered. */
+/* An order that was taken, with its body. */
 struct taken {
 	struct order order;	/* of a refused one: as far as it could be read, for the record */
 	enum nonce_use use;	/* NONCE_NEW but of what may be asked again */
-	const char *reason;	/* of a refusal: a word for the record */
+	const char *reason;	/* of a refusal: a keyword for the record */
 	ProtobufCMessage *body; /* owned */
 };
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* 1, 0: nobody does, or a negative errno */
+/* Returns 1 if a process listens, 0 if no process does, or a negative errno. */
 static int is_listened_on(const char *path)
 {
 	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

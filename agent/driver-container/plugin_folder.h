@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 
-/** Make the folder unless it is there, and take away a socket called @socket on which nobody listens.
+/** Makes the folder unless it exists, and removes the socket @socket if no process listens on it.
  * STATUS_FAILED_PRECONDITION when a process does. */
 enum status plugin_folder_make(const char *plugin_dir, const char *id, const char *socket, struct error *err);
 
-/** Take away @socket, unless a process listens on it; the folder stays. What is not there is no error. */
+/** Removes @socket, unless a process listens on it; the folder stays. A missing socket is no error. */
 enum status plugin_folder_clear(const char *plugin_dir, const char *id, const char *socket,
 				struct error *err);

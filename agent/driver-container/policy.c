@@ -44,7 +44,8 @@ bool policy_names_root(const struct settings *settings)
 	return IS_LISTED(settings->users, "0") || IS_LISTED(settings->users, "root");
 }
 
-/* Whoever the image says is listed by a word of its own, which is nobody's name. */
+/* Checks the user against the list. The image's own user is listed by a keyword, which is not a valid
+ * user name. */
 static enum status check_user(const struct settings *settings, const char *user, const char **ret_reason,
 			      struct error *err)
 {
@@ -54,7 +55,7 @@ static enum status check_user(const struct settings *settings, const char *user,
 	return refuse(settings, ret_reason, "users", user[0] != '\0' ? user : "the image's user", err);
 }
 
-/* @plugin NULL: it is none */
+/* @plugin NULL: not a plugin */
 static enum status check_config(const struct settings *settings, const struct task_spec *spec,
 				const struct settings_plugin *plugin, const char **ret_reason,
 				struct error *err)

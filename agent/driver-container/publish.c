@@ -48,7 +48,7 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 	return STATUS_OK;
 }
 
-/* What was mounted there last is what is seen. */
+/* Records a mount at the path. The last one wins, because it covers the others. */
 static int visit(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;

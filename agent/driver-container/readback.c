@@ -124,7 +124,7 @@ static void place_text(char ret[static READBACK_TEXT_SIZE], uint32_t dev_major, 
 	(void)snprintf(ret, READBACK_TEXT_SIZE, "%u:%u%.160s", dev_major, dev_minor, root);
 }
 
-/* --- what was asked for ------------------------------------------------------------------------------------
+/* --- the request ---
  */
 
 static const char *text_at(const json_t *object, const char *key)
@@ -250,8 +250,8 @@ enum rule {
 	WITHIN,	       /* each text of the answer was asked for */
 	HOLDS,	       /* each text of the request is answered */
 	SAME_LABELS,   /* each label of the request, as it is */
-	NOTHING,       /* an empty list, or none, but of a privileged container */
-	EMPTY,	       /* an empty list, or none, of any container */
+	NOTHING,       /* an empty or missing list, except in a privileged container */
+	EMPTY,	       /* an empty or missing list, in any container */
 	OWN_NAMESPACE, /* neither the host's nor that of another container */
 };
 
@@ -424,7 +424,7 @@ static bool compare_bind(const struct readback *readback, const json_t *mount, s
 	return true;
 }
 
-/* What the image declares is a folder of the engine's own, named by chance. */
+/* Keeps a volume that the image declares: a folder of the engine's own with a random name. */
 static bool keep_image_volume(struct readback *readback, const json_t *mount, struct readback_fault *ret)
 {
 	const char *name = text_at(mount, "Name"), *target = text_at(mount, "Destination");
@@ -506,7 +506,7 @@ static bool compare_mount(const struct wanted *wanted, const struct mount_entry 
 	return true;
 }
 
-/* What was mounted at a target last is what is seen there. */
+/* Compares a mount with its request. The last one at a target wins, because it covers the others. */
 static int visit_targets(const struct mount_entry *entry, void *userdata)
 {
 	struct walk *walk = userdata;
@@ -646,7 +646,7 @@ static int visit_rest(const struct mount_entry *entry, void *userdata)
 	return 1;
 }
 
-/* Of what is mounted at @path itself. */
+/* Finds the mount at @path itself. */
 static int find_place(const char *host_path, const char *path, struct place *ret)
 {
 	struct lookup lookup = {.path = path};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What an engine has made, compared with what it was asked for: by its own description before the container
- * starts, and by the kernel's account of its first process afterwards.
+/* Compares the container that an engine made with the request: first by the engine's own description before
+ * the container starts, then by the kernel's view of its first process.
  *
- * The engine is not believed twice: what it says, and what the kernel says, are each compared with the
- * request and with the host's mount table. Functions are pure but for the tables that they are given. */
+ * Both are compared with the request and with the host's mount table, so the engine's description alone
+ * is never trusted. Functions are pure, except for the tables that they are given. */
 
 #include "base/error.h"
 
@@ -15,7 +15,7 @@
 
 enum { READBACK_TEXT_SIZE = 192, READBACK_USERS_MAX = 8 };
 
-/* The first difference: a word for the record, what was ordered, and what was found. */
+/* The first difference: a keyword for the record, the ordered value, and the value found. */
 struct readback_fault {
 	char field[24];
 	char ordered[READBACK_TEXT_SIZE];
@@ -24,12 +24,12 @@ struct readback_fault {
 
 struct readback;
 
-/** Look up each source of @asked, the body of POST /containers/create, in the host's mount table.
+/** Looks up each source of @asked, the body of POST /containers/create, in the host's mount table.
  *
  * @mountinfo_path /proc/1/mountinfo
- * @publish_dir    what is below it keeps each flag of its mount in the container
- * @drops_flags    the engine's read-only bind loses nosuid, nodev and noexec of its source: a source that is
- *                 read-only itself is then asked for as it is, and @asked is changed to that
+ * @publish_dir    a source below it keeps each flag of its mount in the container
+ * @drops_flags    the engine's read-only bind loses nosuid, nodev and noexec of its source: for a source
+ *                 that is read-only itself, @asked is changed to request it without ReadOnly
  * @ret            owned by the caller, readback_free(); keeps a reference to @asked */
 enum status readback_new(const char *mountinfo_path, const char *publish_dir, json_t *asked, bool drops_flags,
 			 struct readback **ret, struct error *err);

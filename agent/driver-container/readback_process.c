@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what the kernel says of a container's first process, for readback.c to compare. */
+/* Reads the kernel's view of a container's first process, for readback.c to compare. */
 #include "readback_process.h"
 
 #include "base/cleanup.h"
@@ -38,7 +38,8 @@ static uint64_t network_of(int64_t pid)
 	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Where version 2 has no controller for it, or shows none of it, the engine's word is all there is. */
+/* Compares a limit with cgroup v2. If that has no controller for it, or does not show it, only the
+ * engine's answer counts. */
 static bool is_limited(const struct readback *readback, const char *cgroup, const char *file, const char *key,
 		       struct readback_fault *ret)
 {
@@ -54,7 +55,8 @@ static bool is_limited(const struct readback *readback, const char *cgroup, cons
 	return readback_limit(readback, key, text, ret);
 }
 
-/* A process that ends has no mounts and no rights any more before it has no entry. */
+/* Compares the process with the request. An ending process loses its mounts and capabilities before its
+ * /proc entry. */
 static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
 				     struct readback_fault *ret)
 {
@@ -84,7 +86,7 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 		       : READBACK_DIFFERS;
 }
 
-/* What differs in a process that has ended in between says nothing. */
+/* Compares twice if needed: a difference in a process that has ended meanwhile proves nothing. */
 enum readback_verdict readback_process(struct readback *readback, const struct readback_process *process,
 				       struct readback_fault *ret)
 {

@@ -6,13 +6,13 @@
 
 enum readback_verdict {
 	READBACK_SAME,
-	READBACK_ENDED, /* it is no more: nothing can be said of it */
+	READBACK_ENDED, /* it has ended: nothing is known of it */
 	READBACK_DIFFERS,
 };
 
 struct readback_process {
 	int64_t pid;
-	int64_t holder_pid;	    /* of the container whose network it joins; 0: none */
+	int64_t holder_pid;	    /* of the container whose network it joins; 0: no such container */
 	const char *mountinfo_path; /* of the host */
 	struct readback_users users;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lasts for a while with one task: a command in it, its output, its statistics.
+/* Sessions with one task: a command in it, its output, its statistics.
  *
- * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the client
- * has taken what was read before. */
+ * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the
+ * client has taken the previous bytes. */
 #include "container.h"
 #include "driver.h"
 #include "frames.h"
@@ -45,7 +45,7 @@ enum {
 	TAIL_MAX = 1000000,
 };
 
-/* What is done once the task's container was found. */
+/* Continues once the task's container was found. */
 typedef void found_fn(struct session *session, const struct container *container);
 /* One piece of output. RESOURCE_EXHAUSTED: the client does not take it now. */
 typedef enum status emit_fn(struct session *session, unsigned int stream, const uint8_t *bytes, size_t n,
@@ -73,9 +73,9 @@ struct session {
 	unsigned int piece_stream;
 	struct strbuf piece; /* not taken yet */
 	struct strbuf raw;   /* what came after it */
-	bool is_behind;	     /* the client, with what was sent: on_drained follows */
+	bool is_behind;	     /* the client has not read all bytes sent: on_drained follows */
 	sd_event_source *retry;
-	bool has_ended; /* nothing comes any more */
+	bool has_ended; /* nothing more comes */
 	struct error failure;
 	bool has_failed;
 
@@ -287,7 +287,8 @@ static void note_failure(struct session *session, const struct error *err)
 	arm_retry(session, 0);
 }
 
-/* What the client does not take now waits; no more comes until it is gone. */
+/* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are
+ * gone. */
 static void deliver(struct session *session, const uint8_t *bytes, size_t n)
 {
 	unsigned int stream = FRAMES_STDOUT;
@@ -463,7 +464,7 @@ static void wait_io(struct session *session)
 	(void)sd_event_source_set_enabled(session->io, events != 0 ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* Who fills faster than the task reads waits. */
+/* Pauses a client that sends faster than the task reads. */
 static void pace_client(const struct session *session)
 {
 	if (session->is_stream && !session->is_over)
@@ -483,7 +484,8 @@ static void push_stdin(struct session *session)
 			break;
 		strbuf_consume(&session->in, (size_t)n);
 	}
-	if (n < 0 && errno != EAGAIN && errno != EINTR) /* nobody reads it: how it ended shows at the end */
+	if (n < 0 && errno != EAGAIN && errno != EINTR) /* no process reads it: the result shows at the
+							 * end */
 		strbuf_consume(&session->in, session->in.len);
 	if (session->in.len == 0 && session->wants_close && !session->is_closed) {
 		session->is_closed = true;
@@ -521,7 +523,7 @@ static void arm_deadline(struct session *session, uint64_t us)
 
 static void on_resized(enum status status, const struct error *err, const json_t *json, void *userdata);
 
-/* The engine is told the size that the terminal has now, one after the other. */
+/* Sends the terminal's current size to the engine, one request after the other. */
 static void resize(struct session *session)
 {
 	char path[ENGINE_PATH_SIZE];
@@ -709,7 +711,7 @@ static void exec_found(struct session *session, const struct container *containe
 	ask(session, SHORT("POST", .body = body), on_exec_made, "/containers/%s/exec", container->id);
 }
 
-/* What is ordered, and allowed. The order is used up by it. */
+/* Takes the order and checks that the command is allowed. This uses up the order. */
 static enum status handle_command(struct session *session, const ProtobufCBinaryData *order,
 				  const ProtobufCBinaryData *bytes, struct error *err)
 {
@@ -923,7 +925,7 @@ static void logs_found(struct session *session, const struct container *containe
 	    container->id, session->want_stdout, session->want_stderr, session->follow, tail);
 }
 
-/* Its container is gone: what it said last may be there. */
+/* Sends the saved last output, if there is one: the container is gone. */
 static void logs_missing(struct session *session, const struct container *container)
 {
 	const struct last_output_wish wish = {session->want_stdout, session->want_stderr, session->tail};
@@ -998,7 +1000,8 @@ static void on_stats(enum status status, const struct error *err, const json_t *
 		session_fail(session, err);
 		return;
 	}
-	(void)rpc_call_send(session->call, &response.base, NULL); /* who does not read is told the next one */
+	(void)rpc_call_send(session->call, &response.base, NULL); /* a client that does not read gets the
+								   * next one */
 	session->deadline = sd_event_source_disable_unref(session->deadline);
 	(void)sd_event_add_time(session->driver->event, &session->deadline, CLOCK_MONOTONIC,
 				clock_monotonic_us() + session->interval_ms * USEC_PER_MSEC, 0, on_stats_time,
@@ -1036,7 +1039,7 @@ const struct rpc_stream_handlers stats_stream = {.on_open = on_stream_open,
 						 .on_closed = on_stream_closed,
 						 .on_half_close = on_half_close};
 
-/* Everything that came was taken: read on, or say the end. */
+/* Reads on after the client took all output, or reports the end. */
 static void after_output(struct session *session)
 {
 	if (session->is_over)

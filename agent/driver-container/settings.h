@@ -48,11 +48,11 @@ struct settings {
 	char state_dir[PATH_MAX];
 	char plugin_dir[PATH_MAX];  /* of the sockets of CSI plugins */
 	char stage_dir[PATH_MAX];   /* in which plugins mount */
-	uint64_t engine_timeout_us; /* of a request to the engine that is to be short */
+	uint64_t engine_timeout_us; /* of a request to the engine that should be short */
 	uint64_t pull_timeout_us;
 	/* what a task may have; lists end with an empty one unless they are full */
 	char images[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE]; /* one that ends in * is a prefix */
-	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* "image": whom the image says */
+	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* "image": the image's own user */
 	char capabilities[SETTINGS_CAPABILITIES_MAX][SETTINGS_CAPABILITY_SIZE];
 	char host_paths[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE];
 	char networks[4][SETTINGS_CAPABILITY_SIZE];
@@ -71,5 +71,5 @@ const struct settings_plugin *settings_plugin(const struct settings *settings, c
 /** Read @text; @name is the file's for messages, which begin with "NAME:LINE: ". */
 enum status settings_parse(const char *text, const char *name, struct settings *ret, struct error *err);
 
-/** Read the file at @path. Nobody but root may be able to change it: else STATUS_PERMISSION_DENIED. */
+/** Reads the file at @path. STATUS_PERMISSION_DENIED if another user than root can change it. */
 enum status settings_load(const char *path, struct settings *ret, struct error *err);

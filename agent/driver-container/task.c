@@ -34,7 +34,7 @@
 enum { WAITS_MAX = 256, WAIT_S = 600, STOP_SLACK_S = 30, STOP_MAX_MS = 3600 * 1000 };
 
 struct op_kind {
-	/* What to do about the container; NULL: there is none. */
+	/* Handles the container; NULL: it does not exist. */
 	void (*seen)(struct op *op, struct container *container);
 	bool is_exclusive; /* one at a time of a task */
 };
@@ -42,7 +42,7 @@ struct op_kind {
 struct op {
 	LIST_ENTRY(op) link;
 	struct driver *driver;
-	struct rpc_call *call; /* NULL: nobody asked */
+	struct rpc_call *call; /* NULL: there is no caller */
 	const struct op_kind *kind;
 	char alloc[64];
 	char task[64];
@@ -50,7 +50,7 @@ struct op {
 	struct taken taken;		/* with a body when it is an order's */
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
 	struct task_spec spec;
-	bool has_used; /* its end is to be on record */
+	bool has_used; /* its end must be recorded */
 	bool has_pulled;
 	bool has_created;
 	bool has_waited;
@@ -62,7 +62,7 @@ struct op {
 	char plugin_socket[CONTAINER_ID_SIZE];
 	char container_id[CONTAINER_ID_SIZE];
 	struct last_output output;
-	struct readback *readback; /* what was asked for, once that is known */
+	struct readback *readback; /* the request, once it is known */
 	struct readback_fault fault;
 	const json_t *inspected; /* the engine's description of now; borrowed */
 	int64_t pid;
@@ -124,7 +124,7 @@ static void op_missing(struct op *op)
 	op_fail(op, &err);
 }
 
-/* Ask the engine; the path is a format. What goes wrong at once ends the call. */
+/* Sends a request to the engine; the path is a format. An immediate error ends the call. */
 static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
@@ -269,7 +269,7 @@ static void refuse_order(struct op *op, const char *reason, struct error *err)
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err);
 static void refuse_made(struct op *op);
 
-/* What has changed since the order came, for a pull may have taken long. False: the call has ended. */
+/* Checks again the conditions that may have changed during a long pull. False: the call has ended. */
 static bool is_still_right(struct op *op)
 {
 	const char *reason = "expired";
@@ -333,8 +333,8 @@ static void on_created(enum status status, const struct error *err, const json_t
 
 #define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
 
-/* What the engine is asked for, with what is mounted at each source. @image NULL: it was made already.
- * False: the call has ended. */
+/* Makes the request to the engine and looks up the mount at each source. @image NULL: it was made
+ * already. False: the call has ended. */
 static bool prepare(struct op *op, const json_t *image)
 {
 	const struct settings *settings = op->driver->settings;
@@ -390,7 +390,7 @@ static void restarts_forget(struct driver *driver, const char *nonce)
 	free(restarts);
 }
 
-/* --- what was made -----------------------------------------------------------------------------------------
+/* --- the made container ---
  */
 
 static void on_removed(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -510,7 +510,8 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 		op_fail(op, err);
 		return;
 	}
-	op->has_pulled = true; /* what it said may be an error: whether the image is there shows */
+	op->has_pulled = true; /* its answer may hide an error: the next request shows whether the image
+				* exists */
 	ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
 }
 
@@ -593,8 +594,8 @@ static void fail_not_begun(struct op *op)
 	op_fail(op, &err);
 }
 
-/* Of its own order, the container shows how far that came; of another one, it is in the way. It is made at
- * most once by a call, and begun at most once. */
+/* Continues a start with the container that exists. If its order is the same, its state shows how far the
+ * start came; else it is in the way. A call makes it at most once and starts it at most once. */
 static void start_seen(struct op *op, struct container *container)
 {
 	if (!container && (op->taken.use == NONCE_DONE || op->has_waited))
@@ -634,8 +635,8 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 	return publish_check(MOUNTINFO_PATH, fd, publish_dir, task, ret_reason, err);
 }
 
-/* The container whose namespace it joins is found by the allocation alone; the order has to mean the same
- * one. */
+/* Checks that the order means the network of its own allocation: the driver finds the container to join
+ * only by the allocation. */
 static enum status check_network(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
@@ -657,7 +658,7 @@ static enum status check_network(const struct op *op, const char **ret_reason, s
 		spec ? "the handle of another one" : "none");
 }
 
-/* What root's file, the mount helper's tree and the kernel's mount table say. */
+/* Checks a start against root's file, the mount helper's tree and the kernel's mount table. */
 static enum status check_start(struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
@@ -1097,7 +1098,8 @@ void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	task_op_look(op);
 }
 
-/* Not for long: whoever serves there now has it, and else it is taken away by who comes next. */
+/* Removes the plugin's socket, unless another process serves there now. After a failure the next start
+ * removes it. */
 static void clear_plugin_folder(const struct op *op)
 {
 	if (id_is_plugin(op->plugin) && op->plugin_socket[0] != '\0' && !strchr(op->plugin_socket, '/'))
@@ -1246,7 +1248,8 @@ static void reply_made(struct op *op)
 		reply_network(op);
 }
 
-/* One that does not hold its namespace any more is nobody's: the next order makes it anew. */
+/* Continues with the network's container. If it no longer holds its namespace, the call fails:
+ * DestroyNetwork and a new order must follow. */
 static void network_seen(struct op *op, struct container *container)
 {
 	bool is_own = container && str_eq(container->nonce, op->nonce);

@@ -147,7 +147,7 @@ static enum status check_plugin(const task_t *task, struct error *err)
 	return STATUS_OK;
 }
 
-/* What the server refused at submission as well. */
+/* Checks the texts, as the server does at submission. */
 static enum status check_texts(const task_t *task, struct error *err)
 {
 	struct task_text_fault fault;

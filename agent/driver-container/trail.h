@@ -16,8 +16,9 @@ enum status trail_open(const char *folder, const char *cluster, const char *node
 		       struct error *err);
 void trail_free(struct trail *trail);
 
-/** May another refusal, or an order that was used before, be put on record at @now_us, monotonic? Who asks
- * without end does not fill the disk. When it may, @ret_skipped are those since the last one that were not.
+/** Returns whether another refusal, or an order that was used before, may be recorded at @now_us, monotonic.
+ * The limit keeps a client from filling the disk. If true, @ret_skipped counts those not recorded since the
+ * last one.
  */
 bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped);
 
