@@ -49,19 +49,19 @@ struct helper_instance {
 	struct helper_proc *proc;
 	struct helper_call *current; /* in flight */
 	uint64_t seq;		     /* of the last request on this connection */
-	uint64_t known_record;	     /* of the trail, when what the instance says next was asked for */
+	uint64_t known_record;	     /* of the trail, when the next message of the instance was requested */
 	struct backoff backoff;
 	sd_event_source *restart_timer;
 	sd_event_source *start_timer;
 	uint32_t starts;
 	uint32_t birth;		/* number among all starts of the pool: the youngest has the highest */
 	uint8_t launch_mode;	/* of HELLO */
-	pid_t pid;		/* 0: none, or not known yet */
+	pid_t pid;		/* 0: no process, or not known yet */
 	bool has_failed;	/* it went down against our will and has not been ready since */
-	bool is_retiring;	/* CLOSING because another one is to take its place */
+	bool is_retiring;	/* CLOSING because another one will take its place */
 	bool is_restart_wanted; /* to be replaced when it is scheduled */
 	struct error last_error;
-	uint16_t given_up_op; /* what was in flight when it was given up; 0: nothing */
+	uint16_t given_up_op; /* the request in flight when it was given up; 0: no request */
 	int64_t given_up_ms;
 	char given_up_volume[MH_LABEL_SIZE];
 };
@@ -73,7 +73,7 @@ struct abandoned {
 	enum helper_lane lane;
 	pid_t pid;
 	uint8_t launch_mode;
-	uint16_t op; /* that it was given up with; 0: none */
+	uint16_t op; /* in flight when it was given up; 0: no operation */
 	char volume[MH_LABEL_SIZE];
 	int64_t sent_ms;
 };
@@ -95,7 +95,8 @@ struct helper_client {
 	bool is_list_overlapped;     /* a change of the NFS lane was in flight during a list */
 	sd_event_source *rate_timer; /* no change is begun until then, */
 	bool is_list_over_rate;	     /* and no list */
-	uint64_t over_rate_us; /* monotonic: when the helper last said that its rate is used up; 0: never */
+	uint64_t over_rate_us;	     /* monotonic: when the helper last reported that its rate is used up; 0:
+				      * never */
 	struct helper_info info;
 };
 
@@ -205,7 +206,8 @@ static void client_finish(struct helper_call *call, const union helper_reply *re
 
 static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata);
 
-/* Before the next attempt the deadline of the queue counts anew; without a timer it waits however long. */
+/* Restarts the deadline of the queue before the next attempt; if the timer cannot be armed, the call
+ * waits without one. */
 static void wait_again(struct helper_call *call)
 {
 	struct helper_client *client = call->client;
@@ -286,8 +288,9 @@ static void client_wait_for_rate(struct helper_call *call)
 	client_kick(client);
 }
 
-/* What several instances say overtakes each other: the highest number counts. One that is no higher than what
- * was known before it was asked for shows that the trail went back; that is not ours to hide. */
+/* Records the trail's head. Messages of several instances overtake each other: the highest number counts.
+ * A number no higher than the one known before the request shows that the trail went back; the agent does
+ * not hide that. */
 static void client_note_head(const struct helper_instance *instance, uint64_t record,
 			     const uint8_t sha256[static TICKET_DIGEST_SIZE])
 {
@@ -300,7 +303,8 @@ static void client_note_head(const struct helper_instance *instance, uint64_t re
 	memcpy(head->sha256, sha256, TICKET_DIGEST_SIZE);
 }
 
-/* Room is kept for the records of cleaning up, so that these say nothing of those of mounts. */
+/* Records whether mounts can be written to the trail. The trail keeps room for cleaning up, so records of
+ * that prove nothing about those of mounts. */
 static void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
 {
 	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;
@@ -392,7 +396,7 @@ static enum status instance_start_soon(struct helper_instance *instance, struct 
 	return wakeup_arm(instance->client->event, &instance->restart_timer, 0, on_restart, instance, err);
 }
 
-/* Nothing is left of it: tell, and instance_start another one after a delay. */
+/* Reports that nothing is left of an instance, and starts another one after a delay. */
 static void instance_go_down(struct helper_instance *instance, const struct error *why)
 {
 	uint64_t delay_us = backoff_next(&instance->backoff, backoff_random());
@@ -445,7 +449,7 @@ static void relay_start(const struct helper_instance *instance, const struct mh_
 			 (int)instance->pid, helper_end_trail_fault(hello->trail));
 }
 
-/* Of one that had started; it says nothing when it ends. */
+/* Logs the end of an instance that had started; the instance itself reports no end. */
 static void relay_end(const struct helper_instance *instance, const struct error *why)
 {
 	bool is_violation = helper_proc_exit_code(instance->proc) == MH_EXIT_VIOLATION;
@@ -500,7 +504,7 @@ static void on_proc_reaped(struct helper_proc *proc, void *userdata)
 	helper_proc_free(proc);
 }
 
-/* What it was doing, for those who look at one that hangs. */
+/* Keeps the request of an instance that was given up, to show it while the instance hangs. */
 static void note_given_up(struct helper_instance *instance)
 {
 	const struct helper_call *call = instance->current;

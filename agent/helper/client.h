@@ -2,20 +2,21 @@
 #pragma once
 /* The agent's side of the mount helper: a pool of instances, each with one request in flight.
  *
- * Requests wait in one queue, each with a deadline, and go to whichever instance of their lane is free;
- * requests of one volume are carried out in the order in which they came. When an instance dies, the request
- * in flight is sent once more, before any other of its volume (every operation is idempotent); a second death
- * fails it. An instance that does not answer in time is given up: its socket is closed and another one is
- * started, as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
+ * Requests wait in one queue, each with a deadline, and go to any free instance of their lane; requests of
+ * one volume are carried out in the order in which they came. When an instance dies, the request in flight
+ * is sent once more, before any other of its volume (every operation is idempotent); a second death fails
+ * it. An instance that does not answer in time is given up: its socket is closed and another one is started,
+ * as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
  *
  * When the rate of the helper's policy is used up, no change is begun for a moment and the request is sent
- * again: more work than the rate allows is slow, and nobody's failure.
+ * again: more work than the rate allows takes longer, but does not fail.
  *
  * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
  *
- * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
- * until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it ends, the
- * list is stale. Lists are asked of the youngest instance, which knows the newest policy. */
+ * A list is read as one: from the first urgent request to the last no change is begun, and the first
+ * waits until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it
+ * ends, the list is stale. Lists are requested from the youngest instance, which has read the newest
+ * policy. */
 
 #include "base/error.h"
 #include "helper/msg.h"
@@ -39,7 +40,7 @@ enum {
 
 struct helper_client;
 
-/* How far the helper's trail has got, as its instances say. */
+/* The head of the helper's trail, as its instances report it. */
 struct trail_head {
 	uint64_t record; /* number; 0: not known */
 	uint8_t sha256[TICKET_DIGEST_SIZE];
@@ -52,11 +53,11 @@ struct helper_client_options {
 	uint64_t request_timeout_us; /* of a request: once in the queue, once again in flight */
 };
 
-/* What the instance that spoke last said in HELLO, and how the pool goes. That of NFS counts only where it is
- * said. */
+/* The HELLO of the instance that answered last, and the state of the pool. Fields include the NFS
+ * instance only where noted. */
 struct helper_info {
 	bool is_running;     /* at least one instance takes requests */
-	pid_t pid;	     /* of the first that does; 0: none */
+	pid_t pid;	     /* of the first that does; 0: no instance does */
 	uint8_t launch_mode; /* 1 setuid, 2 socket, 0 not known yet */
 	bool container;
 	bool ticket_optional;
@@ -65,28 +66,28 @@ struct helper_info {
 	uint32_t abandoned; /* instances that hang, that of NFS included */
 	uint32_t queued;    /* requests not answered yet */
 	struct trail_head head;
-	bool is_without_trail;	 /* it had none for the last mount */
+	bool is_without_trail;	 /* it could not record the last mount */
 	const char *trail_fault; /* why it could not record its own start and only cleans up, or NULL */
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE];
-	char stage_base[MH_PATH_SIZE]; /* empty: not told */
+	char stage_base[MH_PATH_SIZE]; /* empty: not reported */
 	char policy_digest[HELPER_DIGEST_TEXT];
-	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* that its policy names; zero: none */
-	struct error last_error; /* status OK: none since the last answered request */
+	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* that its policy names; zero: no key */
+	struct error last_error; /* STATUS_OK: no error since the last answered request */
 };
 
 /* One instance, for people. */
 struct helper_instance_info {
-	pid_t pid; /* 0: none now */
+	pid_t pid; /* 0: no process now */
 	bool is_nfs;
 	const char *state; /* "ready", "starting", "ending", "hangs", "down", "idle" (NFS, not needed yet) */
 	uint8_t launch_mode;		/* as above */
 	const char *op;			/* in flight: "STAGE"; NULL: nothing */
-	char volume[MH_LABEL_SIZE];	/* of the request in flight; empty: none, or of no volume */
+	char volume[MH_LABEL_SIZE];	/* of the request in flight; empty: no request, or of no volume */
 	int64_t since_ms;		/* wall clock, when it was sent; 0: nothing is in flight */
 	uint32_t restarts;		/* of this place in the pool */
-	char last_error[ERROR_MSG_MAX]; /* empty: none since its last answered request */
+	char last_error[ERROR_MSG_MAX]; /* empty: no error since its last answered request */
 };
 
 struct helper_client_events {
@@ -94,12 +95,12 @@ struct helper_client_events {
 	void (*on_ready)(pid_t pid, void *userdata);
 	/* an instance is gone or could not be started, against our will; another one follows after a delay */
 	void (*on_down)(const struct error *err, void *userdata);
-	/* what the lists said may have changed, or was never read: the first instance is ready, another
-	 * policy is in force, or something may have been done that was not answered */
+	/* the lists may have changed, or were never read: the first instance is ready, another policy is
+	 * in force, or something may have been done that was not answered */
 	void (*on_stale)(void *userdata);
 };
 
-/** @reply is borrowed and NULL unless @err is NULL: then the helper has answered, whatever it answered.
+/** @reply is borrowed and NULL unless @err is NULL: then the helper has answered, with success or failure.
  * STATUS_DEADLINE_EXCEEDED and STATUS_UNAVAILABLE leave open whether the operation was done. */
 typedef void helper_done_fn(const union helper_reply *reply, const struct error *err, void *userdata);
 
@@ -112,12 +113,12 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 /** Closes the sockets: the helpers finish what they do and end. No callbacks. NULL is allowed. */
 void helper_client_free(struct helper_client *client);
 
-/** Start the instances, from the event loop; that one does not come up is told by on_down. Once. */
+/** Starts the instances, from the event loop; on_down reports one that does not start. Call it once. */
 enum status helper_client_start(struct helper_client *client, struct error *err);
 
-/** Replace the instances by new ones, which read the policy anew: one after another, each after its request
- * in flight, the next only when the one before takes requests again. One that is waiting to be started
- * again is started now. */
+/** Replaces the instances by new ones, which read the current policy: one after another, each after its
+ * request in flight, the next only when the one before takes requests again. One that waits for its
+ * restart is started now. */
 void helper_client_restart(struct helper_client *client);
 
 enum helper_lane {

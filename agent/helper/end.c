@@ -93,7 +93,8 @@ static size_t count_rows(int code, const struct start_row **ret_first)
 	return n;
 }
 
-/* A code with several words, which tell apart only what the helper itself could say. */
+/* Lists the possible failures of an exit code that several failures share: only the helper could
+ * distinguish them. */
 static void list_words(int code, char ret[static HELPER_SENTENCE_SIZE])
 {
 	const char *sep = "one of: ";
@@ -127,7 +128,7 @@ void helper_end_describe_exit(pid_t pid, int code, const char *line, struct erro
 	const char *reason = served_text(code);
 	char text[HELPER_SENTENCE_SIZE];
 
-	/* root is no agent: the second word of this code does not concern us */
+	/* the agent is not root: the second failure of this code does not apply */
 	if (n == 1 || code == starts[START_NOT_PRIVILEGED].code) {
 		reason = first->sentence;
 	} else if (n > 1) {

@@ -71,7 +71,7 @@ struct mount_snapshot_entry *mount_snapshot_next_published(const struct mount_sn
 
 /* Reading it from the mount helper, page by page, before every other request. */
 
-/** @observed handed over, mount_snapshot_free(); NULL when @err says why there is none. */
+/** @observed handed over, mount_snapshot_free(); NULL on failure with the cause in @err. */
 typedef void mount_snapshot_done_fn(struct mount_snapshot *observed, const struct error *err, void *userdata);
 
 /* Embedded in its owner. */
@@ -81,7 +81,7 @@ struct mount_snapshot_load {
 	void *userdata;
 	struct mount_snapshot *observed; /* being filled; NULL: no load is in flight */
 	enum mh_list_kind kind;		 /* being read */
-	bool is_stale; /* asked for again while in flight: what was read so far does not count */
+	bool is_stale; /* requested again while in flight: the entries read so far do not count */
 };
 
 void mount_snapshot_load_init(struct mount_snapshot_load *load, struct helper_client *client,

@@ -351,7 +351,7 @@ enum status helper_reply_check(const void *bytes, size_t n, const union helper_r
 	return STATUS_OK;
 }
 
-/* What an outcome means to the caller, and what to tell a person. */
+/* The status for the caller, and the sentence for a person. */
 struct outcome {
 	enum status status;
 	const char *text;
@@ -373,7 +373,7 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
 
-/* Of several the last, as a mount snapshot has it. */
+/* Uses the last entry if there are several, like a mount snapshot. */
 struct mh_reply helper_reply_of_look(const struct mh_list_reply *list)
 {
 	const struct mh_list_entry *last = &list->entries[list->count > 0 ? list->count - 1 : 0];
@@ -436,7 +436,7 @@ enum log_event helper_reply_event(const struct mh_reply *reply)
 	return reply->step == STEP_NONE ? LOG_EVENT_MOUNT_REFUSED : LOG_EVENT_MOUNT_FAILED;
 }
 
-/* What a person has to do where step and errno say it. */
+/* Returns the advice for a person if step and errno determine it. */
 static const char *text_of_errno(const struct mh_reply *reply)
 {
 	if (helper_reply_is_without_trail(reply))

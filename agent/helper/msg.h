@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a helper without a trail means, and what to do. */
+/* Explains to a person a helper without a trail, and the remedy. */
 #define HELPER_NO_TRAIL                                                                                     \
 	"its trail cannot be written, so that nothing new is mounted and what is mounted stays: make room " \
 	"on the "                                                                                           \
@@ -26,7 +26,7 @@
  */
 #define HELPER_RELAYED "holdfast-mounthelper"
 
-/* One request as it goes onto the wire; header.length says how much of it is used. */
+/* One request as on the wire; header.length is the length used. */
 union helper_request {
 	struct mh_header header;
 	struct mh_ack ack;
@@ -37,7 +37,7 @@ union helper_request {
 	struct mh_list list;
 };
 
-/* What answers it: list for MH_OP_LIST, else reply. */
+/* Its answer: list for MH_OP_LIST, else reply. */
 union helper_reply {
 	struct mh_header header;
 	struct mh_reply reply;
@@ -54,11 +54,11 @@ struct helper_mount {
 	bool exec;
 	enum propagation propagation;
 	const struct mh_source *source;
-	const struct ticket *ticket; /* NULL: none */
+	const struct ticket *ticket; /* NULL: no ticket */
 };
 
-/* Builders: STATUS_INVALID_ARGUMENT for what cannot be said on the wire. seq is filled in by
- * helper_request_seal() when the request is sent. */
+/* Builders: STATUS_INVALID_ARGUMENT for values that do not fit the wire format. helper_request_seal()
+ * fills in seq when the request is sent. */
 enum status helper_request_stage(const struct helper_mount *mount, union helper_request *ret,
 				 struct error *err);
 enum status helper_request_publish(const struct helper_mount *mount, union helper_request *ret,
@@ -68,7 +68,7 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 /** @plugin whose folder the volume is in; empty: a native volume's place */
 enum status helper_request_unstage(const char *volume, const char *plugin, union helper_request *ret,
 				   struct error *err);
-/** What is there of one volume, in the stage tree: a list with that volume alone. @plugin as above */
+/** Requests the mounts of one volume in the stage tree: a list with only that volume. @plugin as above */
 enum status helper_request_look(const char *volume, const char *plugin, union helper_request *ret,
 				struct error *err);
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
@@ -91,7 +91,7 @@ enum status helper_reply_check(const void *bytes, size_t n, const union helper_r
 /** Nothing is mounted where the policy wants a mount: it may be soon. */
 bool helper_reply_is_unmounted(const struct mh_reply *reply);
 
-/** What the answer to helper_request_look() says, as a reply: MH_NOT_FOUND when nothing is there. */
+/** Converts the answer to helper_request_look() to a reply: MH_NOT_FOUND when nothing is there. */
 struct mh_reply helper_reply_of_look(const struct mh_list_reply *list);
 
 /** Was nothing done for now, because another instance of the helper works on the volume? The same request
@@ -104,16 +104,17 @@ bool helper_reply_is_without_trail(const struct mh_reply *reply);
 /** Was nothing done for now, because ops_per_second and burst of the policy are used up? */
 bool helper_reply_is_over_rate(const struct mh_reply *reply);
 
-/** The outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, STATUS_ABORTED if it
+/** Returns the outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, STATUS_ABORTED if it
  * helper_reply_is_locked(), else a code and a sentence.
- * @subject what was asked about, for the sentence: "volume db-0123" */
+ * @subject of the request, for the sentence: "volume db-0123" */
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err);
 
-/** What the record of a reply is in the journal: what was done, that it failed, or that it was refused before
- * anything was tried. LOG_EVENT_NONE when there is none, as of a list. */
+/** Returns the journal's event for a reply: done, failed, or refused before any attempt. LOG_EVENT_NONE if
+ * it has no event, as for a list. */
 enum log_event helper_reply_event(const struct mh_reply *reply);
 
-/** The word of the trail for a reason; NULL for none, "unknown" for one that this release does not know. */
+/** Returns the trail's keyword for a reason; NULL for no reason, "unknown" for one that this release does
+ * not know. */
 const char *helper_reason_word(unsigned int reason);
 
 /** "STAGE"; never NULL. */

@@ -82,7 +82,7 @@ static const char *const program[] = {"ExecStart", NULL};
 
 #define PACKAGED_UNITS "/usr/lib/"
 
-/* What each word comes from, in the unit that the helper has its surroundings from. */
+/* The cause of each start failure, in the unit that sets the helper's surroundings. */
 static const struct fault {
 	enum mh_start word;
 	bool is_socket;
@@ -184,7 +184,7 @@ static void explain_word(const struct launch_facts *facts, const struct helper_l
 
 		if (fault->word != word || fault->is_socket != launch->is_socket)
 			continue;
-		/* the package's own User= is right: the policy is what is wrong, which the word reports */
+		/* the package's own User= is right: the policy is wrong, as the failure reports */
 		if (unit_lines_find(facts->root, unit, launch->is_socket ? NULL : AGENT_UNIT_ALIAS,
 				    fault->options, &line) &&
 		    (word != START_HELPER_UID || !str_starts_with(line.path, PACKAGED_UNITS)))
@@ -345,8 +345,8 @@ static void note_exit(struct helper_proc *proc, const siginfo_t *info)
 	proc->wait_status = info->si_status;
 }
 
-/* Has it ended without an event? While somebody traces it the kernel tells the tracer first, and the event
- * loop takes that for no end at all. */
+/* Returns whether it has ended without an event. Under a tracer the kernel reports the end to the tracer
+ * first, and the event loop ignores that report. */
 static bool reap(struct helper_proc *proc)
 {
 	siginfo_t info = {0};
@@ -454,7 +454,7 @@ static int on_socket_readable(sd_event_source *source, int fd, uint32_t revents,
 	return 0;
 }
 
-/* What it said before it ended still counts. */
+/* Reads the messages that it sent before its end: they still count. */
 static void drain(struct helper_proc *proc)
 {
 	while (proc->socket >= 0 && receive(proc))

@@ -18,7 +18,7 @@
 #include <systemd/sd-event.h>
 
 enum {
-	HELPER_STDERR_MAX = 768,     /* kept of what it says on stderr; the rest is read and dropped */
+	HELPER_STDERR_MAX = 768,     /* kept of its stderr; the rest is read and dropped */
 	HELPER_EXIT_GRACE_MS = 1000, /* from the end of the socket to the end of the process, and between
 				       looks at one that still runs */
 };
@@ -31,11 +31,11 @@ struct helper_launch {
 struct helper_proc;
 
 struct helper_proc_events {
-	/* a datagram; @n may be 0 or too large by one to tell that it was cut */
+	/* a datagram; @n may be 0, or too large by one if it was cut */
 	void (*on_message)(struct helper_proc *proc, const void *bytes, size_t n, void *userdata);
-	/* It is over, exactly once: the process ended, or (@still_running) it did not within the grace period
-	 * after its socket was closed. @err says why. The handler may call helper_proc_free(), unless still
-	 * running. */
+	/* It is over, exactly once: the process ended, or (@still_running) it did not within the grace
+	 * period after its socket was closed. @err has the cause. The handler may call
+	 * helper_proc_free(), unless still running. */
 	void (*on_gone)(struct helper_proc *proc, bool still_running, const struct error *err,
 			void *userdata);
 	/* a process that was still running has ended; helper_proc_free() is due */
@@ -52,7 +52,7 @@ enum status helper_proc_start(sd_event *event, const struct helper_launch *launc
 /** Send one datagram; never blocks. STATUS_UNAVAILABLE when the helper does not read or is gone. */
 enum status helper_proc_send(struct helper_proc *proc, const void *bytes, size_t n, struct error *err);
 
-/** End the socket, so that the helper ends; no more messages. on_gone follows from the event loop.
+/** Ends the socket, so that the helper ends; sends no further messages. on_gone follows from the event loop.
  * @why the reason that on_gone gives */
 void helper_proc_close(struct helper_proc *proc, const struct error *why);
 
@@ -65,21 +65,21 @@ int helper_proc_exit_code(const struct helper_proc *proc);
 /** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */
 void helper_proc_free(struct helper_proc *proc);
 
-/* Why no launch mode gives a mount helper, said as the line of the unit or the file that is to be changed.
- * The helper itself can only name what it found: it does not look at units. */
+/* Explains why no launch mode starts a mount helper: names the line of the unit or the file to change.
+ * The helper itself can only report the state that it found: it does not look at units. */
 
 #define HELPER_UNIT_TEMPLATE "holdfast-mounthelper@.service"
 #define AGENT_UNIT_ALIAS "holdfast-agent.service"
 
-/* Of this process; tests make them up. */
+/* Facts of this process; tests make them up. */
 struct launch_facts {
 	const char *root; /* before the paths of units and programs; "" for this host */
-	const char *unit; /* the agent's own; NULL: none */
+	const char *unit; /* the agent's own; NULL: not in a unit */
 	bool no_new_privs;
 };
 
-/** Replace what @err says by what is to be changed, if that can be found out.
- * @failure what the helper said; NULL: it was gone before it said anything */
+/** Replaces the text of @err by the change to make, if the cause can be found.
+ * @failure the helper's last message; NULL: it was gone before it sent one */
 void launch_fault_explain(const struct launch_facts *facts, const struct helper_launch *launch,
 			  const struct mh_failure *failure, struct error *err);
 

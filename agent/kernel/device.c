@@ -94,7 +94,8 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 	return false;
 }
 
-/* Of a type that the kernel does not know there are none. */
+/* Calls @named for each entry of @folder. A missing folder has no entries: the kernel does not know its
+ * file system type. */
 static bool each_listed(const char *folder, device_named_fn *named, void *userdata)
 {
 	DIR *dir = opendir(folder);
@@ -176,7 +177,7 @@ void device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *cons
 		*ret = search.found;
 }
 
-/* Here alone: the mount helper, which shares base/sys.h, does without. */
+/* Defined only here: the mount helper, which shares base/sys.h, does not use it. */
 static int open_cached(const char *path)
 {
 	/* a link would lead to what the mount table calls otherwise */

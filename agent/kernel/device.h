@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What to stage for a volume: its source in the helper's words; of a block volume with the numbers of the
- * device that /dev/disk/by-id names now. STATUS_NOT_FOUND when the device is not there. */
+/** Fills in the source of a volume for the helper; of a block volume with the numbers of the device that
+ * /dev/disk/by-id names now. STATUS_NOT_FOUND when the device is not there. */
 enum status device_source(const struct source *source, struct mh_source *ret, struct error *err);
 
-/** Has the kernel still a file system of this block device open, in whatever mount namespace? */
+/** Returns whether the kernel has a file system of this block device open, in any mount namespace. */
 bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 
 enum {
@@ -26,7 +26,7 @@ enum {
 /** As sysfs calls it; false: there is no such block device. */
 bool device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE]);
 
-/** @return false: no more */
+/** @return false: stop */
 typedef bool device_named_fn(const char *name, void *userdata);
 
 /** Call @named for each block device of which the kernel has a file system open, by its name in sysfs; and
@@ -35,26 +35,26 @@ typedef bool device_named_fn(const char *name, void *userdata);
  */
 bool device_each_superblock(device_named_fn *named, void *userdata);
 
-/* What this process sees mounted of a device, apart from what is below two folders. */
+/* The mounts of a device that this process sees, except those below two folders. */
 struct device_mounts {
 	bool is_elsewhere;
 	bool is_whole;		       /* its file system's root is mounted within the folders */
-	char point[DEVICE_POINT_SIZE]; /* the first of elsewhere; cut at the end; empty: none */
+	char point[DEVICE_POINT_SIZE]; /* the first of elsewhere; cut at the end; empty: not elsewhere */
 };
 
 /** Count in one mount of the device: the root of @root, within its file system, is mounted at @point. */
 void device_mounts_note(struct device_mounts *mounts, const char *root, const char *point,
 			const char *const within[static 2]);
 
-/** One pass over the whole mount table. Nothing is found when it cannot be read.
- * @within two folders, whose mounts are not elsewhere; empty: none */
+/** Finds the mounts in one pass over the whole mount table. Finds nothing when it cannot be read.
+ * @within two folders, whose mounts are not elsewhere; empty: no folder */
 void device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
 			struct device_mounts *ret);
 
-/** Is the root of a mount of the device at @point, and neither @point nor the mount of @within? Asks the
- * kernel alone, no file system, and costs the same however many mounts there are. False also when it would
- * have to ask, or may not look: device_find_mounts() knows then. Source: openat2(2) RESOLVE_CACHED
- * (Linux 5.12), statx(2) STATX_ATTR_MOUNT_ROOT. */
+/** Returns whether the root of a mount of the device is at @point, and neither @point nor the mount is of
+ * @within. Asks only the kernel, no file system, at a cost that does not depend on the number of mounts.
+ * Returns false also when it would have to ask, or may not look: then use device_find_mounts(). Source:
+ * openat2(2) RESOLVE_CACHED (Linux 5.12), statx(2) STATX_ATTR_MOUNT_ROOT. */
 bool device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
 			  const char *const within[static 2]);
 

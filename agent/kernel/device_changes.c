@@ -165,7 +165,7 @@ struct wanted {
 	struct device_mounts found;
 };
 
-/* One that is gone meanwhile is none. */
+/* Checks one mount. Ignores one that is gone meanwhile. */
 static bool look_at(struct device_changes *changes, uint64_t mount_id, struct wanted *wanted)
 {
 	struct device_recalled device;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* File systems of block devices that are younger than a moment, and where they are mounted: found among the
- * mounts made since, however many there are besides.
+/* Finds file systems of block devices that are younger than a moment, and their mounts, among the mounts
+ * made since. The cost does not depend on the number of other mounts.
  *
- * A moment remembers the youngest mount and the file systems that the kernel listed. Whatever is mounted of a
- * file system that was not among them was made after it, because ids of mounts only grow and are given when a
- * mount is made. Who attaches one only later, or moves it, changes no id. Source: listmount(2), statmount(2)
- * (Linux 6.8); before that nothing is known. */
+ * A moment records the youngest mount and the file systems that the kernel listed. Every mount of a file
+ * system that was not among them was made after the moment, because mount ids only grow and are given
+ * when a mount is made. A later attach or move changes no id. Source: listmount(2), statmount(2) (Linux
+ * 6.8); before that nothing is known. */
 
 #include "base/tree.h"
 #include "kernel/device.h"
@@ -37,13 +37,13 @@ struct device_changes {
 	uint64_t whole;	   /* the first of all looks up to the last one that found everything */
 	uint64_t mount_id; /* the youngest mount so far */
 	struct device_recalled {
-		uint64_t mount_id; /* never given again, and of one device as long as the mount stands */
+		uint64_t mount_id; /* never given again, and of one device as long as the mount exists */
 		uint32_t dev_major;
 		uint32_t dev_minor;
 	} recalled[DEVICE_CHANGES_RECALLED];
 };
 
-/* All zero: none. */
+/* All zero: no moment. */
 struct device_moment {
 	uint64_t look;
 	uint64_t mount_id;
@@ -52,7 +52,7 @@ struct device_moment {
 void device_changes_init(struct device_changes *changes);
 void device_changes_release(struct device_changes *changes);
 
-/** Now; or none, of which nothing is known. */
+/** Returns the current moment; or no moment, whose changes are unknown. */
 struct device_moment device_changes_now(struct device_changes *changes);
 
 /** As device_find_mounts(), of a device whose file system is younger than the moment.

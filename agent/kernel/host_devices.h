@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Where the host was seen to have mounted devices for itself, so that it can be looked there again: hints,
- * nothing is concluded from them alone. Pure. */
+/* Keeps where the host had mounted devices for itself, to look there again. These are hints: each must be
+ * checked. Pure. */
 
 #include "kernel/device.h"
 
@@ -13,7 +13,7 @@ struct host_device {
 	char point[DEVICE_POINT_SIZE];
 };
 
-/* All zero: none. */
+/* All zero: empty. */
 struct host_devices {
 	struct host_device devices[HOST_DEVICES_MAX];
 	unsigned int n;
@@ -24,5 +24,5 @@ struct host_devices {
 void host_devices_note(struct host_devices *devices, uint32_t dev_major, uint32_t dev_minor,
 		       const char *point);
 
-/** NULL: none. Good until the next note. */
+/** Returns the device's hint; NULL: no hint. Valid until the next note. */
 const char *host_devices_point(const struct host_devices *devices, uint32_t dev_major, uint32_t dev_minor);

@@ -8,7 +8,7 @@ enum path_state {
 	PATH_MOUNTED,
 	PATH_NOT_MOUNTED,  /* no such path, or no mount has its root there */
 	PATH_DISCONNECTED, /* the user-space file server behind the mount has died */
-	PATH_STALE,	   /* the server does not know the mounted directory any more */
+	PATH_STALE,	   /* the server no longer knows the mounted directory */
 	PATH_SILENT,	   /* the file system did not answer in time */
 	PATH_FAILED,	   /* any other error */
 	PATH_STATE_N,

@@ -23,10 +23,10 @@ enum look_state {
 	LOOK_ORPHANED, /* by the loop, which has ended: the thread frees it */
 };
 
-/* What a thread and the loop share; whoever comes last frees it. */
+/* Shared by a thread and the loop; the last one frees it. */
 struct look {
 	LIST_ENTRY(look) entry;	  /* the loop's */
-	struct path_probe *probe; /* the loop's; NULL when nobody waits any more */
+	struct path_probe *probe; /* the loop's; NULL when no caller waits for it */
 	atomic_int state;	  /* enum look_state */
 	int wake_fd;		  /* the thread's own */
 	char path[ALLOC_PATH_MAX + 1];
@@ -36,7 +36,7 @@ struct look {
 struct path_probe {
 	TAILQ_ENTRY(path_probe) entry; /* while it waits for a thread */
 	bool is_waiting;
-	int refused; /* why the last try to begin failed, positive; 0: there was none */
+	int refused; /* why the last try to begin failed, positive; 0: it did not */
 	struct path_probes *probes;
 	struct look *look; /* while a thread runs */
 	path_probe_fn *done;
@@ -182,7 +182,7 @@ static void path_probe_begin(struct path_probes *probes)
 	while (probes->n_looks < PATH_PROBE_THREADS_MAX && (probe = next_waiting(probes))) {
 		probe->refused = -look_start(probe);
 		if (probe->refused != 0)
-			return; /* tried again after the next one, or its deadline tells */
+			return; /* tried again after the next one, or its deadline reports it */
 		wait_end(probe);
 	}
 }
@@ -228,7 +228,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	struct path_probe *probe = userdata;
 	struct path_seen seen = {.state = PATH_SILENT, .sys_errno = ETIMEDOUT};
 
-	/* what nobody looked at is not known to be silent */
+	/* a path that no thread has looked at is not known to be silent */
 	if (!is_looked_at(probe->probes, probe->path)) {
 		seen.state = PATH_FAILED;
 		seen.sys_errno = probe->refused ? probe->refused : EBUSY;
