@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One plugin id of this node: its instances, and what is known of it, which outlives them. */
+/* One plugin id of this node: its instances, and its facts, which outlive them. */
 
 #include "base/error.h"
 #include "base/rate.h"
@@ -36,31 +36,31 @@ struct plugin_entry {
 	size_t n_disowned;
 };
 
-/** Whom calls to @half go to; NULL: nobody can be called. */
+/** Returns the instance for calls to @half; NULL: no instance can be called. */
 struct instance *entry_current(const struct plugin_entry *entry, enum plugin_half half);
 
-/** Why nobody can be called. @otherwise when no instance says anything. */
+/** Returns why no instance can be called, or @otherwise if no instance has a reason. */
 const char *entry_reason(const struct plugin_entry *entry, const char *otherwise);
 
-/** Make the facts what they are now. Returns whether that is a change. Above the limit of changes they stay
- * as they were, and is_behind says so: calls go to the instance that serves now all the same. */
+/** Updates the facts. Returns whether they changed. Above the limit of changes they stay unchanged, and
+ * is_behind is set; calls still go to the instance that serves now. */
 bool entry_update(struct plugin_entry *entry, const char *otherwise);
 
 /** As plugins_client(). */
 enum status entry_client(const struct plugin_entry *entry, enum plugin_half half, const char *otherwise,
 			 struct service_client **ret, struct error *err);
 
-/** This socket is nobody's from now on. */
+/** Disowns a socket: it belongs to no owner from now on. */
 void entry_disown(struct plugin_entry *entry, const char *name);
 bool entry_is_disowned(const struct plugin_entry *entry, const struct service_socket *socket);
 
-/** Remember only the disowned sockets that still stand. */
+/** Forgets the disowned sockets that no longer exist. */
 void entry_trim_disowned(struct plugin_entry *entry, const struct service_socket *sockets, size_t n);
 
-/** Whoever binds @name now is welcome. */
+/** Accepts any process that binds @name from now on. */
 void entry_welcome(struct plugin_entry *entry, const char *name);
 
-/** Nothing is known of it any more. There must be no instances. */
+/** Forgets its facts. There must be no instances. */
 void entry_forget(struct plugin_entry *entry);
 
 /** No callbacks. NULL is allowed. */

@@ -58,7 +58,7 @@ static void set_flag(void *half, const struct flag *flags, size_t n, int number)
 	}
 }
 
-/* A name that is used as it is: refused when it would have to be changed. */
+/* Copies a name that is used unchanged; refuses one that would need a change. */
 static enum status parse_name(char *ret, size_t size, const struct node_plugin *facts, const char *what,
 			      const char *name, struct error *err)
 {
@@ -81,7 +81,7 @@ enum status facts_take_info(struct node_plugin *facts, const Csi__V1__GetPluginI
 	enum status status = parse_name(facts->provider, sizeof(facts->provider), facts,
 					"GetPluginInfo: the name", pb->name, err);
 
-	if (status == STATUS_OK) /* for people alone */
+	if (status == STATUS_OK) /* only shown to people */
 		str_copy_text(facts->provider_version, sizeof(facts->provider_version), pb->vendor_version);
 	return status;
 }
@@ -218,7 +218,7 @@ enum status facts_check(const struct node_plugin *facts, const struct facts_want
 	return STATUS_OK;
 }
 
-/* What an entry says of the plugin as a whole. */
+/* Copies the fields of the plugin as a whole. */
 static void copy_head(struct node_plugin *ret, const struct node_plugin *from)
 {
 	memcpy(ret->provider, from->provider, sizeof(ret->provider));
@@ -279,6 +279,6 @@ bool facts_eq_lasting(const struct node_plugin *a, const struct node_plugin *b)
 
 	drop_health(&left);
 	drop_health(&right);
-	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding costs a message, no more */
+	/* a difference in padding only costs a message */
 	return memcmp(&left, &right, sizeof(left)) == 0;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a plugin says of itself, as an entry of the node's fingerprint. Pure.
+/* Converts the answers of a plugin to an entry of the node's fingerprint. Pure.
  *
- * Every answer is another program's word: what does not fit is refused with the plugin's and the call's name,
- * never cut, where it is a name that is used; numbers we do not know are passed over; what is said twice
- * counts once. */
+ * Answers come from another program. A used name that does not fit is refused with the plugin's and the
+ * call's name, never cut; unknown numbers are ignored; a repeated value counts once. */
 
 #include "base/error.h"
 #include "model/node.h"
@@ -15,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the plugin must have. */
+/* The services that the plugin must have. */
 struct facts_wanted {
 	bool is_stated; /* else the plugin may have either half, or both */
 	bool has_controller;
@@ -33,7 +32,7 @@ bool facts_take_services(struct node_plugin *facts, const Csi__V1__GetPluginCapa
 /** ControllerGetCapabilities: the controller half. */
 void facts_take_controller(struct node_plugin *facts, const Csi__V1__ControllerGetCapabilitiesResponse *pb);
 
-/** NodeGetCapabilities: the node half, but for what NodeGetInfo says. */
+/** NodeGetCapabilities: the node half, except the results of NodeGetInfo. */
 void facts_take_node(struct node_plugin *facts, const Csi__V1__NodeGetCapabilitiesResponse *pb);
 
 /** NodeGetInfo: the provider's node id, how many volumes, topology. */
@@ -57,19 +56,20 @@ enum status facts_check(const struct node_plugin *facts, const struct facts_want
 
 /* The two instances that an entry speaks of, which may be the same one. */
 struct facts_halves {
-	const struct node_plugin *node;	      /* facts of the healthy instance for node calls; NULL: none */
+	const struct node_plugin *node;	      /* facts of the healthy instance for node calls; NULL: no
+					       * such instance */
 	const struct node_plugin *controller; /* likewise for controller calls */
 	bool keeps_node;		      /* no instance there is known to be without a node service */
 	bool keeps_controller;
 	const char *reason; /* why a half is not healthy */
 };
 
-/** What is known of the plugin now: of a half that no healthy instance has, what was known before. */
+/** Merges the current facts of the plugin. A half without a healthy instance keeps its previous facts. */
 void facts_merge(const struct node_plugin *before, const struct facts_halves *halves,
 		 struct node_plugin *ret);
 
-/** Do both say the same of the plugin? */
+/** Returns whether both have the same facts. */
 bool facts_eq(const struct node_plugin *a, const struct node_plugin *b);
 
-/** Likewise, health apart: what is worth a write to disk. */
+/** Returns the same without health: whether a write to disk is unnecessary. */
 bool facts_eq_lasting(const struct node_plugin *a, const struct node_plugin *b);

@@ -32,13 +32,14 @@ enum status instance_new(sd_event *event, const struct plugins_options *options,
 			 const char *socket, instance_changed_fn *changed, void *userdata,
 			 struct instance **ret, struct error *err);
 
-/** Its socket is gone: say so, and free it. */
+/** Reports that its socket is gone, and frees it. */
 void instance_end(struct instance *instance);
 
-/** Calls in flight end with UNAVAILABLE before this returns. Nothing is said. NULL is allowed. */
+/** Frees it without a report. Calls in flight end with UNAVAILABLE before this returns. NULL is allowed. */
 void instance_free(struct instance *instance);
 
-/** Whose it is from now on (empty: the host's), and what it must have; asked anew when that differs. */
+/** Sets its owner (empty: the host) and the services that it must have; asks for its facts again if that
+ * changes. */
 void instance_own(struct instance *instance, const char *alloc_id, const struct facts_wanted *wanted);
 
 /** NULL: they could not be read since it appeared. */

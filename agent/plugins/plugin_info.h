@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* CSI plugins of this node: limits and defaults, their halves, and what is shown of each instance. */
+/* CSI plugins of this node: limits and defaults, their halves, and the fields shown of each instance. */
 
 #include "csi/csi_client.h"
 #include "model/node.h"
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-	PLUGINS_MAX = 16,		/* ids on one node; the fingerprint has room for profiles besides */
+	PLUGINS_MAX = 16,		/* ids on one node; the fingerprint also has room for profiles */
 	PLUGIN_INSTANCES_MAX = 8,	/* of one id */
 	PLUGIN_WAIT_DEFAULT_MS = 60000, /* plugin_wait: of a volume operation for its plugin */
 	PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS = 30000,

@@ -26,8 +26,9 @@ struct expectation {
 	struct plugins *plugins;
 	struct plugin_expectation is; /* socket filled in */
 	sd_event_source *timer;
-	bool is_over; /* told */
-	/* before the allocation it was the host's, which gets it back, whoever has bound it anew meanwhile */
+	bool is_over; /* its end was reported */
+	/* before the allocation it was the host's, which gets it back, no matter which process has bound
+	 * it again since */
 	bool is_lent;
 };
 
@@ -37,8 +38,8 @@ struct plugins {
 	const struct plugins_handlers *handlers;
 	void *userdata;
 	struct service_dir *dir;
-	bool is_scanned;  /* what stands in the folder is known */
-	bool is_full;	  /* and told */
+	bool is_scanned;  /* the sockets in the folder are known */
+	bool is_full;	  /* and was reported */
 	bool has_changes; /* an entry was dropped */
 	struct plugin_entry *entries[PLUGINS_MAX];
 	size_t n_entries;
@@ -142,14 +143,14 @@ static int on_wait_due(sd_event_source *source, uint64_t usec, void *userdata)
 		wait_end(wait, NULL);
 		return 0;
 	}
-	/* not healthy any more, or the timer was early */
+	/* no longer healthy, or the timer was early */
 	if (now_us < wait->deadline_us) {
 		r = timer_arm(wait->plugins->event, &wait->timer, wait->deadline_us - now_us, on_wait_due,
 			      wait);
 		if (r >= 0)
 			return 0;
 	}
-	/* what is not here now may come: to whoever asks again it is no other case than a sick one */
+	/* a missing plugin may come: callers treat it like an unhealthy one */
 	err.status = STATUS_UNAVAILABLE;
 	(void)error_prefix(&err, "waited %s (plugin_wait)", clock_format_duration(wait->timeout_us, text));
 	wait_end(wait, &err);
@@ -358,8 +359,8 @@ static enum status expectation_check(const struct plugin_expectation *is, struct
 	return STATUS_OK;
 }
 
-/* Did it exist there before? After a restart of the agent what was stored says so, until sockets were looked
- * for. */
+/* Returns whether the plugin was the host's before. After a restart of the agent the stored facts decide,
+ * until the folder was scanned. */
 static bool expectation_is_hosts(const struct expectation *one, const struct plugin_entry *entry)
 {
 	const struct instance *instance = expectation_instance(one);
@@ -369,7 +370,7 @@ static bool expectation_is_hosts(const struct expectation *one, const struct plu
 	return !one->plugins->is_scanned && entry->has_facts && entry->facts.allocation_id[0] == '\0';
 }
 
-/* What is expected there belongs to the allocation from now on. */
+/* Gives the instance to the allocation from now on. */
 static void expectation_apply(const struct expectation *one)
 {
 	const struct facts_wanted wanted = {
@@ -532,7 +533,7 @@ static void drop_unwanted(struct plugins *plugins)
 		if (!is_known)
 			drop_facts(plugins, entry);
 		entry->is_known = is_known;
-		/* what stands in its folder may still be what is to be passed over */
+		/* its folder may still hold disowned sockets, which must be ignored */
 		if (is_known || entry->n_disowned > 0)
 			plugins->entries[kept++] = entry;
 		else
@@ -547,7 +548,7 @@ static void store(struct plugins *plugins, struct plugin_entry *entry)
 {
 	struct node_plugin facts = entry->facts;
 
-	/* for whoever stops the allocation after a restart */
+	/* an allocation may be stopped after a restart, and then gives the plugin back */
 	if (plugins_is_lent(plugins, entry->id))
 		memset(facts.allocation_id, 0, sizeof(facts.allocation_id));
 	if (!entry->has_facts || (entry->is_stored && facts_eq_lasting(&entry->stored, &facts)))
@@ -573,7 +574,7 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 		is_behind = is_behind || plugins->entries[i]->is_behind;
 		store(plugins, plugins->entries[i]);
 	}
-	if (is_behind) /* else told upon the next change */
+	if (is_behind) /* else reported with the next change */
 		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / PLUGIN_CHANGES_PER_SECOND,
 				on_settle, plugins);
 	if (has_changes)
@@ -600,7 +601,7 @@ static void on_instance_changed(void *userdata)
 	plugins_settle_soon(userdata);
 }
 
-/* Whose the instance is, and what it has to be. */
+/* Sets the owner of the instance and the services that it must have. */
 static void own(const struct plugins *plugins, const struct plugin_entry *entry, const char *name,
 		struct instance *instance)
 {
@@ -642,7 +643,7 @@ static void remove_instance(struct service_instance *base)
 	instance_end((struct instance *)base);
 }
 
-/* What is disowned is passed over. */
+/* Updates the instances. Ignores disowned sockets. */
 static void update_instances(struct plugins *plugins, struct plugin_entry *entry,
 			     const struct service_socket *sockets, size_t n)
 {

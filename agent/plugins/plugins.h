@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The CSI plugins of this node: found, probed, fingerprinted, and found again after a restart.
+/* The CSI plugins of this node: finds, probes and fingerprints them, and finds them again after a restart.
  *
- * A plugin is a socket `<plugin_dir>/<plugin id>/<anything>.sock` (host-managed: a unit, a container), or the
- * one that an allocation with a csi_plugin block runs. Several instances of one id may stand side by side
- * while it is upgraded: the newest healthy one is used, and the end of an older one takes nothing away from
- * it.
+ * A plugin is a socket `<plugin_dir>/<plugin id>/<anything>.sock` (host-managed: a unit, a container), or
+ * the one that an allocation with a csi_plugin block runs. Several instances of one id may exist during an
+ * upgrade: the newest healthy one is used, and the end of an older one changes nothing.
  *
- * Facts of a plugin (provider, capabilities, the provider's node id) outlive its instances and the agent: a
- * plugin that was here and does not answer is reported as not healthy, with the reason, until its folder or
- * allocation is gone. */
+ * Facts of a plugin (provider, capabilities, the provider's node id) outlive its instances and the agent:
+ * a plugin that was here and does not answer is reported as not healthy, with the reason, until its
+ * folder or allocation is gone. */
 
 #include "base/error.h"
 #include "csi/csi_client.h"
@@ -24,7 +23,7 @@
 struct plugins;
 struct plugin_wait;
 
-/* What to expect of a plugin that an allocation runs. */
+/* The expected properties of a plugin that an allocation runs. */
 struct plugin_expectation {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	char alloc_id[UUID_TEXT_SIZE];
@@ -36,10 +35,9 @@ struct plugin_expectation {
 
 /* All from the event loop, never inside a function of this header. */
 struct plugins_handlers {
-	/* what plugins_fingerprint() would say has changed */
+	/* the result of plugins_fingerprint() has changed */
 	void (*on_change)(void *userdata);
-	/* @facts of one plugin are to be stored for plugins_restore(); NULL: those of @plugin_id are to be
-	 * dropped */
+	/* stores @facts of one plugin for plugins_restore(); NULL: removes those of @plugin_id */
 	void (*on_store)(const char *plugin_id, const struct node_plugin *facts, void *userdata);
 	/* a plugin of an allocation became healthy (@err NULL), or did not in time */
 	void (*on_expected)(const char *alloc_id, const char *plugin_id, const struct error *err,
@@ -70,7 +68,7 @@ void plugins_free(struct plugins *plugins);
 enum status plugins_expect(struct plugins *plugins, const struct plugin_expectation *expectation,
 			   struct error *err);
 
-/** The allocation's plugins are no longer expected; their sockets, as long as they stand, are nobody's. */
+/** Forgets the allocation's plugins; their sockets have no owner as long as they exist. */
 void plugins_forget(struct plugins *plugins, const char *alloc_id);
 
 /** Entries of the node's fingerprint, one per plugin id, at most @max. Returns how many. */

@@ -27,10 +27,10 @@ enum { SUBJECT_SIZE = 160, WHERE_SIZE = 320, LOG_TEXT_SIZE = 1024 };
 		  (method)->name, ##__VA_ARGS__)
 
 struct service_call {
-	TAILQ_ENTRY(service_call) entry; /* of what is queued, or of what is in flight */
+	TAILQ_ENTRY(service_call) entry; /* of the queued calls, or of those in flight */
 	struct service_client *client;	 /* valid until its done runs */
 	const struct service_method *method;
-	ProtobufCMessage *message; /* NULL: of a kind that keeps none */
+	ProtobufCMessage *message; /* NULL: its kind keeps no message */
 	size_t message_bytes;
 	/* one of these is set while it is in flight; neither: it waits for the service's exit */
 	struct rpc_pending *pending;
@@ -67,11 +67,11 @@ struct service_client {
 	struct service_stats stats;
 	/* The process that answers: watched from its first answer on. A pid that was used again meanwhile is
 	 * only one whose exit is not seen. */
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0: no process */
 	int pidfd;
 	sd_event_source *watch;
 	unsigned int exits; /* that were seen */
-	bool is_gone;	    /* since the last of them nobody has answered */
+	bool is_gone;	    /* since the last of them no process has answered */
 };
 
 static void unwatch(struct service_client *client)
@@ -363,7 +363,7 @@ static void note_answer(struct service_client *client)
 	if (pid == client->pid || !client->kind->watches_exit)
 		return;
 	if (client->pid != 0 && poll(&old, 1, 0) > 0)
-		service_client_exited(client); /* nobody has looked yet */
+		service_client_exited(client); /* its exit was not noticed yet */
 	unwatch(client);
 	client->is_gone = false;
 	if (pid == 0)

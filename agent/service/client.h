@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls to one service over its unix socket: a CSI plugin, or a task driver (docs/task-drivers.md). A row
- * says what differs between the two. One try per call: the caller decides whether to call again.
+ * has the differences between the two. One try per call: the caller decides whether to call again.
  *
  * Every call has a deadline of its own, since a service may never answer. Errors carry the service's code,
- * and say service, call, subject and the service's text, with control characters escaped and cut to size.
+ * and name service, call and subject, with the service's text, control characters escaped and cut to size.
  *
- * A driver may end in the middle of any call, and its caller then does something else than after a refusal:
- * it waits for the driver and recovers the task. So every call of a kind that watches exits ends through one
- * mapper. A call that ends with UNAVAILABLE or CANCELLED waits up to SERVICE_EXIT_WAIT_MS for the exit of the
- * process that listens at the socket, or for service_client_exited(). When that is seen, the error is "driver
- * shut down", whatever else is known; when the caller's own time is over first, it is the caller's
- * DEADLINE_EXCEEDED; else it is the error as it came. */
+ * A driver may end in the middle of any call. After that its caller waits for the driver and recovers the
+ * task, which it does not after a refusal. So every call of a kind that watches exits ends through one
+ * mapper. A call that ends with UNAVAILABLE or CANCELLED waits up to SERVICE_EXIT_WAIT_MS for the exit of
+ * the process that listens at the socket, or for service_client_exited(). If the exit is seen, the error
+ * is always "driver shut down". If the caller's own time is over first, it is the caller's
+ * DEADLINE_EXCEEDED; else it is the original error. */
 
 #include "base/error.h"
 #include "log/log.h"
@@ -40,7 +40,7 @@ struct service_method {
 		timeout_us; /* of one try, of a stream until it is accepted; unless the caller knows better */
 };
 
-/* What differs between the kinds of services. */
+/* The differences between the kinds of services. */
 struct service_kind {
 	const char *noun; /* "plugin" */
 	const struct service_method *methods;
@@ -80,11 +80,10 @@ struct service_client_options {
 	const char *name;	  /* of the service, copied, for messages */
 	const char *socket;	  /* copied */
 	size_t message_bytes;	  /* largest answer; 0: the kind's */
-	uint64_t call_timeout_us; /* no call takes longer by itself than this, whatever its method; 0: the
-				     method's */
+	uint64_t call_timeout_us; /* limit of each call, for every method; 0: the method's */
 	uint64_t exit_wait_us;	  /* 0: SERVICE_EXIT_WAIT_MS */
-	/* A connection that stood has ended, and not by service_client_free(): after its calls have ended,
-	 * from the event loop. May free the client. NULL: nobody asks. */
+	/* An established connection has ended, and not by service_client_free(): after its calls have
+	 * ended, from the event loop. May free the client. May be NULL. */
 	void (*on_lost)(void *userdata);
 	void *userdata;
 };
@@ -116,7 +115,7 @@ struct service_request {
 	const ProtobufCMessage *message; /* of the method's type, a stream's first one; not kept */
 	uint64_t timeout_us;		 /* from now on, time in the queue included; 0: the method's */
 	service_message_fn *on_message;	 /* of a stream; else NULL */
-	/* The stream takes messages again, after service_call_is_full(). NULL: nobody asks. */
+	/* The stream takes messages again, after service_call_is_full(). May be NULL. */
 	void (*on_drained)(void *userdata);
 	service_done_fn *done;
 	void *userdata;
@@ -152,11 +151,11 @@ struct service_stats {
 	size_t waiting;
 	uint64_t calls;		 /* ever started */
 	uint64_t failed;	 /* of those, ended without a response */
-	int64_t oldest_since_ms; /* wall clock, of what is in flight longest; 0: nothing is */
+	int64_t oldest_since_ms; /* wall clock, of the oldest call in flight; 0: no call */
 	const char *oldest_name; /* its method; NULL: nothing is */
 };
 
 void service_client_stats(const struct service_client *client, struct service_stats *ret);
 
-/** The process that serves the connection that stands; 0: none, or not known. */
+/** Returns the process that serves the current connection; 0: no connection, or not known. */
 pid_t service_client_peer(const struct service_client *client);

@@ -30,7 +30,7 @@ static void closedirp(DIR **dir)
 		(void)closedir(*dir);
 }
 
-/* Is it to be told? Remembers that it was. */
+/* Returns whether a fault is new and must be reported. Remembers it. */
 static bool scan_is_new_fault(struct scan_reported *reported, enum scan_fault fault, const char *name)
 {
 	uint64_t hash = str_hash(1, name);
@@ -54,8 +54,8 @@ static int open_folder(int at, const char *path, int flags, DIR **ret)
 	return 0;
 }
 
-/* The next name that does not begin with a dot; NULL: no more, or too many. Those that do count as well:
- * reading them takes as long. */
+/* Returns the next name that does not begin with a dot; NULL: the last one was read, or there are too
+ * many. Names with a dot count as well: reading them takes as long. */
 static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 {
 	const struct dirent *entry;
@@ -154,7 +154,7 @@ static int64_t nanoseconds(const struct timespec *time)
 	return time->tv_sec * (int64_t)(USEC_PER_SEC * 1000) + time->tv_nsec;
 }
 
-/* A socket, as it stands; false: it is none, or one that cannot be dialled. */
+/* Fills in the socket's current state; false: not a socket, or one that cannot be dialled. */
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
 			struct scan_reported *reported, struct service_socket *ret)
 {
@@ -417,14 +417,14 @@ static int on_root_event(sd_event_source *source, const struct inotify_event *ev
 		return 0;
 	}
 	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
-		/* another one may stand in its place */
+		/* another one may be in its place */
 		dir->watch = sd_event_source_disable_unref(dir->watch);
 	dir->is_due = true;
 	look_soon(dir);
 	return 0;
 }
 
-/* Folders of a folder that is gone are gone, and what was not is not known. */
+/* Closes the watched folders: they are gone with the root. */
 static void close_root(struct service_dir *dir)
 {
 	for (size_t i = 0; i < SERVICE_DIR_FOLDERS_MAX; i++) {

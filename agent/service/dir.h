@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock, watched; or that of the drivers'.
+/* Watches the folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock; or that of the drivers'.
  *
- * Whatever happens in it only says where to look again: what is reported is always what exists there, so that
- * a lost or doubled notification changes nothing. Who may bind sockets there may write names of every kind:
- * each limit costs one log line and what is above it is passed over. */
+ * A notification only shows where to look again: reports always contain the state that exists there, so
+ * that a lost or doubled notification changes nothing. A process that may bind sockets there may write
+ * names of every kind: each limit costs one log line, and names above it are ignored. */
 
 #include "base/error.h"
 #include "service/client.h"
@@ -20,7 +20,7 @@ enum {
 	SERVICE_DIR_ENTRIES_MAX = 256, /* that are looked at in one folder */
 	SERVICE_DIR_SETTLE_MS = 20,    /* events within this make one look */
 	SERVICE_DIR_RETRY_MS = 1000,   /* to open a folder that is not there yet */
-	SERVICE_DIR_SWEEP_MS = 30000,  /* to look at everything, whatever was told */
+	SERVICE_DIR_SWEEP_MS = 30000,  /* to look at everything, even without a notification */
 };
 
 struct service_dir;
@@ -29,7 +29,7 @@ struct service_dir_events {
 	/* @sockets of a plugin, oldest first; @n 0: its folder is empty */
 	void (*on_folder)(const char *plugin_id, const struct service_socket *sockets, size_t n,
 			  void *userdata);
-	/* the folder of a plugin is gone, or cannot be read any more */
+	/* the folder of a plugin is gone, or can no longer be read */
 	void (*on_gone)(const char *plugin_id, void *userdata);
 	/* the folder of folders was looked at, for the first time or again */
 	void (*on_scanned)(void *userdata);
@@ -58,8 +58,8 @@ void service_dir_look(struct service_dir *dir, const char *plugin_id);
 /** Does the plugin have a folder? */
 bool service_dir_has(const struct service_dir *dir, const char *plugin_id);
 
-/* Reads the folders of plugins or drivers, within limits. Names come from any process that may write there:
- * what is not taken is told in one log line, until something else is not taken. */
+/* Reads the folders of plugins or drivers, within limits. Names come from any process that may write
+ * there: an ignored name costs one log line, until another one is ignored. */
 
 enum scan_fault {
 	SCAN_BAD_NAME,	 /* a folder whose name is no id, or a socket whose path is too long */
@@ -68,13 +68,14 @@ enum scan_fault {
 	SCAN_FAULT_N,
 };
 
-/* What was told already. */
+/* The faults that were reported already. */
 struct scan_reported {
 	const struct service_kind *kind; /* in log lines */
-	uint64_t hashes[SCAN_FAULT_N];	 /* of the name that the fault was told of */
+	uint64_t hashes[SCAN_FAULT_N];	 /* of the name in the last report of the fault */
 };
 
-/** The sockets in @path/@id called *.sock, oldest first; of more than REGISTRY_MAX the newest.
- * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (any more). */
+/** Reads the sockets in @path/@id called *.sock, oldest first; of more than REGISTRY_MAX the newest.
+ * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (or has ceased to be
+ * one). */
 int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
 		 struct service_socket ret[static REGISTRY_MAX], size_t *ret_n);

@@ -352,7 +352,7 @@ void service_instance_recreate(struct service_instance *instance)
 	struct log_ctx ctx;
 	struct error err;
 
-	/* first what is in flight here, which is not to fail for its end */
+	/* first the call in flight here, which must not fail because of its own end */
 	step(instance, INSTANCE_RECREATED, NULL);
 	if (open_client(instance, &err) == STATUS_OK)
 		return;
@@ -404,7 +404,7 @@ void service_instances_update(struct registry *registry, const struct service_so
 			service_instance_retry(registry_find(registry, sockets[i].name));
 			break;
 		case REGISTRY_SAME:
-		case REGISTRY_FULL: /* service/dir names no more than there is room for */
+		case REGISTRY_FULL: /* service/dir names at most as many as there is room for */
 			break;
 		}
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One instance of a service: a socket that is dialled, probed, asked for its facts and probed again, for as
- * long as it stands. What happens is decided by instance_step(). A row has what differs between the kinds:
- * the questions, and who takes the answers.
+/* One instance of a service: dials a socket, probes it, asks for its facts and probes it again, for as long
+ * as it exists. instance_step() decides each step. A row has the differences between the kinds: the
+ * questions, and the functions that take the answers.
  *
- * The last question may be a stream: its first message is the answer. It stays open, each later message is
- * taken too, and its end is how a service that was restarted is noticed at once. */
+ * The last question may be a stream: its first message is the answer. It stays open, each later message
+ * is taken too, and its end shows at once that a service was restarted. */
 
 #include "base/backoff.h"
 #include "base/error.h"
@@ -93,7 +93,8 @@ void service_instance_release(struct service_instance *instance);
 /** Its socket is gone: report so, before its release. */
 void service_instance_end(struct service_instance *instance);
 
-/** Its socket was bound anew: another process, which is asked anew what it is. Calls in flight end. */
+/** Handles a socket that was bound again, by another process, which is asked for its facts again. Calls in
+ * flight end. */
 void service_instance_recreate(struct service_instance *instance);
 
 /** Other facts are wanted, or it may be reached now: it is probed again, soon. */
@@ -106,7 +107,8 @@ void service_instance_retry(struct service_instance *instance);
 /** Do calls go to it? */
 bool service_instance_is_healthy(const struct service_instance *instance);
 
-/** Is it healthy, and nothing asked anew? Else it may be another process already. */
+/** Returns whether it is healthy, and no facts are requested again. Otherwise it may be another process
+ * already. */
 bool service_instance_is_settled(const struct service_instance *instance);
 
 struct service_folder_events {

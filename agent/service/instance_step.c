@@ -36,7 +36,7 @@ static const struct cell {
 	[INSTANCE_PROBE_FAILED] = {FAILED,  STAY,          FAILED,  FAILED,    FAILS,    STAY},
 	[INSTANCE_FACTS_OK] =     {STAY,    HEALTHY,       STAY,    SAME,      HEALTHY,  STAY},
 	[INSTANCE_FACTS_FAILED] = {STAY,    FAILED,        STAY,    FAILED,    FAILS,    STAY},
-	/* but for a healthy one, the call in flight or the next probe says so; back-off holds */
+	/* except for a healthy one, the call in flight or the next probe reports it; back-off holds */
 	[INSTANCE_LOST] =         {STAY,    STAY,          RECHECK, STAY,      STAY,     STAY},
 	[INSTANCE_RECREATED] =    {AGAIN,   REDIAL,        RECHECK, AGAIN,     AGAIN,    STAY},
 	[INSTANCE_REMOVED] =      {UNSEEN,  UNSEEN,        GONE,    GONE,      GONE,     STAY},

@@ -4,8 +4,8 @@
  *
  *   dialling -> fingerprinting -> healthy <-> unhealthy -> gone
  *
- * rechecking is healthy, with a probe and new facts asked for because the connection was lost or the socket
- * was bound anew: calls continue meanwhile, since a plugin that was restarted is back at once as a rule. */
+ * rechecking is healthy, while a probe and new facts are requested because the connection was lost or the
+ * socket was bound again: calls continue meanwhile, since a restarted plugin is usually back at once. */
 
 #include <stdbool.h>
 
@@ -26,7 +26,7 @@ enum instance_event {
 	INSTANCE_FACTS_OK,
 	INSTANCE_FACTS_FAILED,
 	INSTANCE_LOST,	    /* the connection ended */
-	INSTANCE_RECREATED, /* the socket was bound anew, or other facts are wanted */
+	INSTANCE_RECREATED, /* the socket was bound again, or other facts are wanted */
 	INSTANCE_REMOVED,   /* the socket is gone */
 	INSTANCE_EVENT_N,
 };
@@ -37,10 +37,10 @@ enum {
 	INSTANCE_DO_BACKOFF = 1U << 2,	/* probe after a growing delay */
 	INSTANCE_DO_INTERVAL = 1U << 3, /* probe after the interval */
 	INSTANCE_DO_SOON = 1U << 4,	/* probe at once, unless that was done often of late */
-	INSTANCE_DO_SETTLE = 1U << 5,	/* it has been healthy for a while: what was done of late is over */
+	INSTANCE_DO_SETTLE = 1U << 5,	/* it has been healthy for a while: recent probes no longer count */
 	INSTANCE_DO_TELL = 1U << 6,	/* its health has changed */
 	INSTANCE_DO_REASON = 1U << 7,	/* unhealthy as before, perhaps for another reason */
-	INSTANCE_DO_CANCEL = 1U << 8,	/* forget what is in flight */
+	INSTANCE_DO_CANCEL = 1U << 8,	/* cancel the calls in flight */
 };
 
 struct instance_step {

@@ -49,8 +49,8 @@ enum registry_result registry_add(struct registry *registry, const struct servic
  * it is not here. */
 void *registry_remove(struct registry *registry, const struct service_socket *socket);
 
-/** Take out an instance whose name is not among @sockets, the oldest first, and return it; NULL: there is
- * none. */
+/** Removes an instance whose name is not among @sockets, the oldest first, and returns it; NULL: all are
+ * among them. */
 void *registry_take_missing(struct registry *registry, const struct service_socket *sockets, size_t n);
 
 /** The instance of the socket called @name, or NULL. */
