@@ -85,7 +85,7 @@ static void *copy_of(const ProtobufCMessage *message)
 	return message ? message_convert(message->descriptor, message) : NULL;
 }
 
-/* What a driver says continues as it came. */
+/* Adds a driver, with its own report unchanged. */
 static bool add_driver(Holdfast__V1__Fingerprint *fingerprint, const struct driver_info *info)
 {
 	Holdfast__V1__NodeDriver reported = HOLDFAST__V1__NODE_DRIVER__INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What plugins and task drivers this node has, for the server: the mount helper's own profiles, the CSI
- * plugins. Said in the hello of each session, and again in it whenever it has changed. */
+/* Reports the plugins and task drivers of this node to the server: the mount helper's own profiles, the
+ * CSI plugins. Sent in the hello of each session, and again in it after each change. */
 
 #include "driver/drivers.h"
 #include "helper/client.h"
@@ -28,7 +28,7 @@ struct fingerprint_facts {
  * Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */
 Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts);
 
-/* What the server was told last. */
+/* The last fingerprint sent to the server. */
 struct fingerprint_sent {
 	uint8_t *bytes; /* owned */
 	size_t n;

@@ -8,7 +8,7 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
 
-/* Above this the hello leaves out descriptions, paths and what is mounted, which follow one by one. */
+/* Above this size the hello leaves out descriptions, paths and mounts, which follow one by one. */
 enum { HELLO_BYTES_MAX = 768 << 10 };
 
 struct hello_facts {
@@ -19,7 +19,7 @@ struct hello_facts {
 	const struct message_list *attributes; /* KeyValue */
 	struct fingerprint_facts fingerprint;
 	const struct allocs *allocs;
-	const Holdfast__V1__Mark *mark; /* NULL: none yet */
+	const Holdfast__V1__Mark *mark; /* NULL: no mark yet */
 };
 
 /** @ret_is_short set when the hello leaves something out and every status must be sent after it

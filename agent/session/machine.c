@@ -31,7 +31,7 @@ static bool digest(const char *what, const char *cluster, const char *text, sd_i
 	return true;
 }
 
-/* Firmware without one says zeroes, all ones, or a word. */
+/* Returns false for the placeholders of firmware without a UUID: zeroes, all ones, or other text. */
 static bool is_uuid(const char *text)
 {
 	return id_is_uuid(text) && strspn(text, "0-") != strlen(text) && strspn(text, "f-") != strlen(text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Which machine this is, for the server to tell a clone from it: digests that are the cluster's own. */
+/* Identifies this machine, so that the server can distinguish a clone from it: by digests that only this
+ * cluster uses. */
 
 #include "model/node.h"
 

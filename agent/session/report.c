@@ -39,7 +39,7 @@ static void part_free(struct part *part)
 }
 DEFINE_CLEANUP(struct part, part_free)
 
-/* @ticket NULL: there is none. */
+/* @ticket NULL: there is no ticket. */
 static bool add_claim(struct part *part, const struct claim *claim, const struct ticket *ticket)
 {
 	Holdfast__V1__Claim *pb = claim_to_pb(claim);
@@ -53,8 +53,9 @@ static bool add_claim(struct part *part, const struct claim *claim, const struct
 	return true;
 }
 
-/* What was mounted in an earlier boot ended with it, whatever the record says. Of what is not held any more
- * the provider may still have it attached, and a restored server may not know that there was anything. */
+/* Returns the state of a claim. A mount of an earlier boot ended with it, even if the record has it as
+ * published. A released volume is reported too: the provider may still have it attached, and a restored
+ * server may not know of it. */
 static enum claim_state state_of(const struct node_report_facts *facts, const struct alloc_record *record,
 				 const struct volume_record *volume)
 {
@@ -63,8 +64,8 @@ static enum claim_state state_of(const struct node_report_facts *facts, const st
 	return volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED;
 }
 
-/* By what plugin, and what its provider calls volume and node: for who has to ask it to detach. What a plugin
- * was never here to tell stays empty. */
+/* Fills in the plugin, and the provider's ids of volume and node, for the request to detach. Ids of a
+ * plugin that was never here stay empty. */
 static void name_provider(const struct node_report_facts *facts, const struct volume_target *target,
 			  struct claim *claim)
 {
@@ -108,7 +109,7 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), record->boot_id);
 }
 
-/* As it was run; what is on its way to its end is not to run again. */
+/* Adds an allocation as it was run. One that is stopping must not run again. */
 static bool add_alloc(struct part *part, const struct node_report_facts *facts,
 		      const struct alloc_record *record)
 {

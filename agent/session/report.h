@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the node holds, from its journal, for a server that was restored from a backup and may have forgotten
- * some of it: allocations as they were run, every claim of this boot that is mounted or may be, and, as
- * node-detached, those that it has released and remembers, of earlier boots as well: a provider may still
- * have them attached. */
+/* Reports the node's claims from its journal, for a server that was restored from a backup and may have
+ * lost some of them: allocations as they were run, every claim of this boot that is mounted or may be,
+ * and, as node-detached, the released ones that it remembers, of earlier boots as well: a provider may
+ * still have them attached. */
 
 #include "alloc/allocs.h"
 
@@ -20,7 +20,7 @@ struct node_report_facts {
 	const char *node_id;
 	const char *boot_id;
 	const struct allocs *allocs;
-	const struct plugins *plugins; /* for what the providers call this node; NULL: there are none */
+	const struct plugins *plugins; /* for the providers' ids of this node; NULL: there are no plugins */
 	uint64_t epoch;
 };
 

@@ -106,7 +106,7 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	char boot_id[UUID_TEXT_SIZE];
 	struct error err;
 	uint64_t quiet_us = clock_monotonic_us() - session->sent_us;
-	/* whatever was sent is a sign of life; what was sent a moment ago is not worth another timer */
+	/* every message is a sign of life; one sent a moment ago is not worth another timer */
 	bool is_due = quiet_us >= session->heartbeat_us / 8 * 7;
 
 	/* it has lasted: the next loss begins with the shortest delay */
@@ -235,7 +235,7 @@ static enum status handle_ack(struct session *session, const session_down *down,
 static enum status handle_release(struct session *session, const session_down *down, struct error *err)
 {
 	const ProtobufCBinaryData *bytes = &down->release->ticket;
-	/* of a server of another version it is of no use; to release a volume takes none */
+	/* one of a server of another version is useless; a release needs no ticket */
 	bool has_ticket = ticket_is_current(bytes->data, bytes->len);
 	struct ticket ticket;
 	struct claim claim;
@@ -298,7 +298,7 @@ static const struct message_kind {
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK, "mark of its history", handle_mark},
 };
 
-/* A kind that a later server may send is none of our business. */
+/* Returns NULL for a kind that only a later server sends; the agent ignores it. */
 static const struct message_kind *find_kind(const session_down *down)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(message_kinds); i++) {
@@ -392,7 +392,7 @@ void session_send_status(struct session *session, const struct alloc *alloc)
 		return;
 	status = hello_alloc_status(alloc, false);
 	if (!status) {
-		/* the next hello says it */
+		/* the next hello has it */
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot notify the server");
 		lose(session, &err);
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The session with the server: one stream that is opened again and again, with a growing delay, and says
- * hello first each time. What is sent while there is none is not kept: the hello and the receipts repeat it.
+/* The session with the server: one stream that is opened again and again, with a growing delay, and begins
+ * with a hello each time. Messages without a session are dropped: the hello and the receipts repeat them.
  */
 
 #include "alloc/receipts.h"
@@ -26,7 +26,7 @@ enum {
 
 struct session;
 
-/* What the server says, already taken apart. */
+/* The decoded messages of the server. */
 struct trail_head;
 
 struct session_handlers {
@@ -40,7 +40,7 @@ struct session_handlers {
 	void (*on_run)(const struct alloc *alloc, void *userdata);
 	void (*on_stop)(const char *alloc_id, void *userdata);
 	void (*on_ack)(const char *claim_id, bool is_released, void *userdata);
-	/* @ticket: proof of the claim, for a report; NULL: the server sent none */
+	/* @ticket: proof of the claim, for a report; NULL: the server sent no ticket */
 	void (*on_release)(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
 			   void *userdata);
 	void (*on_forget)(const char *alloc_id, void *userdata);
@@ -61,13 +61,13 @@ struct session_options {
 
 struct session_info {
 	bool is_up;
-	int64_t since_ms; /* of the current session; 0: none */
+	int64_t since_ms; /* of the current session; 0: no session */
 	bool is_reverted; /* the server has seen in this session that this node went back in time in this boot
 			   */
 	uint32_t attempts;			/* since the last success */
-	uint8_t ticket_key[TICKET_KEY_ID_SIZE]; /* of the server; zero: it has not said */
+	uint8_t ticket_key[TICKET_KEY_ID_SIZE]; /* of the server; zero: not received yet */
 	int64_t clock_skew_ms;	 /* by which this clock is ahead of the server's, at least; below 0: behind */
-	struct error last_error; /* status OK: none yet */
+	struct error last_error; /* STATUS_OK: no error yet */
 };
 
 /** @event, @client, @handlers borrowed. @ret owned by the caller, session_free() */
@@ -78,7 +78,8 @@ enum status session_new(sd_event *event, struct rpc_client *client, const struct
 /** No callbacks. @client must outlive it. NULL is allowed. */
 void session_free(struct session *session);
 
-/** Connect; or, when there is a session, end it and say a new hello in another one. From the event loop. */
+/** Connects; or, if there is a session, ends it and begins another one with a new hello. From the event
+ * loop. */
 void session_restart(struct session *session);
 const struct session_info *session_info(const struct session *session);
 
@@ -104,5 +105,5 @@ void session_send_fingerprint(struct session *session, const Holdfast__V1__Finge
 /** How full volumes are. False: there is no session. */
 bool session_send_usage(struct session *session, const Holdfast__V1__VolumeUsageReport *report);
 
-/** A part of a report. False: there is no session, and nothing more is to be sent. */
+/** Sends a part of a report. False: there is no session, and the other parts must not be sent. */
 bool session_send_report(struct session *session, const Holdfast__V1__NodeReport *report);

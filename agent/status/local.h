@@ -12,17 +12,17 @@
 
 struct local;
 
-/** What is answered to Status; freed by the caller of it. NULL when memory is short. */
+/** Makes the answer to Status; freed by the caller of it. NULL when memory is short. */
 typedef Holdfast__V1__GetAgentStatusResponse *local_report_fn(void *userdata);
 
 /** The answer can be made now. */
 typedef void local_ready_fn(void *userdata);
 
-/** Find out what the report needs to know, and run @ready once, later. Returns false when nothing has to be
- * waited for; @ready does not run then. */
+/** Collects the data for the report, and runs @ready once, later. Returns false if there is nothing to
+ * wait for; @ready does not run then. */
 typedef bool local_prepare_fn(local_ready_fn *ready, void *ready_userdata, void *userdata);
 
-/** Begin a drain or cancel it, and tell how it goes. @ret freed by the caller of it */
+/** Begins a drain or cancels it, and reports its state. @ret freed by the caller of it */
 typedef enum status local_drain_fn(const Holdfast__V1__DrainAgentRequest *request,
 				   Holdfast__V1__DrainAgentResponse **ret, void *userdata, struct error *err);
 
@@ -36,7 +36,7 @@ struct local_handlers {
 enum status local_new(sd_event *event, const char *path, const struct local_handlers *handlers,
 		      void *userdata, struct local **ret, struct error *err);
 
-/** Who was being prepared for must have become ready before. NULL is allowed. */
+/** Frees it. All preparations must have called ready before. NULL is allowed. */
 void local_free(struct local *local);
 
 /** May @peer see and do everything? root and the agent's own user @self may. STATUS_PERMISSION_DENIED else.

@@ -86,7 +86,8 @@ static bool has_row(const Holdfast__V1__GetAgentStatusResponse *report, const ch
 	return false;
 }
 
-/* A row per instance, and one without a socket for a plugin that has none. False when memory is short. */
+/* Adds a row per instance, and a row without a socket for a plugin without instances. False when memory
+ * is short. */
 static bool report_put_plugins(Holdfast__V1__GetAgentStatusResponse *report, const struct plugins *plugins)
 {
 	cleanup_free struct plugin_instance_info *infos = calloc(ROWS_MAX, sizeof(*infos));
@@ -212,7 +213,7 @@ static mount_row *mount_add(report *pb)
 	return row;
 }
 
-/* What the kernel shows; NULL: it cannot be read, and the rows lack what it would say. */
+/* The kernel's mount tables; NULL: it cannot be read, and the rows lack its columns. */
 struct tables {
 	const struct mount_table *published;
 	const struct mount_table *staged; /* where the devices of csi volumes are bound */
@@ -223,8 +224,8 @@ static const struct mount_table *refreshed(struct mount_table **table, const cha
 	return mount_table_refresh(table, base, 0, NULL) == STATUS_OK ? *table : NULL;
 }
 
-/* By the helper's word, as verify_publish() judges it: in a mount namespace of our own each copy of a mount
- * is shared with copies of its own, or a slave. */
+/* Adds the propagation that the helper reported, as verify_publish() judges it: in a mount namespace of
+ * our own each copy of a mount is shared with copies of its own, or a slave. */
 static bool put_propagation(mount_row *row, const struct mount_snapshot_entry *mount)
 {
 	static const char *const names[] = {"private", "slave", "shared", "slave,shared"};
@@ -234,7 +235,7 @@ static bool put_propagation(mount_row *row, const struct mount_snapshot_entry *m
 	return !mount || put_text(&row->propagation, names[2 * is_shared + is_slave]);
 }
 
-/* What the mount table shows at the row's path, and whether it is what was asked for. */
+/* Adds the mount table's view of the row's path, and whether it is as requested. */
 static bool put_view(mount_row *row, const struct tables *tables, const struct volume_record *volume,
 		     const struct mount_snapshot_entry *published)
 {
@@ -424,7 +425,7 @@ static bool put_operations(report *pb, const struct allocs *allocs)
 	return true;
 }
 
-/* A driver may say anything. */
+/* Adds a driver. Its texts may contain anything. */
 static bool put_driver(report *pb, const struct driver_info *info)
 {
 	driver_row *row = malloc(sizeof(*row));

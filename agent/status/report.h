@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What `holdfast agent status` shows. */
+/* The answer to `holdfast agent status`. */
 
 #include "alloc/allocs.h"
 #include "alloc/drain.h"

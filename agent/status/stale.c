@@ -150,7 +150,7 @@ static void note(struct look *look, const struct path_seen *seen)
 	forget(look->stale, mount);
 }
 
-/* The round is over: what was not looked at is no longer published. */
+/* Ends the round: mounts that were not looked at are no longer published. */
 static void end_round(struct stale *stale)
 {
 	STAILQ_HEAD(, waiter) waiters = STAILQ_HEAD_INITIALIZER(waiters);
@@ -200,7 +200,7 @@ static void look_at(struct stale *stale, const struct alloc_record *record, uint
 	LIST_INSERT_HEAD(&stale->looks, look, entry);
 }
 
-/* A disk or memory has nobody behind it who could die. */
+/* Returns whether a server is behind the volume that may die; a disk or memory has no server. */
 static bool has_server(const struct alloc_record *record, uint32_t i)
 {
 	enum source_class class = record->volumes[i].target.source.class;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Where the unit files of this host set an option, for messages that say which line of which file to change.
- * Read as systemd does: the first fragment of the search path, then drop-ins by their names, the last
- * assignment wins. Source: systemd.unit(5). */
+/* Finds where the unit files of this host set an option, for messages that name the line and file to
+ * change. Reads them as systemd does: the first fragment of the search path, then drop-ins by their
+ * names, the last assignment wins. Source: systemd.unit(5). */
 
 #include <limits.h>
 #include <stdbool.h>
@@ -22,14 +22,14 @@ struct unit_line {
 	char value[UNIT_VALUE_SIZE];
 };
 
-/** Find the first of @options, up to a NULL, that is in force for @unit: set, and not to nothing or to "no".
+/** Finds the first of @options, up to a NULL, that is in force for @unit: set, and not to nothing or to "no".
  *
  * @root  "" for this host
  * @unit  "x.service"; of a template "x@.service"
  * @alias another name of it, or NULL
- * Returns whether there is one; @ret untouched otherwise. What cannot be read is passed over. */
+ * Returns whether there is one; @ret untouched otherwise. Files that cannot be read are ignored. */
 bool unit_lines_find(const char *root, const char *unit, const char *alias, const char *const *options,
 		     struct unit_line *ret);
 
-/** The unit that this process is part of, from its cgroup. False: of none. */
+/** Returns the unit that this process is part of, from its cgroup. False: not in a unit. */
 bool unit_of_self(char ret[static UNIT_NAME_SIZE]);

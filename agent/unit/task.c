@@ -45,7 +45,7 @@ static int send_call(sd_bus *bus, sd_bus_message *message, sd_bus_message_handle
 				 TASK_CALL_TIMEOUT_S * USEC_PER_SEC);
 }
 
-/* Ask for what systemd says of the unit at @path. @ret_slot owned by the caller */
+/* Asks systemd for all properties of the unit at @path. @ret_slot owned by the caller */
 static int task_call_look(sd_bus *bus, const char *path, sd_bus_message_handler_t handler, void *userdata,
 			  sd_bus_slot **ret_slot)
 {
@@ -116,7 +116,8 @@ static enum status task_call_view(sd_bus_message *answer, const char *unit, stru
 	return status == STATUS_OK ? status : error_prefix(err, "unit %s", unit);
 }
 
-/* Its answer: the path of the job. On failure @ret_is_final says that it was refused and would be again. */
+/* Reads the answer: the path of the job. On failure @ret_is_final is true if it was refused and would be
+ * again. */
 static enum status task_call_job(sd_bus_message *answer, const char *unit, char *job, size_t size,
 				 bool *ret_is_final, struct error *err)
 {
@@ -136,7 +137,7 @@ struct task_log_entry {
 	enum log_event event; /* LOG_EVENT_UNIT_* */
 	const char *unit;
 	const char *alloc_id;
-	const char *invocation;	 /* LOG_EVENT_UNIT_RUNS alone */
+	const char *invocation;	 /* only for LOG_EVENT_UNIT_RUNS */
 	const struct error *err; /* why; NULL: nothing went wrong */
 };
 
@@ -161,7 +162,7 @@ struct task {
 	char *path; /* of the unit, on the bus */
 	enum task_state state;
 	struct task_view view;
-	char invocation[TASK_INVOCATION_SIZE]; /* before the start; once it runs, as told last */
+	char invocation[TASK_INVOCATION_SIZE]; /* before the start; once it runs, as last reported */
 	char job[JOB_PATH_SIZE];	       /* of the start */
 	char job_result[TASK_WORD_SIZE];       /* empty: not done, or not heard */
 	bool has_run;			       /* since it was started, as was heard */
@@ -388,7 +389,7 @@ static void enter(struct task *task, enum task_state state)
 			 state == TASK_STOPPING ? "stop" : "start", task->unit);
 }
 
-/* --- what is told --- */
+/* --- reports --- */
 
 static void notify_failed(struct task *task, const struct error *refused)
 {

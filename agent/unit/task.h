@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The units that allocations start: each is started once, watched, and stopped. systemd restarts them, as
- * their Restart= says; we never do. */
+/* The units that allocations start: each is started once, watched, and stopped. Only systemd restarts
+ * them, as set by their Restart=. */
 
 #include "base/error.h"
 #include "base/id.h"
@@ -54,7 +54,7 @@ struct task_events {
 struct task_request {
 	const char *unit;
 	const char *alloc_id;
-	uint32_t stop_timeout_ms;	  /* 0: as the unit says */
+	uint32_t stop_timeout_ms;	  /* 0: that of the unit */
 	enum task_state state;		  /* FIRST, RESUMED, RUNNING or STOPPING */
 	const char *invocation;		  /* RESUMED: of before the start; RUNNING: that ran */
 	const struct task_events *events; /* static */
@@ -68,19 +68,19 @@ struct task;
 enum status task_new(struct tasks *tasks, const struct task_request *request, struct task **ret,
 		     struct error *err);
 
-/** What on_start() told is on the disk. */
+/** Continues after the state that on_start() reported is on the disk. */
 void task_go(struct task *task);
 
-/** Stop it, however far it is; on_stopped() tells. */
+/** Stops the unit in any state; on_stopped() reports the end. */
 void task_stop(struct task *task);
 
-/* What it is doing, for people. */
+/* The operation in progress, for people. */
 struct task_info {
 	const char *step; /* "start unit db.service" */
 	int64_t since_ms;
-	int64_t deadline_ms; /* 0: none */
+	int64_t deadline_ms; /* 0: no deadline */
 	uint32_t attempts;
-	const char *last_error; /* empty: none */
+	const char *last_error; /* empty: no error */
 };
 
 struct task_info task_info(const struct task *task);

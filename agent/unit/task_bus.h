@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The connection to systemd over the system bus. Lost connections come back by themselves; what is in flight
- * on one ends with an error.
+/* The connection to systemd over the system bus. Lost connections come back by themselves; calls in flight
+ * on one end with an error.
  *
- * Anybody on the bus can send a signal that looks like one of systemd's, so none is believed: it is only a
- * reason to ask. Who answers as systemd is known from the bus. */
+ * Any process on the bus can send a signal that looks like one of systemd's. So a signal is never
+ * trusted: it only causes a query. The bus proves that the answer comes from systemd. */
 
 #include "base/error.h"
 
@@ -17,14 +17,14 @@
 #define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
 
 enum {
-	TASK_CALL_TIMEOUT_S = 30, /* for any call of systemd; polkit may have to be started for it */
+	TASK_CALL_TIMEOUT_S = 30, /* for any call of systemd; it may have to start polkit first */
 	TASK_BUS_RETRY_MIN_MS = 200,
 	TASK_BUS_RETRY_MAX_MS = 10000,
 };
 
 struct task_bus_events {
 	void (*on_up)(void *userdata);	 /* also when systemd has come back under the same connection */
-	void (*on_down)(void *userdata); /* before the connection is closed: drop what is on it */
+	void (*on_down)(void *userdata); /* before the connection is closed: drop the calls on it */
 };
 
 struct task_bus;
@@ -33,13 +33,13 @@ struct task_bus;
 enum status task_bus_new(sd_event *event, const struct task_bus_events *events, void *userdata,
 			 struct task_bus **ret, struct error *err);
 
-/** Be connected from now on; on_up() tells, from the event loop. */
+/** Keeps a connection from now on; on_up() reports it, from the event loop. */
 void task_bus_want(struct task_bus *bus);
 
-/** The connection, or NULL while there is none. Borrowed until on_down(). */
+/** Returns the connection, or NULL without a connection. Borrowed until on_down(). */
 sd_bus *task_bus_get(const struct task_bus *bus);
 
-/** Why there is none; status OK: nothing is known to be wrong. */
+/** Returns why there is no connection; STATUS_OK: no error is known. */
 const struct error *task_bus_error(const struct task_bus *bus);
 
 /** Was it sent by systemd itself? */

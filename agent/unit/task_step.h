@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is to be done about the unit of an allocation: (state, what is seen of it) -> (state, action). Pure.
+/* Decides the next action on the unit of an allocation: (state, view of it) -> (state, action). Pure.
  *
  *   first ── idle: journal ── journalled: start ──> starting ── active ──> running ──> over
  *   resumed ── idle: start ──────────────────────────^  │                    │
  *   any ── stop wanted ──> stopping ── down ──> over <──┴── failed, ended ───┘
  *
- * What is not known changes nothing. */
+ * An unknown view changes nothing. */
 
 #include "unit/task_view.h"
 
 enum task_state {
-	TASK_FIRST,    /* nothing was asked of the unit: nobody else may have started it */
+	TASK_FIRST,    /* nothing was requested of the unit: no other process may have started it */
 	TASK_RESUMED,  /* a start was journalled; it may have been asked for, or not */
 	TASK_STARTING, /* it was asked for */
 	TASK_RUNNING,
@@ -31,23 +31,23 @@ enum task_event {
 	TASK_SEES_RESTARTING,
 	TASK_SEES_ACTIVE,
 	TASK_SEES_GOING,
-	TASK_EVENT_JOURNALLED,	  /* that it is to be started */
+	TASK_EVENT_JOURNALLED,	  /* that it will be started */
 	TASK_EVENT_START_REFUSED, /* it was not, and will not be */
-	TASK_EVENT_START_UNSURE,  /* no answer, or one that says to try again */
+	TASK_EVENT_START_UNSURE,  /* no answer, or one that asks to try again */
 	TASK_EVENT_STOP,	  /* wanted */
 	TASK_EVENT_N,
 };
 
 enum task_action {
 	TASK_DO_NOTHING,
-	TASK_DO_JOURNAL, /* that it is to be started, with the invocation of before */
+	TASK_DO_JOURNAL, /* that it will be started, with the previous invocation */
 	TASK_DO_START,
 	TASK_DO_STOP,	 /* unless that was asked for already */
-	TASK_DO_RUNS,	 /* tell: it is active */
-	TASK_DO_REFUSE,	 /* tell: another process has started it */
-	TASK_DO_FAILED,	 /* tell: as the view says */
-	TASK_DO_ENDED,	 /* tell: by itself, with success */
-	TASK_DO_STOPPED, /* tell: it has no process any more */
+	TASK_DO_RUNS,	 /* report: it is active */
+	TASK_DO_REFUSE,	 /* report: another process has started it */
+	TASK_DO_FAILED,	 /* report: with the failure in the view */
+	TASK_DO_ENDED,	 /* report: by itself, with success */
+	TASK_DO_STOPPED, /* report: its last process has ended */
 	TASK_ACTION_N,
 };
 

@@ -16,7 +16,7 @@ static const char *const active_names[TASK_ACTIVE_N] = {
 	[TASK_ACTIVE_DEACTIVATING] = "deactivating",
 };
 
-/* Words of systemd are short; one that is not means nothing to us and is cut. */
+/* Reads a state or result of systemd. These are short; a long one is unknown and is cut. */
 static int read_word(sd_bus_message *message, void *target)
 {
 	const char *word;
