@@ -2,7 +2,7 @@
 #pragma once
 /* Requests to the node service of a CSI plugin for one volume of this node. Pure.
  *
- * What is built points into what it is made of and is never to be freed as a message. */
+ * A request points into its sources and is never freed as a message. */
 
 #include "csi/csi_map.h"
 #include "volume/target.h"
@@ -19,8 +19,9 @@ struct csi_volume_paths {
 	char target[CSI_VOLUME_PATH_SIZE]; /* of one use */
 };
 
-/** Paths in the plugin's folder, for the use of @target. STATUS_FAILED_PRECONDITION: the helper did not tell
- * its stage base, or a path is too long. STATUS_INVALID_ARGUMENT: the name of the plugin is no label. */
+/** Fills in the paths in the plugin's folder for the use of @target. STATUS_FAILED_PRECONDITION: the
+ * helper did not report its stage base, or a path is too long. STATUS_INVALID_ARGUMENT: the name of the
+ * plugin is no label. */
 enum status csi_volume_paths(const char *stage_base, const struct volume_target *target,
 			     struct csi_volume_paths *ret, struct error *err);
 

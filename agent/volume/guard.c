@@ -88,7 +88,7 @@ static void note_changes(struct lost_call *lost, const struct mount_table *table
 	lost->changed_us = clock_monotonic_us();
 }
 
-/* Why it is to be waited for what a lost call left; NULL: it is not. @ret_pid 0: for no process */
+/* Returns why the remains of a lost call must be waited for; NULL: no wait. @ret_pid 0: for no process */
 static const char *why_wait(const struct lost_call *lost, const struct plugin_children *children,
 			    const struct mount_table *table, const char *folder, pid_t plugin, pid_t *ret_pid)
 {
@@ -168,7 +168,8 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 			 path);
 }
 
-/* A target has one mount and none below it. Staging is the plugin's to use, but no path in it has two. */
+/* Checks the mounts at the paths: a target has one mount and no mount below it. In staging, which the
+ * plugin uses freely, no path has two. */
 static enum status guard_check(struct volume_op *op, bool is_target, enum csi_method method,
 			       struct error *err)
 {
@@ -202,7 +203,7 @@ enum status volume_guard_after(struct volume_op *op, enum csi_method method, str
 
 	if (method != CSI_NODE_PUBLISH_VOLUME && method != CSI_NODE_STAGE_VOLUME)
 		return STATUS_OK;
-	/* what begins from here on is not of the lost call any more */
+	/* processes that begin from here on do not belong to the lost call */
 	if (lost && lost->is_open && lost->to == 0)
 		lost->to = op->called_since;
 	if (!is_repeated)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* May a plugin be called for a volume now?
+/* Decides whether a plugin may be called for a volume now.
  *
- * Drivers remove their target recursively: where two mounts stand one upon the other they unmount the upper
- * one and delete through the other, which is the volume. Two come to exist there when a call was lost (the
- * plugin died, its child mounts on) and is repeated. So:
- *   - after a lost call nothing is called for the volume before what may be left of it has ended;
- *   - whatever takes a mount away is called only where exactly one, or none, is seen;
+ * Drivers remove their target recursively: if two mounts are stacked there, they unmount the upper one and
+ * delete through the other, which is the volume. A stack is made if a call was lost (the plugin died, its
+ * child mounts on) and is repeated. So:
+ *   - after a lost call no call is made for the volume before its remains have ended;
+ *   - a call that takes a mount away is made only if one mount is seen, or no mount;
  *   - a repeated call that mounted is followed by a look.
- * The agent undoes nothing here: what is stacked is for a person to look at. */
+ * The agent undoes nothing here: a person must look at stacked mounts. */
 
 #include "base/error.h"
 #include "csi/csi_method.h"
@@ -18,12 +18,12 @@
 
 enum {
 	GUARD_QUIET_MS = 2000, /* no mount has changed below the volume's folder */
-	GUARD_WAIT_MS = 30000, /* at most, for processes that may be none of the volume */
+	GUARD_WAIT_MS = 30000, /* at most, for processes that may not belong to the volume */
 };
 
 struct volume_op;
 
-/** A call begins, of the plugin with this process; to be told before each. */
+/** Records the begin of a call to the plugin with this process; needed before each call. */
 void volume_guard_begin(struct volume_op *op, pid_t plugin);
 
 /** It ended without saying what became of it. */

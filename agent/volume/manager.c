@@ -122,7 +122,7 @@ void volume_op_cancel(struct volume_op *op)
 {
 	assert(op->kind == VOLUME_OP_MOUNT);
 	op->is_cancelled = true;
-	/* without a timer it ends after its step, as what is in flight does */
+	/* without a timer it ends after its step, like an operation in flight */
 	if (is_idle(op))
 		(void)wakeup_arm(op->manager->event, &op->timer, 0, on_cancel_due, op, NULL);
 }

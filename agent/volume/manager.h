@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Mounting and unmounting volumes through the helper: operations of one volume one after another over its
- * whole stage..unstage life, different volumes side by side.
+/* Mounts and unmounts volumes through the helper: operations of one volume one after another over its whole
+ * stage..unstage life, different volumes side by side.
  *
- * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered back-off
- * until it succeeds and is never forced; while it waits, others are scheduled. A volume is unstaged only
- * when nobody else uses it, asked at that moment. */
+ * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered
+ * back-off until it succeeds and is never forced; while it waits, others are scheduled. A volume is
+ * unstaged only if it has no other user, asked at that moment. */
 
 #include "base/error.h"
 #include "helper/client.h"
@@ -43,7 +43,7 @@ void volume_manager_note_published(struct volume_manager *manager, const char *w
 /** No callbacks; @helper must be freed before. NULL is allowed. */
 void volume_manager_free(struct volume_manager *manager);
 
-/** Take over the mount snapshot just read; what was queued continues. */
+/** Takes over the mount snapshot just read; the queued operations continue. */
 void volume_manager_set_observed(struct volume_manager *manager, struct mount_snapshot *observed);
 
 /** The mount snapshot, kept up to date; NULL before the first. */
@@ -55,24 +55,25 @@ enum status volume_manager_mount(struct volume_manager *manager, const struct vo
 				 volume_done_fn *done, void *userdata, struct volume_op **ret,
 				 struct error *err);
 
-/** Unpublish, and unstage when nobody else uses the volume; repeated until done. What is not there is done.
- * @retry told of each failure; may be NULL */
+/** Unpublishes, and unstages if the volume has no other user; repeated until done. Missing mounts count as
+ * done.
+ * @retry is called for each failure; may be NULL */
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);
 
-/** The last part of an unmount: unstage when nobody at all uses the volume. The target's allocation and slot
- * do not count; the rest is as above. */
+/** Does the last part of an unmount: unstages if the volume has no user at all. The target's allocation
+ * and slot do not count; the rest is as above. */
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);
 
-/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, scheduled among
- * the operations of the volume. One try: the server asks again.
+/** Lets the plugin grow its mounts on this node after a csi volume has grown: NodeExpandVolume, scheduled
+ * among the operations of the volume. One try: the server asks again.
  * @request    copied, with its secrets, which are wiped afterwards
  * @timeout_us from now on, time in the queue included
  * @ret        as above; may be NULL
- * @done's errors: STATUS_NOT_FOUND nothing of the volume is on this node, or the plugin says so;
+ * @done's errors: STATUS_NOT_FOUND the volume is not on this node, for the agent or for the plugin;
  * STATUS_UNIMPLEMENTED the plugin does not announce it; STATUS_UNAVAILABLE the plugin cannot be called;
  * STATUS_DEADLINE_EXCEEDED; else the plugin's. */
 enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
@@ -83,13 +84,12 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 /** Is an operation of the volume in flight or waiting? */
 bool volume_manager_is_busy(const struct volume_manager *manager, const char *wire_volume);
 
-/** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it is queued or for a
- * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
+/** Cancels a mount: it ends with STATUS_CANCELLED, at once when it is queued or waits for a plugin, else
+ * after the current step, or succeeds if that was the last. Undoes nothing. */
 void volume_op_cancel(struct volume_op *op);
 
-/** Of an unmount or release of a csi volume: continue without the plugin, from the next step or try on. A
- * call that is in flight is waited for until its deadline. Nothing that is used is touched by that, and what
- * the helper refuses is refused as ever.
+/** Continues an unmount or release of a csi volume without the plugin, from the next step or try on. A call
+ * in flight is still waited for until its deadline. Mounts in use stay, and the helper refuses as before.
  * @is_freed the server waits for it no longer: a failure is shown as left over */
 void volume_op_force(struct volume_op *op, bool is_freed);
 
@@ -97,13 +97,13 @@ struct volume_op_info {
 	const char *step;
 	int64_t step_since_ms; /* wall clock; of the first attempt */
 	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
-	const char *call;      /* of that plugin; NULL: none */
+	const char *call;      /* of that plugin; NULL: no call */
 	bool is_calling;       /* the call is in flight */
 	int64_t since_ms;      /* wall clock, when the operation was queued */
 	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
 	int64_t gives_up_ms;   /* wall clock, of a mount that meets errors; 0: it does not */
 	uint32_t attempts;
-	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
+	const char *last_error; /* borrowed; of a wait; empty: no error */
 };
 
 struct volume_op_info volume_op_info(const struct volume_op *op);

@@ -127,7 +127,7 @@ static void build_expand(const struct volume_op *op, const struct node_half *nod
 /* Which call a state is about. */
 static const struct plugin_step {
 	enum csi_method method;
-	build_fn *build; /* NULL: none */
+	build_fn *build; /* NULL: no call */
 } plugin_steps[VOLUME_OP_STATE_N] = {
 	[VOLUME_OP_PLUGIN_STAGING] = {CSI_NODE_STAGE_VOLUME, build_stage},
 	[VOLUME_OP_PLUGIN_PUBLISHING] = {CSI_NODE_PUBLISH_VOLUME, build_publish},
@@ -183,7 +183,7 @@ static void op_succeeded(struct volume_op *op)
 	volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
-/* What its node service announces; NULL: it was never here. */
+/* Returns the capabilities that its node service announces; NULL: it was never here. */
 static const struct node_half *find_node(const struct volume_op *op)
 {
 	const struct plugins *plugins = op->manager->plugins;
@@ -192,7 +192,7 @@ static const struct node_half *find_node(const struct volume_op *op)
 	return facts && facts->has_node ? &facts->node : NULL;
 }
 
-/* So does one that was never here, as far as anybody knows. */
+/* Returns true also for a plugin that was never here: its capabilities are unknown. */
 static bool announces_staging(const struct volume_op *op)
 {
 	const struct node_half *node = find_node(op);
@@ -200,8 +200,8 @@ static bool announces_staging(const struct volume_op *op)
 	return !node || node->stage;
 }
 
-/* Of a precondition that the plugin lacks the caller knows one: it was not staged. A plugin that was
- * restarted may have forgotten it. Once per mount. */
+/* Stages again if the plugin lost the staging, once per mount. FAILED_PRECONDITION from NodePublishVolume
+ * usually means that the plugin was restarted and forgot it. */
 static bool stage_again(struct volume_op *op, enum csi_method method, const struct error *err)
 {
 	if (method != CSI_NODE_PUBLISH_VOLUME || err->status != STATUS_FAILED_PRECONDITION ||
@@ -234,8 +234,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		op_succeeded(op);
 		return;
 	}
-	/* what it does not know it does not hold, nor what it has no call for by now; what is mounted all the
-	 * same the helper finds */
+	/* a volume that the plugin does not know is not held, nor one whose call it no longer has; if it
+	 * is still mounted, the helper finds it */
 	if (is_undoing(op) && (csi_outcome(method, err->status) == CSI_GONE ||
 			       (method == CSI_NODE_UNSTAGE_VOLUME && err->status == STATUS_UNIMPLEMENTED &&
 				!announces_staging(op)))) {
@@ -272,8 +272,8 @@ static enum status find_client(const struct volume_op *op, struct service_client
 	return plugins_client(plugins, op->target.profile, PLUGIN_NODE, ret, err);
 }
 
-/* Before a call of a mount, as it may be carried out whatever comes of it; the moment is that of the first,
- * and none whose device was classified. */
+/* Records the moment before the first call of a mount, which may be carried out even if it fails; no
+ * moment if the device is classified. */
 static void note_mount_call(struct volume_op *op)
 {
 	struct volume_manager *manager = op->manager;
@@ -345,9 +345,9 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 	}
 }
 
-/* Has the plugin staged it, and is that still there? The mount is asked for as well, as what would be
- * published from a path that somebody has unmounted is not the volume. Who mounts nothing at that path stages
- * once more.
+/* Returns whether the plugin has staged the volume, and its mount still exists: if another process has
+ * unmounted it, a publish from that path is not the volume. A plugin that stages without mounting there is
+ * asked to stage again.
  */
 static bool is_staged(const struct volume_op *op)
 {
@@ -361,7 +361,7 @@ static bool is_staged(const struct volume_op *op)
 	       volume_stage_find(op->manager, paths.staging, &view, NULL) == STATUS_OK;
 }
 
-/* Staging is the plugin's only if it says so, and is done once. */
+/* Calls the plugin to stage, once, if it announces that. */
 static void call_if_it_stages(struct volume_op *op)
 {
 	if (!announces_staging(op) || is_staged(op))
@@ -370,7 +370,7 @@ static void call_if_it_stages(struct volume_op *op)
 		op_call(op, 0);
 }
 
-/* A plugin that was restarted while the publish was to be tried again may stage by now. */
+/* Stages first if needed: a plugin that was restarted before a repeated publish may announce staging now. */
 static void call_once_staged(struct volume_op *op)
 {
 	if (announces_staging(op) &&
@@ -380,7 +380,7 @@ static void call_once_staged(struct volume_op *op)
 		op_call(op, 0);
 }
 
-/* What it has staged it unstages, even if it says by now that it does no such thing. */
+/* Calls the plugin to unstage if it has staged, even if it no longer announces staging. */
 static void call_if_it_unstages(struct volume_op *op)
 {
 	if (!announces_staging(op) && !is_staged(op))
@@ -389,8 +389,8 @@ static void call_if_it_unstages(struct volume_op *op)
 		op_call(op, 0);
 }
 
-/* Of the use that stands; a writer's, if there are both. A claim is not enough: what it is for may still be
- * to be mounted. */
+/* Finds the target of a published use; a writer's, if there are both. A claim is not enough: it may not
+ * be mounted yet. */
 static enum status expand_target(struct volume_op *op, struct error *err)
 {
 	struct volume_target *target = &op->target;
@@ -605,8 +605,8 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 	}
 }
 
-/* What a STAGE of a csi volume found. The folders above a plugin's target are not for us to look into: the
- * helper is the witness. */
+/* Converts the result of a STAGE of a csi volume to an event. Only the helper looks at the plugin's
+ * target: the agent may not look into the folders above it. */
 static enum volume_op_event staged_event(struct volume_op *op, const struct mh_reply *reply)
 {
 	enum volume_op_event event = VOLUME_OP_PREPARED;
@@ -619,7 +619,7 @@ static enum volume_op_event staged_event(struct volume_op *op, const struct mh_r
 		op->publish_reply = *reply;
 		event = VOLUME_OP_DEVICE;
 	}
-	/* whoever called the plugin for what exists there */
+	/* an earlier call, of this or another agent, has mounted it */
 	if (event != VOLUME_OP_PREPARED)
 		plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
 	return event;
@@ -744,7 +744,7 @@ static void op_send(struct volume_op *op, enum volume_op_action action)
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
-/* Why what was seen at @path is no mount that can be judged. */
+/* Explains why the mount seen at @path cannot be judged. */
 static enum status unseen(const struct volume_op *op, const char *path, const struct path_seen *seen,
 			  struct error *err)
 {
@@ -833,8 +833,8 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
-/* What is asked for could be had from the mount table as well, but then each publish would cost as much as
- * there are mounts. */
+/* Looks at the published path. The mount table has the same, but then the cost of each publish would grow
+ * with the number of mounts. */
 static void op_verify(struct volume_op *op)
 {
 	char path[ALLOC_PATH_MAX + 1];
@@ -881,8 +881,9 @@ static bool op_in_use(const struct volume_op *op, enum volume_use use)
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
-/* The helper undoes a volume as a whole: one use of it alone is the plugin's to end. Several that are left so
- * end together, with the first of them; of the others no plugin was asked either. */
+/* Forces the undoing. The helper undoes a volume as a whole: only the plugin can end one use among
+ * several. Several uses that are left so end together, with the first of them: no plugin was called for
+ * the others either. */
 static void op_force(struct volume_op *op)
 {
 	struct error err;
@@ -900,8 +901,8 @@ static void op_force(struct volume_op *op)
 	volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
-/* Of a volume that this run of the agent called no plugin for, one before it may have; and what another
- * instance of the helper did is to be seen. */
+/* Looks at the mounts of a volume if this run of the agent called no plugin for it, because an earlier
+ * one may have; and after another instance of the helper worked on it. */
 static void op_look(struct volume_op *op)
 {
 	const struct volume_target *target = &op->target;

@@ -6,15 +6,15 @@
 
 enum { VOLUME_LOOK_MS = 10000 }; /* for the look at a fresh publish */
 
-/** Let @event happen to the operation: do what the table of steps says. The operation may be gone afterwards.
+/** Applies @event to the operation, by the table of steps. The operation may be gone afterwards.
  */
 void volume_op_handle(struct volume_op *op, enum volume_op_event event, const struct error *err);
 
-/** What an operation that is not wanted any more, or is too late, ends with; never STATUS_OK. */
+/** Fills in the error of an operation that was cancelled or is too late; never STATUS_OK. */
 enum status volume_op_cancelled(const struct volume_op *op, struct error *err);
 
 /** Is nothing in flight for it but a pause before the same step once more? */
 bool volume_op_is_pausing(const struct volume_op *op);
 
-/** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
+/** Returns the name of the plugin's call in @state: "NodeStageVolume", ...; NULL: no call. */
 const char *volume_plugin_call_name(enum volume_op_state state);

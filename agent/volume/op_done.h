@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What whoever began an operation on a volume is asked while it runs, and told when it ends. */
+/* Callbacks and results for the caller that began an operation on a volume. */
 
 #include "base/error.h"
 #include "model/alloc.h"
@@ -23,7 +23,8 @@ struct volume_mounted {
 	uint32_t dev_minor;
 	bool is_host_device;		   /* as in struct volume_target */
 	bool is_nfs_listed;		   /* as there */
-	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: the kernel's state after
+					    * it */
 };
 
 /** @mounted of a mount that succeeded, and of an unmount that was forced without its plugin, else NULL; @err
@@ -33,12 +34,12 @@ typedef void volume_done_fn(const struct volume_mounted *mounted, const struct e
 /** An unmount failed and will be tried again. */
 typedef void volume_retry_fn(const struct error *err, void *userdata);
 
-/** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
- * @slot? Who would use it is asked at this moment.
- * @alloc_id empty: apart from nothing */
+/** Returns whether the staged volume is used on this node in this way, except by the publish at @alloc_id and
+ * @slot. Users are looked up at this moment.
+ * @alloc_id empty: no exception */
 typedef bool volume_in_use_fn(const char *wire_volume, enum volume_use use, const char *alloc_id,
 			      uint8_t slot, void *userdata);
 
-/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The operation
- * is gone afterwards. */
+/** @bytes the size of the file system that the plugin reported, 0: no size; @err NULL on success. The
+ * operation is gone afterwards. */
 typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);

@@ -31,7 +31,7 @@ struct volume_op {
 	bool is_cancelled;
 	bool has_met_other;    /* instance of the helper at work: the mount snapshot lacks what that did */
 	bool has_staged_again; /* as the plugin refused to publish */
-	bool is_forced;	       /* no plugin: from there on the helper alone undid it */
+	bool is_forced;	       /* no plugin: from there on only the helper undid it */
 	bool has_mounted;
 	struct volume_mounted mounted; /* what @done gets; kernel: of an unmount without its plugin */
 	volume_done_fn *done;
@@ -43,7 +43,7 @@ struct volume_op {
 	int64_t since_ms;
 	int64_t step_since_ms;
 	int64_t next_try_ms;
-	int64_t gives_up_ms; /* wall clock, of a mount that has met an error; 0: none yet */
+	int64_t gives_up_ms; /* wall clock, of a mount that has met an error; 0: no error yet */
 	struct error last_error;
 	struct mh_reply publish_reply;
 	struct path_probe *probe;	    /* while verifying */
@@ -52,7 +52,7 @@ struct volume_op {
 	struct plugin_process called;	    /* by the last call */
 	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
 	uint64_t called_at;		    /* and the mount_table_last() of the stage mounts then */
-	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
+	struct device_moment before_plugin; /* of a mount: before the first call; zero: no call */
 	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
 	 * expansion */
 	uint64_t patience_end_us;
@@ -78,12 +78,12 @@ struct volume_manager {
 	struct helper_client *helper; /* borrowed */
 	volume_in_use_fn *in_use;
 	void *userdata;
-	struct plugins *plugins; /* borrowed; NULL: there are none */
+	struct plugins *plugins; /* borrowed; NULL: there are no plugins */
 	uint64_t plugin_wait_us;
 	struct plugin_owned_set plugin_owned;
 	struct host_devices host_devices;
 	struct device_changes device_changes;
-	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
+	struct mount_table *stage_mounts; /* below stage_base; NULL: not read yet */
 	char stage_base[MH_PATH_SIZE];
 	struct mount_snapshot *observed;
 	struct path_probes *probes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The volumes of which a plugin may own something: those that it was ever called to stage or publish, until
- * they are unstaged. What no plugin was called for is undone without one. */
+/* The volumes in which a plugin may own something: from its first call to stage or publish, until they
+ * are unstaged. A volume without such a call is undone without a plugin. */
 
 #include "base/tree.h"
 #include "model/volume.h"
@@ -12,11 +12,11 @@
 /* Whose is the block device that a volume's file system is on? */
 enum volume_device {
 	VOLUME_DEVICE_UNCLASSIFIED,
-	VOLUME_DEVICE_OURS,  /* the volume's alone */
+	VOLUME_DEVICE_OURS,  /* only the volume's */
 	VOLUME_DEVICE_HOSTS, /* a file system that the host has mounted for itself */
 };
 
-/* A call of which nobody knows what became of it, until nothing can be left of it. */
+/* A call with unknown result, until nothing can be left of it. */
 struct lost_call {
 	bool is_open;
 	bool is_from_before; /* this run of the agent: only who names the volume's folder is known */
@@ -32,7 +32,7 @@ struct plugin_owned {
 	char wire_volume[WIRE_VOLUME_SIZE];
 	enum volume_device device;
 	struct lost_call lost;
-	bool is_staged; /* the plugin has said so, and was not asked to unstage it since */
+	bool is_staged; /* the plugin confirmed it, and was not asked to unstage it since */
 };
 
 RB_HEAD(plugin_owned_tree, plugin_owned);
@@ -50,7 +50,7 @@ void plugin_owned_remove(struct plugin_owned_set *owned, const char *wire_volume
 /** VOLUME_DEVICE_UNCLASSIFIED for a volume that is not among them. */
 enum volume_device plugin_owned_device(const struct plugin_owned_set *owned, const char *wire_volume);
 
-/** Adds the volume. The first classification stands, unless a later one is that the device is ours. */
+/** Adds the volume. The first classification stays, unless a later one is that the device is ours. */
 void plugin_owned_classify(struct plugin_owned_set *owned, const char *wire_volume,
 			   enum volume_device device);
 

@@ -26,7 +26,7 @@ uint64_t plugin_process_now(void)
 	return (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec / (NSEC_PER_SEC / hz);
 }
 
-/* Returns how many bytes; 0: none, or not to be read. A 0 follows them. */
+/* Returns how many bytes; 0: empty, or not readable. A 0 follows them. */
 static size_t read_file(pid_t pid, const char *file, char *dst, size_t size)
 {
 	char path[PROC_PATH_SIZE];

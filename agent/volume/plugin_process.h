@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The process of a CSI plugin, and what it leaves behind when it dies, as /proc shows it to everybody. A
- * child that does the mounting outlives a plugin that is killed alone: nothing but its own end says that it
- * no longer mounts. Source: proc(5), credentials(7). */
+/* Finds the process of a CSI plugin, and the processes that it leaves behind when it dies, as /proc shows
+ * them to every user. A child that does the mounting outlives a killed plugin: only the child's own end
+ * proves that it no longer mounts. Source: proc(5), credentials(7). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ struct plugin_process {
 /** Units of the kernel's start times, since the boot. */
 uint64_t plugin_process_now(void);
 
-/** Who has this pid now. Not known: it is not there, not to be seen, or the service manager, which listens
- * for others. */
+/** Returns the process that has this pid now. Not known: it does not exist, cannot be seen, or is the
+ * service manager, which listens for others. */
 struct plugin_process plugin_process_find(pid_t pid);
 
 /** Does it run still? False for one that is not known. */
@@ -32,7 +32,7 @@ bool plugin_process_is_alive(const struct plugin_process *process);
 
 /* Processes that began in some time, and may be at work for a plugin that was called then. */
 struct plugin_children {
-	size_t n_naming;  /* that name the folder among their arguments, whoever started them */
+	size_t n_naming;  /* that name the folder among their arguments, started by any process */
 	size_t n_session; /* others, of the plugin's session */
 	pid_t pid;	  /* one of them; of those that name it, if there are any */
 	char name[PROCESS_NAME_SIZE];

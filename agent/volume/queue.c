@@ -52,7 +52,7 @@ static struct volume_queue *queue_get(struct volume_manager *manager, const char
 	return queue;
 }
 
-/* What is queued may be scheduled as soon as nothing is in flight. */
+/* Schedules the queue's next operation as soon as no operation of it is in flight. */
 static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
 {
 	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))

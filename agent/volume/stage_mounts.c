@@ -9,7 +9,7 @@ void volume_stage_forget(struct volume_manager *manager)
 	manager->stage_mounts = NULL;
 }
 
-/* What plugins have mounted and bound, kept as long as it does not change. */
+/* Reads the plugins' mounts and binds, and keeps them as long as they do not change. */
 static enum status target_look(struct volume_manager *manager, const char *stage_base, struct error *err)
 {
 	uint64_t settled = UINT64_MAX;

@@ -6,24 +6,24 @@
  *   unmount:  idle -> unpublishing -> [looking] -> checking -> [unstaging] -> ended
  *   release:  idle -> looking -> checking -> [unstaging] -> ended
  *
- * Of a csi volume, whose plugin has its part between the helper's steps:
+ * For a csi volume, the plugin has its part between the helper's steps:
  *
  *   mount:    idle -> staging -> waiting -> plugin-staging -> plugin-publishing -> confirming -> publishing
- *             -> verifying -> ended; what stands already goes from staging to publishing; a device, which the
+ *             -> verifying -> ended; an existing mount goes from staging to publishing; a device, which the
  *             helper does not clone, to verifying
  *   unmount:  idle -> unpublishing -> checking -> [plugin-unpublishing -> rechecking -> [plugin-unstaging
  *             -> unstaging]] -> ended; release comes from looking to checking
  *   expand:   idle -> expanding -> ended
  *
  * A plugin that will never do its part is bypassed in an unmount when an operator forces it: back to
- * checking, and from there to the helper alone, which unmounts what it can and refuses the rest.
+ * checking, and from there only to the helper, which unmounts what it can and refuses the rest.
  *
  * A plugin that refuses to publish for a precondition is asked to stage once more before it is asked again.
  *
- * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
- * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
- * carried out is made again as it is, before anything else of the volume. So is a mount's step of the helper
- * while another instance of it, which an earlier agent had asked, works on the volume. */
+ * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and
+ * is tried again from its beginning, every step of it being idempotent. A call to a plugin that may have
+ * been carried out is made again unchanged, before anything else of the volume. So is a mount's step of
+ * the helper while another instance of it, which an earlier agent had asked, works on the volume. */
 
 #include <stdbool.h>
 
@@ -38,9 +38,9 @@ enum volume_op_state {
 	VOLUME_OP_VERIFYING,
 	VOLUME_OP_UNPUBLISHING,
 	VOLUME_OP_LOOKING,  /* is there anything of it that a plugin may hold, or that is new to us? */
-	VOLUME_OP_CHECKING, /* does anybody else on this node use the volume, or of csi its target? */
+	VOLUME_OP_CHECKING, /* does the volume, or for csi its target, have another user on this node? */
 	VOLUME_OP_PLUGIN_UNPUBLISHING,
-	VOLUME_OP_RECHECKING, /* does anybody else use the volume? */
+	VOLUME_OP_RECHECKING, /* does the volume have another user? */
 	VOLUME_OP_PLUGIN_UNSTAGING,
 	VOLUME_OP_UNSTAGING,
 	VOLUME_OP_EXPANDING,
@@ -51,20 +51,20 @@ enum volume_op_state {
 enum volume_op_event {
 	VOLUME_OP_MOUNT,   /* begin */
 	VOLUME_OP_UNMOUNT, /* begin */
-	VOLUME_OP_RELEASE, /* begin: an unmount of which nothing is published any more */
+	VOLUME_OP_RELEASE, /* begin: an unmount of a volume that is no longer published */
 	VOLUME_OP_EXPAND,  /* begin */
 	VOLUME_OP_OK,
 	VOLUME_OP_PREPARED, /* the helper's folders are there, nothing is mounted */
 	VOLUME_OP_DEVICE,   /* the plugin's target is a device */
 	VOLUME_OP_UNSURE,   /* done; what else there is of the volume another process may have changed */
 	VOLUME_OP_FAILED,
-	VOLUME_OP_PENDING,   /* failed, and the same call is to be made again before anything else */
+	VOLUME_OP_PENDING,   /* failed, and the same call must be made again before anything else */
 	VOLUME_OP_AGAIN,     /* the pause before that is over */
 	VOLUME_OP_UNSTAGED,  /* failed, as the plugin wants to stage it first */
-	VOLUME_OP_CANCELLED, /* the step was done, the operation is not wanted any more */
+	VOLUME_OP_CANCELLED, /* the step was done, the operation is no longer wanted */
 	VOLUME_OP_IN_USE,
-	VOLUME_OP_PLUGINS_TURN, /* nobody uses it, and the plugin may have its part of it */
-	VOLUME_OP_FORCED,	/* the plugin's part is not waited for any more, as an operator wants */
+	VOLUME_OP_PLUGINS_TURN, /* it has no user, and the plugin may do its part */
+	VOLUME_OP_FORCED,	/* the plugin's part is no longer waited for, as an operator wants */
 	VOLUME_OP_EVENT_N,
 };
 
@@ -86,9 +86,9 @@ enum volume_op_action {
 	VOLUME_OP_PLUGIN_EXPAND,
 	VOLUME_OP_SUCCEED,
 	VOLUME_OP_FAIL,
-	VOLUME_OP_FAIL_EMPTY, /* as FAIL: the plugin said that it had mounted something */
+	VOLUME_OP_FAIL_EMPTY, /* as FAIL: the plugin reported that it had mounted something */
 	VOLUME_OP_RETRY,      /* others are scheduled meanwhile */
-	VOLUME_OP_PAUSE,      /* nobody has */
+	VOLUME_OP_PAUSE,      /* no others are */
 	VOLUME_OP_ACTION_N,
 };
 
@@ -97,7 +97,7 @@ struct volume_op_step {
 	enum volume_op_action action;
 };
 
-/** What follows; action VOLUME_OP_REFUSE for what the table does not have. */
+/** Returns the next step; action VOLUME_OP_REFUSE for an event that the table does not have. */
 struct volume_op_step volume_op_step(enum volume_op_state state, enum volume_op_event event);
 
 /** Is the step a call to a plugin, or the wait for one? */

@@ -11,9 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VOLUME_MOUNT_PATIENCE_MS = 300000 }; /* of a mount with errors that may pass, unless its target says */
+enum {
+	VOLUME_MOUNT_PATIENCE_MS = 300000
+}; /* of a mount with passing errors, unless its target has its
+    * own */
 
-/* Who uses a volume how: a csi plugin has one target for each, and gives it up with its last user. */
+/* The ways to use a volume: a csi plugin has one target for each, and gives it up with its last user. */
 enum volume_use {
 	VOLUME_USE_ANY,
 	VOLUME_USE_READ,
@@ -54,7 +57,7 @@ struct volume_target {
 	struct secret_message *details;
 	/* of an unmount of this run of the agent, as the server wants: it repeats that */
 	bool without_plugin; /* csi: its plugin is not waited for */
-	bool is_freed;	     /* nobody waits for it any more: what cannot be undone is left over */
+	bool is_freed;	     /* no caller waits for it: a failure leaves remains */
 };
 
 static inline enum volume_use volume_target_use(const struct volume_target *target)
