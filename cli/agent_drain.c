@@ -110,7 +110,7 @@ static enum status watch_drain(struct watch *watch, struct error *err)
 	return status;
 }
 
-/* What is there is shown in any case; only a drain that left nothing open is a success. */
+/* Shows the drain in any case; only a drain that left nothing open is a success. */
 static enum status drain_watch_finish(struct watch *watch, struct error *err)
 {
 	const Holdfast__V1__AgentDrain *drain = watch->last->drain;

@@ -72,7 +72,7 @@ struct withdrawal {
 	char *id;
 };
 
-/* By a connection of its own: a call of the other one is in flight. */
+/* Withdraws the allocation by a connection of its own: a call of the other one is in flight. */
 static enum status withdraw(const struct withdrawal *withdrawal, struct error *err)
 {
 	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
@@ -99,7 +99,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	exit(128 + (int)info->ssi_signo);
 }
 
-/* From here to the end of the command. Without memory ctrl-c ends the command alone. */
+/* Withdraws on signals from here to the end of the command. Without memory ctrl-c only ends the command. */
 static void withdraw_on_signals(struct call *call, const Holdfast__V1__Allocation *alloc)
 {
 	static struct withdrawal withdrawal;
@@ -155,7 +155,7 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 	return STATUS_OK;
 }
 
-/* With an id of its own it can be submitted again when the server is lost. */
+/* Gives the allocation an id, so that it can be submitted again after the server was lost. */
 static enum status name_alloc(Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	char id[UUID_SIZE];
@@ -223,7 +223,8 @@ static enum status alloc_run_show(struct call *call, const void *message, struct
 	return STATUS_OK;
 }
 
-/* Nobody can stop anything there meanwhile; what may be done about it is said before any waiting. */
+/* Warns before any waiting that no server can stop work on the node meanwhile, and prints the next
+ * command. */
 static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconnected_ms)
 {
 	char age[AGE_SIZE];
@@ -259,7 +260,7 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 	    (call_has(call, OPT_NO_WAIT) ||
 	     clock_realtime_ms() - answer->node_disconnected_ms > RECONNECT_MS))
 		warn_of_node(answer->allocation, answer->node_disconnected_ms);
-	/* what had ended before is stopped, however it ended */
+	/* an allocation that had ended before counts as stopped, with any result */
 	if (!call_has(call, OPT_NO_WAIT) && !has_ended)
 		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_TERMINAL, 0, err);
 	if (call_has(call, OPT_JSON))

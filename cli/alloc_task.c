@@ -31,7 +31,7 @@ enum {
 	HEARTBEAT_US = 10 * USEC_PER_SEC,
 };
 
-/* ---- write everything, to whatever it is ---- */
+/* ---- write everything, to a file of any kind ---- */
 
 static enum status put(int fd, const ProtobufCBinaryData *data, struct error *err)
 {
@@ -123,7 +123,7 @@ static void send_size(struct session *s)
 	send_frame(s, &input);
 }
 
-/* Up to ctrl-p ctrl-q, by which the command is left alone. Returns how many bytes continue. */
+/* Cuts the input at ctrl-p ctrl-q, which detaches from the command. Returns how many bytes continue. */
 static size_t cut_at_detach(struct session *s, const uint8_t *bytes, size_t n)
 {
 	for (size_t i = 0; s->is_raw && i < n; i++) {
@@ -302,7 +302,7 @@ static int prepare(struct session *s, bool is_tty)
 
 /* ---- the commands ---- */
 
-/* ID and, before what is behind "--", perhaps a task. */
+/* Picks ID and, before the arguments behind "--", perhaps a task. */
 static enum status pick_task(struct invocation *inv, struct connection *connection, int n_words,
 			     char ret_id[static PICK_ID_SIZE], char **ret_task, struct error *err)
 {

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The words that may come after @start, which has @n words. */
+/* Prints the words that may come after @start, which has @n words. */
 static void print_next_words(FILE *out, const char *start, int n)
 {
 	for (size_t i = 0; i < command_count(); i++) {
@@ -22,7 +22,7 @@ static void print_next_words(FILE *out, const char *start, int n)
 	}
 }
 
-/* One case per beginning of @n words that continues. */
+/* Prints one case per beginning of @n words that continues. */
 static void print_groups(FILE *out, int n)
 {
 	for (size_t i = 0; i < command_count(); i++) {
@@ -51,7 +51,7 @@ static void print_pattern(FILE *out, option_set set)
 	(void)fputs(")", out);
 }
 
-/* The kind of the word after an option. */
+/* Prints the kind of each option's argument. */
 static void print_option_kinds(FILE *out)
 {
 	(void)fputs("\tcase $before in\n", out);
@@ -121,7 +121,7 @@ void completion_bash(FILE *out)
 	print_pattern(out, completion_connecting);
 	(void)fputs(" connect+=(\"$before\" \"$part\") ;;\n", out);
 	print_pattern(out, completion_with_argument() & ~completion_connecting);
-	(void)fputs(" ;;\n" /* the word is its argument */
+	(void)fputs(" ;;\n" /* the part is its argument */
 		    "\t\t*) [[ $part == -* ]] || line+=\"${line:+ }$part\" ;;\n"
 		    "\t\tesac\n"
 		    "\t\tbefore=$part\n"

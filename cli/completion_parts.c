@@ -16,7 +16,7 @@ const char *completion_kind(enum word_kind kind)
 	return names[kind];
 }
 
-/* The length of the first @n words of @path; 0: it has fewer. */
+/* Returns the length of the first @n words of @path; 0: it has fewer. */
 static size_t length_of(const char *path, int n)
 {
 	size_t length = 0;

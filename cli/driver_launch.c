@@ -71,7 +71,7 @@ struct launch {
 };
 
 static volatile sig_atomic_t is_interrupted;
-static volatile sig_atomic_t driver_pid; /* 0: there is none to be ended */
+static volatile sig_atomic_t driver_pid; /* 0: no driver to end */
 
 static void on_interrupt(int number)
 {
@@ -80,7 +80,7 @@ static void on_interrupt(int number)
 		(void)kill(driver_pid, SIGTERM);
 }
 
-/* ---- the session's key, and what orders say ---- */
+/* ---- the session's key, and the contents of orders ---- */
 
 static enum status make_key(struct launch *l, struct error *err)
 {
@@ -150,7 +150,7 @@ static enum status make_folder(struct launch *l, struct error *err)
 	return STATUS_OK;
 }
 
-/* @text with the words in braces replaced. @ret owned by the caller */
+/* Replaces the names in braces in @text. @ret owned by the caller */
 static enum status fill_in(const struct launch *l, const char *text, char **ret, struct error *err)
 {
 	const struct {
@@ -177,7 +177,7 @@ static enum status fill_in(const struct launch *l, const char *text, char **ret,
 	return fclose(out) == 0 ? STATUS_OK : error_no_memory(err, "the driver's settings");
 }
 
-/* What root's file of the driver is to say, with the key that it is to trust. */
+/* Writes root's file of the driver, with the key that it must trust. */
 static enum status write_settings(struct launch *l, struct error *err)
 {
 	const char *path = l->inv->options[OPT_TEMPLATE];
@@ -401,7 +401,7 @@ static enum status set_up(struct launch *l, struct error *err)
 
 /* ---- one call ---- */
 
-/* Calls that carry an order: what is typed is what is ordered. */
+/* Calls that carry an order: the typed request is the order's body. */
 static const struct ordered {
 	const char *method, *field;
 	const ProtobufCMessageDescriptor *body;
@@ -430,7 +430,7 @@ static void set_defaults(const struct launch *l, json_t *object, const ProtobufC
 static enum status sign(const struct launch *l, const struct ordered *kind, const ProtobufCMessage *body,
 			const ProtobufCBinaryData *packed, struct order *ret, struct error *err)
 {
-	/* alloc_id and task are the first fields of what is ordered; a network has no task */
+	/* alloc_id and task are the first fields of each body; a network has no task */
 	const Holdfast__Driver__V1__ExecCommand *named = (const void *)body;
 
 	*ret = (struct order){.magic = ORDER_MAGIC,
@@ -464,7 +464,7 @@ static void set_bytes(ProtobufCMessage *message, const char *field, const void *
 		memcpy(at->data, bytes, n);
 }
 
-/* The request of @kind around what is ordered. */
+/* Makes the request of @kind around the order's body. */
 static enum status make_ordered(const struct launch *l, const struct ordered *kind,
 				const ProtobufCMessageDescriptor *input, json_t *json, ProtobufCMessage **ret,
 				struct error *err)
@@ -514,7 +514,7 @@ static enum status make_request(const struct launch *l, const char *method,
 	return request_make(of, json, ret, err);
 }
 
-/* What is said on a stream, in this order. */
+/* Messages to send on a stream, in this order. */
 struct stream_input {
 	const ProtobufCMessage *messages[3];
 	size_t n;
@@ -577,8 +577,8 @@ static enum status listen_to(struct launch *l, const char *method, const struct 
 	return status != STATUS_OK ? status : at.status;
 }
 
-/* A command with its terminal's size and its whole input, which are typed beside what is ordered. @setup is
- * an ExecSetup. */
+/* Runs a command with its terminal's size and its whole input, which are typed in addition to the order.
+ * @setup is an ExecSetup. */
 static enum status exec_in_task(struct launch *l, ProtobufCMessage *setup, json_t *size, const char *input,
 				struct error *err)
 {
@@ -695,14 +695,14 @@ static bool wait_line(void)
 	return r > 0;
 }
 
-/* Line by line until the end of the input, ctrl-c or the driver's own end; a refused call is said, and the
- * next one is made. */
+/* Handles line by line until the end of the input, ctrl-c or the driver's own end. Reports a refused
+ * call, and continues with the next one. */
 static enum status handle_calls(struct launch *l, struct error *err)
 {
 	cleanup_free char *line = NULL;
 	size_t size = 0;
 
-	(void)setvbuf(stdin, NULL, _IONBF, 0); /* what was read ahead would not be waited for */
+	(void)setvbuf(stdin, NULL, _IONBF, 0); /* wait_line() would not see lines in a buffer */
 	while (wait_line() && getline(&line, &size, stdin) > 0) {
 		struct error refused;
 
@@ -733,7 +733,7 @@ static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 
 	if (inv->n_behind < 1 || inv->n_behind != inv->n_args)
 		return usage_error(inv, err, "the driver's program is wanted behind --: -- PROGRAM ...");
-	(void)sigaction(SIGINT, &action, NULL); /* not restarted: what reads is to see it */
+	(void)sigaction(SIGINT, &action, NULL); /* not restarted: reads must see it */
 	(void)sigaction(SIGTERM, &action, NULL);
 	status = find_user(&l, err);
 	if (status == STATUS_OK && uuid_new(l.alloc_id) < 0)

@@ -74,7 +74,7 @@ static DEFINE_ROWS(job_answer_page, holdfast__v1__get_job_response, NULL, NEED("
 		   TABLE("groups", "groups", &group_table), TABLE("allocations", "placed", &placed_table),
 		   TABLE("waits", "waits", &wait_table));
 
-/* What becomes of all members until the update is done, and not only at once. */
+/* All members until the update is done, not only those at once. */
 static DEFINE_ROWS(plan_group_table, holdfast__v1__job_group_status, NULL, COL("GROUP", "{name}"),
 		   COL_NUMBER("PLACE", "{missing}"), COL_NUMBER("REPLACE", "{replaced}"),
 		   COL_NUMBER("IN PLACE", "{in_place}"), COL_NUMBER("STOP", "{surplus}"));

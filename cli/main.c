@@ -16,7 +16,7 @@ enum { EXIT_USAGE = 2 };
 
 enum { NODES_SHOWN_MAX = 100, NODE_LINE_SIZE = 1024 };
 
-/* What the server said beside its message: who is in the way, and why no node will do. */
+/* Prints the details of the server's error: the claims in the way, and why each node is unsuitable. */
 static void complain_details(const Holdfast__V1__ErrorDetails *details, const struct error *err)
 {
 	size_t columns = columns_of(STDERR_FILENO);

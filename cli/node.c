@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUND_MS = 2000 }; /* of one look at what is left: a blocking query */
+enum { ROUND_MS = 2000 }; /* of one look at the remaining claims: a blocking query */
 
 #define DRAIN_TIMEOUT_US (UINT64_C(7200) * USEC_PER_SEC)
 #define DEADLINE_MAX_MS (UINT64_C(30) * 86400 * 1000)
@@ -227,7 +227,7 @@ static enum status node_drain_load(struct call *call, void *message, struct erro
 	return status;
 }
 
-/* All work of the node is to stop; --cancel and a look at a drain in progress stop nothing. */
+/* Asks before all work of the node stops; --cancel and a look at a drain in progress stop nothing. */
 static enum status confirm(struct call *call, const char *node, struct error *err)
 {
 	struct drain_watch watch = {.connection = call->connection, .node = node};
@@ -446,7 +446,7 @@ static enum status get_node(struct connection *connection, char *id, Holdfast__V
 			    : error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
 }
 
-/* Say what the node still has: the server would refuse, and says the same. */
+/* Shows the claims and work of the node, for which the server would refuse the purge. */
 static enum status check_purge(struct invocation *inv, const Holdfast__V1__GetNodeResponse *answer,
 			       struct error *err)
 {

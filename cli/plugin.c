@@ -20,7 +20,7 @@ static DEFINE_ROWS(plugin_table, holdfast__v1__plugin, "no plugins", COL("ID", "
 		   COL_NUMBER("VOLUMES", "{volumes}"),
 		   COL("NOT SCHEDULABLE BECAUSE", "{unschedulable_reason}"));
 
-/* The flags that are set, by their names: each of them stands for itself. */
+/* Prints the names of the flags that are set. */
 static void put_abilities(const ProtobufCMessage *half, struct strbuf *sb)
 {
 	for (unsigned int i = 0; half && i < half->descriptor->n_fields; i++) {

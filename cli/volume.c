@@ -106,7 +106,8 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 			    "{on_node_loss.do} after {on_node_loss.after_ms:duration}"),
 		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
 		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
-		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has none */
+		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has no
+							     * mode */
 		   COL_SET("attachment mode", "{attachment_mode}"), COL("generation", "{generation}"),
 		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),
 		   LINE("{topologies?y}", "topologies"), PART("topologies", &topology_page),
@@ -138,7 +139,7 @@ static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bo
 
 /* --- register, create --- */
 
-/* "volume db is ..." and what stands in its way. */
+/* Prints "volume db is ..." and its obstacle. */
 static void print_registered(const Holdfast__V1__Volume *volume, const char *what)
 {
 	print_line("volume %s %s", volume->id, what);
@@ -177,7 +178,8 @@ static enum status volume_create_load(struct call *call, void *message, struct e
 	return STATUS_OK;
 }
 
-/* The server has stored what is asked for before the provider is: the same command continues with it. */
+/* Adds the next command: the server has stored the request before it calls the provider, so the same
+ * command continues it. */
 static enum status explain_resume(const struct call *call, enum status status, const char *subject,
 				  struct error *err)
 {
@@ -368,7 +370,7 @@ static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
 	return "If the node still writes, data is lost. Is it certain that it does not?";
 }
 
-/* Of a release without the plugin: the server says it, line by line. */
+/* Prints the server's list of unconfirmed steps of a release without the plugin, line by line. */
 static void print_bypassed(const Holdfast__V1__DetachVolumeResponse *answer)
 {
 	if (answer->bypassed[0] == '\0')

@@ -204,7 +204,7 @@ static enum status show_file(struct show *show, const char *path, struct error *
 	return status == STATUS_OK ? read_failed(path, file, err) : status;
 }
 
-/* What can only be said after the last record. */
+/* Prints the results that are known only after the last record. */
 static enum status end_show(struct show *show, struct error *err)
 {
 	enum status status = STATUS_OK;
@@ -282,7 +282,7 @@ static enum status verify_file(struct verifying *v, const char *path, struct err
 	return status == STATUS_OK ? read_failed(path, file, err) : status;
 }
 
-/* Of which node are the files? As their first record says; --node says it too. */
+/* Finds the node of the files from their first record, or from --node. */
 static enum status find_node(struct invocation *inv, struct verifying *v, struct error *err)
 {
 	cleanup(close_trail) FILE *file = NULL;

@@ -78,7 +78,8 @@ json_t *trail_to_json(const struct trail_record *record)
 	json_t *json = json_object();
 
 	for (size_t i = 0; json && i < record->n; i++) {
-		/* values are ASCII by the helper's rules; what is not UTF-8 fails here as lack of memory does
+		/* values are ASCII by the helper's rules; text that is not UTF-8 fails here as lack of
+		 * memory does
 		 */
 		if (json_object_set_new(json, record->fields[i].key, json_string(record->fields[i].value)) ==
 		    0)
@@ -105,8 +106,8 @@ bool trail_matches(const struct trail_record *record, const struct trail_filter 
 	return !filter->until || strncmp(trail_get(record, "ts"), filter->until, strlen(filter->until)) <= 0;
 }
 
-/* What an intent and its result have in common. Instances may share everything but the volume, on which only
- * one works at a time. NULL when memory is short. */
+/* Returns the common fields of an intent and its result. Instances may share everything but the volume,
+ * on which only one works at a time. NULL when memory is short. */
 static char *operation_key(const struct trail_record *record)
 {
 	static const char *const keys[] = {"node", "peer_pid", "seq", "op", "vol", "alloc", "slot"};
@@ -197,7 +198,7 @@ static void hash(const char *line, size_t n, char ret[static TRAIL_HASH_SIZE])
 	hex_encode(ret, digest, length);
 }
 
-/* Numbers count up; they may begin anew where a helper started. */
+/* Returns whether @rec follows: numbers count up; they may restart at 1 where a helper started. */
 static bool follows(const struct trail_check *check, const struct trail_record *record, uint64_t rec)
 {
 	return check->rec == 0 || rec == check->rec + 1 ||
@@ -243,13 +244,13 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 	copy[n] = '\0';
 	is_whole =
 		strlen(copy) == n && trail_parse(copy, &record) && !is_cut_hash(trail_get(&record, "prev"));
-	if (!complete) /* said first: what is missing explains what else is wrong with the line */
+	if (!complete) /* noted first: the missing part explains the other faults of the line */
 		note(check, TRAIL_CUT);
 	if (is_whole)
 		check_record(check, &record);
 	else if (complete && check->is_torn)
 		note(check, TRAIL_UNVOUCHED);
-	/* a torn line cannot tell its place; the next record vouches for it by its prev */
+	/* a torn line has no number; the next record vouches for it by its prev */
 	check->torn += !is_whole && complete;
 	check->is_torn = !is_whole;
 	hash(line, n, check->head);

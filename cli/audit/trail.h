@@ -83,7 +83,7 @@ enum trail_fault {
 /** A sentence without the line number. */
 const char *trail_fault_text(enum trail_fault fault);
 
-/* What a verification has found so far. Begin with TRAIL_CHECK_INIT. */
+/* The results of a verification so far. Begin with TRAIL_CHECK_INIT. */
 struct trail_check {
 	bool rotated;	  /* the first record may have a predecessor */
 	const char *want; /* hash that some line must have, or NULL */
@@ -112,7 +112,7 @@ struct trail_check {
 /** Take in the next line of @n bytes, NUL-terminated, without its newline. @complete: it had one. */
 void trail_check_line(struct trail_check *check, const char *line, size_t n, bool complete);
 
-/** What follows is another file, in which the chain continues. */
+/** Continues with the chain in the next file. */
 void trail_check_next_file(struct trail_check *check);
 
 /** After the last line. */
@@ -131,24 +131,24 @@ struct trail_shown {
 struct trail_heads {
 	struct trail_shown shown[TRAIL_HEADS_MAX]; /* by number */
 	size_t n;
-	uint64_t first, last; /* numbers of the first and of the last record in the files; 0: none */
+	uint64_t first, last; /* numbers of the first and of the last record in the files; 0: no record */
 };
 
 /** Compare the line that @check has just taken in. */
 void trail_heads_look(struct trail_heads *heads, const struct trail_check *check);
 
-/* How the files as a whole stand to the heads. */
+/* The result of comparing the files with the heads. */
 enum trail_verdict {
 	TRAIL_AGREES,
 	TRAIL_UNKNOWN,	/* there is no head */
 	TRAIL_EARLIER,	/* every head is older than the files */
 	TRAIL_SHORT,	/* they end before the newest head, and agree with the others */
 	TRAIL_REWOUND,	/* they agree with an old head and not with a newer one */
-	TRAIL_REPLACED, /* they agree with none */
+	TRAIL_REPLACED, /* they agree with no head */
 };
 
 /** @ret_bad the lowest head that does not agree, @ret_good the highest below it that does; NULL: there is
- * none */
+ * no such head */
 enum trail_verdict trail_heads_classify(const struct trail_heads *heads, const struct trail_shown **ret_good,
 					const struct trail_shown **ret_bad);
 

@@ -17,7 +17,7 @@ struct call {
 	uint64_t timeout_us;	       /* from the row */
 	const char *subject;	       /* what a row that takes long is doing it to; borrowed */
 	uint32_t members;	       /* of the volume's file, 0: it is about one volume */
-	bool is_over;		       /* fill() did what there is to do: the method is not called */
+	bool is_over;		       /* fill() completed the command: the method is not called */
 	bool is_short;		       /* memory ran out in call_set() or message_new() */
 };
 
@@ -45,5 +45,5 @@ enum status call_method(struct call *call, void *ret, struct error *err);
 /** Was the option given? */
 bool call_has(const struct call *call, enum option_id id);
 
-/** Print what the rows of the call say. */
+/** Prints the rows of the call. */
 enum status call_show_rows(const struct call *call, ProtobufCMessage *answer, struct error *err);

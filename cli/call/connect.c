@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* While no server leads, or none of several can be reached. */
+/* While no server leads, or the servers are out of reach. */
 static const uint64_t LEADERLESS_US = 15 * USEC_PER_SEC;
 static const uint64_t UNREACHED_US = 2 * USEC_PER_SEC;
 
@@ -224,7 +224,7 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 	return status;
 }
 
-/* What a person sees while a call is in flight. */
+/* The progress line during a call. */
 struct ticker {
 	const char *doing;
 	uint64_t started_us;

@@ -26,8 +26,7 @@ DEFINE_CLEANUP(struct connection, connection_free)
 sd_event *connection_event(struct connection *connection);
 struct rpc_client *connection_client(struct connection *connection);
 
-/** Call @method and wait for the answer.
- * What a refusal has in detail is left in the invocation.
+/** Calls @method and waits for the answer. Stores the details of a refusal in the invocation.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,

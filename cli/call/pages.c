@@ -15,7 +15,7 @@ enum {
 
 /* One of the answer's lists of messages. */
 struct list {
-	size_t *n; /* NULL: there is none */
+	size_t *n; /* NULL: no further list */
 	ProtobufCMessage ***items;
 };
 
@@ -36,7 +36,8 @@ static struct list next_list(ProtobufCMessage *message, unsigned int *at)
 	return (struct list){.n = NULL};
 }
 
-/* What has the lists: the answer of a List, and the object in that of a Get; NULL when that is missing. */
+/* Returns the message with the lists: the answer of a List, and the object in that of a Get; NULL when
+ * that is missing. */
 static ProtobufCMessage *lister_of(ProtobufCMessage *answer)
 {
 	const ProtobufCFieldDescriptor *field = answer->descriptor->fields;

@@ -11,8 +11,8 @@ struct candidate {
 	const char *namespace; /* shown before the id; NULL: not shown */
 };
 
-/** The exact match of @given, else the only candidate that begins with it; several are listed in the error
- * (STATUS_FAILED_PRECONDITION), none is STATUS_NOT_FOUND.
+/** Picks the exact match of @given, else the only candidate that begins with it; several are listed in the
+ * error (STATUS_FAILED_PRECONDITION), STATUS_NOT_FOUND if no candidate does.
  * @what "volume"; for messages */
 enum status pick(const char *what, const char *given, const struct candidate *candidates, size_t n,
 		 size_t *ret_index, struct error *err);
@@ -32,8 +32,7 @@ enum status pick_node(struct connection *connection, const char *given, char ret
 enum status pick_plugin(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
 			struct error *err);
 
-/** A node or plugin that may be gone while what it was used for is not: what nobody knows is taken as it is
- * given. */
+/** Picks a node or plugin, which may be gone while its volumes remain: an unknown name is used as given. */
 enum status pick_known_node(struct connection *connection, const char *given,
 			    char ret_id[static PICK_ID_SIZE], struct error *err);
 enum status pick_known_plugin(struct connection *connection, const char *given,

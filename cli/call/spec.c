@@ -38,7 +38,7 @@ enum spec_kind {
 	SPEC_DRIVER,	 /* the name of a task driver */
 	SPEC_REFERENCE,	 /* "${NAME}": the name */
 	SPEC_OTHER,	 /* of another message that is made of the same block */
-	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
+	SPEC_ELSEWHERE,	 /* no key here: hint has its place */
 };
 
 struct spec_block;
@@ -55,7 +55,8 @@ struct spec_block {
 	const ProtobufCMessageDescriptor *descriptor;
 	const struct spec_key *keys;
 	size_t n;
-	uint32_t first_plain;	/* fields from this number on are keys too, called alike; 0: none */
+	uint32_t first_plain;	/* fields from this number on are keys with the same names; 0: no such
+				 * fields */
 	enum nomad_block nomad; /* whose keys get a hint */
 };
 
@@ -326,7 +327,7 @@ static const struct spec_key group_keys[] = {
 static const struct spec_block group_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__job_group__descriptor, group_keys, NOMAD_GROUP);
 
-/* Both of it, for what the server says of a file. */
+/* Keys of both, to find the line for a server's error. */
 static const struct spec_key whole_group_keys[] = {
 	CONSTRAINT_KEY,
 	{.key = "count"},
@@ -971,8 +972,8 @@ static enum status lift_plugin(const struct conf *conf, json_t *task, bool is_on
 	return STATUS_OK;
 }
 
-/* The blocks csi_plugin of @body and of its tasks become one list, in @body. What cannot be right stays as it
- * is. */
+/* Moves the blocks csi_plugin of @body and of its tasks to one list, in @body. Leaves invalid ones in
+ * place. */
 static enum status lift_plugins(const struct conf *conf, json_t *body, struct error *err)
 {
 	cleanup_json json_t *plugins = json_array();
@@ -1214,7 +1215,7 @@ static const json_t *block_at(const struct spec_key *key, const json_t *value, c
 	return json_is_array(value) ? json_array_get(value, index) : index == 0 ? value : NULL;
 }
 
-/* Put the line before what is said of @path below @root, as far down as the file has it. */
+/* Prepends the line to an error about @path below @root, as far down as the file has it. */
 static enum status blame_field(const struct conf *conf, const json_t *root, const struct spec_block *block,
 			       const char *path, const char *text, struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Specification files to messages: a table per kind of block says which keys exist and which fields they
- * fill. */
+/* Converts specification files to messages: a table per kind of block lists its keys and the fields that
+ * they fill. */
 
 #include "command/command.h"
 #include "conf/conf.h"
@@ -11,8 +11,7 @@
 #include <holdfast/v1/types.pb-c.h>
 
 /** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
- * keys, values of the wrong kind, words that do not exist. No message holds a value of a map: it may be a
- * secret.
+ * keys, values of the wrong kind, unknown keywords. No message holds a value of a map: it may be a secret.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err);
 
@@ -45,8 +44,7 @@ enum status spec_blame_job(const struct conf *conf, const Holdfast__V1__ErrorDet
 typedef enum status spec_blame_fn(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
 				  struct error *err);
 
-/** Put the file that the first argument names before the refusal of what is in it, and @blame its lines.
- * Returns @status. */
+/** Prepends to a refusal the file that the first argument names, and its lines by @blame. Returns @status. */
 enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum status status,
 		       struct error *err);
 

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Up to its last slash: what a file names is beside it. */
+/* Returns the path up to its last slash: other files are named relative to it. */
 static enum status folder_of(struct invocation *inv, const char *path, char ret[static PATH_MAX],
 			     struct error *err)
 {

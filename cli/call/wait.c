@@ -58,7 +58,7 @@ static enum status outcome(const Holdfast__V1__Allocation *alloc, struct error *
 			 status_word(alloc, word), why[0] ? why : "the node gave no reason");
 }
 
-/* @index that the answer is to go beyond: of the allocation and of its claims, which change more often. */
+/* Gets the allocation once its index, or one of its claims', which change more often, is beyond @index. */
 static enum status get(struct connection *connection, const Holdfast__V1__Allocation *known, uint64_t index,
 		       uint64_t left_us, Holdfast__V1__GetAllocationResponse **ret, struct error *err)
 {
@@ -77,7 +77,7 @@ static enum status get(struct connection *connection, const Holdfast__V1__Alloca
 	return STATUS_OK;
 }
 
-/* What the node said last when it tried and could not; "" when it said nothing. */
+/* Returns the node's last error; "" when it reported no error. */
 static const char *last_error(const Holdfast__V1__GetAllocationResponse *answer)
 {
 	for (size_t i = 0; i < answer->n_claims; i++)
@@ -117,7 +117,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 
 		show_progress(known);
 		now_us = clock_monotonic_us();
-		/* what is there already is only looked at: nothing more may ever change */
+		/* in its final state it is only looked at: it may never change again */
 		status = get(connection, known, last ? last->index : known->modify_index,
 			     now_us < deadline_us && !is_there(known, goal) ? deadline_us - now_us : 0,
 			     &answer, err);

@@ -14,8 +14,8 @@ enum wait_goal {
 /** Has the allocation ended on its node? */
 bool alloc_is_terminal(const Holdfast__V1__Allocation *alloc);
 
-/** Wait from @known on, the allocation as the last answer showed it. STATUS_FAILED_PRECONDITION with the
- * node's own words when it ends elsewhere than wanted, STATUS_DEADLINE_EXCEEDED after @timeout_us.
+/** Waits from @known on, the allocation of the last answer. STATUS_FAILED_PRECONDITION with the node's own
+ * reason if it reaches another end than wanted, STATUS_DEADLINE_EXCEEDED after @timeout_us.
  * @ret the last answer, also when the allocation failed; owned by the caller, untouched when no answer came
  */
 enum status wait_alloc(struct connection *connection, const Holdfast__V1__Allocation *known,

@@ -45,7 +45,7 @@ static bool is_of_others(const struct command *command, int id)
 	return false;
 }
 
-/* @command what the first words say, if they do. */
+/* @command that the first arguments name; NULL: it is unknown */
 static void make_tables(const struct command *command, struct getopt_tables *tables)
 {
 	size_t n_options = 0;
@@ -150,7 +150,7 @@ static enum status parse_options(int argc, char **argv, struct invocation *inv, 
 	make_tables(command, &tables);
 	inv->n_behind = words_behind(argc, argv); /* before they are put in order */
 	opterr = 0;
-	optind = 0; /* begin anew */
+	optind = 0; /* start over */
 	while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
 		int id = found >= FIRST_LONG ? found - FIRST_LONG : id_of_letter(command, found);
 
@@ -173,7 +173,7 @@ static enum status parse_options(int argc, char **argv, struct invocation *inv, 
 	return STATUS_OK;
 }
 
-/* How many of the words are the path of @command; 0 when it is another command. */
+/* Returns how many arguments are the path of @command; 0 when it is another command. */
 static int match_words(const char *path, char *const *words, int n)
 {
 	int used = 0;
@@ -205,7 +205,7 @@ static bool is_group(const char *word)
 	return false;
 }
 
-/* The first @n_words of what was given, cut at the size. */
+/* Joins the first @n_words arguments, cut at the size. */
 static void joined(const struct invocation *inv, int n_words, char *name, size_t size)
 {
 	name[0] = '\0';
@@ -216,7 +216,7 @@ static void joined(const struct invocation *inv, int n_words, char *name, size_t
 	}
 }
 
-/* As many words as begin the path of some command; how many that are. */
+/* Finds the most arguments that begin the path of some command; returns how many. */
 static int find_group(struct invocation *inv)
 {
 	int n = inv->n_args < COMMAND_WORDS_MAX - 1 ? inv->n_args : COMMAND_WORDS_MAX - 1;
@@ -230,7 +230,7 @@ static int find_group(struct invocation *inv)
 	return 0;
 }
 
-/* @n_group of the words are a group's. */
+/* @n_group of the arguments name a group. */
 static enum status unknown_command(const struct invocation *inv, int n_group, struct error *err)
 {
 	const char *paths[128];
@@ -268,7 +268,8 @@ static const struct command *command_named(const char *path)
 	return NULL;
 }
 
-/* The command with most of the first words; NULL and 0: none. */
+/* Returns the command with the longest path among the first arguments; NULL and 0: there is no such
+ * command. */
 static const struct command *command_of(char *const *words, int n, int *ret_used)
 {
 	const struct command *command = NULL;

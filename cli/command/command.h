@@ -119,7 +119,7 @@ __extension__ typedef unsigned __int128 option_set;
 
 #define OPTION_BIT(id) ((option_set)1 << (id))
 
-/* What completion offers for an argument. */
+/* The offers of completion for an argument. */
 enum word_kind {
 	WORD_NONE,
 	WORD_FILE,
@@ -161,7 +161,7 @@ typedef enum status call_refused_fn(struct call *call, enum status status, struc
 
 enum call_pages {
 	PAGES_NONE,
-	PAGES_LIST,  /* a List: as many pages as --limit says */
+	PAGES_LIST,  /* a List: as many pages as --limit asks for */
 	PAGES_WHOLE, /* a Get whose object has lists in pages: all of them */
 };
 
@@ -181,7 +181,7 @@ enum field_source {
 };
 
 struct command_field {
-	const char *name; /* NULL: there are no more */
+	const char *name; /* NULL: the end */
 	int given;	  /* an option_id, or ARG(i) */
 	enum field_source source;
 };
@@ -190,11 +190,11 @@ struct command_field {
 
 enum { COMMAND_FIELDS_MAX = 5 };
 
-/* A call of one method. Whether it is allowed, the server says. */
+/* A call of one method. The server decides whether it is allowed. */
 struct command_call {
 	const ProtobufCServiceDescriptor *service;	 /* that of the agent is called at its socket */
 	const char *method;				 /* NULL: there is no call */
-	struct command_field fields[COMMAND_FIELDS_MAX]; /* what is done with the id of first: */
+	struct command_field fields[COMMAND_FIELDS_MAX]; /* the command's verb with the id of first: */
 	const char *whole;				 /* "delete": the command that takes whole ids only */
 	const char *question;	  /* asked before the call; a text of show/rows.h about the request */
 	call_fill_fn *load;	  /* values of the command line and of files; nothing is connected yet */
@@ -217,8 +217,8 @@ struct command {
 	const char *path; /* words divided by one space */
 	const char *args; /* for the usage */
 	const char *help;
-	const char *example; /* arguments of a call that makes sense; NULL: none is shown */
-	option_set options;  /* bits of option_id beside those that every command has */
+	const char *example; /* arguments of a call that makes sense; NULL: no example */
+	option_set options;  /* bits of option_id in addition to those that every command has */
 	int min_args;
 	int max_args;
 	enum word_kind arg_kinds[ARG_KINDS_MAX]; /* of its first arguments; the last one is that of all that
@@ -228,7 +228,7 @@ struct command {
 	struct command_call list; /* without arguments; no method: as with them */
 };
 
-/* Of one module. */
+/* The commands of one module. */
 struct command_table {
 	const struct command *rows;
 	size_t n;
@@ -262,7 +262,7 @@ struct invocation {
 	size_t n_repeated;
 	int n_args;
 	char **args;
-	int n_behind;		   /* of these, words behind "--"; -1: there was none */
+	int n_behind;		   /* of these, arguments behind "--"; -1: there was no "--" */
 	bool is_usage_error;	   /* set by usage_error(): the exit code is 2 */
 	int exit_code;		   /* of a failure that has one of its own; 0: 1 */
 	struct json_t *context;	   /* whose texts are among the options, or NULL; owned, of main() */
@@ -272,24 +272,24 @@ struct invocation {
 /** Run the command of @inv. Prints its result; an error is for the caller to print. */
 enum status command_run(struct invocation *inv, struct error *err);
 
-/** Parse a command line; options may stand anywhere. Unknown commands and options, options of another command
- * and wrong numbers of arguments are STATUS_INVALID_ARGUMENT; @ret->command is filled as far as it is known.
- * @argv is reordered. */
+/** Parses a command line; options may be anywhere. Unknown commands and options, options of another
+ * command and wrong numbers of arguments are STATUS_INVALID_ARGUMENT; @ret->command is filled as far as
+ * it is known. @argv is reordered. */
 enum status command_parse(int argc, char **argv, struct invocation *ret, struct error *err);
 
 /** Fill @err for a mistake in the command line found while running. Returns STATUS_INVALID_ARGUMENT. */
 enum status usage_error(struct invocation *inv, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** The next value of a repeated option; @at begins at 0. NULL: there are no more. */
+/** Returns the next value of a repeated option; @at begins at 0. NULL: there are no further values. */
 const char *option_next(const struct invocation *inv, enum option_id id, size_t *at);
 
 /** Value of an option for a request, "" when it is not given. Not to be written to: requests only lack the
  * const. */
 char *option_text(const struct invocation *inv, enum option_id id);
 
-/** Put the value of a given option into a string field of a specification; a file that says something else is
- * a usage error. */
+/** Puts the value of a given option into a string field of a specification; a file with another value is a
+ * usage error. */
 enum status option_apply(struct invocation *inv, enum option_id id, char **field, struct error *err);
 
 /** Usage of one command. */
@@ -298,5 +298,5 @@ void command_usage(FILE *out, const struct command *command);
 /** The commands of @group, or all when it is NULL or empty, a line each. */
 void command_list(FILE *out, const char *group);
 
-/** Does @path begin with the whole words @group? NULL and "" are the group of all. */
+/** Returns whether @path begins with the whole words @group. NULL and "" are the group of all. */
 bool command_in_group(const char *path, const char *group);

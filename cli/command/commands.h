@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The commands of each noun: rows beside the functions that they name. */
+/* The commands of each noun: rows together with their functions. */
 
 #include "command/command.h"
 

@@ -11,9 +11,9 @@
 enum status request_make(const ProtobufCMessageDescriptor *descriptor, json_t *json, void *ret,
 			 struct error *err);
 
-/** Values of a repeated option, KEY=VALUE each, as an object of texts. What comes after the first '=' is the
- * value. @ret owned by the caller, empty when the option is not given */
+/** Makes an object of texts from the values of a repeated option, KEY=VALUE each. The first '=' ends the
+ * key. @ret owned by the caller, empty when the option is not given */
 enum status request_pairs(struct invocation *inv, enum option_id id, json_t **ret, struct error *err);
 
-/** What the file of --secrets-file holds; empty without that option. */
+/** Returns the contents of the file of --secrets-file; empty without that option. */
 enum status request_secrets(struct invocation *inv, json_t **ret, struct error *err);

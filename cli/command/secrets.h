@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Secrets come from files alone: arguments are in everybody's process list, and errors never quote a value.
+/* Secrets come only from files: every user can read arguments in the process list. Errors never quote a
+ * value.
  */
 
 #include "base/error.h"

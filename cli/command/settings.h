@@ -16,15 +16,15 @@ struct server_settings {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX]; /* "" with key "": a client without identity */
 	char key[PATH_MAX];
-	char token[TOKEN_SIZE]; /* "": none. A secret */
+	char token[TOKEN_SIZE]; /* "": no token. A secret */
 	const char *server_uri; /* NULL: any that the CA signed; borrowed from the invocation */
 };
 
 /** Value of the option or its variable; NULL if both are missing or empty. */
 const char *setting_value(const struct invocation *inv, enum option_id id);
 
-/** STATUS_INVALID_ARGUMENT says what is missing and how to give it. A missing dev folder has the status of
- * its errno. */
+/** STATUS_INVALID_ARGUMENT names the missing setting and how to give it. A missing dev folder has the
+ * status of its errno. */
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err);
 
 /** If systemd hands over the credential @name, and no token file is given, its first line is the token.
@@ -34,6 +34,6 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 /** Path of the agent's socket; borrowed. */
 const char *agent_socket_path(const struct invocation *inv);
 
-/** The mount helper's publish_base: of root's _cli.env_, else as the packages have it; borrowed. What a node
- * reports is no path for engines and units. */
+/** Returns the mount helper's publish_base: of root's _cli.env_, else the packages' default; borrowed. A
+ * path that a node reports is never used for engines and units. */
 const char *publish_dir(void);
