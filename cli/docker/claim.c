@@ -50,7 +50,7 @@ static const struct hold_keeper keeper = {
 	.explains = true,
 };
 
-/* The node's last message; "": none */
+/* Returns the node's last message; "": there is no message */
 static const char *last_message(const Holdfast__V1__GetAllocationResponse *last)
 {
 	if (last && last->allocation->client_description[0])
@@ -123,7 +123,7 @@ static bool is_for_reading(const Holdfast__V1__VolumeRequest *volume)
 	       volume->access_mode == HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
 }
 
-/* Is what an engine is to be given the volume, and nothing that it could do more with? */
+/* Checks that the path is the volume, and that a volume for reading cannot be written through it. */
 static enum status check_published(const struct docker_claim *claim, struct error *err)
 {
 	bool is_read_only = false;

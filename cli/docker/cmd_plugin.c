@@ -161,7 +161,7 @@ static enum status start_process(struct job *job, const char *method, const Dock
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
 	job->pid = fork();
 	if (job->pid == 0) {
-		/* nobody would hear its answer */
+		/* without its parent the answer has no receiver */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 			_exit(EXIT_FAILURE);
 		work(job->plugin, method, request, fds[1]);
@@ -293,7 +293,7 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 	return r < 0 ? error_set(err, status_from_errno(r), r, "wait for requests") : STATUS_OK;
 }
 
-/* What is in flight is given up: every step of it can be made again. */
+/* Gives up the requests in flight: every step of them can be made again. */
 static void stop(struct plugin *plugin)
 {
 	while (plugin->jobs) {
@@ -318,7 +318,7 @@ static enum status find_node(struct invocation *inv, char ret[static HOLD_NODE_S
 	return STATUS_OK;
 }
 
-/* What every request needs, before the first one. */
+/* Checks the settings that every request needs, before the first one. */
 static enum status check_settings(struct invocation *inv, struct error *err)
 {
 	struct server_settings settings;

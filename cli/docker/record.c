@@ -84,7 +84,8 @@ static enum status record_path(const char *dir, const char *name, char ret[stati
 	return STATUS_OK;
 }
 
-/* Who had it mounted is gone with the boot; the allocation may not be, before the server knows of the boot.
+/* Drops the mounts of an earlier boot, which are gone with it. The allocation may still exist, until the
+ * server learns of the new boot.
  */
 static enum status drop_earlier_boot(Docker__VolumeRecord *record, struct error *err)
 {
@@ -173,7 +174,7 @@ enum status record_remove(const char *dir, const char *name, struct error *err)
 	return STATUS_OK;
 }
 
-/* A byte of the lock file for each name; two that share one wait for each other, no more. FNV-1a */
+/* Returns the lock file's byte for a name; two names that share one only wait for each other. FNV-1a */
 static off_t lock_byte(const char *name)
 {
 	uint32_t hash = 2166136261U;
@@ -237,7 +238,8 @@ enum status record_each(const char *dir,
 	return status;
 }
 
-/* What file_write_atomic() adds: only who has the name's lock writes such a file. */
+/* Returns whether @rest is the suffix of file_write_atomic(): only the owner of the name's lock writes
+ * such a file. */
 static bool is_unfinished(const char *rest)
 {
 	const char *last = strrchr(rest, '.');

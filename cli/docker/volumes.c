@@ -25,7 +25,7 @@ struct task {
 	const struct docker_volumes *volumes;
 	const Docker__VolumeRequest *request;
 	Docker__VolumeResponse *answer;
-	Docker__VolumeRecord *record; /* owned; NULL: there is none */
+	Docker__VolumeRecord *record; /* owned; NULL: there is no record */
 };
 
 typedef enum status method_fn(struct task *task, struct error *err);
@@ -65,7 +65,7 @@ static const char *namespace_of(const struct docker_volumes *volumes, const Dock
 
 enum option_kind { OPTION_OF_ALLOC, OPTION_WORD, OPTION_FLAG, OPTION_WAIT };
 
-/* What `docker volume create -o` takes; words and flags are fields of a VolumeRequest. */
+/* The options of `docker volume create -o`; OPTION_WORD and OPTION_FLAG are fields of a VolumeRequest. */
 static const struct {
 	const char *key;
 	enum option_kind kind;
@@ -194,7 +194,7 @@ static enum status answer_create(struct task *task, struct error *err)
 	return record_save(task->volumes->dir, record, err);
 }
 
-/* With a connection and what is to be run. */
+/* Calls @work with a connection and the allocation to run. */
 static enum status with_claim(struct task *task, enum status (*work)(struct docker_claim *, struct error *),
 			      struct error *err)
 {
@@ -333,7 +333,7 @@ static enum status answer_activate(struct task *task, struct error *err)
 	return STATUS_OK;
 }
 
-/* What Create has made is known to the engine of this machine alone. */
+/* Reports the scope "local": only the engine of this machine knows the volumes of Create. */
 static enum status answer_capabilities(struct task *task, struct error *err)
 {
 	Docker__Capability capability = DOCKER__CAPABILITY__INIT;
@@ -348,7 +348,7 @@ static const struct method {
 	const char *name;
 	method_fn *answer;
 	bool has_name; /* of a volume */
-	bool changes;  /* alone at the volume */
+	bool changes;  /* holds the volume's lock */
 	bool is_new;   /* the volume need not be there */
 	bool is_gone;  /* without the volume there is nothing to do */
 } methods[] = {
@@ -390,7 +390,7 @@ static const struct method *find_method(const char *name)
 	return NULL;
 }
 
-/* The server's message, and who is in the way when it does not say that itself. */
+/* Writes the server's message, and the holder if the message does not name it. */
 static void put_error(struct task *task, const struct error *err)
 {
 	const Holdfast__V1__ErrorDetails *details = (const void *)task->volumes->inv->details;

@@ -19,11 +19,11 @@ struct docker_volumes {
 	uint64_t timeout_us; /* for getting a volume, and again for releasing it */
 };
 
-/** Answer @method, "Mount". What is wrong is in the answer's Err.
+/** Answers @method, "Mount". An error is in the answer's Err.
  * @return owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short */
 Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volumes, const char *method,
 					      const Docker__VolumeRequest *request);
 
-/** Release what nobody has mounted and was not released when it should: after a process was killed, or
- * the server was lost. A volume at which another process works is left out. */
+/** Releases volumes that are not mounted and were not released in time: after a process was killed, or the
+ * server was lost. Skips a volume in use by another process. */
 void docker_volumes_sweep(const struct docker_volumes *volumes);

@@ -19,8 +19,9 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-/* A process that starts another one again when that is killed. What systemd does with Restart= reaches the
- * units that are bound to this one (they are stopped, and with BindsTo= not started again); this does not. */
+/* A process that starts another one again when that is killed. A restart by systemd with Restart= reaches
+ * the units that are bound to this one (they are stopped, and with BindsTo= not started again); this
+ * restart does not. */
 
 enum { DEATHS_MAX = 5 };
 
@@ -35,7 +36,7 @@ struct watch {
 	uint64_t first_death_us;
 };
 
-/* Returns in the child. In the parent, what fails is told and ends it. */
+/* Returns in the child. In the parent, a failure is reported and ends it. */
 static bool start_child(struct watch *watch)
 {
 	pid_t parent = getpid();
@@ -47,7 +48,7 @@ static bool start_child(struct watch *watch)
 	}
 	if (watch->child > 0)
 		return false;
-	/* alone it would hold the volume behind the back of whoever looks at the unit */
+	/* without its parent it would hold the volume while the unit looks stopped */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(EXIT_FAILURE);
 	return true;
@@ -118,7 +119,7 @@ static void hold_watch(void)
 	}
 }
 
-/* Less than a unit's usual time to start and to stop, so that the reason can still be told. */
+/* Less than a unit's usual time to start and to stop, so that the reason can still be reported. */
 #define TIMEOUT_DEFAULT_US (80 * USEC_PER_SEC)
 #define NOTIFY_MAX_US (2 * USEC_PER_SEC)
 
@@ -157,8 +158,8 @@ static enum status hold(struct invocation *inv, struct hold_unit *unit, struct e
 	return status;
 }
 
-/* The one line that `systemctl status` shows. Of a process that is gone the service manager would not know to
- * which unit it belonged. */
+/* Reports the one line that `systemctl status` shows. Waits for the service manager to read it: it could
+ * not find the unit of a process that is gone. */
 static void report_end(const struct error *err)
 {
 	char line[sizeof(err->msg)];

@@ -19,7 +19,7 @@ static enum status check_name(struct invocation *inv, struct error *err)
 			   HOLD_NAME_MAX);
 }
 
-/* What the holder, who may write there what he likes, says about where the volume is. */
+/* Reads the holder's path of the volume. The holder may write any text there. */
 static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX], struct error *err)
 {
 	const char *runtime = getenv("RUNTIME_DIRECTORY");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* `holdfast volume hold`, the thinking part: an allocation is found or run, held, and released. Pure.
+/* The state machine of `holdfast volume hold`: an allocation is found or run, held, and released. Pure.
  *
  *                                              ┌──── QUEUED ──> STANDBY ── PENDING ──┐
  *   LOOKING ──────── FREED, ABSENT ───────> SUBMITTING ─── PENDING ───> WAITING <────┘
@@ -12,13 +12,13 @@
  *   each of them ── SIGTERM, or DEADLINE unless held ──> STOPPING ── ENDING ──> RELEASING ── FREED ──> ENDED
  *
  * STANDBY has no deadline: the server ends a wait that is too long.
- * HELD is left by SIGTERM and by facts only: the allocation is being stopped or has ended, or nothing is
- * mounted any more. What the server does not know, does not say or does not let us see changes nothing. */
+ * HELD is left only by SIGTERM and by facts: the allocation is being stopped or has ended, or nothing is
+ * mounted there. If the server does not know, report or show the state, nothing changes. */
 
 #include <stdbool.h>
 
 enum hold_state {
-	HOLD_LOOKING,	 /* what has become of the allocation of an earlier process */
+	HOLD_LOOKING,	 /* the state of an earlier process's allocation */
 	HOLD_CLEARING,	 /* until the server has noted that that one shall end */
 	HOLD_EMPTYING,	 /* until its claim is free */
 	HOLD_SUBMITTING, /* run one */
@@ -43,7 +43,7 @@ enum hold_event {
 	HOLD_DENIED,	/* we may not ask that */
 	HOLD_INVALID,	/* what we ask makes no sense to the server */
 	HOLD_OTHER,	/* our id has another content: the file was changed in between */
-	HOLD_UNMOUNTED, /* the server says RUNNING, but nothing is mounted */
+	HOLD_UNMOUNTED, /* the server reports RUNNING, but nothing is mounted */
 	HOLD_DEADLINE,
 	HOLD_SIGTERM,
 	HOLD_EVENT_N,
@@ -57,17 +57,17 @@ enum hold_request {
 };
 
 enum hold_action {
-	HOLD_NOTHING, /* what is in flight continues */
+	HOLD_NOTHING, /* the request in flight continues */
 	HOLD_ASK,     /* the state's request, now */
 	HOLD_WATCH,   /* the state's request, answered when something has changed */
 	HOLD_RETRY,   /* the state's request, after a pause */
 	HOLD_SUSPEND, /* turn the deadline off, then watch */
 	HOLD_BEGIN,   /* begin the deadline again, then watch */
 	HOLD_ANEW,    /* note a new id, then ask */
-	HOLD_READY,   /* make the link, say so, then watch */
-	HOLD_RELEASE, /* note that the allocation is to end, begin another deadline, then ask */
+	HOLD_READY,   /* make the link, report it, then watch */
+	HOLD_RELEASE, /* note that the allocation must end, begin another deadline, then ask */
 	HOLD_FORGET,  /* end; nothing is left of the allocation */
-	HOLD_LEAVE,   /* end; note that the allocation is to end: the next process sees to it first */
+	HOLD_LEAVE,   /* end; note that the allocation must end: the next process does that first */
 	HOLD_ACTION_N,
 };
 
@@ -89,7 +89,7 @@ struct hold {
 	enum hold_outcome outcome; /* the first one that is not HOLD_DONE stays */
 };
 
-/** What is asked of the server in @state. Not for HOLD_ENDED. */
+/** Returns the request to the server in @state. Not for HOLD_ENDED. */
 enum hold_request hold_request(enum hold_state state);
 
 /** Take @event: the next state, and what to do. */

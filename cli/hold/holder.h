@@ -16,7 +16,7 @@
 
 struct holder;
 
-/* What a keeper does for its holder. */
+/* The actions of a keeper for its holder. */
 struct hold_keeper {
 	/** Makes @note durable; without an id, that there is no allocation. */
 	enum status (*save)(struct holder *holder, const struct hold_note *note, struct error *err);
@@ -34,7 +34,7 @@ struct hold_keeper {
 
 struct holder {
 	/* set by the caller */
-	struct invocation *inv; /* gets what the server said in detail */
+	struct invocation *inv; /* gets the details of the server's error */
 	struct connection *connection;
 	const struct hold_keeper *keeper;
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is not looked at */
@@ -55,13 +55,14 @@ struct holder {
 
 	Holdfast__V1__GetAllocationResponse *last; /* owned; NULL: no answer yet */
 	struct error trouble;			   /* why the last call had no answer; msg "": it had one */
-	struct error at_end; /* trouble when the outcome was decided or the time was over; msg "": none */
-	bool is_absent;	     /* the server has said last that there is no such allocation */
+	struct error at_end; /* trouble when the outcome was decided or the time was over; msg "": no
+			      * trouble */
+	bool is_absent;	     /* the server's last answer was that there is no such allocation */
 	struct error fatal;  /* something of this machine failed; msg "": no */
 };
 
-/** Work until it is over: it has ended, the volume is held and the keeper wants no more, or this machine
- * failed. Then hold.outcome, at_end and fatal say how. */
+/** Works until it is over: it has ended, the volume is held and the keeper wants nothing else, or this
+ * machine failed. Then hold.outcome, at_end and fatal have the result. */
 void holder_run(struct holder *holder);
 
 /** Release the volume; for a handler in the loop of the connection. */

@@ -27,7 +27,7 @@ struct search {
 	int root_fd;
 	uid_t owner; /* of the tree that the path is in: the helper */
 
-	/* what is mounted there, the latest; had is false: nothing */
+	/* the latest mount there; had is false: there is no mount */
 	bool had;
 	uint32_t dev_major;
 	uint32_t dev_minor;
@@ -95,7 +95,8 @@ static int look_at_owner(int fd, uid_t *ret_owner, bool *ret_is_open_to_others)
 	return 0;
 }
 
-/* A tree of the helper: nobody but root can replace it, and nobody but its owner write to it. */
+/* Returns whether @base is a tree of the helper: only root can replace it, and only its owner write to
+ * it. */
 static bool is_tree(int root_fd, const char *base, uid_t *ret_owner)
 {
 	cleanup_close int fd = path_open_trusted(root_fd, base);
@@ -152,7 +153,7 @@ static enum status check_tree(struct search *search, const char *base, struct er
 		      err);
 }
 
-/* What is mounted at the path, in a tree of the helper's. */
+/* Finds the mount at the path, in a tree of the helper's. */
 static enum status find_mount(struct mountinfo *table, const char *base, struct search *search,
 			      struct error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The link to a held volume that services are given, /run/holdfast-volumes/NAME/mnt.
+/* Manages the link to a held volume for services, /run/holdfast-volumes/NAME/mnt.
  *
- * Systemd follows it as root for BindPaths=, so it is root's, in folders that only root can write to. What
- * the holder of the volume says about where it is published is only where to look: the kernel's mount table
- * says whether the volume is there. Paths of helper's trees and the names in them: mounthelper/trees.h. */
+ * Systemd follows it as root for BindPaths=, so it is root's, in folders that only root can write to. The
+ * holder's path of the volume is only a hint where to look: the kernel's mount table decides whether the
+ * volume is there. Paths of helper's trees and the names in them: mounthelper/trees.h. */
 
 #include "base/error.h"
 #include "base/mountinfo.h"
@@ -16,10 +16,11 @@
 struct hold_link_view {
 	struct mountinfo *table; /* of this process */
 	int root_fd;		 /* of "/" */
-	const char *publish_dir; /* the mount helper's publish_base, as root's file says it */
+	const char *publish_dir; /* the mount helper's publish_base, from root's file */
 };
 
-/** Is the volume @wire published at @path, which nobody but root and the mount helper could have made?
+/** Checks that the volume @wire is published at @path, by a mount that only root and the mount helper can
+ * have made.
  *
  * @path             anything
  * @target           of a block device of a csi volume, which is no mount of the helper's: the name at which
@@ -29,8 +30,9 @@ struct hold_link_view {
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
 			    const char *target, bool *ret_is_read_only, struct error *err);
 
-/** Where the mount helper publishes the first volume of allocation @alloc_id: made from root's setting and
- * the id, never from what a node reports. False for what is no id, or too long. */
+/** Makes the path at which the mount helper publishes the first volume of allocation @alloc_id, from
+ * root's setting and the id, never from a node's report. False for an invalid id, or a path that is too
+ * long. */
 bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX]);
 
 /** hold_link_check() of the first volume of @alloc, as this process sees the machine. */
@@ -38,9 +40,10 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
 			       struct error *err);
 
-/** Make @folder/@name/mnt a link to @path, in one step whatever was there. @folder is root's; what another
- * account has left at @folder/@name is removed when it is empty, and refused otherwise. */
+/** Makes @folder/@name/mnt a link to @path, and replaces an existing link in one step. @folder is root's.
+ * If another account has left an object at @folder/@name, it is removed when empty, and refused
+ * otherwise. */
 enum status hold_link_give(const char *folder, const char *name, const char *path, struct error *err);
 
-/** Nobody shall begin to use the volume. Without a link this does nothing. */
+/** Removes the link, so that no service begins to use the volume. Without a link this does nothing. */
 enum status hold_link_take(const char *folder, const char *name, struct error *err);

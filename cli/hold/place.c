@@ -22,7 +22,7 @@ enum { NOTE_SIZE = UUID_SIZE + sizeof(ENDING_WORD) + 1 };
 enum status hold_place_init(struct hold_place *place, const char *state_dir, const char *runtime_dir,
 			    struct error *err)
 {
-	/* room for the names of temporary files beside them */
+	/* room for the suffixes of temporary files */
 	if (str_format(place->note, sizeof(place->note) - NAME_MAX, "%s/allocation", state_dir) < 0 ||
 	    str_format(place->link, sizeof(place->link) - NAME_MAX, "%s/mnt", runtime_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s, %s", state_dir,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What `holdfast volume hold NAME` keeps on this machine: the note of its allocation, in the unit's state
- * folder, and in its runtime folder the link to where the volume is published, which `holdfast volume link`
- * reads. Services are given another one: link.h. */
+/* The files of `holdfast volume hold NAME` on this machine: the note of its allocation, in the unit's
+ * state folder, and in its runtime folder the link to the published volume, which `holdfast volume link`
+ * reads. Services get another link: link.h. */
 
 #include "base/error.h"
 #include "base/uuid.h"
@@ -20,8 +20,8 @@ struct hold_place {
 /* Which allocation is ours. Written before the server is asked to run it, so that no second one is ever made
  * because an answer, or the process that waited for it, was lost. */
 struct hold_note {
-	char alloc_id[UUID_SIZE]; /* "": none */
-	bool is_ending;		  /* it was, or was to be, ordered to stop */
+	char alloc_id[UUID_SIZE]; /* "": no allocation */
+	bool is_ending;		  /* it was ordered to stop, or the order was about to be sent */
 };
 
 /** @state_dir, @runtime_dir absolute */
@@ -35,15 +35,15 @@ enum status hold_note_read(const struct hold_place *place, struct hold_note *ret
 enum status hold_note_write(const struct hold_place *place, const struct hold_note *note, struct error *err);
 enum status hold_note_remove(const struct hold_place *place, struct error *err);
 
-/** Make the link lead to @path, in one step whatever was there. */
+/** Makes the link lead to @path, and replaces an existing link in one step. */
 enum status hold_link_make(const struct hold_place *place, const char *path, struct error *err);
 
-/** Where it leads to. Returns false when there is none. */
+/** Returns the link's target. False without a link. */
 bool hold_link_read(const struct hold_place *place, char ret[static PATH_MAX]);
 
-/** Nobody shall begin to use the volume. Without a link this does nothing. */
+/** Removes the link, so that no process begins to use the volume. Without a link this does nothing. */
 void hold_link_remove(const struct hold_place *place);
 
-/** Does the kernel say that nothing is mounted at the folder @path, or that nothing is there? What cannot be
- * looked at is not gone. Never waits for the file system. */
+/** Returns whether the kernel reports that nothing is mounted at the folder @path, or that nothing exists
+ * there. False if the path cannot be looked at. Never waits for the file system. */
 bool hold_is_gone(const char *path);

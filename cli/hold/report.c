@@ -34,7 +34,7 @@ static const char *volume_of(const struct holder *holder)
 	return holder->alloc->volumes[0]->source;
 }
 
-/* What is still to happen before the volume is free, as far as the server has told. */
+/* Describes the missing step before the volume is free, as far as the server reported it. */
 static void claim_text(const struct holder *holder, char text[static CLAIM_TEXT_SIZE])
 {
 	const Holdfast__V1__Claim *claim =
@@ -224,7 +224,7 @@ enum status hold_unit_outcome(const struct hold_unit *unit, struct error *err)
 	case HOLD_WRONG_SPEC:
 		break;
 	}
-	/* the server's own words, which name who is in the way and the next command */
+	/* the server's own text, which names the holder and the next command */
 	return error_set(err, why->status ? why->status : STATUS_INTERNAL, 0, "volume %s: %s",
 			 volume_of(holder), why->msg);
 }

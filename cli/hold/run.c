@@ -10,7 +10,7 @@
 
 enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
 
-/* For ending what did not come up in time: the next start sees to what is left. */
+/* The time to end a claim that was not ready in time; the next start completes that. */
 #define GRACE_US (10 * USEC_PER_SEC)
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
@@ -29,8 +29,8 @@ static bool is_mount_gone(const struct holder *holder)
 	return holder->path[0] != '\0' && hold_is_gone(holder->path);
 }
 
-/* Made here from what root's file says and the id, and not taken from what the node reports; a device is
- * where the CSI plugin has bound it, which `volume link` checks by the volume's name. */
+/* Makes the path from root's file and the id; never takes it from the node's report. A device is where
+ * the CSI plugin has bound it, which `volume link` checks by the volume's name. */
 static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *alloc)
 {
 	if (holder->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
@@ -38,7 +38,8 @@ static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *all
 	return hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path);
 }
 
-/* Keep what Get said. @return what it means here: the server may not know yet that this machine was booted */
+/* Keeps the answer to Get. @return its event here: the server may not know yet that this machine was
+ * booted */
 static enum hold_event classify_get(struct holder *holder, const ProtobufCMessage *response)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = (const void *)response;
@@ -76,7 +77,7 @@ static enum hold_event classify_response(struct holder *holder, const ProtobufCM
 	return alloc ? hold_classify_alloc(alloc) : HOLD_LOST;
 }
 
-/* Without an answer the kernel may still say that the volume is gone. */
+/* Handles a call without answer. The kernel may still show that the volume is gone. */
 static enum hold_event classify_failure(struct holder *holder, const struct error *err)
 {
 	ProtobufCMessage *details = rpc_client_details(connection_client(holder->connection),
@@ -188,7 +189,7 @@ void holder_end(struct holder *holder)
 {
 	if (holder->is_over)
 		return;
-	/* an answer to Stop that overtakes Run would say that there is nothing to stop */
+	/* an answer to Stop that overtakes Run would report nothing to stop */
 	if (holder->pending && holder->asked == HOLD_RUN)
 		holder->is_term_due = true;
 	else
@@ -304,7 +305,7 @@ static void handle_event(struct holder *holder, enum hold_event event)
 	enum hold_action action = hold_step(&holder->hold, event);
 	struct error err = {.msg = ""};
 
-	/* what is said to Stop later is no reason for it */
+	/* a later answer to Stop is no reason for it */
 	if (before == HOLD_DONE && holder->hold.outcome != HOLD_DONE)
 		holder->at_end = holder->trouble;
 	if (holder->keeper->report)

@@ -63,11 +63,11 @@ static enum status set_node(const struct conf *conf, const char *agent_settings,
 	copy = strdup(node);
 	if (!copy)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "node %s", node);
-	alloc->node_id = copy; /* it was the empty one, which belongs to nobody */
+	alloc->node_id = copy; /* it was the empty text, which is static */
 	return STATUS_OK;
 }
 
-/* An allocation of a unit is no more than its volume: what uses it are other units. */
+/* Checks that the allocation of a unit only has its volume: other units use it. */
 static enum status hold_spec_check(const struct conf *conf, const Holdfast__V1__Allocation *alloc,
 				   struct error *err)
 {

@@ -6,10 +6,9 @@
 
 #include <holdfast/v1/types.pb-c.h>
 
-/** Load the allocation at @path, with --namespace and --node, for the node of this machine: the one that
- * @agent_settings (and its drop-ins) names; without such a file the specification has to say it.
- * Everything that is wrong is STATUS_INVALID_ARGUMENT, with the line where there is one, or the status of the
- * file that cannot be read.
+/** Loads the allocation at @path, with --namespace and --node, for the node of this machine: the one that
+ * @agent_settings (and its drop-ins) names; without such a file the specification must name it. Mistakes are
+ * STATUS_INVALID_ARGUMENT, with the line where there is one; a file that cannot be read has its own status.
  * @ret owned by the caller, protobuf_c_message_free_unpacked(); its id is empty */
 enum status hold_spec_load(struct invocation *inv, const char *path, const char *agent_settings,
 			   Holdfast__V1__Allocation **ret, struct error *err);
@@ -20,6 +19,6 @@ enum status hold_spec_load_named(struct invocation *inv, const char *name, Holdf
 
 enum { HOLD_NODE_SIZE = 256 };
 
-/** The node of this machine, as the agent's settings and their drop-ins name it; "": there are none, or they
- * are not for everybody to read. */
+/** Returns the node of this machine from the agent's settings and their drop-ins; "": there are no
+ * settings, or not every user may read them. */
 enum status hold_own_node(const char *agent_settings, char ret[static HOLD_NODE_SIZE], struct error *err);

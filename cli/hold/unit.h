@@ -13,14 +13,14 @@ struct hold_unit {
 	char sent[UNIT_STATUS_SIZE]; /* the status text that was sent last */
 };
 
-/** Hold the volume until SIGTERM or SIGINT (which the caller has blocked), or until it is taken away.
- * Notifies the service manager. The reason of a bad end is in @err; what the server said in detail is left in
- * the invocation.
- * @unit place, name and what the caller sets of its holder, but for the beginning
+/** Holds the volume until SIGTERM or SIGINT (which the caller has blocked), or until it is taken away.
+ * Notifies the service manager. The reason of a bad end is in @err; the details of the server's error are
+ * left in the invocation.
+ * @unit place, name and the caller's part of its holder, except the beginning
  * @ret  how it ended, also when it ended badly */
 enum status hold_unit_run(struct hold_unit *unit, enum hold_outcome *ret, struct error *err);
 
-/** For a keeper: notify the service manager, and the journal when it has changed, where it stands. */
+/** Reports a keeper's state to the service manager, and to the journal when it has changed. */
 void hold_unit_report(struct holder *holder);
 
 /** Fill @err with how it ended. */

@@ -20,7 +20,7 @@ struct nomad_import {
 	size_t n_refused; /* remarks that a person must act upon: the file is another job without them */
 };
 
-/** Print the job of @conf anew.
+/** Prints the job of @conf as a file for spec_job().
  * @conf    read with CONF_EXPRESSIONS, without mistakes
  * @values  texts by name, of variables of the file; NULL: all have their defaults
  * @ret     owned by the caller, nomad_import_release()
