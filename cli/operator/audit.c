@@ -18,7 +18,7 @@
 typedef enum status each_page_fn(const Holdfast__V1__ListAuditResponse *page, void *userdata,
 				 struct error *err);
 
-/* Fetch page after page until there are no more. */
+/* Fetches page after page until the last one. */
 static enum status walk(struct invocation *inv, Holdfast__V1__ListAuditRequest *request, each_page_fn *each,
 			void *userdata, struct error *err)
 {
@@ -130,9 +130,9 @@ static enum status cmd_operator_audit(struct invocation *inv, struct error *err)
 /* --- verify --- */
 
 struct checking {
-	uint64_t first; /* sequence of the first record; 0: none yet */
+	uint64_t first; /* sequence of the first record; 0: no record yet */
 	uint64_t last;
-	uint64_t head;			      /* as the server says, of the last page */
+	uint64_t head;			      /* as the server reports it, of the last page */
 	uint8_t sha256[SHA256_DIGEST_LENGTH]; /* of the last record */
 	uint8_t head_sha256[SHA256_DIGEST_LENGTH];
 	uint64_t kept_from;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the server's state, in parts. They hold secrets and tokens' hashes: files are the caller's alone.
+/* Copies of the server's state, in parts. They hold secrets and tokens' hashes: only the caller can read the
+ * files.
  */
 
 #include "base/backoff.h"
@@ -307,7 +308,7 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 				 path);
 	if (str_format(temporary, TEMPORARY_SIZE, "%s.part", path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", path);
-	/* what is left of a try that was killed is not kept */
+	/* the rest of a try that was killed is overwritten */
 	transfer->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (transfer->fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "make %s", temporary);
@@ -362,8 +363,8 @@ static enum status apply_kit(struct invocation *inv, Holdfast__V1__BeginBackupRe
 	return kit_passphrase_read(path, passphrase, err);
 }
 
-/* To ask behind the end says that all has arrived: then the server counts it as made, and keeps its copy no
- * longer. What is here stays whether it hears that or not. */
+/* Confirms to the server that all has arrived, by a read behind the end. The server then counts the
+ * backup as made, and removes its copy. The local file stays even if the server does not receive it. */
 static void confirm(struct transfer *transfer, char *id)
 {
 	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;

@@ -27,7 +27,7 @@ enum {
 	FOLDER_MODE = 0700,
 };
 
-/* What is made, and where. */
+/* The files to make, and their identity. */
 struct pair {
 	char ca_cert[PATH_MAX];
 	char ca_key[PATH_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heads of the nodes' trails, as the server was shown them, and what a person says of those that went
- * back. */
+/* Shows the heads of the nodes' trails that the server has received, and accepts those that went back, by
+ * an operator's statement. */
 
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -27,7 +27,7 @@ static enum status check_topics(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
-/* What is derived from claims and nodes is not in events of volumes. */
+/* Events of volumes leave out the fields that are derived from claims and nodes. */
 static DEFINE_ROWS(
 	event_page, holdfast__v1__watch_event, NULL,
 	LINE("{topic}",
@@ -40,7 +40,7 @@ static DEFINE_ROWS(
 	     "{allocation.desired_status}|{job?version {job.version}, {job.stop?stopped|update "
 	     "{job.update_status?{job.update_status}|in progress}}|changed}}}}}}"));
 
-/* Each event is out before the next one is read: whoever reads a pipe sees it at once. */
+/* Prints each event before the next one is read: the reader of a pipe sees it at once. */
 static enum status on_event(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
 	const Holdfast__V1__WatchEvent *event = (const void *)message;
@@ -49,7 +49,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 
 	if (inv->options[OPT_JSON])
 		status = print_answer_line(&event->base, err);
-	else /* the first one only says where it begins */
+	else /* the first one only has the beginning */
 		status = show_page(&event_page, event, NULL, false, err);
 	if (status == STATUS_OK && fflush(stdout) != 0)
 		return error_set(err, STATUS_INTERNAL, errno, "write the output");

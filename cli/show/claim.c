@@ -12,7 +12,7 @@ DEFINE_ROWS(show_claims, holdfast__v1__claim, NULL, COL("VOLUME", "{volume_id}")
 DEFINE_ROWS(show_claim_errors, holdfast__v1__claim, NULL,
 	    LINE("{last_error}", "volume {volume_id} on node {node_id}: {last_error}"));
 
-/* The evidence that would let a claim in this state go without anybody's word. */
+/* Lists the evidence that would let a claim in this state go without an operator. */
 static void put_missing(const struct shown *shown, struct strbuf *sb)
 {
 	switch (((const Holdfast__V1__Claim *)(const void *)shown->message)->state) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What people and programs see: tables, fields and JSON on standard output. Text from elsewhere is made
+/* Output for people and programs: tables, fields and JSON on standard output. Text from elsewhere is made
  * harmless for terminals. */
 
 #include "base/cleanup.h"
@@ -23,8 +23,8 @@ void print_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** Text of several lines. */
 void print_text(FILE *out, const char *text);
 
-/** print_text() of an error. With more than @columns of them (0: no terminal) every reason has a line of its
- * own, and the next command too, which so can be copied whole. */
+/** Prints an error as print_text() does. If it has more than @columns (0: no terminal), every reason has a
+ * line of its own, and the next command too, so that it can be copied whole. */
 void print_reasons(FILE *out, const char *text, size_t columns);
 
 /** The API's message as JSON, as the .proto file names the fields, with defaults. */

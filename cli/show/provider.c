@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a provider has: external volumes and snapshots. */
+/* A provider's external volumes and snapshots. */
 
 #include "base/cleanup.h"
 #include "show/rows.h"

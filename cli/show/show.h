@@ -17,7 +17,7 @@ extern const struct rows show_external;
 extern const struct rows show_snapshots;
 extern const struct rows show_usages;
 
-/** The claims that an operator's word frees or would free, each with the evidence that it stands in for. */
+/** The claims that an operator's attestation frees or would free, each with the evidence that it replaces. */
 extern const struct rows show_bypassed;
 
 /** Page of a claim: what went wrong with it last, whole; a table has no room for it in a terminal. */

@@ -85,7 +85,7 @@ void table_show_whole(struct table *table, bool whole)
 		table->is_whole = whole;
 }
 
-/* Colour of a word of state; NULL for words that are neither good, bad nor passing. */
+/* Returns the colour of a state; NULL for states that are neither good, bad nor passing. */
 static const char *color_of(const char *word)
 {
 	static const char green[] = "\033[32m", red[] = "\033[31m", yellow[] = "\033[33m";

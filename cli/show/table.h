@@ -19,7 +19,7 @@ struct column {
 	const char *when; /* of a page: only if this text is not empty; NULL: always */
 	void (*put)(const struct shown *shown, struct strbuf *sb); /* in the place of text */
 	const struct rows *rows;
-	bool is_state; /* words with a colour: running, failed, pending ... */
+	bool is_state; /* states with a colour: running, failed, pending ... */
 	bool is_number;
 	bool is_verbose;  /* at the end of a table: with --verbose only */
 	bool is_optional; /* field: only if it is not empty */
