@@ -90,7 +90,7 @@ static bool make_room(struct change *change)
 	return true;
 }
 
-/* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
+/* Returns the staged object with this key, or adds one: a transaction has each key at most once. */
 static struct change_object *object_for(struct change *change, const char *key)
 {
 	size_t max = change->is_sealing ? SLOTS : CHANGE_OBJECTS_MAX;
@@ -172,7 +172,7 @@ void change_put_node(struct change *change, const struct node *node)
 	change_put(change, OBJECT_NODE, node);
 }
 
-/* What is staged is a copy: nothing is written through these. */
+/* Wraps the message without a copy. Staging copies it, so nothing is written through these pointers. */
 static struct record borrowed_record(const char *key, const ProtobufCMessage *message)
 {
 	return (struct record){.key = (char *)(uintptr_t)key,
@@ -186,7 +186,7 @@ void change_put_record(struct change *change, const char *key, const ProtobufCMe
 	change_put(change, OBJECT_RECORD, &record);
 }
 
-/* What a freed claim leaves in the store, in the transaction that frees it; see freed.h. */
+/* Stages the history records of a freed claim in the transaction that frees it; see freed.h. */
 static void stage_freed(struct change *change, const struct claim *claim)
 {
 	assert(!claim_is_live(claim));
@@ -227,7 +227,7 @@ void change_put_packed(struct change *change, const char *key, void *bytes, size
 		free(text);
 		return;
 	}
-	object->packed = bytes; /* stage() has left none */
+	object->packed = bytes; /* stage() left both empty */
 	object->packed_len = len;
 	object->text = text;
 }
@@ -313,8 +313,8 @@ static enum status apply_object(struct state *state, const struct change_object 
 
 _Static_assert((int)SLOTS <= (int)KV_TXN_OPS_MAX, "a whole change is one transaction");
 
-/* Give the change's audit records their places in the chain, which nobody else can take before they are
- * submitted. */
+/* Gives the change's audit records their numbers in the chain. The event loop runs nothing else before
+ * they are submitted. */
 static enum status seal(struct server *server, struct change *change, struct error *err)
 {
 	if (change->n_audit == 0)
@@ -407,7 +407,7 @@ static void free_op(struct kv_op *op)
 	free((void *)(uintptr_t)op->text);
 }
 
-/* The store has copied the value: what was packed for it stays with the object. */
+/* Returns the packed bytes to the object: the store has copied the value. */
 static void keep_packed(struct change_object *object, struct kv_op *op)
 {
 	if (!op->value)
@@ -417,7 +417,7 @@ static void keep_packed(struct change_object *object, struct kv_op *op)
 	op->value = NULL;
 }
 
-/* A change with much to say says less to people rather than being refused. */
+/* Drops the texts for people that do not fit into a transaction, so that a large change is not refused. */
 static void bound_texts(struct kv_op *ops, size_t n)
 {
 	size_t left = KV_TEXT_MAX;
@@ -473,7 +473,7 @@ enum status change_check(const struct server *server, struct error *err)
 		"server has started again, in a second or two; ask again then");
 }
 
-/* Who looks at an allocation later sees in it what this change makes of it. */
+/* Adds the events that this change causes to its allocations, so that later readers see them. */
 static enum status note_alloc_events(struct server *server, const struct change *change, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
@@ -539,7 +539,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	change_release(change);
 	for (size_t i = 0; i < commit->n; i++) {
 		status = apply_object(&server->state, &commit->objects[i], &apply_error);
-		if (status != STATUS_OK) /* memory must never be behind what was submitted */
+		if (status != STATUS_OK) /* memory must never be behind the submitted changes */
 			server_fail(server, &apply_error);
 	}
 	observe_submitted(server, commit->objects, commit->n);

@@ -2,12 +2,13 @@
 #pragma once
 /* The one way by which state changes: a set of objects that become durable together.
  *
- * change_put_*() stages copies; change_commit() submits them to the store as one transaction and, once that
- * was accepted, applies them to memory, so that the next request sees them; the done function runs when they
- * are durable, and only then may anybody outside be told. A change that fails half-way has changed nothing.
- * Once another store is to take the place of this one (server.is_superseded) every change is refused, and so
- * is the empty one by which an answer waits for those before it.
- * When the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
+ * change_put_*() stages copies. change_commit() submits them to the store as one transaction. Once the store
+ * has accepted it, the change is applied to memory, so the next request sees it. The done function runs when
+ * the change is durable; only then may the server answer or notify. A change that fails half-way has changed
+ * nothing.
+ * While another store is about to replace this one (server.is_superseded), every change is refused, also the
+ * empty one by which an answer waits for earlier changes.
+ * If the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
  * from the store. */
 
 #include "base/error.h"
@@ -41,10 +42,10 @@ struct change_object {
 };
 
 struct change {
-	struct change_object *objects; /* owned; NULL: none yet */
+	struct change_object *objects; /* owned; NULL: empty */
 	size_t n;
 	size_t size;				  /* of the array */
-	struct Holdfast__V1__AuditRecord **audit; /* owned, without a number, see audit.h; NULL: none yet */
+	struct Holdfast__V1__AuditRecord **audit; /* owned, without a number, see audit.h; NULL: empty */
 	size_t n_audit;
 	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */
 	bool is_confirmed;    /* of an empty change: done runs after the store has confirmed that this server
@@ -61,7 +62,7 @@ struct change {
 
 void change_release(struct change *change);
 
-/** Stage the object; the value is copied. The last word about a key counts. */
+/** Stages a copy of the object. The last call for a key counts. */
 void change_put(struct change *change, enum object_kind kind, const void *value);
 void change_delete(struct change *change, enum object_kind kind, const void *value);
 
@@ -74,8 +75,8 @@ void change_delete_claim(struct change *change, const struct claim *claim);
 
 /** A record of records.h. */
 void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message);
-/** Stage a record that is kept nowhere but in the store, as it is to be stored. Takes over @bytes and @text,
- * also when that fails. */
+/** Stages a record that is kept only in the store, in its stored form. Takes over @bytes and @text, also on
+ * failure. */
 void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text);
 
 void change_delete_record(struct change *change, const char *key);
@@ -86,12 +87,12 @@ void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *
 
 void change_put_floor(struct change *change, uint64_t generation_floor);
 
-/* Who takes part in each change, in the order of daemon.c's table. Each function may be NULL. */
+/* A module that takes part in each change, in the order of daemon.c's table. Each function may be NULL. */
 struct change_observer {
 	/** May it be committed? Before anything of it is submitted. */
 	enum status (*check)(struct server *server, const struct change *change, struct error *err);
-	/** Stage what goes into the same transaction and nobody else can take before it is submitted; only of
-	 * a change with audit records. */
+	/** Stages objects that depend on no change being submitted in between. Called only for a change
+	 * with audit records. */
 	void (*seal)(struct server *server, struct change *change);
 	/** It is submitted, and memory shows it. */
 	void (*submitted)(struct server *server, const struct change_object *objects, size_t n);
@@ -104,8 +105,8 @@ struct change_observer {
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
 typedef void change_done_fn(struct server *server, void *userdata);
 
-/** May anything change, or be acknowledged? STATUS_UNAVAILABLE once another store takes the place. What a
- * full disk refuses change_commit() says, see disk.h. */
+/** May anything change, or be acknowledged? STATUS_UNAVAILABLE while another store is about to replace this
+ * one. A full disk is checked by change_commit(), see disk.h. */
 enum status change_check(const struct server *server, struct error *err);
 
 /** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */

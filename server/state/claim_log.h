@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a line of the log about a claim says of it: the same everywhere, so that one filter shows a volume's
- * life. */
+/* The fields that every log line about a claim has, so that one filter shows a volume's life. */
 
 #include "log/log.h"
 #include "model/claim.h"

@@ -95,7 +95,7 @@ static uint64_t read_free(const struct server *server)
 	struct statvfs fs;
 
 	if (statvfs(server->config.data_dir, &fs) < 0)
-		return UINT64_MAX; /* a commit will tell */
+		return UINT64_MAX; /* a commit will show it */
 	return (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
@@ -160,7 +160,7 @@ void disk_release(struct disk *disk)
 
 /* --- changes --- */
 
-/* Nodes are bounded in number, and are to be heard. */
+/* Does the object add something? Reports of nodes do not count: the number of nodes is bounded. */
 static bool is_addition(struct server *server, const struct change_object *object)
 {
 	const struct object_type *type = object_type(object->kind);
@@ -173,7 +173,7 @@ static bool is_addition(struct server *server, const struct change_object *objec
 	return !type->find(&server->state, object->value);
 }
 
-/* A change of nothing but the audit tells of something that was refused, or of what adds something. */
+/* A change of only audit records reports a refusal or an operation that adds something. */
 static bool adds(struct server *server, const struct change *change)
 {
 	for (size_t i = 0; i < change->n; i++)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The disk of the store, watched before it is full: a commit that fails ends the server, so that what would
- * not fit is refused before it is taken into memory.
+/* The disk of the store. A commit that fails ends the server, so the disk is watched and a change that would
+ * not fit is refused before it reaches memory.
  *
- * A file beside the store holds a reserve. When less than that is free besides, it is freed for the file
- * system and nothing new is taken: no volume, allocation, claim, token; what exists still changes and ends,
- * so that volumes are released and garbage is collected. When half of it is used up, nothing is stored: nodes
- * keep their receipts and say them again. Reading continues in any case. The server leaves either by itself.
- */
+ * A file in the store's folder holds a reserve. When the remaining free space is less than the reserve:
+ * 1. The reserve is freed for the file system and additions are refused: volumes, allocations, claims,
+ *    tokens. Existing objects still change and end, so volumes are released and garbage is collected.
+ * 2. When half of the reserve is used up, nothing is stored: nodes keep their receipts and repeat them.
+ *
+ * Reads continue in any case. The server leaves either state by itself. */
 
 #include "base/error.h"
 
@@ -29,14 +30,14 @@ enum disk_level {
 
 enum { DISK_WARNING_SIZE = 512 };
 
-/* What else is looked after as often as the disk, once a second. */
+/* Runs once a second, as often as the disk is checked. */
 typedef void disk_watch_fn(struct server *server);
 
 struct disk {
 	char reserve[PATH_MAX];
 	enum disk_level level;
 	bool has_reserve;
-	bool was_refused;	/* the reserve, by the file system: said once */
+	bool was_refused;	/* the reserve, by the file system: logged once */
 	uint64_t free_bytes;	/* for this user, without the reserve; UINT64_MAX: not known */
 	uint64_t looked_us;	/* monotonic */
 	sd_event_source *timer; /* owned */
@@ -49,8 +50,8 @@ enum status disk_start(struct server *server, disk_watch_fn *watch, struct error
 
 void disk_release(struct disk *disk);
 
-/** May @change be submitted? STATUS_RESOURCE_EXHAUSTED says which folder is full and what to do. Costs a call
- * of the kernel once in a while. */
+/** May @change be submitted? STATUS_RESOURCE_EXHAUSTED names the full folder and the remedy. Makes a system
+ * call once in a while. */
 enum status disk_check(struct server *server, const struct change *change, struct error *err);
 
 /** Is there something to warn of? */

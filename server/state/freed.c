@@ -261,8 +261,8 @@ void freed_note_submitted(struct server *server, const struct change_object *obj
 	}
 }
 
-/* Does the state still need it: what is in flight comes back to it, or its node was just told to continue
- * without the plugin, which is not to be repeated at once? */
+/* Does the state still need it? Changes in flight return to it. A recent order to continue without the
+ * plugin must not be repeated at once. */
 static bool is_in_use(const struct claim_entry *entry)
 {
 	const struct claim_work *work = &entry->work;
@@ -272,7 +272,7 @@ static bool is_in_use(const struct claim_entry *entry)
 		clock_monotonic_us() - work->without_plugin_us < RELEASE_RETRY_MIN_MS * USEC_PER_MSEC);
 }
 
-/* What is shown with the volume and the allocation changed when it was freed. */
+/* Raises the index of the volume or allocation that shows the freed claim. */
 static void raise_index(uint64_t *index, uint64_t to)
 {
 	if (*index < to)
@@ -317,7 +317,8 @@ static bool on_prunable(const struct kv_item *item, void *userdata)
 	return freed_read(item, &pruning->claims[pruning->n++], NULL) == STATUS_OK;
 }
 
-/* Oldest ones beyond the history that is kept. Once in a while: what is left over is collected. */
+/* Deletes the oldest claims beyond the kept history, in one bounded batch. Garbage collection removes the
+ * remainder. */
 static void prune(struct server *server, struct volume_entry *volume)
 {
 	cleanup_free struct claim *claims = calloc(PRUNE_MAX, sizeof(*claims));

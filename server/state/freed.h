@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Freed claims: history, and in the store alone. What they cost memory and start does not grow with them.
+/* Freed claims: history that is kept only in the store, so memory and start time do not grow with it.
  *
- * In the transaction that frees a claim its record leaves "claim/", which is loaded, for the keys below:
+ * The transaction that frees a claim moves its record from "claim/", which is loaded, to these keys:
  *
  *   freed/NAMESPACE/VOLUME/ID   the claim
- *   freed-id/ID                 whose it was (a Claim of namespace and volume)
+ *   freed-id/ID                 its owner (a Claim of namespace and volume)
  *   freed-boot/NODE/BOOT/ID     likewise
  *
- * so that it is found by its volume, by its id and by the boot that held it. Who needs one by its id recalls
- * it into the state, where it is as if it had never left; it leaves again with the next change that becomes
- * durable. In the state, too, is one whose freeing is not durable yet: readers look there first.
+ * So it is found by its volume, by its id and by the boot that held it. freed_find() recalls a claim into the
+ * state by its id; it leaves again with the next change that becomes durable. A claim whose freeing is not
+ * durable yet is in the state, too: readers look there first.
  *
- * A claim that its node says it has mounted still is live again; its keys go in that transaction. Those of a
- * volume that is deregistered are seen by nobody from then on, also when another one takes its name, and are
- * collected. A record that cannot be read is an error for who asks, never a claim that is not known. */
+ * If a node reports a freed claim as mounted, the claim is live again; its keys go in that transaction.
+ * The history of a deregistered volume is invisible, also when another volume takes its name, and is
+ * collected. A record that cannot be read is an error for the caller, never an unknown claim. */
 
 #include "state/freed_records.h"
 #include "state/objects.h"
@@ -35,10 +35,10 @@ enum {
  * one that is freed. */
 void freed_stage_deletion(struct change *change, const struct claim *claim);
 
-/** The claim with this id, live or freed; a freed one is recalled. @ret NULL: there is none. */
+/** Finds the claim with this id, live or freed; a freed one is recalled. @ret NULL: unknown id. */
 enum status freed_find(struct server *server, const char *id, struct claim_entry **ret, struct error *err);
 
-/** Likewise, for who wants to know no more; false also when the store cannot be read. */
+/** Does freed_find() find the claim? False also when the store cannot be read. */
 bool claim_is_known(struct server *server, const char *id);
 
 /* Freed claims that the state does not have. */
@@ -60,8 +60,7 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 enum status freed_was_in_boot(struct server *server, const char *node_id, const char *boot_id, bool *ret,
 			      struct error *err);
 
-/** Of the observers of changes: changes of claims are on their way; they are durable, and everybody was told.
- */
+/** Observers of changes: changes of claims were submitted; are durable, and the done function was called. */
 void freed_note_submitted(struct server *server, const struct change_object *objects, size_t n);
 void freed_note_durable(struct server *server, const struct change_object *objects, size_t n);
 
@@ -72,8 +71,8 @@ struct freed_walk {
 	size_t n; /* found so far */
 };
 
-/** One slice: find what ended before @walk->before_ms and is not its volume's newest, and what has no volume
- * any more. @change NULL: they are counted; else their deletion is staged, while it has no more than @max
- * objects. @ret_done: it was the last one. */
+/** Walks one slice. Finds claims that ended before @walk->before_ms, except the newest of each volume, and
+ * claims whose volume is gone. If @change is NULL, they are only counted; else their deletion is staged
+ * until @change has @max objects. @ret_done: it was the last slice. */
 enum status freed_collect(struct server *server, struct freed_walk *walk, struct change *change, size_t max,
 			  bool *ret_done, struct error *err);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Indexes are the store's: what is stored has none. */
+/* Stored values have no indexes: the store keeps them. */
 #define DEFINE_TO_MESSAGE(type, Pb)                                \
 	static ProtobufCMessage *type##_message(const void *value) \
 	{                                                          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the server stores: one row per kind of object says how it is keyed, written, read back and kept in
- * memory. Loading and changing work on rows; nothing else knows the kinds. */
+/* The kinds of objects that the server stores. One row per kind describes how it is keyed, written, read
+ * back and kept in memory. Loading and changing work on rows; no other module knows the kinds. */
 
 #include "base/error.h"
 
@@ -36,15 +36,15 @@ struct object_type {
 	/** Write the store's key of @value. */
 	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
 
-	/** Put into @ret, which is zero, what makes up the key of a value. False: @key is none, or memory is
-	 * short; nothing is owned then. */
+	/** Fills @ret, which is zero, with the part of a value that makes up its key. False: invalid key,
+	 * or memory is short; nothing is owned then. */
 	bool (*from_key)(const char *key, void *ret);
 
 	/** The message to be stored. NULL when memory is short; freed by @drop_message. */
 	ProtobufCMessage *(*to_message)(const void *value);
 	void (*drop_message)(ProtobufCMessage *message);
 
-	/** Read what is stored. What @ret owns is freed by @release. */
+	/** Parses a stored value. Data owned by @ret is freed by @release. */
 	enum status (*from_stored)(const char *key, const void *bytes, size_t len, void *ret,
 				   struct error *err);
 

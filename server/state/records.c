@@ -18,8 +18,8 @@ enum { COPY_SMALL = 256 }; /* bytes of a message that is copied by way of the st
 struct sort {
 	const char *prefix;
 	const ProtobufCMessageDescriptor *descriptor;
-	/* An index over these: told after each was put and before it is forgotten. False when memory is
-	 * short. NULL: there is none. */
+	/* Updates an index over these: called after each was put and before it is forgotten. False when
+	 * memory is short. NULL: no index. */
 	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
 };
 
@@ -183,8 +183,7 @@ enum status records_put(struct records *records, const struct record *record, st
 	if (entry->record.message)
 		protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	entry->record.message = message;
-	if (record->create_index !=
-	    0) /* else a new one has none yet, and one that is replaced keeps its own */
+	if (record->create_index != 0) /* 0: a new one has no index yet, and a replaced one keeps its own */
 		entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
 	if (!note(records, &entry->record, false))

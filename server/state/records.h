@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Records: whatever the server stores beside volumes, nodes, allocations and claims, each a protobuf message
- * under a key of its own. One ordered table in memory, and an index of the tokens in it.
+/* Records: stored objects other than volumes, nodes, allocations and claims. Each is a protobuf message under
+ * its own key. One ordered table in memory, and an index of its tokens.
  *
  * A new kind of record is a prefix in keys.h and a row in records.c. */
 
@@ -39,7 +39,7 @@ void records_release(struct records *records);
 /** Prefix of the keys of one sort of record, for loading; NULL at the end. */
 const char *record_prefix(size_t i);
 
-/** Are records under @key stored alone? They are neither loaded nor kept in memory. */
+/** Are records under @key kept only in the store? They are neither loaded nor kept in memory. */
 bool record_is_stored_only(const char *key);
 
 /** May a caller wait for a change of records under @key? Not for what changes with every write. */
@@ -48,7 +48,7 @@ bool record_is_watched(const char *key);
 /** The message type of records under @key, or NULL when no row of records.c names it. */
 const ProtobufCMessageDescriptor *record_descriptor(const char *key);
 
-/** The record's message, borrowed until the next change of it; NULL when there is none. */
+/** Returns the record's message, borrowed until its next change; NULL if there is no record. */
 const void *records_get(struct records *records, const char *key);
 
 struct record_entry *records_entry(struct records *records, const char *key);
@@ -57,7 +57,7 @@ struct record_entry *records_entry(struct records *records, const char *key);
 struct record_entry *records_from(struct records *records, const char *key);
 struct record_entry *records_next(struct record_entry *entry);
 
-/** Insert or replace; the message is copied. Nothing is done for what is stored alone. */
+/** Inserts or replaces; the message is copied. Ignores records that are kept only in the store. */
 enum status records_put(struct records *records, const struct record *record, struct error *err);
 void records_delete(struct records *records, struct record_entry *entry);
 

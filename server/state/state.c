@@ -156,7 +156,7 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 	return STATUS_OK;
 }
 
-/* What is counted of the instance's plugin has to be counted anew. */
+/* Marks the plugin's counts as stale. */
 static void instance_changed(struct instance_entry *entry)
 {
 	entry->offer->is_fresh = entry->plugin->is_fresh = false;
@@ -195,7 +195,7 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 	if (entry->session)
 		state_set_session(state, entry, NULL);
 	state_unlist_absent(state, entry);
-	entry->node.boot_id[0] = '\0'; /* what is left is a name */
+	entry->node.boot_id[0] = '\0'; /* only its name remains */
 	node_drop_unnamed(state, entry);
 }
 
@@ -396,7 +396,7 @@ static struct plugin_offer *offer_or_new(struct plugin_entry *plugin, const char
 	return offer;
 }
 
-/* What is counted of the plugin, whose allocation has changed, has to be counted anew. */
+/* Marks the plugin's counts as stale: one of its allocations has changed. */
 static void plugin_runner_changed(struct plugin_entry *plugin)
 {
 	struct plugin_offer *offer = plugin_find_offer(plugin, "");
@@ -624,7 +624,7 @@ static int compare_storages(const struct volume_entry *a, const struct volume_en
 
 TREE_GENERATE(storage_tree, volume_entry, by_storage, compare_storages)
 
-/* By its value and what is stored beside it: a change puts the volume after its detail. */
+/* Uses the value and the stored detail: a change puts the volume after its detail. */
 static void identify(const struct volume_entry *entry, struct storage_id *ret)
 {
 	char key[sizeof(PREFIX_VOLUME_DETAIL) + NAMESPACE_MAX + VOLUME_ID_MAX + 1];
@@ -821,8 +821,8 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 	}
 }
 
-/* Live claims of the volume beside which the access modes do not allow @claim, of the entry @own. Any number
- * of these two modes live side by side: they are not walked. */
+/* Counts live claims of the volume that its access modes exclude together with @claim, of the entry @own.
+ * Any number of claims of these two modes are compatible: they are not walked. */
 static size_t count_rivals_of(const struct claim_entry *own, const struct claim *claim)
 {
 	const struct claim_entry *entry;
@@ -837,7 +837,7 @@ static size_t count_rivals_of(const struct claim_entry *own, const struct claim 
 	return n;
 }
 
-/* @change 1: @claim is the entry's from here on, -1: no more */
+/* @change 1: the entry becomes @claim, -1: it ceases to be */
 static void count_held_twice(struct state *state, const struct claim_entry *entry, const struct claim *claim,
 			     int change)
 {
@@ -850,8 +850,8 @@ static void count_held_twice(struct state *state, const struct claim_entry *entr
 	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
 }
 
-/* Count the claim anew among those that are on their way to be freed.
- * @alloc its allocation; NULL: it is not known */
+/* Updates the counts of claims that are being released.
+ * @alloc its allocation; NULL: unknown */
 static void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc)
 {
 	const struct claim *claim = &entry->claim;
@@ -1224,7 +1224,7 @@ void state_release(struct state *state)
 		state_delete_alloc(state, alloc);
 	while ((node = RB_ROOT(&state->nodes)))
 		state_delete_node(state, node);
-	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
+	assert(RB_EMPTY(&state->plugins)); /* no entry names one */
 	records_release(&state->records);
 }
 

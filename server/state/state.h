@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the server knows, in memory: volumes, nodes, allocations and claims with the links between them.
- * Claims that are freed are in the store alone, see freed.h: here are those whose freeing is not durable yet
- * and those that a caller has just asked for.
+/* The server's state in memory: volumes, nodes, allocations and claims with the links between them. Freed
+ * claims are kept only in the store, see freed.h. Exceptions: the freeing is not durable yet, or a caller has
+ * just asked for the claim.
  *
- * Owned by struct server; changed only by change_commit() and by load, read by everybody. Entries stay where
- * they are until they are deleted, so a pointer is good for the duration of a callback, never across one.
- * Look-ups cost the logarithm of what is registered; walking the claims of one volume, allocation or node
- * costs their number. */
+ * Owned by struct server; changed only by change_commit() and by load, read by all modules. Entries stay
+ * at their address until they are deleted, so a pointer is valid for the duration of a callback, never
+ * across one. Look-ups cost the logarithm of the number of registered objects. Walking the claims of one
+ * volume, allocation or node costs their number. */
 
 #include "base/backoff.h"
 #include "base/rate_counted.h"
@@ -43,21 +43,22 @@ RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
 RB_HEAD(runner_tree, plugin_runner);
 
-/* What is being done with a claim now, in memory only; of release.c and grant.c. */
+/* The work on a claim, in memory only; of release.c and grant.c. */
 struct claim_work {
-	enum claim_state state;	     /* that it is about */
-	sd_event_source *timer;	     /* owned; the next try */
-	struct backoff backoff;	     /* in that state */
-	uint32_t n_grants;	     /* calls of the node for it that wait for the controller */
-	struct ticket_ahead *ticket; /* owned; being signed for the call that made the claim; NULL: none is */
-	bool is_asked;		     /* the controller, to detach: the call is queued or is in flight */
-	bool is_unsent;		     /* no such call has gone out; false when that is not known */
-	bool is_stuck;		     /* its last one failed: it is in the list of those */
-	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: there was none since the start */
+	enum claim_state state;	      /* that it is about */
+	sd_event_source *timer;	      /* owned; the next try */
+	struct backoff backoff;	      /* in that state */
+	uint32_t n_grants;	      /* calls of the node for it that wait for the controller */
+	struct ticket_ahead *ticket;  /* owned; being signed for the call that made the claim; NULL: no such
+				       * ticket */
+	bool is_asked;		      /* the controller, to detach: the call is queued or is in flight */
+	bool is_unsent;		      /* no such call has gone out; false when that is not known */
+	bool is_stuck;		      /* its last one failed: it is in the list of those */
+	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: no sweep since the start */
 	int64_t waits_since_ms;
 	LIST_ENTRY(claim_entry) stuck;
-	uint64_t
-		without_plugin_us; /* monotonic: when its node was last told to continue without its plugin */
+	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its
+				     * plugin */
 };
 
 struct claim_entry {
@@ -84,13 +85,13 @@ struct claim_entry {
 struct volume_entry {
 	const char *namespace; /* of the value below: the tree's key, with id */
 	const char *id;
-	/* its generation is never below one of its claims'. That of a live claim may be all that the store
-	 * knows of it: a grant stores the claim and leaves the volume alone */
+	/* its generation is never below one of its claims'. A grant stores only the claim, not the volume,
+	 * so the generation of a live claim may exceed the stored one */
 	struct volume volume;
 	uint64_t stored_generation; /* what the store's record of it has */
 	RB_ENTRY(volume_entry) by_key;
 	RB_ENTRY(volume_entry) of_plugin;  /* in the order of by_key */
-	struct storage_id storage;	   /* of the value and what is stored beside it */
+	struct storage_id storage;	   /* of the value and its stored detail */
 	RB_ENTRY(volume_entry) by_storage; /* if that is known; see storage_first() */
 	struct state *state;		   /* borrowed */
 	struct plugin_entry *plugin;	   /* never NULL; its plugin may be known by name only */
@@ -98,8 +99,8 @@ struct volume_entry {
 	size_t n_live;
 	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
 	size_t n_rivals;      /* pairs of live ones of which the access mode allows but one */
-	size_t n_freed;	      /* claims since history was last cut to what is kept */
-	uint64_t freed_index; /* when a claim that is not here any more was last changed, since the start */
+	size_t n_freed;	      /* claims since history was last pruned */
+	uint64_t freed_index; /* when a claim that has left the state was last changed, since the start */
 };
 
 /* Is more mounted of it than its access mode allows? */
@@ -115,16 +116,17 @@ struct alloc_entry {
 	LIST_ENTRY(alloc_entry) of_node;
 	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct plugin_runner
-		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs none */
+		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs no plugin */
 	uint32_t n_runs;
-	struct job_entry *job; /* that it is of; NULL: none */
+	struct job_entry *job; /* its job; NULL: it has no job */
 	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
 	LIST_ENTRY(alloc_entry) of_starting;
 	bool is_starting;     /* in the list of those that may still claim their volumes, or keep a place */
 	uint64_t freed_index; /* as the volume's */
 	uint64_t reported_by; /* serial of the session whose report named it */
-	uint64_t runs_in;     /* of the one in which its node said last that it runs; 0: it did not say so */
+	uint64_t runs_in;     /* serial of the session whose node last reported it as running; 0: never
+			       * reported */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -135,7 +137,7 @@ struct plugin_runner {
 	RB_ENTRY(plugin_runner) of_plugin; /* by the allocation's id */
 };
 
-/* A job that allocations name; gone when none does. The job itself is a record. */
+/* A job that allocations name; deleted with the last of them. The job itself is a record. */
 struct job_entry {
 	const char *namespace; /* of the arrays below: the tree's key, with id */
 	const char *id;
@@ -158,8 +160,8 @@ enum node_event {
 	NODE_EVENT_N,
 };
 
-/* A node, or what is left of one: claims and allocations name nodes that are not registered, or not any more.
- */
+/* A node. Claims and allocations may name one that is not registered, or was deleted: then only its name
+ * is known. */
 struct node_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct node node;
@@ -169,12 +171,12 @@ struct node_entry {
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
 	struct session *session;	/* borrowed; NULL: not connected. Set by state_set_session() */
-	struct message_list *drivers;	/* NodeDriver, as it said them last; not stored */
+	struct message_list *drivers;	/* NodeDriver, from its last report; not stored */
 	size_t n_live;			/* claims that are not freed */
 	size_t n_allocs;		/* in the list */
 	size_t n_live_allocs;		/* those that are not client-terminal */
 	size_t n_pending;		/* objects that change by its messages and are not durable yet */
-	bool is_unreported;		/* has not told what it holds since the last restore, see epoch.h */
+	bool is_unreported;		/* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;
@@ -186,7 +188,7 @@ struct node_entry {
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);
 
-/* What one node says about one plugin, or about one profile of the native plugin. */
+/* The fingerprint that one node reports of one plugin, or of one profile of the native plugin. */
 struct instance_entry {
 	struct plugin_instance instance;
 	LIST_ENTRY(instance_entry) of_node;
@@ -199,7 +201,7 @@ struct instance_entry {
 	struct plugin_offer *offer;
 };
 
-/* What can be counted of a plugin, or of one profile of the native plugin. */
+/* The counts of a plugin, or of one profile of the native plugin. */
 struct plugin_summary {
 	uint32_t nodes_healthy, nodes_expected; /* expected: reported by a node, connected or not, healthy or
 						 * not, or to be run there by an allocation */
@@ -233,7 +235,7 @@ struct plugin_event {
 	char text[PLUGIN_EVENT_TEXT_MAX + 1];
 };
 
-/* A plugin that a node, a volume or an allocation names; gone when none does. */
+/* A plugin that a node, a volume or an allocation names; deleted with the last of them. */
 struct plugin_entry {
 	const char *id; /* of the array below: the tree's key */
 	char plugin_id[PLUGIN_ID_MAX + 1];
@@ -244,7 +246,7 @@ struct plugin_entry {
 	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_runners, n_volumes;
-	/* members of jobs that are to run it and have no allocation */
+	/* members of jobs that must run it and have no allocation */
 	uint32_t nodes_wanted, controllers_wanted;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
@@ -276,8 +278,8 @@ struct state {
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
-	/* Found last, NULL: none. One request asks for the same ones many times, and each look-up in a large
-	 * tree goes through memory that no cache has. */
+	/* Found last; NULL: not set. One request asks for the same entries many times, and each look-up in
+	 * a large tree misses the cache. */
 	struct volume_entry *last_volume;
 	struct alloc_entry *last_alloc;
 	struct alloc_list starting; /* allocations, see alloc_entry.is_starting */
@@ -294,15 +296,15 @@ struct state {
 	size_t n_nodes_other_key;	  /* whose mount helper takes no ticket of this server */
 };
 
-/** Jobs want so many more (below 0: fewer) nodes and controllers of a plugin than allocations are to run.
- * False when memory is short: nothing has changed. */
+/** Adds to the number of nodes and controllers of a plugin that jobs want in addition to their allocations;
+ * a negative number subtracts. False when memory is short: nothing has changed. */
 bool state_want_plugin(struct state *state, const char *plugin_id, int64_t nodes, int64_t controllers);
 
 void state_init(struct state *state);
 void state_release(struct state *state);
 
-/** The first volume of that storage over all namespaces, see model/storage.h, and the next one behind @at;
- * NULL: no more. */
+/** Returns the first volume of that storage over all namespaces, see model/storage.h, and the next one
+ * behind @at; NULL at the end. */
 struct volume_entry *storage_first(struct state *state, const struct storage_id *id);
 struct volume_entry *storage_next(struct state *state, const struct storage_id *id, struct volume_entry *at);
 
@@ -315,7 +317,7 @@ struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
 struct plugin_entry *state_plugin(struct state *state, const char *id);
 
-/** The allocations of a job; NULL: none names it. */
+/** Returns the job with its allocations; NULL if no allocation names it. */
 struct job_entry *state_job(struct state *state, const char *namespace, const char *id);
 
 /** Is there a record of the node, and not just something that names it? */
@@ -324,23 +326,22 @@ bool node_is_registered(const struct node_entry *node);
 /** The task driver of that name that @node reports, or NULL. */
 const Holdfast__V1__NodeDriver *node_driver(const struct node_entry *node, const char *name);
 
-/** The node has a session now, or (NULL) none any more. */
+/** Sets the session of the node; NULL if it has disconnected. */
 void state_set_session(struct state *state, struct node_entry *node, struct session *session);
 
-/** For node/down.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing.
- */
+/** For node/down.c: the node disconnected last of all; or leaves the list. A repeat changes nothing. */
 void state_list_absent(struct state *state, struct node_entry *node);
 void state_unlist_absent(struct state *state, struct node_entry *node);
 
-/** For freed.c: the claim, which is freed, is not to stay; or is not to be looked at any more. A repeat
- * changes nothing. */
+/** For freed.c: the freed claim must leave the state; or is no longer listed. A repeat changes nothing. */
 void state_list_recalled(struct state *state, struct claim_entry *entry);
 void state_unlist_recalled(struct claim_entry *entry);
 
 /** The instances of @plugin that serve @profile, or NULL. */
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);
 
-/** What @node_id says about the plugin; costs the number of entries in the node's fingerprint. */
+/** Returns the instance that @node_id reports of the plugin; costs the number of entries in the node's
+ * fingerprint. */
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
 
@@ -367,7 +368,7 @@ struct instance_entry *state_plugin_instance_next(struct instance_entry *entry);
 struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
 struct plugin_runner *state_plugin_runner_next(struct plugin_runner *runner);
 
-/** How that is to be run. Borrowed until the allocation changes. */
+/** Returns how the plugin must be run. Borrowed until the allocation changes. */
 const struct csi_plugin *plugin_runner_plugin(const struct plugin_runner *runner);
 
 /** Is the allocation to run @plugin? */
@@ -383,8 +384,8 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 enum status state_put_instance(struct state *state, const struct plugin_instance *instance,
 			       struct error *err);
 
-/** Forget it with everything that is listed under it: a node with its fingerprint; what its claims and
- * allocations, which are history then, still tell stays. Claims outlive their allocation. */
+/** Deletes the entry with everything listed under it, such as the fingerprint of a node. Facts that its
+ * claims and allocations still show as history stay. Claims outlive their allocation. */
 void state_delete_volume(struct state *state, struct volume_entry *entry);
 void state_delete_claim(struct state *state, struct claim_entry *entry);
 void state_delete_alloc(struct state *state, struct alloc_entry *entry);
@@ -394,7 +395,7 @@ void state_delete_instance(struct state *state, struct instance_entry *entry);
 /** Generation of volumes that are gone; new ones begin there. */
 uint64_t state_generation_floor(struct state *state);
 
-/** Number of the last restore; 0: there was none. Raised only before nodes are loaded. */
+/** Returns the number of the last restore; 0: never restored. Raised only before nodes are loaded. */
 uint64_t state_epoch(struct state *state);
 
 /** The fingerprint entry of @node that serves @volume, or NULL. */

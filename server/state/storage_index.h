@@ -15,8 +15,8 @@ size_t storage_n_live(const struct volume_entry *volume);
 /** The claim behind @at (NULL: the first one) of @volume, then of the others of its storage. */
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at);
 
-/** The same over all volumes that the provider calls alike, whatever their contexts are: it attaches and
- * detaches them as one. */
+/** The same over all volumes that have one id at the provider, in any context: it attaches and detaches
+ * them as one. */
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at);
 
 /** Does one detach from a node take both away? */

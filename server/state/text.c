@@ -16,7 +16,7 @@
 
 enum { HIDDEN_MAX = 4, TEXT_USUAL = 1000 };
 
-/* Keys that no row names have no text: what is new is hidden until somebody has thought about it. */
+/* Keys without a row have no text: new kinds stay hidden until a row lists their secrets. */
 static const struct rule {
 	const char *prefix;
 	const char *hidden[HIDDEN_MAX + 1]; /* members of the message; bytes are hidden anyway */

@@ -13,14 +13,14 @@ enum { NUMBER_TEXT = 32 };
 
 static const char *const nothing_hidden[] = {NULL};
 
-/* Bytes that stand in a string as they are. */
+/* Bytes that a string contains unescaped. */
 static const bool is_plain[UCHAR_MAX + 1] = {
 	[' ' ... '!'] = true,
 	['#' ... '['] = true,
 	[']' ... UCHAR_MAX] = true,
 };
 
-/* Strings are UTF-8: whoever makes a message checks that. */
+/* Strings are UTF-8: checked when a message is made. */
 static void put_string(struct strbuf *out, const char *s)
 {
 	strbuf_put(out, "\"", 1);
@@ -99,7 +99,7 @@ static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field,
 		text_json_put(out, reflect_message(at), nothing_hidden);
 		break;
 	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_FLOAT: /* there are none on our wire */
+	case PROTOBUF_C_TYPE_FLOAT: /* unused on the wire */
 	case PROTOBUF_C_TYPE_DOUBLE:
 		strbuf_puts(out, "null");
 		break;
@@ -141,7 +141,7 @@ static bool is_hidden(const char *name, const char *const *hidden)
 	return false;
 }
 
-/* Names are the program's own: nothing in them is to be escaped. */
+/* Names come from the program and need no escapes. */
 static void put_name(struct strbuf *out, const char *name)
 {
 	strbuf_put(out, "\"", 1);

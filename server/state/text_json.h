@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* JSON of a message for people who look into the database.
+/* JSON of a message for people who read the database.
  *
- * pbjson would do, but makes a tree first: with it a claim's text took 10 us of the 60 that a durable claim
- * takes, and every write has some. This writes straight into a buffer. Unlike the mapping of proto3, 64-bit
- * numbers are numbers, for SQL, and bytes are left out: nobody reads them. */
+ * pbjson would do, but builds a tree first: with it a claim's text took 10 us of the 60 that a durable
+ * claim takes, and every write has some. This writes straight into a buffer. Unlike the mapping of proto3,
+ * 64-bit numbers are numbers, for SQL, and bytes are left out. */
 
 #include "base/strbuf.h"
 

@@ -14,7 +14,7 @@ struct token_index_entry {
 	RB_ENTRY(token_index_entry) by_hash;
 };
 
-/* What the time of a look-up tells is about hashes, which nobody can choose secrets by. */
+/* The time of a look-up leaks only hashes, which do not help to find secrets. */
 static int compare(const struct token_index_entry *a, const struct token_index_entry *b)
 {
 	return memcmp(a->hash, b->hash, sizeof(a->hash));
@@ -66,7 +66,7 @@ bool token_index_note(struct token_index *index, const ProtobufCMessage *message
 	struct token_index_entry *entry;
 
 	if (!stored->token || stored->secret_sha256.len != TOKEN_HASH_SIZE)
-		return true; /* damaged: nobody can show it */
+		return true; /* damaged: no secret matches it */
 	entry = token_index_slot(index, stored->secret_sha256.data);
 	if (!entry)
 		return is_gone || add(index, stored);
