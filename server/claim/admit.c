@@ -15,7 +15,7 @@
 /* The live claims of a volume's storage as admission wants them. */
 struct holders {
 	const struct claim **claims; /* owned array of borrowed claims */
-	struct holder *about;	     /* owned; NULL until something is to be explained */
+	struct holder *about;	     /* owned; NULL until a refusal must be explained */
 	size_t n;
 };
 

@@ -41,14 +41,14 @@ typedef Holdfast__V1__AttestNodeRequest attest_request;
 typedef Holdfast__V1__AttestNodeResponse attest_response;
 typedef Holdfast__V1__Attestation attestation;
 
-/* Who gives which word about what. */
+/* An operator's attestation: its author, node and reason. */
 struct word {
 	struct server *server;
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
 	struct node_entry *node;
 	bool is_lasting;    /* work that continues is not meant now, but when it has ended */
-	bool is_for_absent; /* nobody vouches for a node that is connected, whatever it does */
+	bool is_for_absent; /* refused if the node is connected, in any state of its work */
 	const char *field;  /* that the reason came in */
 	const char *reason;
 	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
@@ -70,8 +70,8 @@ static enum status name_word(struct word *word, struct error *err)
 	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
 }
 
-/* A claim that is being released waits for evidence; one whose work may continue is not given away by word.
- */
+/* Checks that the claim may be attested: a claim that is being released waits for evidence, but one whose
+ * work may continue is kept. */
 static enum status check_node_part(const struct word *word, const struct claim *claim, struct error *err)
 {
 	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);
@@ -97,9 +97,9 @@ static enum status check_node_part(const struct word *word, const struct claim *
 	return STATUS_OK;
 }
 
-/* One detach is for all claims of the volume on the node, and one of them asks for it. In place of the
- * controller's word a person's is taken only after the controller has failed, and not while it is asked: that
- * detach could come after a later attach. */
+/* Checks that the provider's part may be attested. One detach is for all claims of the volume on the node,
+ * and one of them asks for it. An attestation replaces the controller's confirmation only after the
+ * controller has failed, and not while a call is in flight: that detach could follow a later attach. */
 static enum status check_provider_part(const struct word *word, const struct volume_entry *volume,
 				       struct error *err)
 {
@@ -125,8 +125,8 @@ static enum status check_provider_part(const struct word *word, const struct vol
 				      word->node->id, volume->id, volume->id);
 }
 
-/* What a word about @volume is for: the node's part as long as any claim waits for that, then the
- * provider's, if it is for now. */
+/* Is the attestation about the node's part? Yes while any claim of @volume waits for it; then it is about
+ * the provider's part, if it is for now. */
 static bool is_about_node(const struct word *word, const struct volume_entry *volume)
 {
 	const struct claim_entry *entry;
@@ -272,7 +272,7 @@ static enum status check_request(const attest_request *request, struct error *er
 	return STATUS_OK;
 }
 
-/* What nobody but the operator says. */
+/* Writes the facts that only the operator confirms. */
 static void write_bypassed(struct strbuf *sb, const struct claim *claim)
 {
 	strbuf_printf(sb, "volume %s/%s, allocation %s, generation %" PRIu64 ": ", claim->namespace,
@@ -341,7 +341,7 @@ static void on_answer(struct server *server, void *userdata)
 	rpc_call_reply(answer->call, &response->base);
 }
 
-/* A word that changes nothing is a mistake: another node, another volume, or too early. */
+/* Refuses an attestation that changes nothing: it names another node or volume, or comes too early. */
 static enum status check_effect(const struct word *word, const attest_request *request,
 				const struct meant *meant, struct error *err)
 {

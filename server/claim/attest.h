@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* An operator's word that a node has released volumes: weaker than any other evidence, and shown so. Of a
- * volume that all claims on the node have released, the word is that the provider has, too: it is taken when
- * the controller's detach has failed, for good maybe because the plugin is gone, and is recorded beside
- * the evidence about the node.
+/* An operator's attestation that a node has released volumes: weaker evidence than any other, and shown so.
+ * If all claims of a volume on the node are released there, it attests that the provider has detached the
+ * volume, too. That is accepted only after the controller's detach has failed, maybe for good because the
+ * plugin is gone. It is recorded in addition to the evidence about the node.
  *
- * It is given for named volumes of one node in the boot it is in now, with a reason, and is kept as a record:
- * as proof for this epoch (see epoch.h), and, when it is valid for some time, for claims of those volumes
- * that come into unpublishing until then and that the node does not release by itself. It never counts for
- * work that may still run: unless the claim is being released, the node must be away and the allocation must
- * have been ordered to stop, or be gone. A word that is valid for some time waits for the end of such work.
- */
+ * An attestation names volumes of one node in its current boot, with a reason, and is stored as a record.
+ * It is proof for this epoch (see epoch.h). If it has a validity, it also covers claims of those volumes that
+ * come into unpublishing until then and that the node does not release by itself. It never counts for work
+ * that may still run: unless the claim is being released, the node must be away and the allocation must
+ * have been ordered to stop, or be gone. An attestation with a validity waits for the end of such work. */
 
 #include "base/error.h"
 #include "state/state.h"
@@ -30,9 +29,9 @@ enum {
 /** Nodes.Attest. */
 void attest_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** For Volumes.Detach: free what @node holds of @volume by @call's word, one transaction per claim, and audit
- * it as @what; with @dry_run only see whether that may be done. STATUS_FAILED_PRECONDITION when it may not be
- * taken, or when there is nothing to free. */
+/** For Volumes.Detach: frees the claims of @volume on @node by @call's attestation, one transaction per
+ * claim, and audits it as @what. If @dry_run, only checks that. STATUS_FAILED_PRECONDITION: the
+ * attestation is not allowed, or there is nothing to free. */
 enum status attest_volume(struct server *server, const struct rpc_call *call, const char *what,
 			  struct node_entry *node, struct volume_entry *volume, const char *reason,
 			  bool dry_run, struct error *err);

@@ -64,14 +64,14 @@ bool attest_is_proof(struct server *server, const struct node_entry *node, const
 	return false;
 }
 
-/* The word that covers the claim now, or NULL; borrowed. */
+/* Returns the attestation that covers the claim now, or NULL; borrowed. */
 static const attestation *attest_record_valid(struct server *server, const struct claim_entry *entry)
 {
 	char prefix[OBJECT_KEY_SIZE];
 	struct record_entry *record = first_record(server, entry->node->id, prefix);
 	int64_t now_ms = record ? clock_realtime_ms() : 0;
 
-	if (entry->claim.was_freed) /* its node has shown that such words were wrong: it takes one anew */
+	if (entry->claim.was_freed) /* its node has disproved earlier attestations: a new one is needed */
 		return NULL;
 	for (; record; record = next_record(record, prefix)) {
 		const attestation *word = (const void *)record->record.message;
@@ -191,7 +191,7 @@ enum status attest_check_plugin(const struct server *server, const struct volume
 	return STATUS_OK;
 }
 
-/* Does the claim wait for the provider alone? */
+/* Does the claim wait only for the provider? */
 bool attest_is_at_provider(const struct claim *claim)
 {
 	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;

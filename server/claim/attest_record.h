@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What operators have attested, as it is kept and as it frees claims; see attest.h. */
+/* Operators' attestations: their records, and how they free claims; see attest.h. */
 
 #include "base/error.h"
 #include "state/change.h"
@@ -21,7 +21,7 @@ enum { ATTEST_RECORDS_MAX = 256 }; /* per node; the record goes with the node */
 enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
 			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err);
 
-/** STATUS_FAILED_PRECONDITION: of this volume's plugin no operator's word is taken. */
+/** STATUS_FAILED_PRECONDITION: attestations are not accepted for this volume's plugin. */
 enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err);
 
 struct attest_record_facts {
@@ -44,7 +44,7 @@ enum status attest_record_stage(struct server *server, struct change *change,
 /** Is it the provider that is attested to have released the claim, as its node has? */
 bool attest_is_at_provider(const struct claim *claim);
 
-/* By which claims are freed. */
+/* The attestation that frees claims. */
 struct attest_said {
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
@@ -52,19 +52,18 @@ struct attest_said {
 	const char *why;	     /* for the audit */
 };
 
-/** Free the claim by what was said; @freed gets its id, owned, when that is durable. */
+/** Frees the claim by the attestation; @freed gets its id, owned, when that is durable. */
 enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
 			      struct claim_entry *entry, struct error *err);
 
-/** Free the claim, which is unpublishing, when a word that is still valid covers it and the node is away or
- * has failed to release it. To be called whenever the claim is driven. True: it was freed; @freed as below.
- */
+/** Frees the claim, which is unpublishing, if a valid attestation covers it and the node is away or has
+ * failed to release it. Must be called whenever the claim is driven. True: it was freed; @freed as above. */
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
 
-/** Was the word given, since the last restore, that @node has released @volume? */
+/** Was it attested, since the last restore, that @node has released @volume? */
 bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
 
-/** Must the record be kept whatever its age, because its node has still to report? */
+/** Must the record be kept at any age, because its node has not reported yet? */
 bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);
 
 /** Stage the deletion of every record about @node, which is purged. */

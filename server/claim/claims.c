@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its claim is not loaded any more, and may be the only one in the store that has the volume's generation. */
+/* Stores the volume's generation before its claim leaves memory: the claim may be its only record in the
+ * store. */
 static void keep_generation(struct change *change, const struct claim_entry *entry)
 {
 	const struct volume_entry *volume = entry->volume;
@@ -24,7 +25,8 @@ static void keep_generation(struct change *change, const struct claim_entry *ent
 		change_put_volume(change, &volume->volume);
 }
 
-/* Steps that need nobody: what no controller was asked for, and what one has detached, is free. */
+/* Makes the steps that need no other party: frees a claim that no controller attached, or that one has
+ * detached. */
 static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *err)
 {
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};
@@ -41,7 +43,7 @@ static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *
 	return status;
 }
 
-/* What the server did by itself, for the audit: evidence was taken, the claim is free. */
+/* Audits a step that the server made by itself: evidence was accepted, or the claim was freed. */
 static void audit_step(struct change *change, const struct claim_entry *entry, const struct claim *after)
 {
 	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];

@@ -14,21 +14,21 @@ struct server;
 enum status claims_step(struct change *change, const struct claim_entry *entry,
 			const struct claim_event *event, struct claim *ret, struct error *err);
 
-/** Stage that the node has released it by @evidence, which is not the node's own word: what is left of the
- * work is over, and unless the node is connected its allocation is lost, with the reason @why. Nothing is
- * staged for a claim that needs no evidence any more. */
+/** Stages that the node has released it by @evidence, which is not the node's own receipt: its work is
+ * over. Unless the node is connected, the allocation is lost, with the reason @why. Stages nothing for a
+ * claim that needs no further evidence. */
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err);
 
-/** May the claim's allocation continue: it is known, has not ended and was not told to? */
+/** May the claim's allocation continue? It must be known, not ended, and not ordered to stop. */
 bool claims_may_run(struct server *server, const struct claim *claim);
 
-/** The allocation has ended: every live claim of it is to be released. */
+/** The allocation has ended: starts the release of each of its live claims. */
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);
 
-/** Stage in @change that the allocation is lost, with the reason; with its work all its claims are to be
- * released. */
+/** Stages in @change that the allocation is lost, with the reason, and starts the release of all its
+ * claims. */
 enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, const char *reason,
 			      struct error *err);
 

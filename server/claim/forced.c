@@ -25,7 +25,7 @@ static bool is_meant(const struct claim_entry *entry, const char *node_id)
 	return entry->claim.state <= CLAIM_UNPUBLISHING && str_eq(entry->claim.node_id, node_id);
 }
 
-/* What is cut here would be missing on record: the kernel's words come behind it. */
+/* Bounds the reason more tightly than other evidence: the kernel's report is appended to it. */
 static enum status name_word(struct server *server, const struct rpc_call *call, const char *reason,
 			     char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
 {
@@ -119,7 +119,7 @@ enum status forced_begin(struct server *server, const struct rpc_call *call, con
 		status = forced_check(server, node, volume, err);
 	if (dry_run)
 		return status;
-	LIST_FOREACH (entry, &volume->claims, of_volume) /* none leaves the list by that */
+	LIST_FOREACH (entry, &volume->claims, of_volume) /* no claim leaves the list by that */
 		if (status == STATUS_OK && is_meant(entry, node->id))
 			status = note_one(server, call, what, entry, detail, err);
 	return status;

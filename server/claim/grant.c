@@ -42,9 +42,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a claim of a volume needs before its node may have it. */
+/* The attach that a claim needs before its node may get the volume. */
 struct attach_need {
-	bool is_needed;		      /* the controller is to attach it */
+	bool is_needed;		      /* the controller must attach it */
 	const char *external_node_id; /* the node as the provider calls it; borrowed from the state */
 };
 
@@ -81,9 +81,9 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 	return STATUS_OK;
 }
 
-/* May @volume be granted as far as is known who has it mounted, whatever its claims allow? @claim: one that
- * is there; NULL: a new one. STATUS_UNAVAILABLE names who has to report or to release it: see epoch.h and
- * held_twice.h. It may cease to be so while the controller is asked. */
+/* Checks that @volume may be granted, given the reports of its mounts and regardless of its claims.
+ * @claim: an existing one; NULL: a new one. STATUS_UNAVAILABLE names the node that must report or release
+ * it: see epoch.h and held_twice.h. The result may change while the controller is asked. */
 static enum status grant_check_past(struct server *server, const struct volume_entry *volume,
 				    const struct claim *claim, struct error *err)
 {
@@ -118,7 +118,7 @@ static void fail(struct rpc_call *call, enum status status, const char *text)
 	rpc_call_fail(call, &err);
 }
 
-/* What the allocation asks for takes the place of what the volume says. */
+/* Replaces the volume's mount options by those of the allocation. */
 static bool overlay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
 {
 	Holdfast__V1__MountOptions storage;
@@ -136,7 +136,8 @@ static bool overlay_options(struct server *server, const struct claim *claim, Ho
 	return true;
 }
 
-/* What the plugin of a CSI volume needs on the node, secrets included: it goes to no one else. */
+/* Adds the data that the plugin of a CSI volume needs on the node, secrets included. Only that node gets
+ * them. */
 static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
 		       Holdfast__V1__Volume *to)
 {
@@ -158,7 +159,7 @@ static void send_response(struct server *server, struct rpc_call *call,
 	history_mark(server, &mark);
 	response.mark = &mark.pb;
 	response.claim = claim_borrow_pb(&entry->claim);
-	/* to what is borrowed nothing can be added */
+	/* a borrowed message cannot be extended */
 	response.volume = is_csi ? volume_to_pb(volume) : volume_borrow_pb(volume);
 	response.wire_volume = ticket->volume;
 	response.ticket = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
@@ -185,7 +186,7 @@ static bool is_grantable(const struct claim_entry *entry)
 	return entry && entry->claim.state <= CLAIM_TAKEN && !entry->claim.fence_asked;
 }
 
-/* Released again before it could be answered: the node's repeat will be told why. */
+/* Refuses the call: the claim was released before the answer. The node's repeat gets the cause. */
 static void refuse_released(struct rpc_call *call)
 {
 	fail(call, STATUS_ABORTED, "the claim was released while it was being granted; ask again");
@@ -212,7 +213,7 @@ static void grant_sign_ahead(struct server *server, struct claim_entry *entry)
 static enum status sign(struct server *server, const struct claim_entry *entry, struct ticket *ret,
 			struct error *err)
 {
-	/* another writer may have been let in beside since that one was begun */
+	/* another writer may have been granted since that one was begun */
 	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
 		return STATUS_OK;
 	TRY(make_ticket(server, entry, ret, err));
@@ -220,7 +221,7 @@ static enum status sign(struct server *server, const struct claim_entry *entry, 
 	return STATUS_OK;
 }
 
-/* @attached: what the controller said; NULL: none was asked. */
+/* @attached: the controller's response; NULL: the controller was not asked. */
 static void answer(struct server *server, struct rpc_call *call,
 		   const Holdfast__V1__ControllerAttachResponse *attached, struct claim_entry *entry)
 {
@@ -283,8 +284,8 @@ static enum status note(struct server *server, const struct claim_entry *entry,
 	return change_commit(server, &change, done, grant, err);
 }
 
-/* The node gets the plugin's code and words; nothing was sent, so that the claim can be tried again or taken
- * back. */
+/* The node gets the plugin's code and message. Nothing was sent to it, so the claim can be tried again or
+ * taken back. */
 static void attach_failed(struct server *server, const struct claim_entry *entry, struct grant *grant,
 			  const struct error *err)
 {
@@ -351,7 +352,7 @@ static void on_attached(struct server *server, const Holdfast__V1__PluginReply *
 		grant_free(grant);
 		return;
 	}
-	if (!is_grantable(entry)) { /* its release takes back whatever was done */
+	if (!is_grantable(entry)) { /* its release undoes the attach */
 		refuse_released(grant->call);
 		grant_free(grant);
 		return;
@@ -396,9 +397,9 @@ static bool ask_controller(struct server *server, struct claim_entry *entry, str
 	return false;
 }
 
-/* The claim is durable: attach it, if it is for the controller to do, and answer the call, once, with the
- * grant or with why there is none. A repeat does the same again, for the same answer. Takes over @grant, and
- * one of the claim's n_grants, by which it does not expire. */
+/* The claim is durable: lets the controller attach it, if that is its part, and answers the call once,
+ * with the grant or the cause of its refusal. A repeat does the same again, for the same answer. Takes
+ * over @grant, and one of the claim's n_grants, which keep it from expiring. */
 static void grant_finish(struct server *server, struct grant *grant)
 {
 	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
@@ -411,7 +412,7 @@ static void grant_finish(struct server *server, struct grant *grant)
 		grant_free(grant);
 	}
 	if (entry)
-		entry->work.n_grants--; /* once what was noted is durable, its time begins */
+		entry->work.n_grants--; /* once the note is durable, its time begins */
 }
 
 static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
@@ -484,7 +485,7 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 	(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), need->external_node_id);
 }
 
-/* What is being detached from the node must be gone before it is attached there anew. */
+/* Refuses while a detach from the node may be in flight: the next attach there must come after it. */
 static enum status check_detaching(const struct volume_entry *volume, const struct node_entry *node,
 				   struct error *err)
 {
@@ -519,7 +520,8 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return STATUS_OK;
 }
 
-/* Its node may have invented it to get the volume. What it was granted before, it keeps. */
+/* Refuses an adopted allocation: its node may have invented it to get the volume. It keeps its earlier
+ * grants. */
 static enum status check_adopted(const struct asked *asked, struct error *err)
 {
 	assert(asked->alloc); /* admitted */
@@ -570,7 +572,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	enum status status = claim_admit(server, &asked, &same, err);
 	if (status != STATUS_OK && status != STATUS_ALREADY_EXISTS)
 		return status;
-	/* also what it has already: after a restore that may be another's by now */
+	/* also a volume that it has already: after a restore it may be another's */
 	TRY(grant_check_past(server, asked.volume, same, err));
 	if (!same)
 		return grant(server, call, &asked, err);

@@ -21,7 +21,7 @@
 
 enum { HOLDER_SIZE = 256, WHAT_SIZE = 768 };
 
-/* Who else has the volume, newest first; empty: nobody. */
+/* Describes the other holder of the volume, newest first; empty: no other holder. */
 static const char *other_holder(const struct volume_entry *volume, const struct claim *but,
 				char ret[static HOLDER_SIZE])
 {
@@ -85,7 +85,7 @@ const struct claim *held_twice_rival(const struct volume_entry *volume, const st
 	return NULL;
 }
 
-/* Who asks has not mounted it, or does not know that it has. */
+/* The caller has not mounted it, or does not know that it has. */
 enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
 				    struct error *err)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A claim that was freed, and that its node says it has mounted in the boot in which it was granted: the node
- * was reverted to a snapshot, its journal was put back, or an operator attested that it was gone and it was
- * not. Meanwhile the volume may be another node's.
+/* A claim that was freed, but that its node reports as mounted in the boot in which it was granted: the node
+ * was reverted to a snapshot, its journal was restored, or an operator's attestation was wrong. Meanwhile the
+ * volume may have been granted to another node.
  *
- * Such a claim is live again, as one whose work has ended: the node is ordered to release it, and nothing of
- * the volume is granted before there is evidence anew. What it was freed by before no longer counts.
+ * Such a claim is live again, as one whose work has ended. The node is ordered to release it, and nothing of
+ * the volume is granted before there is new evidence. The earlier evidence no longer counts.
  *
- * Two live claims of which only one may be are kept both, too: a restored store has one, and the node that
- * was granted the volume after the backup has reported the other. Which of them is mounted, only people can
- * tell. */
+ * Two live claims that exclude each other are kept both, too: a restored store has one, and the node that
+ * was granted the volume after the backup has reported the other. Only people can find out which of them
+ * is mounted. */
 
 #include "base/error.h"
 #include "state/state.h"
@@ -19,7 +19,7 @@ struct session;
 /** May @volume be granted as far as such claims go? STATUS_UNAVAILABLE names who has it and what ends it. */
 enum status held_twice_check(const struct volume_entry *volume, struct error *err);
 
-/** A live claim of @volume that may not be beside @claim; NULL: there is none. */
+/** Returns a live claim of @volume that excludes @claim; NULL if there is no such claim. */
 const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim);
 
 /** May the node of @claim, which is live, be answered with it again? STATUS_UNAVAILABLE names its rival and
@@ -30,5 +30,5 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
 
-/** The node of @session says that it has this claim mounted. An error ends the session. */
+/** The node of @session reports this claim as mounted. An error ends the session. */
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);

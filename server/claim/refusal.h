@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What goes with a refusal beside its message, for programs: the claims that are in the way, the nodes that
- * cannot. Bounded: what does not fit into an answer is counted. */
+/* The details of a refusal for programs, in addition to its message: the blocking claims, the unsuitable
+ * nodes. Bounded: details that do not fit into an answer are counted. */
 
 #include "base/error.h"
 #include "model/alloc.h"
@@ -30,13 +30,13 @@ void refusal_add_node(struct refusal *refusal, const char *node_id, const char *
 /** That so many more nodes cannot. */
 void refusal_count_nodes(struct refusal *refusal, size_t n);
 
-/** Add the live claims that keep @alloc from @volume_name (NULL: from any of its volumes) on @node_id (empty:
- * on a node that holds none of them). */
+/** Adds the live claims that keep @alloc from @volume_name (NULL: from any of its volumes) on @node_id
+ * (empty: on a node without claims of them). */
 void refusal_add_blockers(struct refusal *refusal, struct server *server, const struct alloc *alloc,
 			  const char *volume_name, const char *node_id);
 
-/** Answer @call with @err and what was added; of that what fits. @what is the write that is refused
- * ("Allocations.Run") and recorded; NULL: it is not one. */
+/** Answers @call with @err and as many of the added details as fit. @what is the refused write
+ * ("Allocations.Run"), which is audited; NULL: it is not a write. */
 void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_call *call, const char *what,
 		   const struct error *err);
 

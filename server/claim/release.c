@@ -43,7 +43,7 @@ static bool is_sibling(struct server *server, const struct claim_entry *a, const
 		      plugin_args_node_id(&server->state, &b->claim));
 }
 
-/* Of the node. History that a step drops must not be what comes next. */
+/* Returns the node's next live claim. History that a step drops must not be the next one. */
 static struct claim_entry *next_live(struct claim_entry *entry)
 {
 	do
@@ -52,7 +52,7 @@ static struct claim_entry *next_live(struct claim_entry *entry)
 	return entry;
 }
 
-/* Of what the provider calls as it calls @volume. */
+/* Returns the next live claim of the volumes that have @volume's id at the provider. */
 static struct claim_entry *next_live_attached(const struct volume_entry *volume, struct claim_entry *entry)
 {
 	do
@@ -84,7 +84,7 @@ static const struct claim **find_siblings(struct server *server, const struct cl
 	return ret;
 }
 
-/* For what was adopted after a restore it is not known whether it was ever attached. */
+/* Is nothing attached? After a restore it is unknown whether an adopted claim was ever attached. */
 static bool attaches_nothing(struct server *server, const struct claim *claim)
 {
 	const struct instance_entry *instance =
@@ -223,8 +223,8 @@ static void free_claim(struct claim_entry *entry)
 
 /* --- detach --- */
 
-/* @was_called: the plugin may have been reached; having nobody to ask, again and again, is not worth a write.
- */
+/* Schedules the next try and logs the failure. @was_called: the plugin may have been reached. The repeated
+ * failure to find a controller is not worth a write. */
 static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
 {
 	struct releases *releases = entry->server->releases;
@@ -299,7 +299,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	else if (release_next(server, entry) == RELEASE_DETACH)
 		be_stuck(entry, err, true);
 	else
-		release_drive(server, entry); /* somebody stands there again: it was not sent */
+		release_drive(server, entry); /* a controller is available again: the call was not sent */
 }
 
 /* To CSI, no node means all nodes. */
@@ -364,14 +364,14 @@ void release_drive(struct server *server, struct claim_entry *entry)
 	enum release_action action = release_next(server, entry);
 
 	if (controllers_have_stopped(server))
-		return; /* the next run continues from what is stored */
+		return; /* the next run continues from the store */
 	entry->server = server;
 	if (entry->work.state != entry->claim.state) {
 		try_at_once(entry);
 		entry->work.state = entry->claim.state;
 	}
 	if (attest_apply(server, entry, release_freed) || release_is_driven(entry))
-		return; /* an operator's word may free it at any time */
+		return; /* an attestation may free it at any time */
 	switch (action) {
 	case RELEASE_WAIT_EXPIRY:
 		wait_expiry(server, entry);
@@ -507,8 +507,8 @@ void release_stats(const struct server *server, struct release_stats *ret)
 	*ret = server->releases->stats;
 }
 
-/* The sweep: now and then every claim is looked at, in slices, for a release that no event has
- * driven on. What is found is counted: there should be nothing. What each waits for is counted on the way. */
+/* The sweep: now and then every claim is checked, in slices, for a release that no event has driven on.
+ * Such releases are counted: there should be zero. The sweep also counts which actor each claim waits for. */
 
 enum {
 	SLICE_GAP_US = 1000, /* others have their turn */
@@ -533,8 +533,8 @@ static bool is_work(enum release_action action)
 	return false;
 }
 
-/* Since when a claim that is taken was asked back is known from the sweeps alone; of the others their state
- * tells, whatever was restarted since. */
+/* Only the sweeps know since when a taken claim is being asked back. For the others their state has the
+ * time, also after a restart. */
 static void note_wait(struct claim_work *work, const struct claim *claim, enum explain_actor actor,
 		      int64_t now_ms)
 {

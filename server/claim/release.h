@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Releasing claims without being asked: what release_decide() of lib/model says is done, as soon as
- * something has happened. Each claim has its own tries and delays, so a stuck one holds up no other; what
- * several of one volume on one node have in common, the detach, is asked for once. Everything follows from
- * the stored states, so a restart continues where it was. */
+/* Releases claims without being asked: does the actions that release_decide() of lib/model returns, as
+ * soon as something has happened. Each claim has its own tries and delays, so a stuck one delays no other.
+ * A detach, which several claims of one volume on one node share, is asked for once. Everything follows
+ * from the stored states, so a restart continues where it was. */
 
 #include "base/error.h"
 #include "model/explain.h"
@@ -24,11 +24,11 @@ enum {
 	RELEASE_SWEEP_GRACE_MS = 5000, /* a change this young may still be on its way */
 };
 
-/* What the live claims wait for, as of one sweep: nothing but a look tells, for nodes and controllers come
- * and go without the claims' doing. */
+/* The actors that live claims wait for, as of one sweep. Only a sweep can count them, for nodes and
+ * controllers come and go without a change of the claims. */
 struct release_waits {
 	size_t n[ACTOR_N];
-	int64_t since_ms[ACTOR_N]; /* of the one that waits longest; 0: there is none */
+	int64_t since_ms[ACTOR_N]; /* of the one that waits longest; 0: no claim waits */
 };
 
 struct release_stats {
@@ -42,16 +42,16 @@ struct release_stats {
 	struct release_waits waits; /* of the last sweep that came to its end */
 };
 
-/** Do what is next for the claim, unless that is in flight or waits for its time. */
+/** Does the next step for the claim, unless it is in flight or waits for its time. */
 void release_drive(struct server *server, struct claim_entry *entry);
 
-/** A change_done_fn: the claim whose id @userdata is, owned, is freed by an operator's word. */
+/** A change_done_fn: the claim whose id @userdata is, owned, is freed by an attestation. */
 void release_freed(struct server *server, void *userdata);
 
-/** What is next for the claim, as far as is known now. */
+/** Returns the next action for the claim, from the present state. */
 enum release_action release_next(struct server *server, const struct claim_entry *entry);
 
-/** What is known about the holder of a claim. */
+/** Describes the holder of a claim. */
 struct holder claim_holder(struct server *server, const struct claim *claim);
 
 /** Is the claim's release in flight, or scheduled? */
@@ -63,8 +63,8 @@ void release_node_back(struct server *server, struct node_entry *node);
 /** For change_commit(): objects have become durable. */
 void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
-/** Is the volume being detached from the node, or may it be? Then it must not be attached there anew: the
- * detach could come after the attach. */
+/** Is the volume being detached from the node, or may it be? Then it must not be attached there again: the
+ * detach could follow the attach. */
 bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume);
 
 void release_stats(const struct server *server, struct release_stats *ret);
