@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has become of a member. */
+/* The state of a member. */
 enum member_state {
 	MEMBER_MISSING,
 	MEMBER_QUEUED,	     /* waits for its volumes */
 	MEMBER_OLD_QUEUED,   /* waits for those of an earlier version */
 	MEMBER_DONE,	     /* batch: its work ended with 0 in this version */
-	MEMBER_STOPPING,     /* its allocation is to stop */
-	MEMBER_STARTING,     /* runs what this version says, and is not healthy yet or any more */
-	MEMBER_CURRENT,	     /* runs what this version says, and is healthy */
+	MEMBER_STOPPING,     /* its allocation must stop */
+	MEMBER_STARTING,     /* runs this version, but is not healthy yet or has become unhealthy */
+	MEMBER_CURRENT,	     /* runs this version, and is healthy */
 	MEMBER_OLD_STARTING, /* runs something else, and is not healthy */
 	MEMBER_OLD,	     /* runs something else, and is healthy */
 };
@@ -30,11 +30,11 @@ struct member {
 	const char *node_id;	  /* of a system job; NULL: any */
 	struct job_alloc *allocs; /* the one that has not ended first, then the last that did */
 	size_t n_allocs;
-	const struct job_alloc *live; /* NULL: none */
+	const struct job_alloc *live; /* NULL: every one has ended */
 	enum member_state state;
 };
 
-/* What all members of a group come to. */
+/* The sums over all members of a group. */
 struct tally {
 	uint32_t away; /* for an update: replaced and not healthy, stopping, missing */
 	uint32_t n_old_starting;
@@ -52,7 +52,7 @@ struct pass {
 	enum job_update_status update;
 	size_t n_eligible;
 	size_t n_live;	    /* allocations that have not ended */
-	size_t n_unsettled; /* members that are not as they are to be */
+	size_t n_unsettled; /* members that are not in their desired state */
 };
 
 /* --- order --- */
@@ -68,7 +68,7 @@ static int compare_numbers(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
-/* Of one member: which of its allocations counts. */
+/* Orders the allocations of one member: the first one counts. */
 static int compare_in_member(const struct job_alloc *a, const struct job_alloc *b)
 {
 	int r = has_ended(a) - has_ended(b);
@@ -269,7 +269,7 @@ static enum member_state member_state(const struct pass *pass, const struct memb
 
 typedef void member_fn(struct pass *pass, const struct member *member);
 
-/* The allocations of @group, which stand together. */
+/* Returns the allocations of @group, which are adjacent. */
 static struct job_alloc *group_allocs(const struct job_world *world, uint32_t group, size_t *ret_n)
 {
 	size_t low = 0, high = world->n_allocs, end;
@@ -371,7 +371,8 @@ static void count_member(struct pass *pass, const struct member *member)
 	pass->n_unsettled += member->state != MEMBER_CURRENT && member->state != MEMBER_DONE;
 }
 
-/* When the member's first try in this version is to be healthy at last; 0: it was, or there is none. */
+/* Returns the deadline for the member's first try in this version to become healthy; 0: it was healthy, or
+ * was not tried. */
 static int64_t deadline_of(const struct pass *pass, const struct member *member)
 {
 	int64_t first_ms = 0;
@@ -445,7 +446,8 @@ void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[sta
 	(void)r;
 }
 
-/* May @volume be used beside the holder on some node? Which one is for the placement. */
+/* Do @volume's modes admit a second user in addition to the holder on some node? The placement chooses
+ * that node. */
 static bool has_room(const struct job_volume *volume, enum access_mode held_access, enum claim_mode held_mode)
 {
 	/* of the native plugin, which stages a volume on one node in several modes */
@@ -456,7 +458,7 @@ static bool has_room(const struct job_volume *volume, enum access_mode held_acce
 	return admission_has_room(volume->access_mode, volume->mode, "", claims, 1, &blocker);
 }
 
-/* Somebody but @live (NULL: nobody), beside whom there is no room. */
+/* Finds a holder other than @live (NULL: any holder) that excludes the member. */
 static const struct job_holder *find_blocker(const struct job_world *world, const struct job_volume *volume,
 					     const char *id, const struct job_alloc *live)
 {
@@ -576,7 +578,8 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 	return false;
 }
 
-/* Of an update that failed only what worked in this version is placed again. */
+/* May the member be placed? After a failed update only members that were healthy in this version are
+ * placed again. */
 static bool is_proven(const struct pass *pass, const struct member *member)
 {
 	if (pass->update != JOB_UPDATE_FAILED)
@@ -688,7 +691,7 @@ static bool is_too_many(const struct pass *pass, const struct job_alloc *alloc)
 	       (pass->job->type != JOB_SYSTEM && alloc->index >= pass->job->groups[alloc->group].count);
 }
 
-/* Stop what is not to be there at all, the highest indexes first. */
+/* Stops members that the job no longer wants, the highest indexes first. */
 static void stop_surplus(struct pass *pass)
 {
 	for (size_t i = pass->world->n_allocs; i-- > 0;) {
@@ -818,7 +821,7 @@ static void until_text(const struct job_wait *wait, const char *text, char ret[s
 	(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "%s until %s", text, clock_format(wait->until_ms, time));
 }
 
-/* What stands before and behind "allocation A on node N". */
+/* The text before and behind "allocation A on node N". */
 static const char *const wait_texts[JOB_WAIT_N][2] = {
 	[JOB_WAIT_STOP] = {"waits for the end of", ", which is to stop"},
 	[JOB_WAIT_HEALTH] = {"waits for", " to be healthy"},

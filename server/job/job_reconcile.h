@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a job lacks, and what is to be done about it: a pure function of the job, its allocations, the nodes
- * and who holds its volumes.
+/* Computes what a job lacks, and the actions for it: a pure function of the job, its allocations, the nodes
+ * and the holders of its volumes.
  *
  * A member is one place of a job: GROUP[INDEX] of a service or batch job, one of each group on each eligible
- * node of a system job. It has at most one allocation that has not ended. A member is replaced by stopping
- * its allocation and placing another one when that has ended and nobody is in the way at its volumes any
- * more: who holds a volume holds it until that is known to be over, however long. Restarts on the node are
- * the agent's (RestartPolicy of a task): an allocation that failed has used them up.
+ * node of a system job. It has at most one allocation that has not ended. To replace a member, its allocation
+ * is stopped. Another one is placed when that has ended and its volumes are free. A holder keeps a volume
+ * until its end is known, however long that takes. The agent does the restarts on the node (RestartPolicy of
+ * a task): an allocation that failed has used them up.
  *
  * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
- * can, and calls again: after a crash in between as well. The same input gives the same answer. */
+ * can, and calls again, also after a crash in between. The same input gives the same answer. */
 
 #include "model/alloc.h"
 #include "model/modes.h"
@@ -38,7 +38,7 @@ enum job_type {
 	JOB_TYPE_N,
 };
 
-/* How members that run something else than this version says are replaced. */
+/* How members that run something else than this version are replaced. */
 struct job_update {
 	uint32_t max_parallel;	 /* members of the group that are away for it at once; 0: 1 */
 	uint32_t min_healthy_ms; /* its tasks run and pass their checks for so long until it is healthy */
@@ -46,7 +46,7 @@ struct job_update {
 				       */
 };
 
-/* When a member whose allocation failed is placed again, on whatever node. */
+/* When a member whose allocation failed is placed again, on any node. */
 struct job_reschedule {
 	bool unlimited;
 	uint32_t attempts; /* within the interval */
@@ -83,7 +83,7 @@ struct job_spec {
 	uint64_t version;
 	uint64_t restart_version; /* what an earlier version placed is replaced in any case */
 	int64_t submit_ms;
-	bool stop; /* it is to end */
+	bool stop; /* it must end */
 	enum job_update_status update;
 	const struct job_group *groups;
 	size_t n_groups;
@@ -99,7 +99,7 @@ struct job_alloc {
 	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
-	bool is_queued;	      /* it has no node yet: it stands in the queues of its volumes */
+	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
 	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */
@@ -112,12 +112,12 @@ struct job_alloc {
 struct job_node {
 	const char *id;
 	bool is_connected;
-	bool is_eligible; /* takes new allocations now: connected, not draining, not set aside */
+	bool is_eligible; /* takes new allocations now: connected, not draining, marked eligible */
 };
 
-/* For what is to be replaced: who keeps others from a volume: a live claim, whatever its state, and a volume
- * request of an allocation that has not ended. One may be named twice. Both modes unspecified: it is not
- * known who has it, and so nobody else gets it. */
+/* A holder that keeps others from a volume: a live claim in any state, or a volume request of an
+ * allocation that has not ended. Limits the replacement of members. One holder may be listed twice. Both
+ * modes unspecified: the holder is unknown, and so the volume is not given to another one. */
 struct job_holder {
 	const char *volume_id;
 	const char *alloc_id; /* NULL: not known */
@@ -152,16 +152,16 @@ struct job_world {
 enum job_action_type {
 	JOB_PLACE,	 /* GROUP[INDEX], on node_id if that is set */
 	JOB_STOP,	 /* alloc_id, which is of GROUP[INDEX] */
-	JOB_DROP_PLACE,	 /* alloc_id, which has ended, keeps no place any more: nothing comes after it now */
+	JOB_DROP_PLACE,	 /* alloc_id, which has ended, gives up its place: it has no successor now */
 	JOB_END_UPDATE,	 /* store JOB_UPDATE_DONE */
 	JOB_FAIL_UPDATE, /* store JOB_UPDATE_FAILED; alloc_id passed its deadline */
 };
 
 enum job_stop_reason {
-	JOB_STOP_JOB,	    /* the job is to end */
+	JOB_STOP_JOB,	    /* the job must end */
 	JOB_STOP_COUNT,	    /* index at or above count */
 	JOB_STOP_GROUP,	    /* its group is gone */
-	JOB_STOP_VERSION,   /* it runs something else than the current version says */
+	JOB_STOP_VERSION,   /* it runs something else than the current version */
 	JOB_STOP_DUPLICATE, /* the member has another one */
 };
 
@@ -177,16 +177,16 @@ struct job_action {
 
 enum job_wait_for {
 	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
-	JOB_WAIT_QUEUE,	 /* its turn at its volumes, in whose queues alloc_id stands */
+	JOB_WAIT_QUEUE,	 /* its turn at its volumes, in whose queues alloc_id waits */
 	JOB_WAIT_NODE,	 /* any eligible one */
-	JOB_WAIT_STOP,	 /* end of alloc_id on node_id, which is to stop */
+	JOB_WAIT_STOP,	 /* end of alloc_id on node_id, which must stop */
 	JOB_WAIT_HEALTH, /* alloc_id on node_id is healthy long enough; at until_ms; reason: why it is not */
-	JOB_WAIT_CONNECTION,   /* node_id, on which alloc_id is, is away: nobody knows about it */
-	JOB_WAIT_TURN,	       /* of the update, to replace alloc_id: others have to be healthy first */
+	JOB_WAIT_CONNECTION,   /* node_id, on which alloc_id is, is away: its state is unknown */
+	JOB_WAIT_TURN,	       /* of the update, to replace alloc_id: others must become healthy first */
 	JOB_WAIT_DELAY,	       /* until_ms, after a failure */
 	JOB_WAIT_ATTEMPTS,     /* too many failures; again at until_ms */
 	JOB_WAIT_NEXT_VERSION, /* the update failed: another version, or this one submitted again */
-	JOB_WAIT_PLACE,	       /* some node that can take it; reason says why none could */
+	JOB_WAIT_PLACE,	       /* some node that can take it; reason: why all nodes refused */
 	JOB_WAIT_N,
 };
 
@@ -203,7 +203,7 @@ struct job_wait {
 };
 
 enum job_state {
-	JOB_STATE_PENDING, /* something waits, or is to be done */
+	JOB_STATE_PENDING, /* something waits, or must be done */
 	JOB_STATE_RUNNING,
 	JOB_STATE_COMPLETE, /* batch: all work ended with 0 */
 	JOB_STATE_STOPPING,
@@ -213,12 +213,12 @@ enum job_state {
 struct job_counts {
 	uint32_t desired;
 	uint32_t placed;   /* members with an allocation that has not ended */
-	uint32_t healthy;  /* of these, in whatever version */
+	uint32_t healthy;  /* of these, in any version */
 	uint32_t current;  /* healthy, in this version */
 	uint32_t done;	   /* batch */
 	uint32_t waiting;  /* members that wait for something */
 	uint32_t missing;  /* members without an allocation whose work is not done */
-	uint32_t replaced; /* placed members that run something else than this version says */
+	uint32_t replaced; /* placed members that run something else than this version */
 	uint32_t in_place; /* members that an earlier version placed and that stay */
 	uint32_t surplus;  /* allocations that have no place in this version */
 };
@@ -235,28 +235,28 @@ struct job_decisions {
 	int64_t wake_ms; /* when it may be otherwise without any event; 0: never */
 };
 
-/** Decide. The arrays of @world are put in order, and else left alone. Costs n log n of them.
+/** Decides. Sorts the arrays of @world, and changes nothing else in them. Costs n log n of their sizes.
  *
- * Of the allocations that ended it needs the last of each member, of this version one that was healthy or
+ * Among the allocations that ended it needs the last of each member, one of this version that was healthy or
  * complete, and those that failed within the interval of reschedule.
  *
- * - An allocation is of this version if it runs what its group says now, whichever version placed it, and no
- *   earlier one than restart_version. So a change of count, update, reschedule or another group restarts
- *   nothing. Failures from before the submission do not count.
- * - A member is placed only when its last allocation has ended. Where a volume is taken the caller puts it
- *   into the queue of that volume: it is an allocation without a node then.
- * - What waits in a queue is replaced at once when it is of another version, whatever is away.
+ * - An allocation is of this version if it runs the present content of its group, in any version that placed
+ *   it, and none earlier than restart_version. So a change of count, update, reschedule or another group
+ *   restarts nothing. Failures from before the submission do not count.
+ * - A member is placed only when its last allocation has ended. If a volume is taken, the caller puts the
+ *   member into the queue of that volume: it is an allocation without a node then.
+ * - A queued member of another version is replaced at once, even if other members are away.
  * - An allocation of another version is stopped only while fewer than max_parallel members of its group are
  *   away: replaced and not healthy yet, stopping or missing. Those that do not work go first.
- *   It is stopped only when there is a node, its volumes have room for what takes its place, and no refusal
- *   is known: groups that swap volumes wait for each other, and such a job has to be stopped first.
- * - A refusal keeps its own member waiting, or each of its group if it says so, and nobody else.
- * - When an update has failed, nothing is stopped for it any more, and a member that is missing is placed
- *   only if it was healthy in this version.
- * - Of a count that was lowered the highest indexes stop first.
- * - A lost node changes nothing: that an allocation is lost is for others to find out.
- * - Each member that is desired and not healthy in this version has an action or a wait, as far as there is
- *   room for them. */
+ *   It is stopped only when there is a node, its volumes have room for its replacement, and no refusal is
+ *   known. Groups that swap volumes wait for each other: such a job must be stopped first.
+ * - A refusal keeps its own member waiting, or each member of its group if it is for the group.
+ * - After an update has failed, nothing is stopped for it, and a missing member is placed only if it was
+ *   healthy in this version.
+ * - When a count was lowered, the highest indexes stop first.
+ * - A lost node changes nothing: other code decides that an allocation is lost.
+ * - Each member that is desired and not healthy in this version has an action or a wait, as far as there
+ *   is room for them. */
 void job_reconcile(const struct job_world *world, struct job_decisions *ret);
 
 /** "db[3]" when the volume is one per allocation; else its source. */

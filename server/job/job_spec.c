@@ -146,7 +146,7 @@ static enum status check_update(const Job *job, const Group *group, struct error
 			     update->min_healthy_ms, update->healthy_deadline_ms);
 }
 
-/* What is left of it is judged as an allocation, the one whose volumes have the longest names. */
+/* Checks the member's remaining fields as an allocation, the one whose volumes have the longest names. */
 static enum status check_member(const Job *job, uint32_t i, struct error *err)
 {
 	cleanup(alloc_release) struct alloc alloc = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A job as it is submitted and stored: what it may say, and what the reconciler and an allocation see of it.
- */
+/* A job as it is submitted and stored: its valid contents, and its form for the reconciler and for an
+ * allocation. */
 
 #include "base/error.h"
 #include "job/job_reconcile.h"
@@ -15,7 +15,7 @@ enum {
 	JOB_RESCHEDULE_INTERVAL_MAX_MS = 24 * 3600 * 1000,
 };
 
-/* What the reconciler sees of a job; borrows from its message. */
+/* The reconciler's view of a job; borrows from its message. */
 struct job_view {
 	struct job_spec spec;
 	struct job_group groups[JOB_GROUPS_MAX];
@@ -35,8 +35,8 @@ enum status job_make_alloc(const Holdfast__V1__Job *job, uint32_t group, uint32_
 /** Sum of what the members of a group run; alike for the same message in any version. */
 uint64_t job_content(const Holdfast__V1__JobGroup *group);
 
-/** Does @alloc, which is of @job, run what its group says now? */
+/** Does @alloc, which is of @job, run the present content of its group? */
 bool job_is_current(const Holdfast__V1__Job *job, const struct alloc *alloc);
 
-/** Do both ask for the same? What the server says of them is not looked at. */
+/** Do both ask for the same? Fields that the server sets are ignored. */
 bool job_same_submission(const Holdfast__V1__Job *a, const Holdfast__V1__Job *b);

@@ -26,10 +26,10 @@
 
 enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80 };
 #define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
-#define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no more is done in it */
+#define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no further action begins in it */
 #define REST_MAX_US (USEC_PER_SEC / 2)
 
-/* Of one group. */
+/* The counts of one group. */
 struct wanted {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	int64_t nodes, controllers;
@@ -44,10 +44,11 @@ struct job_work {
 	struct server *server;
 	sd_event_source *timer; /* owned */
 	bool is_queued;
-	bool is_waiting; /* for something that no allocation of its own tells: it is in the list of those */
+	bool is_waiting; /* waits for something other than its own allocations: it is in the list of those */
 	struct job_refusals refusals; /* until the next event */
 	char trouble[ERROR_MSG_MAX];  /* of the store */
-	struct wanted *wanted;	      /* owned: what its plugins are told of members without an allocation */
+	struct wanted *wanted;	      /* owned: the reported counts of members without an allocation, per
+				       * plugin */
 	size_t n_wanted;
 };
 RB_HEAD(job_work_tree, job_work);
@@ -58,7 +59,7 @@ struct job_works {
 	struct job_work_queue queue;
 	struct job_work_queue waiting; /* in the order in which they began to */
 	sd_event_source *turn;	       /* owned; on while the queue has something and no rest is taken */
-	sd_event_source *rest;	       /* owned; NULL: none yet */
+	sd_event_source *rest;	       /* owned; NULL: not made yet */
 	bool is_resting;
 };
 
@@ -69,7 +70,7 @@ static int compare(const struct job_work *a, const struct job_work *b)
 
 TREE_GENERATE(job_work_tree, job_work, by_key, compare)
 
-/* --- what is --- */
+/* --- present state --- */
 
 static uint32_t group_number(const struct job_spec *spec, const char *name)
 {
@@ -128,7 +129,7 @@ static size_t collect_nodes(struct server *server, struct job_node *ret, size_t 
 	return n;
 }
 
-/* Who has, or will ask for, the volumes of a job. */
+/* The present and future holders of a job's volumes. */
 struct holders {
 	struct job_holder *list; /* owned */
 	size_t n, size;
@@ -189,7 +190,7 @@ static void collect_claims(struct server *server, const char *namespace, const s
 	}
 }
 
-/* What its own allocations will ask for. */
+/* Collects the future requests of its own allocations. */
 static void collect_requests(const struct job_entry *entry, struct holders *holders)
 {
 	const struct alloc_entry *at;
@@ -397,7 +398,7 @@ void job_plan_release(struct job_plan *plan)
 	refusals_release(&plan->refusals);
 }
 
-/* --- what is done --- */
+/* --- actions --- */
 
 static void on_alloc_durable(struct server *server, void *userdata)
 {
@@ -413,7 +414,7 @@ static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
 	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
 }
 
-/* What the member had last; NULL: nothing. */
+/* Returns the member's last allocation; NULL: it had no allocation. */
 static const struct alloc_entry *last_of_member(struct server *server, const struct alloc *alloc)
 {
 	const struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
@@ -518,7 +519,8 @@ static bool has_next_place(struct job_work *work, const Holdfast__V1__Job *job,
 	return false;
 }
 
-/* The one that is staged to stop stands in the queues until the next version is placed. */
+/* Lets the allocation that is staged to stop keep its place in the queues until the next version is
+ * placed. */
 static void keep_place(struct change *change)
 {
 	struct alloc alloc;
@@ -645,8 +647,8 @@ static bool is_of_others(enum job_wait_for what)
 	return what == JOB_WAIT_VOLUME || what == JOB_WAIT_NODE || what == JOB_WAIT_CONNECTION;
 }
 
-/* False: the time was over before all was done, or some found no place: what that means for others is to be
- * decided. */
+/* Carries out the actions. False: the time was over, or some found no place. Then the caller must decide
+ * again for the others. */
 static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 			  const struct job_decisions *decisions, uint64_t until_us)
 {
@@ -688,7 +690,7 @@ static void drop_wanted(struct job_work *work)
 	work->n_wanted = 0;
 }
 
-/* @n members are to run @runs. */
+/* Notes that @n members must run @runs. */
 static void want_plugin(struct job_work *work, const Holdfast__V1__CsiPlugin *runs, int64_t n)
 {
 	struct wanted *to = &work->wanted[work->n_wanted];
@@ -700,8 +702,8 @@ static void want_plugin(struct job_work *work, const Holdfast__V1__CsiPlugin *ru
 	work->n_wanted += state_want_plugin(&work->server->state, to->plugin_id, to->nodes, to->controllers);
 }
 
-/* Of a group with csi_plugin blocks as many are expected as it is to have, placed or not. When memory is
- * short plugins are told of fewer until the next turn. */
+/* Notes, for each group with csi_plugin blocks, as many instances as the group wants, placed or not. When
+ * memory is short, plugins expect fewer until the next turn. */
 static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *job,
 				const struct job_decisions *decisions)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the server does for jobs: after each event that matters to a job it is reconciled, and what is decided
- * is carried out by the ways of allocations, one transaction each. Nothing is polled: a job that waits is
- * looked at again when what it waits for may have come. */
+/* The server's work for jobs: after each event that matters to a job, the job is reconciled. The decisions
+ * are carried out like other changes of allocations, one transaction each. There is no polling: a job that
+ * waits is reconciled again when a related event arrives. */
 
 #include "base/error.h"
 #include "job/job_spec.h"
@@ -19,18 +19,19 @@ struct job_refusals {
 	size_t n, size;
 };
 
-/** What is decided about @job as things are, owned by the caller; NULL when memory is short. Pointers in it
- * are @job's, the state's and those of @refusals (NULL: none), good until the event loop turns. */
+/** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in
+ * the result are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event
+ * loop turns. */
 struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
 				 const struct job_refusals *refusals, struct job_view *ret);
 
-/** Members of the job that found no place at the last try; NULL: none. */
+/** Returns the members of the job that found no place at the last try; NULL: all found one. */
 const struct job_refusals *job_work_refusals(struct server *server, const char *namespace, const char *id);
 
 /** Why the store took no change at the last try; empty: it did. */
 const char *job_work_trouble(struct server *server, const char *namespace, const char *id);
 
-/* What would be done for a job at once. */
+/* The actions that a job would cause at once. */
 struct job_plan {
 	struct job_view view;
 	struct job_decisions *decisions; /* owned; with a wait for each member that finds no place */

@@ -153,7 +153,8 @@ static enum status check_room(struct server *server, struct error *err)
 					"there are %d jobs already; purge some that are stopped", JOBS_MAX);
 }
 
-/* Above that of every allocation that is kept, so that none of them is taken for one of this version. */
+/* Returns a version above that of every kept allocation, so that they are not taken for allocations of
+ * this version. */
 static uint64_t next_version(struct server *server, const Job *job, const struct record_entry *known)
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
@@ -205,7 +206,7 @@ static void carry_restarts(struct draft *draft, const Job *known)
 	}
 }
 
-/* Complete a copy of what was asked for, and compare it with what there is. */
+/* Completes a copy of the submitted job, and compares it with the stored one. */
 static enum status prepare(struct server *server, const Job *asked, struct draft *ret, struct error *err)
 {
 	Job *job = &ret->job;
@@ -529,7 +530,7 @@ DEFINE_WRITE_METHOD(jobs_handle_stop, Holdfast__V1__StopJobRequest, WHAT_STOP, h
 
 /* Messages in one list, which owns them. */
 struct members {
-	Member **list; /* owned, with what is in it */
+	Member **list; /* owned, with its elements */
 	size_t n;
 };
 
@@ -548,7 +549,7 @@ static const char *group_name(const struct job_spec *spec, uint32_t group)
 	return group < spec->n_groups ? spec->groups[group].name : "";
 }
 
-/* What is missing until the holder has released the volume; empty: it is no claim. */
+/* Writes the evidence that is missing until the holder has released the volume; empty: it is not a claim. */
 static void missing_text(struct server *server, const char *namespace, const struct job_wait *wait,
 			 char ret[static EXPLAIN_SIZE])
 {
@@ -684,7 +685,7 @@ static void plan_freep(struct job_plan **plan)
 	free(*plan);
 }
 
-/* With the node of each that would be placed. */
+/* Adds the actions, with the node of each that would be placed. */
 static bool add_actions(struct members *members, const struct job_plan *plan)
 {
 	size_t n_placed = 0;
@@ -756,7 +757,7 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 
 enum { PLACED_TEXT_SIZE = 80 + ALLOC_HEALTH_TEXT_SIZE };
 
-/* Members that are to be placed wait as well, where the store is in the way. */
+/* Adds the waits. If the store blocks changes, members that must be placed wait as well. */
 static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job,
 			const struct job_spec *spec, const struct job_decisions *decisions)
 {
@@ -844,7 +845,7 @@ static bool is_stuck(const Job *job, const struct job_decisions *decisions)
 	return is_blocked;
 }
 
-/* Of the last change of the job or of one of its allocations. */
+/* Returns the index of the last change of the job or of one of its allocations. */
 static uint64_t index_of(struct server *server, const struct record_entry *entry)
 {
 	const Job *job = (const Job *)entry->record.message;
