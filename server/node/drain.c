@@ -99,7 +99,7 @@ static bool is_to_stop(const struct node_entry *node, const struct alloc_entry *
 	       (plugins_too || !runs_plugin(node, alloc->id));
 }
 
-/* The next allocations that nobody has ordered to stop yet. */
+/* Orders the next allocations that are not stopping yet to stop. */
 static enum status stop_slice(struct server *server, struct node_entry *node, struct error *err)
 {
 	struct slice *slice = calloc(1, sizeof(*slice));
@@ -264,7 +264,7 @@ static void drain_begin(const Holdfast__V1__DrainNodeRequest *request, const cha
 	str_copy_text(node->eligibility_reason, sizeof(node->eligibility_reason), "draining");
 }
 
-/* What is stopped already stays stopped; the node stays ineligible. */
+/* Cancels the drain. Stopped allocations stay stopped; the node stays ineligible. */
 static void cancel(const char *who, struct node *node)
 {
 	node->drain = (struct drain){0};
@@ -272,8 +272,8 @@ static void cancel(const char *who, struct node *node)
 		       "a drain was cancelled by %.80s", who);
 }
 
-/* Nothing is to be done twice: a drain in progress, or one that is done while nothing new has come, is left
- * as it is. */
+/* Changes the node. A repeat changes nothing: a drain in progress stays as it is, and so does one that is
+ * done while nothing new has come. */
 static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const char *who,
 			const struct node_entry *entry, struct node *node)
 {

@@ -112,8 +112,8 @@ static bool add_attributes(const struct node_entry *entry, Holdfast__V1__Node *v
 	return view->attributes != NULL;
 }
 
-/* The live claims of @entry, or those of them that another machine holds. What is in @ret belongs to the
- * response, also upon false. */
+/* Lists the live claims of @entry, or those of them that another machine holds. The response owns the
+ * contents of @ret, also upon false. */
 static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
 		      size_t *ret_n)
 {
@@ -397,7 +397,7 @@ static void on_purged(struct server *server, void *userdata)
 	rpc_call_reply(waiting->call, &response.base);
 }
 
-/* Nobody knows what they hold but the operator. */
+/* Purges the unnamed nodes. Only the operator knows what they hold. */
 static enum status purge_unknown(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
@@ -428,8 +428,8 @@ static void forget_fence(struct server *server, struct change *change, const cha
 	fence_clients_forget(server, change, node_id);
 }
 
-/* What its claims and allocations tell of the past stays; the node may come back as a new one, with a
- * new certificate. */
+/* Purges the node. Its claims and allocations keep their history. The node may come back as a new one,
+ * with a new certificate. */
 static enum status handle_purge(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
@@ -510,7 +510,8 @@ static enum status check_identify(const struct node_entry *entry,
 	return STATUS_OK;
 }
 
-/* What the former machine holds is kept: that another one has its name proves nothing about its mounts. */
+/* Keeps the claims of the former machine: the same name on another machine proves nothing about its
+ * mounts. */
 static void keep_claims(struct change *change, const struct node_entry *entry, int64_t now_ms)
 {
 	const struct claim_entry *claim;

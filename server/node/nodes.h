@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Nodes: what they are like, whether work is placed on them, and their end. Handlers of the service Nodes;
- * the session is in session.h, drains are in drain.h, operators' words in attest.h. */
+/* Nodes: their attributes, their eligibility, and their removal. Handlers of the service Nodes; the
+ * session is in session.h, drains are in drain.h, operators' attestations in attest.h. */
 
 #include "base/error.h"
 #include "state/state.h"

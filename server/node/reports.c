@@ -35,8 +35,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rarer than the setting where there are so many nodes that the loop would have more to do for heartbeats
- * than for calls. By nodes that are registered, as after a restart all of them come at once. */
+/* Returns the interval of heartbeats: longer than the setting if the loop would spend more time on
+ * heartbeats than on calls. Depends on the number of registered nodes, as after a restart they all
+ * reconnect at once. */
 static uint32_t heartbeat_ms(const struct server *server)
 {
 	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
@@ -89,7 +90,7 @@ static void send_mark(struct session *session)
 	session_send(session, &down);
 }
 
-/* What a status says of an allocation, for as long as it is being taken. */
+/* The fields of an allocation's status, while it is processed. */
 struct reported_status {
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	char description[ALLOC_DESCRIPTION_MAX + 1];
@@ -159,7 +160,7 @@ static bool same_published(const struct alloc *a, const struct alloc *b)
 	return true;
 }
 
-/* Each hello repeats every status: what is known already is not written again. */
+/* Each hello repeats every status: known values are not written again. */
 static bool reports_nothing_new(const struct alloc *known, const struct alloc *reported)
 {
 	return known->client_status == reported->client_status &&
@@ -189,7 +190,7 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 	return session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err);
 }
 
-/* The end of an allocation that is not known here, said during a session, is the answer to a late order. */
+/* The end of an unknown allocation, reported during a session, is the answer to a late order. */
 static bool is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *status,
 			 const struct alloc_entry *entry)
 {
@@ -251,8 +252,8 @@ static bool was_given_up(const struct claim *claim)
 		claim->evidence == EVIDENCE_POWER_FENCE || claim->evidence == EVIDENCE_NETWORK_FENCE);
 }
 
-/* The node has released it, by its mount helper alone: what its plugin still has nobody says. That is worth a
- * person's word and what the kernel showed. @detail for the event */
+/* Makes the event of a node that released the claim with only its mount helper: the plugin's part is
+ * unconfirmed. It counts as a person's statement with the kernel's report. @detail for the event */
 static void without_plugin_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
 				 char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
 {
@@ -287,9 +288,9 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 	}
 }
 
-/* Does the node, whose release has failed, ask a plugin that is not to be waited for? A person said so, maybe
- * to an earlier run of its agent; or the claim was given up without the node's word. It is told not more
- * often than it is asked to release anything. */
+/* Must the order to continue without the plugin be sent again to the node, whose release has failed? Yes
+ * if a person ordered it, maybe to an earlier run of its agent, or the claim was freed without the node's
+ * receipt. It is sent at most as often as orders to release. */
 static bool must_report_without_plugin(struct claim_entry *entry)
 {
 	uint64_t now_us = clock_monotonic_us();
@@ -319,7 +320,8 @@ static enum status check_receipt(const struct session *session, const struct cla
 	return STATUS_OK;
 }
 
-/* Does it say that its helper has just mounted something? A repeat does not; a device may need no mount. */
+/* Does it report that its helper has just mounted something? A repeat does not; a device may need no
+ * mount. */
 static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__ClaimReceipt *receipt)
 {
 	return entry && entry->claim.state == CLAIM_RESERVED && receipt->error[0] == '\0' &&
@@ -327,7 +329,8 @@ static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__Cla
 	       entry->claim.attachment_mode == ATTACHMENT_FILE_SYSTEM;
 }
 
-/* The node's word about one claim: only about its own, in the boot and generation in which it was granted. */
+/* Handles the node's receipt for one claim: only for its own, in the boot and generation in which it was
+ * granted. */
 static enum status take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
 				struct error *err)
 {
@@ -349,11 +352,12 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	TRY(check_receipt(session, &entry->claim, receipt, err));
-	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
+	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* its receipts do not count for that
+								  * machine */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
-	/* its work is over where it was ordered to stop, though the allocation's end is told after the last
-	 * of its volumes */
+	/* if it was ordered to stop, its work is over, though the allocation's end is reported after the
+	 * last of its volumes */
 	TRY(event.evidence == EVIDENCE_OPERATOR
 		    ? claims_take_from_node(&change, entry, &event, "its node released it without the plugin",
 					    err)
@@ -384,9 +388,9 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 	return STATUS_OK;
 }
 
-/* Another machine with the same certificate must not free what the first one holds: a later boot counts only
- * when the earlier one is not there any more. Keepalive ends dead sessions within seconds, so an honest
- * reboot gets in. */
+/* Refuses another machine with the same certificate: it must not free the claims of the first one. A later
+ * boot counts only after the earlier one has disconnected. Keepalive ends dead sessions within seconds, so
+ * an honest reboot gets in. */
 static enum status check_rival(const struct session *session, const struct node_entry *node,
 			       const char *boot_id, struct error *err)
 {
@@ -412,7 +416,7 @@ static enum status held_in_boot(struct server *server, const struct node_entry *
 	return freed_was_in_boot(server, node->id, boot_id, ret, err);
 }
 
-/* Does the node say that work of an earlier boot runs? In a new boot nothing was ever started. */
+/* Does the node report running work of an earlier boot? In a new boot nothing was ever started. */
 static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
 {
 	for (size_t i = 0; i < hello->n_allocs && hello->adoption_complete; i++)
@@ -430,7 +434,7 @@ static bool had_claim(struct server *server, const struct alloc_entry *alloc)
 	       (freed_of_alloc(server, alloc, &freed, NULL) == STATUS_OK && freed.n > 0);
 }
 
-/* A hello that is short leaves out what is published. */
+/* A short hello omits published volumes. */
 static bool runs_without_claim(struct session *session, const struct alloc_entry *entry,
 			       const Holdfast__V1__AllocStatus *reported)
 {
@@ -439,8 +443,8 @@ static bool runs_without_claim(struct session *session, const struct alloc_entry
 	       entry->alloc.n_volumes > 0 && !had_claim(session->server, entry);
 }
 
-/* The first allocation or claim that it names and the store does not know as the node does; NULL: there is
- * none. */
+/* Returns the first allocation or claim in the hello that the store does not know as the node does; NULL
+ * if it knows them all. */
 static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
 {
 	for (size_t i = 0; i < hello->n_allocs; i++) {
@@ -465,12 +469,11 @@ static enum status refuse_boot(const struct node_entry *node, const char *boot_i
 			 node->id, boot_id, node->node.boot_id);
 }
 
-/* A boot that was taken as over cannot come back: its mounts would be those of a second writer.
+/* Refuses a boot that was taken as over: its mounts would be those of a second writer.
  *
- * Eight such boots are remembered by name. One that is older is known by the claims that it held, as long as
- * history has them, and by what it says to run: a boot that is new here has never been told to run anything.
- * A server that has forgotten learns nothing from the last two: then the node's report counts.
- */
+ * Eight such boots are remembered by name. An older one is recognized by the claims that it held, as long
+ * as history has them, and by the work that it reports: a new boot was never ordered to run anything. A
+ * server that has lost history cannot use the last two: then the node's report counts. */
 static enum status check_boot(struct session *session, const struct node_entry *node,
 			      const Holdfast__V1__SessionHello *hello, struct error *err)
 {
@@ -537,14 +540,14 @@ static enum status check_machine(const struct session *session, const struct nod
 	return err->status;
 }
 
-/* What is known of it does not become less. */
+/* Stores the machine id, but never replaces it by a shorter one. */
 static void apply_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
 	if (strlen(hello->machine) >= strlen(node->machine))
 		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
 }
 
-/* Logs once when it goes wrong: the node says hello often. */
+/* Logs once when it goes wrong: the node sends hello often. */
 static void apply_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
 	bool was_off = node_clock_is_off(node->clock_skew_ms);
@@ -592,7 +595,8 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 		node_end_boot(ret, ret->modify_time_ms);
 }
 
-/* With the node's own record, so that also a server that starts again grants nothing before its report. */
+/* Stages the doubt with the node's own record, so that also a server that starts again grants nothing
+ * before its report. */
 static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
 			    struct node *node, struct change *change)
 {
@@ -710,8 +714,8 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
 }
 
-/* What follows from the node being in another boot than before. The new boot id is stored last: whatever
- * fails or is lost in a crash is then done again upon the next hello. */
+/* Handles a node that is in another boot than before. The new boot id is stored last: after a failure or a
+ * crash the next hello does all of it again. */
 static enum status handle_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
 				   struct node_entry *node, struct error *err)
 {
@@ -761,7 +765,7 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 				  .event = rebooted ? LOG_EVENT_NODE_NEW_BOOT : LOG_EVENT_NODE_CONNECTED},
 		"node %s is connected from %s, boot %s%s", session->node_id,
 		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
-	if (!session->is_report_due) /* else what is to be done depends on what the node tells */
+	if (!session->is_report_due) /* else the work depends on the node's report */
 		session_send_work(session, node);
 	drain_continue(session->server, node);
 	return STATUS_OK;
@@ -906,7 +910,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 		rpc_call_fail(call, &err);
 }
 
-/* What one node says may not grow without end in front of the disk. */
+/* Bounds the changes of one node that are not durable yet. */
 static enum status check_pending(const struct session *session, struct error *err)
 {
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
@@ -931,7 +935,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	status = check_pending(session, &err);
 	if (status == STATUS_OK)
 		status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
-	/* said again: a receipt until it is acknowledged */
+	/* a receipt is repeated until it is acknowledged */
 	if (status == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
 	    session_is_greeted(session) &&
 	    ((const Holdfast__V1__SessionUp *)message)->message_case ==

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Sessions of nodes: their streams, and what nodes say on them. What goes down is session.h's. */
+/* Sessions of nodes: their streams, and the nodes' reports on them. Messages to nodes are session.h's. */
 
 #include "rpc/server.h"
 

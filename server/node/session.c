@@ -50,7 +50,7 @@ static void end_silent(struct session *session)
 	session_end(session, &err);
 }
 
-/* Returns whether there are more. Who was told a longer interval than others may stand before them. */
+/* Returns whether there are more. Sessions with a longer interval than others may precede them. */
 static bool end_some(struct silence *silence)
 {
 	struct session *session = TAILQ_FIRST(&silence->sessions);
@@ -243,8 +243,8 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
 }
 
-/* One that is expired: the node can show it in a report, and mounts nothing with it. Without it, which takes
- * a failure of OpenSSL, it has none to show. */
+/* Adds an expired ticket: the node can show it in a report, but not mount with it. If OpenSSL fails, there
+ * is no ticket to show. */
 static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
 		       struct ticket *ticket, ProtobufCBinaryData *ret)
 {
@@ -338,8 +338,8 @@ enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCal
 	return try_send_down(session, &down, err);
 }
 
-/* What the node has said in this session that it runs, and is to run, it need not be told. A crash could take
- * a submission back that is still on its way to the disk: it is sent from there. */
+/* Must the allocation be sent? No if the node has reported in this session that it runs, and it must run.
+ * A submission that is not durable yet could be lost in a crash: allocs_send() sends it later. */
 static bool is_sendable(const struct session *session, const struct alloc_entry *entry)
 {
 	bool runs = entry->runs_in == session->serial && entry->alloc.desired_status == DESIRED_RUN;
@@ -423,7 +423,7 @@ void session_send_work(struct session *session, struct node_entry *node)
 	}
 }
 
-/* What the node is notified of once a change is durable. */
+/* A message for the node once a change is durable. */
 struct notice {
 	char node_id[NODE_ID_MAX + 1];
 	enum session_notice kind;

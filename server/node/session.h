@@ -26,7 +26,7 @@ LIST_HEAD(session_calls, plugin_job);
 
 enum {
 	SESSION_PENDING_MAX = 4096,	/* objects that one node changes and that are not durable yet */
-	SESSIONS_GREETING_MAX = 1024,	/* sessions that have not said hello, in all */
+	SESSIONS_GREETING_MAX = 1024,	/* sessions that have not sent hello, in all */
 	SESSION_HEARTBEATS_PER_S = 500, /* of all nodes together: more nodes, longer intervals */
 	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
@@ -59,10 +59,10 @@ struct session {
 	size_t n_reported;		/* allocations and claims of it so far */
 	size_t n_unproven;		/* of these, claims that were not adopted */
 	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
-	bool is_reverted; /* its node has shown a higher mark before in this boot: what it does not name may
-			     be there all the same */
-	bool is_back;	  /* its node was here before the epoch began, */
-	uint64_t nodes_then; /* and its mark says that so many were */
+	bool is_reverted;    /* its node has shown a higher mark before in this boot: it may hold more than it
+			      * reports */
+	bool is_back;	     /* its node was here before the epoch began, */
+	uint64_t nodes_then; /* and its mark has this number of nodes */
 	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
 };
@@ -70,20 +70,20 @@ struct session {
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
 
-/** A message came: whatever it is, it is a sign of life. */
+/** A message of any kind arrived: it is a sign of life. */
 void session_heard(struct session *session);
 
-/** It ends: it is not looked at any more. A repeat changes nothing. */
+/** It ends: it leaves the list. A repeat changes nothing. */
 void session_unlist(struct session *session);
 
-/** From here on it is looked at for silence: the welcome says how often it is to send. */
+/** From here on its silence is measured: the welcome contains the interval. */
 void session_list(struct session *session);
 
-/** How long nothing was heard of the session that is silent longest; 0: there is none. */
+/** Returns the time since the last message of the session that is silent longest; 0: no session. */
 uint64_t session_silence_us(const struct server *server);
 
-/** When the first of the connected nodes' certificates expires, since the epoch; 0: none is connected. Costs
- * the number of sessions. */
+/** Returns when the first of the connected nodes' certificates expires, since the epoch; 0: no node is
+ * connected. Costs the number of sessions. */
 int64_t session_first_expiry_ms(const struct server *server);
 
 enum { SESSION_EXPIRIES_MAX = 10 };
@@ -100,20 +100,20 @@ size_t session_expiries(const struct server *server, struct session_expiry ret[s
 /** Begin to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 
-/** Has it said hello? */
+/** Has it sent hello? */
 bool session_is_greeted(const struct session *session);
 
-/* What follows from what nodes were sent and have said, of daemon.c's table. */
+/* Actions that follow from messages of nodes and to them, of daemon.c's table. */
 struct session_events {
-	/** A claim is not what it was: do what is next for it. */
+	/** A claim has changed: does its next step. */
 	void (*drive_claim)(struct server *server, struct claim_entry *entry);
 	/** The node has all its work. */
 	void (*node_back)(struct server *server, struct node_entry *node);
 };
 
-/* What goes down. */
+/* Messages to the node. */
 
-/** What cannot be sent ends the session. */
+/** A message that cannot be sent ends the session. */
 void session_send(struct session *session, const Holdfast__V1__SessionDown *message);
 
 enum session_notice {
@@ -145,10 +145,10 @@ static inline void session_stop_alloc(struct session *session, const char *alloc
 	session_notify(session, SESSION_STOP_ALLOC, alloc_id);
 }
 
-/** Everything that the node should do and has not said that it does, again, in slices. */
+/** Sends all the work that the node has not confirmed, again, in slices. */
 void session_send_work(struct session *session, struct node_entry *node);
 
-/** Commit @change, which may be empty and which follows from a message of the node. When it is durable,
- * notify whatever session the node has then of @kind about @id, and drive the claims that it is about. */
+/** Commits @change, which may be empty and which follows from a message of the node. When it is durable,
+ * sends @kind about @id to the node's session at that time, and drives the claims of the change. */
 enum status session_commit(struct session *session, struct change *change, enum session_notice kind,
 			   const char *id, struct error *err);

@@ -31,7 +31,7 @@ static const char what_accept[] = "Operator.AcceptTrail";
 
 enum { HEX_SIZE = 2 * SHA256_DIGEST_LENGTH + 1, OBJECT_SIZE = sizeof("node ") + NODE_ID_MAX };
 
-/* What is stored next, put together from what is stored, from which it borrows. */
+/* The next record, put together from the stored one, from which it borrows. */
 struct draft {
 	Trail trail;
 	Head shown;
@@ -72,8 +72,8 @@ static void begin_draft(struct draft *draft, const Trail *stored, const char *no
 	draft->shown.time_ms = clock_realtime_ms();
 }
 
-/* The head that is missed least: where its neighbours are nearest to each other for their distance from the
- * end. What stays lies ever more sparsely the older it is. Neither the first nor the last. */
+/* Returns the head that is missed least: where its neighbours are nearest to each other for their distance
+ * from the end. The remaining heads are ever sparser the older they are. Neither the first nor the last. */
 static size_t find_densest(Head *const heads[], size_t n)
 {
 	size_t densest = 1;
@@ -126,8 +126,8 @@ static void put_on_record(struct server *server, struct change *change, struct d
 	draft->trail.audited_ms = draft->shown.time_ms;
 }
 
-/* The heads before are history from here on, their last one is kept. Beyond the bound the last break is
- * written over and not recorded any more: an agent that lies does not fill the audit. */
+/* Records a break. The earlier heads become history, of which the last one is kept. Beyond the bound the
+ * last break is overwritten and not audited: a lying agent does not fill the audit. */
 static void break_off(struct server *server, struct change *change, struct draft *draft, Head *last)
 {
 	Trail *trail = &draft->trail;
@@ -147,7 +147,7 @@ static void break_off(struct server *server, struct change *change, struct draft
 		trail->node_id, last->record, draft->shown.record, trail->node_id);
 }
 
-/* It has said that it mounted something, and showed nothing new. */
+/* Notes that the node reported a mount but showed no new record. */
 static bool fall_behind(Trail *trail, bool must_grow, int64_t now_ms)
 {
 	if (!must_grow || trail->behind_since_ms != 0)

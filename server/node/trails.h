@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Heads of the trails of the nodes' mount helpers, as their agents show them with hello and with each
- * receipt: a trail that was cut, rewound or replaced does not agree with them. The server cannot tell which
- * of node and agent lies, and takes nobody's word back: what was shown stays until it is thinned out by newer
- * ones. That it went back stays until an operator answers for it. */
+/* Heads of the trails of the nodes' mount helpers. Agents send them with hello and with each receipt: a
+ * trail that was cut, rewound or replaced does not match them. The server cannot find out whether the node
+ * or the agent lies, and forgets no head by request: a head stays until newer ones thin it out. A break
+ * stays until an operator acknowledges it. */
 
 #include "rpc/server.h"
 #include "state/change.h"
@@ -19,9 +19,8 @@ enum {
 	TRAIL_AUDIT_MS = 24 * 60 * 60 * 1000, /* so often a head goes into the server's audit */
 };
 
-/** Stage in @change, with whatever the node says besides, that it has shown @head; NULL or one that has not
- * its form: none. @must_grow: it says too that its helper has just mounted something, which takes new
- * records. */
+/** Stages in @change, with the node's other reports, that it has shown @head; NULL or an invalid one: no
+ * head. @must_grow: it also reports that its helper has just mounted something, which takes new records. */
 void trails_take(struct server *server, struct change *change, const char *node_id,
 		 const Holdfast__V1__TrailHead *head, bool must_grow);
 
@@ -31,7 +30,7 @@ void trails_forget(struct server *server, struct change *change, const char *nod
 struct trails_count {
 	size_t n_broken;  /* nodes with a break */
 	size_t n_behind;  /* nodes that have mounted something since their last head */
-	int64_t since_ms; /* the first of these moments; 0: there is none */
+	int64_t since_ms; /* the first of these moments; 0: no such node */
 };
 
 /** Walks the nodes. */
