@@ -35,7 +35,7 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 		return;
 	alloc.desired_status = DESIRED_STOP;
 	alloc.modify_time_ms = clock_realtime_ms();
-	/* without a claim it cannot have mounted anything, and from here on it gets none */
+	/* without a claim it cannot have mounted anything, and from here on it gets no claim */
 	if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
 	    alloc.client_status == CLIENT_PENDING) {
 		alloc.client_status = CLIENT_COMPLETE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Allocations: what is asked of them, and what becomes of them. */
+/* Allocations: their submission, orders and results. */
 
 #include "base/error.h"
 #include "state/state.h"
@@ -23,13 +23,13 @@ void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, v
 void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_order_task(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** May the caller run @alloc (NULL: one that says nothing) in @namespace? */
+/** May the caller run @alloc (NULL: an empty one) in @namespace? */
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err);
 
-/** Make an allocation that is to run of @alloc, which is defaulted and valid and has lists of its own: its
- * id, if it has none, its times, and its node, which is checked if it is named and else chosen. To be stored
- * by the caller. @refusal gets what is in the way. */
+/** Completes @alloc, which is defaulted and valid and has lists of its own, so that it can run: its id, if
+ * it has no id, its times, and its node, which is checked if it is named and else chosen. The caller
+ * stores it. @refusal gets the obstacles. */
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
 			 struct error *err);
 
@@ -44,7 +44,7 @@ Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc 
 /** Since when its node has no session; 0: it has one, or the allocation has no node. */
 int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry);
 
-/** What it is to do is durable: pass it on to its node, if that is connected. */
+/** Its orders are durable: passes them on to its node, if that is connected. */
 void allocs_send(const struct alloc_entry *entry);
 
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
@@ -65,31 +65,30 @@ uint64_t alloc_arrival(const struct alloc *alloc);
 /** Its claim was refused: note if another one has the volume, which is no failure of its work. */
 void allocs_note_lost_race(struct server *server, const struct alloc_entry *entry);
 
-/** Stage in @change that the allocation is to stop; one that has not run on @node, which is not connected,
+/** Stages in @change that the allocation must stop. One that has not run on @node, which is not connected,
  * has ended by that. A repeat stages nothing. */
 void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
 
 /* --- pending.c --- */
 
-/* Allocations whose volume is taken: of jobs, and those that were submitted with a time to wait. They are
+/* Allocations that wait for a volume: of jobs, and those that were submitted with a time to wait. They are
  * pending, without a node, until the volume is free by evidence or their time is over.
  *
- * A pending allocation is stored as every other one, so that the queue is that of the store: those that came
- * first by alloc_arrival() go first, after a restart as well. What takes the place of another version keeps
- * its place: until it is submitted the one before it keeps others from the volume. All are looked at again
- * after each change that may have freed something, in that order; nothing is polled. One that waits for a
- * volume keeps those that came after it from that volume, if they would be in its way; one that the volume
- * would take and no node does keeps no other from it. */
+ * A pending allocation is stored like every other one, so the queue survives a restart. Its order is
+ * alloc_arrival(). A replacement of another version keeps the place of its predecessor: until it is
+ * submitted, the predecessor keeps others from the volume. After each change that may have freed
+ * something, all are tried in that order; there is no polling. One that waits for a volume keeps later
+ * ones from that volume, if they would be in its way. One that waits only for a node keeps no other from
+ * its volume. */
 
 enum { PENDING_PER_VOLUME_MAX = 64 };
 
-/** It has no node yet, and is to get one. */
+/** It has no node yet, and waits for one. */
 bool alloc_is_pending(const struct alloc *alloc);
 
-/** May @alloc, which is not stored, be placed now as far as those are concerned that wait before it, and
- * those that were placed, or are @assumed to be (NULL: none), and have not claimed their volumes yet? If it
- * is not
- * @is_to_wait it may race the latter, but for those of jobs and those that have waited.
+/** May @alloc, which is not stored, be placed now? Considers allocations that wait before it, and those
+ * that were placed, or are @assumed to be (NULL: no assumption), and have not claimed their volumes yet.
+ * If it is not @is_to_wait it may race the latter, except those of jobs and those that have waited.
  * STATUS_FAILED_PRECONDITION names the allocation and the volume. */
 enum status pending_check(struct server *server, const struct alloc *alloc,
 			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err);
@@ -99,7 +98,7 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
  * refused. */
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err);
 
-/** What a pending one waits for: the volume, who has it, and what is missing. Returns @ret. */
+/** Describes the wait of a pending one: the volume, its holder, and the missing evidence. Returns @ret. */
 const char *pending_text(struct server *server, const struct alloc *alloc,
 			 char ret[static ALLOC_DESCRIPTION_MAX + 1]);
 

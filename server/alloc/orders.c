@@ -199,7 +199,7 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
 }
 
-/* Put the driver of its node that makes the network into @ret; false: none can. */
+/* Puts the driver of its node that makes the network into @ret; false: no driver can. */
 static bool name_driver(const struct alloc_entry *entry, Holdfast__Driver__V1__TaskConfig *ret)
 {
 	struct wanted_task tasks[ALLOC_TASKS_MAX];

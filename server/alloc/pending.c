@@ -36,9 +36,9 @@ struct entries {
 	size_t n;
 };
 
-/* Who is in the way of an allocation at one of its volumes. */
+/* The obstacle that keeps an allocation from one of its volumes. */
 struct obstruction {
-	const char *volume_id;		 /* NULL: nobody is */
+	const char *volume_id;		 /* NULL: no obstacle */
 	const struct claim *claim;	 /* that is live; NULL: the one below */
 	const struct alloc_entry *other; /* placed and not started yet, or pending before it */
 };
@@ -151,8 +151,8 @@ static const char *node_of(const struct alloc *alloc)
 	return alloc->node_id[0] != '\0' ? alloc->node_id : alloc_wait_node(alloc);
 }
 
-/* Could @request be granted beside @other, if both are for the same volume? On nodes that are not known they
- * are on two. */
+/* Could @request be granted together with @other, if both are for the same volume? Unknown nodes count as
+ * different ones. */
 static bool has_room(const struct volume_request *request, const char *node_id,
 		     const struct volume_request *other, const char *other_node_id)
 {
@@ -186,8 +186,8 @@ static bool is_same_member(const struct alloc *a, const struct alloc *b)
 	       a->job_index == b->job_index;
 }
 
-/* The volume that @alloc is not to have because of @other: which has got it before, or which would have to
- * wait for @alloc then. NULL: none. */
+/* Returns the volume that @other keeps from @alloc: @other has got it before, or would have to wait for
+ * @alloc then. NULL: no volume. */
 static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *other)
 {
 	bool is_placed = other->node_id[0] != '\0';
@@ -210,7 +210,7 @@ static const char *rival_volume(struct server *server, const struct alloc *alloc
 	return NULL;
 }
 
-/* A live claim beside which @alloc has no room, and the volume that it keeps it from. */
+/* Returns a live claim that excludes @alloc, and the volume that it keeps from it. */
 static const struct claim *find_claim(struct server *server, const struct alloc *alloc,
 				      const char **ret_volume)
 {
@@ -238,13 +238,13 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 	return NULL;
 }
 
-/* Of a job, or after it has waited. */
+/* Is it of a job, or has it waited? */
 static bool came_by_queue(const struct alloc *alloc)
 {
 	return alloc->job_id[0] != '\0' || alloc->place_time_ms > 0;
 }
 
-/* Of those that were placed, and of those that wait before it for that volume. */
+/* Finds a rival among those that were placed, and those that wait before it for that volume. */
 static struct obstruction find_rival(const struct round *round, const struct alloc *alloc)
 {
 	for (size_t i = 0; i < round->starting.n; i++) {
@@ -532,7 +532,7 @@ const struct alloc_entry **pending_of_volume(struct server *server, const char *
 	return queue.list ? queue.list : calloc(1, sizeof(const struct alloc_entry *));
 }
 
-/* The first one before it that keeps it from a volume; NULL: none. */
+/* Finds the first one before it that keeps it from a volume; NULL if it can go ahead. */
 static const struct alloc_entry *find_before(struct server *server, const struct alloc *alloc,
 					     const char **ret_volume)
 {
@@ -654,7 +654,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-/* There is somebody to wake. */
+/* Schedules the turn in which waiting allocations are tried. */
 static void wake_any(struct server *server)
 {
 	struct pending *pending = server->pending;
@@ -690,7 +690,7 @@ static bool matters(const struct change_object *object)
 	case OBJECT_NODE_PLUGIN:
 		return true;
 	case OBJECT_RECORD:
-		return str_starts_with(object->key, PREFIX_JOB); /* it may keep no place any more */
+		return str_starts_with(object->key, PREFIX_JOB); /* an allocation may give up its place */
 	case OBJECT_KIND_N:
 		break;
 	}

@@ -425,7 +425,7 @@ static bool has_plugin(const struct placement *placement, const struct node_entr
 	return false;
 }
 
-/* Has the node one of those that the allocation is to run? */
+/* Has the node one of the plugins that the allocation must run? */
 static bool has_plugin_of(const struct placement *placement, const struct node_entry *node)
 {
 	for (uint32_t i = 0; i < placement->alloc->n_plugins; i++)
@@ -434,7 +434,8 @@ static bool has_plugin_of(const struct placement *placement, const struct node_e
 	return false;
 }
 
-/* An allocation without volumes runs tasks, or plugins: any node will do that has none of the plugins yet. */
+/* Chooses a node for an allocation without volumes, which runs tasks or plugins: any node without these
+ * plugins. */
 static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
 				     const struct node_entry **ret, struct refusal *refusal,
 				     struct error *err)

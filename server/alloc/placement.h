@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Where an allocation goes: the check of one node, and the choice among all that could.
+/* Placement of an allocation: the check of one node, and the choice among all that could.
  *
- * Candidates are the nodes that report the plugin of one of the volumes, of the plugin that the fewest
- * report. Of those that can, the one with the fewest live allocations is taken, then the first by id: the
- * same state gives the same answer. Nothing is reserved: whether a claim is granted is decided when the node
- * asks for it. */
+ * Candidates are the nodes that report the plugin of one of the volumes: the plugin that the fewest nodes
+ * report. Among those that can, the one with the fewest live allocations is taken, then the first by id:
+ * the same state gives the same answer. Nothing is reserved: claims are granted or refused when the node
+ * asks for them. */
 
 #include "base/error.h"
 #include "claim/refusal.h"
@@ -26,12 +26,12 @@ struct placement_volume {
 	bool controller_healthy;
 	const struct claim **claims; /* owned array; the live ones */
 	size_t n_claims;
-	const struct claim *in_the_way; /* of a node that holds none of them; NULL: nothing is */
+	const struct claim *in_the_way; /* for a node without claims of them; NULL: no obstacle */
 };
 
-/* What is taken for granted beside the state. */
+/* Assumptions in addition to the state. */
 struct placement_assumed {
-	const char *without;	    /* id of an allocation that will have ended; NULL: none */
+	const char *without;	    /* id of an allocation that will have ended; NULL: no such one */
 	const struct alloc *placed; /* that will have been placed, with their nodes */
 	size_t n_placed;
 	bool is_dry; /* nothing is placed: neither those that wait */
@@ -45,28 +45,27 @@ struct placement {
 	size_t n_volumes;
 };
 
-/** Look up the volumes of @alloc, which is borrowed as what is @assumed (NULL: nothing). STATUS_NOT_FOUND
- * names one that there is not, STATUS_FAILED_PRECONDITION one that is being made or deleted at its provider.
- * placement_release() in any case. Good until the event loop turns. */
+/** Looks up the volumes of @alloc; it and @assumed (NULL: no assumption) are borrowed. STATUS_NOT_FOUND
+ * names a missing volume, STATUS_FAILED_PRECONDITION one that is being made or deleted at its provider.
+ * Call placement_release() in any case. Valid until the event loop turns. */
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
 			   const struct placement_assumed *assumed, struct error *err);
 void placement_release(struct placement *placement);
 
-/** Can it go to @node (NULL: none of the name @node_id)? @may_wait: it may be away now. */
+/** Can it go to @node (NULL: there is no node @node_id)? @may_wait: it may be away now. */
 enum obstacle placement_check(const struct placement *placement, const struct node_entry *node,
 			      const char *node_id, bool may_wait,
 			      char ret_reason[static FEASIBILITY_REASON_SIZE]);
 
-/** The best node; of an allocation without volumes, one that has not the plugin yet that it is to run. Costs
- * the plugin's nodes; those that are not better than one found are not looked at closely.
- * STATUS_FAILED_PRECONDITION when none can, STATUS_RESOURCE_EXHAUSTED when all that report the plugin are
- * full: the message counts nodes by what is in the way, @refusal has one line per node. */
+/** Chooses the best node; for an allocation without volumes, one without the plugin that it must run. Costs
+ * the plugin's nodes; nodes that are not better than the best one so far are skipped early.
+ * STATUS_FAILED_PRECONDITION when no node can, STATUS_RESOURCE_EXHAUSTED when all that report the plugin
+ * are full: the message counts nodes by obstacle, @refusal has one line per node. */
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
 			     struct refusal *refusal, struct error *err);
 
-/** Checks the node that @alloc names, or chooses one and puts it into @alloc, which has its times; gives it a
- * description where that node is not connected. @assumed: as placement_init(). @refusal gets what is in the
- * way. */
+/** Checks the node that @alloc names, or chooses one and puts it into @alloc, which has its times. Sets a
+ * description if that node is not connected. @assumed: as placement_init(). @refusal gets the obstacles. */
 enum status placement_choose_node(struct server *server, struct alloc *alloc,
 				  const struct placement_assumed *assumed, struct refusal *refusal,
 				  struct error *err);

@@ -100,7 +100,7 @@ static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC "%.36s", request->id);
 }
 
-/* Of the allocation and of the claims that are shown with it. */
+/* Returns the newest index of the allocation and of the claims that are shown with it. */
 static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
 {
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
@@ -126,7 +126,7 @@ struct page {
 	struct server *server;
 	const Holdfast__V1__ListAllocationsRequest *request;
 	const char *node_id;   /* borrowed; "": of all */
-	struct filter *filter; /* owned; NULL: none */
+	struct filter *filter; /* owned; NULL: no filter */
 	Holdfast__V1__ListAllocationsResponse *response;
 	size_t size; /* of the page */
 	size_t n_scanned;

@@ -25,7 +25,7 @@
 
 enum kind { KIND_EXEC, KIND_LOGS, KIND_STATS, KIND_N };
 
-/* What the methods differ in. */
+/* The differences between the methods. */
 static const struct {
 	const char *what;
 	enum access_right right;
@@ -166,13 +166,13 @@ static enum status find_task(const struct alloc *alloc, const char *name,
 			 alloc->id);
 }
 
-/* By the word of its node: one that is lost may still run there. */
+/* Has it ended by its node's report? A lost one may still run there. */
 static bool has_ended(const struct alloc *alloc)
 {
 	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED;
 }
 
-/* Of a driver that says what it offers. */
+/* Checks that the task's driver offers exec_streaming, if the driver reports its capabilities. */
 static enum status check_offer(const struct alloc_entry *entry, const Holdfast__Driver__V1__TaskConfig *task,
 			       struct error *err)
 {
@@ -263,7 +263,7 @@ static void on_recorded(struct server *server, void *userdata)
 	protobuf_c_message_free_unpacked(recorded->wanted, NULL);
 }
 
-/* Whose command it is, is the server's to say. Borrows from all three. */
+/* Fills in the command. The server, not the caller, sets its allocation and task. Borrows from all three. */
 static void fill_command(Holdfast__Driver__V1__ExecCommand *command, const struct alloc *alloc,
 			 const Holdfast__Driver__V1__TaskConfig *task,
 			 const Holdfast__Driver__V1__ExecCommand *asked)
@@ -302,7 +302,7 @@ static enum status pack_command(const struct alloc *alloc, const Holdfast__Drive
 	return STATUS_OK;
 }
 
-/* What its node gets, with the order. @ret owned by the caller */
+/* Orders the command, and makes the message for its node. @ret owned by the caller */
 static enum status order_command(const struct task_stream *stream, const struct alloc_entry *entry,
 				 const Holdfast__Driver__V1__TaskConfig *task,
 				 const Holdfast__Driver__V1__ExecCommand *asked, ProtobufCMessage **ret,
@@ -338,7 +338,7 @@ static enum status order_command(const struct task_stream *stream, const struct 
 	return *ret ? STATUS_OK : error_no_memory(err, "a command");
 }
 
-/* Who, where, and the words: its input and output are nobody's business. */
+/* Audits the caller, the task and the arguments. Input and output are not recorded. */
 static void record_command(const struct task_stream *stream, struct change *change,
 			   const struct alloc_entry *entry, const Holdfast__Driver__V1__TaskConfig *task,
 			   const Holdfast__Driver__V1__ExecCommand *command)
@@ -531,7 +531,7 @@ static void on_node_open(struct rpc_call *call, void *server)
 {
 }
 
-/* Its first message says which one it comes for. */
+/* Joins the node's stream with the caller's one that its first message names. */
 static enum status join(struct server *server, struct rpc_call *call, const Holdfast__V1__TaskStreamUp *up,
 			struct error *err)
 {
@@ -584,7 +584,7 @@ static void handle_answer(struct task_stream *stream, const Holdfast__V1__TaskSt
 	struct error err;
 
 	if (up->message_case != kinds[stream->kind].message)
-		return; /* what nobody asked for */
+		return; /* not an answer to this request */
 	if (stream->kind == KIND_EXEC && up->exec->exited) {
 		stream->has_result = true;
 		stream->exit_code = up->exec->result ? up->exec->result->exit_code : 0;

@@ -10,7 +10,7 @@
 
 enum {
 	TASK_STREAMS_MAX = 1024,	    /* of all callers */
-	TASK_STREAM_ARGS_MAX = 256,	    /* words of a command */
+	TASK_STREAM_ARGS_MAX = 256,	    /* arguments of a command */
 	TASK_STREAM_COMMAND_MAX = 64 << 10, /* bytes of one */
 	TASK_STREAM_WAIT_MS = 15000,	    /* until its node comes */
 };

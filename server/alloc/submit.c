@@ -79,7 +79,7 @@ static void audit_alloc(struct server *server, struct change *change, const stru
 	audit_write(server, change, call, what, object, NULL);
 }
 
-/* Is @wanted what was submitted under this id before? Where it is to run was open then, if it is now. */
+/* Is @wanted the submission of this id before? If its node is open now, it was open then. */
 static bool same_submission(const struct alloc *known, const struct alloc *wanted)
 {
 	const char *node_id = alloc_is_pending(known) ? alloc_wait_node(known) : known->node_id;
@@ -117,7 +117,7 @@ static enum status check_own_plugin(struct server *server, const struct alloc *a
 	return STATUS_OK;
 }
 
-/* Only what was asked for; what becomes of it is not the caller's to say. */
+/* Resets all fields that only the server and the node set. */
 static void alloc_begin(struct alloc *alloc)
 {
 	alloc->desired_status = DESIRED_RUN;
@@ -151,7 +151,7 @@ static enum status begin_new(struct alloc *alloc, struct error *err)
 	return STATUS_OK;
 }
 
-/* What takes the place of another one takes its place in the queues as well. */
+/* A replacement keeps the place of its predecessor in the queues, so it is not checked against them. */
 enum status allocs_try_place(struct server *server, struct alloc *alloc,
 			     const struct placement_assumed *assumed, struct refusal *refusal,
 			     struct error *err)
@@ -203,9 +203,9 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 				    err);
 }
 
-/* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
- * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. So is to
- * start and stop services of a node, which run as whom their units say, also root. */
+/* An allocation may use only volumes of its own namespace, so one right to mount is enough. A plugin gets
+ * the volumes and secrets of any volume that names its id, in any namespace: running one needs a right of
+ * its own. Services of a node also need one: they run as the user that their units name, also root. */
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
@@ -218,8 +218,8 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 	return STATUS_OK;
 }
 
-/* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
- * none; to be freed */
+/* Parses and checks the allocation; to be released, also on failure. @ret_options NULL: no options; to be
+ * freed */
 static enum status parse_submission(struct server *server, const Holdfast__V1__Allocation *pb,
 				    struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
 				    struct error *err)
