@@ -104,8 +104,8 @@ static void volume_capabilities_fill(const struct volume *volume, struct volume_
 	}
 }
 
-/* Maps of one message stand in another one as they are: their entries are the same on the wire, and the call
- * is copied through it. */
+/* Lends maps of one message to another one: their entries are the same on the wire, and the call is copied
+ * through it. */
 #define LEND_MAP(to, name, from, count)     \
 	do {                                \
 		(to).name = (void *)(from); \

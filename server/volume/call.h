@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Questions to the plugin of a volume: what has to hold before one is asked, and how it is put in words. */
+/* Calls to the plugin of a volume: their preconditions and their messages. */
 
 #include "model/volume_detail.h"
 #include "plugin/controller.h"
 #include "state/state.h"
 
-/** Is the volume's plugin known, and does a healthy controller run if it needs one? Native volumes: always.
- * STATUS_FAILED_PRECONDITION for a plugin that nobody has reported, STATUS_UNAVAILABLE without a controller.
- * @ret_has_controller whether the plugin has one that can be asked */
+/** Checks that the volume's plugin is known, and that a healthy controller runs if it needs one. Native
+ * volumes: always OK. STATUS_FAILED_PRECONDITION for an unreported plugin, STATUS_UNAVAILABLE without a
+ * controller. @ret_has_controller whether the plugin has one that can be asked */
 enum status volume_check_plugin(struct server *server, const struct volume *volume, bool *ret_has_controller,
 				struct error *err);
 
-/* What a controller must be able to do: a field of struct controller_half, and its words. */
+/* An ability of a controller: a field of struct controller_half, and its text. */
 struct volume_ability {
 	size_t offset;
 	const char *words; /* "create and delete volumes" */
@@ -26,7 +26,7 @@ extern const struct volume_ability VOLUME_CAN_CREATE, VOLUME_CAN_EXPAND, VOLUME_
 enum status volume_check_ability(struct server *server, const char *plugin_id,
 				 const struct volume_ability *ability, struct error *err);
 
-/** Capabilities in the wire's words. */
+/** Capabilities as messages. */
 struct volume_capabilities {
 	Holdfast__V1__Capability values[VOLUME_CAPABILITIES_MAX];
 	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX];
@@ -41,7 +41,7 @@ enum status volume_call_create(struct server *server, struct volume_parts *parts
 enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
 			       void *userdata, struct error *err);
 
-/** @capability NULL: nobody uses the volume. */
+/** @capability NULL: the volume is unused. */
 enum status volume_call_expand(struct server *server, struct volume_parts *parts,
 			       const struct capability *capability, controller_done_fn *done, void *userdata,
 			       struct error *err);

@@ -80,7 +80,7 @@ static enum status refuse_working(struct server *server, const struct claim *cla
 			 explain_claim(claim, &holder, clock_realtime_ms(), why));
 }
 
-/* May all claims that @node has of the volume be asked for, without anybody's word? */
+/* Can all claims that @node has of the volume be released without an attestation? */
 static enum status check_claims(struct server *server, struct volume_entry *volume,
 				const struct node_entry *node, struct error *err)
 {
@@ -181,7 +181,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 		return fence_volume(server, call, node, entry, request->fence_reason, err);
 	if (status != STATUS_OK)
 		return status;
-	/* without anybody's word only what is being released is driven: on_detached() does */
+	/* without an attestation, only claims that are being released are driven: on_detached() does */
 	if (!is_word && !request->dry_run)
 		audit_write(server, &change, call, "Volumes.Detach", volume_object(&entry->volume, object),
 			    "asked the node again");

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What providers say they have: volumes as they are, snapshots joined with the records here. */
+/* Listings of providers: volumes as reported, snapshots joined with the records here. */
 
 enum {
 	EXTERNAL_PER_PAGE_MAX = 1000,
@@ -59,7 +59,8 @@ static enum status check_page(const char *plugin_id, uint32_t per_page, const ch
 	return list_page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
 }
 
-/* Of a page that is longer than was asked for the rest could not be had again: the token is behind it. */
+/* Explains a refused token. The rest of a page that is longer than the limit is lost: the token is behind
+ * it. */
 static void explain_token(const struct error *from, struct error *ret)
 {
 	*ret = *from;
@@ -176,7 +177,7 @@ static bool add_copy(Holdfast__V1__ListSnapshotsResponse *response, const Protob
 	return copy != NULL;
 }
 
-/* What the provider says, in the words of the record when there is one. */
+/* Adds the provider's snapshot, merged with its record if there is one. */
 static bool add_external(Holdfast__V1__ListSnapshotsResponse *response, const struct listing *listing,
 			 const Holdfast__V1__ExternalSnapshot *external, const Holdfast__V1__Snapshot *known)
 {

@@ -96,7 +96,7 @@ static bool is_deleting(struct server *server, const struct volume_entry *entry)
 	return detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING;
 }
 
-/* Other volumes that the provider calls as this one, whatever their contexts are: a namespace that has one
+/* Checks other volumes that have one id at the provider, in any context: a namespace that has one of them
  * has the id. */
 static enum status check_provider_id(struct server *server, const struct rpc_call *call,
 				     const struct volume *volume, const struct storage_id *id,
@@ -117,7 +117,8 @@ static enum status check_provider_id(struct server *server, const struct rpc_cal
 	return STATUS_OK;
 }
 
-/* Other volumes of the same storage: @shares names one of them, and none is of another namespace. */
+/* Checks other volumes of the same storage: @shares must name one of them, and all must be in its
+ * namespace. */
 static enum status check_storage(struct server *server, const struct rpc_call *call,
 				 const struct volume *volume, const char *shares, const struct storage_id *id,
 				 struct error *err)
@@ -141,7 +142,8 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares);
 }
 
-/* A native volume that a node's report alone tells of may be any storage of its profile. */
+/* Checks placeholders: a native volume that is known only from a node's report may be any storage of its
+ * profile. */
 static enum status check_placeholders(struct server *server, const struct rpc_call *call,
 				      const struct volume *volume, struct error *err)
 {
@@ -196,7 +198,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	return status;
 }
 
-/* The namespace of a volume of that id: @namespace if that has one; NULL: none is known. */
+/* Returns the namespace of a volume of that id: @namespace if that has one; NULL: unknown. */
 static const char *owner_of(struct server *server, const char *namespace, const char *plugin_id,
 			    const char *external_id)
 {

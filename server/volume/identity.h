@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Whose storage a request names, by ids of providers and of hosts.
+/* Checks of storage that a request names by ids of providers and of hosts.
  *
- * An id that a volume or snapshot of the request's namespace has is that namespace's. Any other id needs the
- * right to adopt (csi-adopt-volume) in that namespace, and is refused alike whether another namespace has it
- * or no record does. An id that another namespace has needs the right there as well.
+ * An id that a volume or snapshot of the request's namespace has belongs to that namespace. Any other id
+ * needs the right to adopt (csi-adopt-volume) in that namespace. The refusal is the same whether another
+ * namespace has the id or no record does. An id that another namespace has needs the right there as well.
  *
- * One storage has one volume, or several that say so (`shares`) and have one claim table. */
+ * One storage has one volume, or several that declare it (`shares`) and have one claim table. */
 
 #include "access/access.h"
 #include "base/error.h"
@@ -26,8 +26,8 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 				  const struct volume_entry *entry, const struct volume_parts *parts,
 				  struct error *err);
 
-/** May the provider be asked to copy what @parts names, a volume or a snapshot? @snapshot the record of that
- * snapshot; NULL: there is none. */
+/** May the provider be asked to copy the volume or snapshot that @parts names? @snapshot the record of that
+ * snapshot; NULL: no record. */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
@@ -37,12 +37,12 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
 				struct error *err);
 
-/** The provider deletes by its id alone: is there no other volume of that id? STATUS_FAILED_PRECONDITION
- * names it. @call NULL: the server itself. */
+/** Is this the only volume of its id? The provider deletes by id. STATUS_FAILED_PRECONDITION names the
+ * other one. @call NULL: the server itself. */
 enum status identity_check_alone(struct server *server, const struct rpc_call *call,
 				 const struct volume_entry *entry, struct error *err);
 
-/* What of a provider's listing one caller may be shown. Good for the duration of a callback. */
+/* The part of a provider's listing that one caller may see. Valid for the duration of a callback. */
 struct identity_sight {
 	struct access_scope scope; /* namespaces whose ids the caller sees */
 	bool sees_unknown;	   /* and those that no record knows */
@@ -54,5 +54,5 @@ void identity_sight_init(struct server *server, const struct rpc_call *call, str
 bool identity_sees_volume(struct server *server, struct identity_sight *sight, const char *plugin_id,
 			  const char *external_id);
 
-/** A snapshot? @known its record; NULL: there is none. */
+/** The same for a snapshot. @known its record; NULL: no record. */
 bool identity_sees_snapshot(struct identity_sight *sight, const Holdfast__V1__Snapshot *known);

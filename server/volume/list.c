@@ -26,7 +26,7 @@ enum {
 	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
 };
 
-/* Above all characters of ids and namespaces: the place behind everything that begins with what is before. */
+/* Above all characters of ids and namespaces: PREFIX BEHIND is the place behind all keys with that prefix. */
 #define BEHIND "\x7f"
 
 struct key {
@@ -52,7 +52,7 @@ enum verdict {
 	TAKE,
 	PASS_BY,
 	TO_PREFIX,    /* the prefix begins further on in this namespace */
-	TO_NAMESPACE, /* nothing of this namespace any more */
+	TO_NAMESPACE, /* skip the rest of this namespace */
 	TO_END,
 };
 

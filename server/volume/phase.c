@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Codes by which a provider says that it has changed nothing and will not. */
+/* Does this code of a provider mean that it has changed nothing and will not? */
 static bool is_definite(enum status status)
 {
 	switch (status) {
@@ -150,7 +150,7 @@ bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_ent
 {
 	struct claim_entry *claim;
 
-	/* a provider that names no size has given what was asked for; less than that it must not */
+	/* a provider that names no size has given the requested one; it must not give less */
 	detail->capacity = done->capacity > detail->capacity_min ? done->capacity : detail->capacity_min;
 	if (!done->node_expansion_required)
 		return true;
@@ -244,7 +244,7 @@ void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_
 		Holdfast__V1__NodeCapacity *node = detail->node_capacities[i];
 		const struct claim_entry *claim = claim_on(entry, node->node_id);
 
-		/* of one that is behind and cannot be expanded nobody knows what it sees */
+		/* the size that a node sees is unknown if it is behind and cannot expand */
 		if (claim && (node->bytes > 0 || volume_phase_can_expand_on(entry, claim->node)))
 			detail->node_capacities[n++] = node;
 		else

@@ -9,7 +9,7 @@
 #include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
 
-/* What a failed try means. */
+/* The meaning of a failed try. */
 enum volume_failure {
 	VOLUME_FAILURE_STAYS,	/* it may have been done, or can be done later: the phase stays */
 	VOLUME_FAILURE_ENDS,	/* the provider did not and will not do it: the volume is as it was */
@@ -30,7 +30,7 @@ bool volume_phase_end(Holdfast__V1__VolumeDetail *detail, const struct error *er
 /** Another try failed. */
 bool volume_phase_note(Holdfast__V1__VolumeDetail *detail, const struct error *err);
 
-/** What the provider made. The volume is ready. */
+/** Stores the provider's reply. The volume is ready. */
 bool volume_phase_created(Holdfast__V1__VolumeDetail *detail,
 			  const Holdfast__V1__ControllerCreateResponse *made);
 
@@ -38,8 +38,8 @@ bool volume_phase_created(Holdfast__V1__VolumeDetail *detail,
 bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
 			   const Holdfast__V1__ControllerExpandResponse *done);
 
-/** A claim on the next node behind @after, in the order of ids, whose file system is behind; NULL: none.
- * Nodes without a claim are left out: there is nothing mounted. */
+/** Returns a claim on the next node behind @after, in the order of ids, whose file system is behind; NULL:
+ * no such node. Nodes without a claim are skipped: nothing is mounted there. */
 const struct claim *volume_phase_next_node(const Holdfast__V1__VolumeDetail *detail,
 					   struct volume_entry *entry, const char *after);
 
@@ -64,5 +64,5 @@ bool volume_phase_can_expand_on(const struct volume_entry *entry, const struct n
 /** Forget the sizes of nodes that have it no longer, and those that are behind and cannot be expanded. */
 void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
 
-/** Modes of a live claim; false: nobody uses the volume. */
+/** Returns the modes of a live claim; false: the volume is unused. */
 bool volume_phase_used_as(struct volume_entry *entry, struct capability *ret);

@@ -99,10 +99,10 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 	enum status status = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
 
-	/* before the provider is asked, and what is deleting can no longer be claimed */
+	/* before the provider is asked; a volume in phase deleting cannot be claimed */
 	if (status == STATUS_OK)
 		status = volume_check_unused(server, entry, err);
-	if (status == STATUS_OK) /* also by nobody that a restored server has forgotten */
+	if (status == STATUS_OK) /* claims that a restored server has lost count, too */
 		status = epoch_check(server, volume, err);
 	if (status == STATUS_OK)
 		status = identity_check_alone(server, call, entry, err);

@@ -27,12 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a registration or creation comes to, against what is stored now. */
+/* The result of a registration or creation, compared with the stored volume. */
 
 struct volume_spec {
-	struct volume_parts parts; /* as they are to be stored */
+	struct volume_parts parts; /* to store */
 	bool is_new;
-	bool changed; /* differs from what is stored */
+	bool changed; /* differs from the stored volume */
 	bool resized; /* asks for another size than before */
 };
 
@@ -71,7 +71,8 @@ static size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	return n;
 }
 
-/* A creation continues with what is being created; nothing else touches it, or what is being deleted. */
+/* Only a creation may continue while the volume is being created; a volume that is being deleted is
+ * refused. */
 static enum status check_phase(struct server *server, const struct volume_parts *current, bool is_creation,
 			       struct error *err)
 {
@@ -123,7 +124,7 @@ static enum status refuse_redacted(const struct volume_parts *given, struct erro
 	return STATUS_OK;
 }
 
-/* What may be left out, and the rules of a type. */
+/* Sets defaults, and checks the rules of a type. */
 static enum status complete(struct volume_parts *update, struct volume_entry *entry, bool is_creation,
 			    struct error *err)
 {
@@ -150,9 +151,8 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 	return status == STATUS_OK && !entry ? refuse_redacted(update, err) : status;
 }
 
-/* Check what a caller gave, as volume_parts_from_pb() made it, and merge it with what is stored under its
- * id.
- * @is_creation its provider is to make it: then it has no external id yet. @ret to be released. */
+/* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
+ * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
 				       const struct volume_parts *given, bool is_creation,
 				       struct volume_spec *ret, struct error *err)
@@ -177,8 +177,8 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 	return STATUS_OK;
 }
 
-/* Register and Create: what is given is checked and merged, then the plugin is asked, then it is stored
- * (register) or it is stored that the provider will be asked, and then that is done (create). */
+/* Register and Create: the request is checked and merged, then the plugin is asked. Register stores the
+ * volume. Create stores the intent, then asks the provider to make it. */
 
 #define REGISTER "Volumes.Register"
 #define CREATE "Volumes.Create"
@@ -252,8 +252,8 @@ static void on_creating(struct server *server, void *userdata)
 			  waiting->created ? answer_created : answer_updated);
 }
 
-/* Is the provider to be asked for more than it gave? A volume whose size there was never told is left as it
- * is unless another size is asked for. */
+/* Must the provider expand the volume? A volume of unknown size at the provider is left as it is unless a
+ * size is requested now. */
 static bool wants_expansion(const struct volume_spec *spec)
 {
 	const Holdfast__V1__VolumeDetail *detail = spec->parts.detail;
@@ -300,7 +300,7 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 struct registering {
 	struct rpc_call *call;
 	struct volume_parts given;
-	struct volume asked; /* as the plugin was asked about it: with what is stored of it */
+	struct volume asked; /* as the plugin was asked about it: merged with the stored volume */
 };
 
 static void registering_free(struct registering *registering)
@@ -347,7 +347,7 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 	} else if (!answer || !answer->confirmed) {
 		status = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
-		/* against what is stored now: it may have changed meanwhile */
+		/* against the stored volume: it may have changed meanwhile */
 		status = volume_spec_prepare(server, registering->call, &registering->given, false, &spec,
 					     &why);
 		if (status == STATUS_OK)
@@ -379,7 +379,7 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 	return STATUS_OK;
 }
 
-/* Who may have a plugin make or mount something may read plugins. */
+/* Checks the right to read plugins, which a CSI volume needs in addition. */
 static enum status check_access(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__Volume *volume, struct error *err)
 {
@@ -410,7 +410,7 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 
 DEFINE_WRITE_METHOD(volumes_handle_register, Holdfast__V1__RegisterVolumeRequest, REGISTER, handle_register)
 
-/* What is to be done at the provider: make it, continue making it, expand it, nothing. */
+/* Stages the provider's task: make it, continue making it, expand it, or nothing. */
 static enum status begin_phase(struct server *server, struct volume_spec *spec, bool *ret_works,
 			       struct error *err)
 {

@@ -132,7 +132,7 @@ static bool apply_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__Ext
 {
 	snapshot->size_bytes = made->size_bytes;
 	snapshot->ready = made->ready;
-	if (made->create_time_ms > 0) /* some providers do not say: then it is when it was asked for */
+	if (made->create_time_ms > 0) /* a provider without it: the time of the request */
 		snapshot->create_time_ms = made->create_time_ms;
 	return message_set_text(&snapshot->snapshot_id, made->snapshot_id) &&
 	       message_set_text(&snapshot->last_error, "");
@@ -157,7 +157,7 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 	} else if (message_set_text(&work->snapshot->last_error, err->msg)) {
 		put_record(&change, work->snapshot);
 	}
-	(void)change_commit(server, &change, NULL, NULL, NULL); /* if not, the intent stands as it is */
+	(void)change_commit(server, &change, NULL, NULL, NULL); /* if that fails, the stored intent is kept */
 	answer_refused(server, work->call, CREATE, err);
 	snapshotting_free(work);
 }
@@ -194,7 +194,7 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 			"snapshot %s: plugin %s answered with the id of another snapshot; nothing was "
 			"kept",
 			work->snapshot->name, work->snapshot->plugin_id);
-		work->is_new = true; /* the provider has none of its own of this name */
+		work->is_new = true; /* the provider has no snapshot of this name */
 		err = &bad;
 	}
 	if (!err && !apply_made(work->snapshot, made)) {
@@ -315,7 +315,7 @@ static enum status snapshot_begin(struct server *server, struct rpc_call *call,
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
-		return change_commit(server, &change, on_made, work, err); /* made: said again when durable */
+		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
 	if (work->is_new)
 		put_record(&change, work->snapshot);
 	audit_write(server, &change, call, CREATE, object_name(work->snapshot, object), NULL);

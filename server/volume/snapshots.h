@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Snapshots: what was asked of providers is recorded here before they are asked, under a name that stays the
- * same, and kept; what providers say they have is joined with that. */
+/* Snapshots: a request is recorded here before the provider is asked, under a name that stays the same,
+ * and is kept. Providers' listings are joined with these records. */
 
 #include "rpc/server.h"
 #include "state/objects.h"

@@ -6,7 +6,7 @@
 #include "state/change.h"
 #include "state/state.h"
 
-/** What is stored beside the volume; NULL: nothing. Borrowed until the next change of it. */
+/** Returns the details stored with the volume; NULL: no details. Borrowed until their next change. */
 const Holdfast__V1__VolumeDetail *volume_detail_of(struct server *server, const struct volume *volume);
 const Holdfast__V1__VolumeSecrets *volume_secrets_of(struct server *server, const struct volume *volume);
 
@@ -14,18 +14,18 @@ const Holdfast__V1__VolumeSecrets *volume_secrets_of(struct server *server, cons
 enum status volume_store_load(struct server *server, const struct volume_entry *entry,
 			      struct volume_parts *ret, struct error *err);
 
-/** Stage all parts: the volume always, so that who waits for it is looked at again; the others when they say
- * something, and away when they do not. Sets the time of modification. */
+/** Stages all parts: always the volume, so that its waiters are tried again; the others if they are not
+ * empty, and else their deletion. Sets the time of modification. */
 void volume_store_stage(struct server *server, struct change *change, struct volume_parts *parts);
 
-/** Stage that the volume is forgotten with everything kept about it: details, secrets, the history of its
- * claims; its generation becomes the floor of those to come. Nobody may hold a live claim. */
+/** Stages the deletion of the volume and of all its records: details, secrets, the history of its claims.
+ * Its generation becomes the floor of those to come. There must be no live claim. */
 void volume_store_stage_deletion(struct server *server, struct change *change, struct volume_entry *entry);
 
 /** Revision of the last durable change of what a read of the volume shows. */
 uint64_t volume_store_index(struct server *server, struct volume_entry *entry);
 
-/** Whether the provider has not said yet that it made the volume. */
+/** Is the provider still creating the volume? */
 bool volume_is_creating(struct server *server, const struct volume *volume);
 
 /** May the volume be claimed, as far as its provider goes? STATUS_FAILED_PRECONDITION while it is being

@@ -51,7 +51,7 @@ static bool show_claim(const struct claim *claim, const char *node_id, struct sh
 	return message != NULL;
 }
 
-/* Who holds the volume is shown even if nobody can read who held it. */
+/* Reads the history. Live claims are shown even if it cannot be read. */
 static void read_history(struct server *server, const struct volume_entry *entry, struct freed_list *ret)
 {
 	struct error err;

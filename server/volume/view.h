@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* How a volume is shown: the stored record with what is derived from claims and nodes, never stored. */
+/* The view of a volume: the stored record with fields derived from claims and nodes, never stored. */
 
 #include "plugin/plugins.h"
 #include "state/state.h"
@@ -28,8 +28,8 @@ struct volume_view_cache {
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
 				  struct volume_view_cache *cache);
 
-/** The volume's claims, those that are held and then its history, the newest first. @node_id of that node
- * alone, NULL: of all. @ret and what is in it owned by the caller, also when it returns false: memory is
- * short and some are left out. */
+/** Returns the volume's claims, live ones and then its history, the newest first. @node_id: only of that
+ * node, NULL: of all. The caller owns @ret with its elements, also when it returns false: memory is short
+ * and some are left out. */
 bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
 			Holdfast__V1__Claim ***ret, size_t *ret_n);

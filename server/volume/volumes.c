@@ -69,7 +69,7 @@ static uint64_t index_get(struct server *server, const ProtobufCMessage *request
 	return entry ? volume_store_index(server, entry) : UINT64_MAX;
 }
 
-/* Who waits for it. False when memory is short; what is filled is the response's. */
+/* Adds the allocations that wait for it. False when memory is short; the response owns the ids. */
 static bool add_pending(struct server *server, const struct volume_entry *entry,
 			Holdfast__V1__GetVolumeResponse *response)
 {

@@ -26,9 +26,9 @@ enum {
 	VOLUMES_LOOK_AT_MAX = 5000, /* volumes that the filter of one page is asked about */
 };
 
-/* What the methods have in common. */
+/* Shared by the methods. */
 
-/** STATUS_NOT_FOUND when there is none of exactly this id in exactly this namespace. */
+/** STATUS_NOT_FOUND if no volume has exactly this id in exactly this namespace. */
 enum status volumes_find(struct server *server, const char *namespace, const char *id,
 			 struct volume_entry **ret, struct error *err);
 

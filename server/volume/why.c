@@ -26,7 +26,7 @@ static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONFIG_CONTROLLER_TIMEOUT_MS,
 
 enum { WHY_WAITING_MAX = 16, WHY_MAX = (WHY_CLAIMS_MAX + WHY_WAITING_MAX + 4) * EXPLAIN_SIZE };
 
-/* A volume that nobody holds: can it be used, and how was it last released? */
+/* Describes a free volume: can it be used, and how was it last released? */
 static void write_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
 {
 	const struct claim_entry *here = LIST_FIRST(&entry->claims); /* just freed */
@@ -48,8 +48,8 @@ static void write_free(struct strbuf *sb, struct server *server, struct volume_e
 			      explain_claim(last, &(struct holder){.is_connected = true}, now_ms, line));
 }
 
-/* What the server may not know since it was restored, or what a node has that it should not, keeps the volume
- * from being granted. */
+/* Adds the causes that keep the volume from being granted: history that was lost in a restore, or a claim
+ * of a node that must not exist. */
 static void write_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
 {
 	struct error err;

@@ -9,16 +9,15 @@
 
 struct server;
 
-enum { WHY_CLAIMS_MAX = 100 }; /* explained at once; of more their number is said */
+enum { WHY_CLAIMS_MAX = 100 }; /* explained at once; the others are only counted */
 
-/** Who holds it and what is missing, one line per live claim; what keeps a free one from being used, and how
- * it was last released. NULL when memory is short; owned by the caller. */
+/** Returns the holders and the missing evidence, one line per live claim; for a free volume the obstacles
+ * to its use, and how it was last released. NULL when memory is short; owned by the caller. */
 char *volume_why(struct server *server, struct volume_entry *entry);
 
-/** Fill `why` and `explanations` of the answer. False when memory is short; what is filled is the response's.
- */
+/** Fills `why` and `explanations` of the answer. False when memory is short; the response owns them. */
 bool volume_explain(struct server *server, struct volume_entry *entry,
 		    Holdfast__V1__GetVolumeResponse *response);
 
-/** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
+/** STATUS_FAILED_PRECONDITION with the holder's name if there is a live claim. */
 enum status volume_check_unused(struct server *server, struct volume_entry *entry, struct error *err);

@@ -49,7 +49,7 @@ struct volume_work {
 	struct backoff backoff;
 };
 
-/* A reply's step: what the answer says goes into @parts; true: store and continue. */
+/* A reply's step: puts the answer into @parts; true: store and continue. */
 typedef bool apply_reply_fn(struct volume_work *work, struct volume_parts *parts,
 			    const Holdfast__V1__PluginReply *reply);
 
@@ -162,7 +162,7 @@ static void volume_work_retry(struct volume_work *work)
 	}
 }
 
-/* The store does not take it: what is stored stands, and is tried again. */
+/* Tries again after the store refused the change: the stored phase is unchanged. */
 static void commit_failed(struct volume_work *work, const struct error *err)
 {
 	work->error = *err;
@@ -196,8 +196,8 @@ static void commit(struct volume_work *work, struct change *change, change_done_
 		commit_failed(work, &err);
 }
 
-/* Store @parts, with a record that the server did @what (NULL: none); @done is volume_work_on_stored() or
- * volume_work_on_done(). */
+/* Stores @parts, with an audit record that the server did @what (NULL: no record); @done is
+ * volume_work_on_stored() or volume_work_on_done(). */
 static void volume_work_store(struct volume_work *work, struct volume_parts *parts, const char *what,
 			      const char *why, change_done_fn *done)
 {
@@ -210,7 +210,7 @@ static void volume_work_store(struct volume_work *work, struct volume_parts *par
 	commit(work, &change, done);
 }
 
-/* Store that there is no such volume any more, and end. */
+/* Stores that the volume is gone, and ends. */
 static void volume_work_forget(struct volume_work *work, const char *what, const char *why)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -248,7 +248,7 @@ static void volume_work_failed(struct volume_work *work, struct volume_parts *pa
 		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
 		return;
 	}
-	volume_work_retry(work); /* memory is short: the stored phase stands */
+	volume_work_retry(work); /* memory is short: the stored phase is unchanged */
 }
 
 /* The parts as they are stored; false: it was deregistered or memory is short, and this try is over. */
@@ -544,7 +544,7 @@ static void on_node_expanded(struct server *server, const Holdfast__V1__PluginRe
 		volume_work_step(work);
 		return;
 	}
-	if (err) /* not found: not there any more, so there is nothing to expand */
+	if (err) /* the volume is gone: there is nothing to expand */
 		volume_phase_node_done(parts.detail, call->node_id, 0);
 	else
 		volume_phase_node_expanded(parts.detail, call->node_id,
@@ -604,7 +604,7 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
-/* A server that was restored may carry on an old deletion: nothing is deleted that may be in use by now. */
+/* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
 	TRY(epoch_check(work->server, &parts->volume, err));

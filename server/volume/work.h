@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is in flight with volumes at their providers: creating, expanding, deleting.
+/* Work in flight for volumes at their providers: creating, expanding, deleting.
  *
- * The phase in VolumeDetail is stored before the provider is asked and says what is to be done; the work here
- * only carries it on. What a phase asks for is read from what is stored at each step, so a work that begins
- * after a crash, or by a repeated call, continues where it is behind:
+ * VolumeDetail has the phase, which is stored before the provider is asked; the work here only carries it on.
+ * Each step reads its task from the store. So work that begins after a crash, or by a repeated call,
+ * continues where it is behind:
  *
  *   creating:  provider's create -> ready
- *   expanding: provider's expand (while capacity < capacity_min) -> each node whose file system is behind ->
- * ready deleting:  provider's delete -> forgotten
+ *   expanding: provider's expand while capacity < capacity_min -> each node that is behind -> ready
+ *   deleting:  provider's delete -> forgotten
  *
- * A provider that says that it did nothing ends the phase; after any other failure it may have, so the phase
- * stays and is tried again, capped and jittered, until it is done. One work per volume; everybody who asked
- * for the same is answered by it. */
+ * If a provider reports that it did nothing, the phase ends. After any other failure it may have acted, so
+ * the phase stays and is tried again, capped and jittered, until it is done. One work per volume; it
+ * answers all callers that asked for the same. */
 
 #include "base/error.h"
 #include "base/tree.h"
@@ -23,13 +23,12 @@ struct rpc_call;
 struct server;
 struct volume_work;
 
-/** Answer @call: the phase is over (@err NULL), or this try failed and @err says whether it is tried again.
- */
+/** Answers @call: the phase is over (@err NULL), or this try failed; @err shows whether it is tried again. */
 typedef void volume_answer_fn(struct server *server, struct rpc_call *call, const char *namespace,
 			      const char *id, const struct error *err);
 
-/** Carry the volume's stored phase on to its end; @call (NULL: nobody) is answered by @answer when this try
- * has ended. To be called when the phase is durable. */
+/** Carries the volume's stored phase on to its end; @call (NULL: no call) is answered by @answer when this
+ * try has ended. Must be called when the phase is durable. */
 void volume_work_start(struct server *server, const char *namespace, const char *id, struct rpc_call *call,
 		       volume_answer_fn *answer);
 
