@@ -30,8 +30,8 @@ const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, cons
 	return find_record(state, PREFIX_VOLUME_SECRETS, namespace, id);
 }
 
-/* The provider's name of the volume for a claim that does not say it: what was adopted after a restore, as
- * the volume was registered again; empty: not known yet. */
+/* Returns the provider's name of the volume for a claim without it: one that was adopted after a restore,
+ * before the volume was registered again. Empty: not known yet. */
 static const char *adopted_external_id(struct state *state, const struct claim *claim)
 {
 	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
@@ -46,7 +46,8 @@ static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL
 		       claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id);
 }
 
-/* As the claim says; one that was adopted after a restore may not, then as the node's plugin says now. */
+/* Returns the node's id at the provider from the claim. A claim that was adopted after a restore may lack
+ * it: then from the node's plugin. */
 const char *plugin_args_node_id(struct state *state, const struct claim *claim)
 {
 	const struct instance_entry *instance;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a claim says to a CSI plugin, with what is stored beside its volume. */
+/* Arguments of calls to a CSI plugin, from a claim and its volume's stored details. */
 
 #include "state/state.h"
 
@@ -22,10 +22,10 @@ struct plugin_attach_args {
 	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
 };
 
-/** The call, in @args; it borrows from @args and from the state, until the next change. Everything comes from
- * the claim and the volume: neither node nor plugin need be known any more. NULL when a claim that was
- * adopted after a restore does not say how its provider calls the node or the volume, and neither the node
- * nor the volume's registration does. */
+/** Makes the call, in @args; it borrows from @args and from the state, until the next change. Uses only the
+ * claim and the volume: node and plugin may be gone. NULL for a claim that was adopted after a restore, if
+ * the provider's name of the node or the volume is unknown to the claim, the node and the volume's
+ * registration. */
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args);
 
@@ -37,7 +37,7 @@ const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const st
  * change. */
 const char *plugin_args_node_id(struct state *state, const struct claim *claim);
 
-/** What is stored beside a volume; NULL: nothing. Borrowed until the next change of it. */
+/** Returns the details stored with a volume; NULL: no details. Borrowed until their next change. */
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,
 						     const char *id);
 const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, const char *namespace,

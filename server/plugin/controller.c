@@ -109,7 +109,7 @@ struct plugin_job {
 	bool is_directed;      /* to node_id, else to any controller */
 	bool is_of_controller; /* of node_id, not to its node service */
 	uint64_t timeout_us;
-	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or is to be; empty: none yet */
+	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or will be; empty: not chosen yet */
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
 	LIST_ENTRY(plugin_job) of_sent;
@@ -180,11 +180,11 @@ static void make_ready(struct plugin_job *job)
 	struct controllers *controllers = job->controllers;
 
 	TAILQ_INSERT_TAIL(&controllers->ready, job, waiting);
-	/* cannot fail: the source exists and the loop is not finished while anybody calls */
+	/* cannot fail: the source exists and the loop runs during any call */
 	(void)sd_event_source_set_enabled(controllers->send_soon, SD_EVENT_ONESHOT);
 }
 
-/* The turn of the next one, once nobody has it. */
+/* Starts the next job, once the queue is free. */
 static void next_turn(struct plugin_queue *queue)
 {
 	struct plugin_job *job = TAILQ_FIRST(&queue->waiting);
@@ -346,7 +346,8 @@ static struct session *controller_choose_session(struct plugin_job *job)
 	return entry->node->session;
 }
 
-/* Why there is nobody to ask. @job as far as it has come, or NULL. Returns STATUS_UNAVAILABLE. */
+/* Sets the error for a job without a controller. @job as far as it has come, or NULL. Returns
+ * STATUS_UNAVAILABLE. */
 static enum status controller_none(const struct plugin_job *job, const char *plugin_id, struct error *err)
 {
 	if (job && job->is_directed)
@@ -387,8 +388,8 @@ static void job_free(struct plugin_job *job)
 	free(job);
 }
 
-/* It was scheduled, and is in no list any more. The next one is scheduled before anybody hears of the end,
- * so that what follows from it goes behind. */
+/* Ends a job that was scheduled and has left all lists. Schedules the next one before it reports the end,
+ * so that follow-up calls go behind. */
 static void plugin_job_finish(struct plugin_job *job, const Holdfast__V1__PluginReply *reply,
 			      const struct error *err)
 {

@@ -2,11 +2,11 @@
 #pragma once
 /* Calls to the controller of a CSI plugin, through the session of a node that runs it.
  *
- * Calls are spread over the plugin's healthy controllers on connected nodes by the volume that they are
- * about: those about one volume go to one controller as long as it is healthy, lists too.
- * Another one is asked only when the node says that the plugin is not there. Of attach, detach, expand,
- * delete, create and delete snapshot one is in flight per plugin, the others wait in their order; create,
- * validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */
+ * Calls are spread over the plugin's healthy controllers on connected nodes by volume: those about one
+ * volume go to one controller as long as it is healthy, lists too. Another one is asked only when the node
+ * reports that the plugin is not there. At most one attach, detach, expand, delete, create snapshot or
+ * delete snapshot is in flight per plugin; the others wait in their order. Create, validate and lists do
+ * not wait. Source: nomad-facts 3 (controller selection, serialization). */
 
 #include "base/error.h"
 
@@ -27,12 +27,13 @@ enum {
 };
 
 /** Called once from the event loop, never inside controller_call(). @reply is borrowed, with the response of
- * the request's kind; NULL when @err says why there is none:
- * STATUS_UNAVAILABLE no controller to ask, or its node went away before it was sent (nothing was called);
- * STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN the plugin may or may not have done it (no answer in time; the
- * session ended in between; an answer to something else); STATUS_ABORTED it was no longer wanted (nothing was
- * called); STATUS_CANCELLED the server ends, with everything still in place; else the plugin's own code and
- * message, with its name and the call's (which may be one of these, too). */
+ * the request's kind; NULL if @err is set:
+ * - STATUS_UNAVAILABLE no controller to ask, or its node went away before it was sent (nothing was called);
+ * - STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN the plugin may or may not have done it (no answer in time; the
+ *   session ended in between; an answer to something else);
+ * - STATUS_ABORTED it was no longer wanted (nothing was called);
+ * - STATUS_CANCELLED the server ends, with everything still in place;
+ * - else the plugin's own code and message, with its name and the call's (which may be one of these, too). */
 typedef void controller_done_fn(struct server *server, const Holdfast__V1__PluginReply *reply,
 				const struct error *err, void *userdata);
 
@@ -59,8 +60,8 @@ enum status controller_call(struct server *server, const struct controller_call 
  * it was the last. Borrowed until the next fingerprint. */
 const struct plugin_instance *controller_after(struct plugin_entry *plugin, const char *after);
 
-/** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the first by
- * node id. Borrowed until the next fingerprint. */
+/** Returns the capabilities of the plugin's healthy controllers, from the first by node id; NULL if there
+ * is no healthy one. Borrowed until the next fingerprint. */
 const struct controller_half *controller_capabilities(struct plugin_entry *plugin);
 
 struct controller_stats {
@@ -77,15 +78,17 @@ void controller_stats(const struct server *server, struct controller_stats *ret)
 
 enum status controllers_new(struct server *server, struct controllers **ret, struct error *err);
 
-/** Every call ends with STATUS_CANCELLED, and no more are taken; while everything else still stands. */
+/** Ends every call with STATUS_CANCELLED, and takes no new ones. Call it while everything else still
+ * exists. */
 void controllers_stop(struct controllers *controllers);
 void controllers_free(struct controllers *controllers);
 
-/** In a controller_done_fn: was the call cut off because the server ends? Then nothing more is to be done. */
+/** In a controller_done_fn: was the call cut off because the server ends? Then the function must do
+ * nothing. */
 bool controllers_have_stopped(const struct server *server);
 
-/** An answer came up @session; what was not asked there is ignored. */
+/** Handles an answer on @session; ignores one without a request there. */
 void controllers_take_reply(struct session *session, const Holdfast__V1__PluginReply *reply);
 
-/** @session ends: what was in flight there has an unknown end. */
+/** @session ends: the result of calls in flight there is unknown. */
 void controllers_session_lost(struct session *session);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* On which nodes the controller of a CSI plugin may be.
+/* The nodes on which the controller of a CSI plugin may be.
  *
- * A controller is handed the secrets of its plugin's volumes, and its word that a volume was detached frees
- * it. Without a list any node of the cluster can say that it runs one; with it, whoever has another node's
- * certificate gains nothing by that. Settings: the blocks controller "ID" { nodes = [...] } of server.hcl. */
+ * A controller gets the secrets of its plugin's volumes, and its confirmation of a detach frees the
+ * volume. Without a list any node of the cluster can report that it runs one. If there is a list, a stolen
+ * certificate of another node does not help. Settings: the blocks controller "ID" { nodes = [...] } of
+ * server.hcl. */
 
 #include "base/error.h"
 #include "conf/conf.h"
@@ -19,7 +20,7 @@ enum {
 	CONTROLLER_NODES_MAX = 16, /* of a block */
 };
 
-#define CONTROLLER_ANY_PLUGIN "*" /* label of the block for plugins that have none of their own */
+#define CONTROLLER_ANY_PLUGIN "*" /* label of the block for plugins without a block of their own */
 
 struct controller_list {
 	char plugin_id[PLUGIN_ID_MAX + 1];		   /* or CONTROLLER_ANY_PLUGIN */
@@ -31,11 +32,10 @@ struct controller_nodes {
 	size_t n_lists;
 };
 
-/** Add what a block says. Errors name file and line. Matches the callback of struct conf_field but for
+/** Adds a block's lists. Errors name file and line. Matches the callback of struct conf_field except for
  * @lists. */
 enum status controller_nodes_bind(const struct conf *conf, const char *label, json_t *body,
 				  struct controller_nodes *lists, struct error *err);
 
-/** Does the word of @node_id count that the controller of @plugin_id is there? Yes for a plugin that no block
- * is about. */
+/** May @node_id report the controller of @plugin_id? True for a plugin without a block. */
 bool controller_nodes_allow(const struct controller_nodes *lists, const char *plugin_id, const char *node_id);

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a node says of a controller that may not be there is not even kept: nothing that asks for one can come
- * across it. That the plugin's volumes need one stays. */
+/* Drops a reported controller that the node may not run: it is not even stored, so calls cannot reach it.
+ * The fact that the plugin's volumes need a controller is kept. */
 static void drop_unlisted_controller(struct server *server, const char *node_id, struct node_plugin *plugin)
 {
 	if (!plugin->has_controller ||
@@ -106,13 +106,13 @@ static bool differs(const struct plugin_instance *known, const struct plugin_ins
 	struct node_plugin plugin = reported->plugin;
 
 	plugin.update_time_ms = known->plugin.update_time_ms;
-	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding costs a write, no more */
+	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding only costs a write */
 	return memcmp(&known->plugin, &plugin, sizeof(plugin)) != 0;
 }
 
-/* A plugin that nobody reported yet and that comes up sick is not there yet: one that is being shut down
- * would otherwise appear again for a moment. Profiles of the native plugin are the policy's word, sick or
- * not. */
+/* Is it an unhealthy instance of a plugin that no node has reported yet? It is ignored: a plugin that is
+ * shutting down would otherwise reappear for a moment. Profiles of the native plugin come from the policy
+ * and are taken in any state. */
 static bool is_out_of_nothing(struct server *server, const struct plugin_instance *reported)
 {
 	const struct plugin_entry *plugin = state_plugin(&server->state, reported->plugin.plugin_id);
@@ -144,7 +144,7 @@ static void stage_event(struct server *server, struct change *change, const stru
 		return;
 	alloc = entry->alloc;
 	if (!alloc_own(&alloc))
-		return; /* it is shown with the plugin all the same */
+		return; /* it is shown with the plugin anyway */
 	(void)str_format(text, sizeof(text), "%s%s%s", plugin->plugin_id, is_whole || !reported ? "" : ": ",
 			 is_whole || !reported ? "" : node_plugin_health_text(plugin));
 	if (alloc_add_event(&alloc, type, "", text, clock_realtime_ms()))
@@ -231,7 +231,7 @@ static void put_keys(const ProtobufCBinaryData *keys, char ret[static NODE_KEYS_
 
 		hex_encode(text, keys->data + i, TICKET_KEY_ID_SIZE);
 		n = str_format(ret + at, NODE_KEYS_TEXT_SIZE - at, "%s%s", at > 0 ? ", " : "", text);
-		at += n > 0 ? (size_t)n : 0; /* what it says beside two is cut */
+		at += n > 0 ? (size_t)n : 0; /* keys beyond two are cut */
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a node says about its plugins, compared with what was known. */
+/* A node's report of its plugins, compared with the known ones. */
 
 #include "base/error.h"
 #include "model/node.h"
@@ -17,7 +17,7 @@ struct server;
  * compares them. */
 void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
 
-/** Compares the keys of @node with the one in use, and logs it once when none of them is that. */
+/** Compares the keys of @node with the one in use, and logs it once if that is missing. */
 void fingerprint_compare_keys(const struct server *server, struct node *node);
 
 /** Take the trouble of the journal's disk that @fingerprint of @node reports, and log a change. */
@@ -36,10 +36,10 @@ enum status fingerprint_take_attributes(struct node_entry *node,
 					Holdfast__Driver__V1__KeyValue *const *attributes, size_t n,
 					struct error *err);
 
-/** Stage in @change that @node_id, in @boot_id, has exactly the plugins of @fingerprint: what is new or
- * differs is put, what is no longer named is deleted; a repeat changes nothing. A CSI plugin that no node has
- * reported yet is taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one
- * named twice, and for values that do not fit. */
+/** Stages in @change that @node_id, in @boot_id, has exactly the plugins of @fingerprint: new and changed
+ * ones are put, missing ones are deleted; a repeat changes nothing. A CSI plugin that no node has reported
+ * yet is taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one named
+ * twice, and for values that do not fit. */
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
 			      const char *boot_id, const Holdfast__V1__Fingerprint *fingerprint,
 			      struct error *err);

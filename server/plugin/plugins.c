@@ -22,7 +22,7 @@
 enum {
 	PLUGINS_PER_PAGE_MAX = 1000,
 	INSTANCES_PER_PAGE_MAX = 1000,
-	/* What one turn of the loop looks at to count for a page; one plugin is counted whole */
+	/* Instances that one turn of the loop counts for a page; one plugin is counted whole */
 	PLUGINS_COUNTED_MAX = 20 * 1000,
 	REASON_SIZE = 512,
 };
@@ -81,8 +81,8 @@ static bool is_first_runner(const struct plugin_entry *plugin, const struct allo
 	return false;
 }
 
-/* What allocations are to run and their nodes do not report yet, or not any more; and members of jobs that
- * have no allocation. */
+/* Adds plugins that allocations must run and their nodes do not report, and members of jobs without an
+ * allocation. */
 static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 {
 	struct plugin_runner *runner;
@@ -148,9 +148,9 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 	ret->modify_index = plugin->modify_index;
 }
 
-/* What the node of @entry says about the plugin in all its entries. */
+/* The node's report of the plugin, from all its entries. */
 struct on_node {
-	bool is_first; /* @entry stands for the node */
+	bool is_first; /* @entry represents the node */
 	bool has_node;
 	bool is_healthy;
 };
@@ -229,7 +229,7 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 	return ret_reason[0] == '\0';
 }
 
-/* One page of a plugin: its instances, then the allocations that are to run it. */
+/* One page of a plugin: its instances, then the allocations that must run it. */
 struct plugin_page {
 	struct server *server;
 	struct rpc_call *call;
@@ -273,8 +273,8 @@ static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
 	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
 }
 
-/* The allocation that an instance names, unless it comes among those that are to run the plugin. One that is
- * gone is left out: what comes after it is listed all the same. False when memory is short. */
+/* Adds the allocation that an instance names, unless it is listed among those that must run the plugin. A
+ * missing one is left out, and the later ones are still listed. False when memory is short. */
 static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *entry)
 {
 	const struct alloc_entry *alloc =
@@ -408,9 +408,8 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 	return NULL;
 }
 
-/* A plugin is there while a node reports it, or an allocation is to run it; one that only volumes name is
- * not.
- */
+/* Does the plugin exist? Yes if a node reports it, or an allocation must run it; a volume that names it is
+ * not enough. */
 static bool is_there(struct plugin_entry *plugin)
 {
 	struct plugin_runner *runner;

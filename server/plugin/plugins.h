@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Plugins, derived from what nodes report: an entry of a plugin counts as healthy while its node says so and
- * has a session. Counts are computed from these facts, never kept by deltas; the result is kept until one of
- * the facts changes. A plugin that no node reports is not listed; volumes that name it stay, and say so.
+/* Plugins, derived from nodes' reports: an entry of a plugin counts as healthy while its node reports that
+ * and has a session. Counts are computed from these facts, never kept by deltas; the result is cached until
+ * one of the facts changes. A plugin that no node reports is not listed; volumes that name it stay, and show
+ * that.
  *
  * Handlers of the service Plugins. */
 
@@ -15,14 +16,15 @@
 
 struct rpc_call;
 
-/** Of the volume's plugin, and of its profile when it is native. */
+/** Summarizes the volume's plugin; for a native volume, only its profile. */
 void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, struct plugin_summary *ret);
 
-/** Of the plugin as a whole: a node with several profiles counts once, as healthy when one of them is. */
+/** Summarizes the plugin as a whole: a node with several profiles counts once, as healthy when one of them
+ * is. */
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret);
 
-/** Can @volume be used now: a healthy node service, and a healthy controller when it needs one? @ret_reason
- * of @size says what is missing and the next command, else it is empty. */
+/** Can @volume be used now? It needs a healthy node service, and a healthy controller if it requires one.
+ * @ret_reason of @size gets the cause and the next command, else it is empty. */
 bool plugin_is_schedulable(const struct plugin_summary *summary, const struct volume *volume,
 			   char *ret_reason, size_t size);
 
