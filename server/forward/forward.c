@@ -39,14 +39,14 @@ struct forward {
 	char uri[RPC_URI_SIZE];	   /* how the identity of a server of this cluster begins */
 	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
 	char address[LEAD_ADDRESS_SIZE];
-	struct rpc_client *calls; /* of which none is a stream; NULL: not yet */
+	struct rpc_client *calls; /* for unary calls; NULL: not yet */
 	LIST_HEAD(, upstream) upstreams;
 	size_t n_upstreams;
 	bool is_lost;	  /* no leader is known, or it was not to be reached: streams wait */
 	bool is_trying;	  /* but the next one */
 	uint64_t lost_us; /* monotonic, since when */
 	sd_event_source *retry;
-	struct rpc_pending *probe; /* NULL: none is in flight */
+	struct rpc_pending *probe; /* NULL: no probe in flight */
 	sd_event_source *probe_timer;
 	bool has_no_answer; /* to the last probe */
 };
@@ -108,7 +108,7 @@ static bool may_hold(const struct forward *f)
 	       clock_monotonic_us() - f->lost_us < HOLD_US;
 }
 
-/* Nobody says when a leader that was cut off is there again: one of those that wait finds out. */
+/* Lets one waiting stream try again: there is no notice that a cut-off leader is back. */
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct forward *f = userdata;
@@ -130,7 +130,7 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 
 		lead_view(f->lead, &view);
 		if (!view.is_known)
-			return lead_check(f->lead, err); /* why nobody leads */
+			return lead_check(f->lead, err); /* why no server leads */
 		if (view.is_own)
 			return error_set(err, STATUS_UNAVAILABLE, 0,
 					 "no server leads just now; ask again in some seconds");
@@ -154,7 +154,7 @@ static enum status client_for_calls(struct forward *f, struct error *err)
 
 static void probe_in(struct forward *f, uint64_t delay_us);
 
-/* Any answer but this one is a leader's: another server says UNAVAILABLE. */
+/* Any answer but this one comes from a leader: other servers answer UNAVAILABLE. */
 static void on_probed(enum status status, const ProtobufCMessage *response, const struct error *err,
 		      void *userdata)
 {
@@ -266,7 +266,7 @@ static const char *name_leader(const struct forward *f, char who[static WHO_SIZE
 	return who;
 }
 
-/* What the caller is notified of an error that is not the leader's word. */
+/* Makes the caller's error from one that did not come from the leader. */
 static void explain_loss(const struct forward *f, const struct rpc_client *client, bool is_write,
 			 const struct error *err, struct error *ret)
 {
@@ -539,7 +539,7 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 	lead_view(f->lead, &view);
 	if (method->stream && f->is_lost && !view.is_own && !reset_trying(f, &view) && may_hold(f))
 		return &rpc_relay_later;
-	if (!view.is_known || view.is_own) /* the gate says so */
+	if (!view.is_known || view.is_own) /* the gate reports it */
 		return NULL;
 	if (method->stream)
 		return method->is_background ? &background : &stream;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Calls that a server which follows hands on to the one that leads, where several share a store in etcd.
+/* Calls that a follower hands on to the leader, where several servers share a store in etcd.
  *
- * No method is named here: whatever the server has is handed on, calls and streams, with the caller's token
- * and with what the caller showed in its own handshake with this server (rpc/caller.h). That is taken from a
- * server's certificate and from nobody else's, and not handed on again. Deadlines, errors with their details
- * and the end of a stream go through as they are; a reader that is slow holds its own stream back.
+ * No method is named here: all calls and streams are handed on, with the caller's token and the facts of the
+ * caller's own handshake with this server (rpc/caller.h). The leader accepts those only with a server's
+ * certificate, and they are not handed on again. Deadlines, errors with their details and the end of a stream
+ * pass unchanged; a slow reader holds its own stream back.
  *
  * Sessions of nodes are such streams. They spread over connections of which each has FORWARD_STREAMS_MAX.
  *
- * When the leader cannot be reached the answer is UNAVAILABLE: nothing was begun. When it is lost during a
- * call that changes something the answer is UNKNOWN: look, then ask again.
+ * If the leader is unreachable, the answer is UNAVAILABLE: nothing was begun. If it is lost during a call
+ * that changes something, the answer is UNKNOWN: the caller must look, then ask again.
  *
- * While etcd does not say who leads, the leader that is known is asked now and then whether it leads still:
- * calls and sessions go on as long as it does, whatever etcd does.
+ * While etcd does not report a leader, the known one is asked now and then whether it still leads: calls and
+ * sessions go on as long as it does, in any state of etcd.
  *
- * New streams wait while nobody leads that can be reached, FORWARD_HOLD_S at most after the leader was lost:
- * nodes have their sessions as soon as the next one leads, and need not come back with growing delays. They
- * do not wait at a server whose trouble is its own (trouble_is_of_one_server()). */
+ * While no leader is reachable, new streams wait, at most FORWARD_HOLD_S after the leader was lost. So
+ * nodes have their sessions as soon as the next one leads, and need not come back with growing delays.
+ * They do not wait at a server whose trouble is its own (trouble_is_of_one_server()). */
 
 #include "rpc/server.h"
 #include "rpc/tls.h"
@@ -40,7 +40,8 @@ typedef bool forward_changes_fn(const struct rpc_method *method);
 enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
 			forward_changes_fn *changes, struct forward **ret, struct error *err);
 
-/** Begin to hand on what @lead, borrowed, says is another's; lead_watch() is this one's from now on. */
+/** Begins to hand on calls while @lead, borrowed, names another server; lead_watch() is this module's from
+ * now on. */
 void forward_follow(struct forward *forward, struct lead *lead);
 
 /** After rpc_server_free(): calls in flight are answered. NULL is allowed. */
