@@ -417,7 +417,7 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 	struct ticket ticket = {
 		.magic = TICKET_MAGIC,
 		.version = TICKET_VERSION,
-		/* not the claim's: beside a later writer of a shared volume the helper refuses that */
+		/* not the claim's: if a later writer shares the volume, the helper refuses that */
 		.generation = volume->generation,
 		.not_after_ms = (uint64_t)not_after_ms,
 		.read_only = claim->mode == CLAIM_READ,
@@ -452,8 +452,7 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 	return STATUS_OK;
 }
 
-/* The signer is woken for a full batch. What never becomes one is signed, together, when the first of them is
- * needed. */
+/* The signer is woken for a full batch. A smaller batch is signed when the first of its tickets is needed. */
 enum { WAKE_AT = TICKET_BATCH_MAX };
 
 enum progress { PROGRESS_WAITING, PROGRESS_UNDER_WAY, PROGRESS_DONE };
@@ -461,8 +460,7 @@ enum progress { PROGRESS_WAITING, PROGRESS_UNDER_WAY, PROGRESS_DONE };
 struct ticket_ahead {
 	STAILQ_ENTRY(ticket_ahead) next; /* while it waits */
 	struct ticket_signer *signer;
-	/* Changes under the signer's lock. PROGRESS_DONE is the last word, and whoever reads it has the
-	 * ticket. */
+	/* Changes under the signer's lock. PROGRESS_DONE is final, and its reader has the ticket. */
 	_Atomic enum progress progress;
 	struct ticket ticket; /* of the thread that signs it while it is in flight */
 };
@@ -484,7 +482,7 @@ struct ticket_signer {
 	struct ahead_queue waiting;
 	size_t n_waiting;
 	bool is_stopping;
-	bool is_awaited; /* somebody waits for done */
+	bool is_awaited; /* a thread waits for done */
 };
 
 /* The first ones that wait, in flight now. The lock is held. */
@@ -640,7 +638,7 @@ void ticket_ahead_free(struct ticket_ahead *ahead)
 	free(ahead);
 }
 
-/* What the signer has not begun with is signed here, with others that wait. */
+/* Signs the ticket here, with others that wait, unless the signer has begun with it. */
 static void settle(struct ticket_ahead *ahead)
 {
 	struct ticket_signer *signer = ahead->signer;

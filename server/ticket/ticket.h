@@ -57,7 +57,7 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err);
 
-/** Sign what @tickets say, 1 to TICKET_BATCH_MAX of them, with one signature; from any thread. */
+/** Signs @tickets, 1 to TICKET_BATCH_MAX of them, with one signature; from any thread. */
 void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *tickets, size_t n);
 
 /** The same for one. */
@@ -76,8 +76,8 @@ void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, si
 /** Was @ticket made with one of these keys, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 
-/** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
- * volume's generation now: the newest among those who hold it together. */
+/** Makes a ticket with the rights that @claim, which must be held, gives its node on @volume until
+ * @not_after_ms. It has the volume's present generation: the newest among claims that hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err);
@@ -103,17 +103,17 @@ struct ticket_ahead *ticket_ahead_new(struct ticket_signer *signer, const struct
 /** NULL is allowed. */
 void ticket_ahead_free(struct ticket_ahead *ahead);
 
-/** The ticket, signed, if it is of @generation. NULL is allowed. What the signer's thread has not begun with,
- * as it waits for a full batch, is signed here. @ret untouched when false. */
+/** Returns the ticket, signed, if it is of @generation. NULL is allowed. Signs it here if the signer's
+ * thread still waits for a full batch. @ret untouched when false. */
 bool ticket_ahead_take(struct ticket_ahead *ahead, uint64_t generation, struct ticket *ret);
 
 /* The Merkle tree of a batch, as proto/ticket.h has it. Pure; for the tests that compare it with the mount
  * helper's. */
 
-/** Make @tickets, 1 to TICKET_BATCH_MAX of them whose bodies are complete, the leaves of a tree: sets their
- * place and path. Returns what is to be signed. */
+/** Makes @tickets, 1 to TICKET_BATCH_MAX of them whose bodies are complete, the leaves of a tree: sets
+ * their place and path. Returns the root to sign. */
 struct ticket_root ticket_tree_make(const EVP_MD *sha256, struct ticket *const *tickets, size_t n);
 
-/** The root of the tree in which @ticket is the leaf that it says it is. False when it does not say so in the
- * one form; @ret means nothing then. */
+/** Computes the root of the tree from @ticket's leaf, place and path. False if they are not in canonical
+ * form; @ret is undefined then. */
 bool ticket_tree_root(const EVP_MD *sha256, const struct ticket *ticket, struct ticket_root *ret);
