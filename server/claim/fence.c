@@ -209,7 +209,8 @@ static bool is_fenced(struct server *server, const struct claim_entry *entry,
 	       (is_held(entry, volume) && entry->claim.fence_asked);
 }
 
-/* Releasing one may drop others from the lists, as history, and drive what is next. */
+/* Returns the next fenced claim. Releasing one may drop others from the lists, as history, and drive the
+ * next one. */
 static struct claim_entry *next_fenced(struct server *server, const struct node_entry *node,
 				       const struct volume_entry *volume, const char *node_id)
 {
@@ -370,7 +371,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	(void)str_copy(fence->volume_id, sizeof(fence->volume_id), volume->id);
 	(void)str_copy(fence->node_id, sizeof(fence->node_id), node->id);
 	status = attest_detail(server, call, "fence_reason", reason, fence->detail, err);
-	LIST_FOREACH (entry, &node->claims, of_node) { /* none leaves the list by that */
+	LIST_FOREACH (entry, &node->claims, of_node) { /* no claim leaves the list by that */
 		if (status != STATUS_OK || !is_held(entry, volume))
 			continue;
 		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Cutting a node off from a volume at its storage provider, when the node cannot say that it has released it:
- * the controller is asked to detach the volume although the node has not answered, and its word is the
- * evidence storage_fence. Only upon a person's request, never by the server itself; who may be fenced is
- * release_may_fence() of lib/model.
+/* Cutting a node off from a volume at its storage provider, when the node cannot report the release: the
+ * controller must detach the volume although the node has not answered. Its confirmation is the evidence
+ * storage_fence. Only upon a person's request, never by the server itself; release_may_fence() of lib/model
+ * decides which claims may be fenced.
  *
- * That it was asked is stored before it is: from then on the volume is not attached to that node anew before
- * the claim is released, one way or the other, for the detach may be on its way. A node that comes back is
- * told to release as any. */
+ * The request is stored before the call. From then on the volume is not attached to that node again before
+ * the claim is released in any way, for the detach may be in flight. A node that comes back gets the usual
+ * order to release. */
 
 #include "base/error.h"
 #include "state/state.h"
@@ -15,11 +15,12 @@
 struct rpc_call;
 struct server;
 
-/* A volume has no more claims on one node that are fenced at once. */
+/* More fenced claims of one volume on one node are refused. */
 enum { FENCE_CLAIMS_MAX = 1024 };
 
-/** May the provider be asked to cut @node off from @volume for @reason? STATUS_FAILED_PRECONDITION says why
- * not and what to do; STATUS_INVALID_ARGUMENT: the reason; STATUS_RESOURCE_EXHAUSTED: FENCE_CLAIMS_MAX. */
+/** May the provider be asked to cut @node off from @volume for @reason? STATUS_FAILED_PRECONDITION has the
+ * cause and the next command; STATUS_INVALID_ARGUMENT: the reason; STATUS_RESOURCE_EXHAUSTED:
+ * FENCE_CLAIMS_MAX. */
 enum status fence_check(struct server *server, const struct rpc_call *call, struct node_entry *node,
 			struct volume_entry *volume, const char *reason, struct error *err);
 
