@@ -29,6 +29,17 @@ static struct record_entry *next_record(struct server *server, struct record_ent
 	return entry && str_starts_with(entry->key, PREFIX_FENCE_CLIENTS) ? entry : NULL;
 }
 
+/* Those of one node only. */
+static struct record_entry *next_of_node(struct server *server, const char *node_id,
+					 struct record_entry *entry)
+{
+	char prefix[OBJECT_KEY_SIZE];
+
+	(void)key_of(node_id, "", prefix);
+	entry = entry ? records_next(entry) : records_from(&server->state.records, prefix);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
 static bool is_in(const Clients *clients, const char *cidr)
 {
 	for (size_t i = 0; i < clients->n_cidrs; i++)
@@ -37,14 +48,24 @@ static bool is_in(const Clients *clients, const char *cidr)
 	return false;
 }
 
-static bool overlap(const Clients *a, const Clients *b)
+/* At most FENCE_CLIENTS_MAX are read. Returns their number. */
+static size_t read_nets(const Clients *clients, struct fence_net ret[static FENCE_CLIENTS_MAX])
 {
-	struct fence_net one, other;
+	size_t n = 0;
 
-	for (size_t i = 0; i < a->n_cidrs; i++)
-		for (size_t k = 0; k < b->n_cidrs; k++)
-			if (fence_net_read_any(a->cidrs[i], &one) &&
-			    fence_net_read_any(b->cidrs[k], &other) && fence_nets_overlap(&one, &other))
+	for (size_t i = 0; i < clients->n_cidrs && n < FENCE_CLIENTS_MAX; i++)
+		n += fence_net_read_any(clients->cidrs[i], &ret[n]);
+	return n;
+}
+
+static bool overlap(const struct fence_net *nets, size_t n, const Clients *clients)
+{
+	struct fence_net others[FENCE_CLIENTS_MAX];
+	size_t n_others = read_nets(clients, others);
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n_others; k++)
+			if (fence_nets_overlap(&nets[i], &others[k]))
 				return true;
 	return false;
 }
@@ -53,12 +74,14 @@ static bool overlap(const Clients *a, const Clients *b)
  * records. */
 static const Clients *find_other(struct server *server, const Clients *clients)
 {
+	struct fence_net nets[FENCE_CLIENTS_MAX];
+	size_t n = read_nets(clients, nets);
 	struct record_entry *entry = NULL;
 
 	while ((entry = next_record(server, entry))) {
 		const Clients *other = (const void *)entry->record.message;
 
-		if (!str_eq(other->node_id, clients->node_id) && overlap(clients, other))
+		if (!str_eq(other->node_id, clients->node_id) && overlap(nets, n, other))
 			return other;
 	}
 	return NULL;
@@ -108,6 +131,32 @@ static void log_refusal(const Clients *clients)
 			clients->other_node_id);
 }
 
+void fence_clients_begin(struct server *server, struct change *change, const char *node_id,
+			 const char *boot_id)
+{
+	struct record_entry *entry = NULL;
+
+	while ((entry = next_of_node(server, node_id, entry)))
+		if (!str_eq(((const Clients *)(const void *)entry->record.message)->boot_id, boot_id))
+			change_delete_record(change, entry->key);
+}
+
+static bool has_room(struct server *server, const char *node_id, const char *plugin_id)
+{
+	struct record_entry *entry = NULL;
+	size_t n = 0;
+
+	while ((entry = next_of_node(server, node_id, entry)))
+		n++;
+	if (n < NODE_PLUGINS_MAX)
+		return true;
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = node_id, .plugin = plugin_id, .op = "fingerprint"},
+		"node %s has reported addresses at %zu plugins in this boot, at most %d are taken: a network "
+		"fence of it at plugin %s is refused",
+		node_id, n, NODE_PLUGINS_MAX, plugin_id);
+	return false;
+}
+
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
 			const char *boot_id, const struct node_plugin *plugin)
 {
@@ -116,7 +165,7 @@ void fence_clients_take(struct server *server, struct change *change, const char
 	Clients clients = HOLDFAST__V1__FENCE_CLIENTS__INIT;
 	const Clients *other;
 
-	if (plugin->node.n_fence_clients == 0)
+	if (plugin->node.n_fence_clients == 0 || (!known && !has_room(server, node_id, plugin->plugin_id)))
 		return;
 	if (known && str_eq(known->boot_id, boot_id))
 		clients = *known;
@@ -174,9 +223,8 @@ void fence_clients_forget(struct server *server, struct change *change, const ch
 {
 	struct record_entry *entry = NULL;
 
-	while ((entry = next_record(server, entry)))
-		if (str_eq(((const Clients *)(const void *)entry->record.message)->node_id, node_id))
-			change_delete_record(change, entry->key);
+	while ((entry = next_of_node(server, node_id, entry)))
+		change_delete_record(change, entry->key);
 }
 
 /* A conflict is over when the other node has left. */

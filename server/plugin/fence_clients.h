@@ -20,7 +20,13 @@ struct server;
 
 enum { FENCE_CLIENTS_WARNING_SIZE = 512 };
 
-/** Stage in @change the report of @node_id in @boot_id. A repeat changes nothing. */
+/** Stage that what @node_id reported in other boots than @boot_id is over. Precedes the reports of the boot. */
+void fence_clients_begin(struct server *server, struct change *change, const char *node_id,
+			 const char *boot_id);
+
+/** Stage in @change the report of @node_id in @boot_id. A repeat changes nothing. A plugin is left out if the
+ * node has addresses at NODE_PLUGINS_MAX others, also those that it reports no longer: nodes decide the names
+ * of plugins, and the records stay for the boot. */
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
 			const char *boot_id, const struct node_plugin *plugin);
 

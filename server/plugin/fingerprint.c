@@ -211,6 +211,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 						 "node %s: plugin %s is named twice", node_id,
 						 reported[i].plugin.plugin_id);
 	}
+	fence_clients_begin(server, change, node_id, boot_id);
 	for (size_t i = 0; i < n_plugins; i++) {
 		stage_put(server, change, &reported[i]);
 		fence_clients_take(server, change, node_id, boot_id, &reported[i].plugin);

@@ -805,6 +805,69 @@ WORLD_TEST(a_node_with_too_many_addresses_is_not_fenced_by_them)
 	assert_non_null(strstr(err.msg, "more than 8 addresses"));
 }
 
+static size_t count_clients(struct fixture *f, const char *node_id)
+{
+	struct record_entry *entry;
+	char prefix[128];
+	size_t n = 0;
+
+	(void)str_format(prefix, sizeof(prefix), PREFIX_FENCE_CLIENTS "%s/", node_id);
+	for (entry = records_from(&f->server->state.records, prefix);
+	     entry && str_starts_with(entry->key, prefix); entry = records_next(entry))
+		n++;
+	return n;
+}
+
+/* A compromised agent reports plugins of NODE_PLUGINS_MAX names that it has not used. */
+static void report_plugins(struct fixture *f, struct fake_node *node, int round)
+{
+	char ids[NODE_PLUGINS_MAX][32], cidrs[NODE_PLUGINS_MAX][32];
+	Holdfast__V1__NodePlugin plugins[NODE_PLUGINS_MAX], *list[NODE_PLUGINS_MAX];
+	Holdfast__V1__NodeHalf halves[NODE_PLUGINS_MAX];
+	Holdfast__V1__FenceClient clients[NODE_PLUGINS_MAX], *client_list[NODE_PLUGINS_MAX];
+
+	for (int i = 0; i < NODE_PLUGINS_MAX; i++) {
+		(void)str_format(ids[i], sizeof(ids[i]), "p-%d-%d", round, i);
+		(void)str_format(cidrs[i], sizeof(cidrs[i]), "198.51.%d.%d/32", 100 + round, i);
+		holdfast__v1__node_plugin__init(&plugins[i]);
+		holdfast__v1__node_half__init(&halves[i]);
+		holdfast__v1__fence_client__init(&clients[i]);
+		list[i] = &plugins[i];
+		client_list[i] = &clients[i];
+		clients[i].cidr = cidrs[i];
+		halves[i].fence_clients = &client_list[i];
+		halves[i].n_fence_clients = 1;
+		plugins[i].plugin_id = ids[i];
+		plugins[i].healthy = true;
+		plugins[i].node = &halves[i];
+	}
+	node->plugins = list;
+	node->n_plugins = NODE_PLUGINS_MAX;
+	fake_node_send_fingerprint(node);
+	settle(f);
+	node->plugins = NULL;
+	node->n_plugins = 0;
+}
+
+WORLD_TEST(addresses_at_plugins_that_a_node_makes_up_are_limited_and_end_with_its_boot)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+
+	for (int round = 0; round < 4; round++)
+		report_plugins(f, &f->n1, round);
+	assert_in_range(count_clients(f, "n1"), NODE_PLUGINS_MAX, 2 * NODE_PLUGINS_MAX);
+	assert_int_equal(count_clients(f, "n2"), 1);
+	lose(f, &f->n1);
+	must_fence(f); /* by what it has reported before */
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, count_clients(f, "n1") == 1);
+	assert_string_equal(clients_of(f, "n1")->boot_id, BOOT_2);
+	assert_int_equal(count_clients(f, "n2"), 1);
+	wait_for(f, FENCE_LIFTED);
+}
+
 /* A hostile node could have another one fenced by its own loss. */
 WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 {
