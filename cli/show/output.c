@@ -17,17 +17,18 @@
 
 enum { CODE_SIZE = 32 };
 
-/* Control bytes could move the cursor or worse; line ends pass when @multi_line. */
+/* Control bytes could move the cursor or worse, as could bytes that are not UTF-8; characters that turn the
+ * direction of writing hide what follows. Line ends pass when @multi_line. */
 static void put_harmless(FILE *out, const char *text, bool multi_line)
 {
-	for (const char *p = text; *p; p++) {
-		unsigned char c = (unsigned char)*p;
+	for (const char *p = text; *p;) {
+		size_t n = multi_line && (*p == '\n' || *p == '\t') ? 1 : str_printable(p);
 
-		if ((c < 0x20 && !(multi_line && (c == '\n' || c == '\t'))) || c == 0x7f ||
-		    (c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0))
-			(void)fprintf(out, "\\x%02x", c);
+		if (n > 0)
+			(void)fwrite(p, 1, n, out);
 		else
-			(void)fputc(c, out);
+			(void)fprintf(out, "\\x%02x", (unsigned char)*p);
+		p += n > 0 ? n : 1;
 	}
 }
 

@@ -136,7 +136,7 @@ static size_t next_character(const char *text, int *ret_columns)
 	size_t n;
 
 	*ret_columns = text[0] >= ' ' && text[0] <= '~' ? 1 : -1;
-	if (*ret_columns == 1)
+	if (*ret_columns == 1 || str_printable(text) == 0)
 		return 1;
 	n = mbrtowc(&c, text, MB_CUR_MAX, &state);
 	if (n == (size_t)-1 || n == (size_t)-2 || n == 0)

@@ -38,20 +38,6 @@ size_t str_utf8_sequence(const char *s)
 	return 0;
 }
 
-/* Bytes of the printable character at the start of @s, or 0. The second range of controls is U+0080 to
- * U+009f.
- */
-static size_t printable(const char *s)
-{
-	size_t n = str_utf8_sequence(s);
-
-	if (n == 1 && (is_between(s[0], 0, 0x1f) || s[0] == 0x7f))
-		return 0;
-	if (n == 2 && is_between(s[0], 0xc2, 0xc2) && is_between(s[1], 0x80, 0x9f))
-		return 0;
-	return n;
-}
-
 /* Turns the character at @s, of three bytes, lines or the direction of writing: U+2028 to U+202E, U+2066 to
  * U+2069? Text behind it is not shown as it is. */
 static bool turns_text(const char *s)
@@ -61,17 +47,27 @@ static bool turns_text(const char *s)
 		(is_between(s[1], 0x81, 0x81) && is_between(s[2], 0xa6, 0xa9)));
 }
 
+/* The second range of controls is U+0080 to U+009f. */
+size_t str_printable(const char *s)
+{
+	size_t n = str_utf8_sequence(s);
+
+	if (n == 1 && (is_between(s[0], 0, 0x1f) || s[0] == 0x7f))
+		return 0;
+	if (n == 2 && is_between(s[0], 0xc2, 0xc2) && is_between(s[1], 0x80, 0x9f))
+		return 0;
+	return n == 3 && turns_text(s) ? 0 : n;
+}
+
 void str_copy_text(char *dst, size_t size, const char *src)
 {
 	size_t at = 0;
 
 	while (*src != '\0') {
 		bool is_ascii = is_between(*src, 0x20, 0x7e); /* most are, and cost little */
-		size_t n = is_ascii ? 1 : printable(src);
+		size_t n = is_ascii ? 1 : str_printable(src);
 		size_t taken = n > 0 ? n : 1;
 
-		if (n == 3 && turns_text(src))
-			n = 0;
 		if (taken >= size - at)
 			break;
 		if (is_ascii)
@@ -89,7 +85,7 @@ void str_copy_text(char *dst, size_t size, const char *src)
 bool str_is_text(const char *s)
 {
 	while (*s != '\0') {
-		size_t n = printable(s);
+		size_t n = str_printable(s);
 
 		if (n == 0)
 			return false;

@@ -796,6 +796,7 @@ static void end_test(struct test *test)
 static bool take_test(struct fences *fences, const char *fencer, const Answer *answer)
 {
 	Holdfast__V1__TestFenceResponse response = HOLDFAST__V1__TEST_FENCE_RESPONSE__INIT;
+	char agent[NODE_ID_MAX + 1], error[TEXT_SIZE];
 	struct test *test;
 
 	LIST_FOREACH (test, &fences->tests, of_fences)
@@ -805,10 +806,12 @@ static bool take_test(struct fences *fences, const char *fencer, const Answer *a
 	if (!test)
 		return false;
 	response.fencer = test->fencer;
-	response.agent = answer->agent;
+	str_copy_text(agent, sizeof(agent), answer->agent);
+	str_copy_text(error, sizeof(error), answer->error);
+	response.agent = agent;
 	response.monitor = answer->monitor;
 	response.status = answer->status;
-	response.error = answer->error;
+	response.error = error;
 	rpc_call_reply(test->call, &response.base);
 	end_test(test);
 	return true;

@@ -291,7 +291,7 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 
 	called("Agent", "Status", "");
 	answer->node_id = strdup("n1");
-	answer->last_session_error = strdup("bad \033[2J bytes");
+	answer->last_session_error = strdup("bad \033[2J bytes\xc2\x9b and \xe2\x80\xae reversed");
 	answer->helper = answer_new(&holdfast__v1__agent_helper__descriptor);
 	answer->helper->last_error = strdup("its policy is damaged");
 	answer->mounts = list_new();

@@ -525,7 +525,7 @@ TEST_FIXTURE(nodes_and_the_server_are_shown, run_setup, NULL)
 TEST_FIXTURE(the_agents_words_cannot_move_the_cursor, run_setup, NULL)
 {
 	expect_ok("agent status");
-	expect_output("bad \\x1b[2J bytes");
+	expect_output("bad \\x1b[2J bytes\\xc2\\x9b and \\xe2\\x80\\xae reversed");
 	expect_output("/run/holdfast/pub/1");
 	assert_null(strchr(ending.output, '\033'));
 }

@@ -875,6 +875,7 @@ static void on_tested(enum status status, const ProtobufCMessage *response, cons
 	tested->status = status;
 	if (answer) {
 		assert_string_equal(answer->fencer, "f1");
+		assert_string_equal(answer->error, "?[2Jfirst second ??? third");
 		tested->monitor = answer->monitor;
 		tested->seen = answer->status;
 	}
@@ -885,11 +886,12 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	Holdfast__V1__TestFenceRequest request = HOLDFAST__V1__TEST_FENCE_REQUEST__INIT;
 	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
 	struct tested tested = {.is_done = false};
+	char id[] = "n1", error[] = "\033[2Jfirst\nsecond \xe2\x80\xae third";
 	struct world *w = *state;
-	char id[] = "n1";
 
 	fake_fencer_connect(&w->f1, "");
 	request.id = id;
+	answer.error = error;
 	assert_int_equal(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base, TIMEOUT_US,
 					 on_tested, &tested, NULL, NULL),
 			 STATUS_OK);
