@@ -146,36 +146,50 @@ static enum status call_controller(struct job *job, const Call *call, controller
 	return controller_call(job->network->server, &request, err);
 }
 
-/* Is the address among those that the storage refuses? @touches also if it refuses a part of it. */
-static bool is_listed(const Holdfast__V1__ListFencedResponse *list, const char *cidr, bool touches)
-{
-	struct fence_net net, listed;
+/* Which addresses of the node the storage refuses: whole, or also in part. */
+struct coverage {
+	struct fence_net nets[FENCE_CLIENTS_MAX];
+	bool is_read[FENCE_CLIENTS_MAX], is_listed[FENCE_CLIENTS_MAX], is_touched[FENCE_CLIENTS_MAX];
+	size_t n;
+};
 
-	if (!fence_net_read_any(cidr, &net))
-		return touches;
-	for (size_t i = 0; i < list->n_cidrs; i++)
-		if (fence_net_read_any(list->cidrs[i], &listed) &&
-		    (fence_net_covers(&listed, &net) || (touches && fence_nets_overlap(&listed, &net))))
-			return true;
-	return false;
+static void cover(struct coverage *coverage, const struct fence_net *listed)
+{
+	for (size_t i = 0; i < coverage->n; i++) {
+		if (!coverage->is_read[i])
+			continue;
+		coverage->is_listed[i] |= fence_net_covers(listed, &coverage->nets[i]);
+		coverage->is_touched[i] |= fence_nets_overlap(listed, &coverage->nets[i]);
+	}
 }
 
+/* An answer may have a hundred thousand addresses: each is read once. */
 static void take_list(struct job *job, const Holdfast__V1__ListFencedResponse *list)
 {
-	const Fence *fence = job->fence;
-	size_t n_listed = 0, n_touched = 0;
+	struct coverage coverage = {.n = 0};
+	size_t n_cidrs = job->fence->n_cidrs, n_listed = 0, n_touched = 0;
+	struct fence_net net;
 
-	for (size_t i = 0; i < fence->n_cidrs; i++) {
-		n_listed += is_listed(list, fence->cidrs[i], false);
-		n_touched += is_listed(list, fence->cidrs[i], true);
+	for (; coverage.n < n_cidrs && coverage.n < FENCE_CLIENTS_MAX; coverage.n++) {
+		size_t i = coverage.n;
+
+		coverage.is_read[i] = fence_net_read_any(job->fence->cidrs[i], &coverage.nets[i]);
+		coverage.is_touched[i] = !coverage.is_read[i];
 	}
-	job->outcome.status = n_listed == fence->n_cidrs ? FENCE_OUTCOME_IS_OFF
-			      : n_touched == 0		 ? FENCE_OUTCOME_IS_ON
-							 : FENCE_OUTCOME_FAILED;
+	for (size_t i = 0; i < list->n_cidrs; i++)
+		if (fence_net_read_any(list->cidrs[i], &net))
+			cover(&coverage, &net);
+	for (size_t i = 0; i < coverage.n; i++) {
+		n_listed += coverage.is_listed[i];
+		n_touched += coverage.is_touched[i];
+	}
+	job->outcome.status = n_listed == n_cidrs ? FENCE_OUTCOME_IS_OFF
+			      : n_touched == 0	  ? FENCE_OUTCOME_IS_ON
+						  : FENCE_OUTCOME_FAILED;
 	if (job->outcome.status != (job->is_lift ? FENCE_OUTCOME_IS_ON : FENCE_OUTCOME_IS_OFF))
 		(void)str_format(job->error, sizeof(job->error),
 				 "ListClusterFence shows %zu of %zu addresses of the node",
-				 job->is_lift ? n_touched : n_listed, fence->n_cidrs);
+				 job->is_lift ? n_touched : n_listed, n_cidrs);
 }
 
 static void on_list(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,

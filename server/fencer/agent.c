@@ -224,10 +224,10 @@ static void hide_secrets(struct agent_run *run)
 {
 	for (size_t at = 0; at < run->secrets.len; at += strlen(run->secrets.data + at) + 1) {
 		const char *secret = run->secrets.data + at;
-		char *found;
+		char *from = run->output.data;
 
-		while (run->output.data && (found = strstr(run->output.data, secret)))
-			memset(found, '*', strlen(secret));
+		while (from && (from = strstr(from, secret))) /* the secret may be of stars */
+			from = memset(from, '*', strlen(secret)) + strlen(secret);
 	}
 }
 

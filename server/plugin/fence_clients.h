@@ -20,7 +20,8 @@ struct server;
 
 enum { FENCE_CLIENTS_WARNING_SIZE = 512 };
 
-/** Stage that what @node_id reported in other boots than @boot_id is over. Precedes the reports of the boot. */
+/** Stage that what @node_id reported in other boots than @boot_id is over. Precedes the reports of the boot.
+ */
 void fence_clients_begin(struct server *server, struct change *change, const char *node_id,
 			 const char *boot_id);
 

@@ -337,6 +337,9 @@ RAN_TEST(a_secret_is_from_a_credential_and_in_no_message)
 	run_agent(ran, AGENT_OFF, "#!/bin/sh\n/bin/cat\necho 'login with hunter2 failed' >&2\nexit 1\n");
 	assert_non_null(strstr(ran->output, "password=******* action=off "));
 	assert_string_equal(ran->result.error, "off failed with exit code 1: login with ******* failed");
+	write_file(ran, "n1.bmc", "**\n", 0400);
+	run_agent(ran, AGENT_OFF, "#!/bin/sh\n/bin/cat\nexit 1\n");
+	assert_non_null(strstr(ran->output, "password=** action=off "));
 }
 
 RAN_TEST(an_agent_without_its_credential_or_its_program_is_not_run)
