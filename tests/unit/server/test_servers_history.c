@@ -1367,13 +1367,16 @@ static void begin_fault(struct world *w)
 	case FAULT_LOSE_SERVERS_PAIR:
 		lose_pair(w, server, (server + 1) % SERVERS);
 		break;
+	case FAULT_PUT_BACK:
+		if (w->has_snapshot) {
+			put_back(w, f->server);
+			w->has_snapshot = false;
+			break;
+		}
+		/* fall through */
 	case FAULT_SNAPSHOT:
 		copy_members(w, "d", "early");
 		w->has_snapshot = true;
-		break;
-	case FAULT_PUT_BACK:
-		if (w->has_snapshot)
-			put_back(w, f->server);
 		break;
 	case FAULT_MAKE_ANEW:
 		lose_disk(w, f->server);
