@@ -148,7 +148,7 @@ TEST_FIXTURE(a_folder_with_something_in_it_is_never_emptied, start, stop)
 }
 
 /* Empty directories and a state file of another boot are what a reboot leaves; the mounts are gone. */
-TEST_FIXTURE(what_a_reboot_leaves_is_used_again, start, stop)
+TEST_FIXTURE(leftovers_of_a_reboot_are_reused, start, stop)
 {
 	static const char other_boot[] = "0d3b9a4c-1111-4222-8333-444455556666";
 	struct mh_stage newer = stage_disk();

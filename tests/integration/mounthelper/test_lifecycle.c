@@ -118,7 +118,7 @@ TEST_FIXTURE(a_read_only_publish_of_a_writable_volume_refuses_writes, start, sto
 }
 
 /* A reader's ticket may let the stage be writable, and never the publish. */
-TEST_FIXTURE(a_reader_and_a_writer_share_one_stage_whoever_is_first, start, stop)
+TEST_FIXTURE(a_reader_and_a_writer_share_one_stage_in_either_order, start, stop)
 {
 	static const char other[] = "bbbbbbbb-1111-2222-3333-444444444444";
 	struct mh_stage reading = stage_disk();

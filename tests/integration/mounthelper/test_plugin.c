@@ -137,7 +137,7 @@ TEST_FIXTURE(a_link_or_a_file_in_the_place_of_a_target_is_never_followed, start,
 }
 
 /* The folder of both uses covered by one mount, which would serve either. */
-TEST_FIXTURE(a_mount_over_the_volumes_folder_is_published_to_nobody, start, stop)
+TEST_FIXTURE(a_mount_over_the_volumes_folder_is_never_published, start, stop)
 {
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
@@ -153,7 +153,7 @@ TEST_FIXTURE(a_mount_over_the_volumes_folder_is_published_to_nobody, start, stop
 }
 
 /* Whether anything is below, the kernel is asked in a way that would unmount if it were the second time. */
-TEST_FIXTURE(no_question_unmounts_what_the_plugin_has_mounted, start, stop)
+TEST_FIXTURE(no_query_unmounts_the_plugins_mount, start, stop)
 {
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
@@ -168,7 +168,7 @@ TEST_FIXTURE(no_question_unmounts_what_the_plugin_has_mounted, start, stop)
 	take_away_plugins(&agent);
 }
 
-TEST_FIXTURE(what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount, start, stop)
+TEST_FIXTURE(older_mounts_below_a_mount_in_use_are_found, start, stop)
 {
 	int in_use;
 
@@ -195,7 +195,7 @@ TEST_FIXTURE(what_is_mounted_below_is_found_though_older_and_though_somebody_use
 	take_away_plugins(&agent);
 }
 
-TEST_FIXTURE(what_the_plugin_mounts_later_does_not_reach_a_private_publish, start, stop)
+TEST_FIXTURE(later_plugin_mounts_do_not_reach_a_private_publish, start, stop)
 {
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
@@ -211,7 +211,7 @@ TEST_FIXTURE(what_the_plugin_mounts_later_does_not_reach_a_private_publish, star
 	take_away_plugins(&agent);
 }
 
-TEST_FIXTURE(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same, start, stop)
+TEST_FIXTURE(a_mount_swapped_before_publish_gets_the_floor_flags, start, stop)
 {
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("first");
@@ -227,7 +227,7 @@ TEST_FIXTURE(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_sam
 }
 
 /* Each publish is of another mount; none may be stuck, or the volume would be. */
-TEST_FIXTURE(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving, start, stop)
+TEST_FIXTURE(repeated_plugin_remounts_block_no_unpublish, start, stop)
 {
 	static const char *const allocs[] = {ALLOC, ALLOC_2, ALLOC_3};
 
@@ -263,7 +263,7 @@ TEST_FIXTURE(stacked_mounts_are_taken_away_one_by_one, start, stop)
 }
 
 /* The trees themselves: a task that had them could put links and files where names are looked up. */
-TEST_FIXTURE(the_trees_are_published_to_nobody, start, stop)
+TEST_FIXTURE(the_trees_are_never_published, start, stop)
 {
 	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, PLUGIN_FOLDER, PLUGIN_STAGED,
 					      STAGING,	  "/",		TEST_PREFIX};
@@ -378,7 +378,7 @@ TEST_FIXTURE(a_volume_may_be_called_as_a_plugins_folder_is, start, stop)
 
 /* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
  * nobody is in its way afterwards. */
-TEST_FIXTURE(an_automount_that_nobody_serves_ends_the_helper_and_no_more, start, stop)
+TEST_FIXTURE(an_unserved_automount_ends_only_one_helper, start, stop)
 {
 	struct mh_stage req = stage_req();
 	struct mh_reply reply;

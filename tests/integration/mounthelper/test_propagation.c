@@ -232,7 +232,7 @@ TEST_FIXTURE(new_mounts_are_seen_where_the_manual_says, start, stop)
 	free(manual);
 }
 
-TEST_FIXTURE(the_table_of_the_kernel_shows_what_was_asked_for, start, stop)
+TEST_FIXTURE(mountinfo_shows_the_requested_propagation, start, stop)
 {
 	struct mount_entry stage;
 	struct mount_entry publish;

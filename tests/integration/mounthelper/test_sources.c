@@ -571,7 +571,7 @@ TEST_FIXTURE(a_host_volume_that_must_be_mounted_is_refused_without_its_disk, sta
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
-TEST_FIXTURE(a_host_path_that_shows_the_trees_is_staged_for_nobody, start, stop)
+TEST_FIXTURE(a_host_path_that_shows_the_trees_is_never_staged, start, stop)
 {
 	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, TEST_PREFIX "/trees", TEST_PREFIX,
 					      "/"};
@@ -678,7 +678,7 @@ TEST_FIXTURE(a_mount_below_the_target_is_a_conflict, start, stop)
 }
 
 /* Nobody reads what the kernel would ask this file system. */
-TEST_FIXTURE(a_plugins_daemon_that_answers_nothing_stops_nobody, start, stop)
+TEST_FIXTURE(an_unresponsive_plugin_daemon_blocks_no_request, start, stop)
 {
 	struct mh_reply reply;
 	char options[96];

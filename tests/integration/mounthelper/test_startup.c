@@ -683,7 +683,7 @@ TEST_FIXTURE(starts_have_a_rate, as_before, NULL)
 }
 
 /* Seven processes do not have seven bursts. */
-TEST_FIXTURE(a_new_instance_has_what_the_others_have_left_of_the_rate, as_before, NULL)
+TEST_FIXTURE(a_new_instance_gets_only_the_remaining_rate, as_before, NULL)
 {
 	struct mh_unstage req = unstage("vol-1");
 	struct mh_reply reply = {.status = 0};
@@ -714,7 +714,7 @@ TEST_FIXTURE(a_new_instance_has_what_the_others_have_left_of_the_rate, as_before
 }
 
 /* A shared lock needs only the right to read. */
-TEST_FIXTURE(a_reader_of_the_trail_stops_nobody, as_before, NULL)
+TEST_FIXTURE(a_reader_of_the_trail_blocks_no_request, as_before, NULL)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	struct agent agent;

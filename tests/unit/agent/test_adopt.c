@@ -137,7 +137,7 @@ TEST(a_missing_mount_is_named)
 	assert_non_null(strstr(why.msg, "device 0:7 is mounted instead of volume vol0 (0:100)"));
 }
 
-TEST(what_a_unit_worked_without_is_not_mounted_again_under_it)
+TEST(a_missing_mount_is_not_remade_under_a_running_unit)
 {
 	struct alloc_record *record = records_make(1);
 	struct mount_snapshot *observed = mount_snapshot_new();

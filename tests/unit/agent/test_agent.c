@@ -196,7 +196,7 @@ static bool unknown_is_complete(struct world *w)
 	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
 }
 
-WORLD_TEST(stopping_what_is_not_known_is_complete)
+WORLD_TEST(stopping_an_unknown_allocation_completes)
 {
 	struct alloc b = records_alloc(ALLOC_B, 1);
 
@@ -518,7 +518,7 @@ WORLD_TEST(clocks_that_agree_are_no_problem)
 	assert_null(problem_with(w, "clock", problems));
 }
 
-WORLD_TEST(a_stage_that_is_refused_undoes_what_was_done)
+WORLD_TEST(a_refused_stage_undoes_earlier_volumes)
 {
 	uint64_t end;
 
@@ -584,7 +584,7 @@ WORLD_TEST(a_device_that_is_not_there_fails_before_anything_is_staged)
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
-WORLD_TEST(what_this_agent_cannot_run_is_refused)
+WORLD_TEST(an_unsupported_driver_is_refused)
 {
 	struct alloc alloc = records_alloc(ALLOC_A, 1);
 

@@ -107,7 +107,7 @@ WORLD_TEST(a_mount_whose_server_died_is_stale_until_it_answers_again)
 	stop_a(w);
 }
 
-WORLD_TEST(what_has_no_server_is_not_asked_whether_it_answers)
+WORLD_TEST(a_class_without_a_file_server_is_not_probed)
 {
 	unsigned int looks;
 

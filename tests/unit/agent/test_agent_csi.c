@@ -323,7 +323,7 @@ static bool release_failed(struct world *w)
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
 }
 
-CASE(the_server_is_reported_what_a_release_lacks)
+CASE(a_blocked_release_reports_its_cause_to_the_server)
 {
 	Holdfast__V1__GetAgentStatusResponse *report;
 
@@ -425,7 +425,7 @@ static bool helper_refuses(struct world *w)
 	return strstr(w->server.claims[0].last_error, "mount helper") != NULL;
 }
 
-CASE(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over)
+CASE(unfinished_undo_of_a_freed_claim_is_shown_as_left_over)
 {
 	Holdfast__V1__GetAgentStatusResponse *report;
 
@@ -624,7 +624,7 @@ CASE(a_claim_without_its_allocation_is_released_by_its_plugin)
 	expect_no_folders(w);
 }
 
-CASE(what_was_never_prepared_is_released_without_its_plugin)
+CASE(an_unprepared_volume_is_released_without_its_plugin)
 {
 	start_with_a(w, 1);
 	stop_a(w);
@@ -649,7 +649,7 @@ static bool has_folder(struct world *w)
 }
 
 /* Whether the plugin was called before the journal was lost, nobody can tell. */
-CASE(what_is_only_prepared_is_released_by_its_plugin_alone)
+CASE(a_prepared_volume_is_released_only_by_its_plugin)
 {
 	fake_csi_set_up(plugin, false);
 	world_start_agent(w);

@@ -210,7 +210,7 @@ CASE(nothing_new_is_taken_until_the_drain_is_cancelled)
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-CASE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped)
+CASE(a_cancelled_drain_restarts_no_stopped_allocation)
 {
 	drain_pb *drain;
 
@@ -227,7 +227,7 @@ CASE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped)
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-CASE(cancelling_what_was_never_begun_changes_nothing)
+CASE(cancelling_without_a_drain_changes_nothing)
 {
 	start_with_a(w, 1);
 	assert_null(take(ask_drain(w, 0, true, 0)));
@@ -301,7 +301,7 @@ CASE(it_lasts_until_the_server_has_acknowledged)
 }
 
 /* The server is away: unmounted all the same, and told after the next boot. */
-CASE(receipts_that_nobody_took_reach_the_server_after_the_next_boot)
+CASE(pending_receipts_reach_the_server_after_the_next_boot)
 {
 	Holdfast__V1__GetAgentStatusResponse *report;
 	drain_pb *drain;

@@ -42,7 +42,7 @@ WORLD_TEST(an_unused_volume_is_released_at_once)
 	assert_int_equal(w->server.claims[0].errors, 0);
 }
 
-WORLD_TEST(what_lives_in_another_namespace_is_no_release)
+WORLD_TEST(an_nfs_mount_in_another_namespace_prevents_release)
 {
 	start_nfs(w);
 	w->nfs_lives = true;
@@ -98,7 +98,7 @@ static bool release_waits_for_the_kernel(struct world *w)
 }
 
 /* The agent that asked for it is gone, and the next one is to undo what it has never seen. */
-WORLD_TEST(what_an_earlier_agents_helper_still_stages_is_asked_about_too)
+WORLD_TEST(an_earlier_agents_nfs_stage_is_checked_too)
 {
 	w->server.class = SOURCE_NFS4;
 	w->fake.state->fault = FAKE_LATE;
@@ -146,7 +146,7 @@ WORLD_TEST(a_list_that_never_had_it_is_no_release)
 }
 
 /* What was listed when it was published tells nothing of what somebody staged in its place. */
-WORLD_TEST(what_was_seen_of_another_number_does_not_count)
+WORLD_TEST(evidence_of_another_device_number_does_not_count)
 {
 	start_nfs(w);
 	WORLD_UNTIL(w, all_is_acknowledged);

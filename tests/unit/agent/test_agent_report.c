@@ -57,7 +57,7 @@ static bool a_claim_is_asked_for(struct world *w)
 	return w->server.n_held > 0;
 }
 
-WORLD_TEST(what_was_not_granted_yet_is_not_held)
+WORLD_TEST(an_ungranted_claim_is_not_reported_as_held)
 {
 	w->server.hold_claims = true;
 	world_start_agent(w);
@@ -72,7 +72,7 @@ WORLD_TEST(what_was_not_granted_yet_is_not_held)
 	WORLD_UNTIL(w, a_runs);
 }
 
-WORLD_TEST(what_has_ended_is_not_to_run_again)
+WORLD_TEST(an_ended_allocation_is_reported_as_stopped)
 {
 	w->server.hold_forget = true;
 	start_with_a(w, 1);
@@ -121,7 +121,7 @@ WORLD_TEST(a_node_that_holds_nothing_reports_it)
 	assert_int_equal(w->server.n_reported, 0);
 }
 
-WORLD_TEST(what_the_journal_holds_is_reported_after_a_restart_of_the_agent)
+WORLD_TEST(a_restarted_agent_reports_the_claims_of_its_journal)
 {
 	start_with_a(w, 2);
 	world_kill_agent(w);

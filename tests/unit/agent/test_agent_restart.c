@@ -259,7 +259,7 @@ WORLD_TEST(a_node_that_was_reverted_reports_it_in_its_status_until_the_session_a
 	stop_a(w);
 }
 
-WORLD_TEST(what_a_reverted_node_has_mounted_is_reported_and_given_up_at_the_servers_order)
+WORLD_TEST(a_reverted_node_reports_its_mounts_and_releases_on_order)
 {
 	struct model_claim *claim = &w->server.claims[0];
 	struct snapshot snapshot;
@@ -297,7 +297,7 @@ static bool claim_was_asked_for(struct world *w)
 }
 
 /* Its ticket is valid still, and its claim may be another node's by now. */
-WORLD_TEST(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed)
+WORLD_TEST(a_restored_journal_mounts_only_after_a_new_claim)
 {
 	struct snapshot snapshot;
 	unsigned int published;
@@ -667,7 +667,7 @@ static void kill_at_work(uint32_t call)
 	(void)world_teardown(&world);
 }
 
-TEST(what_the_helper_of_an_earlier_agent_still_does_is_waited_for)
+TEST(the_agent_waits_for_its_predecessors_helper)
 {
 	/* STAGE, PUBLISH, UNPUBLISH, UNSTAGE */
 	for (uint32_t call = 1; call <= 4; call++)

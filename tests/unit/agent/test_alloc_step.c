@@ -523,7 +523,7 @@ TEST(volumes_are_claimed_and_mounted_in_order_and_released_in_reverse)
 	free(record);
 }
 
-TEST(what_the_server_reports_is_published_is_nothing_to_a_new_record)
+TEST(a_new_record_ignores_published_paths_of_the_server)
 {
 	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
 	char description[] = "it ran";
@@ -779,7 +779,7 @@ TEST(allocations_that_end_with_the_host_are_undone_and_lost)
 	}
 }
 
-TEST(what_is_stopping_already_ends_as_it_would_have)
+TEST(a_shutdown_does_not_change_a_stop_in_progress)
 {
 	struct alloc_record *record = records_make(1);
 	char trace[16];
@@ -793,7 +793,7 @@ TEST(what_is_stopping_already_ends_as_it_would_have)
 }
 
 /* The power went before all was undone. */
-TEST(what_the_shutdown_cut_short_is_over_after_the_reboot)
+TEST(a_shutdown_cut_short_is_over_after_the_reboot)
 {
 	struct alloc_record *record = records_make(2);
 
@@ -956,7 +956,7 @@ TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 	alloc_record_free(NULL);
 }
 
-TEST(what_a_mount_needs_is_wiped_when_it_is_done_or_undone)
+TEST(claim_details_are_wiped_after_mount_or_undo)
 {
 	struct alloc_record *record = records_make(2);
 	struct volume_mounted mounted = records_mounted(0);
@@ -1036,7 +1036,7 @@ TEST(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable)
 	free(record);
 }
 
-TEST(what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again)
+TEST(a_fresh_grant_is_mounted_and_a_journaled_one_is_claimed_again)
 {
 	struct alloc_record *record = records_make(1);
 	struct volume_record *volume = &record->volumes[0];
@@ -1124,7 +1124,7 @@ TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
 	}
 }
 
-TEST(a_claim_is_asked_for_again_after_what_may_pass)
+TEST(transient_claim_errors_are_retried)
 {
 	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_ABORTED,
 					      STATUS_CANCELLED, STATUS_RESOURCE_EXHAUSTED};

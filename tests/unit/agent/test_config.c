@@ -48,7 +48,7 @@ static enum status load(struct fixture *f, const char *text)
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
-CASE(what_is_left_out_has_a_default)
+CASE(omitted_fields_get_defaults)
 {
 	assert_int_equal(load(f, GOOD), STATUS_OK);
 	assert_string_equal(f->config.data_dir, "/var/lib/holdfast/agent");

@@ -210,7 +210,7 @@ TEST(only_the_expansion_on_a_node_is_for_the_node_service)
 	}
 }
 
-TEST(only_a_detach_is_content_with_what_is_not_there)
+TEST(only_a_detach_accepts_not_found)
 {
 	const struct error gone = {.status = STATUS_NOT_FOUND, .msg = "no such volume"};
 	const struct error busy = {.status = STATUS_FAILED_PRECONDITION, .msg = "busy"};

@@ -183,7 +183,7 @@ TEST_FIXTURE(a_failure_is_the_plugins_code_and_words_and_is_not_tried_again, set
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
 }
 
-TEST_FIXTURE(what_is_not_there_is_detached, setup, teardown)
+TEST_FIXTURE(not_found_counts_as_detached, setup, teardown)
 {
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1, STATUS_NOT_FOUND);
 	take_detach(7, "vol-1");
@@ -215,7 +215,7 @@ TEST_FIXTURE(a_plugin_that_is_not_healthy_is_here, setup, teardown)
 	assert_non_null(strstr(world.last_message, "not now"));
 }
 
-TEST_FIXTURE(what_is_not_announced_is_answered_without_a_call, setup, teardown)
+TEST_FIXTURE(an_unannounced_capability_is_refused_without_a_call, setup, teardown)
 {
 	world.facts.controller.attach_detach = false;
 	take_detach(7, "vol-1");
@@ -308,7 +308,7 @@ TEST_FIXTURE(calls_in_flight_are_bounded, setup, teardown)
 	assert_int_equal(world.last_code, STATUS_OK);
 }
 
-TEST_FIXTURE(after_the_session_nobody_hears_of_its_calls, setup, teardown)
+TEST_FIXTURE(calls_of_an_ended_session_get_no_reply, setup, teardown)
 {
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
 	take_detach(7, "vol-1");
@@ -325,7 +325,7 @@ TEST_FIXTURE(after_the_session_nobody_hears_of_its_calls, setup, teardown)
 	assert_int_equal(world.last_call_id, 9);
 }
 
-TEST_FIXTURE(what_is_freed_answers_nobody, setup, teardown)
+TEST_FIXTURE(freed_calls_send_no_reply, setup, teardown)
 {
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
 	take_detach(7, "vol-1");

@@ -207,7 +207,7 @@ TEST(a_device_is_asked_for_as_such)
 	secret_message_unref(details);
 }
 
-TEST(what_is_undone_needs_ids_alone)
+TEST(undo_requests_need_only_ids)
 {
 	const struct volume_target target = make_target(NULL, false, false);
 	struct csi_volume_request request;
@@ -276,7 +276,7 @@ static const Holdfast__V1__MountOptions *options_of(const struct secret_message 
 	return ((const Holdfast__V1__ClaimVolumeResponse *)(const void *)pb)->volume->mount_options;
 }
 
-TEST(what_a_plugin_needs_is_bounded)
+TEST(claim_details_are_bounded)
 {
 	char fs_type[VOLUME_FS_TYPE_MAX + 2] = {0};
 	char flag[VOLUME_MOUNT_FLAG_MAX + 2] = {0};
@@ -330,7 +330,7 @@ TEST(too_large_a_map_is_refused_without_its_values)
 	}
 }
 
-TEST(secrets_are_wiped_with_the_last_who_needs_them)
+TEST(secrets_are_wiped_with_the_last_reference)
 {
 	struct secret_message *details;
 	struct grant grant;
@@ -361,7 +361,7 @@ TEST(the_watch_over_freed_memory_works)
 	assert_int_equal(leaks, 1);
 }
 
-TEST(a_bound_device_is_what_the_kernel_lists_under_its_name)
+TEST(a_bound_device_is_identified_by_its_sysfs_name)
 {
 	static const struct {
 		const char *fs_type, *root, *path, *text;

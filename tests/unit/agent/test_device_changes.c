@@ -183,7 +183,7 @@ TEST_FIXTURE(new_mounts_are_distinguished_from_mounts_elsewhere, setup, teardown
 	}
 }
 
-TEST_FIXTURE(what_was_there_at_the_moment_is_not_known, setup, teardown)
+TEST_FIXTURE(mounts_before_the_moment_stay_unknown, setup, teardown)
 {
 	struct device_mounts found = {.is_whole = true};
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
@@ -241,7 +241,7 @@ TEST_FIXTURE(before_linux_6_8_nothing_is_known, setup, teardown)
 }
 
 /* Of what a broken look has not found nobody knows whether it was there. */
-TEST_FIXTURE(a_look_that_breaks_off_is_none, setup, teardown)
+TEST_FIXTURE(an_interrupted_look_does_not_count, setup, teardown)
 {
 	struct device_moment before, broken, after;
 	struct device_mounts found;
@@ -358,7 +358,7 @@ static void do_something(unsigned int *seed)
 }
 
 /* Devices that a program holds detached, or moves, or that come and go. */
-TEST_FIXTURE(what_is_known_is_what_the_whole_table_says, setup, teardown)
+TEST_FIXTURE(known_devices_match_the_whole_table, setup, teardown)
 {
 	struct device_moment moments[8] = {0};
 	unsigned int n_known = 0;

@@ -73,7 +73,7 @@ TEST(a_word_of_another_release_is_a_number)
 	assert_non_null(strstr(tell(START_OK, 0, 0, ""), "number 0"));
 }
 
-TEST(an_exit_code_alone_tells_what_it_can)
+TEST(an_exit_code_alone_is_explained)
 {
 	assert_string_equal(explain_exit(1, ""), "the mount helper (pid 5) ended with exit code 1");
 	assert_string_equal(explain_exit(1, "line"), "the mount helper (pid 5) ended with exit code 1: line");

@@ -59,7 +59,7 @@ CASE(a_hanging_helper_of_launch_mode_socket_stays_listed)
 }
 
 /* Its connection is still looked at, and the place in the pool is somebody else's by then. */
-CASE(what_a_given_up_one_says_at_last_is_not_heard)
+CASE(a_late_reply_of_an_abandoned_helper_is_ignored)
 {
 	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);

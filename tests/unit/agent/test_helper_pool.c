@@ -277,7 +277,7 @@ CASE(a_list_beside_an_nfs_change_is_read_again_after_it)
 	assert_int_equal(f->stale, stale + 1);
 }
 
-TEST_ON(an_end_with_work_in_flight_calls_nobody, struct pool, f, pool_setup, pool_teardown)
+TEST_ON(freeing_with_work_in_flight_runs_no_callback, struct pool, f, pool_setup, pool_teardown)
 {
 	pool_inject(f, FAKE_WAIT, "", 3);
 	pool_make(f, 2, 5000);
@@ -293,7 +293,7 @@ TEST_ON(an_end_with_work_in_flight_calls_nobody, struct pool, f, pool_setup, poo
 	assert_int_equal(f->n_results, 0);
 }
 
-CASE(replacing_them_leaves_nobody_without_service)
+CASE(replacing_helpers_never_interrupts_service)
 {
 	pid_t first, second;
 

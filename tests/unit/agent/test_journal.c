@@ -146,7 +146,7 @@ CASE(a_record_comes_back_as_it_was_in_every_phase)
 	}
 }
 
-TEST_FIXTURE(what_is_known_of_a_unit_comes_back, setup, teardown)
+TEST_FIXTURE(unit_state_is_read_back_from_the_journal, setup, teardown)
 {
 	static char unit[] = "db@1.service";
 	struct fixture *f = *state;
@@ -444,7 +444,7 @@ static void read_plugins(struct fixture *f)
 	assert_int_equal(journal_read(f->journal, &reader, f, NULL), STATUS_OK);
 }
 
-CASE(what_is_known_of_plugins_is_read_back_and_dropped)
+CASE(plugin_facts_are_read_back_and_dropped)
 {
 	struct node_plugin plugin = {.has_node = true, .node = {.stage = true, .max_volumes = 9}};
 	const struct journal_write put = {.plugin = &plugin};

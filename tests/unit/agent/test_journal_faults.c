@@ -197,7 +197,7 @@ TEST(a_write_that_fails_ends_the_agent_and_nothing_is_reported)
 	fail_everywhere(WAY_FAIL);
 }
 
-TEST(what_is_not_written_yet_is_not_reported)
+TEST(unwritten_records_are_not_reported)
 {
 	fail_everywhere(WAY_HOLD);
 }

@@ -46,7 +46,7 @@ TEST(a_mount_says_whom_it_waits_for_and_since_when)
 		assert_string_equal(mount_changes_text(&rows[i].info, "db", text), rows[i].text);
 }
 
-TEST(what_is_too_long_is_cut_at_its_end)
+TEST(a_long_description_is_cut_at_its_end)
 {
 	char error[2 * ALLOC_DESCRIPTION_MAX], text[ALLOC_DESCRIPTION_MAX + 1];
 	const struct volume_op_info info = {

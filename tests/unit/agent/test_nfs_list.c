@@ -68,7 +68,7 @@ TEST(a_device_is_found_in_its_own_column_alone)
 	}
 }
 
-TEST(what_the_kernel_does_not_write_is_no_answer)
+TEST(malformed_nfs_lists_are_refused)
 {
 	static const char *const texts[] = {
 		"",
@@ -152,7 +152,7 @@ static void set_reads(const char *const *texts)
 }
 
 /* With one taken away between two pieces of a read, that read leaves out another one. */
-TEST(only_what_was_read_twice_alike_counts)
+TEST(only_two_equal_reads_count)
 {
 	static const char *const steady[] = {A, NULL}, *const left_out[] = {A, B, NULL},
 				 *const late[] = {B, A, B, A, B, A, B, B, NULL},

@@ -571,7 +571,7 @@ CASE(a_lost_bus_is_found_again_and_changes_nothing)
 	UNTIL(s, is_over);
 }
 
-CASE(what_happened_while_the_bus_was_away_is_seen)
+CASE(changes_during_a_bus_outage_are_seen)
 {
 	run(s);
 	fake_systemd_drop();

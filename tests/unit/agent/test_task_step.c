@@ -6,7 +6,7 @@
 #include "unit/task_step.h"
 
 /* The promise: volumes go only when the unit is down. */
-TEST(what_is_stopping_has_stopped_only_when_it_is_down)
+TEST(a_stopping_unit_has_stopped_only_when_down)
 {
 	for (int event = 0; event < TASK_EVENT_N; event++) {
 		struct task_step step = task_step(TASK_STOPPING, (enum task_event)event);
@@ -20,7 +20,7 @@ TEST(what_is_stopping_has_stopped_only_when_it_is_down)
 	}
 }
 
-TEST(what_is_not_known_changes_nothing)
+TEST(an_unknown_unit_state_changes_nothing)
 {
 	for (int from = 0; from < TASK_STATE_N; from++) {
 		struct task_step step = task_step((enum task_state)from, TASK_SEES_UNKNOWN);

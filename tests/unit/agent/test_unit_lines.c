@@ -91,7 +91,7 @@ TEST_FIXTURE(the_last_assignment_wins_in_the_order_of_systemd, setup, teardown)
 	assert_string_equal(line.value, "7");
 }
 
-TEST_FIXTURE(what_is_switched_off_again_is_not_in_force, setup, teardown)
+TEST_FIXTURE(settings_switched_off_later_do_not_apply, setup, teardown)
 {
 	static const char *const off[] = {"", "no", "NO", "0", "false", "off", "n", "f"};
 	struct unit_line line;
@@ -110,7 +110,7 @@ TEST_FIXTURE(what_is_switched_off_again_is_not_in_force, setup, teardown)
 	assert_int_equal(line.number, 2);
 }
 
-TEST_FIXTURE(what_is_too_large_or_too_many_is_passed_over, setup, teardown)
+TEST_FIXTURE(oversized_and_excess_unit_files_are_skipped, setup, teardown)
 {
 	static char text[UNIT_FILE_MAX + 2];
 	struct unit_line line;

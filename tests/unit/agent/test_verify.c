@@ -34,7 +34,7 @@ static enum status check(struct verify_wanted wanted, struct verify_reply reply,
 	return status;
 }
 
-TEST(what_was_asked_for_is_accepted)
+TEST(requested_mount_flags_are_accepted)
 {
 	struct verify_wanted loose = {.path = "/p", .exec = true, .propagation = PROPAGATION_BIDIRECTIONAL};
 	struct verify_reply reply = good_reply;
@@ -81,7 +81,7 @@ TEST(each_witness_alone_can_object)
 	assert_int_equal(check(strict, good_reply, view), STATUS_FAILED_PRECONDITION);
 }
 
-TEST(propagation_is_exactly_what_was_asked_for)
+TEST(propagation_must_equal_the_request)
 {
 	static const unsigned int states[] = {0, MH_STATE_SLAVE, MH_STATE_SHARED,
 					      MH_STATE_SLAVE | MH_STATE_SHARED};

@@ -175,7 +175,7 @@ TEST_FIXTURE(an_existing_mount_needs_no_plugin, csi_node_setup, csi_node_teardow
 }
 
 /* The agent that had it mounted has forgotten it. */
-TEST_FIXTURE(what_stood_already_its_plugin_takes_down, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(an_existing_mount_is_removed_by_its_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
@@ -220,7 +220,7 @@ NODE_TEST(each_use_has_its_target_and_goes_with_its_last_user)
 }
 
 /* Only of what the plugin has confirmed and the mount table still shows is staging not asked for again. */
-NODE_TEST(a_second_use_stages_what_is_not_staged_for_certain)
+NODE_TEST(a_second_use_restages_an_unconfirmed_stage)
 {
 	static const struct {
 		bool restarts, is_gone;
@@ -245,7 +245,7 @@ NODE_TEST(a_second_use_stages_what_is_not_staged_for_certain)
 	}
 }
 
-NODE_TEST(staging_is_not_asked_of_who_does_not_announce_it)
+NODE_TEST(a_plugin_without_the_stage_capability_gets_no_stage)
 {
 	node->model->n_node_rpcs = 0;
 	csi_node_restart(node);
@@ -283,7 +283,7 @@ NODE_TEST(a_plugin_that_announces_staging_late_is_staged_before_the_publish)
 
 /* A plugin that was exchanged for one that announces less; what it has never staged it is not asked to
  * unstage. */
-NODE_TEST(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more)
+NODE_TEST(a_stage_is_undone_though_the_plugin_lost_the_capability)
 {
 	static const struct {
 		unsigned int failures;
@@ -347,7 +347,7 @@ TEST_FIXTURE(the_helper_removes_mounts_that_a_plugin_denies, csi_node_setup, csi
 	assert_int_equal(node->fake.state->plugin_left, 2);
 }
 
-NODE_TEST(what_the_plugin_does_not_know_it_does_not_hold)
+NODE_TEST(not_found_from_the_plugin_counts_as_released)
 {
 	struct csi_user *user = csi_node_add(node, "v", false, false);
 
@@ -360,7 +360,7 @@ NODE_TEST(what_the_plugin_does_not_know_it_does_not_hold)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_plugin_that_is_gone_keeps_what_it_holds, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(volumes_of_an_absent_plugin_stay_mounted, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -579,7 +579,7 @@ NODE_TEST(an_allocation_may_have_more_or_less_patience)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_step_that_hangs_is_seen_with_what_it_holds_up, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_hanging_step_shows_the_work_it_blocks, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first, *second;
@@ -685,7 +685,7 @@ NODE_TEST(after_a_lost_call_all_mounts_are_looked_at)
 	assert_in_range(node->n_whole_looks, 2, 10); /* before unpublish and unstage each */
 }
 
-NODE_TEST(a_call_that_fails_for_nobody_is_not_made_again)
+NODE_TEST(a_failed_call_without_users_is_not_retried)
 {
 	struct csi_user *user;
 
@@ -851,7 +851,7 @@ NODE_TEST(the_mount_table_is_not_read_for_each_volume_of_a_device)
 }
 
 /* What the plugin has made needs no whole table, wherever else it is mounted; what was there before does. */
-NODE_TEST(the_mount_table_is_not_read_for_what_the_plugin_has_made)
+NODE_TEST(new_plugin_mounts_need_no_read_of_the_whole_table)
 {
 	static const struct {
 		const char *name, *elsewhere;
@@ -1004,7 +1004,7 @@ NODE_TEST(a_device_is_the_plugins_target_itself)
 	csi_node_expect_nothing(node);
 }
 
-NODE_TEST(a_device_that_is_none_is_no_success)
+NODE_TEST(a_publish_without_a_device_fails)
 {
 	struct csi_user *user;
 
@@ -1183,7 +1183,7 @@ NODE_TEST(children_of_a_dead_plugin_end_before_a_mount_is_repeated)
 }
 
 /* A file server in user space names what it serves, and does not end. */
-NODE_TEST(a_process_that_has_mounted_what_it_names_is_not_waited_for)
+NODE_TEST(a_process_that_serves_the_mount_is_not_waited_for)
 {
 	node->naming = target;
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_VANISH_DONE, 1, STATUS_UNAVAILABLE);
@@ -1227,7 +1227,7 @@ NODE_TEST(children_of_a_dead_plugin_end_before_a_removal)
 }
 
 /* Of what may be somebody else's, and of what nothing is known. */
-NODE_TEST(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline)
+NODE_TEST(unrelated_processes_are_waited_for_only_until_a_deadline)
 {
 	static const struct {
 		unsigned int n_session;
@@ -1625,7 +1625,7 @@ NODE_TEST(a_plugin_that_releases_after_all_is_not_reported_as_bypassed)
 }
 
 /* The helper's word is not passed over. */
-TEST_FIXTURE(what_the_helper_refuses_is_kept_without_the_plugin_too, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(the_helpers_refusal_holds_without_the_plugin_too, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;

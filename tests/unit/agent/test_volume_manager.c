@@ -237,7 +237,7 @@ CASE(the_mount_snapshot_follows_each_operation)
 	assert_string_equal(f->asked, ALLOC_A);
 }
 
-CASE(what_the_helper_has_put_on_record_is_reported_in_the_journal)
+CASE(helper_records_are_relayed_to_the_journal)
 {
 	struct request a = {.f = f, .name = "a"};
 

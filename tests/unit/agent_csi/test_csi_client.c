@@ -249,7 +249,7 @@ WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here)
 				     "4194304: plugins take no more");
 }
 
-WORLD_TEST(freeing_the_client_ends_what_is_in_flight_and_what_waits)
+WORLD_TEST(freeing_the_client_ends_running_and_queued_calls)
 {
 	enum { N = CSI_CALLS_MAX + 4 };
 	static struct end ends[N];

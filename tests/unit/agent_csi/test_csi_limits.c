@@ -79,7 +79,7 @@ TEST(the_text_of_an_error_is_cut_at_its_limit_and_not_before)
 }
 
 /* As the mounter of Kubernetes words it: the cause comes last. */
-TEST(a_long_error_keeps_what_mount_printed_at_its_end)
+TEST(a_long_error_keeps_the_mount_output_at_its_end)
 {
 	static const char before[] = "rpc error: cannot stage volume pvc-1 at /x";
 	static const char cause[] =

@@ -123,7 +123,7 @@ CASE(a_connection_that_never_stood_is_not_lost)
 	assert_int_equal(s->lost, 0);
 }
 
-CASE(what_is_given_up_is_not_lost)
+CASE(a_freed_client_reports_no_loss)
 {
 	probe(s);
 	UNTIL(s, s->done == 1);

@@ -151,7 +151,7 @@ static const struct {
 	{{1, 'm', "", {"a", NULL}}, {1, 'm', "", {NULL}}, true},
 };
 
-TEST(a_capability_is_confirmed_by_what_the_plugin_reports_and_omits)
+TEST(capability_confirmation_follows_the_plugins_reply)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(confirmations); i++) {
 		struct drawing confirmed;

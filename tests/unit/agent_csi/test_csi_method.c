@@ -81,7 +81,7 @@ TEST(every_code_of_every_method_has_the_outcome_of_the_specification)
 	}
 }
 
-TEST(a_code_that_nobody_knows_is_unknown)
+TEST(an_undefined_status_code_counts_as_unknown)
 {
 	assert_int_equal(csi_outcome(CSI_NODE_STAGE_VOLUME, (enum status)99), CSI_UNKNOWN);
 	assert_false(csi_is_passing(CSI_NODE_STAGE_VOLUME, (enum status)99));

@@ -501,7 +501,7 @@ CASE(the_health_of_a_running_task_is_followed)
 		rpc_call_fail(world->held, &(struct error){.status = STATUS_CANCELLED});
 }
 
-CASE(what_has_ended_is_destroyed_when_it_is_stopped)
+CASE(stopping_an_ended_task_destroys_it)
 {
 	begin(world, DRIVER_TASK_NEW, ""); /* the driver is not found yet: it is waited for */
 	UNTIL(world, strchr(world->trace, 'x'));
@@ -578,7 +578,7 @@ CASE(each_answer_about_a_network_leads_where_its_row_says)
 	assert_string_equal(world->trace, "Xg");
 }
 
-TEST(a_cell_that_nobody_thought_of_refuses)
+TEST(an_undefined_table_cell_refuses)
 {
 	size_t n = 0;
 

@@ -349,7 +349,7 @@ CASE(every_field_of_the_capabilities_is_kept)
 	assert_memory_equal(bytes[0], bytes[1], n);
 }
 
-CASE(what_a_driver_reports_of_its_health_is_followed)
+CASE(driver_health_reports_are_followed)
 {
 	struct model *model = &world->models[0];
 	struct service_client *client;

@@ -245,7 +245,7 @@ TEST(a_node_id_is_taken_whole_or_refused)
 	assert_string_equal(facts.node.provider_node_id, "");
 }
 
-TEST(a_limit_that_is_none_is_no_limit)
+TEST(a_nonpositive_limit_means_no_limit)
 {
 	static const struct {
 		int64_t said, taken;
@@ -305,7 +305,7 @@ TEST(ready_that_is_absent_means_ready)
 	assert_true(facts_is_ready(&pb));
 }
 
-TEST(a_plugin_must_have_what_its_allocation_says)
+TEST(a_plugin_must_have_the_services_of_its_allocation)
 {
 	for (unsigned int bits = 0; bits < 32; bits++) {
 		const struct facts_wanted wanted = {
@@ -335,7 +335,7 @@ static struct node_plugin whole(const char *provider, const char *node_id)
 	return facts;
 }
 
-TEST(what_was_known_is_kept_while_nobody_serves_it)
+TEST(facts_are_kept_while_no_instance_serves_them)
 {
 	const struct facts_halves nobody = {
 		.keeps_node = true, .keeps_controller = true, .reason = "it is gone"};

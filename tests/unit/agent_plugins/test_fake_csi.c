@@ -169,7 +169,7 @@ CASE(each_way_to_go_wrong_ends_as_it_says)
 	assert_int_equal(s->lost, 2);
 }
 
-CASE(what_is_held_is_answered_later)
+CASE(held_calls_are_answered_later)
 {
 	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 

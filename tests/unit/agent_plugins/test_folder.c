@@ -64,7 +64,7 @@ YARD_TEST(folders_that_are_no_ids_are_passed_over)
 	assert_non_null(yard_entry(y, "a"));
 }
 
-TEST_FIXTURE(what_stood_before_the_start_is_found_with_the_newest_first, yard_setup, yard_teardown)
+TEST_FIXTURE(earlier_sockets_are_found_newest_first, yard_setup, yard_teardown)
 {
 	static const struct timespec before[] = {{.tv_sec = 1},
 						 {.tv_sec = 1}}; /* the file system's clock is coarse */
@@ -113,7 +113,7 @@ TEST_ON(a_folder_that_is_replaced_is_watched_anew, struct yard, y, yard_setup, y
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-YARD_TEST(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known)
+YARD_TEST(removing_the_folder_ends_plugins_but_keeps_their_facts)
 {
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");

@@ -63,7 +63,7 @@ static void come_back_wrong(struct yard *y, struct fake_csi_plugin *plugin, enum
 }
 
 /* Each call of the fingerprint, and each way in which it can go wrong. */
-YARD_TEST(a_plugin_is_not_healthy_before_it_has_reported_what_it_is)
+YARD_TEST(a_plugin_is_unhealthy_until_its_fingerprint_is_complete)
 {
 	static const enum csi_method methods[] = {CSI_PROBE,
 						  CSI_GET_PLUGIN_INFO,
@@ -122,7 +122,7 @@ CASE(a_fault_of_the_first_moment_is_shown_with_its_text)
 	assert_string_equal(yard_instance(y, "hostpath", "csi.sock")->last_error, "");
 }
 
-YARD_TEST(probe_decides_by_what_ready_says)
+YARD_TEST(probe_health_follows_the_ready_field)
 {
 	struct fake_csi_plugin *plugin;
 

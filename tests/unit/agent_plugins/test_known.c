@@ -72,7 +72,7 @@ YARD_TEST(a_plugin_is_forgotten_with_its_folder)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-YARD_TEST(what_was_known_is_dropped_only_after_a_look_at_the_folder)
+YARD_TEST(known_plugins_are_dropped_only_after_a_folder_scan)
 {
 	struct plugin_expectation other = expectation_of("other", ALLOC_A);
 	struct node_plugin facts = facts_of("gone");
