@@ -3,7 +3,7 @@
 
 #include "base/exit_code.h"
 
-TEST(only_what_a_person_has_to_change_is_not_tried_again)
+TEST(only_operator_errors_prevent_a_restart)
 {
 	static const struct {
 		enum status status;

@@ -188,7 +188,7 @@ TEST(a_hash_is_fnv_and_depends_on_seed_and_text)
 	assert_true(str_hash(0, "ab") != str_hash(0, "ba"));
 }
 
-TEST(texts_are_made_of_letters_digits_and_what_is_added)
+TEST(made_of_accepts_letters_digits_and_listed_characters)
 {
 	assert_true(str_is_made_of("", ""));
 	assert_true(str_is_made_of("azAZ09", ""));

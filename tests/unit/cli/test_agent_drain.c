@@ -39,7 +39,7 @@ TEST_FIXTURE(it_is_followed_until_it_has_ended, run_setup, NULL)
 	assert_int_equal(fake.given[3], 1);
 }
 
-TEST_FIXTURE(one_that_leaves_something_open_is_a_failure_that_reports_what, run_setup, NULL)
+TEST_FIXTURE(an_unfinished_drain_fails_and_names_the_remainder, run_setup, NULL)
 {
 	static const char *const states[] = {"unacknowledged", "incomplete", "cancelled"};
 	static const char *const answers[] = {
@@ -67,7 +67,7 @@ TEST_FIXTURE(an_agent_that_is_restarted_is_asked_again, run_setup, NULL)
 	expect_ok("agent drain --timeout 5s");
 }
 
-TEST_FIXTURE(what_is_no_matter_of_time_ends_it_at_once, run_setup, NULL)
+TEST_FIXTURE(a_permanent_error_ends_the_wait_at_once, run_setup, NULL)
 {
 	refuse(0, STATUS_PERMISSION_DENIED);
 	expect_failure("agent drain", STATUS_PERMISSION_DENIED, "");

@@ -194,7 +194,7 @@ TEST(words_after_two_dashes_are_arguments)
 	assert_null(inv.options[OPT_WHY]);
 }
 
-TEST(mistakes_are_reported_with_what_was_meant)
+TEST(mistyped_commands_get_a_suggestion)
 {
 	static const struct {
 		const char *line;

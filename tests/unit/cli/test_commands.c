@@ -98,7 +98,7 @@ TEST_FIXTURE(an_attestation_names_volume_and_node_in_full, run_setup, NULL)
 	expect_ok("volume detach w node");
 }
 
-TEST_FIXTURE(an_empty_attestation_is_none, run_setup, NULL)
+TEST_FIXTURE(an_empty_attestation_is_refused, run_setup, NULL)
 {
 	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
 }
@@ -139,7 +139,7 @@ TEST_FIXTURE(running_waits_until_the_allocation_runs, run_setup, NULL)
 	expect_output("running");
 }
 
-TEST_FIXTURE(what_runs_already_is_not_waited_for, run_setup, NULL)
+TEST_FIXTURE(a_running_allocation_is_not_waited_for, run_setup, NULL)
 {
 	write_spec("name = \"app\"\n");
 	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, ""};
@@ -270,7 +270,7 @@ TEST_FIXTURE(waiting_continues_from_the_last_change_of_a_claim, run_setup, NULL)
 	assert_int_equal(fake.last_index, 3 + 40);
 }
 
-TEST_FIXTURE(stopping_what_has_ended_is_success_and_does_not_wait, run_setup, NULL)
+TEST_FIXTURE(stopping_an_ended_allocation_succeeds_at_once, run_setup, NULL)
 {
 	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__FAILED, "long ago"};
 	expect_ok("alloc stop 01");
@@ -295,7 +295,7 @@ TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 	expect_output("status               pending");
 }
 
-TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
+TEST_FIXTURE(events_are_shown_with_their_subject, run_setup, NULL)
 {
 	will_answer(0, "Allocations.Get",
 		    "{\"allocation\": {\"id\": \"" ALLOC_ID
@@ -319,7 +319,7 @@ TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 	expect_output("the socket is refused");
 }
 
-TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_setup, NULL)
+TEST_FIXTURE(a_job_is_shown_with_its_groups_and_waits, run_setup, NULL)
 {
 	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"default\"}]}");
 	will_answer(1, "Jobs.Get",
@@ -537,7 +537,7 @@ TEST_FIXTURE(json_of_the_agent_reports_whether_the_policy_was_edited, run_setup,
 	expect_output("\"policy_edited\": false"); /* no helper has said the digest of its own */
 }
 
-TEST_FIXTURE(a_stale_mount_is_shown_with_what_repairs_it, run_setup, NULL)
+TEST_FIXTURE(a_stale_mount_is_shown_with_its_repair, run_setup, NULL)
 {
 	expect_ok("agent status");
 	expect_output(
@@ -552,7 +552,7 @@ TEST_FIXTURE(a_mounts_usage_and_condition_are_shown, run_setup, NULL)
 	expect_output("volume models at /run/holdfast/pub/1: read-only: the kernel stopped writes\n");
 }
 
-TEST_FIXTURE(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup, NULL)
+TEST_FIXTURE(the_agents_plugins_are_shown_with_their_calls, run_setup, NULL)
 {
 	expect_ok("agent status --verbose");
 	expect_output("ebs.csi.aws.com 1.30");
@@ -577,7 +577,7 @@ TEST_FIXTURE(the_agents_drivers_are_shown_with_why_one_is_not_healthy, run_setup
 	expect_output("\"reason\": \"the engine ");
 }
 
-TEST_FIXTURE(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup, NULL)
+TEST_FIXTURE(agent_operations_are_shown_with_their_error, run_setup, NULL)
 {
 	expect_ok("agent status");
 	expect_output("orders a1         plugin unpublish");

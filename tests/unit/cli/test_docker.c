@@ -352,7 +352,7 @@ TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 	expect_record("a", 1, false);
 }
 
-TEST_FIXTURE(what_is_not_the_volume_is_not_given_and_released, setup, teardown)
+TEST_FIXTURE(a_wrong_mount_is_refused_and_released, setup, teardown)
 {
 	kernel.is_another = true;
 	prepare(0, "Allocations.Run", TAKEN);

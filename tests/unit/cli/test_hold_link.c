@@ -247,7 +247,7 @@ TEST_FIXTURE(a_tree_that_others_can_change_is_not_followed, set_up, tear_down)
 	assert_int_equal(unlink(from), 0);
 }
 
-TEST_FIXTURE(a_device_is_what_the_plugin_has_bound, set_up, tear_down)
+TEST_FIXTURE(only_a_device_bound_by_the_plugin_is_accepted, set_up, tear_down)
 {
 	set_table(HOST LINE("0:5", "/loop0", BOUND "/rw-publish"));
 	assert_int_equal(check(BOUND "/rw-publish", true, NULL), STATUS_OK);

@@ -105,7 +105,7 @@ TEST(the_link_is_replaced_and_removed)
 	assert_false(hold_link_read(&place, path));
 }
 
-TEST(what_is_not_there_or_not_mounted_is_gone)
+TEST(a_missing_or_unmounted_path_counts_as_gone)
 {
 	assert_false(hold_is_gone("/"));
 	assert_false(hold_is_gone("/proc"));

@@ -96,7 +96,7 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 		       "purge needs whole ids");
 }
 
-TEST_FIXTURE(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes, run_setup, NULL)
+TEST_FIXTURE(purging_unknown_nodes_needs_a_reason_and_yes, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Purge", "{}");
 	expect_usage_error("node purge --unknown", "say why with --reason");
@@ -128,7 +128,7 @@ TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"11\",\"reason\":\"new\"}");
 }
 
-TEST_FIXTURE(an_attestation_names_volumes_and_reports_what_it_bypasses, run_setup, NULL)
+TEST_FIXTURE(an_attestation_lists_volumes_and_bypassed_evidence, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Attest",
 		    "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM("UNPUBLISHING") "]}");
@@ -193,7 +193,7 @@ TEST_FIXTURE(plugins_are_listed_and_shown_with_their_halves, run_setup, NULL)
 	expect_output("16");
 }
 
-TEST_FIXTURE(what_went_wrong_with_claims_is_shown_whole, run_setup, NULL)
+TEST_FIXTURE(claim_errors_are_shown_untruncated, run_setup, NULL)
 {
 #define CLAIMS                                                                                             \
 	"\"claims\": [{\"volume_id\": \"db\", \"node_id\": \"n1\", \"attempts\": 3, \"last_error\": \"no " \

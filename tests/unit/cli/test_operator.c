@@ -119,7 +119,7 @@ TEST_FIXTURE(members_are_servers_and_etcds, run_setup, NULL)
 	expect_request("Operator.StepDown {}");
 }
 
-TEST_FIXTURE(what_is_finished_is_removed, run_setup, NULL)
+TEST_FIXTURE(gc_removes_finished_objects, run_setup, NULL)
 {
 	will_answer(0, "Operator.Gc", "{\"claims\": 4}");
 	expect_ok("operator gc --older-than 7d --dry-run");

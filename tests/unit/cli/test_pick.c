@@ -31,7 +31,7 @@ TEST(the_only_beginning_is_meant)
 	assert_int_equal(found, 2);
 }
 
-TEST(an_empty_beginning_means_none_not_even_the_only_one)
+TEST(an_empty_prefix_matches_no_object)
 {
 	struct error err = {.msg = ""};
 	size_t found = 99;
@@ -42,7 +42,7 @@ TEST(an_empty_beginning_means_none_not_even_the_only_one)
 	assert_int_equal(found, 99);
 }
 
-TEST(several_are_listed_and_none_is_reported)
+TEST(ambiguous_and_unmatched_prefixes_are_refused)
 {
 	struct error err = {.msg = ""};
 	size_t found = 99;

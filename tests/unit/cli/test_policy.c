@@ -38,7 +38,7 @@ static struct error run(const char *line)
 	return err;
 }
 
-TEST(what_is_given_is_given_on)
+TEST(policy_arguments_are_passed_on)
 {
 	static const struct {
 		const char *line;
@@ -72,7 +72,7 @@ TEST(what_is_given_is_given_on)
 	}
 }
 
-TEST(what_is_no_request_is_not_given_on)
+TEST(invalid_policy_commands_are_not_passed_on)
 {
 	static const char *const lines[] = {
 		"holdfast policy explain",	  "holdfast policy explain a b c",

@@ -108,7 +108,7 @@ TEST(the_examples_in_it_are_right_as_well)
 	assert_int_equal(policy.n_profiles, 5);
 }
 
-TEST(what_is_missing_or_wrong_is_named)
+TEST(missing_and_invalid_arguments_are_named)
 {
 	static const struct {
 		const char *line;

@@ -43,7 +43,7 @@ TEST_FIXTURE(options_win_over_the_environment, clear_environment, NULL)
 	assert_string_equal(settings.servers[2].host, "::1");
 }
 
-TEST_FIXTURE(what_is_missing_is_reported_as_a_usage_error, clear_environment, NULL)
+TEST_FIXTURE(missing_settings_are_usage_errors, clear_environment, NULL)
 {
 	static const struct {
 		const char *address, *ca, *cert, *key, *error;

@@ -281,7 +281,7 @@ TEST(a_record_that_is_missing_between_two_files_shows)
 }
 
 /* A helper that had not been replaced yet wrote to the old file after the new one was begun. */
-TEST(what_was_written_to_the_old_file_after_the_joint_must_report_it)
+TEST(records_after_the_joint_must_mention_the_move)
 {
 	static const struct {
 		const char *last;
@@ -315,7 +315,7 @@ TEST(what_was_written_to_the_old_file_after_the_joint_must_report_it)
 	}
 }
 
-TEST(what_the_helper_missed_is_a_fault)
+TEST(a_head_mismatch_in_a_start_is_a_fault)
 {
 	struct trail trail = {.n = 0};
 	struct trail_check check;

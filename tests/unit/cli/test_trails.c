@@ -164,7 +164,7 @@ TEST_FIXTURE(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup,
 		"files before them");
 }
 
-TEST_FIXTURE(what_the_server_does_not_know_is_not_called_whole, trails_setup, NULL)
+TEST_FIXTURE(a_trail_without_a_server_head_is_not_verified, trails_setup, NULL)
 {
 	keep(&honest, 1, 12);
 	will_answer(0, "Operator.ListTrails", "{\"trails\": [{\"node_id\": \"n10\"}]}");

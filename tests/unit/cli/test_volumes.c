@@ -152,7 +152,7 @@ TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 	expect_usage_error("volume status db --filter x", "is for the list");
 }
 
-TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
+TEST_FIXTURE(a_volume_is_shown_with_its_provider_details, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Get",
 		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", \"provider\": "
@@ -250,7 +250,7 @@ TEST_FIXTURE(a_fence_is_tried_first_and_asked_about, run_setup, NULL)
 	expect_request("Detach {\"fence_reason\":\"dead\",\"id\":\"web\"");
 }
 
-TEST_FIXTURE(an_attestation_is_tried_first_and_lists_what_it_stands_in_for, run_setup, NULL)
+TEST_FIXTURE(an_attestation_runs_dry_first_and_lists_bypassed_evidence, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Detach", CLAIMS);
 	expect_ok("volume detach web node-1 --attest dead --dry-run");

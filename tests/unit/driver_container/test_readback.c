@@ -246,7 +246,7 @@ TEST_FIXTURE(each_mount_that_the_kernel_has_otherwise_is_found, begin, end)
 }
 
 /* /var/run/x is /run/x in an image where /var/run is a link. */
-TEST_FIXTURE(a_mount_behind_a_link_of_the_image_is_found_by_what_it_is, begin, end)
+TEST_FIXTURE(a_mount_behind_an_image_symlink_is_found_by_identity, begin, end)
 {
 	cleanup_free char *text = replaced(inside_table, "/rw rw,nosuid", "/run/rw rw,nosuid");
 	cleanup_free char *other = replaced(inside_table, "/rw rw,nosuid", "/proc/rw rw,nosuid");

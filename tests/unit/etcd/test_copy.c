@@ -411,7 +411,7 @@ static void copy_member(const char *from, const char *to)
 }
 
 /* Its past is another one from some revision on, which is as high again later. */
-CASE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again)
+CASE(a_copy_from_before_an_etcd_restore_is_read_again)
 {
 	char key[64];
 

@@ -123,7 +123,7 @@ static void expect_content(const struct world *w, const struct kit_key *key)
 
 #define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
 
-CASE(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it)
+CASE(a_kit_opens_only_with_its_passphrase_and_hides_its_content)
 {
 	const struct kit_key right = {.passphrase = PASSPHRASE};
 	const struct kit_key wrong = {.passphrase = PASSPHRASE "!"};
@@ -163,7 +163,7 @@ CASE(a_kit_to_a_certificate_opens_for_its_key_alone)
 }
 
 /* Whatever was changed, cut or put behind it. */
-CASE(a_kit_that_is_not_what_was_written_never_opens)
+CASE(a_modified_kit_never_opens)
 {
 	const struct kit_key to = {.path = w->cert};
 	const struct kit_key key = {.path = w->key};
@@ -213,7 +213,7 @@ CASE(an_envelope_without_a_tag_is_no_kit)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-CASE(a_file_that_is_none_is_distinguished_from_a_kit)
+CASE(another_file_is_not_taken_for_a_kit)
 {
 	const struct kit_key key = {.passphrase = PASSPHRASE};
 	struct kit kit = {.n = 0};

@@ -321,7 +321,7 @@ TEST(only_the_journals_own_stream_counts)
 }
 
 /* Asking is free until it is refused, which counts as a line that was dropped. */
-TEST(a_dry_run_reports_what_would_be_dropped)
+TEST(a_rate_query_predicts_dropped_lines)
 {
 	struct log_rate rate = {0};
 
@@ -365,7 +365,7 @@ TEST(one_subject_has_its_share_of_each_window)
 	}
 }
 
-TEST(what_a_line_is_about_is_its_event_and_the_first_name_in_it)
+TEST(a_log_subject_is_the_event_and_the_first_name)
 {
 	const struct log_ctx about = {
 		.event = LOG_EVENT_CLAIM_REFUSED, .node = "n1", .volume = "a", .peer = "p"};

@@ -185,7 +185,7 @@ CASE(a_watchdog_is_reported_as_long_as_the_loop_is_turned)
 	service_watchdog_free(watchdog);
 }
 
-CASE(a_watchdog_that_is_not_asked_for_is_none)
+CASE(a_watchdog_is_made_only_on_request)
 {
 	struct service_watchdog *none = (void *)1;
 	struct error err;

@@ -87,7 +87,7 @@ static void write_pairs(struct strbuf *sb, const struct use *uses, size_t n)
 	strbuf_puts(sb, "\n");
 }
 
-TEST(the_manual_says_what_admission_does)
+TEST(the_manual_matches_admission)
 {
 	static void (*const tables[])(struct strbuf *, const struct use *, size_t) = {write_own, write_pairs};
 	cleanup_free char *manual = NULL;

@@ -88,7 +88,7 @@ TEST(each_check_has_its_own_error)
 	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
 }
 
-TEST(a_second_writer_is_refused_and_reported_who_holds_it_and_what_to_do)
+TEST(a_second_writer_error_names_holder_and_next_step)
 {
 	struct world w;
 	struct error err;
@@ -209,7 +209,7 @@ TEST(a_csi_volume_is_in_one_access_mode_on_a_node)
 				       &(const struct claim *){NULL}));
 }
 
-TEST(a_reader_only_claim_on_the_writers_node_is_refused_and_reported_what_to_ask_for)
+TEST(a_refused_reader_only_claim_names_the_mode_to_request)
 {
 	struct world w;
 	struct error err;

@@ -265,7 +265,7 @@ TEST(only_the_nodes_word_makes_an_allocation_terminal)
 	}
 }
 
-TEST(what_an_allocation_owns_outlives_what_it_was_copied_from)
+TEST(an_allocation_copy_outlives_its_source)
 {
 	char text[] = "it runs";
 	struct alloc a = an_alloc(ALLOC_1, "n1");

@@ -35,7 +35,7 @@ static void set_status(struct alloc *alloc, Holdfast__Driver__V1__TaskState stat
 	assert_true(message_list_new(list, 1, &alloc->task_status));
 }
 
-TEST(what_becomes_of_an_allocation_is_noted_once)
+TEST(each_allocation_change_is_noted_once)
 {
 	struct volume_request request = {.name = "data"};
 	struct alloc_volume published = {.name = "data"};

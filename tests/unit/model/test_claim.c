@@ -58,7 +58,7 @@ TEST(a_grant_that_never_left_the_server_is_freed_at_once)
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
 }
 
-TEST(a_grant_is_sent_once_with_what_was_attached_for_it)
+TEST(a_grant_is_sent_once_with_its_attachment)
 {
 	static const struct {
 		enum controller_attach before, after;
@@ -99,7 +99,7 @@ TEST(the_count_of_attempts_stays_at_its_end)
 	assert_int_equal(claim.attempts, UINT32_MAX);
 }
 
-TEST(what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard)
+TEST(an_attach_request_is_undone_even_if_the_grant_was_unsent)
 {
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	struct claim_event ev = event(CLAIM_EVENT_WORK_ENDED);
@@ -112,7 +112,7 @@ TEST(what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_hear
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
 }
 
-TEST(never_sent_is_no_evidence_for_what_was_sent)
+TEST(never_sent_is_no_evidence_for_a_sent_claim)
 {
 	struct claim claim = a_claim(CLAIM_TAKEN);
 	struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
@@ -303,7 +303,7 @@ TEST(a_failure_is_counted_and_forgotten_by_the_next_state)
 }
 
 /* The plugin's words are behind what names plugin, volume and call. */
-TEST(a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause)
+TEST(a_long_failure_keeps_the_attempt_and_the_cause)
 {
 	static const char tried[] = "plugin nfs, volume pvc-1: NodeUnpublishVolume answered INTERNAL: ";
 	static const char cause[] = "umount: /x: target is busy.";

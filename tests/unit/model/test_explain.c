@@ -153,7 +153,7 @@ static struct claim claim_in(const struct situation *s)
 	return claim;
 }
 
-TEST(every_situation_says_what_is_missing_who_acts_and_what_is_next)
+TEST(each_explanation_names_missing_evidence_actor_and_next_step)
 {
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
 		const struct situation *s = &situations[i];
@@ -354,7 +354,7 @@ static void fill(char *dst, size_t size)
 }
 
 /* What a node says of a mount is shown while it mounts, after all that has to be whole. */
-TEST(a_mount_is_shown_with_what_its_node_reports)
+TEST(a_mount_is_shown_with_its_nodes_report)
 {
 	struct holder holder = {.is_connected = true,
 				.doing = "mounting volume db: plugin ebs: NodeStageVolume"};

@@ -402,7 +402,7 @@ static const struct {
 	{held_elsewhere, OBSTACLE_CLAIMED, STATUS_FAILED_PRECONDITION, {ALLOC_1, "node n1", "claim taken"}},
 };
 
-TEST(what_can_take_it_takes_it)
+TEST(a_fitting_node_has_no_obstacle)
 {
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE] = "stale";
@@ -419,7 +419,7 @@ TEST(what_can_take_it_takes_it)
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 }
 
-TEST(each_obstacle_is_named_with_what_is_needed_and_what_is_there)
+TEST(each_obstacle_names_need_and_supply)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++) {
 		char reason[FEASIBILITY_REASON_SIZE];
@@ -506,7 +506,7 @@ TEST(a_plugin_of_a_named_node_that_just_failed_is_waited_for)
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_UNHEALTHY);
 }
 
-TEST(a_drain_that_is_over_keeps_nobody_away)
+TEST(a_finished_drain_is_no_obstacle)
 {
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE];

@@ -93,7 +93,7 @@ static bool matches(const struct world *w, const char *expression)
 	return answer;
 }
 
-TEST(expressions_answer_what_they_say)
+TEST(filter_expressions_match_as_written)
 {
 	static const struct {
 		const char *expression;
@@ -176,7 +176,7 @@ TEST(expressions_answer_what_they_say)
 			fail_msg("%s is not %d", cases[i].expression, cases[i].answer);
 }
 
-TEST(what_is_wrong_is_named_with_its_column)
+TEST(filter_errors_name_the_column)
 {
 	static const struct {
 		const char *expression;

@@ -98,7 +98,7 @@ static bool is_canonical(const void *bytes, size_t n)
 	return is;
 }
 
-TEST(what_is_ordered_has_one_form)
+TEST(an_order_has_one_encoding)
 {
 	/* alloc_id "a", task "b", an entry of env */
 	static const uint8_t good[] = {0x0a, 1, 'a', 0x12, 1, 'b', 0x3a, 3, 0x0a, 1, 'k'};

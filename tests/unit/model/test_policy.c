@@ -45,7 +45,7 @@ static uint32_t capabilities(Rule **rules, size_t n, const char *namespace)
 #define READ (B(LIST_VOLUME) | B(READ_VOLUME) | B(LIST_JOBS) | B(READ_JOB))
 #define WRITE (READ | B(MOUNT_VOLUME) | B(WRITE_VOLUME) | B(SUBMIT_JOB) | B(ALLOC_EXEC) | B(READ_LOGS))
 
-TEST(each_word_gives_what_nomad_gives)
+TEST(policy_keywords_grant_the_same_as_in_nomad)
 {
 	static const struct {
 		const char *coarse;

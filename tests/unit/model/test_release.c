@@ -33,7 +33,7 @@ static enum release_action beside(const struct claim *claim, const struct claim 
 	return release_decide(claim, &sibling, 1, &away);
 }
 
-TEST(what_is_in_use_or_free_is_left_alone)
+TEST(claims_in_use_or_freed_need_no_release)
 {
 	struct claim sent = a_claim(CLAIM_RESERVED);
 	struct claim taken = a_claim(CLAIM_TAKEN);
@@ -45,7 +45,7 @@ TEST(what_is_in_use_or_free_is_left_alone)
 	assert_int_equal(alone(&freed, &here), RELEASE_NOTHING);
 }
 
-TEST(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for)
+TEST(only_unsent_reservations_without_a_caller_expire)
 {
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	struct release_facts facts = away;
@@ -90,7 +90,7 @@ TEST(the_controller_is_asked_whether_or_not_the_node_is_there)
 	assert_int_equal(alone(&detached, &away), RELEASE_FREE);
 }
 
-TEST(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing)
+TEST(an_adopted_claim_is_freed_if_its_plugin_attaches_nothing)
 {
 	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
 	struct release_facts facts = away;
@@ -103,7 +103,7 @@ TEST(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing)
 	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH);
 }
 
-TEST(another_claim_on_the_node_decides_what_is_left_to_do)
+TEST(another_claim_on_the_node_decides_the_next_action)
 {
 	static const struct {
 		enum claim_state state;
@@ -169,7 +169,7 @@ TEST(of_any_three_claims_on_a_node_one_detaches_once_all_have_released_it)
 	}
 }
 
-TEST(what_may_be_on_its_way_out_is_not_attached_anew)
+TEST(a_claim_that_may_be_detaching_is_not_attached)
 {
 	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++)
 		for (int bits = 0; bits < 8; bits++) {
@@ -222,7 +222,7 @@ TEST(a_node_is_cut_off_only_when_nothing_there_may_continue)
 	}
 }
 
-TEST(what_stands_against_a_fence_is_named_in_order)
+TEST(obstacles_to_a_fence_are_named_in_order)
 {
 	static const struct {
 		enum claim_state state;

@@ -96,7 +96,7 @@ TEST(another_plugin_is_another_provider)
 	assert_true(same(a, with_context("x", "share=/a", NULL, false)));
 }
 
-TEST(native_volumes_are_what_their_source_names)
+TEST(native_volumes_are_identified_by_source)
 {
 	const struct source sources[] = {
 		{.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},

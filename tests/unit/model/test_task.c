@@ -321,7 +321,7 @@ TEST(a_task_needs_no_volume)
 	assert_int_equal(judge(&w, NULL), STATUS_OK);
 }
 
-TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
+TEST(a_driver_order_names_slots_labels_and_owner)
 {
 	cleanup_free uint8_t *bytes = NULL;
 	Holdfast__Driver__V1__TaskConfig *task;
@@ -363,7 +363,7 @@ static const char *env_of(const Holdfast__Driver__V1__TaskConfig *task, const ch
 	return found;
 }
 
-TEST(a_task_knows_what_it_is_unless_it_says_otherwise)
+TEST(a_task_gets_identity_variables_unless_it_sets_them)
 {
 	Holdfast__Driver__V1__KeyValue own = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
 	Holdfast__Driver__V1__KeyValue *env[] = {&own};

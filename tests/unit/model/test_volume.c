@@ -10,7 +10,7 @@ TEST(a_complete_registration_is_valid)
 	assert_int_equal(volume_validate(&v, NULL), STATUS_OK);
 }
 
-TEST(defaults_fill_what_may_be_left_out)
+TEST(defaults_fill_omitted_fields)
 {
 	struct volume v = {.id = "db", .type = VOLUME_NATIVE};
 
@@ -71,7 +71,7 @@ static void expect_mistake(const struct volume *v, const char *field)
 		expect_mistake(&v, field); \
 	} while (0)
 
-TEST(what_is_wrong_is_named_with_its_field)
+TEST(volume_errors_name_the_field)
 {
 	struct volume v;
 

@@ -37,7 +37,7 @@ static enum status read_parts(const char *json, const struct volume *current, st
 	return status;
 }
 
-TEST(what_is_wrong_is_named_with_its_field)
+TEST(volume_errors_name_the_field)
 {
 	static const struct {
 		const char *json;
@@ -203,7 +203,7 @@ TEST(every_limit_holds_at_its_value_and_not_one_above)
 	}
 }
 
-TEST(what_only_the_server_knows_is_not_taken_from_callers)
+TEST(server_owned_fields_are_not_taken_from_callers)
 {
 	struct volume_parts parts;
 
@@ -219,7 +219,7 @@ TEST(what_only_the_server_knows_is_not_taken_from_callers)
 	volume_parts_release(&parts);
 }
 
-TEST(topologies_begin_as_what_is_required)
+TEST(topologies_begin_as_the_required_ones)
 {
 	struct volume_parts parts;
 

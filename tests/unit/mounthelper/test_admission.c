@@ -85,7 +85,7 @@ struct server {
 	uint8_t bits;
 };
 
-TEST(a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident)
+TEST(a_prefix_allows_servers_but_no_special_address)
 {
 	static const struct {
 		struct server rule;

@@ -284,7 +284,7 @@ static struct mh_stage of_profile(const char *profile, struct mh_source source)
 	return req;
 }
 
-TEST_FIXTURE(what_reads_the_whole_mount_table_is_in_the_architecture, setup, teardown)
+TEST_FIXTURE(the_architecture_lists_all_full_table_reads, setup, teardown)
 {
 	static const char policy_of_costs[] =
 		"ticket = optional; max_published = 1\n"
@@ -401,7 +401,7 @@ TEST_FIXTURE(a_changed_profile_counts_from_the_next_mount_on, setup, teardown)
 
 /* What is not a directory. */
 
-TEST_FIXTURE(what_is_no_directory_is_neither_mounted_on_nor_removed, setup, teardown)
+TEST_FIXTURE(a_non_directory_is_neither_mounted_on_nor_removed, setup, teardown)
 {
 	static const char alloc[] = "/srv/publish/" FIXTURE_ALLOC;
 

@@ -34,7 +34,7 @@ static struct question stage(const char *profile, const char *by_id)
 	return q;
 }
 
-TEST(what_is_allowed_names_block_profile_and_rule)
+TEST(an_allowed_request_names_block_profile_and_rule)
 {
 	struct question q = stage("db", "holdfast-demo-1");
 

@@ -126,13 +126,13 @@ static void repair_each(void)
 	}
 }
 
-TEST_FIXTURE(what_a_shared_parent_made_of_a_publish_is_repaired_and_nothing_else, setup, teardown)
+TEST_FIXTURE(only_propagation_from_a_shared_parent_is_repaired, setup, teardown)
 {
 	each_kernel(repair_each);
 }
 
 /* As a host volume below a shared mount of a container has it. */
-TEST_FIXTURE(what_a_stage_is_a_slave_of_its_peers_are_slaves_of, setup, teardown)
+TEST_FIXTURE(peers_of_a_stage_share_its_master, setup, teardown)
 {
 	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
@@ -279,7 +279,7 @@ TEST_FIXTURE(both_uses_of_a_volume_are_known_after_a_plugins_death, setup, teard
 	each_kernel(mount_both_anew);
 }
 
-TEST_FIXTURE(what_a_csi_plugin_published_is_cloned_for_allocations, setup, teardown)
+TEST_FIXTURE(allocations_get_clones_of_the_plugins_mount, setup, teardown)
 {
 	each_kernel(publish_csi_volume);
 }
@@ -319,7 +319,7 @@ static void take_what_plugins_left(void)
 				take_what_a_plugin_left(p, r, s);
 }
 
-TEST_FIXTURE(what_a_dead_plugin_left_mounted_goes_and_is_on_record, setup, teardown)
+TEST_FIXTURE(mounts_of_a_dead_plugin_are_removed_and_recorded, setup, teardown)
 {
 	each_kernel(take_what_plugins_left);
 }
@@ -356,7 +356,7 @@ static void stage_again_below_a_publish(void)
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 }
 
-TEST_FIXTURE(what_was_published_before_another_stage_is_not_forgotten, setup, teardown)
+TEST_FIXTURE(an_earlier_publish_survives_a_second_stage, setup, teardown)
 {
 	each_kernel(stage_again_below_a_publish);
 }
@@ -420,7 +420,7 @@ static void mount_anew_and_unpublish(void)
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n" PLUG_SUMMARY);
 }
 
-TEST_FIXTURE(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before, setup, teardown)
+TEST_FIXTURE(a_plugin_remount_does_not_hide_earlier_publishes, setup, teardown)
 {
 	each_kernel(mount_anew);
 	each_kernel(mount_anew_and_unpublish);
@@ -683,7 +683,7 @@ static struct life publish_and_forget(enum mh_class class, bool is_lost)
 	return life;
 }
 
-TEST_FIXTURE(no_pair_of_requests_after_a_lost_table_unstages_what_is_published, setup, teardown)
+TEST_FIXTURE(no_pair_of_requests_after_a_lost_table_unstages_a_published_volume, setup, teardown)
 {
 	static const enum mh_class of[] = {MH_CLASS_TMPFS, MH_CLASS_BIND, MH_CLASS_CSI};
 
@@ -870,7 +870,7 @@ TEST_FIXTURE(facts_of_one_mount_are_the_same_by_both_ways, setup, teardown)
 	each_kernel(ask_for_facts);
 }
 
-TEST_FIXTURE(lists_know_what_is_staged_one_level_deeper, setup, teardown)
+TEST_FIXTURE(lists_include_stages_one_level_deeper, setup, teardown)
 {
 	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3}}};
 	union mh_answer answer;

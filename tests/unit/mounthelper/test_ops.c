@@ -235,7 +235,7 @@ TEST_FIXTURE(a_mount_that_appears_meanwhile_is_not_stacked_upon, setup, teardown
 	assert_true(fake_is_mount(PUBLISHED));
 }
 
-TEST_FIXTURE(what_the_kernel_shows_afterwards_must_be_what_was_asked_for, setup, teardown)
+TEST_FIXTURE(the_kernels_result_must_match_the_request, setup, teardown)
 {
 	static const uint64_t floor[] = {SYS_MOUNT_ATTR_NOSUID, SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
 					 SYS_MOUNT_ATTR_NOSYMFOLLOW};
@@ -284,7 +284,7 @@ static void expect_both_stay(const union mh_request *req, const char *path)
 	assert_int_equal(mounts_at(path), 2);
 }
 
-TEST_FIXTURE(what_is_covered_as_it_is_attached_is_no_success, setup, teardown)
+TEST_FIXTURE(a_mount_covered_during_attach_is_an_error, setup, teardown)
 {
 	const union mh_request s = {.stage = fixture_stage()}, p = {.publish = fixture_publish()};
 
@@ -330,7 +330,7 @@ TEST_FIXTURE(a_record_that_is_cut_counts_as_not_written, setup, teardown)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
-TEST_FIXTURE(the_device_must_be_what_the_request_says, setup, teardown)
+TEST_FIXTURE(the_device_must_match_the_request, setup, teardown)
 {
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
@@ -1114,7 +1114,7 @@ TEST_FIXTURE(a_directory_without_a_mount_is_reported_of_one_volume_alone, setup,
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
 
-TEST_FIXTURE(profiles_are_what_the_policy_offers, setup, teardown)
+TEST_FIXTURE(the_profile_list_matches_the_policy, setup, teardown)
 {
 	struct mh_list_reply page;
 

@@ -26,7 +26,7 @@ static enum status parse(const char *text, size_t n, struct policy *ret, unsigne
 	return status;
 }
 
-TEST(the_parsed_policy_is_what_was_written)
+TEST(the_parsed_policy_matches_its_text)
 {
 	const struct agent_policy *agent;
 	const struct profile *db;

@@ -33,7 +33,7 @@ static bool is_accepted(const struct policy_file *from, size_t n)
 	return policy_file_check(&read, n);
 }
 
-TEST(what_is_compiled_is_accepted_with_the_agents_own_profiles)
+TEST(a_compiled_policy_yields_the_agents_own_profiles)
 {
 	const struct agent_policy *agent;
 

@@ -80,7 +80,7 @@ TEST_FIXTURE(the_kernel_confirms_an_intent_and_is_not_asked_about_a_result, setu
 	assert_int_equal(fake_audit_confirmed(), 3);
 }
 
-TEST_FIXTURE(what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent, setup, teardown)
+TEST_FIXTURE(a_refused_result_record_does_not_fail_the_next_intent, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
@@ -164,7 +164,7 @@ TEST_FIXTURE(an_audit_that_could_not_be_opened_is_not_called, setup, teardown)
 	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
 }
 
-TEST_FIXTURE(what_the_log_does_not_take_the_audit_still_gets, setup, teardown)
+TEST_FIXTURE(records_the_log_rejects_still_reach_the_audit, setup, teardown)
 {
 	const char *audit;
 
@@ -177,7 +177,7 @@ TEST_FIXTURE(what_the_log_does_not_take_the_audit_still_gets, setup, teardown)
 	assert_null(strstr(fake_log(), "op=unstage"));
 }
 
-TEST_FIXTURE(a_start_is_on_record_with_what_it_found, setup, teardown)
+TEST_FIXTURE(a_start_record_shows_staged_and_published_counts, setup, teardown)
 {
 	helper.instance = 3;
 	record_start(&helper, 1, 2);
@@ -307,7 +307,7 @@ TEST_FIXTURE(every_class_of_source_is_named, setup, teardown)
 	ASSERT_RECORDED(" profile=ceph ro=0 src=ceph ");
 }
 
-TEST_FIXTURE(every_operation_names_what_it_asks_for, setup, teardown)
+TEST_FIXTURE(every_operation_record_names_its_arguments, setup, teardown)
 {
 	union mh_request req = {.publish = fixture_publish()};
 

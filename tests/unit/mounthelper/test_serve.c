@@ -107,7 +107,7 @@ TEST_FIXTURE(the_end_of_the_socket_is_on_record_and_changes_nothing, connected, 
 	ASSERT_RECORDED("reason=closed");
 }
 
-TEST_FIXTURE(what_was_asked_for_before_the_end_is_done_and_recorded, connected, teardown)
+TEST_FIXTURE(requests_before_the_end_are_done_and_recorded, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 

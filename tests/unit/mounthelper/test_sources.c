@@ -209,7 +209,7 @@ TEST_FIXTURE(a_host_path_that_others_can_change_is_refused, begin_test, teardown
 	ASSERT_RECORDED("errno=2 step=source");
 }
 
-TEST_FIXTURE(what_a_mount_below_a_host_volume_hides_stays_hidden, begin_test, teardown)
+TEST_FIXTURE(files_hidden_by_a_mount_below_a_host_volume_stay_hidden, begin_test, teardown)
 {
 	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
 	fake_make_directory("/data/a/vol2", 0, 0755);
@@ -795,7 +795,7 @@ static struct profile *use_image(enum fs_kind kind, enum trust trust)
 	return image;
 }
 
-TEST_FIXTURE(an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names, begin_test, teardown)
+TEST_FIXTURE(an_untrusted_erofs_is_refused_on_a_too_old_kernel, begin_test, teardown)
 {
 	struct profile *image = use_image(FS_EROFS, TRUST_UNTRUSTED);
 	struct mh_reply reply;
@@ -825,7 +825,7 @@ TEST_FIXTURE(an_older_kernel_reads_a_trusted_erofs_and_any_squashfs, begin_test,
 }
 
 /* The table is made anew when its format changes; the mounts stand. */
-TEST_FIXTURE(what_stood_before_the_table_is_looked_for_before_it_is_taken_away, begin_test, teardown)
+TEST_FIXTURE(mounts_older_than_the_state_table_are_checked_before_unstage, begin_test, teardown)
 {
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);

@@ -216,7 +216,7 @@ TEST_FIXTURE(starts_are_paid_for_by_the_minute, setup, teardown)
 }
 
 /* Seven processes had seven bursts. */
-TEST_FIXTURE(a_new_process_has_what_the_others_have_left_of_the_rate, setup, teardown)
+TEST_FIXTURE(a_new_process_gets_only_the_remaining_rate, setup, teardown)
 {
 	static const struct agent_policy limits = {
 		.starts_per_minute = 60, .ops_per_second = 20, .burst = 100};

@@ -180,7 +180,7 @@ TEST(the_proof_of_a_ticket_proves_no_other)
 	}
 }
 
-TEST(what_is_hashed_or_signed_in_another_way_is_no_ticket)
+TEST(a_ticket_hashed_or_signed_otherwise_is_refused)
 {
 	static const struct fixture_tree wrong[] = {
 		{1, 1, TICKET_ROOT_MAGIC, TICKET_VERSION, 0},	  /* a leaf like a node */

@@ -491,7 +491,7 @@ TEST(the_slot_may_be_31)
 }
 
 /* The fuzzer starts from them: one that is refused at the header would keep it from all that is behind. */
-TEST(what_the_fuzzer_begins_with_is_understood)
+TEST(the_fuzz_corpus_is_accepted)
 {
 	DIR *dir = opendir(WIRE_CORPUS);
 	struct dirent *entry;
