@@ -74,7 +74,7 @@ TEST(an_empty_message_has_no_bytes)
 	expect_same(&message.base);
 }
 
-TEST(what_does_not_fit_is_reported_and_nothing_is_written_beside_the_room)
+TEST(an_oversized_message_fails_without_writing_past_the_buffer)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
@@ -165,7 +165,7 @@ TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 	expect_same(&message.base);
 }
 
-TEST(of_proto2_what_is_set_is_packed_and_what_must_be_set)
+TEST(proto2_packs_set_and_required_fields)
 {
 	Test__V1__Old inner = TEST__V1__OLD__INIT;
 	Test__V1__Old message = TEST__V1__OLD__INIT;

@@ -72,7 +72,7 @@ static void expect_error(const ProtobufCMessageDescriptor *descriptor, const cha
 	assert_string_equal(err.msg, want);
 }
 
-TEST(a_message_prints_only_what_differs_from_its_defaults)
+TEST(a_message_prints_only_nondefault_fields)
 {
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};

@@ -476,7 +476,7 @@ TEST_FIXTURE(a_death_before_the_chain_was_settled_is_no_mismatch, setup, teardow
 	assert_int_equal(check_chain(), 3);
 }
 
-TEST_FIXTURE(what_cannot_be_written_keeps_nobody_from_writing, setup, teardown)
+TEST_FIXTURE(a_failed_append_releases_the_lock, setup, teardown)
 {
 	struct keyline record = {.overflow = true};
 	uint64_t rec;
@@ -531,7 +531,7 @@ TEST_FIXTURE(a_batch_is_brought_to_the_medium_once_a_second_and_when_idle, setup
 	assert_int_equal(check_chain(), 5);
 }
 
-TEST_FIXTURE(what_could_not_be_brought_to_the_medium_shows_with_the_next_record, setup, teardown)
+TEST_FIXTURE(a_failed_sync_shows_with_the_next_record, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 0;

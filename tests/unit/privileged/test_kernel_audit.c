@@ -75,7 +75,7 @@ TEST_FIXTURE(a_confirmed_record_was_sent_as_it_is, confirm, NULL)
 	assert_int_equal(kernel.sent.nlmsg_len, NLMSG_HDRLEN + strlen(kernel.text) + 1);
 }
 
-TEST_FIXTURE(a_record_that_the_kernel_forgets_is_none, confirm, NULL)
+TEST_FIXTURE(a_record_dropped_by_the_kernel_is_an_error, confirm, NULL)
 {
 	kernel.is_off = true;
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "op=stage res=success"), -ENODATA);

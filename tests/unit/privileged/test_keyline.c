@@ -121,7 +121,7 @@ TEST(a_line_takes_another_one_whole_or_not_at_all)
 	assert_int_equal(line.text[full], '\0');
 }
 
-TEST(what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to)
+TEST(appending_an_overflowed_line_overflows_the_target)
 {
 	struct keyline line = KEYLINE_INIT;
 	struct keyline more = {.overflow = true};

@@ -49,13 +49,13 @@ CASE(it_is_distinguished_from_other_descriptors)
 	assert_int_equal(peer_socket_pin(-1, 4096, &ends->peer), -EBADF);
 }
 
-CASE(the_peer_is_who_made_the_pair)
+CASE(the_peer_is_the_creator_of_the_pair)
 {
 	assert_int_equal(ends->peer.pid, getpid());
 	assert_int_equal(ends->peer.uid, geteuid());
 }
 
-CASE(what_the_peer_sends_arrives_whole)
+CASE(peer_messages_arrive_whole)
 {
 	char buf[8] = "";
 

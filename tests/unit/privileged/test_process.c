@@ -169,7 +169,7 @@ TEST(ids_are_all_of_them)
 	in_child(check_ids);
 }
 
-TEST(what_the_caller_left_is_reset)
+TEST(inherited_process_state_is_reset)
 {
 	in_child(check_reset);
 }

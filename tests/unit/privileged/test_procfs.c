@@ -27,7 +27,7 @@ TEST(an_own_instance_is_this_machines)
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
-TEST(what_is_no_procfs_reports_nothing)
+TEST(a_directory_that_is_no_procfs_is_refused)
 {
 	static const char *const bad[] = {"", "x", "0a1b2c3d-1111-2222-3333-44445555666\n",
 					  "0a1b2c3d-1111-2222-3333-4444555566667",

@@ -52,7 +52,7 @@ WORLD_TEST(requests_look_as_every_server_wants_them)
 	stranger_close(&stranger);
 }
 
-WORLD_TEST(odd_answers_become_errors_that_report_what_was_odd)
+WORLD_TEST(malformed_answers_become_precise_errors)
 {
 	static const struct stranger_field early[] = {{":status", "103"}, {"grpc-status", "7"}, {NULL, NULL}};
 	static const struct stranger_field not_found[] = {{":status", "200"},

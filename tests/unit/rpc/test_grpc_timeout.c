@@ -53,7 +53,7 @@ TEST(the_text_is_never_read_past_its_length)
 	assert_int_equal(grpc_timeout_parse("12S", 2, &us), -EINVAL);
 }
 
-TEST(what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit)
+TEST(formatted_timeouts_read_back_equal_or_rounded_up)
 {
 	static const uint64_t values[] = {0,
 					  1,
@@ -80,7 +80,7 @@ TEST(what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit)
 	}
 }
 
-TEST(what_no_timeout_can_say_becomes_the_longest)
+TEST(an_oversized_timeout_becomes_the_longest)
 {
 	char text[GRPC_TIMEOUT_SIZE];
 

@@ -19,7 +19,7 @@ static size_t pages_there(void *pages, size_t n)
 	return n_there;
 }
 
-TEST(of_a_block_for_a_frame_what_is_not_touched_is_not_there)
+TEST(untouched_pages_of_a_frame_block_use_no_memory)
 {
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);

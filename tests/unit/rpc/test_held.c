@@ -152,13 +152,12 @@ static void gorge(struct world *world, const char *id, const struct raw_request 
 	everything_is_released(world);
 }
 
-TEST_FIXTURE(what_an_identity_does_not_read_stays_within_its_budget_and_others_get_on, setup, world_teardown)
+TEST_FIXTURE(unread_answers_stay_within_the_identitys_budget, setup, world_teardown)
 {
 	gorge(*state, "huge", NULL);
 }
 
-TEST_FIXTURE(what_an_identity_does_not_finish_stays_within_its_budget_and_others_get_on, setup,
-	     world_teardown)
+TEST_FIXTURE(unfinished_requests_stay_within_the_identitys_budget, setup, world_teardown)
 {
 	static const uint8_t body[50000] = {0, 0, 1, 0, 0};
 
@@ -291,7 +290,7 @@ CASE(the_largest_holder_is_closed_when_all_hold_too_much)
 	everything_is_released(world);
 }
 
-CASE(connections_that_end_free_what_was_held_for_them)
+CASE(ended_connections_free_their_held_memory)
 {
 	for (size_t i = 0; i < ROUNDS; i++) {
 		struct hog *hog = hog_new(world, HOG);
@@ -348,7 +347,7 @@ static void ask_h1(struct raw *raw, const char *body, size_t n, size_t sent)
 	world_settle(raw->world);
 }
 
-CASE(what_http1_does_not_read_or_finish_counts_too)
+CASE(unread_or_unfinished_http1_counts_too)
 {
 	static const char asks[] = "{\"id\": \"huge\"}";
 	static char body[200000];

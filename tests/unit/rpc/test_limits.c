@@ -194,8 +194,7 @@ TEST_ON(requests_that_come_in_together_share_the_connections_limit, struct world
 	}
 }
 
-TEST_ON(what_was_abandoned_half_way_does_not_count_any_more, struct world, world, setup_wide_messages,
-	world_teardown)
+TEST_ON(abandoned_requests_no_longer_count, struct world, world, setup_wide_messages, world_teardown)
 {
 	uint8_t *body = calloc(1, HELD);
 	static const uint8_t head[9] = {0,

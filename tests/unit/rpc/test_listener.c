@@ -126,7 +126,7 @@ TLS_TEST(freeing_the_server_removes_its_socket_but_not_that_of_a_successor)
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-TLS_TEST(a_port_in_use_is_named_with_what_to_do)
+TLS_TEST(a_port_in_use_is_named_with_the_next_step)
 {
 	char port[16];
 	struct error err;

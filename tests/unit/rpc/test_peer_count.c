@@ -40,7 +40,7 @@ TEST(peers_do_not_count_for_each_other)
 	assert_true(RB_EMPTY(&tree));
 }
 
-TEST(a_limit_of_none_lets_nobody_in)
+TEST(a_limit_of_zero_admits_no_peer)
 {
 	struct peer_count_tree tree = RB_INITIALIZER(&tree);
 	bool full = false;

@@ -147,7 +147,7 @@ static void critical(const X509 *cert, int nid, bool expected)
 		ASN1_BIT_STRING_free(extension);
 }
 
-CASE(certificates_say_what_they_are_for)
+CASE(certificates_state_their_usage)
 {
 	X509 *ca;
 	X509 *cert;

@@ -62,7 +62,7 @@ TEST(a_call_is_accepted_as_clients_send_it)
 	}
 }
 
-TEST(what_is_no_call_is_refused_with_its_own_status)
+TEST(a_request_that_is_no_call_gets_its_own_status)
 {
 	static const struct row {
 		struct field fields[FIELDS_MAX];

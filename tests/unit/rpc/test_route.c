@@ -167,7 +167,7 @@ TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
 	}
 }
 
-TEST(what_other_systems_force_is_refused_with_the_way_to_go)
+TEST(a_force_parameter_is_refused_with_the_alternative)
 {
 	static const struct rpc_route deregister = {.method = "DELETE",
 						    .pattern = "/v1/volume/csi/{id}",
@@ -201,7 +201,7 @@ TEST(what_other_systems_force_is_refused_with_the_way_to_go)
 	}
 }
 
-TEST(what_cannot_be_meant_is_refused_by_name)
+TEST(invalid_parameters_are_refused_by_name)
 {
 	static const struct row {
 		const struct rpc_route *route;

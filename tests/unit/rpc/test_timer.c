@@ -33,7 +33,7 @@ TEST(a_delay_counts_from_when_it_is_asked_for)
 	sd_event_unref(event);
 }
 
-TEST(a_delay_without_end_does_not_begin_anew_at_none)
+TEST(an_infinite_delay_does_not_wrap_to_zero)
 {
 	sd_event_source *source = NULL;
 	sd_event *event = NULL;

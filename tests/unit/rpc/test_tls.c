@@ -198,7 +198,7 @@ static void wait_for_end(struct tls_world *tw, int fd)
 	(void)sd_event_source_disable_unref(io);
 }
 
-TLS_TEST(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else)
+TLS_TEST(broken_tls_ends_only_its_connection)
 {
 	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
 	struct answer answer;

@@ -14,7 +14,7 @@ WORLD_TEST(a_call_is_answered_over_a_unix_socket)
 	assert_int_equal(world->n_calls, 1);
 }
 
-WORLD_TEST(the_server_knows_who_called)
+WORLD_TEST(the_server_knows_its_caller)
 {
 	struct answer answer;
 
@@ -318,7 +318,7 @@ WORLD_TEST(every_way_of_cutting_the_bytes_gives_the_same_answer)
 	}
 }
 
-WORLD_TEST(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody)
+WORLD_TEST(a_request_cut_off_after_any_byte_ends_only_its_call)
 {
 	bool whole = false;
 

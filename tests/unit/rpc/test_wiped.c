@@ -23,7 +23,7 @@ static bool is_left(const char secret[static SECRET_SIZE])
 	return memory_holds(secret + TAIL, SECRET_SIZE - 1 - TAIL);
 }
 
-TEST(what_is_on_the_heap_is_found)
+TEST(a_secret_on_the_heap_is_found)
 {
 	char secret[SECRET_SIZE];
 	char *copy;

@@ -78,7 +78,7 @@ CLUSTER_TEST(a_new_boot_frees_claims_although_its_first_hello_broke_off)
 }
 
 /* Whatever a crash leaves out, the next hello of that boot does again. */
-CLUSTER_TEST(the_new_boot_of_a_node_is_stored_after_what_follows_from_it)
+CLUSTER_TEST(a_new_boot_is_stored_after_its_consequences)
 {
 	take_volume(f);
 	lose_node(f, &f->n1);
@@ -438,7 +438,7 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 }
 
 /* Whatever a node says is about itself, or ends its session and changes nothing. */
-CLUSTER_TEST(no_word_of_a_node_reaches_what_is_of_another)
+CLUSTER_TEST(no_node_message_changes_another_nodes_objects)
 {
 	struct claim before;
 	struct node node;

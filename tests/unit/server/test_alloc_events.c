@@ -220,7 +220,7 @@ CLUSTER_TEST(each_change_of_an_allocation_is_an_event_once)
 	holdfast__v1__get_allocation_response__free_unpacked(shown, NULL);
 }
 
-CLUSTER_TEST(what_is_reported_again_is_no_event)
+CLUSTER_TEST(a_repeated_report_is_no_event)
 {
 	struct claim claim;
 	uint64_t index;
@@ -251,7 +251,7 @@ CLUSTER_TEST(events_are_bounded_and_outlive_the_server)
 	expect_events(events_of(f, ALLOC_1), restarts, ALLOC_EVENTS_MAX);
 }
 
-CLUSTER_TEST(a_reboot_loses_what_ran)
+CLUSTER_TEST(a_reboot_marks_running_work_lost)
 {
 	const struct message_list *events;
 	struct claim claim;
@@ -345,7 +345,7 @@ static void have_healths(struct fixture *f, const char *alloc)
 	send_plugin(f, alloc, true, true, "");
 }
 
-CLUSTER_TEST(a_plugins_health_is_an_event_of_what_runs_it_and_outlives_the_server)
+CLUSTER_TEST(plugin_health_events_belong_to_the_allocation_and_persist)
 {
 	struct wanted wanted[2 + ARRAY_SIZE(healths)] = {{EVENT(RECEIVED), ""}, {EVENT(PLACED), "n1"}};
 

@@ -155,7 +155,7 @@ CASE(no_read_shows_a_flag)
 	protobuf_c_message_free_unpacked(reply, NULL);
 }
 
-CASE(they_are_part_of_what_was_submitted)
+CASE(mount_options_are_part_of_the_submission)
 {
 	struct submission s;
 
@@ -220,7 +220,7 @@ static void many_bytes(struct submission *s)
 	s->options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
 }
 
-TEST_FIXTURE(what_makes_no_sense_is_refused_by_field, setup_csi, teardown)
+TEST_FIXTURE(invalid_mount_options_are_refused_by_field, setup_csi, teardown)
 {
 	static const struct {
 		void (*break_it)(struct submission *);
@@ -285,7 +285,7 @@ CASE(all_of_an_allocation_together_have_a_limit)
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-CLUSTER_TEST(a_native_volume_has_none)
+CLUSTER_TEST(native_volumes_take_no_mount_options)
 {
 	struct submission s;
 	struct error err;

@@ -166,7 +166,7 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 }
 
 /* Registrations refuse such an id by now; a store may have one. */
-CASE(readers_of_a_volume_that_nobody_writes_get_it_read_only)
+CASE(reader_only_volumes_are_attached_read_only)
 {
 	claim_response *response = NULL;
 
@@ -206,7 +206,7 @@ static void while_nothing_gets_to_the_disk(struct fixture *f)
 	settle(f);
 }
 
-CASE(no_controller_is_asked_for_what_is_not_on_the_disk)
+CASE(no_attach_is_sent_before_its_claim_is_durable)
 {
 	unsigned int calls;
 
@@ -247,7 +247,7 @@ CASE(a_failed_attach_is_reported_with_its_code_and_can_be_tried_again)
 	assert_int_equal(f->server->state.n_claims, 1);
 }
 
-TEST_FIXTURE(what_never_reached_its_node_is_detached_and_freed_when_the_work_ends, setup_csi, teardown_csi)
+TEST_FIXTURE(an_unsent_claim_is_detached_and_freed_when_the_work_ends, setup_csi, teardown_csi)
 {
 	static const enum model_outcome outcomes[] = {MODEL_FAIL, MODEL_FAIL_DONE, MODEL_LOSE_BEFORE,
 						      MODEL_LOSE_AFTER};
@@ -267,7 +267,7 @@ TEST_FIXTURE(what_never_reached_its_node_is_detached_and_freed_when_the_work_end
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-CASE(a_reservation_that_nobody_comes_back_for_is_taken_back)
+CASE(an_abandoned_reservation_expires)
 {
 	struct release_stats stats;
 
@@ -470,7 +470,7 @@ CASE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted)
 	claim_and_forget(f, &f->n2, ALLOC_2);
 }
 
-CASE(an_answer_that_nobody_waits_for_any_more_counts_as_sent)
+CASE(an_answer_without_a_waiting_caller_counts_as_sent)
 {
 	static struct asked asked;
 

@@ -342,7 +342,7 @@ CLUSTER_TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on)
 	assert_in_range(audit_head(f->server).sequence - audit_head(f->server).first, 9, 13);
 }
 
-CLUSTER_TEST(what_is_too_old_is_forgotten_but_the_last_record)
+CLUSTER_TEST(old_audit_records_are_pruned_except_the_last)
 {
 	record_many(f, 5);
 	f->server->config.audit_keep_for_us = 3600 * USEC_PER_SEC;

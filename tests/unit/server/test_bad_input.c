@@ -49,7 +49,7 @@ CLUSTER_TEST(each_bad_request_gets_its_answer)
 }
 
 /* Two volumes name CSI_PLUGIN, which its nodes do not have any more; and nobody has ever had "other". */
-TEST_FIXTURE(a_plugin_that_went_away_is_distinguished_from_one_that_nobody_knows, setup, teardown)
+TEST_FIXTURE(a_departed_plugin_is_distinguished_from_an_unknown_one, setup, teardown)
 {
 #define CSI_VOLUME(plugin)                                                                             \
 	"{\"volume\": {\"type\": \"csi\", \"plugin_id\": \"" plugin "\", \"requested_capabilities\": " \

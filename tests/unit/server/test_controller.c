@@ -239,7 +239,7 @@ CASE(only_not_here_leads_to_the_next_node)
 	assert_int_equal(world.plugin.calls[ATTACH], 1);
 }
 
-CASE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked)
+CASE(the_plugins_error_is_returned_and_no_other_controller_asked)
 {
 	for (int code = 1; code < STATUS_N; code++) {
 		world.outcomes[0] = (struct outcome){0};
@@ -305,8 +305,7 @@ CASE(a_call_without_an_answer_in_time_frees_its_slot_and_a_late_answer_is_ignore
 	assert_false(f->n1.closed);
 }
 
-TEST_FIXTURE(a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest, setup_both,
-	     teardown_both)
+TEST_FIXTURE(a_lost_session_leaves_sent_calls_unknown_and_moves_the_rest, setup_both, teardown_both)
 {
 	static const enum model_outcome losses[] = {MODEL_LOSE_BEFORE, MODEL_LOSE_AFTER};
 	struct fixture *f = *state;
@@ -357,7 +356,7 @@ CASE(a_call_for_a_node_goes_there_and_nowhere_else)
 	expect_failed(0, STATUS_INTERNAL, "took its time");
 }
 
-TEST_FIXTURE(answers_that_nobody_waits_for_change_nothing, setup_both, teardown_both)
+TEST_FIXTURE(unexpected_replies_change_nothing, setup_both, teardown_both)
 {
 	static const uint64_t ids[] = {0, 1, 2, 77, UINT64_MAX};
 	struct fixture *f = *state;

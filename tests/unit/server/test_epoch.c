@@ -30,7 +30,7 @@ static uint32_t nodes_to_report(struct fixture *f)
 	return n;
 }
 
-CLUSTER_TEST(nothing_is_granted_before_every_node_has_reported_what_it_holds)
+CLUSTER_TEST(grants_wait_for_the_report_of_every_node)
 {
 	struct alloc alloc;
 	struct claim held, claim;

@@ -225,7 +225,7 @@ CLUSTER_TEST(a_watch_resumes_from_the_last_index)
 	hang_up(&l);
 }
 
-CLUSTER_TEST(what_is_not_known_any_more_or_yet_is_out_of_range)
+CLUSTER_TEST(pruned_and_future_indexes_are_out_of_range)
 {
 	struct listener l;
 	uint64_t before;
@@ -331,7 +331,7 @@ static void publish_volume_of(struct fixture *f, const char *namespace)
 	events_publish(f->server->events, OBJECT_VOLUME, &volume, NULL, 0, kv_revision(f->server->kv));
 }
 
-TEST_ON(a_token_hears_of_what_it_may_read_and_only_while_it_may, struct fixture, f, setup_acl, teardown)
+TEST_ON(a_token_gets_only_events_it_may_still_read, struct fixture, f, setup_acl, teardown)
 {
 	struct caller_client caller;
 	struct listener l;
@@ -378,7 +378,7 @@ static void revoke_all(struct fixture *f)
 	}
 }
 
-CLUSTER_TEST(bad_requests_are_refused_with_what_to_do)
+CLUSTER_TEST(invalid_event_requests_are_refused_with_a_remedy)
 {
 	struct listener l;
 	char long_name[NAMESPACE_MAX + 2];
@@ -525,7 +525,7 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 	waiting->status = status;
 }
 
-TEST_ON(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for, struct fixture, f, setup_acl, teardown)
+TEST_ON(a_revoked_token_gets_no_answer_to_its_waiting_call, struct fixture, f, setup_acl, teardown)
 {
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
 	struct waiting waiting = {.is_done = false};

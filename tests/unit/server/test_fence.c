@@ -182,7 +182,7 @@ TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_fence_is_refused_where_it_could_cut_off_work_or_is_none, setup_csi, teardown_csi)
+TEST_FIXTURE(a_fence_that_endangers_work_or_detaches_nothing_is_refused, setup_csi, teardown_csi)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
 	struct fixture *f = *state;
@@ -265,7 +265,7 @@ CASE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself)
 }
 
 /* "Not assumed to be ControllerUnpublished", says the specification of it. */
-CASE(a_fence_of_what_the_plugin_does_not_know_proves_nothing)
+CASE(a_fence_answered_not_found_proves_nothing)
 {
 	struct error err;
 

@@ -142,7 +142,7 @@ CLUSTER_TEST(a_second_machine_with_the_same_certificate_frees_nothing)
 	fake_node_release(&clone);
 }
 
-CLUSTER_TEST(an_operators_word_frees_only_what_cannot_answer_and_was_stopped)
+CLUSTER_TEST(an_attestation_frees_only_stopped_work_of_absent_nodes)
 {
 	struct error err;
 
@@ -167,7 +167,7 @@ CLUSTER_TEST(an_operators_word_frees_only_what_cannot_answer_and_was_stopped)
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
-CLUSTER_TEST(a_node_reaches_only_what_is_its_own)
+CLUSTER_TEST(a_node_reaches_only_its_own_objects)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim claim;
@@ -278,7 +278,7 @@ CLUSTER_TEST(a_finished_allocation_that_the_node_still_has_is_forgotten_after_we
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-CLUSTER_TEST(an_allocation_for_a_node_that_is_away_says_what_it_waits_for)
+CLUSTER_TEST(an_allocation_for_an_absent_node_names_its_wait)
 {
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -379,7 +379,7 @@ CLUSTER_TEST(the_generation_of_a_grant_outlives_the_claim)
 }
 
 /* A reader has its volume's generation, which the store has already. */
-CLUSTER_TEST(what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume)
+CLUSTER_TEST(old_reader_claims_are_pruned_without_a_volume_change)
 {
 	uint64_t stored;
 

@@ -143,7 +143,7 @@ static char *why(struct fixture *f)
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
 
 /* By no plugin's fault: leaving it out would not help, and is not offered. */
-CASE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out)
+CASE(an_in_use_error_shows_how_to_find_users_and_keeps_the_plugin)
 {
 	struct claim claim;
 	uint32_t attempts;
@@ -283,7 +283,7 @@ CLUSTER_TEST(a_native_volume_has_no_plugin_to_bypass)
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is native");
 }
 
-TEST_FIXTURE(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing, setup_csi, teardown_csi)
+TEST_FIXTURE(a_dry_forced_detach_lists_bypassed_steps_and_changes_nothing, setup_csi, teardown_csi)
 {
 	static const struct args args = {.dry_run = true};
 	struct fixture *f = *state;

@@ -153,7 +153,7 @@ static uint64_t read_by_hello(struct fixture *f, const char *boot)
 	return kv_stats(f->server->kv).read - before;
 }
 
-TEST_FIXTURE(a_hello_costs_the_same_with_a_long_history_as_with_none, setup, teardown)
+TEST_FIXTURE(a_hello_costs_the_same_whatever_the_history_length, setup, teardown)
 {
 	enum { MANY = 700 };
 	struct fixture *f = *state;

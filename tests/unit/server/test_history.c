@@ -132,7 +132,7 @@ TEST_FIXTURE(a_ticket_above_the_stores_generation_begins_an_epoch_once, setup, t
 
 enum old { AS_FAR, BEYOND_WITHOUT_PROOF, OLDS };
 
-TEST_FIXTURE(a_ticket_of_what_is_known_or_none_begins_no_epoch, setup, teardown)
+TEST_FIXTURE(a_known_or_missing_ticket_begins_no_epoch, setup, teardown)
 {
 	for (enum old old = 0; old < OLDS; old++) {
 		struct fixture *f = *state;

@@ -103,7 +103,7 @@ JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 			    "volume status db[1] --why");
 }
 
-JOB_TEST(what_waits_in_a_queue_or_lost_a_race_has_not_failed)
+JOB_TEST(queued_members_and_race_losers_have_not_failed)
 {
 	struct job_alloc alloc = alloc_of("a", 0);
 
@@ -129,7 +129,7 @@ JOB_TEST(what_waits_in_a_queue_or_lost_a_race_has_not_failed)
 	group.reschedule.delay_ms = 0;
 }
 
-JOB_TEST(an_update_that_passes_its_deadline_keeps_what_works)
+JOB_TEST(an_overdue_update_keeps_healthy_members)
 {
 	struct job_alloc allocs[2] = {alloc_of("old", 0), alloc_of("new", 1)};
 	struct job_alloc again[2];

@@ -124,7 +124,7 @@ static void another_group(struct submission *s)
 	s->job.n_groups = 2;
 }
 
-TEST_FIXTURE(what_no_member_runs_by_restarts_none_of_them, setup, teardown)
+TEST_FIXTURE(settings_unused_by_members_restart_no_member, setup, teardown)
 {
 	static change_fn *const changes[] = {more_at_once, fewer_attempts, another_group};
 	struct fixture *f = *state;
@@ -209,7 +209,7 @@ TEST_FIXTURE(a_job_that_was_stopped_runs_its_work_again, setup, teardown)
 	UNTIL(f, n_allocs(f) == 2);
 }
 
-TEST_FIXTURE(a_plan_says_what_is_placed_replaced_and_left, setup, teardown)
+TEST_FIXTURE(a_plan_lists_placed_replaced_and_kept_members, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
@@ -301,7 +301,7 @@ TEST_FIXTURE(members_behind_a_full_list_of_refused_ones_are_placed, setup, teard
 	UNTIL(f, f->n1.runs == 1);
 }
 
-TEST_FIXTURE(a_plan_promises_what_a_run_does, setup, teardown)
+TEST_FIXTURE(a_plan_matches_the_run, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;

@@ -364,7 +364,7 @@ static void assert_expected(struct fixture *f, uint32_t nodes, uint32_t controll
 		holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, teardown)
+TEST_FIXTURE(expected_plugin_instances_include_unplaced_members, setup, teardown)
 {
 	Holdfast__V1__CsiPlugin ebs = HOLDFAST__V1__CSI_PLUGIN__INIT;
 	struct fixture *f = *state;
@@ -596,7 +596,7 @@ static void much_of_it(struct submission *s)
 	never_in_time(s);
 }
 
-TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
+TEST_FIXTURE(an_impossible_job_error_names_the_field, setup, teardown)
 {
 	static const struct {
 		change_fn *change;

@@ -121,7 +121,7 @@ TEST_ON(a_volume_of_another_plugin_asks_for_all_of_it, struct state, s, setup, t
 	assert_int_equal(load_volume(s, "nfs"), STATUS_OK);
 }
 
-TEST_FIXTURE(a_deleted_key_that_is_none_is_refused, setup, teardown)
+TEST_FIXTURE(a_delete_of_an_invalid_key_is_refused, setup, teardown)
 {
 	static const char *const keys[] = {
 		PREFIX_VOLUME "db",

@@ -110,7 +110,7 @@ CLUSTER_TEST(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_tha
 	assert_int_equal(epoch_of(f), 1);
 }
 
-CLUSTER_TEST(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had)
+CLUSTER_TEST(a_store_that_lost_nothing_begins_no_epoch)
 {
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	for (int i = 0; i < 3; i++)
@@ -128,7 +128,7 @@ CLUSTER_TEST(a_store_without_its_mark_begins_an_epoch)
 	assert_int_equal(epoch_of(f), 1);
 }
 
-CLUSTER_TEST(a_lost_store_continues_above_what_the_mark_knows)
+CLUSTER_TEST(a_lost_store_continues_above_the_mark)
 {
 	uint64_t last;
 

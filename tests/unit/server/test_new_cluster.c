@@ -130,7 +130,7 @@ static void be_refused_without_store(struct fixture *f)
 	}
 }
 
-CLUSTER_TEST(a_server_without_a_store_does_not_start_and_reports_what_to_do)
+CLUSTER_TEST(a_server_without_a_store_fails_with_the_next_step)
 {
 	restart_with(f, be_refused_without_store);
 }

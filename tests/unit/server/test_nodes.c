@@ -1008,7 +1008,7 @@ CLUSTER_TEST(a_release_that_hangs_on_a_connected_node_can_be_attested)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-CLUSTER_TEST(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to)
+CLUSTER_TEST(a_timed_attestation_frees_claims_the_node_fails_to_release)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__AttestNodeResponse *attested = NULL;
@@ -1130,7 +1130,7 @@ CLUSTER_TEST(no_word_is_taken_for_plugins_that_the_configuration_names)
 
 /* Bad input. */
 
-CLUSTER_TEST(what_makes_no_sense_is_refused_with_its_code)
+CLUSTER_TEST(invalid_node_requests_get_their_own_code)
 {
 	Holdfast__V1__AttestNodeRequest none = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
 	Holdfast__V1__AttestNodeRequest many = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
@@ -1344,7 +1344,7 @@ static void connect_running(struct fixture *f)
 	fake_node_connect(&f->n1, "n1", BOOT_1, all, 2);
 }
 
-TEST_FIXTURE(a_node_is_not_sent_what_it_says_it_runs, setup, teardown)
+TEST_FIXTURE(a_node_is_not_sent_work_it_reports_running, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;

@@ -110,7 +110,7 @@ CLUSTER_TEST(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any
 	assert_false(has_reported(f, "n1"));
 }
 
-CLUSTER_TEST(what_the_store_knows_goes_its_way)
+CLUSTER_TEST(known_claims_take_the_normal_path)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct backup backup = {0};
@@ -137,7 +137,7 @@ CLUSTER_TEST(what_the_store_knows_goes_its_way)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(a_report_that_contradicts_what_is_known_of_a_claim_is_refused, setup, teardown)
+TEST_FIXTURE(a_report_that_contradicts_a_known_claim_is_refused, setup, teardown)
 {
 	enum { GENERATION, VOLUME, BOOT, N_LIES };
 	struct fixture *f = *state;
@@ -222,7 +222,7 @@ CLUSTER_TEST(the_generation_right_after_the_backups_is_not_granted_again)
 
 /* The copy has n1's release as waiting for its detach; since then n1 may have been granted the volume anew.
  */
-TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_reported_what_it_holds, setup, teardown)
+TEST_FIXTURE(no_detach_precedes_the_nodes_report, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;

@@ -198,7 +198,7 @@ CLUSTER_TEST(the_order_and_the_wait_outlive_the_server)
 	assert_true(is_pending(f, ALLOC_2));
 }
 
-CLUSTER_TEST(what_was_placed_keeps_others_from_its_volume_before_its_claim)
+CLUSTER_TEST(a_placed_allocation_reserves_its_volume_before_its_claim)
 {
 	struct error err;
 
@@ -219,7 +219,7 @@ CLUSTER_TEST(what_was_placed_keeps_others_from_its_volume_before_its_claim)
 	start(f, ALLOC_2);
 }
 
-CLUSTER_TEST(a_wait_ends_at_its_time_with_who_is_in_the_way)
+CLUSTER_TEST(an_expired_wait_names_the_holder)
 {
 	take_volume(f);
 	assert_int_equal(run_waiting(f, ALLOC_2, "", 1, NULL), STATUS_OK);
@@ -248,7 +248,7 @@ CLUSTER_TEST(one_that_was_withdrawn_leaves_its_place)
 	start(f, ALLOC_3);
 }
 
-CLUSTER_TEST(one_that_no_node_takes_keeps_nobody)
+CLUSTER_TEST(an_unplaceable_waiter_blocks_no_other)
 {
 	take_volume(f);
 	assert_int_equal(run_waiting(f, ALLOC_2, "n2", LONG_MS, NULL), STATUS_OK);
@@ -328,7 +328,7 @@ static pid_t type_run(struct fixture *f)
 	return pid;
 }
 
-CLUSTER_TEST(ctrl_c_withdraws_what_is_pending)
+CLUSTER_TEST(ctrl_c_withdraws_the_pending_allocation)
 {
 	int ended = 0;
 	pid_t pid;

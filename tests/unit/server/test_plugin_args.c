@@ -48,7 +48,7 @@ TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
 }
 
 /* Its node had it granted and not mounted, and asks for it again. */
-TEST(an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none)
+TEST(an_adopted_claim_is_attached_only_to_the_reported_provider_node)
 {
 	struct plugin_instance instance = {
 		.node_id = "n1",

@@ -294,7 +294,7 @@ CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 }
 
-TEST_FIXTURE(each_plugin_of_an_allocation_is_expected_and_placed_where_none_is, setup, teardown)
+TEST_FIXTURE(each_csi_plugin_is_expected_and_placed_on_a_node_without_it, setup, teardown)
 {
 	Holdfast__V1__CsiPlugin more = HOLDFAST__V1__CSI_PLUGIN__INIT;
 	struct fixture *f = *state;
@@ -433,7 +433,7 @@ CLUSTER_TEST(two_allocations_of_one_plugin_on_a_node_are_one_instance)
 	assert_null(get_plugin(f, EBS, NULL));
 }
 
-CLUSTER_TEST(the_plugin_is_part_of_what_was_submitted)
+CLUSTER_TEST(the_plugin_is_part_of_the_submission)
 {
 	struct error err;
 
@@ -634,7 +634,7 @@ TEST_FIXTURE(allocations_that_ran_a_plugin_count_for_its_pages_too, setup, teard
 	see_in_pages(*state, DESIRED_STOP);
 }
 
-TEST_FIXTURE(pages_of_a_plugin_continue_after_what_went_away_in_between, setup, teardown)
+TEST_FIXTURE(plugin_pages_continue_after_removed_entries, setup, teardown)
 {
 	enum { N = 6 };
 	struct fixture *f = *state;
