@@ -125,7 +125,7 @@ CLUSTER_TEST(work_that_a_node_invents_gets_no_volume)
 	assert_int_equal(db(f)->n_live, 0);
 }
 
-CLUSTER_TEST(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds)
+CLUSTER_TEST(forgotten_work_gets_fresh_tickets_for_its_claims)
 {
 	struct alloc alloc;
 	struct claim held, claim;
@@ -171,7 +171,7 @@ CLUSTER_TEST(the_mode_is_the_tickets)
 	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
 }
 
-CLUSTER_TEST(what_the_volume_is_the_store_knows_better_than_the_node)
+CLUSTER_TEST(volume_fields_come_from_the_store_not_the_node)
 {
 	struct alloc alloc;
 	struct claim held, claim;
@@ -189,7 +189,7 @@ CLUSTER_TEST(what_the_volume_is_the_store_knows_better_than_the_node)
 	assert_string_equal(claim.external_id, db(f)->volume.external_id);
 }
 
-TEST_FIXTURE(tickets_are_as_many_as_claims_or_none, setup, teardown)
+TEST_FIXTURE(a_report_has_one_ticket_per_claim_or_no_ticket, setup, teardown)
 {
 	for (size_t n = 0; n < 3; n++) {
 		struct fixture *f = *state;

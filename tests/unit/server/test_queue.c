@@ -131,7 +131,7 @@ static void make_batch(struct fixture *f, struct submission *s, const char *id)
 	s->reschedule.interval_ms = LONG_MS;
 }
 
-TEST_FIXTURE(five_jobs_that_wait_for_one_volume_run_one_after_the_other_and_none_fails, setup, teardown)
+TEST_FIXTURE(five_jobs_waiting_for_one_volume_all_run_in_turn, setup, teardown)
 {
 	static const char *const ids[] = {"e", "d", "c", "b", "a"};
 	struct fixture *f = *state;
@@ -199,7 +199,7 @@ TEST_FIXTURE(a_new_version_keeps_the_volume_of_the_one_before_it, setup, teardow
 	assert_string_equal(placed_on(f, "db")->id, ALLOC_2);
 }
 
-TEST_FIXTURE(another_version_of_what_waits_keeps_its_turn, setup, teardown)
+TEST_FIXTURE(a_new_version_of_a_queued_member_keeps_its_turn, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -387,7 +387,7 @@ static void check_queues(struct world *w)
 	}
 }
 
-TEST_FIXTURE(no_volume_is_idle_while_one_waits_and_nobody_is_overtaken, setup, teardown)
+TEST_FIXTURE(no_volume_idles_with_waiters_and_no_waiter_is_overtaken, setup, teardown)
 {
 	struct world w = {.f = *state, .seed = 7};
 

@@ -217,7 +217,7 @@ CASE(a_new_boot_is_evidence_and_the_controller_detaches)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-CASE(what_the_plugin_does_not_know_is_detached_once_its_node_has_released_it)
+CASE(detach_not_found_counts_once_the_node_has_released)
 {
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
@@ -371,8 +371,7 @@ TEST_ON(a_detach_frees_nothing_of_another_node, struct fixture, f, setup_shared,
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_ON(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them, struct fixture, f,
-	setup_shared, teardown_csi)
+TEST_ON(a_shared_attachment_is_detached_after_its_last_user, struct fixture, f, setup_shared, teardown_csi)
 {
 	take(f, &f->n1, "db", ALLOC_1);
 	f->n2.csi.cannot_attach = true; /* as after another version of the plugin */
@@ -420,7 +419,7 @@ static Holdfast__V1__Epoch new_epoch(uint64_t number)
 	return epoch;
 }
 
-CASE(after_a_restore_nothing_is_detached_before_the_nodes_have_reported_what_they_hold)
+CASE(after_a_restore_detaches_wait_for_the_nodes_reports)
 {
 	Holdfast__V1__Epoch epoch = new_epoch(1);
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -487,7 +486,7 @@ TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixtu
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
-TEST_ON(what_may_be_being_detached_is_not_attached_there_anew, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(no_attach_is_sent_while_a_detach_may_be_running, struct fixture, f, setup_shared, teardown_csi)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
@@ -527,7 +526,7 @@ CASE(a_stuck_volume_delays_no_other)
 	assert_int_equal(claim_of(f, ALLOC_1).attempts, 1);
 }
 
-CASE(the_sweep_drives_on_what_no_event_did_and_counts_it)
+CASE(the_sweep_resumes_missed_releases_and_counts_them)
 {
 	struct release_stats stats;
 	struct claim_entry *entry;

@@ -320,7 +320,7 @@ CLUSTER_TEST(a_reverted_node_whose_session_ends_before_its_report_is_asked_again
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
-CLUSTER_TEST(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released)
+CLUSTER_TEST(an_unknown_claim_of_a_reverted_node_is_released)
 {
 	Holdfast__V1__Mark *first, *later;
 	struct alloc alloc;
@@ -351,7 +351,7 @@ CLUSTER_TEST(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released)
 }
 
 /* It was collected since, and holds nothing that could be ordered away. */
-CLUSTER_TEST(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped)
+CLUSTER_TEST(unknown_work_of_a_reverted_node_is_stopped)
 {
 	Holdfast__V1__Mark *first, *later;
 	struct alloc alloc;
@@ -375,7 +375,7 @@ CLUSTER_TEST(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped)
 }
 
 /* Its mark is none that the server has seen; what it names shows it. */
-CLUSTER_TEST(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released)
+CLUSTER_TEST(a_claim_missing_from_a_later_report_is_not_released)
 {
 	struct claim held, unknown;
 

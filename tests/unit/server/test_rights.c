@@ -777,7 +777,7 @@ static void check_fencers(const struct stand *stand, const struct row *row)
 	expect_allowed(stand->f, row, "holdfast://c1/fencer/f1", NULL);
 }
 
-TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl, teardown_callers)
+TEST_FIXTURE(each_method_is_open_only_to_its_callers, setup_acl, teardown_callers)
 {
 	struct fixture *f = *state;
 	struct stand stand;

@@ -139,7 +139,7 @@ CLUSTER_TEST(a_job_lives_and_goes_by_addresses_alone)
 	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
 }
 
-CLUSTER_TEST(what_is_asked_wrongly_is_refused_with_its_own_status)
+CLUSTER_TEST(invalid_requests_get_their_own_status)
 {
 	ask(f, "GET", "/v1/volumes?typ=csi", NULL, "400", "\\\"typ\\\"", "invalid_argument");
 	ask(f, "GET", "/v1/volume", NULL, "404", "nothing at /v1/volume", "not_found");
@@ -161,7 +161,7 @@ static long metric(struct fixture *f, const char *line)
 	return at ? strtol(at + strlen(line), NULL, 10) : -1;
 }
 
-TEST_FIXTURE(metrics_count_what_is_there, setup, teardown)
+TEST_FIXTURE(metrics_count_existing_objects, setup, teardown)
 {
 	struct fixture *f = *state;
 

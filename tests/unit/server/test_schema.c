@@ -98,7 +98,7 @@ static const char *look(struct fixture *f, const char *sql)
 	return rows;
 }
 
-TEST_FIXTURE(people_read_what_there_is_while_the_server_is_running, setup, teardown)
+TEST_FIXTURE(views_can_be_read_while_the_server_is_running, setup, teardown)
 {
 	static const char *const views[] = {"volume", "claim",	     "freed_claim", "allocation",
 					    "node",   "plugin",	     "snapshot",    "token",
@@ -189,7 +189,7 @@ TEST(only_quotes_backslashes_and_controls_are_escaped)
 	}
 }
 
-TEST(a_text_is_json_of_what_is_set)
+TEST(a_text_is_json_of_the_set_fields)
 {
 	static const char expected[] =
 		"{\"plugin_id\":\"p\\u0022\\u005c\\u000a\u00e4\",\"size_bytes\":18446744073709551615,"

@@ -723,8 +723,7 @@ CASE(a_leader_that_is_stopped_hands_over_at_once)
 	expect_held(s);
 }
 
-TEST_ON(none_starts_without_a_store_that_somebody_has_asked_for, struct servers, s, setup_one,
-	teardown_servers)
+TEST_ON(no_server_starts_without_a_requested_store, struct servers, s, setup_one, teardown_servers)
 {
 	int ended;
 
@@ -1898,7 +1897,7 @@ static void put_back_marks(struct servers *s)
 	assert_int_equal(run_shell(command), 0);
 }
 
-CASE(what_a_node_remembers_holds_for_whoever_leads_next)
+CASE(a_nodes_mark_binds_the_next_leader)
 {
 	struct fixture *f = &s->f;
 	Holdfast__V1__GetStatusResponse *status = NULL;
@@ -2111,7 +2110,7 @@ static void expect_kit(struct servers *s, int follower)
 	assert_true(cli_printed(s, "every record is what was written"));
 }
 
-CASE(a_backup_is_made_while_servers_run_and_restored_when_none_does)
+CASE(backups_are_made_online_and_restored_offline)
 {
 	Holdfast__V1__BeginRestoreRequest online = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	Holdfast__V1__GetStatusResponse *before = NULL;

@@ -1743,14 +1743,14 @@ static void run_history(struct world *w)
 	assert_true(w->n_grants > 0);
 }
 
-TEST_FIXTURE(no_history_breaks_what_was_promised, setup_proxies, teardown_world)
+TEST_FIXTURE(no_history_breaks_a_promise, setup_proxies, teardown_world)
 {
 	if (!*state)
 		skip();
 	run_history(*state);
 }
 
-TEST_FIXTURE(no_history_on_hosts_breaks_what_was_promised, setup_hosts, teardown_world)
+TEST_FIXTURE(no_history_on_hosts_breaks_a_promise, setup_hosts, teardown_world)
 {
 	if (!*state)
 		skip();

@@ -128,7 +128,7 @@ PROVIDER_TEST(deleting_forgets_the_record_when_the_provider_has)
 		"the provider's words"); /* nobody knows it */
 }
 
-PROVIDER_TEST(lists_join_the_records_with_what_the_provider_has)
+PROVIDER_TEST(lists_join_records_with_provider_snapshots)
 {
 	must(f, "Create", DB, NULL);
 	must(f, "CreateSnapshot", SNAP, NULL);

@@ -69,7 +69,7 @@ TEST(keys_that_are_too_long_find_nothing)
 }
 
 /* A look-up remembers what it found: what has gone, or came again, must not be mistaken for it. */
-TEST(what_was_found_last_is_forgotten_when_it_goes)
+TEST(a_cached_lookup_is_forgotten_when_its_object_goes)
 {
 	struct volume v = volume("default", "db");
 	struct volume other = volume("other", "db");

@@ -203,7 +203,7 @@ CLUSTER_TEST(a_grant_of_one_name_is_checked_again_when_the_node_asks_under_anoth
 	assert_null(response);
 }
 
-CLUSTER_TEST(an_attestation_for_one_name_of_a_storage_is_none_for_the_other)
+CLUSTER_TEST(an_attestation_covers_only_one_name_of_a_storage)
 {
 	const struct volume *d2;
 	struct backup backup = {0};

@@ -319,7 +319,7 @@ CLUSTER_TEST(only_the_node_of_the_task_takes_the_stream_and_once)
 	UNTIL(f, node.is_closed); /* whose caller has gone */
 }
 
-CLUSTER_TEST(what_the_driver_reports_at_the_end_reaches_the_caller)
+CLUSTER_TEST(the_drivers_final_status_reaches_the_caller)
 {
 	struct end caller, node;
 
@@ -385,7 +385,7 @@ CLUSTER_TEST(a_slow_reader_pauses_the_node_and_gets_everything_later)
 	UNTIL(f, node.is_closed);
 }
 
-TEST_FIXTURE(what_cannot_be_is_refused_before_its_node_is_asked, setup, teardown)
+TEST_FIXTURE(impossible_streams_are_refused_without_asking_the_node, setup, teardown)
 {
 	static const struct {
 		const char *alloc, *task;

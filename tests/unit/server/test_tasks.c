@@ -243,7 +243,7 @@ TEST_FIXTURE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle, s
 	holdfast__v1__order_task_response__free_unpacked(start, NULL);
 }
 
-TEST_FIXTURE(an_allocation_without_an_isolated_network_has_none_ordered, setup, teardown)
+TEST_FIXTURE(no_network_is_ordered_without_isolation, setup, teardown)
 {
 	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
 	struct fixture *f = *state;
@@ -298,7 +298,7 @@ static const struct message_list *stored_status(struct fixture *f)
 	return state_alloc(&f->server->state, ALLOC_1)->alloc.task_status;
 }
 
-CLUSTER_TEST(what_a_node_reports_of_its_tasks_outlives_the_server)
+CLUSTER_TEST(task_status_survives_a_server_restart)
 {
 	const Holdfast__Driver__V1__TaskStatus *status;
 
@@ -436,7 +436,7 @@ CLUSTER_TEST(a_driver_that_cannot_be_ends_the_session)
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
 }
 
-CLUSTER_TEST(what_no_driver_of_the_node_offers_is_refused_at_submission)
+CLUSTER_TEST(a_task_without_a_driver_on_its_node_is_refused)
 {
 	struct error err;
 

@@ -105,7 +105,7 @@ static const struct volume a_volume = {
 	.source = {.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},
 };
 
-TEST(a_ticket_says_what_the_claim_says_and_is_signed)
+TEST(a_ticket_matches_its_claim_and_is_signed)
 {
 	const struct fixture *f = *state;
 	char wire[WIRE_VOLUME_SIZE];
@@ -328,7 +328,7 @@ TEST(the_digest_is_that_of_the_source_without_device_numbers)
 	assert_memory_equal(t.source_digest, digest, sizeof(digest));
 }
 
-TEST(a_key_that_others_can_read_or_that_is_none_is_refused)
+TEST(a_key_readable_by_others_or_invalid_is_refused)
 {
 	const struct fixture *f = *state;
 	struct ticket_issuer *issuer;
@@ -400,7 +400,7 @@ TEST(tickets_signed_ahead_are_those_that_were_asked_for)
 }
 
 /* The first one that is asked for takes the others with it, as many as one signature is for. */
-TEST(what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed)
+TEST(a_partial_batch_is_signed_when_its_first_ticket_is_needed)
 {
 	const struct fixture *f = *state;
 	struct ticket_ahead *ahead[TICKET_BATCH_MAX - 1];

@@ -366,7 +366,7 @@ CASE(no_list_gives_a_page_above_its_most)
 }
 
 /* A plugin is handed what is of others: the right to run work is not enough for it. */
-TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
+TEST_FIXTURE(a_plugin_needs_its_own_run_right, setup_acl, teardown)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
@@ -396,7 +396,7 @@ TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
 }
 
 /* A service runs as whom its unit says: the right to run work is not enough for it. */
-TEST_FIXTURE(only_who_may_run_units_starts_one, setup_acl, teardown)
+TEST_FIXTURE(a_unit_needs_its_own_run_right, setup_acl, teardown)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "

@@ -124,7 +124,7 @@ CLUSTER_TEST(a_head_takes_no_transaction_of_its_own)
 	assert_int_equal(last_of(f), 7);
 }
 
-CLUSTER_TEST(what_has_not_the_form_of_a_head_is_none)
+CLUSTER_TEST(a_malformed_trail_head_is_ignored)
 {
 	show(f, head_of(0, 'a'), false);
 	(void)head_of(3, 'a');
@@ -192,7 +192,7 @@ CLUSTER_TEST(another_hash_of_the_same_record_is_a_break)
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
 }
 
-CLUSTER_TEST(breaks_are_bounded_and_so_is_what_is_recorded_of_them)
+CLUSTER_TEST(trail_breaks_and_their_records_are_bounded)
 {
 	const Holdfast__V1__NodeTrail *trail;
 

@@ -30,7 +30,7 @@ PROVIDER_TEST(a_registration_is_confirmed_before_anything_is_stored)
 	assert_int_equal(provider.calls[CALL_VALIDATE], 1); /* nothing new to confirm */
 }
 
-PROVIDER_TEST(what_is_not_confirmed_is_named_and_not_stored)
+PROVIDER_TEST(an_unconfirmed_capability_is_named_and_not_stored)
 {
 	provider.does_not_confirm = true;
 	refuses(f, "Register", DB, STATUS_FAILED_PRECONDITION,
@@ -39,7 +39,7 @@ PROVIDER_TEST(what_is_not_confirmed_is_named_and_not_stored)
 }
 
 /* A file that leaves it out leaves it: the plugin is asked about the one that is stored. */
-PROVIDER_TEST(what_is_not_confirmed_again_is_named_as_it_is_stored)
+PROVIDER_TEST(an_unconfirmed_update_names_the_stored_volume)
 {
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"vol-1\"}}", NULL);
 	provider.does_not_confirm = true;
@@ -71,7 +71,7 @@ PROVIDER_TEST(a_plugin_must_be_known_and_have_its_controller)
 	assert_null(db(f));
 }
 
-PROVIDER_TEST(what_changed_while_the_plugin_was_asked_is_looked_at_again)
+PROVIDER_TEST(a_volume_changed_during_validation_is_checked_again)
 {
 	struct pending first;
 
@@ -169,7 +169,7 @@ PROVIDER_TEST(a_volumes_topologies_are_exactly_those_its_provider_gave)
 		"topology_request:"); /* which can no longer change */
 }
 
-PROVIDER_TEST(no_capacity_is_asked_for_when_none_was_given)
+PROVIDER_TEST(no_capacity_is_requested_by_default)
 {
 	must(f, "Create", DB, NULL);
 	assert_int_equal(provider.last_min, 0);
@@ -204,7 +204,7 @@ TEST_FIXTURE(a_server_that_dies_while_creating_continues_with_the_same_volume, p
 	}
 }
 
-PROVIDER_TEST(what_a_crash_left_is_carried_on_without_being_asked)
+PROVIDER_TEST(work_left_by_a_crash_is_resumed_unasked)
 {
 	struct pending pending;
 
@@ -246,7 +246,7 @@ PROVIDER_TEST(a_provider_that_may_have_made_it_is_asked_again_under_the_same_nam
 	assert_int_equal(provider_volumes(), 1);
 }
 
-PROVIDER_TEST(deregistering_names_what_an_unfinished_creation_may_have_left)
+PROVIDER_TEST(deregistering_names_leftovers_of_an_unfinished_creation)
 {
 	provider_order(CALL_CREATE, PROVIDER_FAIL_DONE, 1, STATUS_DEADLINE_EXCEEDED);
 	refuses(f, "Create", DB, STATUS_DEADLINE_EXCEEDED, "the provider's words");
@@ -272,7 +272,7 @@ PROVIDER_TEST(a_made_volume_without_a_usable_id_is_kept_in_mind)
 	must(f, "Create", DB, "vol-1");
 }
 
-PROVIDER_TEST(creating_what_exists_updates_and_expands_it)
+PROVIDER_TEST(creating_an_existing_volume_updates_and_expands_it)
 {
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", "\"created\":true");
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
@@ -285,7 +285,7 @@ PROVIDER_TEST(creating_what_exists_updates_and_expands_it)
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
 }
 
-TEST_FIXTURE(what_its_provider_answered_is_not_overwritten_by_a_file, provider_setup, provider_teardown)
+TEST_FIXTURE(a_file_does_not_overwrite_provider_answers, provider_setup, provider_teardown)
 {
 	static const char file[] = "{\"volume\":{" DB_HEAD
 				   ",\"capacityMin\":\"10\",\"capacity\":\"99\",\"context\":{\"made\":\"by "
@@ -375,7 +375,7 @@ TEST_FIXTURE(a_server_that_dies_while_deleting_continues, provider_setup, provid
 	}
 }
 
-PROVIDER_TEST(a_deletion_of_what_is_in_use_by_now_is_given_up)
+PROVIDER_TEST(a_deletion_of_a_volume_now_in_use_is_given_up)
 {
 	struct pending pending;
 
@@ -525,7 +525,7 @@ static bool is_ready(struct fixture *f)
 	return detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
 }
 
-PROVIDER_TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next)
+PROVIDER_TEST(an_offline_expansion_finishes_on_the_next_mounting_node)
 {
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	mount_volume(f, "db", "n1", 1);
@@ -558,7 +558,7 @@ PROVIDER_TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_n
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-PROVIDER_TEST(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again)
+PROVIDER_TEST(a_failed_node_expansion_is_retried)
 {
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	provider.needs_node_expansion = true;
@@ -627,7 +627,7 @@ PROVIDER_TEST(a_provider_that_cannot_expand_leaves_the_volume_usable)
 		"cannot expand");
 }
 
-PROVIDER_TEST(two_who_ask_for_the_same_are_answered_by_one_work)
+PROVIDER_TEST(two_equal_requests_share_one_operation)
 {
 	struct pending first;
 	struct pending second;
@@ -739,7 +739,7 @@ TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provid
 	assert_int_equal(state_volume(&f->server->state, "default", "kept")->volume.modify_index, revision);
 }
 
-TEST_FIXTURE(nodes_and_strangers_may_do_none_of_this, provider_setup, provider_teardown)
+TEST_FIXTURE(nodes_and_strangers_may_call_no_volume_method, provider_setup, provider_teardown)
 {
 	static const char *const methods[] = {
 		"Register", "Create", "Get",	      "List",		"Deregister",	  "Delete",

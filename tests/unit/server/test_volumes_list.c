@@ -236,7 +236,7 @@ PROVIDER_TEST(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volum
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-PROVIDER_TEST(a_dry_detach_shows_what_would_be_freed_and_frees_nothing)
+PROVIDER_TEST(a_dry_detach_lists_claims_and_frees_no_claim)
 {
 	must(f, "Register", DB, NULL);
 	claim_volume(f, "db", "n1", 1);

@@ -109,7 +109,7 @@ static void begin_epoch(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-CLUSTER_TEST(after_a_restore_it_is_reported_who_has_not_reported)
+CLUSTER_TEST(after_a_restore_missing_node_reports_are_named)
 {
 	Holdfast__V1__GetVolumeResponse *response;
 

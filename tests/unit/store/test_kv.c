@@ -22,7 +22,7 @@ STORE_TEST(a_deleted_key_is_gone_and_created_anew)
 	assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
-STORE_TEST(what_changes_nothing_has_no_revision_of_its_own)
+STORE_TEST(a_txn_that_changes_nothing_gets_no_revision)
 {
 	(void)put(f, "a", "1");
 	if (!fixture_shares_revisions)
@@ -344,7 +344,7 @@ STORE_TEST(the_revision_never_goes_back_when_all_is_deleted)
 		assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
-STORE_TEST(closing_waits_for_what_was_submitted_and_stays_silent)
+STORE_TEST(closing_waits_for_submitted_txns_and_stays_silent)
 {
 	struct answer answers[100] = {0};
 

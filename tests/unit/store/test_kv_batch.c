@@ -32,7 +32,7 @@ static bool model_apply(struct model_key *key, const char *value, uint64_t revis
 
 /* Transactions come faster than they are committed and mostly end with a put of the same key; some delete it,
  * leave it out, or depend on its revision. */
-STORE_TEST(what_is_overwritten_in_the_same_batch_leaves_no_trace)
+STORE_TEST(a_put_overwritten_in_its_batch_leaves_no_trace)
 {
 	enum { N = 2000 };
 	struct model_key model[] = {{.key = "a"}, {.key = "b"}, {.key = "head"}};

@@ -245,7 +245,7 @@ static bool break_at(struct fixture *f, int code, enum status expected, long n)
 	return has_failed;
 }
 
-CLOSED_STORE_TEST(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed)
+CLOSED_STORE_TEST(a_failed_batch_step_breaks_the_store_and_keeps_committed_data)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		long n = 1;

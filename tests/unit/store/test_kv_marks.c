@@ -298,7 +298,7 @@ static void look_at_mark(uint64_t revision, const struct error *err, void *userd
 	watcher->n_seen++;
 }
 
-CLOSED_STORE_TEST(what_is_answered_stands_in_the_mark)
+CLOSED_STORE_TEST(answered_txns_are_in_the_mark)
 {
 	struct paths p = paths_of(f);
 	struct watcher watcher = {.path = p.mark};

@@ -357,7 +357,7 @@ static bool count_items(const struct kv_item *item, void *userdata)
 }
 
 /* What another program left in the file may run when the file is used. */
-CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
+CLOSED_STORE_TEST(foreign_sql_in_a_file_is_refused_and_not_run)
 {
 	static const char *const statements[] = {
 		"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END",
@@ -396,7 +396,7 @@ CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
 	}
 }
 
-CLOSED_STORE_TEST(what_people_leave_in_a_file_does_no_harm)
+CLOSED_STORE_TEST(harmless_sql_in_a_file_is_accepted)
 {
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "ANALYZE; CREATE VIEW \"My view\" AS SELECT key FROM kv");

@@ -209,7 +209,7 @@ CASE(a_copy_is_whole_and_private_and_can_be_opened)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-CASE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out)
+CASE(a_copy_with_a_changed_record_is_detected)
 {
 	char copy[TEMP_PATH_SIZE];
 	sqlite3 *db = NULL;

@@ -111,7 +111,7 @@ CASE(a_relaxed_write_outlives_its_process)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-CASE(a_barrier_waits_for_what_was_relaxed_and_only_once)
+CASE(a_barrier_waits_once_for_relaxed_writes)
 {
 	relaxed(f, "a");
 	relaxed(f, "b");
@@ -179,7 +179,7 @@ CASE(a_late_wait_that_fails_is_reported_to_the_next_caller)
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-CASE(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk)
+CASE(txns_of_one_turn_share_the_wait_for_a_slow_disk)
 {
 	struct answer first = {0};
 	struct answer second = {0};
