@@ -99,7 +99,7 @@ class TestFlow(CsiTest):
         self.world.wait_plugin(plugin_id, self.NODES, self.NODES)
         self.assertEqual(storage.methods()[quiet:], [])
 
-    def test_what_was_there_is_registered_and_stays(self):
+    def test_volumes_existing_before_are_registered(self):
         for n, plugin_id in enumerate(self.PLUGINS):
             volume = self.name(plugin_id)
             storage = self.world.storage(plugin_id)
@@ -149,7 +149,7 @@ class TestFlow(CsiTest):
         self.assertEqual([methods.count(m) for m in LIFE[2:6]], [1, 2, 2, 1], methods)
         self.delete(volume)
 
-    def test_allocations_of_one_node_share_what_is_staged_once(self):
+    def test_allocations_of_one_node_share_one_stage(self):
         volume, allocs = self.name("jsdisk"), [self.alloc_id(n) for n in range(3)]
         self.create(volume, "jsdisk", modes=("single-node-multi-writer",))
         external = self.external(volume)
@@ -179,7 +179,7 @@ class TestFlow(CsiTest):
             self.holdfast("volume", "expand", volume, "410MiB")  # nobody uses it
             self.delete(volume)
 
-    def test_a_snapshot_keeps_what_was_written(self):
+    def test_a_snapshot_keeps_its_content(self):
         volume, copy = self.name("csi.pydisk.test"), self.name("copy")
         self.create(volume, "csi.pydisk.test")
         self.run_alloc(self.alloc_id(1), (volume, "single-node-writer"))
@@ -235,7 +235,7 @@ class TestFlow(CsiTest):
                                         folder], stdout=subprocess.PIPE, text=True, check=False).stdout
                 self.assertEqual(found, "")
 
-    def test_who_mounts_a_volume_by_hand_keeps_it_from_being_released(self):
+    def test_volumes_mounted_by_hand_are_not_released(self):
         for n, plugin_id in enumerate(self.PLUGINS):
             volume, alloc, by_hand = self.name(plugin_id), self.alloc_id(n), f"{PREFIX}/by-hand-{n}"
             self.create(volume, plugin_id)

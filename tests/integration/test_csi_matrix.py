@@ -465,7 +465,7 @@ class TestMatrix(CsiTest):
     def test_no_rule_of_csi_was_broken(self):
         self.assert_no_breach()
 
-    def test_the_providers_keep_nothing_that_nobody_knows(self):
+    def test_the_providers_keep_no_unknown_volume(self):
         kept = [case.external for case in SAMPLED if case.fault == "lie" and case.method in KEEPS]
         for plugin_id in self.PLUGINS:
             found = self.world.storage(plugin_id).volumes()

@@ -160,7 +160,7 @@ class TestOdd(PluginTest):
             self.holdfast(*args)
         self.holdfast("volume", "deregister", "asked", "--yes")
 
-    def test_a_plugin_that_hangs_at_a_release_moves_what_is_watched(self):
+    def test_a_plugin_that_hangs_at_a_release_moves_the_metrics(self):
         alloc, orders = self.alloc_id(), self.world.storage(ODD).orders
         tls = f"{PREFIX}/var/server/tls"
 
@@ -183,7 +183,7 @@ class TestOdd(PluginTest):
         self.assertEqual(seen(), [0, 0, 0, 0])
         self.delete("hangs")
 
-    def test_an_agent_without_server_and_plugin_keeps_what_runs(self):
+    def test_an_agent_without_server_and_plugin_keeps_running_work(self):
         alloc, one = self.alloc_id(), self.plugins[ODD, self.node.id]
         self.create("kept", ODD)
         self.run_alloc(alloc, ("kept", "single-node-writer"))

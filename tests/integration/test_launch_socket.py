@@ -94,10 +94,10 @@ class TestPropagation(WorldTest):
             wait_for("the claims to be freed", lambda: not self.world.live_claims(f"{mode}-{word}"))  # noqa: B023
         self.assert_nothing_mounted()
 
-    def test_what_the_setuid_helper_reads_is_shown(self):
+    def test_verified_state_of_the_setuid_helper_is_shown(self):
         self.assert_shown_as_the_helper_reads_it("setuid")
 
-    def test_what_the_socket_helper_reads_is_shown_by_an_agent_in_another_mount_namespace(self):
+    def test_verified_state_of_the_socket_helper_is_shown_across_mount_namespaces(self):
         self.addCleanup(self.node.daemon.kill)
         self.node.daemon.kill()
         self.isolate_agent()

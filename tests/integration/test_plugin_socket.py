@@ -132,7 +132,7 @@ class TestPluginSocket(unittest.TestCase):
             texts.append(subprocess.run(["getfacl", "-p", self.plugins, path], stdout=subprocess.PIPE, check=True).stdout)
         self.assertEqual(*texts)
 
-    def test_a_hard_link_gives_nobody_more_than_he_had(self):
+    def test_a_hard_link_gives_no_account_more_rights(self):
         """That of the agent, in the folder of a plugin that opens it to its group: the kernel makes one to a regular file that the
         agent may read and write anyway, and to no other. What root then does is to close it to everybody else."""
         with open("/proc/sys/fs/protected_hardlinks", encoding="ascii") as f:

@@ -171,7 +171,7 @@ class PluginTest:
 
     # --- the plugin at its best ---------------------------------------------------------------------------
 
-    def test_it_says_who_it_is_and_what_it_can(self):
+    def test_it_reports_its_name_and_capabilities(self):
         self.begin(topology={"rack": "R1"}, max_volumes=3)
         self.assertEqual(self.call("GetPluginInfo")["name"], "test.holdfast.example")
         self.assertEqual(self.call("Probe"), {"ready": True})
@@ -241,7 +241,7 @@ class PluginTest:
         self.down(volume)
         self.assertEqual(self.rules(), [])
 
-    def test_snapshots_and_clones_hold_what_was_written(self):
+    def test_snapshots_and_clones_hold_the_written_data(self):
         self.begin()
         volume, _ = self.up()
         with open(f"{self.target}/file", "w", encoding="ascii") as f:
@@ -280,7 +280,7 @@ class PluginTest:
         self.assertEqual(len(self.call("ListVolumes", max_entries=4)["entries"]), 4)
         self.call("ListVolumes", ABORTED, starting_token="x")
 
-    def test_it_refuses_what_it_cannot_do(self):
+    def test_it_refuses_unsupported_requests(self):
         self.begin(max_volumes=1, topology={"rack": "R1"})
         self.create(code=EXHAUSTED, accessibility_requirements={"requisite": [{"segments": {"rack": "R2"}}]})
         self.create(code=INVALID, kind="tape")
@@ -329,7 +329,7 @@ class PluginTest:
         status = [line.split(":")[1] for line in lines if line.startswith("grpc-status:")]
         return int(lines[0].split(" ")[1]), int(status[0]) if status else NO_STATUS
 
-    def test_the_stack_does_on_the_wire_what_the_table_says(self):
+    def test_the_stack_behaves_on_the_wire_as_tabulated(self):
         self.begin()
         column = plugin.STACKS.index(self.STACK)
         found = [(name, self.curl(data, different)) for name, data, different, *_ in WIRE]
@@ -394,7 +394,7 @@ class PluginTest:
         self.call("Probe", UNAVAILABLE)
         self.assertEqual(self.call("Probe"), {"ready": True})
 
-    def test_it_answers_what_is_no_answer(self):
+    def test_it_sends_invalid_answers_on_order(self):
         self.begin()
         # C-core waits for the end of a stream that has a second message; the other answers come
         for do, codes, seconds in (("twice", (4, 12, 13), 1), ("nothing", (0, 12, 13), 60), ("malformed", (13,), 60),
@@ -410,7 +410,7 @@ class PluginTest:
         self.assertIn(rule, self.rules())
         os.unlink(self.storage.state.path("violations"))
 
-    def test_it_notes_what_must_not_be(self):
+    def test_it_notes_violations(self):
         self.begin()
         volume = self.create()
         self.stage(volume, {}, code=PRECONDITION)

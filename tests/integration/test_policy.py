@@ -86,7 +86,7 @@ class TestPolicy(unittest.TestCase):
         with open(f"{self.file}.applied", "rb") as f:
             return f.read()
 
-    def test_apply_writes_what_check_finds(self):
+    def test_apply_writes_the_checked_policy(self):
         code, out, err = self.tool("apply")
         self.assertEqual((code, out), (0, "applied: 1 agents, 3 profiles\n"))
         self.assertEqual(err != "", not audit_takes_records(), err)
@@ -121,7 +121,7 @@ class TestPolicy(unittest.TestCase):
             self.assertRegex(err, rf"^{self.file}:\d+: warning: audit = required, and the kernel's audit.*nothing can be mounted, "
                              "only unmounted, until ")
 
-    def test_apply_leaves_what_the_helper_can_read(self):
+    def test_apply_leaves_a_file_the_helper_can_read(self):
         """Whatever the umask, and with its label when the text was moved here from elsewhere."""
         name, label = "security.selinux", b"system_u:object_r:holdfast_policy_t:s0\0"
         before = os.umask(0o077)

@@ -27,7 +27,7 @@ class TestRun(unittest.TestCase):
         wait_for("the run to have mounted something", lambda: mounts_below(f"{PREFIX}/run"), 600)
         return run
 
-    def test_an_interrupted_run_ends_what_it_started(self):
+    def test_an_interrupted_run_ends_its_processes(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             run = self.start()
             run.send_signal(number)
@@ -35,7 +35,7 @@ class TestRun(unittest.TestCase):
             self.assertEqual(processes_below(PREFIX), [])
             self.assertFalse(os.path.exists(PREFIX))
 
-    def test_what_a_killed_run_left_is_named_by_the_next(self):
+    def test_the_next_run_names_leftovers_of_a_killed_one(self):
         run = self.start()
         run.kill()
         run.wait()

@@ -41,7 +41,7 @@ class TestSilence(WorldTest):
         self.assertEqual(self.world.live_claims(), claims)
         self.assert_mounted_once()
 
-    def test_a_server_that_was_stopped_misses_nobody(self):
+    def test_a_server_that_was_stopped_disconnects_no_node(self):
         pid = self.world.server.pid
         began = len(self.world.server.said())
         self.addCleanup(self.cont, pid)

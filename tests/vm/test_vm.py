@@ -40,7 +40,7 @@ class Lane(unittest.TestCase):
         self.run_in_guest("ls /sys/class/net")
         self.assertEqual(self.lines[0], "lo")
 
-    def test_what_one_run_writes_the_next_one_does_not_find(self):
+    def test_writes_of_one_run_are_invisible_to_the_next(self):
         command = "test ! -e /etc/left && touch /etc/left && sync"
         self.assertEqual([self.run_in_guest(command), self.run_in_guest(command)], [0, 0])
 
@@ -52,7 +52,7 @@ class Lane(unittest.TestCase):
         with self.assertRaisesRegex(machine.GuestFailure, "(?s)died.*Kernel panic"):
             self.run_in_guest("echo c >/proc/sysrq-trigger; sleep 1000")
 
-    def test_a_power_cut_keeps_what_was_flushed_and_nothing_else(self):
+    def test_a_power_cut_keeps_only_flushed_data(self):
         write = "echo kept >/etc/kept; sync; echo lost >/etc/lost"
         self.assertEqual(self.run_in_guest(write, "cat /etc/kept; test ! -s /etc/lost"), 0)
         self.assertIn("kept", self.lines)
@@ -108,7 +108,7 @@ class SystemdLane(unittest.TestCase):
         with self.assertRaisesRegex(machine.GuestFailure, "(?s)died when it shut down.*Kernel panic"):
             self.run_in_guest(Phase(command), Phase("true", REBOOT))
 
-    def test_a_reboot_is_one_with_what_was_not_flushed_kept(self):
+    def test_a_reboot_keeps_unflushed_data(self):
         command = "cat /proc/sys/kernel/random/boot_id; cat /etc/kept /run/lost"
         status = self.run_in_guest(Phase(f"echo kept >/etc/kept; touch /run/lost; {command}"), Phase(command, REBOOT))
         self.assertEqual(status, 1)  # of cat, in the second boot
@@ -148,7 +148,7 @@ class CaseFiles(unittest.TestCase):
             with self.assertRaisesRegex(LookupError, "test_x.py: LANES is"):
                 case.all_names("vm")
 
-    def test_classes_are_grouped_by_what_is_between_them(self):
+    def test_classes_are_grouped_by_the_reboots_between_them(self):
         self.write('PHASES = ("A", "B", "reboot", "C", "power-cut", "D")\n')
         expected = [
             Phase(["test_x.A", "test_x.B"]),
@@ -183,7 +183,7 @@ class CaseFiles(unittest.TestCase):
                 with self.assertRaisesRegex(LookupError, f"test_x.py: {key} is"):
                     case.some_lanes("test_x", key)
 
-    def test_on_the_other_release_runs_what_says_so(self):
+    def test_on_the_other_release_only_marked_files_run(self):
         self.addCleanup(image.choose, image.SUITE)
         self.write('LANES = ("container", "vm")\nOTHER_RELEASE = ("vm",)\n')
         found = []
@@ -216,11 +216,11 @@ class Refusals(unittest.TestCase):
         refused.add(record + "\n" for record in records)  # of the next boot
         return refused.unexpected()
 
-    def test_what_nobody_asked_for_is_a_failure(self):
+    def test_an_unexpected_refusal_is_a_failure(self):
         found = self.unexpected(('comm="busybox"',), self.RECORDS)
         self.assertEqual(found, ["SELinux: " + self.RECORDS[1]])
 
-    def test_what_was_asked_for_and_did_not_come_is_a_failure_of_a_whole_file(self):
+    def test_a_missing_expected_refusal_fails_a_whole_file(self):
         for whole, count in ((True, 1), (False, 0)):
             self.assertEqual(len(self.unexpected(('comm="busybox"', "write"), self.RECORDS[:1], whole)), count)
 
@@ -237,14 +237,14 @@ class Artefacts(unittest.TestCase):
                     f.write(text)
             return [line.removeprefix(folder + "/").split()[0] for line in case.missing(name, checkout)]
 
-    def test_a_case_leaves_its_log_the_audit_log_and_what_was_refused(self):
+    def test_a_case_leaves_its_log_the_audit_log_and_denials(self):
         whole = {"log": "[       OK ] a\n", "audit": "type=DAEMON_START\n", "denials": ""}
         self.assertEqual(self.missing("test_x", whole), [])
         self.assertEqual(self.missing("test_x", {}), ["log", "audit", "denials"])
         self.assertEqual(self.missing("test_x", whole | {"audit": "", "log": "hello\n"}), ["log", "audit"])
         self.assertEqual(self.missing("mounthelper", {"log": whole["log"]}), [])
 
-    def test_the_scores_of_the_units_are_among_what_is_left(self):
+    def test_the_scores_of_the_units_are_among_the_artefacts(self):
         whole = {"log": "[       OK ] a\n", "audit": "type=DAEMON_START\n", "denials": ""}
         score = "\u2192 Overall exposure level for holdfast-server.service: 1.2 OK\n"
         self.assertEqual(self.missing("test_machine", whole), ["security"])

@@ -48,7 +48,7 @@ class Audit(unittest.TestCase):
         self.assertTrue(any("op=start " in r and f"boot={boot}" in r for r in lines), lines)
         self.assertTrue(any("op=publish " in r and f"alloc={self.alloc}" in r for r in lines), lines)
 
-    def test_the_kernel_says_who_called_what_changes_the_mount_table(self):
+    def test_the_kernel_records_the_callers_of_mount_changes(self):
         lines = records("--key", "holdfast-mounts")
         signs = ("syscall=429 ", "success=yes", 'exe="/usr/libexec/holdfast/holdfast-mounthelper-socket"')  # move_mount
         helpers = [r for r in lines if r.startswith("type=SYSCALL") and all(sign in r for sign in signs)]

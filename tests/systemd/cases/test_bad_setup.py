@@ -191,7 +191,7 @@ class BadSetup(unittest.TestCase):
             self.assertEqual(code, machine.show(unit, "ExecMainStatus"))
         machine.wait_journal(words, "--unit", unit, "--since", f"@{self.since}")
 
-    def test_each_mistake_is_answered_with_what_to_change(self):
+    def test_each_mistake_is_answered_with_its_remedy(self):
         for what, how, unit, code, words in CASES:
             with self.subTest(what):
                 self.since = machine.run("date", "+%s.%N").stdout.strip()

@@ -158,7 +158,7 @@ class Bus(unittest.TestCase):
         self.assertNotEqual(call("StartUnit", "ss", LISTED, "isolate").returncode, 0)
         self.assertTrue(machine.is_active(OTHER))
 
-    def test_whoever_may_stop_one_unit_can_cancel_what_waits(self):
+    def test_the_right_to_stop_one_unit_allows_cancelling_queued_jobs(self):
         # not promised otherwise: polkit is not told the mode
         machine.systemctl("start", "--no-block", "--job-mode=replace-irreversibly", "hf-slow.service")
         machine.wait_for("the job", lambda: "hf-slow" in machine.systemctl("list-jobs").stdout)
@@ -201,7 +201,7 @@ class Running(unittest.TestCase):
     def setUpClass(cls):
         machine.set_up()
 
-    def test_nobody_but_root_and_the_agents_own_account_drains_or_looks(self):
+    def test_only_root_and_the_agents_own_account_may_drain_or_look(self):
         for user in ("nobody", "holdfast-mount", "holdfast-server"):
             for what in (("drain", "--timeout", "1s"), ("drain", "--cancel"), ("status",)):
                 with self.subTest(user=user, what=what):

@@ -167,7 +167,7 @@ class Drain(unittest.TestCase):
         machine.systemctl("start", DRAIN)
         run_alloc("taken-again")
 
-    def test_root_and_the_agent_may_drain_and_nobody_else(self):
+    def test_root_and_the_agent_may_drain_and_no_other_user(self):
         alloc = run_alloc("whose")
         refused = drain(check=False, user="nobody")
         self.assertEqual(refused.returncode, 1)

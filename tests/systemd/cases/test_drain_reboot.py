@@ -33,7 +33,7 @@ def position(lines, word, unit):
 
 
 class Before(unittest.TestCase):
-    def test_a_service_and_nobody_have_volumes(self):
+    def test_a_service_and_idle_work_have_volumes(self):
         units.set_up()
         units.example_volume("pgdata")
         units.install(SERVICE)

@@ -87,7 +87,7 @@ class Journal(unittest.TestCase):
         generation = told(AGENT, "mount-published", "HOLDFAST_VOLUME=pgdata", RELAYED)[0]["HOLDFAST_GENERATION"]
         self.assertEqual(int(generation) % EPOCH, 1)
 
-    def test_the_name_towards_the_helper_finds_what_another_spelling_hides(self):
+    def test_the_wire_name_finds_entries_under_another_spelling(self):
         self.live("Pg_Data")
         granted = told(SERVER, "claim-granted", "HOLDFAST_VOLUME=Pg_Data")
         wire = granted[0]["HOLDFAST_WIRE_VOLUME"]
@@ -127,7 +127,7 @@ class Journal(unittest.TestCase):
         for e in (refused, granted):
             machine.holdfast("alloc", "stop", e["HOLDFAST_ALLOC"])
 
-    def test_what_the_daemons_do_is_reported(self):
+    def test_work_of_the_daemons_is_logged(self):
         told(SERVER, "server-listening")
         told(SERVER, "node-connected")
         told(AGENT, "helper-runs")
@@ -167,7 +167,7 @@ class Journal(unittest.TestCase):
         self.assertIn("holdfast: ", done.stdout)
         self.assertEqual(done.stderr, "")
 
-    def test_anybody_can_write_our_fields_and_nobody_the_trusted_ones(self):
+    def test_any_user_can_write_our_fields_but_not_the_trusted_ones(self):
         """What the documents say: take _UID= or _SYSTEMD_UNIT= for who it was."""
         forged = "PRIORITY=5\nSYSLOG_IDENTIFIER=holdfast-server\nMESSAGE=granted\nHOLDFAST_VOLUME=forged\nHOLDFAST_EVENT=claim-granted\n"
         machine.run("setpriv", "--reuid=nobody", "--clear-groups", "python3", "-c",

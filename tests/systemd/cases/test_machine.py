@@ -32,7 +32,7 @@ class WholeMachine(unittest.TestCase):
     def test_selinux_enforces(self):
         self.assertEqual(machine.run("getenforce").stdout.strip(), "Enforcing")
 
-    def test_what_selinux_refuses_is_refused_and_on_record(self):
+    def test_violations_of_selinux_are_refused_and_recorded(self):
         """The policy lets no service go into a user's domain."""
         refused = machine.run("runcon", "-t", "user_t", "-r", "user_r", "-u", "user_u", "true", check=False)
         self.assertNotEqual(refused.returncode, 0)

@@ -141,7 +141,7 @@ class AnNfsVolume(unittest.TestCase):
         claim = machine.holdfast_json("alloc", "status", alloc)["claims"][0]
         self.assertEqual(("FREED", "EVIDENCE_RECEIPT"), (claim["state"], claim["evidence"]))
 
-    def test_is_released_at_once_when_nobody_else_has_it(self):
+    def test_is_released_at_once_without_another_user(self):
         before = len(machine.journal("--unit", "holdfast-agent-socket.service"))  # of the cases before
         alloc, path, dev = run("plain", "nfs-a")
         line = [line for line in machine.mounts_below(machine.TREE) if path in line][0]

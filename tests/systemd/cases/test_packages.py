@@ -172,10 +172,10 @@ class Life(unittest.TestCase):
         machine.wait_for("the volume to be unmounted", lambda: not machine.mounts_below(machine.TREE))
         machine.holdfast("audit", "verify")
 
-    def test_an_upgrade_keeps_what_is_mounted_through_launch_mode_socket(self):
+    def test_an_upgrade_keeps_mounts_through_launch_mode_socket(self):
         self.upgrade_with_a_live_mount("socket")
 
-    def test_an_upgrade_keeps_what_is_mounted_through_launch_mode_setuid(self):
+    def test_an_upgrade_keeps_mounts_through_launch_mode_setuid(self):
         self.upgrade_with_a_live_mount("setuid")
 
     def upgrade_in_mid_operation(self, mode):

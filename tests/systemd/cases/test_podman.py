@@ -10,7 +10,7 @@ import machine
 
 LANES = ("container", "vm")
 PHASES = (
-    "Containers.test_what_a_task_mounts_reaches_the_host_with_bidirectional_propagation",
+    "Containers.test_mounts_of_a_task_reach_the_host_with_bidirectional_propagation",
     "Containers.test_a_container_without_the_option_of_podman_gets_no_mounts_whatever_the_volume_allows",
 )
 
@@ -115,10 +115,10 @@ class Containers(unittest.TestCase):
     def test_a_private_volume_is_shut_off_both_ways(self):
         self.check("private", comes_in=False, goes_out=False)
 
-    def test_what_the_host_mounts_comes_into_a_task_and_not_the_reverse(self):
+    def test_mounts_of_the_host_reach_a_task_but_not_the_reverse(self):
         self.check("host-to-task", comes_in=True, goes_out=False)
 
-    def test_what_a_task_mounts_reaches_the_host_with_bidirectional_propagation(self):
+    def test_mounts_of_a_task_reach_the_host_with_bidirectional_propagation(self):
         self.check("bidirectional", comes_in=True, goes_out=True)
 
     def test_a_container_without_the_option_of_podman_gets_no_mounts_whatever_the_volume_allows(self):

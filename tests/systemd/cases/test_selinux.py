@@ -113,7 +113,7 @@ class Enforcing(unittest.TestCase):
         done = probe(HELPER, "/bin/busybox", "dd", "if=/dev/null", f"of={machine.ETC}/agent.hcl", "conv=notrunc")
         self.assert_denied(HELPER, r"\{ write \}.*tcontext=\S+:holdfast_etc_t:", done)
 
-    def test_6_nobody_else_reaches_plugins_or_the_helper(self):
+    def test_6_no_other_domain_reaches_plugins_or_the_helper(self):
         folder = "/run/holdfast/plugins/probe"
         os.makedirs(folder, exist_ok=True)
         for target, permission, label in (

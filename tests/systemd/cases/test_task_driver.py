@@ -253,7 +253,7 @@ class TaskDriver(unittest.TestCase):
         self.assertEqual(invocation("hf-db.service"), before)
         machine.systemctl("stop", "hf-db.service")
 
-    def test_what_cannot_be_started_is_refused_with_the_reason(self):
+    def test_units_that_cannot_be_started_are_refused_with_the_reason(self):
         for name, unit, words, event in (
             ("unlisted", "hf-unlisted.service", f"{machine.ETC}/agent.hcl", "unit-refused"),
             ("nopolkit", "hf-other.service", RULES, "unit-refused"),

@@ -70,10 +70,10 @@ class Propagation(unittest.TestCase):
     def test_private_is_unseen_in_both_directions(self):
         self.isolated("scratch", "propagation-private.service", False)
 
-    def test_host_to_task_shows_what_is_mounted_on_the_host(self):
+    def test_host_to_task_shows_mounts_of_the_host(self):
         self.isolated("incoming", "propagation-host-to-task.service", True)
 
-    def test_bidirectional_shows_what_the_service_mounts(self):
+    def test_bidirectional_shows_mounts_of_the_service(self):
         self.begin("exchange", "propagation-bidirectional.service")
         made = f"{stage_of('exchange')}/made"
         machine.wait_for("the service's mount at the stage", lambda: made in self.seen_below(machine.TREE, "self"))

@@ -102,7 +102,7 @@ class ARefusal(unittest.TestCase):
             self.assertIn(text, shown)
         self.assertEqual([], units.live("rival"))
 
-    def test_names_who_holds_the_volume_and_the_next_command(self):
+    def test_names_the_holder_and_the_next_command(self):
         units.volume_file("rival", "pgdata")
         units.start(PGDATA)
         mine = units.live("pgdata")[0]["id"]
@@ -273,7 +273,7 @@ class WhatIsHeld(unittest.TestCase):
         machine.wait_for("the bound service to be stopped", lambda: not machine.is_active("pgdata.service"))
         self.assertIn("was taken away", units.status_text("pgdata"))
 
-    def test_is_lost_when_an_operator_stops_the_allocation_and_so_is_what_is_bound_to_it(self):
+    def test_is_lost_when_an_operator_stops_the_allocation_with_its_bound_service(self):
         units.start("report.service")
         machine.holdfast("alloc", "stop", self.alloc)
         self.taken_away()
@@ -339,7 +339,7 @@ class AStop(unittest.TestCase):
         self.assertNotEqual(first, live[0])
         self.assertIn(f"waiting for the end of allocation {first}", units.log("pgdata"))
 
-    def test_during_a_start_ends_what_was_begun(self):
+    def test_during_a_start_ends_the_begun_allocation(self):
         machine.systemctl("stop", "holdfast-agent-socket.service")
         machine.systemctl("start", "--no-block", PGDATA)
         machine.wait_for("the allocation", lambda: units.live("pgdata"))
