@@ -24,7 +24,7 @@ enum { WHAT_SIZE = 128 };
 
 #define BIT(name) CAPABILITY_BIT(CAPABILITY_##name)
 
-/* What gives a right to a token with policies. */
+/* The policy that gives a right to a token. */
 struct right_info {
 	const char *name; /* for people */
 	uint32_t any_of;  /* CAPABILITY_BITs; 0: not of a namespace */
@@ -140,7 +140,7 @@ static enum status deny(const struct caller *caller, enum access_right right, co
 {
 	const Holdfast__V1__Token *token;
 
-	assert(caller->token); /* who shows none is refused by check_certificate() */
+	assert(caller->token); /* a caller without a token is refused by check_certificate() */
 	token = caller->token->token;
 	if (right == ACCESS_MANAGEMENT)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
@@ -194,7 +194,7 @@ bool access_scope_has(struct access_scope *scope, const char *namespace)
 		return true;
 	if (!str_eq(scope->last, namespace)) {
 		scope->last_may = is_given(scope, namespace);
-		(void)str_copy(scope->last, sizeof(scope->last), namespace); /* too long: asked anew */
+		(void)str_copy(scope->last, sizeof(scope->last), namespace); /* too long: not cached */
 	}
 	return scope->last_may;
 }
@@ -238,8 +238,8 @@ static bool attests(const struct rpc_rule *rule, const ProtobufCMessage *request
 	return rule->attests;
 }
 
-/* The right to attest, in each namespace that the request is about. One that is about no namespace
- * is about all: a rule for "*" is wanted, which alone fits that name. */
+/* Checks the right to attest, in each namespace that the request is about. A request without a namespace
+ * is about all: it needs a rule for "*", the only one that fits that name. */
 static enum status check_attest(struct server *server, const struct rpc_call *call,
 				const struct rpc_rule *rule, const ProtobufCMessage *request,
 				struct error *err)
@@ -266,8 +266,8 @@ static enum status check_attest(struct server *server, const struct rpc_call *ca
 	return status;
 }
 
-/* Is the request about @node, which a token is bound to? An allocation that is unknown is of no node, which
- * the handler says. */
+/* Is the request about @node, which a token is bound to? An unknown allocation has no node; the handler
+ * reports that. */
 static bool is_about_node(struct server *server, const struct rpc_rule *rule, const ProtobufCMessage *request,
 			  const char *node)
 {
@@ -288,7 +288,7 @@ static bool is_about_node(struct server *server, const struct rpc_rule *rule, co
 	       (alloc->alloc.node_id[0] == '\0' && str_eq(alloc_wait_node(&alloc->alloc), node));
 }
 
-/* Who shows a good token, or may do everything without one. */
+/* Checks that the caller has a valid token, or may do everything without one. */
 static enum status check_identity(struct server *server, const struct rpc_call *call, struct error *err)
 {
 	struct caller caller;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a caller may do, see caller.h for who it is. */
+/* Access control: the rights of a caller, whose identity is in caller.h. */
 
 #include "access/caller.h"
 #include "base/error.h"
@@ -15,9 +15,10 @@ struct server;
 
 enum { TOKEN_POLICIES_MAX = 16 };
 
-/* What a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin" policies. */
+/* The right that a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin"
+ * policies. */
 enum access_right {
-	ACCESS_NONE,		/* nobody has it: a method whose row names no right is closed */
+	ACCESS_NONE,		/* no caller has it: a method whose row names no right is closed */
 	ACCESS_VOLUME_LIST,	/* csi-list-volume */
 	ACCESS_VOLUME_READ,	/* csi-read-volume */
 	ACCESS_VOLUME_MOUNT,	/* csi-mount-volume: run allocations that ask for volumes */
@@ -37,22 +38,22 @@ enum access_right {
 	ACCESS_NODE_WRITE, /* eligibility, drain */
 	ACCESS_NODE_FENCE, /* have a fencer switch nodes off */
 	ACCESS_OPERATOR_READ,
-	ACCESS_OPERATOR_WRITE, /* purge, attest (with csi-attest-volume besides), gc */
+	ACCESS_OPERATOR_WRITE, /* purge, attest (needs csi-attest-volume, too), gc */
 	ACCESS_BACKUP_KIT,     /* take kits that only the key of the server's certificate opens */
 	ACCESS_BACKUP_COPY,    /* take copies of the store, secrets and all */
 	ACCESS_MANAGEMENT,     /* tokens, policies, kits to a passphrase, restore */
 	ACCESS_RIGHT_N,
 
 	/* in the row of a method */
-	ACCESS_IDENTITY = ACCESS_RIGHT_N, /* of whoever may call anything at all */
+	ACCESS_IDENTITY = ACCESS_RIGHT_N, /* any caller with a valid identity */
 	ACCESS_BY_HANDLER,		  /* which one depends on what the handler finds: it asks */
 	ACCESS_BY_TOKEN_OF_REQUEST, /* no identity: only Nodes.Enroll, whose handler bounds and checks it
 				     */
 };
 
-/** May the caller do this to objects of @namespace (NULL: of none, or in any namespace at all)?
- * Whose namespace counts is the object's own, never one that the request claims for it.
- * STATUS_UNAUTHENTICATED without an identity, STATUS_PERMISSION_DENIED names the right that is missing. */
+/** May the caller do this to objects of @namespace (NULL: not in a namespace, or in any)? The namespace is
+ * the object's own, never one that the request claims for it. STATUS_UNAUTHENTICATED without an identity,
+ * STATUS_PERMISSION_DENIED names the missing right. */
 enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
 			 const char *namespace, struct error *err);
 
@@ -74,15 +75,15 @@ enum rule_any {
 	RULE_ANY_STAR_OR_EMPTY,
 };
 
-/* In the row of each method: what is asked of its callers before its handler runs. */
+/* In the row of each method: the requirements for its callers, checked before its handler runs. */
 struct rpc_rule {
-	bool is_write;	     /* what is refused is recorded */
+	bool is_write;	     /* refusals are audited */
 	bool without_leader; /* answered to operators' certificates also by a server that knows no leader */
 
 	/* A right of a namespace is wanted in that of the allocation with RULE_NODE_ALLOC, else in that of
 	 * the field, else in any. */
 	enum access_right right;
-	enum access_right also; /* besides, over no namespace; ACCESS_NONE: no other */
+	enum access_right also; /* in addition, over no namespace; ACCESS_NONE: no other */
 	enum rule_any any;	/* of the field */
 	enum rule_node node;
 	const char *field; /* of the request; "a.b": of a message within */
@@ -101,7 +102,7 @@ rpc_gate_fn access_gate;
 /** For rpc_server_set_vouching(): servers of this cluster, where several share a store. */
 rpc_vouching_fn access_vouching;
 
-/** Does the method change something? By its rule. */
+/** Does the method's rule mark it as a write? */
 bool access_is_write(const struct rpc_method *method);
 
 /* One right of one caller, found once for a walk over many objects. Good for the duration of a callback. */
@@ -111,7 +112,7 @@ struct access_scope {
 	bool is_bound; /* to a node: has only rights that are of one */
 	const Holdfast__V1__AccessPolicy *policies[TOKEN_POLICIES_MAX];
 	size_t n_policies;
-	char last[NAMESPACE_MAX + 1]; /* namespace asked for last; "": none */
+	char last[NAMESPACE_MAX + 1]; /* namespace asked for last; "": not asked yet */
 	bool last_may;
 };
 

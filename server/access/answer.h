@@ -34,7 +34,7 @@ struct answer_waiting *answer_waiting_new(struct rpc_call *call, const char *id)
 /** Answer with an error made here. */
 void answer_error(struct rpc_call *call, enum status status, const char *message);
 
-/** The fields that @err names, for programs; owned by the caller. NULL: none, or no memory. */
+/** Returns the fields that @err names, for programs; owned by the caller. NULL: no fields, or no memory. */
 Holdfast__V1__ErrorDetails *answer_details(const struct error *err);
 
 /** Answer @call with @err, which refuses the write @what ("Volumes.Register"), and record that. */

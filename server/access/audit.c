@@ -30,7 +30,7 @@ enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
 /* A record's text, cut and cleaned; each borrowed for the call. */
 struct entry {
 	const char *who;
-	const char *vouched_by; /* NULL, "": nobody */
+	const char *vouched_by; /* NULL, "": not vouched for */
 	const char *address;
 	const char *what;
 	const char *object;
@@ -93,7 +93,7 @@ static void log_entry(const struct entry *entry, const struct log_ctx *about)
 		says_why ? ": " : "", says_why ? entry->why : "");
 }
 
-/* Room for what an entry says of its caller. */
+/* Room for the names of an entry's caller. */
 struct names {
 	char who[ACCESS_WHO_SIZE];
 	char vouched_by[ACCESS_WHO_SIZE];
@@ -282,7 +282,7 @@ static void commit_alone(struct server *server, const struct entry *entry)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal could not be recorded");
 }
 
-/* Record what was suppressed, though nobody is refused any more. */
+/* Audits the count of suppressed refusals when no further refusal does. */
 static int on_suppressed(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;

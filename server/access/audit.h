@@ -30,8 +30,7 @@ enum {
 	AUDIT_REFUSALS_BURST = 20,
 	AUDIT_ALL_REFUSALS_PER_S = 20, /* of all callers together */
 	AUDIT_ALL_REFUSALS_BURST = 200,
-	AUDIT_SUPPRESSED_S =
-		60, /* after so long, what was suppressed is recorded without a further refusal */
+	AUDIT_SUPPRESSED_S = 60, /* after so long, suppressed refusals are recorded without a further one */
 };
 
 struct audit_caller {
@@ -57,18 +56,17 @@ void audit_release(struct audit_limits *limits);
 void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		 const char *object, const char *why);
 
-/** The same, with a line of the log that says @about besides; @call NULL: the server did it by itself. */
+/** The same, with the fields @about for the log line; @call NULL: the server did it by itself. */
 void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		 const char *object, const char *why, const struct log_ctx *about);
 
-/** The same of an operator's word about @claim, by which it may be freed; @call NULL: the server itself, by a
- * word that was given before. Its line of the log is of that class. */
+/** The same for an operator's attestation about @claim, by which it may be freed; @call NULL: the server
+ * itself, by an earlier attestation. Its log line is of that class. */
 void audit_word(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		const struct claim *claim, const char *why);
 
-/** audit_write() or, without @call, audit_own() of what a line of the log tells once it is durable: without
- * another one.
- */
+/** audit_write() or, without @call, audit_own(), but without a log line: another one is logged once it is
+ * durable. */
 void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		  const char *object, const char *why);
 
@@ -82,8 +80,8 @@ void audit_node_event(struct server *server, struct change *change, enum node_ev
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,
 	       const char *why);
 
-/** Record that a write was refused, in a transaction of its own. Bounded per caller and in all; what is
- * suppressed is counted in the next record. @about what the line of the log says besides; NULL: no more. */
+/** Records that a write was refused, in a transaction of its own. Bounded per caller and in all; the next
+ * record has the number of suppressed ones. @about the fields for the log line; NULL: no fields. */
 void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
 		   const struct log_ctx *about, const struct error *why);
 

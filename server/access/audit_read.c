@@ -242,7 +242,7 @@ enum status audit_list(struct server *server, const Holdfast__V1__ListAuditReque
 
 struct old {
 	int64_t before_ms;
-	uint64_t keep_from; /* the sequence that is kept whatever its age; those below the count are not */
+	uint64_t keep_from; /* the sequence that is kept at any age; those below the count are not */
 	uint64_t count_from;
 	uint32_t n;
 	uint64_t last;

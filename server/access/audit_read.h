@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Reading the audit back, and forgetting what is old; both in slices, because records are only in the store
- * and whoever reads it keeps its writer out. */
+/* Reads the audit back, and removes old records; both in slices, because records are only in the store and
+ * reading blocks its writer. */
 
 #include "base/error.h"
 
@@ -22,8 +22,8 @@ enum {
 enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
 		       Holdfast__V1__ListAuditResponse **ret, struct error *err);
 
-/** Remove at most @max of the oldest records that are more than `audit_keep` or older than `audit_keep_for`;
- * the last one always stays. Returns how many. What is left is a chain from its first record on. */
+/** Removes at most @max of the oldest records that exceed `audit_keep` or are older than `audit_keep_for`;
+ * the last one always stays. Returns how many. The remaining records are a chain from the first one on. */
 uint32_t audit_prune(struct server *server, uint32_t max);
 
 /** How many audit_prune() would remove, for a dry run. */

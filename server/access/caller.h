@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who makes a call: a certificate, a token, or both. Identity is the certificate, never a field of a message.
- */
+/* The caller: a certificate, a token, or both. Identity is the certificate, never a field of a message. */
 
 #include "base/error.h"
 #include "model/node.h"
@@ -33,7 +32,7 @@ struct identity {
 /** Read "holdfast://CLUSTER/ROLE/NAME". STATUS_UNAUTHENTICATED for anything else, and for another cluster. */
 enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err);
 
-/** The caller must be an operator. With @dev a caller without a certificate is one. @ret may be NULL. */
+/** The caller must be an operator. If @dev, a caller without a certificate is one. @ret may be NULL. */
 enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
 			    struct error *err);
 
@@ -41,20 +40,20 @@ enum status access_operator(const struct rpc_peer *peer, const char *cluster, bo
 enum status access_node(const struct rpc_peer *peer, const char *cluster, struct identity *ret,
 			struct error *err);
 
-/* Who makes a call: a certificate, a token, or both. A token that is shown decides. */
+/* The caller: a certificate, a token, or both. If there is a token, it decides. */
 struct caller {
 	struct identity identity;		/* ROLE_NONE: no certificate */
-	const Holdfast__V1__StoredToken *token; /* borrowed from the state; NULL: none shown */
+	const Holdfast__V1__StoredToken *token; /* borrowed from the state; NULL: no token */
 };
 
-/** STATUS_UNAUTHENTICATED for a certificate of another cluster, and for a token that is unknown, revoked or
- * expired, or that the server does not take (`acl = false`), whatever the certificate says.
- * STATUS_PERMISSION_DENIED for a token with the certificate of a node or server. No certificate and no token
- * is a caller as well. */
+/** STATUS_UNAUTHENTICATED for a certificate of another cluster, and, with any certificate, for a token that
+ * is unknown, revoked or expired, or that the server does not accept (`acl = false`).
+ * STATUS_PERMISSION_DENIED for a token with the certificate of a node or server. A caller without both is
+ * also valid. */
 enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
 			  struct error *err);
 
-/** The caller must be a node, by its certificate alone: access_node() that takes no token. */
+/** The caller must be a node by its certificate: access_node() that accepts no token. */
 enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
 			      struct error *err);
 
@@ -62,10 +61,11 @@ enum status access_check_node(struct server *server, const struct rpc_call *call
 enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
 				struct error *err);
 
-/** The node that the caller's token is bound to; NULL: none, or no good token. Borrowed as the token is. */
+/** Returns the node that the caller's token is bound to; NULL: not bound, or no valid token. Borrowed as
+ * the token is. */
 const char *access_bound_node(struct server *server, const struct rpc_call *call);
 
-/* Of tokens, see tokens.h. */
+/* Helpers for tokens, see tokens.h. */
 void token_key(const char *accessor, char ret[static OBJECT_KEY_SIZE]);
 void token_hash(const char *secret, uint8_t ret[static TOKEN_HASH_SIZE]);
 bool token_is_expired(const Holdfast__V1__Token *token, int64_t at_ms);
@@ -76,7 +76,7 @@ enum { ACCESS_WHO_SIZE = 192 };
  * "token 0189... (deploy) of operator/alice". Never the secret. */
 char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);
 
-/** The server that handed the call on and says who the caller is, as its own certificate names it: "server/s2
- * at ADDRESS"; "": nobody did. */
+/** Returns the server that handed the call on and vouches for the caller, as its own certificate names it:
+ * "server/s2 at ADDRESS"; "": a direct call. */
 char *access_vouched_by(const struct server *server, const struct rpc_call *call,
 			char ret[static ACCESS_WHO_SIZE]);
