@@ -84,7 +84,7 @@ static void print_services(const char *plugin, const char *service, uint32_t hea
 	strbuf_printf(to, line, plugin, service, "false", expected > healthy ? expected - healthy : 0);
 }
 
-/* As Plugins.List counts them; a plugin of which no fact has changed is not counted anew. */
+/* Prints the counts of Plugins.List; only plugins of which a fact has changed are counted again. */
 static void print_plugins(struct server *server, struct strbuf *to)
 {
 	struct plugin_entry *plugin = state_plugin_from(&server->state, "");
@@ -245,7 +245,7 @@ static void print_releases(const struct server *server, struct strbuf *to)
 		   "Calls to CSI controllers that are not answered yet.", calls.in_flight);
 }
 
-/* A moment, so that an alert compares it with the present one; none is said of what is not known. */
+/* Prints the time of expiry, which alerts compare with the present time; nothing if it is unknown. */
 static void print_expiry(const char *of, int64_t at_ms, struct strbuf *to)
 {
 	if (at_ms > 0)

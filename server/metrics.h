@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a monitoring system asks for, in the text format of Prometheus. From counts that are kept anyway: its
- * cost does not depend on how many claims, volumes and allocations there are, but on the numbers of sessions
- * and of instances of plugins of which a fact has changed. Whom claims wait for is counted by the sweep of
- * release.c, in slices, at some microseconds for each claim. */
+/* The metrics in the text format of Prometheus. They come from counts that are kept anyway: the cost does
+ * not depend on how many claims, volumes and allocations there are, but on the numbers of sessions and of
+ * instances of plugins of which a fact has changed. The sweep of release.c counts the parties that claims
+ * wait for, in slices, at some microseconds for each claim. */
 
 struct rpc_call;
 struct strbuf;
