@@ -241,7 +241,7 @@ static int on_day(sd_event_source *source, uint64_t usec, void *userdata)
 
 	warn(server);
 	if (sd_event_source_set_time_relative(source, DAY_US) >= 0)
-		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* without it nobody is warned */
+		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* else no warning */
 	return 0;
 }
 

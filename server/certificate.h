@@ -48,7 +48,7 @@ void certificate_renew_due(struct server *server);
 void certificate_watch(struct server *server);
 void certificate_release(struct certificate *certificate);
 
-/** Write what there is to say about the expiry; false: nothing yet. @path of the file, for the message. */
+/** Writes the warning about the expiry; false: nothing yet. @path of the file, for the message. */
 bool certificate_warning(const struct certificate *certificate, const char *path,
 			 char ret[static CERTIFICATE_WARNING_SIZE]);
 

@@ -25,10 +25,10 @@ enum {
 #define CONFIG_TICKET_CREDENTIAL "holdfast.ticket.key"
 
 struct config {
-	char path[PATH_MAX];		   /* it was read from; "": none, --dev */
+	char path[PATH_MAX];		   /* it was read from; "": no file, --dev */
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
 	char data_dir[PATH_MAX];	   /* holds holdfast.db */
-	char mark_file[PATH_MAX];	   /* a second one, see marks.h; "": none */
+	char mark_file[PATH_MAX];	   /* a second one, see marks.h; "": no second one */
 	uint64_t disk_reserve;		   /* bytes, see disk.h */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */
 	uint32_t port;			   /* 0 (tests, --dev): chosen by the kernel */
@@ -37,7 +37,7 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	bool key_is_default;	    /* neither the settings nor a credential say where it is */
+	bool key_is_default;	    /* the path is set by neither the settings nor a credential */
 	char ticket_key[PATH_MAX];  /* PEM, Ed25519 private key */
 	bool ticket_key_is_default; /* likewise */
 	struct {
@@ -47,11 +47,11 @@ struct config {
 		uint64_t operator_life_us;
 		uint64_t server_life_us;
 	} authority;
-	char kit_certificate[PATH_MAX]; /* whose key opens kits; "": none */
+	char kit_certificate[PATH_MAX]; /* whose key opens kits; "": not set */
 	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
 	uint64_t heartbeat_us;		/* between a node's signs of life */
 	uint64_t node_down_after_us;	/* a node without a session is down then; frees nothing */
-	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
+	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no attestations for these */
 	struct controller_nodes controller_nodes;
 	struct fence_bindings fence_bindings;
 	uint32_t fence_max_per_minute;	/* that the server begins by itself; 0: never */
@@ -62,9 +62,9 @@ struct config {
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */
 	uint64_t audit_keep_for_us;
-	bool acl;	  /* tokens and policies; else operators' certificates alone */
+	bool acl;	  /* tokens and policies; else only operators' certificates */
 	bool dev;	  /* no ACLs: every client that reaches the port is an operator; loopback only */
-	bool needs_store; /* none is made, see new_cluster.h */
+	bool needs_store; /* it is not created, see new_cluster.h */
 	struct lead_settings etcd;   /* store "etcd" */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };

@@ -77,7 +77,7 @@ enum {
 
 /* A server, and those of its parts that it has from its first moment to its last one. */
 struct daemon {
-	struct server server; /* first: what is given out and comes back to be freed */
+	struct server server; /* first: server_free() frees the whole struct by it */
 	struct audit_limits audit;
 	struct certificate certificate;
 	struct disk disk;
@@ -139,7 +139,7 @@ static bool is_of_this_schema(struct server *server)
 	return schema && schema->version == SCHEMA_VERSION;
 }
 
-/* Who followed may have all of it. */
+/* Loads the state. A server that has followed may have all of it. */
 static enum status fill_state(struct server *server, struct error *err)
 {
 	const uint64_t begin_us = clock_monotonic_us();
@@ -210,7 +210,7 @@ static void raise_file_limit(void)
 		log_ctx(LOG_WARNING, NULL, "cannot raise the limit of open files, ignoring");
 }
 
-/* A key that nobody has named and that is not there: say where one goes. */
+/* Explains where to put a key that is missing and that no setting names. */
 static enum status explain_key(const struct server *server, const char *what, const char *credential,
 			       const char *setting, struct error *err)
 {
@@ -521,7 +521,7 @@ static enum status build(struct server *server, struct error *err)
 	return start_serving(server, err);
 }
 
-/* What follows from each change: readers that wait are answered first, then work begins. */
+/* The order of observers: waiting readers are answered first, then work begins. */
 static const struct change_observer observers[] = {
 	{.check = disk_check},
 	{.seal = audit_seal},
@@ -589,8 +589,9 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	/* calls to plugins end first, so that whoever waits for one can answer; sessions end with the RPC
-	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
+	/* Calls to plugins end first, so that callers that wait for them get an answer. Sessions end with
+	 * the RPC server, calls that wait by hand. After that no module submits changes, and then no
+	 * module reads the state. */
 	server->is_ending = true;
 	controllers_stop(server->controllers);
 	losses_free(server->losses);

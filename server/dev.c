@@ -27,7 +27,6 @@ static enum status make_folder(const char *path, struct error *err)
 	return error_set(err, status_from_errno(errno), errno, "make the folder %s", path);
 }
 
-/* What exists already is fine. */
 static enum status allow_existing(enum status status)
 {
 	return status == STATUS_ALREADY_EXISTS ? STATUS_OK : status;

@@ -15,10 +15,10 @@ struct dev_options {
 	const char *const *nodes; /* a certificate is made for each: tls/node-NAME.pem and .key */
 	size_t n_nodes;
 	uint32_t port;	  /* 0: chosen by the kernel */
-	bool makes_store; /* a store, together with a new ticket key; never beside one that is there */
+	bool makes_store; /* a store, together with a new ticket key; never if there is one already */
 };
 
-/** Make what is missing and fill @config. Idempotent: what exists is kept.
+/** Makes missing files and fills @config. Idempotent: existing files are kept.
  *
  * DIR/tls/{ca,server,operator,node-NAME}.{pem,key}, DIR/ticket.key, DIR/ticket.pub (64 hex digits for the
  * helpers' policies), DIR/holdfast.db, DIR/holdfast.mark, DIR/address. Keys are 0600. */

@@ -35,7 +35,7 @@ struct event {
 	uint64_t index;
 	enum topic topic;
 	char *key;	 /* owned; as people name it */
-	char *namespace; /* owned; NULL: in none */
+	char *namespace; /* owned; NULL: no namespace */
 	void *bytes;	 /* owned; NULL: deleted */
 	size_t len;
 };
@@ -160,7 +160,7 @@ static void set_indexes(ProtobufCMessage *message, uint64_t index)
 		memcpy((char *)message + field->offset, &index, sizeof(index));
 }
 
-/* What is shown of the event, in @ret; the payload is owned by the caller. */
+/* Makes the message of the event in @ret; the caller owns the payload. */
 static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__WatchEvent *ret)
 {
 	static const ProtobufCMessageDescriptor *const payloads[TOPIC_N] = {
@@ -210,8 +210,8 @@ static void send_event(struct watcher *watcher, const Holdfast__V1__WatchEvent *
 		end_slow(watcher);
 }
 
-/* The event was just published: to all who have seen everything before it. At most WATCHERS_MAX are looked
- * at; the message is made once, if anybody wants it. */
+/* Sends the event, just published, to all watchers that have seen everything before it. There are at most
+ * WATCHERS_MAX; the message is made once, if a watcher wants it. */
 static void send_to_all(struct events *events, const struct event *event)
 {
 	Holdfast__V1__WatchEvent message;
@@ -245,7 +245,7 @@ static void send_one(struct watcher *watcher, const struct event *event)
 	free_payload(payload);
 }
 
-/* Some of what is kept, a turn of the loop at a time, so that the answer can leave in between. */
+/* Sends some of the kept events, a turn of the loop at a time, so that the answer can leave in between. */
 static int on_pump(sd_event_source *source, void *userdata)
 {
 	struct watcher *watcher = userdata;
@@ -317,7 +317,7 @@ void events_publish(struct events *events, enum object_kind kind, const void *va
 	event.key = strdup(key);
 	event.namespace = namespace[0] != '\0' ? strdup(namespace) : NULL;
 	if (!event.key || (namespace[0] != '\0' && !event.namespace)) {
-		release_event(&event); /* whoever misses it has to list again */
+		release_event(&event); /* watchers that miss it must list again */
 		while (events->first < events->next)
 			drop_first(events);
 		events->floor = index;
@@ -430,7 +430,7 @@ static enum status start_pump(struct watcher *watcher, struct error *err)
 	return r < 0 ? error_set(err, status_from_errno(r), r, "catch up") : STATUS_OK;
 }
 
-/* Tells from where on everything is told. */
+/* Sends the index from which on the watcher gets every event. */
 static enum status send_place(struct watcher *watcher, uint64_t index, struct error *err)
 {
 	Holdfast__V1__WatchEvent message = HOLDFAST__V1__WATCH_EVENT__INIT;
@@ -542,7 +542,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		end_watcher(watcher, &err);
 }
 
-/* Whoever asks once and then only reads may say so. */
+/* A caller may end its side after the request. */
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
 }

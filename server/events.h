@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Operator.Watch: what changes, as it becomes durable, to each caller that may read it.
+/* Operator.Watch: sends changes, as they become durable, to each caller that may read them.
  *
- * The last events are kept in memory, bounded in number and bytes, so that a watcher that was away for a
- * moment can continue from the index it has seen; one that was away for longer lists again. What an event
- * shows is what is stored (never a secret), without what reads derive. */
+ * The last events are kept in memory, bounded in number and bytes. A watcher that was away for a moment
+ * can continue from the index it has seen; one that was away for longer lists again. An event shows the
+ * stored object (never a secret), without fields that reads derive. */
 
 #include "rpc/server.h"
 #include "state/objects.h"
@@ -27,7 +27,7 @@ enum {
 
 extern const struct rpc_stream_handlers events_stream;
 
-/** @index everything up to here happened before: nobody can be told of it. */
+/** @index everything up to here happened before: no events exist for it. */
 enum status events_new(struct server *server, uint64_t index, struct events **ret, struct error *err);
 
 /** After every stream has ended. NULL is allowed. */

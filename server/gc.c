@@ -116,7 +116,7 @@ static bool collect_claims(struct gc_run *run, struct change *change)
 	return is_through;
 }
 
-/* Is it over, and needed by nobody? */
+/* Is it over, and unneeded? */
 typedef bool gc_record_fn(const struct gc_run *run, const ProtobufCMessage *record);
 
 static bool may_collect_attestation(const struct gc_run *run, const ProtobufCMessage *record)
@@ -192,7 +192,7 @@ static bool collect_revocations(struct gc_run *run, struct change *change)
 			       &run->counts.revocations);
 }
 
-/* The audit has its own settings for what is kept. It commits by itself. */
+/* Collects the audit by its own settings. It commits by itself. */
 static bool collect_audit(struct gc_run *run, struct change *change)
 {
 	uint32_t n;
@@ -233,7 +233,7 @@ static void stage_record(struct gc_run *run, struct change *change)
 		audit_own(run->server, change, WHAT_GC, "collected", text);
 }
 
-/* What waits for the last transaction of a run. */
+/* The answer that waits for the last transaction of a run. */
 struct gc_answer {
 	struct rpc_call *call;
 	struct gc_counts counts;

@@ -4,9 +4,9 @@
  * and tokens that have expired, old records of the audit. In slices, a bounded number of objects per turn of
  * the event loop.
  *
- * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away, because
- * the node may still have it and must be told that it is over; the newest freed claim of a volume, which says
- * how it was last released. A claim needs none of the others to be finished or explained. */
+ * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away,
+ * because the node may still have it and must get the order to end it; the newest freed claim of a volume,
+ * which shows how it was last released. A claim can be finished and explained without any of the others. */
 
 #include "base/error.h"
 
@@ -29,6 +29,6 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err);
 
 void gc_free(struct gc *gc);
 
-/** Operator.Gc: a run of its own, answered when it is through. One record in the audit per run that found
- * something or was asked for; none for a dry run. */
+/** Operator.Gc: a run of its own, answered at its end. Audits a run that was requested or found something,
+ * but no dry run. */
 void gc_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -20,8 +20,8 @@ struct load {
 	struct error *err;
 };
 
-/* Whoever made the file, names of what is in it go to logs and commands, and are found again where they are.
- */
+/* Checks the name in a key. Any program may have written the file, but the names go to logs and commands,
+ * and look-ups use them. */
 static enum status check_key(const struct object_type *type, const char *key, const void *value,
 			     struct error *err)
 {
@@ -139,7 +139,7 @@ enum status load_state(struct kv *kv, struct state *state, struct error *err)
 
 /* --- record by record --- */
 
-/* What is in memory already was loaded by what these said. */
+/* Are these records already in memory? The load of the others depended on them. */
 static bool is_for_all(const char *key)
 {
 	return str_eq(key, KEY_EPOCH) || str_eq(key, KEY_SCHEMA);

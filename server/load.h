@@ -8,14 +8,14 @@
 
 struct state;
 
-/** Of all keys that are loaded, in the order of loading; NULL at the end. */
+/** Returns the prefixes of the loaded keys, in the order of loading; NULL at the end. */
 const char *load_prefix(size_t i);
 
 /** All records, into an empty @state. STATUS_DATA_LOSS names the record that cannot be read or that points
  * nowhere. */
 enum status load_state(struct kv *kv, struct state *state, struct error *err);
 
-/** What became of one record, after those that load_prefix() has before it: @item, which has no value if it
- * was deleted. What is not loaded is STATUS_OK. STATUS_ABORTED for what the state has to be loaded anew for,
- * STATUS_DATA_LOSS as above. */
+/** Applies a change of one record, after those that load_prefix() has before it: @item, which has no value
+ * if it was deleted. STATUS_OK for keys that are not loaded. STATUS_ABORTED if the state must be loaded
+ * again, STATUS_DATA_LOSS as above. */
 enum status load_record(struct state *state, const struct kv_item *item, struct error *err);

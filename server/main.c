@@ -191,7 +191,7 @@ static int apply_option(int opt, struct arguments *args)
 	case 'h':
 		(void)fputs(usage_text, stdout);
 		return EXIT_OK;
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		(void)fputs(try_help, stderr);
 		return EXIT_USAGE;
 	}
@@ -248,7 +248,7 @@ static int fail(const struct error *err)
 	return EXIT_FAIL;
 }
 
-/* Nothing is served: the service manager is told why, and by the exit code whether it is to try again. */
+/* Reports the failure to the service manager; the exit code decides whether it tries again. */
 static int fail_to_start(const struct error *err)
 {
 	service_failed(err);
@@ -281,7 +281,7 @@ static int serve(struct config *config)
 	return EXIT_OK;
 }
 
-/* Of the last store, and not of the one that takes its place. */
+/* Prints the nodes of the last store that are missing in the new one. */
 static void print_missing(const struct new_epoch_result *result)
 {
 	if (result->missing_nodes > 0)
@@ -461,7 +461,7 @@ static void print_result(const struct arguments *args, const struct config *conf
 	print_missing(result);
 }
 
-/* What only root may read or write goes before this is the server's account. */
+/* Restores. Files that only root may access are handled before the process becomes the server's account. */
 static int restore(const struct arguments *args, struct config *config)
 {
 	struct restore_source source;

@@ -280,7 +280,7 @@ static void add_leader(struct answer *answer, const char *name, const char *addr
 	server->version = version;
 }
 
-/* By how many entries a member is behind the one that is furthest. */
+/* Returns the number of entries by which a member is behind the most advanced one. */
 static uint64_t lag_of(const struct members_view *view, const struct members_etcd *member)
 {
 	uint64_t furthest = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The Operator service's own methods: how the server is, which others share its store, and what was recorded.
- */
+/* The Operator service's own methods: the server's status, the servers that share its store, and the
+ * audit. */
 
 #include "rpc/server.h"
 

@@ -37,7 +37,7 @@ struct setting {
 		.name = (name_), .offset = offsetof(struct config, member), .is_text = true \
 	}
 
-/* Read anew whenever they are needed. */
+/* Settings that are read each time they are needed. */
 static const struct setting at_run_time[] = {
 	NUMBER("acl", acl),
 	NUMBER("audit_keep", audit_keep),
@@ -104,7 +104,7 @@ static void reload_certificates(struct server *server)
 	}
 }
 
-/* Who may do what, and for how long that is kept, is nothing to change unseen. */
+/* Audits a change of settings for access and for retention. */
 static void record(struct server *server, const char *setting)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;

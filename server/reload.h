@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What changes on SIGHUP while the server runs: its certificates, and those settings that nothing was built
- * upon. Each file is told apart: a broken one is named and what was read from it before stays. */
+/* The reload on SIGHUP while the server runs: its certificates, and settings that can change at run time.
+ * A broken file is named, and its previous contents stay in use; the other files are reloaded. */
 
 #include "base/error.h"
 

@@ -11,7 +11,7 @@
 
 #define SERVICE(name) "holdfast.v1." name
 
-/* A read, whose index is told in a header too. */
+/* A read, whose index is also in a header. */
 #define GET(pattern_, service_, call_)                                                                 \
 	{                                                                                              \
 		.method = "GET", .pattern = (pattern_), .service = SERVICE(service_), .call = (call_), \
@@ -35,7 +35,7 @@
 	"the "                                                                                              \
 	"provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
 
-/* --- for whoever spreads connections: without a right, and saying nothing but who leads --- */
+/* --- for load balancers: without a right; they show only which server leads --- */
 
 static const char TYPE[] = "text/plain; charset=utf-8";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What every part of the claim server is given: what it may use of the others, and what it keeps here for
- * itself. Nothing of them is included; daemon.h puts them together. */
+/* The struct that every part of the claim server gets: pointers to the other parts, and its own data. No
+ * part's header is included; daemon.h puts them together. */
 
 #include "config.h"
 
@@ -53,11 +53,11 @@ enum { WATCH_TABLES = 7 };
 
 /* Sessions in the order in which something was heard of them; see node/session.h. */
 struct silence {
-	struct session_queue sessions; /* that have said hello; the most silent one first */
+	struct session_queue sessions; /* that have sent hello; the most silent one first */
 	sd_event_source *timer;	       /* owned */
 	uint64_t look_us;	       /* between two looks */
 	uint64_t listened_us;	       /* time in which the server has read what came */
-	uint64_t heartbeat_min_us;     /* of what was told to any session since the start */
+	uint64_t heartbeat_min_us;     /* the shortest interval sent to any session since the start */
 	uint64_t n_ended;	       /* sessions, since the start */
 };
 
@@ -70,7 +70,7 @@ struct stall {
 
 #define SERVER_STORE "holdfast.db" /* in data_dir */
 
-/* The parts behind pointers that do not say who owns them are the daemon's and last as long as this does. */
+/* Parts behind pointers without a stated owner are the daemon's and last as long as this does. */
 struct server {
 	struct config config;
 	struct local_operators local_operators;
@@ -115,8 +115,8 @@ struct server {
 	uint16_t port;	   /* listening there */
 	struct disk *disk; /* see disk.h */
 	struct stall stall;
-	int mark_errno;			       /* that was told last, see marks.h */
-	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
+	int mark_errno;			       /* that was logged last, see marks.h */
+	struct marks_followed *marks_followed; /* owned; NULL: not in use, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */
 	struct authority *authority;	       /* owned; NULL: it issues nothing; see identity/authority.h */
 	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
@@ -128,9 +128,9 @@ struct server {
 	struct events *events;		      /* owned */
 	struct service_status *service;	      /* owned; NULL without a service manager */
 	struct service_watchdog *watchdog;    /* the same */
-	struct backup *backup;		      /* owned; NULL: none */
-	struct restore *restore;	      /* owned; NULL: none */
-	size_t n_greeting;		      /* sessions that have not said hello */
+	struct backup *backup;		      /* owned; NULL: no backup */
+	struct restore *restore;	      /* owned; NULL: no restore */
+	size_t n_greeting;		      /* sessions that have not sent hello */
 	struct task_stream_list task_streams; /* see alloc/streams.h */
 	size_t n_task_streams;
 	struct silence silence; /* see node/session.h */
@@ -147,10 +147,10 @@ struct server {
 	int exit_code;	      /* of the process, when it has failed */
 	bool restarting;
 	bool has_stepped_down;		  /* the next one leaves the lead to others */
-	sd_event_source *step_down_timer; /* owned; NULL: nobody has asked for it */
+	sd_event_source *step_down_timer; /* owned; NULL: not requested */
 };
 
-/** End the loop so that main() builds the server anew. */
+/** Ends the loop so that main() builds a new server. */
 void server_restart(struct server *server);
 
 /** End the loop with @err, for a reason that is not the store's. */

@@ -41,8 +41,8 @@
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
-/* What the gate asks. A row that names no right is closed to all, one that names no node to tokens that are
- * bound to one. */
+/* The rules that the gate checks. A row without a right is closed to all; a row without a node is closed
+ * to tokens that are bound to one. */
 #define READ(...)                        \
 	.rule = &(const struct rpc_rule) \
 	{                                \

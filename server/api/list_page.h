@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 enum {
-	LIST_PAGE_DEFAULT = 1000, /* objects, where the caller says 0 */
+	LIST_PAGE_DEFAULT = 1000, /* objects, where the caller sets 0 */
 };
 
-/** How many objects a page is to have. STATUS_INVALID_ARGUMENT above @most. */
+/** Returns the number of objects for a page. STATUS_INVALID_ARGUMENT above @most. */
 enum status list_page_size(uint32_t per_page, uint32_t most, size_t *ret, struct error *err);

@@ -70,7 +70,7 @@ static void answer(struct server *server, struct rpc_call *call, const ProtobufC
 		rpc_call_fail(call, &err);
 }
 
-/* Whoever was allowed to read when the call came may not be any more: tokens are revoked, and expire. */
+/* Answers the call after its wait. The right to read is checked again: tokens are revoked, and expire. */
 static void watch_end(struct watch *watch)
 {
 	struct error err;
@@ -167,7 +167,7 @@ static size_t table_of(const char *prefix)
 
 	while (i < WATCH_TABLES - 1 && !str_eq(tables[i], prefix))
 		i++;
-	return i; /* the last one stands for all the others */
+	return i; /* the last one is for all other prefixes */
 }
 
 uint64_t watch_index(const struct server *server, const char *prefix)

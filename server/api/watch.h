@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Reads, and those that wait for a change: a call with `index` and `wait_ms` is answered as soon as what it
- * reads has a higher index, or when the time is over. Waiting costs nothing until an object it names changes.
+/* Reads, and reads that wait for a change: a call with `index` and `wait_ms` is answered as soon as its
+ * objects have a higher index, or when the time is over. Waiting costs nothing until an object it names
+ * changes.
  *
- * Who waits is filed under a name: an object's key in the store ("volume/default/db", and "plugin/ID" of
- * plugins, which are not stored), or the prefix of a table ("volume/"). */
+ * A waiting call is filed under a name: an object's key in the store ("volume/default/db", and "plugin/ID"
+ * of plugins, which are not stored), or the prefix of a table ("volume/"). */
 
 #include "base/error.h"
 #include "rpc/server.h"
@@ -28,7 +29,8 @@ struct read_method {
 	/** Name under which the read waits. NULL: it never waits. */
 	void (*name)(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE]);
 
-	/** Index of what is read, now; UINT64_MAX when it is not there. NULL: watch_index() of the name. */
+	/** Returns the index of the object now; UINT64_MAX when it is missing. NULL: watch_index() of the
+	 * name. */
 	uint64_t (*index)(struct server *server, const ProtobufCMessage *request);
 };
 
@@ -40,8 +42,8 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
  * first change the store's revision at the start. */
 uint64_t watch_index(const struct server *server, const char *prefix);
 
-/** Objects became durable at @revision, as put or as deleted: whoever waits for one, or for something that
- * shows it, is looked at again. See struct change_observer. */
+/** Objects became durable at @revision, as put or as deleted: answers calls that wait for one, or for
+ * something that shows it. See struct change_observer. */
 void watch_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
 /** Refuse every call that waits, because the server ends. */

@@ -241,8 +241,8 @@ struct job_decisions {
  * complete, and those that failed within the interval of reschedule.
  *
  * - An allocation is of this version if it runs the present content of its group, in any version that placed
- *   it, and none earlier than restart_version. So a change of count, update, reschedule or another group
- *   restarts nothing. Failures from before the submission do not count.
+ *   it, and not an earlier one than restart_version. So a change of count, update, reschedule or another
+ * group restarts nothing. Failures from before the submission do not count.
  * - A member is placed only when its last allocation has ended. If a volume is taken, the caller puts the
  *   member into the queue of that volume: it is an allocation without a node then.
  * - A queued member of another version is replaced at once, even if other members are away.

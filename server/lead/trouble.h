@@ -40,7 +40,7 @@ struct trouble_facts {
 /** "no_quorum" */
 const char *trouble_word(enum trouble_kind kind);
 
-/** Does the trouble end only when somebody mends this server, while others may serve? */
+/** Does the trouble end only by a repair of this server, while others may serve? */
 bool trouble_is_of_one_server(enum trouble_kind kind);
 
 /** "SENTENCE. Next: COMMAND" */

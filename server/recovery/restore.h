@@ -62,7 +62,7 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 				struct error *err);
 void restore_source_close(struct restore_source *source);
 
-/** The same for a server that is not running: the copy replaces its store. With @dry_run nothing is changed
+/** The same for a server that is not running: the copy replaces its store. If @dry_run, nothing is changed
  * and the result is that of a real run. STATUS_FAILED_PRECONDITION when the server is running. */
 enum status restore_offline(const struct config *config, const struct restore_source *source,
 			    bool other_cluster, bool dry_run, struct new_epoch_result *ret,
