@@ -11,8 +11,8 @@
  * it has no credentials at all; -ENAMETOOLONG. @ret untouched on failure. */
 int credential_path(const char *name, char *ret, size_t size);
 
-/** Where a secret is: at @path, if that is not empty; else in the credential @name, if this process was given
- * it; else at @fallback, which fits @path. True: nothing said so, it is the fallback. */
+/** Returns the path of a secret: @path, if that is not empty; else the credential @name, if this process
+ * was given it; else @fallback, which fits @path. True: it is the fallback. */
 bool credential_choose(const char *name, const char *fallback, char *path, size_t size);
 
 /** Is @path one of this process's credentials? They are those of its start for as long as it runs. */

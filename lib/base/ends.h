@@ -5,6 +5,6 @@
 #include <stddef.h>
 
 /** str_copy_text() into @dst of @size bytes (at least 64), but cut in the middle with "... ": a message
- * begins with what was tried, and ends with what mount or mkfs printed, which is the cause. The end has twice
- * the room, and begins at a word where there is one near. */
+ * begins with the attempt, and ends with the output of mount or mkfs, which is the cause. The end has
+ * twice the room, and begins between two spaces where possible. */
 void str_copy_ends(char *dst, size_t size, const char *src);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Step tables: grid[event][state] says what the event does in the state, a column for each state.
+/* Step tables: grid[event][state] is the effect of the event in the state, a column for each state.
  *
  * The first member of a cell is the next state: GRID_TO(state), GRID_STAY, or GRID_NO, which refuses the
- * event. GRID_NO is 0: a cell that is not written refuses. tests/golden/steps.txt has every step of every
- * grid. */
+ * event. GRID_NO is 0: a missing cell refuses. tests/golden/steps.txt has every step of every grid. */
 
 #include <assert.h>
 #include <stdint.h>

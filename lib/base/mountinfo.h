@@ -31,7 +31,7 @@ struct mount_entry {
 /** Take @line (NUL-terminated, without its newline) apart in place. Returns 0 or -EBADMSG. Pure. */
 int mountinfo_parse(char *line, struct mount_entry *ret);
 
-/** Is @word one of the comma-separated words of @options? */
+/** Is @word one of the comma-separated items of @options? */
 bool mount_option_is_set(const char *options, const char *word);
 
 /** Do the options of a file system show that an error stopped writes to it? ext4 does since Linux 6.15, where

@@ -73,7 +73,7 @@ enum status selinux_label_check(const char *type, struct error *err)
 	char program[PATH_MAX];
 	ssize_t n;
 
-	/* what the kernel does not say cannot be told */
+	/* an error of the kernel counts as a good label */
 	if (selinux_label_is_wrong_here(type, context) <= 0)
 		return STATUS_OK;
 	n = readlink("/proc/self/exe", program, sizeof(program) - 1);

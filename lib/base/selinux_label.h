@@ -6,20 +6,19 @@
 
 enum { SELINUX_LABEL_MAX = 255 };
 
-/** Read the kernel's mode from @enforce_path, which is not there without SELinux, and this process's context
- * from
- * @current_path, as the kernel writes them.
+/** Reads the kernel's mode from @enforce_path, which is missing without SELinux, and this process's context
+ * from @current_path, as the kernel writes them.
  *
  * Returns 1 when SELinux is enforcing and the type of the context is not @type, with the context in @ret;
- * 0 when all is well or nothing is enforced; a negative errno when the kernel does not say. */
+ * 0 when all is well or nothing is enforced; a negative errno when the kernel's files cannot be read. */
 int selinux_label_is_wrong(const char *enforce_path, const char *current_path, const char *type,
 			   char ret[static SELINUX_LABEL_MAX + 1]);
 
 /** The same with the kernel's own files. */
 int selinux_label_is_wrong_here(const char *type, char ret[static SELINUX_LABEL_MAX + 1]);
 
-/** What an operator has to know and to run when @program runs as @context instead of in the domain @type.
- * Returns STATUS_FAILED_PRECONDITION. */
+/** Explains to an operator that @program runs as @context instead of in the domain @type, and the command
+ * against it. Returns STATUS_FAILED_PRECONDITION. */
 enum status selinux_label_error(const char *program, const char *type, const char *context,
 				struct error *err);
 

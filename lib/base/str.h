@@ -31,7 +31,7 @@ int str_decimal(char *dst, size_t size, uint64_t value);
 /** Whole-value comparison. */
 bool str_eq(const char *a, const char *b);
 
-/** What a noun has at its end after the number @n: "1 node", "2 nodes". */
+/** Returns the plural ending of a noun after the number @n: "1 node", "2 nodes". */
 static inline const char *str_s(unsigned long long n)
 {
 	return n == 1 ? "" : "s";
@@ -40,8 +40,8 @@ static inline const char *str_s(unsigned long long n)
 /** Does @s begin with @prefix? */
 bool str_starts_with(const char *s, const char *prefix);
 
-/** FNV-1a over @s, begun from @seed: the same for the same text, spread over 64 bits. Whoever chooses the
- * text can make two of them meet. */
+/** FNV-1a over @s, begun from @seed: the same for the same text, spread over 64 bits. Chosen texts can be
+ * made to collide. */
 uint64_t str_hash(uint64_t seed, const char *s);
 
 /** Has @s nothing but ASCII letters, digits and characters of @extra? */

@@ -2,9 +2,9 @@
 #pragma once
 /* A growing byte buffer with a hard limit.
  *
- * Invariants: data is NULL until the first byte; data[len] is NUL whenever data is not NULL; len < cap <= max
- * + 1. The first failure (out of memory, or past the limit) sticks: later calls do nothing and strbuf_error
- * tells. */
+ * Invariants: data is NULL until the first byte; data[len] is NUL whenever data is not NULL; len < cap <=
+ * max + 1. The first failure (out of memory, or past the limit) sticks: later calls do nothing and
+ * strbuf_error() reports it. */
 
 #include "base/cleanup.h"
 

@@ -10,7 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Of bytes too: the kernel moves no more of them at once than an int holds. */
+/* Fits numbers of bytes, too: the kernel moves at most INT_MAX of them at once. */
 static int result(long r)
 {
 	return r < 0 ? -errno : (int)r;

@@ -387,7 +387,7 @@ static int is_dropin(const struct dirent *entry)
 	return conf_is_dropin(entry->d_name);
 }
 
-/* By bytes, whatever the locale: the order must be the same on every machine. */
+/* Compares bytes, independent of the locale: the order must be the same on every machine. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);

@@ -270,7 +270,7 @@ struct heredoc {
 	size_t tag_length;
 	const char *body; /* first line */
 	const char *last; /* line with the closing tag */
-	size_t indent;	  /* columns that all lines share; 0 unless they are to be stripped */
+	size_t indent;	  /* columns that all lines share; 0 unless stripped */
 };
 
 static bool is_closing(const struct heredoc *doc, const char *line)
@@ -358,7 +358,7 @@ static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token,
 	return hcl_token_finish(lexer, &text, token, err);
 }
 
-/* A name, a number, or what was meant to be one. */
+/* Reads a name, a number, or a malformed one. */
 static enum status lex_word(struct hcl_lexer *lexer, enum hcl_type type, struct hcl_token *token,
 			    struct error *err)
 {
@@ -480,7 +480,7 @@ static enum status no_memory(const struct parser *p)
 	return line_no_memory(p->lexer.file, p->err);
 }
 
-/* "<wanted> is missing before <what was found>" */
+/* "<wanted> is missing before <found>" */
 static enum status unexpected(const struct parser *p, const char *wanted)
 {
 	char buffer[HCL_SHOW_SIZE];

@@ -7,12 +7,11 @@
 
 enum { CONF_DEPTH_MAX = 32 }; /* blocks, objects and lists inside one another, in HCL and JSON */
 
-/** Read the whole text, whatever is wrong in it.
+/** Reads the whole text, also after mistakes.
  * @text      valid UTF-8
  * @file      from lines_file()
- * @ret       owned by the caller, json_decref(); the places of its members are in @lines. If
- *            the status is STATUS_INVALID_ARGUMENT: all that has no mistake, or untouched if the text lacks
- * its end
+ * @ret       owned by the caller, json_decref(); the places of its members are in @lines. If the status is
+ * STATUS_INVALID_ARGUMENT: all parts without a mistake, or untouched if the text lacks its end
  * @mistakes  a line each */
 enum status hcl_parse(const char *text, const char *file, enum conf_templates templates, struct lines *lines,
 		      json_t **ret, struct error *mistakes);

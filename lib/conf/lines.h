@@ -30,8 +30,7 @@ void lines_free(struct lines *lines);
 /** Keep the name of a file; NULL when memory is short. @ret borrowed from the table */
 const char *lines_file(struct lines *lines, const char *name);
 
-/** Note where member @key of @object is, or the object itself when @key is NULL; replaces what was noted
- * before.
+/** Notes where member @key of @object is, or the object itself when @key is NULL; replaces an earlier note.
  * @line.file comes from lines_file(). Returns 0 or -ENOMEM. */
 int lines_set(struct lines *lines, const json_t *object, const char *key, const struct line *line);
 

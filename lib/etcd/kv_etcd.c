@@ -330,8 +330,8 @@ void etcd_store_kick(struct etcd_store *store)
 
 static void wait_idly(struct etcd_store *store);
 
-/* Writes the sequence alone, if nothing was written meanwhile. It shows to those that follow that the store
- * in etcd is the one that this server knows: one that has no mark begins it only then. */
+/* Writes only the sequence, if nothing was written meanwhile. It shows to followers that the store in etcd
+ * is the one that this server knows: one that has no mark begins it only then. */
 static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct etcd_store *store = userdata;

@@ -14,7 +14,7 @@ enum { SEQUENCE_SIZE = 128 };
 	(15 * USEC_PER_SEC) /* between two tries of a transaction that a full etcd refuses \
 			     */
 
-#define ETCD_IDLE_MAX_US (60 * USEC_PER_SEC) /* between two writes of the sequence alone */
+#define ETCD_IDLE_MAX_US (60 * USEC_PER_SEC) /* between two writes of only the sequence */
 
 enum stage {
 	STAGE_IDLE,
@@ -48,7 +48,7 @@ struct etcd_store {
 	uint64_t opened_revision;
 	struct kv_mark_files marks;
 	uint64_t nodes;		     /* for the next mark */
-	sd_event_source *idle;	     /* while marks are kept: the next write of the sequence alone */
+	sd_event_source *idle;	     /* while marks are kept: the next write of only the sequence */
 	struct backoff idle_backoff; /* between two */
 	uint64_t idle_commits;	     /* before the last of them */
 	struct error

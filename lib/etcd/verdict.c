@@ -18,7 +18,7 @@ enum verdict classify_transaction(const struct known_revisions *known, const Etc
 				  const Etcdserverpb__KeyValue *sequence)
 {
 	if (has_value(sequence, known->sequence))
-		return VERDICT_COMMITTED; /* whoever leads since */
+		return VERDICT_COMMITTED; /* even if another server leads since */
 	if (!leader || leader->create_revision != known->leader_revision)
 		return VERDICT_DEPOSED;
 	return (sequence ? sequence->mod_revision : 0) == known->sequence_revision ? VERDICT_UNCOMMITTED

@@ -37,7 +37,7 @@ struct head {
 };
 _Static_assert(sizeof(struct head) == KIT_TAR_BLOCK, "a header is one block");
 
-/* Of all bytes, its own taken as blanks. */
+/* Sums all bytes of the header, with blanks in place of the sum. */
 static unsigned int sum_of(const struct head *head)
 {
 	struct head blank = *head;
@@ -145,8 +145,8 @@ enum {
 	CHUNK = 1 << 16,
 	PASSPHRASE_FILE_MAX = 2 * KIT_PASSPHRASE_SIZE,
 	DER_SEQUENCE = 0x30,
-	/* of PBKDF2 with HMAC-SHA-1, which is what libcrypto writes: half a second for a file that is kept
-	 * for years, and beside the point for a random passphrase */
+	/* of PBKDF2 with HMAC-SHA-1, which libcrypto writes: half a second for a file that is kept for
+	 * years; a random passphrase does not need it */
 	ITERATIONS = 1500000,
 };
 
@@ -172,10 +172,10 @@ static void free_x509(X509 **certificate)
 
 static void free_stack(STACK_OF(X509) * *stack)
 {
-	sk_X509_free(*stack); /* what is in it is borrowed */
+	sk_X509_free(*stack); /* its elements are borrowed */
 }
 
-/* @err with libcrypto's own words, which it keeps for the thread. */
+/* Adds libcrypto's own reason to @err, which it keeps for the thread. */
 static enum status crypto_error(struct error *err, enum status status, const char *path, const char *what)
 {
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());

@@ -26,7 +26,7 @@ enum {
 	KIT_NAME_SIZE = 100, /* of ustar */
 	KIT_FILES_MAX = 64,
 	KIT_FILE_MAX = 1 << 20,	 /* of all but the store */
-	KIT_SIZE_MAX = 1 << 30,	 /* libcrypto reads no more than 1.6 GB at once */
+	KIT_SIZE_MAX = 1 << 30,	 /* libcrypto reads at most 1.6 GB at once */
 	KIT_PASSPHRASE_MIN = 16, /* bytes */
 	KIT_PASSPHRASE_SIZE = 1025,
 };
@@ -43,13 +43,13 @@ struct kit {
 	int64_t made_at_ms; /* in whole seconds */
 };
 
-/* Who can open it: exactly one is set. Borrowed. */
+/* The key that opens it: exactly one is set. Borrowed. */
 struct kit_key {
 	const char *passphrase;
 	const char *path; /* PEM; to write: a certificate; to read: its private key */
 };
 
-/** The first line of the file at @path, which nobody but its owner may read. */
+/** Reads the first line of the file at @path, which only its owner may be able to read. */
 enum status kit_passphrase_read(const char *path, char ret[static KIT_PASSPHRASE_SIZE], struct error *err);
 
 /** Take the file at @path into @kit under @name. */
@@ -58,23 +58,23 @@ enum status kit_add(struct kit *kit, const char *name, const char *path, struct 
 /** NULL: it has no such file. */
 const struct kit_file *kit_find(const struct kit *kit, const char *name);
 
-/** Write @kit and the copy at @store_path, which becomes its KIT_STORE, to the new file @path, mode 0600,
- * durably. Blocks for as long as that takes. Nothing of it is on a disk unencrypted but the copy that was.
- * What was written is removed on failure. STATUS_RESOURCE_EXHAUSTED when it is larger than KIT_SIZE_MAX. */
+/** Writes @kit and the copy at @store_path, which becomes its KIT_STORE, to the new file @path, mode 0600,
+ * durably. Blocks for as long as that takes. Puts no further unencrypted data on a disk. Removes its
+ * output on failure. STATUS_RESOURCE_EXHAUSTED when it is larger than KIT_SIZE_MAX. */
 enum status kit_write(const struct kit *kit, const char *store_path, const struct kit_key *key,
 		      const char *path, struct error *err);
 
 /** Does the file begin as a kit does? Its offset stays. */
 bool kit_is_one(int fd);
 
-/** Read the kit in @fd from its beginning. @path for messages. @ret the caller's, kit_release(); untouched on
- * failure. STATUS_INVALID_ARGUMENT: no kit, or another key. STATUS_DATA_LOSS: it is not what was written. */
+/** Reads the kit in @fd from its beginning. @path for messages. @ret the caller's, kit_release(); untouched
+ * on failure. STATUS_INVALID_ARGUMENT: no kit, or another key. STATUS_DATA_LOSS: it is damaged. */
 enum status kit_read(int fd, const char *path, const struct kit_key *key, struct kit *ret, struct error *err);
 
 /** Overwrites what it held. */
 void kit_release(struct kit *kit);
 
-/* The tar in a kit: POSIX ustar, regular files with mode 0600, whose names are theirs alone. */
+/* The tar in a kit: POSIX ustar, regular files with mode 0600 and unique names. */
 
 enum { KIT_TAR_BLOCK = 512 };
 
@@ -88,6 +88,6 @@ static inline size_t kit_tar_padding(uint64_t size)
 	return (size_t)(-size % KIT_TAR_BLOCK);
 }
 
-/** Take all files out of @bytes. @ret holds what was taken on failure too. STATUS_DATA_LOSS: they are no such
- * tar. */
+/** Takes all files out of @bytes. @ret holds the files taken, on failure too. STATUS_DATA_LOSS: they are no
+ * such tar. */
 enum status kit_tar_read(const uint8_t *bytes, size_t n, struct kit *ret, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a line tells, by an id that does not change: MESSAGE_ID= and HOLDFAST_EVENT= of the journal, event= of
- * logfmt. */
+/* The event of a log line, by an id that does not change: MESSAGE_ID= and HOLDFAST_EVENT= of the journal,
+ * event= of logfmt. */
 
 #include "journal_events.h"
 
@@ -19,5 +19,5 @@ struct log_event_info {
 	const char *result; /* "success", "failed", or NULL: neither */
 };
 
-/** NULL for LOG_EVENT_NONE and what is no event. */
+/** Returns NULL for LOG_EVENT_NONE and for values outside the enum. */
 const struct log_event_info *log_event_info(enum log_event event);

@@ -36,7 +36,7 @@ struct log_field {
 /* Those that the context gives in another form than text: "HOLDFAST_EVENT", "event", ... */
 enum log_made {
 	LOG_MADE_EVENT,
-	LOG_MADE_MESSAGE_ID, /* of the journal alone */
+	LOG_MADE_MESSAGE_ID, /* only in the journal */
 	LOG_MADE_RESULT,
 	LOG_MADE_GENERATION,
 	LOG_MADE_RECORD,
@@ -91,7 +91,7 @@ static const char *log_field_value(const struct log_field *field, const struct l
 	return value;
 }
 
-/* Value of @made in @ctx, in static storage or in @number; NULL: it has none. */
+/* Returns the value of @made in @ctx, in static storage or in @number; NULL: unset. */
 static const char *log_made_value(enum log_made made, const struct log_ctx *ctx,
 				  char number[static LOG_NUMBER_SIZE])
 {
@@ -121,7 +121,7 @@ static const char *log_made_value(enum log_made made, const struct log_ctx *ctx,
 	return NULL;
 }
 
-/* A line under construction. What does not fit is left out whole, and so is everything after it. */
+/* A line under construction. A field that does not fit is left out whole, and so is everything after it. */
 struct line {
 	char *dst;
 	size_t size; /* with the NUL */
@@ -349,7 +349,7 @@ static int journal_send(const char *ident, int priority, const struct log_ctx *c
 }
 
 enum {
-	MESSAGE_SIZE = 3072, /* an error message and as much again beside it */
+	MESSAGE_SIZE = 3072, /* an error message and as much again */
 	LINE_SIZE = 8192,    /* room for it with every field of usual length */
 };
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <syslog.h>
 
-/* What the line is about; NULL members are left out. Journal fields HOLDFAST_VOLUME=, HOLDFAST_ALLOC=, ... */
+/* The subject of a line; NULL members are left out. Journal fields HOLDFAST_VOLUME=, HOLDFAST_ALLOC=, ... */
 struct log_ctx {
 	const char *volume;
 	const char
@@ -29,7 +29,7 @@ struct log_ctx {
 	const char *peer;	    /* who asked */
 	const char *evidence;	    /* by which a claim was freed */
 	const char *relayed;	    /* the program whose record this line repeats */
-	const char *relayed_reason; /* of that record, a word */
+	const char *relayed_reason; /* of that record, a keyword */
 	uint64_t record;	    /* its number; 0: left out */
 	uint64_t generation;	    /* of the claim; 0: left out */
 	enum log_event event; /* adds HOLDFAST_EVENT=, MESSAGE_ID= and, where it has one, HOLDFAST_RESULT= */
@@ -40,21 +40,21 @@ struct log_ctx {
  * @max_priority lines above it (LOG_DEBUG is the highest number) are dropped. */
 void log_init(const char *ident, int max_priority);
 
-/** Lines that name no node are about @node from now on, borrowed for ever; NULL: about none. */
+/** Sets the node of lines that name no node, borrowed for ever; NULL: no node. */
 void log_set_node(const char *node);
 
 /** Drop other lines from now on. */
 void log_set_level(int max_priority);
 
-/** One line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
- * At most 200 lines a second are written, and at most 100 of one event about one thing, so that one that goes
- * mad does not hide the others; what is dropped is counted and told in one line afterwards. */
+/** Writes one line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
+ * At most 200 lines a second are written, and at most 100 of one event about one thing, so that a flood of
+ * one does not hide the others. Dropped lines are counted, and one line reports their number afterwards. */
 void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** Would log_ctx() drop this line? It counts as dropped then: for who would have to make first what it says.
- * Of @ctx only what the line is about counts, its event and the first of node, plugin, driver, volume,
- * allocation and peer that it names. */
+/** Would log_ctx() drop this line? It counts as dropped then. For callers whose line is costly to make.
+ * Uses only the subject in @ctx: its event and the first of node, plugin, driver, volume, allocation and
+ * peer that it names. */
 bool log_would_drop(int priority, const struct log_ctx *ctx);
 
 /** A line without context. */
@@ -69,10 +69,10 @@ size_t log_format(char *dst, size_t size, const char *ident, int priority, const
  * volume, allocation or peer, the first of these that it names. @ctx may be NULL. */
 unsigned int log_subject(const struct log_ctx *ctx);
 
-/** Copy @text into @dst of @size bytes with control bytes and what is not UTF-8 as \n, \t, \r or \xHH; cut
+/** Copies @text into @dst of @size bytes with control bytes and invalid UTF-8 as \n, \t, \r or \xHH; cut
  * between characters when it does not fit. Returns the length. */
 size_t log_escape(char *dst, size_t size, const char *text);
 
 /** Does @journal_stream, the value of JOURNAL_STREAM or NULL, name the file with @dev and @ino? Only then
- * does what is written there arrive in the journal. Source: systemd.exec(5), "$JOURNAL_STREAM". */
+ * does its output arrive in the journal. Source: systemd.exec(5), "$JOURNAL_STREAM". */
 bool log_stream_is_journal(const char *journal_stream, dev_t dev, ino_t ino);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* At most so many lines in a second, and so many of them about one thing; the rest is counted.
+/* Limits the lines in a second, and those of them about one thing; the others are counted.
  *
- * All of a second is less than what journald takes of a unit by default (RateLimitBurst= of journald.conf(5),
- * 10 000 in 30 s), so that it is we who choose what is dropped. */
+ * All of a second is less than journald accepts of a unit by default (RateLimitBurst= of journald.conf(5),
+ * 10 000 in 30 s), so that this limit, not journald, chooses the lines to drop. */
 
 #include <stdbool.h>
 #include <stdint.h>

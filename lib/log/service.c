@@ -58,7 +58,7 @@ int service_send(const char *message)
 	return 0;
 }
 
-/* False: it was not taken, and is to be said again. */
+/* Sends the status. False: it was not accepted, and must be sent again. */
 static bool status_notify(struct service_status *status)
 {
 	char text[SERVICE_TEXT_MAX] = "";
@@ -164,7 +164,7 @@ void service_failed(const struct error *err)
 }
 
 enum {
-	/* parts of the time given: so often is it told, and so soon again when it was not taken */
+	/* parts of the time given: how often it is notified, and how soon again after a failed try */
 	PER_TIME = 3,
 	PER_TIME_AGAIN = 12,
 	/* of them, how late it may be for the sake of less waking up */
@@ -249,5 +249,5 @@ void service_watchdog_resume(struct service_watchdog *watchdog)
 	if (!watchdog)
 		return;
 	watchdog->is_to_resume = true;
-	(void)watchdog_notify(watchdog); /* again with what is told next */
+	(void)watchdog_notify(watchdog); /* repeated with the next notification */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the service manager is told of a daemon: sd_notify(3), of which nothing waits but READY=1 at the
- * start. Without a service manager all of it does nothing. */
+/* A daemon's notifications to the service manager: sd_notify(3), of which only READY=1 at the start is
+ * waited for. Without a service manager all of it does nothing. */
 
 #include "base/error.h"
 
@@ -16,28 +16,28 @@ int service_send(const char *message);
 
 struct service_status;
 
-/** Writes one line that says how the daemon is; longer ones are cut at @size. */
+/** Writes one line about the daemon's state; longer ones are cut at @size. */
 typedef void service_text_fn(char *dst, size_t size, void *userdata);
 
-/** Tell STATUS= whenever it has changed: looked at after any event, at most once a second.
- * @event borrowed; @ret owned by the caller, service_status_free(); NULL without a service manager */
+/** Sends STATUS= whenever it has changed: checked after any event, at most once a second. @event borrowed;
+ * @ret owned by the caller, service_status_free(); NULL without a service manager */
 enum status service_status_new(sd_event *event, service_text_fn *text, void *userdata,
 			       struct service_status **ret, struct error *err);
 void service_status_free(struct service_status *status);
 
-/** Say STATUS= now, with @prefix, "READY=1\n" or "", before it; again later, if the
- * service manager does not read just now. @status may be NULL. */
+/** Sends STATUS= now, with @prefix, "READY=1\n" or "", before it; again later, if the service manager does
+ * not read just now. @status may be NULL. */
 void service_status_notify(struct service_status *status, const char *prefix);
 
-/** The last word of a daemon that does not start. */
+/** Sends the error of a daemon that does not start. */
 void service_failed(const struct error *err);
 
 /* The service manager's watchdog, WATCHDOG= of sd_notify(3): notified from the event loop while it turns.
  * Unlike the one of sd-event, it never waits for a service manager that does not read. */
 struct service_watchdog;
 
-/** Tell it several times in the time that WATCHDOG_USEC gives us.
- * @event borrowed; @ret owned by the caller, service_watchdog_free(); NULL when no watchdog is asked for */
+/** Notifies it several times in the time that WATCHDOG_USEC gives us. @event borrowed; @ret owned by the
+ * caller, service_watchdog_free(); NULL when no watchdog is asked for */
 enum status service_watchdog_new(sd_event *event, struct service_watchdog **ret, struct error *err);
 void service_watchdog_free(struct service_watchdog *watchdog);
 

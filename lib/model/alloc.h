@@ -116,7 +116,7 @@ struct alloc {
 	struct alloc_volume *published; /* NULL only if the number is 0 */
 	uint32_t n_published;
 	int32_t client_code;	    /* enum status behind a failure */
-	struct csi_plugin *plugins; /* that it runs; NULL only when there are none */
+	struct csi_plugin *plugins; /* that it runs; NULL only when n_plugins is 0 */
 	uint32_t n_plugins;
 	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; may be NULL */

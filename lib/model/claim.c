@@ -46,7 +46,7 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_FORCED] = "release without the plugin",
 };
 
-/* What an event does in a state. */
+/* The effect of an event in a state. */
 enum step {
 	NO = GRID_NO, /* it is refused */
 	STAY,	      /* nothing: the state has passed it already */
@@ -58,7 +58,7 @@ enum step {
 	UNPUBLISH, /* or FREED, if the grant was never sent to the node */
 	EVIDENCE,  /* node-detached */
 	DETACHED,  /* controller-detached */
-	ATTEST,	   /* controller-detached, as an operator says */
+	ATTEST,	   /* controller-detached, by an operator's attestation */
 	FREED,
 };
 

@@ -240,7 +240,7 @@ static enum status validate_plugin(const struct alloc *alloc, const task_config 
 	return STATUS_OK;
 }
 
-/* What an engine could split never leaves the server. @task has no references. */
+/* Refuses texts that an engine could split: they never leave the server. @task has no references. */
 static enum status check_texts(const task_config *task, const char *field, struct error *err)
 {
 	struct task_text_fault fault;

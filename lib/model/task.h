@@ -48,8 +48,8 @@ const char *alloc_task_plugin_id(const struct alloc *alloc, const Holdfast__Driv
 /** Is @spec what a driver can have answered of the isolated network of @alloc? NULL is not. */
 bool alloc_network_is_right(const struct alloc *alloc, const Holdfast__Driver__V1__NetworkSpec *spec);
 
-/** What the driver of the node is to run, packed: what an order digests. @task is of @alloc, which is valid.
- * @network  of the isolated network that it joins; NULL: it joins none
+/** Packs the task for the node's driver; an order has the digest of it. @task is of @alloc, which is valid.
+ * @network  of the isolated network that it joins; NULL: it joins no network
  * @attributes  of the node, for references in its texts: see reference.h
  * @ret      owned by the caller, free() */
 enum status alloc_pack_task(const struct alloc *alloc, const Holdfast__Driver__V1__TaskConfig *task,

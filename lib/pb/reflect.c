@@ -38,7 +38,7 @@ bool reflect_is_map(const ProtobufCFieldDescriptor *field)
 
 	if (!reflect_is_list(field) || field->type != PROTOBUF_C_TYPE_MESSAGE)
 		return false;
-	/* protoc names the entries itself and refuses other messages of that name beside a map */
+	/* protoc names the entries itself and refuses other messages of a map's entry name */
 	n = strlen(entry->name);
 	return entry->n_fields == 2 && n > 5 && str_eq(entry->name + n - 5, "Entry") &&
 	       str_eq(entry->fields[REFLECT_MAP_KEY].name, "key") &&

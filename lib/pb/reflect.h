@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The fields of any message, by its descriptor: how large they are, whether they are set, what they hold.
+/* The fields of any message, by its descriptor: how large they are, whether they are set, their values.
  *
- * A field is set when protobuf_c_message_pack() writes it: of proto3 what is not zero, of a oneof the member
- * that is chosen. Everything here is borrowed from the message. Pure. */
+ * A field is set when protobuf_c_message_pack() writes it: in proto3 a value other than zero, in a oneof
+ * the chosen member. Everything here is borrowed from the message. Pure. */
 
 #include "base/get_at.h"
 
@@ -128,7 +128,7 @@ static inline bool reflect_is_set(const ProtobufCMessage *message, const Protobu
 	return !is_pointer || (get_pointer(at) && get_pointer(at) != field->default_value);
 }
 
-/* What a field holds: of a list all of it, of another field one value or none. */
+/* The values of a field: all elements of a list, else at most one value. */
 struct reflect_values {
 	const ProtobufCFieldDescriptor *field;
 	const char *first;
@@ -163,7 +163,7 @@ static inline const char *reflect_text(const char *at)
 	return text ? text : "";
 }
 
-/** The message at @at; NULL: none. Who owns the outer message may change it. */
+/** Returns the message at @at; NULL: unset. The owner of the outer message may change it. */
 static inline ProtobufCMessage *reflect_message(const char *at)
 {
 	void *message;
@@ -196,7 +196,7 @@ enum { REFLECT_NAME_SIZE = 128 }; /* names of our .proto files are shorter */
 /** Write the name that @field has in JSON: pluginId for plugin_id. */
 void reflect_json_name(const ProtobufCFieldDescriptor *field, char ret[static REFLECT_NAME_SIZE]);
 
-/** The field @name, as the .proto file or as JSON has it; NULL: there is none. */
+/** Returns the field @name, as the .proto file or as JSON has it; NULL: unknown. */
 const ProtobufCFieldDescriptor *reflect_find(const ProtobufCMessageDescriptor *descriptor, const char *name);
 
 /** The field at the end of @path: names of the .proto file divided by dots, @n bytes. All but the last one

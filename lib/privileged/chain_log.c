@@ -27,8 +27,8 @@ static void digest_of(chain_log_digest_fn *sha256, const char *line, size_t n,
 	hex_encode(ret, digest, sizeof(digest));
 }
 
-/* The number of the record of @n bytes at @line, or 0 for a line that is none or was never finished. Spoils
- * the line. */
+/* Returns the number of the record of @n bytes at @line, or 0 for a line that is not a record or was never
+ * finished. Spoils the line. */
 static uint64_t number_of(char *line, size_t n)
 {
 	static const char prev[] = " prev=";
@@ -90,8 +90,8 @@ static int read_end(struct chain_log *log, uint64_t size)
 	return chain_log_read_end(tail, n, n == size, log->sha256, &log->end);
 }
 
-/* Is the end of the file what the head says? Returns what there is to say about it, or NULL. One line more
- * than the head knows is what a death between the write and store_head() leaves. */
+/* Compares the end of the file with the head. Returns the head= value for the next record, or NULL. A
+ * death between the write and store_head() leaves one line more than in the head. */
 static const char *compare_head(struct chain_log *log, uint64_t size)
 {
 	const struct chain_log_head *head = log->head;
@@ -159,11 +159,11 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 
 	if (log->fd < 0)
 		return -EBADF;
-	/* not its times: who asks for them makes the next write tell them anew */
+	/* without its times: asking for them makes the next write update them */
 	TRY_SYS(sys_statx(log->read_fd, "", AT_EMPTY_PATH,
 			  STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS, &st));
 	if (st.stx_nlink == 0)
-		return -ESTALE; /* deleted: what is written there nobody will ever read */
+		return -ESTALE; /* deleted: written data would be lost */
 	/* what this process once wrote to is not where a younger one writes: the chain has gone on there */
 	is_moved = log->known_size != 0 && log->head->file != st.stx_ino;
 	/* of another size: another instance or root was there */

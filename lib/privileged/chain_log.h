@@ -20,7 +20,7 @@ enum {
 	CHAIN_LOG_AHEAD_MIN = 64 * 1024,   /* renewed when less is left */
 };
 
-/* What the processes together wrote last, in memory that they share and that outlives them. */
+/* The last record of all processes together, in memory that they share and that outlives them. */
 struct chain_log_head {
 	uint64_t rec;  /* 0: nothing is known */
 	uint64_t file; /* inode of the file it is in: the newest one */
@@ -29,7 +29,7 @@ struct chain_log_head {
 
 /* The end of the file. */
 struct chain_log_end {
-	uint64_t rec;				  /* number of the last record, 0 for none */
+	uint64_t rec;				  /* number of the last record; 0: no record */
 	bool torn;				  /* the last line has no newline */
 	char digest[2][CHAIN_LOG_DIGEST_HEX + 1]; /* of the last line, and of the one before */
 };
@@ -38,11 +38,11 @@ struct chain_log_end {
 typedef int chain_log_digest_fn(unsigned char *ret, const unsigned char *bytes, unsigned long long n);
 
 struct chain_log {
-	int fd;	     /* O_WRONLY | O_APPEND; negative: there is none, and each record fails with -EBADF */
+	int fd;	     /* O_WRONLY | O_APPEND; negative: not open, and each record fails with -EBADF */
 	int read_fd; /* the same file */
 	int lock_fd; /* a file that only the writers can open, and the byte of it that they lock */
 	int64_t lock_at;
-	struct keyline origin; /* the same words in every record */
+	struct keyline origin; /* the same pairs in every record */
 	chain_log_digest_fn *sha256;
 	struct chain_log_head *head;
 	bool batch;	     /* sync once a second instead of once a record */
@@ -56,11 +56,11 @@ struct chain_log {
 	struct keyline line; /* the last record, for the other sinks: a space before it, no newline */
 };
 
-/** Append a record, of which @record is the middle, to the file; wait for the medium unless log->batch and
+/** Appends a record, of which @record is the middle, to the file; waits for the medium unless log->batch and
  * less than a second has passed. No other process writes until chain_log_settle().
- * When the file does not end as the head says, the record has a word about it: head=rotated for an empty file
- * that continues the chain, head=moved in a file that another one has taken the place of already,
- * head=unknown after a reboot, head=mismatch when somebody changed the end.
+ * If the end of the file differs from the head, the record has a key for it: head=rotated for an empty file
+ * that continues the chain, head=moved in a file that another one has already replaced, head=unknown after a
+ * reboot, head=mismatch when the end was changed by another program.
  *
  * log->line is set in any case, without number and chain when the file cannot be written.
  * @ret_rec its number in the file, untouched on failure
@@ -68,9 +68,9 @@ struct chain_log {
  * deleted. */
 int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec);
 
-/** What nobody who waits for the record alone has to wait for: compute the digest that the next record will
- * carry, tell the other processes, and let them write. Death before it leaves what death within
- * chain_log_append() does. To be called after each record, at the latest before the next one. */
+/** Finishes a record, outside the latency of its caller: computes the digest for the next record, publishes
+ * the head to the other processes, and lets them write. Death before it leaves the same as death within
+ * chain_log_append(). Must be called after each record, at the latest before the next one. */
 void chain_log_settle(struct chain_log *log);
 
 /** Bring to the medium what log->batch has left: when nothing happened for a second, and at the end. A

@@ -38,7 +38,7 @@ static int send_message(int fd, uint16_t type, uint16_t flags, uint32_t seq, con
 	message.header.nlmsg_len = (uint32_t)NLMSG_LENGTH(strlen(text) + 1);
 	n = sys_sendto(fd, &message, message.header.nlmsg_len, MSG_DONTWAIT | MSG_NOSIGNAL,
 		       (const struct sockaddr *)&kernel, sizeof(kernel));
-	if (n <= 0) /* without the capability some kernels say 0 */
+	if (n <= 0) /* without the capability some kernels return 0 */
 		return n < 0 ? (int)n : -EPERM;
 	return 0;
 }

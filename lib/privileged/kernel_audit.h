@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The kernel's audit, spoken to without libaudit: no more than two sends and two receives for a record. */
+/* The kernel's audit, spoken to without libaudit: at most two sends and two receives for a record. */
 
 #include <stdint.h>
 
 enum {
 	KERNEL_AUDIT_TRUSTED_APP = 1121, /* type of records of programs like ours */
-	KERNEL_AUDIT_TEXT_MAX = 2048,	 /* bytes with the NUL; what is longer is not sent */
+	KERNEL_AUDIT_TEXT_MAX = 2048,	 /* bytes with the NUL; longer texts are not sent */
 };
 
 /** Open a socket to it. Returns the descriptor or a negative errno. */
@@ -23,8 +23,6 @@ int kernel_audit_open(void);
  */
 int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text);
 
-/** The same for a record that changes nothing any more: the kernel is not asked whether it has taken it,
- * which spares it the answer. What it refuses it says all the same, and the next kernel_audit_send() passes
- * over it.
- */
+/** The same for a record after which nothing changes: the kernel is not asked for an acknowledgement, which
+ * spares it the answer. It still reports a refusal, and the next kernel_audit_send() skips that. */
 int kernel_audit_report(int fd, uint16_t type, uint32_t seq, const char *text);

@@ -10,7 +10,7 @@
 static const bool plain[UINT8_MAX + 1] = {
 	['+' ... ':'] = true, ['@'] = true, ['A' ... 'Z'] = true, ['_'] = true, ['a' ... 'z'] = true};
 
-/* Not by printf: a record is some twenty words, and there are four records to a publish and its end. */
+/* Faster than printf: a record has some twenty pairs, and there are four records to a publish and its end. */
 static void put(struct keyline *line, const char *bytes, size_t n)
 {
 	memcpy(line->text + line->len, bytes, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A line of " key=value" words in a fixed buffer, for records that people and audit tools read: whatever the
- * values are, nobody can forge a word, a quote or a line with them. */
+/* A line of " key=value" pairs in a fixed buffer, for records that people and audit tools read: no value
+ * can forge a pair, a quote or a line. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,6 +40,6 @@ void keyline_append(struct keyline *line, const struct keyline *more);
 #define keyline_words(line, ...) keyline_pairs(line, (const char *const[]){__VA_ARGS__, NULL})
 void keyline_pairs(struct keyline *line, const char *const pairs[]);
 
-/** Append the first @n bytes of a SHA-256 as sha256:HEX. Hex alone would be an encoded text to ausearch(8).
- */
+/** Appends the first @n bytes of a SHA-256 as sha256:HEX. Without the prefix, hex would be an encoded text
+ * to ausearch(8). */
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n);

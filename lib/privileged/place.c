@@ -80,7 +80,7 @@ bool place_is_same(const struct place *a, const struct place *b)
 	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
 }
 
-/* @names: SYS_STATMOUNT_* of what has a name, or 0. */
+/* @names: SYS_STATMOUNT_* of names, or 0. */
 static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *ret)
 {
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | names;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What stands at a name, and what only the kernel's mount table tells about it.
+/* The object at a name, and facts about it that only the kernel's mount table has.
  *
- * Linux 6.8 answers for one mount (statmount(2), listmount(2)); before that the whole table has to be read.
- * Which of the two it is shows in the ids that statx(2) gives: unique ones come with the new calls. */
+ * Linux 6.8 answers for one mount (statmount(2), listmount(2)); before that the whole table must be read.
+ * The ids that statx(2) returns show which of the two it is: unique ones come with the new calls. */
 
 #include "base/cleanup.h"
 #include "base/mountinfo.h"
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What one name of a directory is at this moment, pinned. */
+/* The object at one name of a directory at this moment, pinned. */
 struct place {
 	int fd; /* O_PATH, owned */
 	uint64_t mount_id;
@@ -40,10 +40,10 @@ void place_release(struct place *place);
 /** Pin the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
 int place_open(int dir_fd, const char *name, struct place *ret);
 
-/** What place_open() would pin, without pinning it: ret->fd stays -EBADF. */
+/** The same as place_open(), without pinning it: ret->fd stays -EBADF. */
 int place_look(int dir_fd, const char *name, struct place *ret);
 
-/** What an open descriptor is, without taking it over: ret->fd stays -EBADF. */
+/** The same for an open descriptor, without taking it over: ret->fd stays -EBADF. */
 int place_of_fd(int fd, struct place *ret);
 
 /** mkdirat, then place_open; a directory that exists is fine. */
@@ -62,7 +62,7 @@ enum {
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
-	uint64_t parent;     /* the mount that it stands on, an id as in struct place */
+	uint64_t parent;     /* the mount that it is mounted on, an id as in struct place */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
 	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
 	char type[16];	     /* of the file system, empty for a longer name */
@@ -71,8 +71,8 @@ struct mount_facts {
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
-/** The same without what has a name: root_is_whole and type may be unset. For names the kernel allocates
- * 12 KiB and formats a path. */
+/** The same without names: root_is_whole and type may be unset. For names the kernel allocates 12 KiB and
+ * formats a path. */
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is the mount @place is the root of writable, but not its file system: an error stopped writes, or it was

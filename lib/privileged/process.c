@@ -57,7 +57,7 @@ int process_reset(const int *ignored)
 	if (chdir("/") < 0)
 		return -errno;
 	(void)umask(022);
-	(void)personality(PER_LINUX); /* execve() leaves flags that change what uname() says */
+	(void)personality(PER_LINUX); /* execve() keeps flags that change the result of uname() */
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	/* a niced process is slow, not wrong: best effort */
 	(void)sched_setscheduler(0, SCHED_OTHER, &normal);
@@ -77,7 +77,7 @@ int process_reset_descriptors(int n)
 	for (int fd = 0; fd < n; fd++)
 		if ((fd <= STDERR_FILENO || fcntl(fd, F_GETFD) < 0) && dup2(null_fd, fd) < 0)
 			return -errno;
-	/* null_fd is among these, unless it was one that had to be filled */
+	/* null_fd is among these, unless it filled a gap */
 	return close_range((unsigned int)n, ~0U, 0) < 0 ? -errno : 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Put a process into a known state, whatever it inherited across execve(2): for programs that do not trust
- * who started them. All return 0 or a negative errno. Source: execve(2), on what is preserved. */
+/* Puts a process into a known state, for programs that do not trust their parent: resets attributes
+ * inherited across execve(2). All return 0 or a negative errno. Source: execve(2), on preserved
+ * attributes. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,8 +10,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/** End in so many @seconds, whatever this process does or waits for then, and even if it is stopped; 0: not
- * after all. For one thread. Source: timer_create(2), with SIGKILL. */
+/** Ends the process in @seconds, even if it is blocked or stopped then; 0: cancels that. For one thread.
+ * Source: timer_create(2), with SIGKILL. */
 int process_set_deadline(unsigned int seconds);
 
 /** Timers off, signals at their defaults and unblocked, "/" as working directory, umask 022, PER_LINUX, no
@@ -30,7 +31,7 @@ struct process_limit {
 	rlim_t least;
 };
 
-/** Set hard and soft limit to what is wanted, or, where that cannot be raised, the soft to the hard one.
+/** Sets hard and soft limit to the wanted value, or, where that cannot be raised, the soft to the hard one.
  *
  * @ret_hard the hard limit found where it is less than the least: -EPERM */
 int process_set_limit(const struct process_limit *limit, rlim_t *ret_hard);

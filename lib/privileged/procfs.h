@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The kernel's own account of processes, from an instance of procfs that nobody else can touch: what is
- * mounted at /proc may be somebody's work. */
+/* The kernel's own account of processes, from a private instance of procfs: another program may have
+ * mounted something else at /proc. */
 
 #include "base/uuid.h"
 
