@@ -206,7 +206,7 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 			    .check = may_unstage};
 	struct outcome outcome;
 
-	/* nothing is there; if that ended the count, what is in the other folder would not be counted */
+	/* nothing is there; if that ended the count, an object in the other folder would not be counted */
 	if (!state_is_at(r.staged, r.plugin))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	outcome = check_publishes(&r);

@@ -62,7 +62,7 @@ struct view {
  * socket has no privilege to enter one, and does not need it: root made its namespace. */
 struct view view_enter_host(struct helper *h);
 
-/** Settle in the namespace of the mounts: the caller's if the policy says container, else PID 1's, and then
+/** Settles in the namespace of the mounts: the caller's if the policy has container, else PID 1's, and then
  * only in the initial user and pid namespaces. Opens h->root_fd and h->mountinfo there and closes @view. */
 void view_settle(struct helper *h, const struct view *view);
 

@@ -42,7 +42,7 @@ struct state_slot {
 	uint8_t source_digest[TICKET_DIGEST_SIZE];
 };
 
-/* Budgets of all instances together, those that have ended included: a new one begins with what is left. */
+/* Budgets of all instances together, those that have ended included: a new one begins with the remainder. */
 enum state_rate {
 	RATE_STARTS,
 	RATE_OPS,	/* requests that change something */

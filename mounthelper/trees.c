@@ -42,7 +42,7 @@ int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
 
 	char name[MARK_NAME_SIZE];
 	cleanup_place struct place mark = PLACE_INIT;
-	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* nobody's, after a death */
+	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* a leftover of a helper that died */
 
 	if (r == -ENOTEMPTY) {
 		r = publish_is_of(alloc_fd, slot, volume);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Names below the two trees, and what the whole mount table says about them.
+/* Names below the two trees, and facts about them from the whole mount table.
  *
  *	stage base/VOLUME			one staged file system
- *	stage base/.csi/PLUGIN			class csi: what the container of this plugin sees of the tree
+ *	stage base/.csi/PLUGIN			class csi: the tree in this plugin's container
  *	stage base/.csi/PLUGIN/VOLUME		class csi, and in it
  *		staging				what the plugin stages for itself
  *		ro-publish			what it publishes for readers, a staged mount for us
@@ -13,8 +13,8 @@
  *	publish base/.published/VOLUME/ALLOC.SLOT	its note, likewise: which publishes that volume has
  *
  * Mark and note are made before the mount and removed after it, and there is at most one mark for a slot. So
- * rmdir(2) of a volume's folder of notes succeeds only if the volume is not published. Nobody but the helper
- *and root can make one, and it lasts as long as the mount itself, whatever becomes of the state file.
+ * rmdir(2) of a volume's folder of notes succeeds only if the volume is not published. Only the helper and
+ * root can make one, and it lasts as long as the mount itself, even if the state file is lost.
  *
  * Every name is one component that the helper formed itself; links are never followed. */
 
@@ -70,21 +70,21 @@ int mount_open(int dir_fd, const char *name, struct place *ret);
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
 
-/** Is @place one of the trees, a directory of ours in it, or one that it is in? Who could write there could
- * put what he likes where names are looked up. */
+/** Is @place one of the trees, a directory of ours in it, or an ancestor? A process that could write there
+ * could put any object where names are looked up. */
 bool place_shows_trees(const struct helper *h, const struct place *place);
 
 /** umount2(@name, NOFOLLOW | @flags) with @dir_fd as working directory, so that nothing but one name is
  * resolved. */
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags);
 
-/** Does the kernel show a superblock of the file system @type on this block device, whatever namespace has
- * it? No, for types that it does not show. Nothing is asked of a server or a daemon. */
+/** Does the kernel show a superblock of the file system @type on this block device, in any namespace? False
+ * for types that it does not show. Asks no server and no daemon. */
 bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor);
 
-/** Has the ext4 that the kernel has just opened on @device its journal there, in the inode for it? With the
- * kernel's word /proc/fs/jbd2/DEVICE-INODE: what the device says when it is asked again may be something
- * else. One on another device is shown by that one's name. */
+/** Has the ext4 that the kernel has just opened on @device its journal there, in the inode for it? Uses the
+ * kernel's report /proc/fs/jbd2/DEVICE-INODE: the device may answer differently when it is asked again. A
+ * journal on another device is shown by that one's name. */
 bool journal_is_inside(const struct helper *h, const struct place *device);
 
 enum tree_kind {
@@ -106,7 +106,7 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 /* A question to the whole mount table, and its answers. Only for what must be known of all mounts. */
 struct census {
 	/* asked for */
-	uint32_t dev_major; /* of the device, 0:0 for none */
+	uint32_t dev_major; /* of the device, 0:0 for no device */
 	uint32_t dev_minor;
 	const char *volume; /* or NULL */
 	/* found */

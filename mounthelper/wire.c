@@ -24,7 +24,7 @@ enum field {
 	LIST_KIND = LAYOUT_UP_TO + MH_LIST_PROFILES,
 };
 
-/* None has the one of zeroes only. */
+/* An allocation's id is never all zeroes. */
 static bool is_alloc(const char *s)
 {
 	return id_is_uuid(s) && s[strspn(s, "0-")] != '\0';
@@ -44,7 +44,7 @@ static const struct layout_text texts[] = {
 	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
 };
 
-/* What follows the header of each operation, and the forms of a source. */
+/* The layout after the header of each operation, and the forms of a source. */
 enum shape {
 	NFS4_IPV6 = MH_OP_N,
 	SOURCE, /* plus enum mh_class */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Decode one datagram of the agent. Pure; whatever breaks the format of proto/mounthelper_wire.h is a reason
- * to end, so nothing here is lenient. What a well-formed request may do is admission.h's business. */
+/* Decodes one datagram of the agent. Pure; any violation of the format of proto/mounthelper_wire.h is a
+ * reason to end, so nothing here is lenient. Rights of a well-formed request are admission.h's business. */
 
 #include "mounthelper_wire.h"
 #include "words.h"

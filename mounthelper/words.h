@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The words of proto/mounthelper_words.h, as text. */
+/* The vocabulary of proto/mounthelper_words.h, as text. */
 
 #include "mounthelper_wire.h"
 #include "mounthelper_words.h"
 
-/** Words of the trail; "invalid" for a value outside the enum. */
+/** Return the text in the trail; "invalid" for a value outside the enum. */
 const char *step_word(enum step step);
 const char *reason_word(enum reason reason);
 const char *op_word(uint16_t op);

@@ -89,7 +89,7 @@ static void value_was_set(struct block *block, const struct block_key *key, uint
 		memcpy(&block->kind, object + key->offset, sizeof(block->kind));
 }
 
-/* The end of a line, a semicolon, or the closing brace that stands for both. */
+/* Reads the end of a line, a semicolon, or the closing brace, which counts as both. */
 static enum status end_statement(struct block_lexer *lx, const char *after)
 {
 	enum status status = lexer_next(lx);
@@ -99,7 +99,7 @@ static enum status end_statement(struct block_lexer *lx, const char *after)
 	return status;
 }
 
-/* "KEY = VALUE" and its end; the lexer's word is KEY. */
+/* Reads "KEY = VALUE" and its end; KEY is the lexer's token. */
 static enum status read_assignment(struct block_lexer *lx, struct block *block)
 {
 	const struct block_key *key = find_key(block, lx->word);
@@ -122,7 +122,7 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 	return end_statement(lx, key->name);
 }
 
-/* "NAME {" after the block's word. */
+/* Reads "NAME {" after the block's keyword. */
 static enum status open_block(struct block_lexer *lx, struct block *block)
 {
 	TRY(lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block"));
@@ -140,7 +140,8 @@ static enum status check_complaint(struct block_lexer *lx, const struct block *b
 	return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
 }
 
-/* After the closing brace: is every key there that must be? What was not given gets its initial value. */
+/* Checks, after the closing brace, that no required key is missing. Missing optional keys get their
+ * initial value. */
 static enum status block_finish(struct block_lexer *lx, const struct block *block)
 {
 	const struct block_key *keys = block->table->keys;
@@ -158,7 +159,7 @@ static enum status block_finish(struct block_lexer *lx, const struct block *bloc
 	return STATUS_OK;
 }
 
-/* The form whose word the lexer's token is, or NULL. */
+/* Returns the form whose keyword the lexer's token is, or NULL. */
 static const struct block_form *find_form(const struct block_lexer *lx, const struct block_form *forms)
 {
 	for (; forms && forms->word; forms++)
@@ -167,7 +168,7 @@ static const struct block_form *find_form(const struct block_lexer *lx, const st
 	return NULL;
 }
 
-/* One block, from after its word to its closing brace. */
+/* Reads one block, from after its keyword to its closing brace. */
 static enum status read_block(struct block_lexer *lx, const struct block_table *table,
 			      const struct block_form *form, void *userdata)
 {

@@ -2,13 +2,13 @@
 #pragma once
 /* Blocks of `key = value` in the text of a block_lexer, read by a table of keys into structs.
  *
- *	WORD NAME {
+ *	KEYWORD NAME {
  *		key = value
- *		WORD NAME { key = value; key = value }
+ *		KEYWORD NAME { key = value; key = value }
  *	}
  *
- * A table serves several kinds of blocks: each key says in which it may and in which it must stand. Whatever
- * is unknown, given too often, malformed or missing is refused with its line. */
+ * A table serves several kinds of blocks: each key lists the kinds that may and that must have it. A key
+ * that is unknown, given too often, malformed or missing is refused with its line. */
 
 #include "block_lexer.h"
 
@@ -20,7 +20,7 @@ enum { BLOCK_NAME_SIZE = 64, BLOCK_KEYS_MAX = 64 };
 
 struct block_key {
 	const char *name;
-	uint32_t may;  /* 1 << kind of the blocks it may stand in */
+	uint32_t may;  /* 1 << kind of the blocks that may have it */
 	uint32_t must; /* 1 << kind of those that need it */
 	size_t offset; /* of its field in the block's object */
 	/** Is @text a value? Then @field has it. */
@@ -29,7 +29,7 @@ struct block_key {
 	const char *initial; /* value of a block that does not give one; NULL: the object is left as it is */
 	uint64_t min;	     /* of a number or size */
 	uint64_t max;	     /* of a number or size */
-	size_t size; /* bytes of a string with its NUL, of hex digits, of one value of several; words */
+	size_t size; /* bytes of a string with its NUL, of hex digits, of one value; number of @words */
 	bool (*is_valid)(const char *text); /* of a string */
 	const char *const *words;
 	uint32_t times;	 /* most values, an array; 0: one value, no array */
@@ -55,20 +55,20 @@ struct block {
 	uint64_t seen;	   /* 1 << index into the keys */
 };
 
-/* What may stand in a text, and what its owner says to it. */
+/* A kind of block in a text, with the functions of its owner. */
 struct block_form {
 	const char *word;		/* that begins the block */
 	const char *name;		/* what follows it, for people */
 	uint32_t kind;			/* that it has at first */
-	const struct block_form *inner; /* blocks in it, up to one without a word; or NULL */
-	/** The name is read: set block->object. NULL, or what is wrong, for people. */
+	const struct block_form *inner; /* blocks in it, up to one without a keyword; or NULL */
+	/** The name is read: set block->object. Returns NULL, or the mistake, for people. */
 	const char *(*begin)(struct block *block, void *userdata);
-	/** Every key is set. NULL, or what is wrong, for people. */
+	/** Every key is set. Returns NULL, or the mistake, for people. */
 	const char *(*end)(const struct block *block, void *userdata);
 };
 
-/** Read the whole text as blocks of @forms, which end with one without a word. The depth of @forms bounds
- * that of the text. Returns STATUS_OK or STATUS_INVALID_ARGUMENT with the lexer's error_line. */
+/** Reads the whole text as blocks of @forms, which end with one without a keyword. The depth of @forms
+ * bounds that of the text. Returns STATUS_OK or STATUS_INVALID_ARGUMENT with the lexer's error_line. */
 enum status block_read_text(struct block_lexer *lx, const struct block_table *table,
 			    const struct block_form *forms, void *userdata);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Tokens of a text of nested blocks, with their line numbers: words, `=`, `{`, `}`; a new line or a semicolon
- * ends a statement, `#` begins a comment. Printable ASCII alone. Nothing is allocated. */
+/* Tokens of a text of nested blocks, with their line numbers: names, `=`, `{`, `}`; a new line or a
+ * semicolon ends a statement, `#` begins a comment. Only printable ASCII. Nothing is allocated. */
 
 #include "base/error.h"
 
@@ -42,5 +42,5 @@ enum status lexer_next(struct block_lexer *lexer);
 /** Take the next token that is not the end of an empty statement. */
 enum status lexer_next_statement(struct block_lexer *lexer);
 
-/** Take the next token, which must be of @kind; @what says so to people. */
+/** Takes the next token, which must be of @kind; @what names it in the error. */
 enum status lexer_expect(struct block_lexer *lexer, enum token_kind kind, const char *what);

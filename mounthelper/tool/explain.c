@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* What a reason says about a key of the profile or the agent. */
+/* The text for a reason about a key of the profile or the agent. */
 static const struct explanation {
 	enum reason reason;
 	bool is_of_agent;
@@ -37,7 +37,7 @@ struct asked {
 	const char *text;
 	size_t n;
 	const struct agent_policy *agent;
-	const struct profile *profile; /* NULL: unknown, or none is asked for */
+	const struct profile *profile; /* NULL: unknown, or not asked for */
 	struct answer *answer;
 };
 
@@ -58,7 +58,7 @@ static bool is_in(const struct walk *walk, const struct asked *asked, bool is_of
 	       (is_of_agent || str_eq(walk->names[2], asked->profile->name));
 }
 
-/* The line of the @nth value of @key, or 0; the value is the lexer's word then. */
+/* Returns the line of the @nth value of @key, or 0; the value is the lexer's token then. */
 static unsigned int find_value(struct walk *walk, const struct asked *asked, const char *key,
 			       bool is_of_agent, uint32_t nth)
 {
@@ -113,7 +113,7 @@ static void add_value(const struct asked *asked, const char *key, bool is_of_age
 	(void)str_format(line->text, sizeof(line->text), "%s = %s", key, walk.lexer.word);
 }
 
-/* The last line says why, at the line of the key or else of the block. */
+/* Adds the cause as the last line, at the line of the key or else of the block. */
 static void add_refusal(const struct asked *asked)
 {
 	const struct explanation *why = explanations;
@@ -143,7 +143,7 @@ static void add_refusal(const struct asked *asked)
 	}
 }
 
-/* The rule of a list that lets the source through: the first one that would do it alone. */
+/* Adds the rule of a list that admits the source: the first one that suffices. */
 static void add_rules(const struct asked *asked, const struct mh_source *source)
 {
 	const struct profile *profile = asked->profile;

@@ -24,14 +24,14 @@ struct answer_line {
 
 struct answer {
 	enum reason reason; /* REASON_NONE: allowed */
-	bool needs_ticket;  /* of the claim server, besides */
+	bool needs_ticket;  /* of the claim server, in addition */
 	uint32_t n_lines;
-	struct answer_line lines[ANSWER_LINES]; /* refused: the last one says why */
+	struct answer_line lines[ANSWER_LINES]; /* refused: the last one has the cause */
 };
 
-/** Ask what the helper would decide for @agent.
+/** Computes the helper's decision for @agent.
  *
  * @text the policy that @agent is of, which must have been accepted
- * Tickets and what the kernel says are no part of the answer. */
+ * Tickets and facts from the kernel are no part of the answer. */
 void explain(const char *text, size_t n, const struct agent_policy *agent, const struct question *question,
 	     struct answer *ret);

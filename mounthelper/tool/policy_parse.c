@@ -13,8 +13,8 @@
 #include <sodium.h>
 #include <string.h>
 
-/* What a block is: an agent's, or a profile of a class. A key names the blocks that may and that must have
- * it. */
+/* The kind of a block: an agent's, or a profile of a class. A key names the blocks that may and that must
+ * have it. */
 enum {
 	IN_AGENT = 0,
 	IN_PROFILE = MH_CLASS_N, /* whose class is not known yet */
@@ -52,7 +52,7 @@ int fs_option_find(const char *word, size_t n)
 	return -EINVAL;
 }
 
-/* Values of this policy alone. */
+/* Values that only this policy has. */
 
 static bool set_by_id(void *field, const char *text, const struct block_key *key)
 {

@@ -34,7 +34,7 @@ void policy_file_seal(struct policy_file *file);
 /** Index of the option called by the @n bytes at @word, or -EINVAL. */
 int fs_option_find(const char *word, size_t n);
 
-/* Consistency of what the parser read: each returns NULL, or what is wrong. */
+/* Consistency of the parsed policy: each returns NULL, or the mistake. */
 
 /** Is @agent consistent by itself, and are its uids apart from those of every agent already in @policy? */
 const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent);

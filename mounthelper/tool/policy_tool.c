@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holdfast-policy: check a policy of the mount helper, compile it for the helper, and say what it allows. The
- * decisions are the helper's own. `holdfast policy` runs it; root alone can apply. */
+/* holdfast-policy: checks a policy of the mount helper, compiles it for the helper, and explains what it
+ * allows. The decisions are the helper's own. `holdfast policy` runs it; only root can apply. */
 
 #include "explain.h"
 #include "policy_parse.h"
@@ -52,7 +52,7 @@ __attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-/* Options: each says whether its argument is one. */
+/* Options: each returns whether its argument is valid. */
 
 typedef bool parse_fn(struct arguments *args, const char *text);
 
@@ -254,7 +254,7 @@ static int print_counts(const struct arguments *args, bool is_applied, const cha
 		      args->file) < 0;
 }
 
-/* Is what stands beside the text compiled from it? */
+/* Is the applied policy compiled from this text? */
 static bool is_applied(const struct arguments *args)
 {
 	static struct policy_file applied;
@@ -286,7 +286,7 @@ static void copy_label(const char *from, const char *to)
 		(void)lsetxattr(to, name, label, (size_t)n, 0);
 }
 
-/* Write the compiled policy beside @path. Returns 0 or a negative errno. */
+/* Writes the compiled policy to @path with its suffix. Returns 0 or a negative errno. */
 static int write_applied(const char *path)
 {
 	char target[PATH_MAX];
@@ -302,7 +302,8 @@ static int write_applied(const char *path)
 		return r;
 	/* the text may have been moved here, with the label of what it was before */
 	copy_label(access(target, F_OK) == 0 ? target : path, fresh);
-	/* through the socket the helper begins as its own account: whatever the umask, it can read this */
+	/* in launch mode socket the helper begins as its own account: it must be able to read this with
+	 * any umask */
 	if (chmod(fresh, 0644) == 0 && rename(fresh, target) == 0)
 		return file_sync_folder(target);
 	r = -errno;
@@ -343,7 +344,7 @@ static int apply(const struct arguments *args)
 	return refuse_file(args, 0, err.msg);
 }
 
-/* The text that root applies is root's alone, down from "/", or somebody else could have written it. */
+/* Reads the text that root applies. Only root may be able to write it or a directory above, up to "/". */
 static int read_roots(const char *path, char **ret, size_t *ret_n, struct error *err)
 {
 	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
