@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is told in the journal by an id of its own, by lib/log. Those of the mount helper are what it has put
- * on record, told by the agent: it has no way to the journal.
+/* The events that lib/log writes to the journal with an id of their own. The agent logs those of the mount
+ * helper from its trail: the helper cannot reach the journal.
  *
- * The ids never change, nor what they mean: people filter by MESSAGE_ID=, and systemd/holdfast-*.catalog
+ * The ids and their meaning never change: people filter by MESSAGE_ID=, and systemd/holdfast-*.catalog
  * explains each. X(SYMBOL, name, MESSAGE_ID, result): name is HOLDFAST_EVENT=; result is HOLDFAST_RESULT=,
  * NULL where it is neither. */
 

@@ -53,17 +53,17 @@ enum mh_op {
 	MH_OP_N,
 };
 
-/* Outcome of a request; mh_reply.reason says why. */
+/* Outcome of a request; mh_reply.reason has the cause. */
 enum mh_status {
 	MH_OK = 0,
 	MH_ALREADY = 1,	    /* already as asked for; nothing was changed */
-	MH_REFUSED = 2,	    /* policy, ticket or validation says no */
+	MH_REFUSED = 2,	    /* refused by policy, ticket or validation */
 	MH_NOT_FOUND = 3,   /* the volume is not staged */
 	MH_BUSY = 4,	    /* in use: files, publishes; at STEP_NONE: another instance is at it */
 	MH_CONFLICT = 5,    /* something else is mounted there, or the medium is mounted elsewhere */
 	MH_LIMIT = 6,	    /* a limit of the policy is reached */
 	MH_UNAVAILABLE = 7, /* no trail, no file system type */
-	MH_KERNEL = 8,	    /* the kernel refused; errno and step say what */
+	MH_KERNEL = 8,	    /* the kernel refused; see errno and step */
 	MH_INTERNAL = 9,    /* a post-condition failed; the helper ends after this reply */
 	MH_STATUS_N,
 };
@@ -81,7 +81,7 @@ enum {
 	MH_STATE_SLAVE = 1 << 7,     /* new mounts below come from the master peer group */
 	MH_STATE_PREPARED =
 		1 << 8,		  /* its directory is there, which a csi plugin may have been in, no mount */
-	MH_STATE_DEVICE = 1 << 9, /* beside it: a device of /dev is bound at the plugin's target */
+	MH_STATE_DEVICE = 1 << 9, /* in addition: a device of /dev is bound at the plugin's target */
 };
 
 enum mh_class {
@@ -111,14 +111,14 @@ static inline struct mh_header mh_header_make(uint16_t op, size_t length, uint64
 		.magic = MH_MAGIC, .version = MH_VERSION, .op = op, .length = (uint32_t)length, .seq = seq};
 }
 
-/* What to stage. The unused members of the union are zero. */
+/* The source to stage. The unused members of the union are zero. */
 struct mh_source {
 	uint8_t class; /* enum mh_class */
 	uint8_t reserved[7];
 	union {
 		struct {
 			char by_id[MH_BY_ID_SIZE]; /* entry of /dev/disk/by-id */
-			uint32_t major; /* must equal what the node says; zero in the ticket's digest */
+			uint32_t major;		   /* must equal the node's; zero in the ticket's digest */
 			uint32_t minor;
 		} block;
 		struct {
@@ -148,9 +148,9 @@ struct mh_hello {
 	char stage_base[MH_PATH_SIZE];	 /* for the paths of a csi plugin */
 	uint32_t helper_pid;
 	uint8_t launch_mode;	 /* 1 setuid, 2 socket */
-	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
-	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
-	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* the policy's; zero: none */
+	uint8_t container;	 /* 1: stayed in the caller's mount namespace, by the policy */
+	uint8_t ticket_optional; /* 1: without a claim server, tickets are not required */
+	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* the policy's; zero: unused */
 	uint8_t trail;	 /* enum mh_trail, mounthelper_words.h: good, or why it only cleans up */
 	uint64_t record; /* id of the record of this start in the trail; 0: not recorded */
 	uint8_t head[TICKET_DIGEST_SIZE]; /* and its SHA-256 */
@@ -161,7 +161,7 @@ struct mh_failure {
 	struct mh_header header;   /* op MH_OP_FAILURE, seq 0 */
 	uint16_t word;		   /* enum mh_start, mounthelper_words.h */
 	uint16_t sys_errno;	   /* positive, or 0 */
-	uint32_t number;	   /* what the sentence of the word calls N, or 0 */
+	uint32_t number;	   /* N in the sentence of @word, or 0 */
 	char detail[MH_PATH_SIZE]; /* the path or name meant, or empty */
 };
 
@@ -177,7 +177,7 @@ struct mh_stage {
 	uint8_t read_only;
 	uint8_t reserved[7];
 	struct mh_source source;
-	struct ticket ticket; /* all zero: none */
+	struct ticket ticket; /* all zero: no ticket */
 };
 
 struct mh_publish {
@@ -190,7 +190,7 @@ struct mh_publish {
 	uint8_t exec;
 	uint8_t propagation; /* enum ticket_propagation */
 	uint8_t reserved[4];
-	struct ticket ticket; /* all zero: none */
+	struct ticket ticket; /* all zero: no ticket */
 };
 
 struct mh_unpublish {
@@ -237,7 +237,7 @@ struct mh_reply {
 	uint16_t reason; /* enum reason, mounthelper_words.h */
 	uint16_t reserved;
 	uint32_t policy_line;		  /* where the block of the policy begins that the reason is about */
-	uint8_t head[TICKET_DIGEST_SIZE]; /* SHA-256 of the result record; zeroes: there is none */
+	uint8_t head[TICKET_DIGEST_SIZE]; /* SHA-256 of the result record; zeroes: no record */
 };
 
 struct mh_list_entry {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The closed vocabulary of the mount helper: every enum that appears in its trail, its replies and its end,
- * with the word it has there. Users expand the lists as they need them.
+ * with its text there. Users expand the lists as they need them.
  *
- * docs/man/holdfast-mounthelper.8.scd explains each word. */
+ * docs/man/holdfast-mounthelper.8.scd explains each entry. */
 
 #include <stdint.h>
 
@@ -29,9 +29,9 @@
 	X(STEP_UNMOUNT, "unmount")   \
 	X(STEP_REMOVE, "rmdir")
 
-/* Why a request was refused, answered with a conflict or a limit, or ended the helper: enum, word of the
- * trail, sentence for people with what to do next. The helper says the reason and, as N, the line in the
- * policy where the block begins that decided; the agent makes the sentence of it. */
+/* Why a request was refused, answered with a conflict or a limit, or ended the helper: enum, keyword of
+ * the trail, sentence for people with the next step. The helper sends the reason and, as N, the line in
+ * the policy where the deciding block begins; the agent makes the sentence of it. */
 #define MH_REASONS(X)                                                                                        \
 	X(REASON_NONE, "none", "")                                                                           \
 	/* violations: the helper ends */                                                                    \
@@ -217,8 +217,8 @@
 	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \
 	  "repair it")
 
-/* Why a start ended before HELLO: enum, exit code, word on standard error, sentence for people. The helper
- * says word, errno, detail and N; whoever started it makes the sentence of it. */
+/* Why a start ended before HELLO: enum, exit code, keyword on standard error, sentence for people. The
+ * helper sends keyword, errno, detail and N; its parent makes the sentence of it. */
 #define MH_STARTS(X)                                                                                         \
 	X(START_OK, 0, "ok", "started")                                                                      \
 	X(START_ARGUMENTS, 70, "arguments",                                                                  \
@@ -281,7 +281,8 @@
 	X(START_ASSERTION, 73, "assertion",                                                                  \
 	  "it found a mistake of its own at line N of that file: please report it")
 
-/* Why a helper does not record its start, and therefore only cleans up: enum, word, sentence for people. */
+/* Why a helper does not record its start, and therefore only cleans up: enum, keyword, sentence for
+ * people. */
 #define MH_TRAILS(X)                                                                                         \
 	X(TRAIL_GOOD, "ok", "")                                                                              \
 	X(TRAIL_LOG, "log",                                                                                  \

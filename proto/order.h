@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The order: what the claim server has one driver of one node start, enter or make, once, in one boot.
+/* The order: permission from the claim server for one driver of one node to start, enter or make something,
+ * once, in one boot.
  *
  * A fixed-size little-endian struct. The claim server makes and signs it with the key that signs tickets, the
  * agent carries it without being able to change it, the driver verifies it. Every string is NUL-terminated
  * and zero to its end, so that one meaning has one byte form.
  *
- * What is ordered is not in it, but its digest: SHA-256 of the packed message that travels beside it
- * (TaskConfig, ExecCommand or NetworkConfig of holdfast.driver.v1), of these bytes as they are. The Ed25519
- * signature is of the order's own bytes before `signature`, whose magic begins nothing else that the key
- * signs. */
+ * It has only the digest of its subject: SHA-256 of the packed message that is sent with it (TaskConfig,
+ * ExecCommand or NetworkConfig of holdfast.driver.v1), of these bytes as they are. The Ed25519 signature
+ * is of the order's own bytes before `signature`, whose magic begins nothing else that the key signs. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ struct order {
 	char who[ORDER_WHO_SIZE];	  /* asked for it, for the record */
 	uint8_t boot_id[ORDER_UUID_SIZE]; /* /proc/sys/kernel/random/boot_id of the node */
 	uint8_t alloc[ORDER_UUID_SIZE];
-	uint8_t digest[ORDER_DIGEST_SIZE]; /* of what is ordered */
+	uint8_t digest[ORDER_DIGEST_SIZE]; /* of the ordered message */
 	uint8_t nonce[ORDER_NONCE_SIZE];   /* chance; no two orders have the same */
 	uint64_t not_after_ms;		   /* CLOCK_REALTIME milliseconds */
 	uint8_t signature[ORDER_SIGNATURE_SIZE];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The ticket: what the claim server allows one node to mount for one allocation in one boot.
+/* The ticket: permission from the claim server for one node to mount for one allocation in one boot.
  *
  * A fixed-size little-endian struct. The claim server makes it, the agent carries it without being able to
  * change it, the mount helper verifies it. Every string is NUL-terminated and zero to its end, so that one
  * meaning has one byte form.
  *
- * One Ed25519 signature is for up to TICKET_BATCH_MAX tickets: they are the leaves of a Merkle tree hashed as
- * in RFC 9162, section 2.1 (SHA-256; 0x00 before a leaf, 0x01 before the two children of a node), and what is
- * signed is struct ticket_root. A leaf is the body of a ticket: its bytes before `place`. A ticket says where
- * in the tree it is and brings the hashes beside its way to the root, so that it is verified by itself. Of a
+ * One Ed25519 signature is for up to TICKET_BATCH_MAX tickets: they are the leaves of a Merkle tree hashed
+ * as in RFC 9162, section 2.1 (SHA-256; 0x00 before a leaf, 0x01 before the two children of a node).
+ * struct ticket_root is signed. A leaf is the body of a ticket: its bytes before `place`. A ticket has its
+ * place in the tree and the sibling hashes on its way to the root, so that it is verified by itself. In a
  * batch of one the leaf is the root. */
 
 #include <stdbool.h>
@@ -59,8 +59,8 @@ struct ticket {
 	uint8_t propagation;			   /* enum ticket_propagation */
 	uint8_t stage_read_only;		   /* 0 or 1; 1 forbids a writable stage */
 	uint8_t reserved2[4];			   /* 0 */
-	/* 1 is the root of the tree; the children of place n are 2n on the left and 2n + 1 on the right. So
-	 * it says depth and way at once, and its lowest bit is 1 for a leaf on the right. */
+	/* 1 is the root of the tree; the children of place n are 2n on the left and 2n + 1 on the right.
+	 * So it has depth and way at once, and its lowest bit is 1 for a leaf on the right. */
 	uint8_t place;
 	uint8_t signature[TICKET_SIGNATURE_SIZE]; /* of the tree's struct ticket_root */
 	/* of the sibling, of its parent's sibling, and so on below the root; zero from there on */
@@ -69,7 +69,7 @@ struct ticket {
 
 enum { TICKET_BODY_SIZE = offsetof(struct ticket, place) };
 
-/** The version of the ticket in these bytes, whatever the length of such a ticket is; 0: too short. */
+/** Returns the version of the ticket in these bytes, for tickets of any length; 0: too short. */
 static inline uint16_t ticket_version(const void *bytes, size_t n)
 {
 	uint16_t version = 0;
@@ -85,7 +85,7 @@ static inline bool ticket_is_current(const void *bytes, size_t n)
 	return n == sizeof(struct ticket) && ticket_version(bytes, n) == TICKET_VERSION;
 }
 
-/* What is signed: with its own magic, so that it is nothing else that the key might sign. */
+/* The signed struct: with its own magic, so that it is nothing else that the key might sign. */
 struct ticket_root {
 	uint32_t magic;
 	uint16_t version;  /* of the tickets */
@@ -93,7 +93,7 @@ struct ticket_root {
 	uint8_t hash[TICKET_DIGEST_SIZE];
 };
 
-/* What is hashed. */
+/* The input of the hash. */
 struct ticket_leaf {
 	uint8_t prefix; /* 0 */
 	uint8_t body[TICKET_BODY_SIZE];
