@@ -23,8 +23,7 @@ static int open_root(void)
 	return start_libc(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), START_NAMESPACE, "/");
 }
 
-/* Returns the id of the mount that a process sees as its root; 0 when its root is not a mount, as in a
- * chroot. */
+/* Returns the id of the mount that a process sees as its root; 0 when that is not a mount, as in a chroot. */
 static uint64_t root_mount(struct mountinfo *table, int proc_fd, const char *name)
 {
 	uint64_t id = 0;

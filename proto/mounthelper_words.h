@@ -281,8 +281,7 @@
 	X(START_ASSERTION, 73, "assertion",                                                                  \
 	  "it found a mistake of its own at line N of that file: please report it")
 
-/* Why a helper does not record its start, and therefore only cleans up: enum, keyword, sentence for
- * people. */
+/* Why a helper does not record its start and therefore only cleans up: enum, keyword, sentence for people. */
 #define MH_TRAILS(X)                                                                                         \
 	X(TRAIL_GOOD, "ok", "")                                                                              \
 	X(TRAIL_LOG, "log",                                                                                  \

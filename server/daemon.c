@@ -589,9 +589,9 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	/* Calls to plugins end first, so that callers that wait for them get an answer. Sessions end with
-	 * the RPC server, calls that wait by hand. After that no module submits changes, and then no
-	 * module reads the state. */
+	/* Calls to plugins end first, so that their callers get an answer. Sessions end with the RPC
+	 * server, calls that wait by hand. After that no module submits changes, and then no module reads
+	 * the state. */
 	server->is_ending = true;
 	controllers_stop(server->controllers);
 	losses_free(server->losses);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Puts a process into a known state, for programs that do not trust their parent: resets attributes
- * inherited across execve(2). All return 0 or a negative errno. Source: execve(2), on preserved
- * attributes. */
+ * inherited across execve(2). All return 0 or a negative errno. Source: execve(2). */
 
 #include <stdbool.h>
 #include <stddef.h>

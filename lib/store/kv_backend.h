@@ -28,8 +28,7 @@ struct kv_backend {
 	enum status (*keep_marks)(struct kv *kv, const struct kv_marks *marks, struct error *err);
 	void (*note_nodes)(struct kv *kv, uint64_t nodes);
 	enum status (*define_views)(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
-	/* Waits for pending submissions, stops handing back results, and releases all but the memory of
-	 * @kv. */
+	/* Waits for pending submissions, hands back no results, and releases all but the memory of @kv. */
 	void (*close)(struct kv *kv);
 };
 

@@ -140,8 +140,7 @@ static enum status check_complaint(struct block_lexer *lx, const struct block *b
 	return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
 }
 
-/* Checks, after the closing brace, that no required key is missing. Missing optional keys get their
- * initial value. */
+/* Finds missing keys after the closing brace. Missing optional keys get their initial value. */
 static enum status block_finish(struct block_lexer *lx, const struct block *block)
 {
 	const struct block_key *keys = block->table->keys;

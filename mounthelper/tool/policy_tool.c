@@ -302,8 +302,7 @@ static int write_applied(const char *path)
 		return r;
 	/* the text may have been moved here, with the label of what it was before */
 	copy_label(access(target, F_OK) == 0 ? target : path, fresh);
-	/* in launch mode socket the helper begins as its own account: it must be able to read this with
-	 * any umask */
+	/* in launch mode socket the helper begins as its own account: it must read this under any umask */
 	if (chmod(fresh, 0644) == 0 && rename(fresh, target) == 0)
 		return file_sync_folder(target);
 	r = -errno;

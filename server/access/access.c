@@ -24,7 +24,7 @@ enum { WHAT_SIZE = 128 };
 
 #define BIT(name) CAPABILITY_BIT(CAPABILITY_##name)
 
-/* The policy that gives a right to a token. */
+/* How policies give a right to a token. */
 struct right_info {
 	const char *name; /* for people */
 	uint32_t any_of;  /* CAPABILITY_BITs; 0: not of a namespace */

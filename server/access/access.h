@@ -15,8 +15,7 @@ struct server;
 
 enum { TOKEN_POLICIES_MAX = 16 };
 
-/* The right that a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin"
- * policies. */
+/* The right that a call needs. Names are Nomad's capabilities, see its "namespace" and "plugin" policies. */
 enum access_right {
 	ACCESS_NONE,		/* no caller has it: a method whose row names no right is closed */
 	ACCESS_VOLUME_LIST,	/* csi-list-volume */

@@ -61,8 +61,7 @@ enum status access_check_node(struct server *server, const struct rpc_call *call
 enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
 				struct error *err);
 
-/** Returns the node that the caller's token is bound to; NULL: not bound, or no valid token. Borrowed as
- * the token is. */
+/** Returns the node that the caller's token is bound to, borrowed as the token is; NULL: no such node. */
 const char *access_bound_node(struct server *server, const struct rpc_call *call);
 
 /* Helpers for tokens, see tokens.h. */

@@ -434,8 +434,7 @@ static bool has_plugin_of(const struct placement *placement, const struct node_e
 	return false;
 }
 
-/* Chooses a node for an allocation without volumes, which runs tasks or plugins: any node without these
- * plugins. */
+/* Chooses a node without its plugins for an allocation without volumes, which runs tasks or plugins. */
 static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
 				     const struct node_entry **ret, struct refusal *refusal,
 				     struct error *err)

@@ -205,7 +205,8 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 
 /* An allocation may use only volumes of its own namespace, so one right to mount is enough. A plugin gets
  * the volumes and secrets of any volume that names its id, in any namespace: running one needs a right of
- * its own. Services of a node also need one: they run as the user that their units name, also root. */
+ * its own. So does starting and stopping services of a node: they run as the user that their units name,
+ * also root. */
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {

@@ -29,8 +29,7 @@ struct read_method {
 	/** Name under which the read waits. NULL: it never waits. */
 	void (*name)(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE]);
 
-	/** Returns the index of the object now; UINT64_MAX when it is missing. NULL: watch_index() of the
-	 * name. */
+	/** Returns the object's index; UINT64_MAX when it is missing. NULL: watch_index() of the name. */
 	uint64_t (*index)(struct server *server, const ProtobufCMessage *request);
 };
 

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stores the volume's generation before its claim leaves memory: the claim may be its only record in the
- * store. */
+/* Stages the volume's generation when its claim leaves memory: the store may have it only in the claim. */
 static void keep_generation(struct change *change, const struct claim_entry *entry)
 {
 	const struct volume_entry *volume = entry->volume;
@@ -25,8 +24,7 @@ static void keep_generation(struct change *change, const struct claim_entry *ent
 		change_put_volume(change, &volume->volume);
 }
 
-/* Makes the steps that need no other party: frees a claim that no controller attached, or that one has
- * detached. */
+/* Takes steps that need no other party: frees a claim that is not attached, or is detached. */
 static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *err)
 {
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};

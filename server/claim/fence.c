@@ -209,8 +209,7 @@ static bool is_fenced(struct server *server, const struct claim_entry *entry,
 	       (is_held(entry, volume) && entry->claim.fence_asked);
 }
 
-/* Returns the next fenced claim. Releasing one may drop others from the lists, as history, and drive the
- * next one. */
+/* Returns the next fenced claim. Releasing one may drop others as history, and drive the next one. */
 static struct claim_entry *next_fenced(struct server *server, const struct node_entry *node,
 				       const struct volume_entry *volume, const char *node_id)
 {

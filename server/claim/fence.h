@@ -18,8 +18,8 @@ struct server;
 /* More fenced claims of one volume on one node are refused. */
 enum { FENCE_CLAIMS_MAX = 1024 };
 
-/** May the provider be asked to cut @node off from @volume for @reason? STATUS_FAILED_PRECONDITION has the
- * cause and the next command; STATUS_INVALID_ARGUMENT: the reason; STATUS_RESOURCE_EXHAUSTED:
+/** May the provider be asked to cut @node off from @volume for @reason? STATUS_FAILED_PRECONDITION has
+ * cause and next command; STATUS_INVALID_ARGUMENT: the reason; STATUS_RESOURCE_EXHAUSTED:
  * FENCE_CLAIMS_MAX. */
 enum status fence_check(struct server *server, const struct rpc_call *call, struct node_entry *node,
 			struct volume_entry *volume, const char *reason, struct error *err);

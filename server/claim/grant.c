@@ -118,7 +118,7 @@ static void fail(struct rpc_call *call, enum status status, const char *text)
 	rpc_call_fail(call, &err);
 }
 
-/* Replaces the volume's mount options by those of the allocation. */
+/* Overrides the volume's mount options by those of the allocation. */
 static bool overlay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
 {
 	Holdfast__V1__MountOptions storage;
@@ -136,8 +136,7 @@ static bool overlay_options(struct server *server, const struct claim *claim, Ho
 	return true;
 }
 
-/* Adds the data that the plugin of a CSI volume needs on the node, secrets included. Only that node gets
- * them. */
+/* Adds the data that the plugin needs on this node, secrets included: no other node gets them. */
 static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
 		       Holdfast__V1__Volume *to)
 {
@@ -520,8 +519,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return STATUS_OK;
 }
 
-/* Refuses an adopted allocation: its node may have invented it to get the volume. It keeps its earlier
- * grants. */
+/* Refuses an adopted allocation, which its node may have invented. It keeps its earlier grants. */
 static enum status check_adopted(const struct asked *asked, struct error *err)
 {
 	assert(asked->alloc); /* admitted */

@@ -40,8 +40,7 @@ typedef bool forward_changes_fn(const struct rpc_method *method);
 enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
 			forward_changes_fn *changes, struct forward **ret, struct error *err);
 
-/** Begins to hand on calls while @lead, borrowed, names another server; lead_watch() is this module's from
- * now on. */
+/** Begins to hand on calls while @lead, borrowed, names another server. Takes over lead_watch(). */
 void forward_follow(struct forward *forward, struct lead *lead);
 
 /** After rpc_server_free(): calls in flight are answered. NULL is allowed. */

@@ -371,8 +371,7 @@ static void count_member(struct pass *pass, const struct member *member)
 	pass->n_unsettled += member->state != MEMBER_CURRENT && member->state != MEMBER_DONE;
 }
 
-/* Returns the deadline for the member's first try in this version to become healthy; 0: it was healthy, or
- * was not tried. */
+/* Returns when the first try in this version must be healthy; 0: it was healthy, or was not tried. */
 static int64_t deadline_of(const struct pass *pass, const struct member *member)
 {
 	int64_t first_ms = 0;
@@ -446,8 +445,7 @@ void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[sta
 	(void)r;
 }
 
-/* Do @volume's modes admit a second user in addition to the holder on some node? The placement chooses
- * that node. */
+/* Could @volume be used in addition to the holder on some node? The placement chooses that node. */
 static bool has_room(const struct job_volume *volume, enum access_mode held_access, enum claim_mode held_mode)
 {
 	/* of the native plugin, which stages a volume on one node in several modes */
@@ -578,8 +576,7 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 	return false;
 }
 
-/* May the member be placed? After a failed update only members that were healthy in this version are
- * placed again. */
+/* After a failed update, may the member be placed again? Only if it was healthy in this version. */
 static bool is_proven(const struct pass *pass, const struct member *member)
 {
 	if (pass->update != JOB_UPDATE_FAILED)

@@ -47,8 +47,7 @@ struct job_work {
 	bool is_waiting; /* waits for something other than its own allocations: it is in the list of those */
 	struct job_refusals refusals; /* until the next event */
 	char trouble[ERROR_MSG_MAX];  /* of the store */
-	struct wanted *wanted;	      /* owned: the reported counts of members without an allocation, per
-				       * plugin */
+	struct wanted *wanted;	      /* owned: counted for its plugins, members without an allocation */
 	size_t n_wanted;
 };
 RB_HEAD(job_work_tree, job_work);
@@ -519,8 +518,7 @@ static bool has_next_place(struct job_work *work, const Holdfast__V1__Job *job,
 	return false;
 }
 
-/* Lets the allocation that is staged to stop keep its place in the queues until the next version is
- * placed. */
+/* Lets the allocation that is staged to stop keep its place until the next version is placed. */
 static void keep_place(struct change *change)
 {
 	struct alloc alloc;

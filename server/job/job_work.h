@@ -20,8 +20,7 @@ struct job_refusals {
 };
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in
- * the result are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event
- * loop turns. */
+ * it are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event loop turns. */
 struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
 				 const struct job_refusals *refusals, struct job_view *ret);
 

@@ -153,8 +153,7 @@ static enum status check_room(struct server *server, struct error *err)
 					"there are %d jobs already; purge some that are stopped", JOBS_MAX);
 }
 
-/* Returns a version above that of every kept allocation, so that they are not taken for allocations of
- * this version. */
+/* Returns a version above those of kept allocations, so that they do not count as this version. */
 static uint64_t next_version(struct server *server, const Job *job, const struct record_entry *known)
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);

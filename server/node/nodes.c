@@ -510,8 +510,7 @@ static enum status check_identify(const struct node_entry *entry,
 	return STATUS_OK;
 }
 
-/* Keeps the claims of the former machine: the same name on another machine proves nothing about its
- * mounts. */
+/* Keeps the former machine's claims: another machine of that name proves nothing about its mounts. */
 static void keep_claims(struct change *change, const struct node_entry *entry, int64_t now_ms)
 {
 	const struct claim_entry *claim;

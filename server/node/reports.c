@@ -35,9 +35,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the interval of heartbeats: longer than the setting if the loop would spend more time on
- * heartbeats than on calls. Depends on the number of registered nodes, as after a restart they all
- * reconnect at once. */
+/* Returns the interval of heartbeats: longer than the setting if heartbeats would cost more time than
+ * calls. Uses the number of registered nodes, as after a restart they all reconnect at once. */
 static uint32_t heartbeat_ms(const struct server *server)
 {
 	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
@@ -320,8 +319,7 @@ static enum status check_receipt(const struct session *session, const struct cla
 	return STATUS_OK;
 }
 
-/* Does it report that its helper has just mounted something? A repeat does not; a device may need no
- * mount. */
+/* Does it report a new mount of its helper? A repeat does not; a device may need no mount. */
 static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__ClaimReceipt *receipt)
 {
 	return entry && entry->claim.state == CLAIM_RESERVED && receipt->error[0] == '\0' &&
@@ -329,8 +327,7 @@ static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__Cla
 	       entry->claim.attachment_mode == ATTACHMENT_FILE_SYSTEM;
 }
 
-/* Handles the node's receipt for one claim: only for its own, in the boot and generation in which it was
- * granted. */
+/* Handles a receipt of the node: only for its own claim, in the boot and generation of the grant. */
 static enum status take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
 				struct error *err)
 {
@@ -352,8 +349,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	TRY(check_receipt(session, &entry->claim, receipt, err));
-	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* its receipts do not count for that
-								  * machine */
+	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* another machine has it */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
 	/* if it was ordered to stop, its work is over, though the allocation's end is reported after the
@@ -595,8 +591,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 		node_end_boot(ret, ret->modify_time_ms);
 }
 
-/* Stages the doubt with the node's own record, so that also a server that starts again grants nothing
- * before its report. */
+/* Stages the doubt in the node's record, so that also a restarted server waits for its report. */
 static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
 			    struct node *node, struct change *change)
 {

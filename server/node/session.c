@@ -338,8 +338,8 @@ enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCal
 	return try_send_down(session, &down, err);
 }
 
-/* Must the allocation be sent? No if the node has reported in this session that it runs, and it must run.
- * A submission that is not durable yet could be lost in a crash: allocs_send() sends it later. */
+/* Must the allocation be sent? No if the node has reported in this session that it runs, and must run. A
+ * submission that is not durable yet could be lost in a crash: allocs_send() sends it later. */
 static bool is_sendable(const struct session *session, const struct alloc_entry *entry)
 {
 	bool runs = entry->runs_in == session->serial && entry->alloc.desired_status == DESIRED_RUN;

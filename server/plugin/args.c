@@ -46,8 +46,7 @@ static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL
 		       claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id);
 }
 
-/* Returns the node's id at the provider from the claim. A claim that was adopted after a restore may lack
- * it: then from the node's plugin. */
+/* Returns the node's id at the provider: the claim's, or the plugin's if an adopted claim lacks it. */
 const char *plugin_args_node_id(struct state *state, const struct claim *claim)
 {
 	const struct instance_entry *instance;

@@ -346,8 +346,7 @@ static struct session *controller_choose_session(struct plugin_job *job)
 	return entry->node->session;
 }
 
-/* Sets the error for a job without a controller. @job as far as it has come, or NULL. Returns
- * STATUS_UNAVAILABLE. */
+/* Sets @err to STATUS_UNAVAILABLE for a job without a controller. @job as far as it has come, or NULL. */
 static enum status controller_none(const struct plugin_job *job, const char *plugin_id, struct error *err)
 {
 	if (job && job->is_directed)

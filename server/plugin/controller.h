@@ -78,13 +78,11 @@ void controller_stats(const struct server *server, struct controller_stats *ret)
 
 enum status controllers_new(struct server *server, struct controllers **ret, struct error *err);
 
-/** Ends every call with STATUS_CANCELLED, and takes no new ones. Call it while everything else still
- * exists. */
+/** Ends every call with STATUS_CANCELLED, and takes no new ones. Must run while all else still exists. */
 void controllers_stop(struct controllers *controllers);
 void controllers_free(struct controllers *controllers);
 
-/** In a controller_done_fn: was the call cut off because the server ends? Then the function must do
- * nothing. */
+/** In a controller_done_fn: was the call cut off because the server ends? Then it must do nothing. */
 bool controllers_have_stopped(const struct server *server);
 
 /** Handles an answer on @session; ignores one without a request there. */

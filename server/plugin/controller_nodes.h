@@ -3,8 +3,8 @@
 /* The nodes on which the controller of a CSI plugin may be.
  *
  * A controller gets the secrets of its plugin's volumes, and its confirmation of a detach frees the
- * volume. Without a list any node of the cluster can report that it runs one. If there is a list, a stolen
- * certificate of another node does not help. Settings: the blocks controller "ID" { nodes = [...] } of
+ * volume. Without a list any node of the cluster can report that it runs one; a list makes a stolen
+ * certificate of another node useless here. Settings: the blocks controller "ID" { nodes = [...] } of
  * server.hcl. */
 
 #include "base/error.h"

@@ -2,8 +2,7 @@
 #pragma once
 /* Plugins, derived from nodes' reports: an entry of a plugin counts as healthy while its node reports that
  * and has a session. Counts are computed from these facts, never kept by deltas; the result is cached until
- * one of the facts changes. A plugin that no node reports is not listed; volumes that name it stay, and show
- * that.
+ * one of the facts changes. An unreported plugin is not listed; volumes that name it stay, and show that.
  *
  * Handlers of the service Plugins. */
 
@@ -19,8 +18,7 @@ struct rpc_call;
 /** Summarizes the volume's plugin; for a native volume, only its profile. */
 void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, struct plugin_summary *ret);
 
-/** Summarizes the plugin as a whole: a node with several profiles counts once, as healthy when one of them
- * is. */
+/** Summarizes the whole plugin: a node with several profiles counts once, as healthy if any of them is. */
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret);
 
 /** Can @volume be used now? It needs a healthy node service, and a healthy controller if it requires one.

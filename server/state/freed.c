@@ -317,8 +317,7 @@ static bool on_prunable(const struct kv_item *item, void *userdata)
 	return freed_read(item, &pruning->claims[pruning->n++], NULL) == STATUS_OK;
 }
 
-/* Deletes the oldest claims beyond the kept history, in one bounded batch. Garbage collection removes the
- * remainder. */
+/* Deletes the oldest claims beyond the kept history, in one batch. Garbage collection does the remainder. */
 static void prune(struct server *server, struct volume_entry *volume)
 {
 	cleanup_free struct claim *claims = calloc(PRUNE_MAX, sizeof(*claims));

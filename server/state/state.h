@@ -125,8 +125,7 @@ struct alloc_entry {
 	bool is_starting;     /* in the list of those that may still claim their volumes, or keep a place */
 	uint64_t freed_index; /* as the volume's */
 	uint64_t reported_by; /* serial of the session whose report named it */
-	uint64_t runs_in;     /* serial of the session whose node last reported it as running; 0: never
-			       * reported */
+	uint64_t runs_in;     /* serial of the session that last reported it running; 0: never */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -340,8 +339,7 @@ void state_unlist_recalled(struct claim_entry *entry);
 /** The instances of @plugin that serve @profile, or NULL. */
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);
 
-/** Returns the instance that @node_id reports of the plugin; costs the number of entries in the node's
- * fingerprint. */
+/** Returns @node_id's instance of the plugin; costs the number of entries in its fingerprint. */
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
 

@@ -59,8 +59,7 @@ static enum status check_page(const char *plugin_id, uint32_t per_page, const ch
 	return list_page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
 }
 
-/* Explains a refused token. The rest of a page that is longer than the limit is lost: the token is behind
- * it. */
+/* Explains a refused token. The rest of a too long page is lost: the token is behind it. */
 static void explain_token(const struct error *from, struct error *ret)
 {
 	*ret = *from;

@@ -117,8 +117,7 @@ static enum status check_provider_id(struct server *server, const struct rpc_cal
 	return STATUS_OK;
 }
 
-/* Checks other volumes of the same storage: @shares must name one of them, and all must be in its
- * namespace. */
+/* Checks other volumes of the same storage: all in this namespace, and @shares names one of them. */
 static enum status check_storage(struct server *server, const struct rpc_call *call,
 				 const struct volume *volume, const char *shares, const struct storage_id *id,
 				 struct error *err)
@@ -142,8 +141,7 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares);
 }
 
-/* Checks placeholders: a native volume that is known only from a node's report may be any storage of its
- * profile. */
+/* A native volume that is known only from a node's report may be any storage of its profile. */
 static enum status check_placeholders(struct server *server, const struct rpc_call *call,
 				      const struct volume *volume, struct error *err)
 {

@@ -71,8 +71,7 @@ static size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	return n;
 }
 
-/* Only a creation may continue while the volume is being created; a volume that is being deleted is
- * refused. */
+/* Lets only a creation continue while the volume is being created; refuses one that is being deleted. */
 static enum status check_phase(struct server *server, const struct volume_parts *current, bool is_creation,
 			       struct error *err)
 {
