@@ -20,10 +20,10 @@ enum { START_DEADLINE_S = 10 };
  * @detail    the path or name meant, or "" */
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail);
 
-/** Continue only if @ok. */
+/** Continues only if @ok. */
 void start_need(bool ok, enum mh_start word, uint32_t number, const char *detail);
 
-/** Continue only if a call of the C library did not return -1, or one of ours no negative errno. Return @r.
+/** Continues only if a call of the C library did not return -1, or one of ours no negative errno. Returns @r.
  */
 int start_libc(int r, enum mh_start word, const char *detail);
 int start_sys(int r, enum mh_start word, const char *detail);
@@ -58,7 +58,7 @@ struct view {
 	bool is_at_home; /* the caller's mount namespace is PID 1's */
 };
 
-/** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. Launch mode
+/** Makes the own procfs, reads h->boot_id, and enters PID 1's mount namespace unless this is it. Launch mode
  * socket has no privilege to enter one, and does not need it: root made its namespace. */
 struct view view_enter_host(struct helper *h);
 
@@ -68,11 +68,11 @@ void view_settle(struct helper *h, const struct view *view);
 
 /* setup.c: read root's policy and open what serving needs: nothing can be opened afterwards. */
 
-/** Pin the peer of the socket in h->peer_uid and h->peer_pid; in launch mode setuid it must have the uid that
- * started this process. */
+/** Pins the peer of the socket in h->peer_uid and h->peer_pid; in launch mode setuid it must have the uid
+ * that started this process. */
 void setup_peer(struct helper *h);
 
-/** Read the compiled policy at @path below @root_fd into @ret, and find the block of the agent h->peer_uid.
+/** Reads the compiled policy at @path below @root_fd into @ret, and finds the block of the agent h->peer_uid.
  */
 void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret);
 
@@ -83,7 +83,7 @@ void setup_records(struct helper *h, int root_fd);
 /** Trees, /dev and /sys, below h->root_fd. */
 void setup_trees(struct helper *h);
 
-/** Ask the kernel for every file system type of the policy: the only moment when a module may be loaded. */
+/** Asks the kernel for every file system type of the policy: the only moment when a module may be loaded. */
 void setup_types(struct helper *h);
 
 /** Time: with trail_sync = batch, a second without a request. SIGALRM, which
@@ -96,7 +96,7 @@ void setup_waits(struct helper *h);
 enum mh_start setup_check_tree(const struct place *place, const struct mount_facts *mount,
 			       uint32_t helper_uid, uint32_t mode);
 
-/** Make the folder of notes, and that of each profile of class csi, for containers of plugins, which start
+/** Makes the folder of notes, and that of each profile of class csi, for containers of plugins, which start
  * before their volumes come. Called as helper_uid, which owns them. A failure is not reported: STAGE meets it
  * again. */
 void setup_folders(const struct helper *h);
@@ -107,15 +107,15 @@ void setup_folders(const struct helper *h);
 #define SANDBOX_AUDIT (UINT64_C(1) << CAP_AUDIT_WRITE)
 #define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | SANDBOX_AUDIT)
 
-/** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES (without SANDBOX_AUDIT if
+/** Becomes the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES (without SANDBOX_AUDIT if
  * it is not there), an empty bounding set,
- * locked securebits and no_new_privs, and check that the kernel confirms it.
+ * locked securebits and no_new_privs, and checks that the kernel confirms it.
  *
  * Launch mode socket begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the
  * securebits; then nothing but SANDBOX_CAPABILITIES may be in the set. */
 void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent);
 
-/** Allow the system calls of the serving phase, with the arguments that they may have; everything else,
+/** Allows the system calls of the serving phase, with the arguments that they may have; everything else,
  * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same
  * table.
  *

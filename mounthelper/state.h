@@ -78,14 +78,14 @@ struct state_table {
 	struct state_slot slot[STATE_SLOTS];
 };
 
-/** Keep the table if it is of this format and boot, else begin a new one; recomputes the sums of the header
+/** Keeps the table if it is of this format and boot, else begins a new one; recomputes the sums of the header
  * from the slots, which a death may have left behind. */
 void state_open(struct state_table *table, const char *boot_id);
 
-/** Make the rates those of @limits; used budget stays used. */
+/** Makes the rates those of @limits; used budget stays used. */
 void state_set_rates(struct state_table *table, const struct agent_policy *limits);
 
-/** Admit a ticket of @generation for @volume and remember it.
+/** Admits a ticket of @generation for @volume and remembers it.
  * Returns 0; -ESTALE when a newer one has been seen; -ENOSPC when every slot is taken. */
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms);
@@ -118,21 +118,21 @@ const struct state_slot *state_find(const struct state_table *table, const char 
 /* The byte of the trail's lock, which is chain_log.h's. */
 #define LOCK_TRAIL (INT64_C(1) << 39)
 
-/** Take one of HELPER_INSTANCES places until this process ends. Returns its number, or -EAGAIN. */
+/** Takes one of HELPER_INSTANCES places until this process ends. Returns its number, or -EAGAIN. */
 int lock_instance(int fd);
 
-/** Lock @volume until lock_release(); -EAGAIN when another instance works on it. */
+/** Locks @volume until lock_release(); -EAGAIN when another instance works on it. */
 int lock_volume(int fd, const char *volume);
 
-/** Wait for the lock of @alloc's directory, held only while one publish is made or removed. */
+/** Waits for the lock of @alloc's directory, held only while one publish is made or removed. */
 int lock_alloc(int fd, const char *alloc);
 
-/** Wait for the lock of the state table. Never held while a file system is asked: its server may not answer.
+/** Waits for the lock of the state table. Never held while a file system is asked: its server may not answer.
  */
 int lock_table(int fd);
 
-/** Give the table's lock back before lock_release() does. */
+/** Gives the table's lock back before lock_release() does. */
 void unlock_table(int fd);
 
-/** Release every lock but the instance's. */
+/** Releases every lock but the instance's. */
 void lock_release(int fd);

@@ -186,7 +186,7 @@ bool publish_notes_are_none(const struct helper *h, const char *volume)
 	       sys_rmdirat(all.fd, volume) == 0;
 }
 
-/* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
+/* Takes "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
 static const char *parse_name(const char *point, const char *base, char *ret, size_t size)
 {
 	size_t n = strlen(base);

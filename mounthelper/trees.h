@@ -31,11 +31,11 @@ enum { SLOT_NAME_SIZE = 4 };
 /** Name of the directory of @slot; returns @ret. */
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
 
-/** Mark the publish at @slot as one of @volume, before it is made. Returns 0, also when it was; -EEXIST when
+/** Marks the publish at @slot as one of @volume, before it is made. Returns 0, also when it was; -EEXIST when
  * it is marked as another volume's; or another negative errno. */
 int publish_mark(int alloc_fd, uint8_t slot, const char *volume);
 
-/** Remove that mark, if there is one. Returns 0 or a negative errno. */
+/** Removes that mark, if there is one. Returns 0 or a negative errno. */
 int publish_unmark(int alloc_fd, uint8_t slot, const char *volume);
 
 /** Does the mark of @slot name @volume? Returns 1, 0 or a negative errno. */
@@ -49,13 +49,13 @@ struct publish_name {
 	uint8_t slot;
 };
 
-/** Make or remove the note of a publish. Returns 0, also when it is so already, or a negative errno. */
+/** Makes or removes the note of a publish. Returns 0, also when it is so already, or a negative errno. */
 int publish_note(const struct helper *h, const struct publish_name *name, bool is_there);
 
-/** Remove the folder of the notes of @volume: true if there was one, and no note in it. */
+/** Removes the folder of the notes of @volume: true if there was one, and no note in it. */
 bool publish_notes_are_none(const struct helper *h, const char *volume);
 
-/** Pin the folder of @plugin, a profile of class csi, in the stage tree; with @make it is made. It is never
+/** Pins the folder of @plugin, a profile of class csi, in the stage tree; with @make it is made. It is never
  * removed: the plugin's container, which started before its volumes came, would keep the removed one.
  * Returns 0; 1 when a folder on the way is not the helper's own; -ENOENT; or another negative errno. */
 int plugin_folder_open(const struct helper *h, const char *plugin, bool make, struct place *ret);
@@ -63,8 +63,8 @@ int plugin_folder_open(const struct helper *h, const char *plugin, bool make, st
 /** Name of the target of a csi volume for this use. */
 const char *csi_target_name(bool read_only);
 
-/** Pin the mount of a directory at @name in @dir_fd. Returns 0; -ENOENT when nothing is mounted there, as for
- * the file of a block attachment; or another negative errno. */
+/** Pins the mount of a directory at @name in @dir_fd. Returns 0; -ENOENT when nothing is mounted there, as
+ * for the file of a block attachment; or another negative errno. */
 int mount_open(int dir_fd, const char *name, struct place *ret);
 
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
@@ -116,12 +116,12 @@ struct census {
 	uint32_t of_volume; /* publishes of the volume */
 };
 
-/** Fill the answers in @census by one pass. Returns 0 or a negative errno. */
+/** Fills the answers in @census by one pass. Returns 0 or a negative errno. */
 int census_take(struct helper *h, struct census *census);
 
 /* The counts of the state table, each under its lock. */
 
-/** Count one publish before it is attached. At the limit of the policy the mount table decides, as
+/** Counts one publish before it is attached. At the limit of the policy the mount table decides, as
  * the sum of all is never lowered but by that. Returns 0, -EMFILE, or another negative errno. */
 int counts_begin_publish(struct helper *h);
 

@@ -31,20 +31,20 @@ struct certificate {
 	sd_event_source *timer;	       /* owned; looks once a day */
 };
 
-/** Choose the files in use. */
+/** Chooses the files in use. */
 void certificate_choose(struct server *server);
 
 /** Were the files in use, or those of the settings, replaced? Looks at them. */
 bool certificate_is_replaced(const struct server *server);
 
-/** Choose and load the files again; on failure the certificate in use stays. */
+/** Chooses and loads the files again; on failure the certificate in use stays. */
 enum status certificate_use(struct server *server, struct error *err);
 
-/** Issue the next certificate if it is due and the server has a CA. A failure is logged, and tried again. */
+/** Issues the next certificate if it is due and the server has a CA. A failure is logged, and tried again. */
 void certificate_renew_due(struct server *server);
 
-/** Read the expiry of the certificate in use and of its CA's, warn, and look again every day. After each load
- * of it. */
+/** Reads the expiry of the certificate in use and of its CA's, warns, and looks again every day. After each
+ * load of it. */
 void certificate_watch(struct server *server);
 void certificate_release(struct certificate *certificate);
 

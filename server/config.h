@@ -78,5 +78,5 @@ static inline bool config_is_on_etcd(const struct config *config)
 /** Defaults of everything that has one. */
 void config_init(struct config *config);
 
-/** Read @path and the *.hcl files of @path.d; unknown keys and wrong values name file and line. */
+/** Reads @path and the *.hcl files of @path.d; unknown keys and wrong values name file and line. */
 enum status config_load(const char *path, struct config *config, struct error *err);

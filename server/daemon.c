@@ -575,7 +575,8 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	return STATUS_OK;
 }
 
-/* Let changes that are in flight give their answers and return their memory, also when the loop has ended. */
+/* Lets changes that are in flight give their answers and return their memory, also when the loop has ended.
+ */
 static void drain(struct server *server)
 {
 	uint64_t limit = clock_monotonic_us() + DRAIN_MAX_US;

@@ -61,7 +61,7 @@ struct gc {
 	sd_event_source *timer; /* owned; the next periodic run */
 };
 
-/* Count @n more for deletion; false when the slice is full. */
+/* Counts @n more for deletion; false when the slice is full. */
 static bool has_room(const struct change *change, const struct gc_run *run, size_t scanned)
 {
 	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < GC_SLICE_MAX);
@@ -398,7 +398,7 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	return STATUS_OK;
 }
 
-/* Refuse every call that waits, because the server ends. NULL is fine. */
+/* Refuses every call that waits, because the server ends. NULL is fine. */
 static void gc_stop(struct gc *gc)
 {
 	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};

@@ -24,7 +24,7 @@ enum {
 	GC_AUDIT_COUNT = 10000, /* most that a dry run counts */
 };
 
-/** Start the periodic runs: every `gc_interval`, of what ended longer than `gc_after` ago. */
+/** Starts the periodic runs: every `gc_interval`, of what ended longer than `gc_after` ago. */
 enum status gc_new(struct server *server, struct gc **ret, struct error *err);
 
 void gc_free(struct gc *gc);

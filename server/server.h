@@ -153,8 +153,8 @@ struct server {
 /** Ends the loop so that main() builds a new server. */
 void server_restart(struct server *server);
 
-/** End the loop with @err, for a reason that is not the store's. */
+/** Ends the loop with @err, for a reason that is not the store's. */
 void server_end(struct server *server, const struct error *err);
 
-/** End the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
+/** Ends the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
 void server_fail(struct server *server, const struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Read the mount table from a descriptor of /proc/PID/mountinfo.
+/* Reads the mount table from a descriptor of /proc/PID/mountinfo.
  *
  * Its text is hostile input: names of mounts and sources come from any process that could mount. Lines are
  * bounded, a NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
@@ -28,7 +28,7 @@ struct mount_entry {
 	const char *super_options;
 };
 
-/** Take @line (NUL-terminated, without its newline) apart in place. Returns 0 or -EBADMSG. Pure. */
+/** Takes @line (NUL-terminated, without its newline) apart in place. Returns 0 or -EBADMSG. Pure. */
 int mountinfo_parse(char *line, struct mount_entry *ret);
 
 /** Is @word one of the comma-separated items of @options? */
@@ -45,7 +45,7 @@ struct mountinfo {
 	char buf[MOUNTINFO_LINE_MAX];
 };
 
-/** Start a pass over all mounts. */
+/** Starts a pass over all mounts. */
 void mountinfo_rewind(struct mountinfo *mountinfo);
 
 /** The next mount of the pass, oldest first. In one pass each mount that exists from its beginning to its end

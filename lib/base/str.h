@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Copy @src into @dst of @size bytes, always NUL-terminated.
+/** Copies @src into @dst of @size bytes, always NUL-terminated.
  * Returns 0, or -ENAMETOOLONG and an empty @dst when it does not fit: a cut name would be another name. */
 int str_copy(char *dst, size_t size, const char *src);
 
-/** Copy a text for people from anywhere into @dst of @size bytes (at least 1): cut between characters when it
- * does not fit, white space as blanks, "?" for each byte that is not UTF-8, or that belongs to a control
+/** Copies a text for people from anywhere into @dst of @size bytes (at least 1): cut between characters when
+ * it does not fit, white space as blanks, "?" for each byte that is not UTF-8, or that belongs to a control
  * character or to one that turns lines or the direction of writing (U+202E). */
 void str_copy_text(char *dst, size_t size, const char *src);
 
@@ -24,7 +24,7 @@ bool str_is_text(const char *s);
 /** printf into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst. */
 int str_format(char *dst, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/** Write @value in decimal into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst.
+/** Writes @value in decimal into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst.
  */
 int str_decimal(char *dst, size_t size, uint64_t value);
 
@@ -53,10 +53,11 @@ bool str_is_padded(const char *s, size_t n);
 /** Are all @n bytes zero? */
 bool bytes_are_zero(const void *bytes, size_t n);
 
-/** Write @n bytes as 2 @n lower-case hex digits and a NUL; @dst holds at least 2 @n + 1. */
+/** Writes @n bytes as 2 @n lower-case hex digits and a NUL; @dst holds at least 2 @n + 1. */
 void hex_encode(char *dst, const void *bytes, size_t n);
 
-/** Read exactly 2 @n hex digits of either case followed by NUL. Returns 0 or -EINVAL; @dst untouched then. */
+/** Reads exactly 2 @n hex digits of either case followed by NUL. Returns 0 or -EINVAL; @dst untouched then.
+ */
 int hex_decode(void *dst, size_t n, const char *hex);
 
 /** Bytes of the valid UTF-8 sequence at the start of @s (1 to 4), or 0: not one, overlong, a surrogate, or

@@ -28,7 +28,7 @@ struct strbuf {
 
 void strbuf_release(struct strbuf *sb);
 
-/** Make room for @n more bytes at once, for who knows about how many will come. */
+/** Makes room for @n more bytes at once, for who knows about how many will come. */
 void strbuf_reserve(struct strbuf *sb, size_t n);
 
 /** strbuf_put() of what does not fit the room there is. */
@@ -48,10 +48,11 @@ static inline void strbuf_put(struct strbuf *sb, const void *bytes, size_t n)
 void strbuf_puts(struct strbuf *sb, const char *s);
 void strbuf_printf(struct strbuf *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/** Drop the first @n bytes; @n must not exceed the length. */
+/** Drops the first @n bytes; @n must not exceed the length. */
 void strbuf_consume(struct strbuf *sb, size_t n);
 
-/** Hand the content over to the caller, who frees it; NULL when the buffer failed. "" for an empty buffer. */
+/** Hands the content over to the caller, who frees it; NULL when the buffer failed. "" for an empty buffer.
+ */
 char *strbuf_take(struct strbuf *sb);
 
 #define cleanup_strbuf cleanup(strbuf_release)

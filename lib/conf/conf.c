@@ -50,7 +50,7 @@ static void skip_string(struct walker *w)
 	w->at++;
 }
 
-/* Pass over @sign and the blanks around it if it comes next. */
+/* Passes over @sign and the blanks around it if it comes next. */
 static bool skip_sign(struct walker *w, char sign)
 {
 	bool is_there;
@@ -205,7 +205,7 @@ static unsigned int bad_line(const char *text)
 	return line;
 }
 
-/* Parse one file into the lines of @conf. */
+/* Parses one file into the lines of @conf. */
 static enum status parse(struct conf *conf, const char *text, const char *name, const char **ret_file,
 			 json_t **ret, struct error *err)
 {
@@ -245,7 +245,7 @@ static enum status move(struct lines *lines, const char *name, const json_t *to,
 	return STATUS_OK;
 }
 
-/* Put the members of @from into @to: objects are merged, anything else is replaced. */
+/* Puts the members of @from into @to: objects are merged, anything else is replaced. */
 static enum status merge(struct conf *conf, const char *name, json_t *to, json_t *from, struct error *err)
 {
 	const char *key;

@@ -99,7 +99,7 @@ static enum status hcl_token_finish(const struct hcl_lexer *lexer, struct strbuf
 	return token->text ? STATUS_OK : lexer_no_memory(lexer, err);
 }
 
-/* Pass over blanks and comments; a line end is a token and stays. */
+/* Passes over blanks and comments; a line end is a token and stays. */
 static enum status skip(struct hcl_lexer *lexer, struct error *err)
 {
 	for (;;) {
@@ -283,7 +283,7 @@ static bool is_closing(const struct heredoc *doc, const char *line)
 	return strchr("\r\n", *word) != NULL; /* the NUL at the end counts as well */
 }
 
-/* Find the closing tag and the common indentation. */
+/* Finds the closing tag and the common indentation. */
 static bool measure_heredoc(struct heredoc *doc, bool strip)
 {
 	size_t indent = SIZE_MAX;
@@ -400,7 +400,7 @@ static enum status lex_sign(struct hcl_lexer *lexer, struct hcl_token *token, st
 	return STATUS_OK;
 }
 
-/* Read the next token over @token, which is released first. Blanks and comments are passed over, and so is a
+/* Reads the next token over @token, which is released first. Blanks and comments are passed over, and so is a
  * mistake: a character, the rest of the line of a text, or the rest of the file if the end of something is
  * missing. */
 static enum status hcl_lex(struct hcl_lexer *lexer, struct hcl_token *token, struct error *err)
@@ -497,7 +497,7 @@ static enum status note(struct parser *p, const json_t *object, const char *key,
 	return lines_set(p->lines, object, key, &place) < 0 ? no_memory(p) : STATUS_OK;
 }
 
-/* Put @value, which is taken over in any case, into @object. */
+/* Puts @value, which is taken over in any case, into @object. */
 static enum status put(struct parser *p, json_t *object, const struct key *key, json_t *value,
 		       enum line_kind kind)
 {

@@ -27,7 +27,7 @@ struct line {
 struct lines *lines_new(void);
 void lines_free(struct lines *lines);
 
-/** Keep the name of a file; NULL when memory is short. @ret borrowed from the table */
+/** Keeps the name of a file; NULL when memory is short. @ret borrowed from the table */
 const char *lines_file(struct lines *lines, const char *name);
 
 /** Notes where member @key of @object is, or the object itself when @key is NULL; replaces an earlier note.
@@ -37,7 +37,7 @@ int lines_set(struct lines *lines, const json_t *object, const char *key, const 
 /** NULL when nothing was noted. */
 const struct line *lines_find(const struct lines *lines, const json_t *object, const char *key);
 
-/** Fill @err with "FILE:LINE: <message>", STATUS_INVALID_ARGUMENT. */
+/** Fills @err with "FILE:LINE: <message>", STATUS_INVALID_ARGUMENT. */
 enum status line_error(const char *file, unsigned int number, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -179,7 +179,7 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 		   sequence);
 }
 
-/* Read both keys at one revision, which is the latest. */
+/* Reads both keys at one revision, which is the latest. */
 static void ask(struct etcd_store *store)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;

@@ -52,7 +52,7 @@ struct kit_key {
 /** Reads the first line of the file at @path, which only its owner may be able to read. */
 enum status kit_passphrase_read(const char *path, char ret[static KIT_PASSPHRASE_SIZE], struct error *err);
 
-/** Take the file at @path into @kit under @name. */
+/** Takes the file at @path into @kit under @name. */
 enum status kit_add(struct kit *kit, const char *name, const char *path, struct error *err);
 
 /** NULL: it has no such file. */

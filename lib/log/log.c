@@ -323,7 +323,7 @@ static void add_number(struct entry *entry, const char *name, int number)
 	add(entry, name, text);
 }
 
-/* Send one entry. Returns 0 or a negative errno. */
+/* Sends one entry. Returns 0 or a negative errno. */
 static int journal_send(const char *ident, int priority, const struct log_ctx *ctx, const char *message)
 {
 	struct entry entry = {.n = 0};

@@ -43,7 +43,7 @@ void log_init(const char *ident, int max_priority);
 /** Sets the node of lines that name no node, borrowed for ever; NULL: no node. */
 void log_set_node(const char *node);
 
-/** Drop other lines from now on. */
+/** Drops other lines from now on. */
 void log_set_level(int max_priority);
 
 /** Writes one line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
@@ -60,7 +60,7 @@ bool log_would_drop(int priority, const struct log_ctx *ctx);
 /** A line without context. */
 #define log_line(priority, ...) log_ctx((priority), NULL, __VA_ARGS__)
 
-/** Render one line as logfmt into @dst of @size bytes, cut at the end; for tests and for log_ctx(). Returns
+/** Renders one line as logfmt into @dst of @size bytes, cut at the end; for tests and for log_ctx(). Returns
  * the length. `ts=... level=notice ident=... msg="..." volume=db alloc=...` */
 size_t log_format(char *dst, size_t size, const char *ident, int priority, const struct log_ctx *ctx,
 		  const char *message);

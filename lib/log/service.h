@@ -11,7 +11,7 @@
 
 enum { SERVICE_TEXT_MAX = 1280 }; /* of a status text, with its end */
 
-/** Send assignments, "STOPPING=1". Returns 0; -EAGAIN when the service manager does not read just now. */
+/** Sends assignments, "STOPPING=1". Returns 0; -EAGAIN when the service manager does not read just now. */
 int service_send(const char *message);
 
 struct service_status;

@@ -146,11 +146,11 @@ struct alloc {
 	uint64_t modify_index;
 };
 
-/** Give @alloc lists, a unit and a description of its own, copies of the present ones. False without memory:
+/** Gives @alloc lists, a unit and a description of its own, copies of the present ones. False without memory:
  * then it has empty ones. alloc_release() frees them. */
 bool alloc_own(struct alloc *alloc);
 
-/** Free what one that has its own has; it is without then. */
+/** Frees what one that has its own has; it is without then. */
 void alloc_release(struct alloc *alloc);
 
 /** Its node's description of it, for people; may be empty. */
@@ -162,7 +162,7 @@ const char *alloc_wait_node(const struct alloc *alloc);
 /** The unit that it runs; may be empty. */
 const char *alloc_unit(const struct alloc *alloc);
 
-/** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
+/** Fills what may be left out: namespace, driver, attachment mode of volume requests. */
 void alloc_default(struct alloc *alloc);
 
 /** Has the node finished with it (complete, failed or lost)? */

@@ -99,7 +99,7 @@ bool claim_is_live(const struct claim *claim)
 	return claim->state != CLAIM_FREED;
 }
 
-/* Cut a text that is too long: it is for people, not a name. */
+/* Cuts a text that is too long: it is for people, not a name. */
 static void note_text(char *dst, size_t size, const char *text)
 {
 	str_copy_text(dst, size, text ? text : "");

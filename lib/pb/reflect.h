@@ -193,7 +193,7 @@ const char *reflect_entry_value(const ProtobufCMessage *entry);
 
 enum { REFLECT_NAME_SIZE = 128 }; /* names of our .proto files are shorter */
 
-/** Write the name that @field has in JSON: pluginId for plugin_id. */
+/** Writes the name that @field has in JSON: pluginId for plugin_id. */
 void reflect_json_name(const ProtobufCFieldDescriptor *field, char ret[static REFLECT_NAME_SIZE]);
 
 /** Returns the field @name, as the .proto file or as JSON has it; NULL: unknown. */

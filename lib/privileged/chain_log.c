@@ -136,7 +136,7 @@ static void begin_line(struct chain_log *log, const char *time)
 	keyline_word(&log->line, "ts", time);
 }
 
-/* Put the record together as it goes to the file. Returns 0 or -EMSGSIZE. */
+/* Puts the record together as it goes to the file. Returns 0 or -EMSGSIZE. */
 static int compose(struct chain_log *log, const struct keyline *record, const char *time, const char *head)
 {
 	begin_line(log, time);

@@ -73,11 +73,11 @@ int chain_log_append(struct chain_log *log, const struct keyline *record, uint64
  * chain_log_append(). Must be called after each record, at the latest before the next one. */
 void chain_log_settle(struct chain_log *log);
 
-/** Bring to the medium what log->batch has left: when nothing happened for a second, and at the end. A
+/** Brings to the medium what log->batch has left: when nothing happened for a second, and at the end. A
  * failure shows with the next record. */
 void chain_log_idle(struct chain_log *log);
 
-/** Understand the last @n bytes at @tail of a file, @whole when that is the whole file; writes into @tail.
+/** Understands the last @n bytes at @tail of a file, @whole when that is the whole file; writes into @tail.
  * Pure. Returns 0 or -EBADMSG. */
 int chain_log_read_end(char *tail, size_t n, bool whole, chain_log_digest_fn *sha256,
 		       struct chain_log_end *ret);

@@ -9,10 +9,10 @@ enum {
 	KERNEL_AUDIT_TEXT_MAX = 2048,	 /* bytes with the NUL; longer texts are not sent */
 };
 
-/** Open a socket to it. Returns the descriptor or a negative errno. */
+/** Opens a socket to it. Returns the descriptor or a negative errno. */
 int kernel_audit_open(void);
 
-/** Put @text on record with @type, a message type that programs may use (1100 to 1199, 2100 to 2999). Never
+/** Puts @text on record with @type, a message type that programs may use (1100 to 1199, 2100 to 2999). Never
  * waits.
  *
  * @text without quotes and new lines, which the kernel would store as they are

@@ -25,18 +25,18 @@ struct keyline {
 		.len = 0 \
 	}
 
-/** Append " key=value". A value with other bytes than `A-Za-z0-9._:+/@,-` becomes upper-case hex as a whole.
+/** Appends " key=value". A value with other bytes than `A-Za-z0-9._:+/@,-` becomes upper-case hex as a whole.
  */
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
-/** Append " key=MAJOR:MINOR". */
+/** Appends " key=MAJOR:MINOR". */
 void keyline_device(struct keyline *line, const char *key, uint32_t dev_major, uint32_t dev_minor);
 
-/** Append all that is in another line; what did not fit there is missing here, too. */
+/** Appends all that is in another line; what did not fit there is missing here, too. */
 void keyline_append(struct keyline *line, const struct keyline *more);
 
-/** Append several: keyline_words(line, "key", value, "key", value). */
+/** Appends several: keyline_words(line, "key", value, "key", value). */
 #define keyline_words(line, ...) keyline_pairs(line, (const char *const[]){__VA_ARGS__, NULL})
 void keyline_pairs(struct keyline *line, const char *const pairs[]);
 

@@ -26,5 +26,5 @@ int peer_socket_pin(int fd, int send_buffer, struct ucred *ret);
  * shares @fd has switched SO_PASSCRED off, it does, with -EBADMSG: the process should end then. */
 ssize_t peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
 
-/** Send @n bytes if the peer takes them at once; else -EAGAIN or another negative errno. */
+/** Sends @n bytes if the peer takes them at once; else -EAGAIN or another negative errno. */
 int peer_socket_send(int fd, const void *bytes, size_t n);

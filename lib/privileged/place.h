@@ -34,10 +34,10 @@ struct place {
 	}
 #define cleanup_place cleanup(place_release)
 
-/** Close the descriptor; the rest stays to be read. */
+/** Closes the descriptor; the rest stays to be read. */
 void place_release(struct place *place);
 
-/** Pin the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
+/** Pins the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
 int place_open(int dir_fd, const char *name, struct place *ret);
 
 /** The same as place_open(), without pinning it: ret->fd stays -EBADF. */

@@ -42,7 +42,7 @@ struct process_capabilities {
 	uint64_t bounding;
 };
 
-/** Read the process's capability sets from the kernel, as bits. */
+/** Reads the process's capability sets from the kernel, as bits. */
 int process_capabilities(struct process_capabilities *ret);
 
 /** Are all its uids @uid and all its gids @gid, and is it in no other group? */

@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-/** Make an instance, attached nowhere. Returns a descriptor of its root, or a negative errno. Needs
+/** Makes an instance, attached nowhere. Returns a descriptor of its root, or a negative errno. Needs
  * CAP_SYS_ADMIN. */
 int procfs_make(void);
 
 /** Is this process in the initial user and pid namespaces of the machine? */
 bool procfs_is_initial(int proc_fd);
 
-/** Read the id of this boot. Returns 0 or a negative errno; -EBADMSG when it is no UUID. */
+/** Reads the id of this boot. Returns 0 or a negative errno; -EBADMSG when it is no UUID. */
 int procfs_boot_id(int proc_fd, char ret[static UUID_SIZE]);

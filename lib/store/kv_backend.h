@@ -10,7 +10,7 @@
 
 struct kv_backend {
 	const char *medium; /* what a store waits for, in messages: "the disk" */
-	/* Take @s; it comes back by kv_complete(), never from inside this call. */
+	/* Takes @s; it comes back by kv_complete(), never from inside this call. */
 	void (*put)(struct kv *kv, struct submission *s);
 	void (*wait)(struct kv *kv, int timeout_ms);
 	/* Why SUBMISSION_FAILED: fill @err, return its status. */
@@ -57,7 +57,7 @@ struct kv_rewrite {
 	const struct kv_rewrite_ops *ops;
 };
 
-/** Answer @done, in order. @kv may be gone afterwards: a done function may close it. */
+/** Answers @done, in order. @kv may be gone afterwards: a done function may close it. */
 void kv_complete(struct kv *kv, struct submission_list *done);
 
 /** STATUS_INVALID_ARGUMENT for what breaks the limits of kv.h. */

@@ -28,7 +28,7 @@ struct block_lexer {
 	struct error *err;
 };
 
-/* Refuse the text at a line of it. */
+/* Refuses the text at a line of it. */
 #define REFUSE(lexer, at_line, fmt, ...)                                                                     \
 	((lexer)->error_line = (at_line), error_set((lexer)->err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: " fmt, \
 						    (lexer)->file, (lexer)->error_line, ##__VA_ARGS__))
@@ -36,10 +36,10 @@ struct block_lexer {
 /** Is all of the text printable ASCII, tabs and new lines? */
 enum status lexer_check_alphabet(struct block_lexer *lexer);
 
-/** Take the next token. */
+/** Takes the next token. */
 enum status lexer_next(struct block_lexer *lexer);
 
-/** Take the next token that is not the end of an empty statement. */
+/** Takes the next token that is not the end of an empty statement. */
 enum status lexer_next_statement(struct block_lexer *lexer);
 
 /** Takes the next token, which must be of @kind; @what names it in the error. */

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/** Parse @n bytes at @text.
+/** Parses @n bytes at @text.
  *
  * @file     only for messages, which begin with FILE:LINE:
  * @ret      holds nothing of use after a failure
@@ -28,7 +28,7 @@ enum status policy_parse(const char *file, const char *text, size_t n, struct po
 enum status policy_compile(const char *file, const char *text, size_t n, struct policy_file *ret,
 			   unsigned int *ret_line, struct error *err);
 
-/** Set magic, version, size and digest of @file, and take the pointers out. */
+/** Sets magic, version, size and digest of @file, and takes the pointers out. */
 void policy_file_seal(struct policy_file *file);
 
 /** Index of the option called by the @n bytes at @word, or -EINVAL. */

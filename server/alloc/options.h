@@ -28,7 +28,7 @@ bool alloc_options_are(struct state *state, const char *alloc_id,
 void alloc_options_stage(struct change *change, const char *alloc_id,
 			 const Holdfast__V1__AllocationOptions *options);
 
-/** Stage that they are forgotten, if there are any. */
+/** Stages that they are forgotten, if there are any. */
 void alloc_options_stage_deletion(struct state *state, struct change *change, const char *alloc_id);
 
 /** Returns the mount options for the volume of @claim: those of its allocation over @volume's (NULL: no

@@ -144,7 +144,7 @@ static Holdfast__V1__OrderTaskResponse *response_with(const struct order *order,
 									  &response.base);
 }
 
-/* Sign what @wish has, put it on record and answer. */
+/* Signs what @wish has, puts it on record and answers. */
 static enum status give_order(struct server *server, struct rpc_call *call, struct order_wish wish,
 			      struct error *err)
 {

@@ -320,7 +320,7 @@ static void on_placed(struct server *server, void *userdata)
 		allocs_send(entry);
 }
 
-/* Give it a node, if one can take it now. */
+/* Gives it a node, if one can take it now. */
 static enum status try_place(struct round *round, const struct alloc_entry *entry, struct error *err)
 {
 	cleanup(refusal_release) struct refusal refusal = {0};

@@ -543,7 +543,7 @@ static enum status check_named_node(struct server *server, const struct placemen
 	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
 }
 
-/* Check the node that is named, or choose one and put it into @alloc. */
+/* Checks the node that is named, or chooses one and puts it into @alloc. */
 static enum status place(struct server *server, struct alloc *alloc, const struct placement_assumed *assumed,
 			 struct refusal *refusal, struct error *err)
 {

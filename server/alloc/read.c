@@ -157,7 +157,7 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 	return str_eq(alloc->namespace, request->namespace_);
 }
 
-/* Add @alloc if it is asked for. False: the page is full, and @alloc begins the next one. */
+/* Adds @alloc if it is asked for. False: the page is full, and @alloc begins the next one. */
 static bool add(struct page *page, const struct alloc *alloc)
 {
 	Holdfast__V1__ListAllocationsResponse *response = page->response;

@@ -30,7 +30,7 @@
 
 enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
 
-/* Answer with @response, whose member @slot is the allocation. */
+/* Answers with @response, whose member @slot is the allocation. */
 static void answer_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
 			 Holdfast__V1__Allocation **slot, const struct alloc *alloc)
 {

@@ -175,7 +175,7 @@ uint64_t watch_index(const struct server *server, const char *prefix)
 	return server->watch_indexes[table_of(prefix)];
 }
 
-/* Look again at those who wait under @name. Answering starts no wait, so each is looked at once. */
+/* Looks again at those who wait under @name. Answering starts no wait, so each is looked at once. */
 static void wake(struct server *server, const char *name)
 {
 	struct watch from = {.serial = 0};

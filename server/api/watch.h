@@ -33,7 +33,7 @@ struct read_method {
 	uint64_t (*index)(struct server *server, const ProtobufCMessage *request);
 };
 
-/** Answer @call by @method, now or after a wait. */
+/** Answers @call by @method, now or after a wait. */
 void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 		const struct read_method *method);
 
@@ -45,7 +45,7 @@ uint64_t watch_index(const struct server *server, const char *prefix);
  * something that shows it. See struct change_observer. */
 void watch_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
-/** Refuse every call that waits, because the server ends. */
+/** Refuses every call that waits, because the server ends. */
 void watch_cancel_all(struct server *server);
 
 /* Define the rpc_unary_fn @name_ of a read_method. */

@@ -148,7 +148,7 @@ static bool is_meant(const struct word *word, const struct claim_entry *entry, b
 	return !word->is_lasting || check_node_part(word, &entry->claim, NULL) == STATUS_OK;
 }
 
-/* Check every claim that is meant before the first is touched, and count them. */
+/* Checks every claim that is meant before the first is touched, and counts them. */
 static enum status check_volume(const struct word *word, const struct volume_entry *volume, bool about_node,
 				size_t *ret_n, struct error *err)
 {

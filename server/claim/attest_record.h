@@ -66,5 +66,5 @@ bool attest_is_proof(struct server *server, const struct node_entry *node, const
 /** Must the record be kept at any age, because its node has not reported yet? */
 bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);
 
-/** Stage the deletion of every record about @node, which is purged. */
+/** Stages the deletion of every record about @node, which is purged. */
 void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node);

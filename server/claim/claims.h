@@ -8,7 +8,7 @@
 
 struct server;
 
-/** Apply one event to a claim and stage the outcome in @change, together with the steps that follow by
+/** Applies one event to a claim and stages the outcome in @change, together with the steps that follow by
  * themselves (a volume without a controller is freed as soon as its node has released it). @ret the claim as
  * it will be. */
 enum status claims_step(struct change *change, const struct claim_entry *entry,
@@ -32,6 +32,6 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, const char *reason,
 			      struct error *err);
 
-/** Free what the node held in an earlier boot. One transaction per claim. */
+/** Frees what the node held in an earlier boot. One transaction per claim. */
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
 			    struct error *err);

@@ -48,7 +48,7 @@ struct attach_need {
 	const char *external_node_id; /* the node as the provider calls it; borrowed from the state */
 };
 
-/* Find out; nothing is stored yet. STATUS_UNAVAILABLE when there is no controller to do it, or the
+/* Finds out; nothing is stored yet. STATUS_UNAVAILABLE when there is no controller to do it, or the
  * provider's name of the node is not known: the plugin is named. */
 static enum status grant_need_attach(struct volume_entry *volume, const struct node_entry *node,
 				     struct attach_need *ret, struct error *err)
@@ -271,7 +271,7 @@ static void on_failure_noted(struct server *server, void *userdata)
 	rpc_call_fail(grant->call, &grant->error);
 }
 
-/* Note @event in the claim; @done takes the grant over once that is durable. */
+/* Notes @event in the claim; @done takes the grant over once that is durable. */
 static enum status note(struct server *server, const struct claim_entry *entry,
 			const struct claim_event *event, change_done_fn *done, struct grant *grant,
 			struct error *err)
@@ -440,7 +440,7 @@ static void on_granted_before(struct server *server, void *userdata)
 	grant_finish(server, userdata);
 }
 
-/* Commit, and attach afterwards; until then the claim does not expire, however long the disk takes. */
+/* Commits, and attaches afterwards; until then the claim does not expire, however long the disk takes. */
 static enum status commit_and_attach(struct server *server, struct change *change, struct rpc_call *call,
 				     const char *claim_id, change_done_fn *done, struct error *err)
 {

@@ -139,7 +139,7 @@ static void stop_waiting(struct claim_entry *entry)
 	be_unstuck(entry);
 }
 
-/* Forget the delays of what came before. */
+/* Forgets the delays of what came before. */
 static void try_at_once(struct claim_entry *entry)
 {
 	stop_waiting(entry);

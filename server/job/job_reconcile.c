@@ -288,7 +288,7 @@ static struct job_alloc *group_allocs(const struct job_world *world, uint32_t gr
 	return world->allocs + low;
 }
 
-/* Complete @member, whose allocations are @allocs, and hand it on. */
+/* Completes @member, whose allocations are @allocs, and hands it on. */
 static void visit(struct pass *pass, struct member *member, struct job_alloc *allocs, size_t n, member_fn *fn)
 {
 	member->allocs = allocs;

@@ -22,7 +22,7 @@ struct job_view {
 	struct job_volume volumes[JOB_GROUPS_MAX][ALLOC_VOLUMES_MAX];
 };
 
-/** Check a submission. STATUS_INVALID_ARGUMENT names the field. */
+/** Checks a submission. STATUS_INVALID_ARGUMENT names the field. */
 enum status job_validate(const Holdfast__V1__Job *job, struct error *err);
 
 /** @job has passed job_validate(). */

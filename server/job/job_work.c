@@ -352,7 +352,7 @@ static bool needs_place(const struct job_action *action)
 	return action->type == JOB_PLACE || (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION);
 }
 
-/* Try each place that was decided on. */
+/* Tries each place that was decided on. */
 static void try_places(struct server *server, const Holdfast__V1__Job *job, struct job_plan *plan)
 {
 	for (size_t i = 0; i < plan->decisions->n_actions; i++) {

@@ -39,7 +39,7 @@ struct job_plan {
 	size_t n_placed;
 };
 
-/** Find out by the way of carrying it out, and change nothing. False when memory is short.
+/** Finds out by the way of carrying it out, and changes nothing. False when memory is short.
  * job_plan_release() in any case. */
 bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct job_plan *ret);
 void job_plan_release(struct job_plan *plan);

@@ -16,7 +16,7 @@ struct server;
 /** Nodes.Drain. Repeated calls show how far it is. */
 void drain_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** Do what can be done now for the drain of @node, if there is one in flight. */
+/** Does what can be done now for the drain of @node, if there is one in flight. */
 void drain_continue(struct server *server, struct node_entry *node);
 
 /** Objects have become durable: a drain may continue because of them. See struct change_observer. */

@@ -67,7 +67,7 @@ struct session {
 	uint64_t mark_us;
 };
 
-/** End the session with @err, once. */
+/** Ends the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
 
 /** A message of any kind arrived: it is a sign of life. */
@@ -97,7 +97,7 @@ struct session_expiry {
  * of sessions. */
 size_t session_expiries(const struct server *server, struct session_expiry ret[static SESSION_EXPIRIES_MAX]);
 
-/** Begin to look for sessions that have fallen silent. */
+/** Begins to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 
 /** Has it sent hello? */
@@ -127,7 +127,7 @@ enum session_notice {
 	SESSION_NOTICE_N,
 };
 
-/** Notify the node of @kind about an allocation or claim. */
+/** Notifies the node of @kind about an allocation or claim. */
 void session_notify(struct session *session, enum session_notice kind, const char *id);
 
 void session_run_alloc(struct session *session, const struct alloc *alloc);
@@ -136,7 +136,7 @@ void session_open_task_stream(struct session *session, const Holdfast__V1__OpenT
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);
 
-/** Send the call; @call gets an id that the session has not had. On failure nothing was sent, and the
+/** Sends the call; @call gets an id that the session has not had. On failure nothing was sent, and the
  * session ends. */
 enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
 

@@ -24,7 +24,7 @@ enum {
 void trails_take(struct server *server, struct change *change, const char *node_id,
 		 const Holdfast__V1__TrailHead *head, bool must_grow);
 
-/** Stage that the node's heads are forgotten; the last one goes into the audit. */
+/** Stages that the node's heads are forgotten; the last one goes into the audit. */
 void trails_forget(struct server *server, struct change *change, const char *node_id);
 
 struct trails_count {

@@ -51,7 +51,7 @@ struct controller_call {
 	void *userdata;
 };
 
-/** Make the call. On failure @done is not called: STATUS_NOT_FOUND no such plugin, STATUS_UNAVAILABLE it has
+/** Makes the call. On failure @done is not called: STATUS_NOT_FOUND no such plugin, STATUS_UNAVAILABLE it has
  * no healthy controller on a connected node, STATUS_RESOURCE_EXHAUSTED too many wait,
  * STATUS_INVALID_ARGUMENT it is too large. */
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);

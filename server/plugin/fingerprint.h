@@ -20,7 +20,7 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 /** Compares the keys of @node with the one in use, and logs it once if that is missing. */
 void fingerprint_compare_keys(const struct server *server, struct node *node);
 
-/** Take the trouble of the journal's disk that @fingerprint of @node reports, and log a change. */
+/** Takes the trouble of the journal's disk that @fingerprint of @node reports, and logs a change. */
 void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);
 
 enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };

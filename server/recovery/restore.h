@@ -30,7 +30,7 @@ rpc_unary_fn restore_handle_apply;
 /** Called with the end of the server. NULL is allowed. */
 void restore_free(struct restore *restore);
 
-/** Check the user: the server could not open files that another user makes in @data_dir.
+/** Checks the user: the server could not open files that another user makes in @data_dir.
  * STATUS_FAILED_PRECONDITION has the command to run holdfast-server @option. */
 enum status restore_check_user(const char *data_dir, const char *option, struct error *err);
 
@@ -40,11 +40,11 @@ struct restore_owner {
 	gid_t gid;
 };
 
-/** Find the owner of data_dir; if data_dir is missing, HOLDFAST_SERVER_USER for root, else the present user.
+/** Finds the owner of data_dir; if data_dir is missing, HOLDFAST_SERVER_USER for root, else the present user.
  * STATUS_FAILED_PRECONDITION: there is no such account. */
 enum status restore_find_owner(const struct config *config, struct restore_owner *ret, struct error *err);
 
-/** Become, for good, the owner of the server's files: root becomes restore_find_owner(), and other users stay
+/** Becomes, for good, the owner of the server's files: root becomes restore_find_owner(), and other users stay
  * as they are. A data_dir that is missing is made first, mode 0700, and the folder of
  * mark_file likewise; with @dry_run neither is. */
 enum status restore_become_owner(const struct config *config, bool dry_run, struct error *err);
@@ -57,7 +57,7 @@ struct restore_source {
 	struct kit kit;	  /* owned; empty: the file is not a kit */
 };
 
-/** Open the file at @path and, if it is a kit, unpack it; @key NULL: no key was given. */
+/** Opens the file at @path and, if it is a kit, unpacks it; @key NULL: no key was given. */
 enum status restore_source_open(const char *path, const struct kit_key *key, struct restore_source *ret,
 				struct error *err);
 void restore_source_close(struct restore_source *source);

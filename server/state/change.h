@@ -109,7 +109,7 @@ typedef void change_done_fn(struct server *server, void *userdata);
  * one. A full disk is checked by change_commit(), see disk.h. */
 enum status change_check(const struct server *server, struct error *err);
 
-/** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */
+/** Submits and applies. @done may be NULL. An empty change is durable as soon as everything before it is. */
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err);
 

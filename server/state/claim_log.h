@@ -11,6 +11,6 @@ struct claim_log {
 	char wire_volume[WIRE_VOLUME_SIZE]; /* that ctx points to */
 };
 
-/** Fill @log with @claim, borrowed while it is used. Returns its context. */
+/** Fills @log with @claim, borrowed while it is used. Returns its context. */
 const struct log_ctx *claim_log(struct claim_log *log, const struct claim *claim, const char *op,
 				enum log_event event, const struct error *err);

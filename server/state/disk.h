@@ -44,7 +44,7 @@ struct disk {
 	disk_watch_fn *watch;
 };
 
-/** Look, and make or free the reserve; @watch follows each look from then on. Before the
+/** Looks, and makes or frees the reserve; @watch follows each look from then on. Before the
  * store is opened. */
 enum status disk_start(struct server *server, disk_watch_fn *watch, struct error *err);
 

@@ -162,7 +162,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(right->id, left->id);
 }
 
-/* Add those of one volume. */
+/* Adds those of one volume. */
 static enum status list(struct server *server, const struct volume_entry *volume, const char *alloc_id,
 			struct freed_list *ret, struct error *err)
 {

@@ -31,7 +31,7 @@ enum {
 	FREED_SCAN_MAX = 250,  /* that are looked at in one turn of the event loop */
 };
 
-/** Stage that there are no records of @claim: for who makes it live again. change_put_claim() stages those of
+/** Stages that there are no records of @claim: for who makes it live again. change_put_claim() stages those of
  * one that is freed. */
 void freed_stage_deletion(struct change *change, const struct claim *claim);
 

@@ -33,7 +33,7 @@ struct object_type {
 	size_t create_index,
 		modify_index; /* offsets in the value: the revisions that made and last changed it */
 
-	/** Write the store's key of @value. */
+	/** Writes the store's key of @value. */
 	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
 
 	/** Fills @ret, which is zero, with the part of a value that makes up its key. False: invalid key,
@@ -48,20 +48,20 @@ struct object_type {
 	enum status (*from_stored)(const char *key, const void *bytes, size_t len, void *ret,
 				   struct error *err);
 
-	/** Insert or replace; the value is copied. */
+	/** Inserts or replaces; the value is copied. */
 	enum status (*put)(struct state *state, const void *value, struct error *err);
 
 	/** The value in memory, or NULL; only what makes up the key of @value is looked at. */
 	void *(*find)(struct state *state, const void *value);
 
-	/** Forget it, if it is there. */
+	/** Forgets it, if it is there. */
 	void (*forget)(struct state *state, const void *value);
 
 	/** @to is a copy of @from, byte by byte: let it own what it points to. NULL: values point to nothing.
 	 * False when memory is short; @release may be called then. */
 	bool (*own)(void *to, const void *from);
 
-	/** Free what @value owns, not itself. NULL: values point to nothing. */
+	/** Frees what @value owns, not itself. NULL: values point to nothing. */
 	void (*release)(void *value);
 };
 

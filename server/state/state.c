@@ -701,7 +701,7 @@ bool storage_is_alone(const struct volume_entry *volume)
 		!is_neighbour(&volume->storage, RB_NEXT(storage_tree, NULL, at)));
 }
 
-/* Raise the volume's generation to @generation, unless it is that far. */
+/* Raises the volume's generation to @generation, unless it is that far. */
 static void volume_raise_generation(struct volume *volume, uint64_t generation)
 {
 	if (volume->generation < generation)
@@ -1019,7 +1019,7 @@ struct job_entry *state_job(struct state *state, const char *namespace, const ch
 	return RB_FIND(job_tree, &state->jobs, &key);
 }
 
-/* List the allocation under its job, if it is of one. False when memory is short. */
+/* Lists the allocation under its job, if it is of one. False when memory is short. */
 static bool list_of_job(struct state *state, struct alloc_entry *entry)
 {
 	const struct alloc *alloc = &entry->alloc;

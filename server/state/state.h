@@ -372,7 +372,7 @@ const struct csi_plugin *plugin_runner_plugin(const struct plugin_runner *runner
 /** Is the allocation to run @plugin? */
 bool alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin);
 
-/** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
+/** Inserts or replaces; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
  * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the
  * node. A volume's generation never goes back, and is raised to its claim's. */
 enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err);

@@ -19,5 +19,5 @@ char *text_of(const char *key, const ProtobufCMessage *message);
 /** Same as text_of(), for the value stored under @key. */
 char *text_of_stored(const char *key, const void *value, size_t len);
 
-/** Make the views of the database. */
+/** Makes the views of the database. */
 enum status text_define_views(struct kv *kv, struct error *err);

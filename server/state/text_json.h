@@ -10,6 +10,6 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/** Append @message with the members that are set, but for those named in @hidden (ended by NULL; of the
+/** Appends @message with the members that are set, but for those named in @hidden (ended by NULL; of the
  * message itself, not of those inside). */
 void text_json_put(struct strbuf *out, const ProtobufCMessage *message, const char *const *hidden);

@@ -15,10 +15,10 @@
 
 struct ticket_issuer;
 
-/** Make a new Ed25519 key: @key_path (PEM, 0600). An existing file is STATUS_ALREADY_EXISTS. */
+/** Makes a new Ed25519 key: @key_path (PEM, 0600). An existing file is STATUS_ALREADY_EXISTS. */
 enum status ticket_key_make(const char *key_path, struct error *err);
 
-/** Load the key. Refused when others than its owner can read it. @ret owned by the caller. */
+/** Loads the key. Refused when others than its owner can read it. @ret owned by the caller. */
 enum status ticket_issuer_new(const char *key_path, const char *cluster, struct ticket_issuer **ret,
 			      struct error *err);
 void ticket_issuer_free(struct ticket_issuer *issuer);
@@ -69,7 +69,7 @@ enum { TICKET_MAC_SIZE = 32 };
 void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, size_t len,
 		       uint8_t ret[static TICKET_MAC_SIZE]);
 
-/** Sign @data, which begins with a magic of its own, with the key of tickets (RFC 8032). */
+/** Signs @data, which begins with a magic of its own, with the key of tickets (RFC 8032). */
 void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, size_t len,
 			uint8_t ret[static TICKET_SIGNATURE_SIZE]);
 
@@ -96,7 +96,7 @@ enum status ticket_signer_new(const struct ticket_issuer *issuer, struct ticket_
 /** NULL is allowed. Every ticket must have been freed. */
 void ticket_signer_free(struct ticket_signer *signer);
 
-/** Let @ticket be signed, which is copied. Owned by the caller; NULL when memory is short: then it is signed
+/** Lets @ticket be signed, which is copied. Owned by the caller; NULL when memory is short: then it is signed
  * when it is needed. */
 struct ticket_ahead *ticket_ahead_new(struct ticket_signer *signer, const struct ticket *ticket);
 

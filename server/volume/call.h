@@ -46,7 +46,7 @@ enum status volume_call_expand(struct server *server, struct volume_parts *parts
 			       const struct capability *capability, controller_done_fn *done, void *userdata,
 			       struct error *err);
 
-/** Expand the file system on the node of @claim. */
+/** Expands the file system on the node of @claim. */
 enum status volume_call_node_expand(struct server *server, struct volume_parts *parts,
 				    const struct claim *claim, controller_done_fn *done, void *userdata,
 				    struct error *err);

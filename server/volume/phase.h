@@ -21,7 +21,7 @@ enum volume_failure {
 enum volume_failure volume_phase_failure(const Holdfast__V1__VolumeDetail *detail, enum status status,
 					 bool may_be_done);
 
-/** Begin @phase. False when memory is short, here and below: nothing may be stored then. */
+/** Begins @phase. False when memory is short, here and below: nothing may be stored then. */
 bool volume_phase_begin(Holdfast__V1__VolumeDetail *detail, Holdfast__V1__VolumePhase phase);
 
 /** The phase is over; @err NULL: done. */
@@ -61,7 +61,7 @@ void volume_phase_node_expanded(Holdfast__V1__VolumeDetail *detail, const char *
  * not there now is asked when it is. */
 bool volume_phase_can_expand_on(const struct volume_entry *entry, const struct node_entry *node);
 
-/** Forget the sizes of nodes that have it no longer, and those that are behind and cannot be expanded. */
+/** Forgets the sizes of nodes that have it no longer, and those that are behind and cannot be expanded. */
 void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
 
 /** Returns the modes of a live claim; false: the volume is unused. */

@@ -272,7 +272,7 @@ static enum status stage_expansion(struct server *server, struct volume_spec *sp
 	return status;
 }
 
-/* Store a registration that its plugin has confirmed, or need not. */
+/* Stores a registration that its plugin has confirmed, or need not. */
 static enum status store_registration(struct server *server, struct rpc_call *call, struct volume_spec *spec,
 				      struct error *err)
 {

@@ -119,7 +119,7 @@ static void work_free(struct volume_work *work)
 	free(work);
 }
 
-/* Answer and free it. */
+/* Answers and frees it. */
 static void volume_work_end(struct volume_work *work, const struct error *err)
 {
 	answer_all(work, err);
@@ -141,7 +141,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Answer this try's callers with the work's error and try again later. */
+/* Answers this try's callers with the work's error and tries again later. */
 static void volume_work_retry(struct volume_work *work)
 {
 	struct error err = work->error;
@@ -649,7 +649,7 @@ static enum status step(struct volume_work *work, struct volume_parts *parts, bo
 	return STATUS_OK;
 }
 
-/* Do the next thing that the stored phase asks for. */
+/* Does the next thing that the stored phase asks for. */
 static void volume_work_step(struct volume_work *work)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
