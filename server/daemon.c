@@ -72,7 +72,6 @@ enum {
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
 	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
-	SOCKET_MODE = 0666,	 /* the uid decides, not the mode */
 };
 
 /* A server, and those of its parts that it has from its first moment to its last one. */
@@ -271,7 +270,8 @@ static enum status listen_to_operators(struct server *server, struct error *err)
 	if (server->local_operators.n == 0)
 		return STATUS_OK;
 	rpc_server_set_name(server->rpc, name_peer);
-	return rpc_server_listen_unix(server->rpc, config->socket, SOCKET_MODE, err);
+	return rpc_server_listen_unix(server->rpc, config->socket,
+				      local_operators_mode(&server->local_operators), err);
 }
 
 static enum status start_listening(struct server *server, struct error *err)

@@ -28,6 +28,14 @@ enum status local_operators_find(const char names[static LOCAL_OPERATORS_MAX][NO
 	return STATUS_OK;
 }
 
+mode_t local_operators_mode(const struct local_operators *operators)
+{
+	for (size_t i = 0; i < operators->n; i++)
+		if (operators->list[i].uid != 0)
+			return 0666; /* the uid decides, not the mode */
+	return 0600;
+}
+
 enum status local_operators_name(const struct local_operators *operators, const char *cluster,
 				 struct rpc_peer *peer, struct error *err)
 {

@@ -125,6 +125,16 @@ TEST(users_of_the_machine_are_operators_if_they_exist_and_are_not_the_overflow_u
 	}
 }
 
+TEST(a_socket_for_root_is_closed_to_all_others)
+{
+	static const struct local_operators root = {.n = 1, .list = {{.uid = 0, .name = "root"}}};
+	static const struct local_operators both = {
+		.n = 2, .list = {{.uid = 0, .name = "root"}, {.uid = 1000, .name = "ann"}}};
+
+	assert_int_equal(local_operators_mode(&root), 0600);
+	assert_int_equal(local_operators_mode(&both), 0666);
+}
+
 TEST(a_uid_is_the_operator_that_the_settings_name_and_no_other_uid_is_one)
 {
 	static const struct local_operators operators = {
