@@ -23,7 +23,7 @@
 
 enum {
 	ITEMS_MAX = 1024,
-	NAME_SIZE = 128,
+	NAME_SIZE = 256, /* an id has up to 128 bytes */
 	PATH_OF_FIELD_SIZE = 512,
 	DIFF_MAX = 64 << 10,
 	QUESTION_MAX = 16 << 10,
@@ -223,6 +223,28 @@ static enum status add_members(struct apply *apply, size_t first, uint32_t membe
 	return STATUS_OK;
 }
 
+/* The last file would win, and the next command would change the object again. */
+static enum status check_once(const struct apply *apply, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	for (size_t i = 0; i < apply->n; i++)
+		for (size_t k = 0; k < i; k++) {
+			const struct item *a = &apply->items[k], *b = &apply->items[i];
+			struct error one;
+
+			if (a->kind == b->kind && str_eq(id_of(a), id_of(b)) &&
+			    str_eq(namespace_of(a), namespace_of(b)))
+				status = error_collect(status,
+						       error_set(&one, STATUS_INVALID_ARGUMENT, 0,
+								 "%s: %s %s is described by %s already",
+								 b->path, kind_names[b->kind], id_of(b),
+								 a->path),
+						       &one, err);
+		}
+	return status;
+}
+
 /* All files, or the mistakes of all: then nothing is applied. */
 static enum status load(struct apply *apply, struct error *err)
 {
@@ -250,7 +272,7 @@ static enum status load(struct apply *apply, struct error *err)
 		status = error_collect(status, loaded, &one, err);
 	}
 	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
-	return status;
+	return status == STATUS_OK ? check_once(apply, err) : status;
 }
 
 /* --- what the server has --- */
@@ -461,9 +483,12 @@ static void show(const struct apply *apply, const struct item *item)
 		return;
 	print_line("%s %s%s%s: %s", kind_names[item->kind], namespace_of(item),
 		   item->kind == KIND_POLICY ? "" : "/", id_of(item), fate_of(apply, item));
-	if (item->err.status != STATUS_OK)
-		print_line("    %s: %s", item->path, item->err.msg);
-	else if (apply->inv->options[OPT_DIFF] && item->diff.len > 0)
+	if (item->err.status != STATUS_OK) {
+		char text[PATH_MAX + ERROR_MSG_MAX];
+
+		(void)str_format(text, sizeof(text), "    %s: %s", item->path, item->err.msg);
+		print_text(stdout, text); /* an error may have a line for each field */
+	} else if (apply->inv->options[OPT_DIFF] && item->diff.len > 0)
 		print_text(stdout, item->diff.data);
 	(void)fflush(stdout);
 }

@@ -91,6 +91,19 @@ class TestApply(unittest.TestCase):
         self.assertIn("db.volume.hcl:3: unknown key 'prolife'", done.stderr)
         self.assertEqual(self.world.holdfast("operator", "policy", "list", "-o", "name").stdout.strip(), "")
 
+    def test_two_files_of_one_object_are_refused(self):
+        self.write("a.volume.hcl", VOLUME.replace("100", "200"))
+        self.write("web-2.job.json", json.dumps({"job": {"web": {"group": {"one": {"count": 0}}}}}))
+        done = self.world.holdfast("apply", FOLDER, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{FOLDER}/db.volume.hcl: volume db is described by {FOLDER}/a.volume.hcl already", done.stderr)
+        self.assertIn("job web is described by", done.stderr)
+        self.assertEqual(self.world.holdfast("operator", "policy", "list", "-o", "name").stdout.strip(), "")
+        self.write("a.volume.hcl", VOLUME.replace('id = "db"', 'id = "db"\nnamespace = "other"'))  # another object
+        os.unlink(f"{FOLDER}/web-2.job.json")
+        self.apply()
+        self.assertEqual(len(self.found), 4)
+
     def test_a_file_is_no_folder(self):
         done = self.world.holdfast("apply", f"{FOLDER}/web.job.hcl", check=False)
         self.assertEqual(done.returncode, 2)
@@ -114,6 +127,10 @@ class TestApply(unittest.TestCase):
         self.assertTrue(self.job()["stop"])
         self.assertEqual(self.apply("--prune", "--yes"), {"policy readers": "unchanged", "volume db": "unchanged"})
         os.rename(f"{FOLDER}/db.volume.hcl", f"{PREFIX}/etc/db.hcl")
+        longest = "v" * 128
+        self.world.holdfast("volume", "register", self.world.spec("long.hcl", VOLUME.replace('"db"', f'"{longest}"')))
         self.write("new.volume.hcl", VOLUME.replace('"db"', '"new"'))
-        self.assertEqual(self.apply("--prune", "--yes")["volume db"], "deregistered")
+        pruned = self.apply("--prune", "--yes")
+        self.assertEqual(pruned["volume db"], "deregistered")
+        self.assertEqual(pruned[f"volume {longest}"], "deregistered")
         self.assertIn("kept", self.world.holdfast("volume", "status", "--namespace", "other", "-o", "name").stdout)
