@@ -125,7 +125,8 @@ def copy_plugins(folder):
     shutil.copytree(PLUGINS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     messages, proto = os.path.join(folder, "messages"), os.path.join(CHECKOUT, "proto")
     os.mkdir(messages)
-    subprocess.run(["protoc", f"--python_out={messages}", f"-I{proto}", f"{proto}/csi/v1/csi.proto"], check=True)
+    names = ("csi/v1/csi", "csi_addons/fence", "csi_addons/identity")
+    subprocess.run(["protoc", f"--python_out={messages}", f"-I{proto}", *(f"{proto}/{name}.proto" for name in names)], check=True)
 
 
 def artefacts(lane, name, checkout=CHECKOUT, empty=True):

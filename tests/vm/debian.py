@@ -55,6 +55,9 @@ PACKAGES = {
     "libfaketime": "a clock that is wrong",
     "postgresql": "a service of a package on a volume",
     "curl": "what pages type",
+    "fence-agents": "what pages type",
+    "ipmitool": "what pages type",
+    "openipmi": "a machine's BMC that is simulated",
     "libbsd0": "holdfast",
     "libjansson4": "holdfast",
     "libmount1": "holdfast",
@@ -65,13 +68,21 @@ PACKAGES = {
     "libsystemd0": "holdfast",
 }
 
-# Large libraries that nothing here calls: the compiler of PostgreSQL's queries.
-NOT_CALLED = ("/usr/lib/*/libLLVM*", "/usr/lib/*/libz3*")
+# Packages that another release has in another form: Debian 13 has one for each fence agent.
+ONLY_IN = {"fence-agents": "bookworm"}
+
+# Large libraries that nothing here calls: the compiler of PostgreSQL's queries, and clouds of fence agents.
+NOT_CALLED = ("/usr/lib/*/libLLVM*", "/usr/lib/*/libz3*", "/usr/lib/python3/dist-packages/botocore/data/*",
+              "/usr/lib/python3/dist-packages/googleapiclient/discovery_cache/documents/*")  # fmt: skip
+
+
+def packages_of_suite():
+    return [name for name in PACKAGES if ONLY_IN.get(name, image.SUITE) == image.SUITE]
 
 
 def key():
     """A name for exactly this tree of Debian's packages."""
-    parts = [image.SUITE, *image.NOT_NEEDED, *NOT_CALLED, *PACKAGES]
+    parts = [image.SUITE, *image.NOT_NEEDED, *NOT_CALLED, *packages_of_suite()]
     return "debian-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -89,7 +100,7 @@ def ensure_tar():
         options = ['--aptopt=APT::Install-Recommends "false"']
         options += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.NOT_NEEDED + NOT_CALLED]
         image.run(
-            "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--include=" + ",".join(PACKAGES), *options,
+            "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--include=" + ",".join(packages_of_suite()), *options,
             image.SUITE, path + ".new", *image.mirrors(), env=os.environ | {"TMPDIR": image.roomy_folder() or "/tmp"}
         )  # fmt: skip
         os.rename(path + ".new", path)
