@@ -104,6 +104,12 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("shares storage of", "{shares}"),
 		   COL_WHEN("{on_node_loss.after_ms?y}", "on node loss",
 			    "{on_node_loss.do} after {on_node_loss.after_ms:duration}"),
+		   COL_WHEN("{snapshots.every_ms?y}", "snapshots",
+			    "every {snapshots.every_ms:duration}, keep {snapshots.keep}; there are "
+			    "{snapshots_state.kept}"),
+		   COL_WHEN("{snapshots_state.last_ms?y}", "last snapshot", "{snapshots_state.last_ms:time}"),
+		   COL_WHEN("{snapshots_state.next_ms?y}", "next snapshot", "{snapshots_state.next_ms:time}"),
+		   COL_SET("snapshots fail", "{snapshots_state.error}"),
 		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
 		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
 		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has no

@@ -54,6 +54,7 @@
 #include "state/stall.h"
 #include "state/text.h"
 #include "state/usage.h"
+#include "volume/schedules.h"
 #include "volume/work.h"
 
 #include <assert.h>
@@ -392,6 +393,8 @@ static enum status start_work(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		status = losses_new(server, &server->losses, err);
 	if (status == STATUS_OK)
+		status = schedules_new(server, &server->schedules, err);
+	if (status == STATUS_OK)
 		status = epoch_record_restore(server, err);
 	server->is_serving = status == STATUS_OK;
 	return status;
@@ -531,6 +534,7 @@ static const struct change_observer observers[] = {
 	{.durable = drain_note_durable},
 	{.durable = fences_note_durable},
 	{.durable = losses_note_durable},
+	{.durable = schedules_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
 	{.durable = pending_note_durable},
@@ -597,6 +601,8 @@ void server_free(struct server *server)
 	controllers_stop(server->controllers);
 	losses_free(server->losses);
 	server->losses = NULL;
+	schedules_free(server->schedules);
+	server->schedules = NULL;
 	fences_free(server->fences);
 	server->fences = NULL;
 	rpc_server_free(server->rpc);

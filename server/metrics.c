@@ -24,6 +24,7 @@
 #include "rpc/scrape.h"
 #include "state/disk.h"
 #include "state/stall.h"
+#include "volume/schedules.h"
 
 #include <inttypes.h>
 
@@ -319,6 +320,22 @@ static void print_fences(struct server *server, struct strbuf *to)
 		   fence_clients_refused(server));
 }
 
+static void print_schedules(const struct server *server, struct strbuf *to)
+{
+	const struct schedules_count count = schedules_count(server);
+
+	scrape_one(to, "snapshot_schedules", "gauge",
+		   "Volumes of which the server makes snapshots by itself.", count.schedules);
+	scrape_one(to, "snapshot_schedules_failing", "gauge",
+		   "Those of which the last scheduled snapshot, or its removal, failed.", count.failing);
+	scrape_one(to, "scheduled_snapshots_made_total", "counter", "Snapshots made by schedules.",
+		   count.made);
+	scrape_one(to, "scheduled_snapshots_removed_total", "counter", "Snapshots removed by schedules.",
+		   count.removed);
+	scrape_one(to, "scheduled_snapshots_failed_total", "counter",
+		   "Tries of schedules to make or remove a snapshot that failed.", count.failed);
+}
+
 static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
@@ -420,6 +437,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_usages(&server->state, to);
 	print_nodes(server, to);
 	print_fences(server, to);
+	print_schedules(server, to);
 	print_trails(server, to);
 	print_plugins(server, to);
 	print_releases(server, to);

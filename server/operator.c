@@ -27,6 +27,7 @@
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/stall.h"
+#include "volume/schedules.h"
 
 #include <assert.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -40,7 +41,7 @@
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum {
-	WARNINGS_MAX = 13,
+	WARNINGS_MAX = 14,
 	HISTORY_WARNING_SIZE = 640,
 	HELD_TWICE_WARNING_SIZE = 768,
 	KEYS_WARNING_SIZE = 512,
@@ -160,6 +161,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char keys[KEYS_WARNING_SIZE];
 	char twice[HELD_TWICE_WARNING_SIZE];
 	char fencers[FENCERS_WARNING_SIZE], clients[FENCE_CLIENTS_WARNING_SIZE];
+	char schedules[SCHEDULES_WARNING_SIZE];
 	char rotation[KEY_ROTATION_WARNING_SIZE];
 	char ca[CERTIFICATE_CA_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
@@ -192,6 +194,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = fencers;
 	if (fence_clients_warning(server, clients))
 		warnings[response.n_warnings++] = clients;
+	if (schedules_warning(server, schedules))
+		warnings[response.n_warnings++] = schedules;
 	response.last_backup_at_ms = backup_last_ms(server);
 	response.last_kit_at_ms = backup_last_kit_ms(server);
 	if (keys_warning(server, keys))

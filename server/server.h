@@ -35,6 +35,7 @@ struct events;
 struct fencers;
 struct fences;
 struct losses;
+struct schedules;
 struct forward;
 struct refused_peers;
 struct restore;
@@ -98,6 +99,7 @@ struct server {
 	struct fences *fences;		 /* see fence/fences.h */
 	struct network *network;	 /* see fence/network.h */
 	struct losses *losses;		 /* see fence/loss.h */
+	struct schedules *schedules;	 /* see volume/schedules.h */
 	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
 	/* Can the storage of the plugin refuse the node? The same. */

@@ -107,6 +107,13 @@ static const struct spec_key on_node_loss_keys[] = {
 static const struct spec_block on_node_loss_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__on_node_loss__descriptor, on_node_loss_keys);
 
+static const struct spec_key snapshots_keys[] = {
+	{.key = "every", .field = "every_ms", .kind = SPEC_DURATION},
+	{.key = "keep"},
+};
+static const struct spec_block snapshots_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__snapshot_schedule__descriptor, snapshots_keys);
+
 static const char in_capability[] = "capability { access_mode = \"...\" attachment_mode = \"...\" }";
 
 static const struct spec_key volume_keys[] = {
@@ -132,6 +139,7 @@ static const struct spec_key volume_keys[] = {
 	{.key = "secrets", .kind = SPEC_TEXTS},
 	{.key = "shares"},
 	{.key = "snapshot_id"},
+	{.key = "snapshots", .kind = SPEC_BLOCK, .block = &snapshots_block},
 	{.key = "topology_request", .kind = SPEC_BLOCK, .block = &topology_request_block},
 	{.key = "access_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
 	{.key = "attachment_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},

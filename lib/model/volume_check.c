@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/node.h"
+#include "model/schedule.h"
 #include "model/volume_detail.h"
 #include "pb/reflect.h"
 
@@ -299,6 +300,23 @@ static enum status check_node_loss(const struct volume_parts *parts, struct erro
 	return STATUS_OK;
 }
 
+static enum status check_snapshots(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__SnapshotSchedule *schedule = parts->detail->snapshots;
+
+	if (!schedule)
+		return STATUS_OK;
+	if (parts->volume.type != VOLUME_CSI)
+		return error_invalid(
+			err, "snapshots",
+			"is for csi volumes; a native volume has no provider that makes snapshots");
+	if (schedule->every_ms < SCHEDULE_EVERY_MIN_MS || schedule->every_ms > SCHEDULE_EVERY_MAX_MS)
+		return error_invalid(err, "snapshots.every", "it is 1m to 31d");
+	if (schedule->keep < 1 || schedule->keep > SCHEDULE_KEEP_MAX)
+		return error_invalid(err, "snapshots.keep", "it is 1 to %d", SCHEDULE_KEEP_MAX);
+	return STATUS_OK;
+}
+
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
 {
 	static enum status (*const csi[])(const struct volume_parts *parts, struct error *err) = {
@@ -311,6 +329,7 @@ enum status volume_parts_validate(const struct volume_parts *parts, struct error
 	status = error_collect(status, check_plain(parts, &one), &one, &all);
 	status = error_collect(status, check_shares(parts, &one), &one, &all);
 	status = error_collect(status, check_node_loss(parts, &one), &one, &all);
+	status = error_collect(status, check_snapshots(parts, &one), &one, &all);
 	if (parts->volume.type == VOLUME_NATIVE)
 		status = error_collect(status, check_native(parts, &one), &one, &all);
 	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)

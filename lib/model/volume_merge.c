@@ -194,40 +194,34 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 	return STATUS_OK;
 }
 
-/* Exactly those of @update. */
-static enum status merge_plain(struct volume_parts *current, const struct volume_parts *update, bool *changed,
-			       struct error *err)
-{
-	Holdfast__V1__VolumeDetail *to = current->detail;
-	ProtobufCMessage *plain = to->plain ? &to->plain->base : NULL;
-	const ProtobufCMessage *from = update->detail->plain ? &update->detail->plain->base : NULL;
-
-	if (message_eq(plain, from))
-		return STATUS_OK;
-	if (!replace(&plain, from))
-		return error_no_memory(err, "a volume");
-	to->plain = (Holdfast__V1__Volume *)(void *)plain;
-	*changed = true;
-	return STATUS_OK;
-}
-
 /* That of @update, in use or not: claims are not touched by it. */
-static enum status merge_node_loss(struct volume_parts *current, const struct volume_parts *update,
-				   bool *changed, struct error *err)
+static enum status merge_message(ProtobufCMessage *to, const ProtobufCMessage *from, ProtobufCMessage **ret,
+				 bool *changed, struct error *err)
 {
-	Holdfast__V1__VolumeDetail *to = current->detail;
-	ProtobufCMessage *loss = to->on_node_loss ? &to->on_node_loss->base : NULL;
-	const ProtobufCMessage *from =
-		update->detail->on_node_loss ? &update->detail->on_node_loss->base : NULL;
-
-	if (message_eq(loss, from))
+	*ret = to;
+	if (message_eq(to, from))
 		return STATUS_OK;
-	if (!replace(&loss, from))
+	if (!replace(ret, from))
 		return error_no_memory(err, "a volume");
-	to->on_node_loss = (Holdfast__V1__OnNodeLoss *)(void *)loss;
 	*changed = true;
 	return STATUS_OK;
 }
+
+#define MERGE_MESSAGE(field)                                                                              \
+	static enum status merge_##field(struct volume_parts *current, const struct volume_parts *update, \
+					 bool *changed, struct error *err)                                \
+	{                                                                                                 \
+		Holdfast__V1__VolumeDetail *to = current->detail, *from = update->detail;                 \
+		ProtobufCMessage *merged;                                                                 \
+                                                                                                          \
+		TRY(merge_message(to->field ? &to->field->base : NULL,                                    \
+				  from->field ? &from->field->base : NULL, &merged, changed, err));       \
+		to->field = (void *)merged;                                                               \
+		return STATUS_OK;                                                                         \
+	}
+MERGE_MESSAGE(plain)
+MERGE_MESSAGE(on_node_loss)
+MERGE_MESSAGE(snapshots)
 
 /* The first field given in @update that differs and cannot, or NULL. */
 static const char *immutable_difference(const Holdfast__V1__VolumeDetail *current,
@@ -292,7 +286,9 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 	if (status == STATUS_OK)
 		status = merge_plain(current, update, &changed, err);
 	if (status == STATUS_OK)
-		status = merge_node_loss(current, update, &changed, err);
+		status = merge_on_node_loss(current, update, &changed, err);
+	if (status == STATUS_OK)
+		status = merge_snapshots(current, update, &changed, err);
 	if (status == STATUS_OK)
 		*ret_changed = changed;
 	return status;

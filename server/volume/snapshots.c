@@ -24,7 +24,10 @@
 #define CREATE "Volumes.CreateSnapshot"
 #define DELETE "Volumes.DeleteSnapshot"
 
-enum { OBJECT_NAME_SIZE = PLUGIN_ID_MAX + EXTERNAL_ID_MAX + 16 }; /* "snapshot PLUGIN/NAME" */
+enum {
+	OBJECT_NAME_SIZE = PLUGIN_ID_MAX + EXTERNAL_ID_MAX + 16, /* "snapshot PLUGIN/NAME" */
+	WHY_SIZE = SNAPSHOT_NAME_MAX + EXTERNAL_ID_MAX + 16,
+};
 
 void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE])
 {
@@ -68,7 +71,8 @@ const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *pl
 
 /* A snapshot while it is being made or deleted. */
 struct snapshotting {
-	struct rpc_call *call;
+	struct rpc_call *call;	   /* NULL: the server does it by itself */
+	snapshots_done_fn *done;   /* without call */
 	struct volume_parts parts; /* of the source volume; deleting: secrets and plugin only */
 	Holdfast__V1__Snapshot
 		*snapshot; /* owned; as recorded. Deleting: with the ids only when not recorded */
@@ -89,6 +93,34 @@ static const char *object_name(const Holdfast__V1__Snapshot *snapshot, char ret[
 	(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s", snapshot->plugin_id,
 			 snapshot->name[0] != '\0' ? snapshot->name : snapshot->snapshot_id);
 	return ret;
+}
+
+/* Stage the record of how it ended. The snapshots of a schedule are events of their volume. */
+static void audit_end(struct server *server, struct change *change, const struct snapshotting *work,
+		      const char *what, const char *why)
+{
+	const Holdfast__V1__Snapshot *snapshot = work->snapshot;
+	char object[OBJECT_NAME_SIZE], text[WHY_SIZE];
+
+	if (work->call) {
+		audit_own(server, change, what, object_name(snapshot, object), why);
+		return;
+	}
+	(void)str_format(object, sizeof(object), "volume %s/%s", snapshot->namespace_,
+			 snapshot->source_volume_id);
+	(void)str_format(text, sizeof(text), "%s: %s", snapshot->name, why);
+	audit_own(server, change, str_eq(what, CREATE) ? "Snapshots.Made" : "Snapshots.Removed", object, text);
+}
+
+/* Answers that it failed, and frees @work. */
+static void refuse(struct server *server, struct snapshotting *work, const char *what,
+		   const struct error *err)
+{
+	if (work->call)
+		answer_refused(server, work->call, what, err);
+	else
+		work->done(server, work->snapshot, err);
+	snapshotting_free(work);
 }
 
 static void put_record(struct change *change, const Holdfast__V1__Snapshot *snapshot)
@@ -115,8 +147,7 @@ static void commit(struct server *server, struct change *change, change_done_fn 
 
 	if (change_commit(server, change, done, work, &err) == STATUS_OK)
 		return;
-	answer_refused(server, work->call, what, &err);
-	snapshotting_free(work);
+	refuse(server, work, what, &err);
 }
 
 static void on_made(struct server *server, void *userdata)
@@ -125,7 +156,10 @@ static void on_made(struct server *server, void *userdata)
 	Holdfast__V1__CreateSnapshotResponse response = HOLDFAST__V1__CREATE_SNAPSHOT_RESPONSE__INIT;
 
 	response.snapshot = work->snapshot;
-	rpc_call_reply(work->call, &response.base);
+	if (work->call)
+		rpc_call_reply(work->call, &response.base);
+	else
+		work->done(server, work->snapshot, NULL);
 }
 
 static bool apply_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__ExternalSnapshot *made)
@@ -144,7 +178,6 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__VolumeDetail creating = HOLDFAST__V1__VOLUME_DETAIL__INIT;
-	char object[OBJECT_NAME_SIZE];
 	enum volume_failure failure;
 
 	/* the same codes mean the same as of a volume that is created */
@@ -152,14 +185,13 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 	failure = volume_phase_failure(&creating, err->status, !work->is_new);
 	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked)) {
 		delete_record(&change, work->snapshot);
-		audit_own(server, &change, CREATE, object_name(work->snapshot, object),
-			  "the provider did not make it");
+		if (work->call) /* a schedule records the cause */
+			audit_end(server, &change, work, CREATE, "the provider did not make it");
 	} else if (message_set_text(&work->snapshot->last_error, err->msg)) {
 		put_record(&change, work->snapshot);
 	}
 	(void)change_commit(server, &change, NULL, NULL, NULL); /* if that fails, the stored intent is kept */
-	answer_refused(server, work->call, CREATE, err);
-	snapshotting_free(work);
+	refuse(server, work, CREATE, err);
 }
 
 static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *snapshot,
@@ -178,7 +210,6 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 	const Holdfast__V1__ExternalSnapshot *made =
 		reply && reply->create_snapshot ? reply->create_snapshot->snapshot : NULL;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[OBJECT_NAME_SIZE];
 	struct error bad;
 
 	if (!err && (!made || made->snapshot_id[0] == '\0' || strlen(made->snapshot_id) > EXTERNAL_ID_MAX)) {
@@ -207,7 +238,7 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 		return;
 	}
 	put_record(&change, work->snapshot);
-	audit_own(server, &change, CREATE, object_name(work->snapshot, object), work->snapshot->snapshot_id);
+	audit_end(server, &change, work, CREATE, work->snapshot->snapshot_id);
 	commit(server, &change, on_made, work, CREATE);
 }
 
@@ -277,7 +308,7 @@ static enum status check_same(const Holdfast__V1__Snapshot *known, const struct 
 
 /* The record as it is, or a new one. */
 static enum status fill_snapshot(struct server *server, const struct volume *volume,
-				 const Holdfast__V1__CreateSnapshotRequest *request,
+				 const Holdfast__V1__CreateSnapshotRequest *request, int64_t scheduled_ms,
 				 struct snapshotting *work, struct error *err)
 {
 	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
@@ -288,6 +319,9 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	known = records_get(&server->state.records, key);
 	if (known)
 		TRY(check_same(known, volume, err));
+	if (known && scheduled_ms != 0 && known->scheduled_ms == 0)
+		return error_set(err, STATUS_ALREADY_EXISTS, 0,
+				 "the volume has a snapshot %s that its schedule did not make", known->name);
 	given.plugin_id = work->parts.volume.plugin_id;
 	given.name = request->name;
 	given.source_volume_id = work->parts.volume.id;
@@ -298,45 +332,66 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	given.n_parameters = request->n_parameters;
 	work->is_new = !known;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
-	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
+	if (!work->snapshot)
+		return error_no_memory(err, "a snapshot");
+	if (scheduled_ms != 0)
+		work->snapshot->scheduled_ms = scheduled_ms;
+	return STATUS_OK;
 }
 
-static enum status snapshot_begin(struct server *server, struct rpc_call *call,
-				  const struct volume_entry *entry,
-				  const Holdfast__V1__CreateSnapshotRequest *request,
+static enum status snapshot_begin(struct server *server, const struct volume_entry *entry,
+				  const Holdfast__V1__CreateSnapshotRequest *request, int64_t scheduled_ms,
 				  struct snapshotting *work, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
 
 	TRY(volume_store_load(server, entry, &work->parts, err));
-	TRY(fill_snapshot(server, &entry->volume, request, work, err));
+	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
 	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
-	work->call = call;
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
 		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
-	if (work->is_new)
+	if (work->is_new || scheduled_ms != 0)
 		put_record(&change, work->snapshot);
-	audit_write(server, &change, call, CREATE, object_name(work->snapshot, object), NULL);
+	if (work->call)
+		audit_write(server, &change, work->call, CREATE, object_name(work->snapshot, object), NULL);
 	return change_commit(server, &change, on_intended, work, err);
+}
+
+static enum status create(struct server *server, struct rpc_call *call, const struct volume_entry *entry,
+			  const Holdfast__V1__CreateSnapshotRequest *request, int64_t scheduled_ms,
+			  snapshots_done_fn *done, struct error *err)
+{
+	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
+
+	TRY(check_create(server, entry, request, err));
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return error_no_memory(err, "a snapshot");
+	work->call = call;
+	work->done = done;
+	TRY(snapshot_begin(server, entry, request, scheduled_ms, work, err));
+	(void)TAKE_PTR(work);
+	return STATUS_OK;
 }
 
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
-	const char *namespace = namespace_or_default(request->namespace_);
-	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace, request->volume_id, &entry, err));
-	TRY(check_create(server, entry, request, err));
-	work = calloc(1, sizeof(*work));
-	if (!work)
-		return error_no_memory(err, "a snapshot");
-	TRY(snapshot_begin(server, call, entry, request, work, err));
-	(void)TAKE_PTR(work);
-	return STATUS_OK;
+	TRY(volumes_find(server, namespace_or_default(request->namespace_), request->volume_id, &entry, err));
+	return create(server, call, entry, request, 0, NULL, err);
+}
+
+enum status snapshots_make(struct server *server, const struct volume_entry *entry, char *name,
+			   int64_t scheduled_ms, snapshots_done_fn *done, struct error *err)
+{
+	Holdfast__V1__CreateSnapshotRequest request = HOLDFAST__V1__CREATE_SNAPSHOT_REQUEST__INIT;
+
+	request.name = name;
+	return create(server, NULL, entry, &request, scheduled_ms, done, err);
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_create, Holdfast__V1__CreateSnapshotRequest, CREATE, handle_create)
@@ -346,7 +401,10 @@ static void on_forgotten(struct server *server, void *userdata)
 	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
 	Holdfast__V1__DeleteSnapshotResponse response = HOLDFAST__V1__DELETE_SNAPSHOT_RESPONSE__INIT;
 
-	rpc_call_reply(work->call, &response.base);
+	if (work->call)
+		rpc_call_reply(work->call, &response.base);
+	else
+		work->done(server, work->snapshot, NULL);
 }
 
 static void on_provider_deleted(struct server *server, const Holdfast__V1__PluginReply *reply,
@@ -354,23 +412,21 @@ static void on_provider_deleted(struct server *server, const Holdfast__V1__Plugi
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct snapshotting *work = userdata;
-	char object[OBJECT_NAME_SIZE];
 
 	if (err && (err->status != STATUS_NOT_FOUND || !work->is_recorded)) {
-		answer_refused(server, work->call, DELETE, err);
-		snapshotting_free(work);
+		refuse(server, work, DELETE, err);
 		return;
 	}
 	if (work->is_recorded)
 		delete_record(&change, work->snapshot);
-	audit_own(server, &change, DELETE, object_name(work->snapshot, object),
+	audit_end(server, &change, work, DELETE,
 		  err ? "the provider has no such snapshot" : "deleted at its provider");
 	commit(server, &change, on_forgotten, work, DELETE);
 }
 
 static void on_delete_intended(struct server *server, void *userdata)
 {
-	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
+	struct snapshotting *work = userdata;
 	Holdfast__V1__ControllerDeleteSnapshotRequest delete =
 		HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
@@ -385,10 +441,8 @@ static void on_delete_intended(struct server *server, void *userdata)
 	delete.n_secrets = work->parts.secrets->n_secrets;
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT;
 	call.delete_snapshot = &delete;
-	if (controller_call(server, &controller, &err) == STATUS_OK)
-		(void)TAKE_PTR(work);
-	else
-		answer_refused(server, work->call, DELETE, &err);
+	if (controller_call(server, &controller, &err) != STATUS_OK)
+		refuse(server, work, DELETE, &err);
 }
 
 static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
@@ -446,6 +500,30 @@ static enum status check_delete_access(struct server *server, struct rpc_call *c
 			 known->plugin_id);
 }
 
+static enum status begin_delete(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__DeleteSnapshotRequest *request,
+				const Holdfast__V1__Snapshot *known, snapshots_done_fn *done,
+				struct error *err)
+{
+	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_NAME_SIZE];
+
+	TRY(check_delete(request, err));
+	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err));
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return error_no_memory(err, "a snapshot");
+	work->call = call;
+	work->done = done;
+	TRY(fill_delete(server, request, known, work, err));
+	if (call)
+		audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
+	TRY(change_commit(server, &change, on_delete_intended, work, err));
+	(void)TAKE_PTR(work);
+	return STATUS_OK;
+}
+
 static enum status handle_delete(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
 {
@@ -453,22 +531,19 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 		request->snapshot_id[0] != '\0' && id_is_plugin(request->plugin_id)
 			? snapshots_find(&server->state, request->plugin_id, request->snapshot_id)
 			: NULL;
-	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[OBJECT_NAME_SIZE];
 
 	TRY(check_delete_access(server, call, known, err));
-	TRY(check_delete(request, err));
-	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err));
-	work = calloc(1, sizeof(*work));
-	if (!work)
-		return error_no_memory(err, "a snapshot");
-	work->call = call;
-	TRY(fill_delete(server, request, known, work, err));
-	audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
-	TRY(change_commit(server, &change, on_delete_intended, work, err));
-	(void)TAKE_PTR(work);
-	return STATUS_OK;
+	return begin_delete(server, call, request, known, NULL, err);
 }
 
 DEFINE_WRITE_METHOD(snapshots_handle_delete, Holdfast__V1__DeleteSnapshotRequest, DELETE, handle_delete)
+
+enum status snapshots_remove(struct server *server, const Holdfast__V1__Snapshot *snapshot,
+			     snapshots_done_fn *done, struct error *err)
+{
+	Holdfast__V1__DeleteSnapshotRequest request = HOLDFAST__V1__DELETE_SNAPSHOT_REQUEST__INIT;
+
+	request.plugin_id = snapshot->plugin_id;
+	request.snapshot_id = snapshot->snapshot_id;
+	return begin_delete(server, NULL, &request, snapshot, done, err);
+}

@@ -31,6 +31,22 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
 					     const char *snapshot_id);
 
+/* A schedule makes and removes snapshots without a call. */
+
+/** It is made or removed, and that is durable; @err why not, else NULL. Never called inside the function that
+ * began it. */
+typedef void snapshots_done_fn(struct server *server, const Holdfast__V1__Snapshot *snapshot,
+			       const struct error *err);
+
+/** Make the snapshot @name of the volume for the time @scheduled_ms of its schedule, or continue to make it.
+ * On failure @done is not called. */
+enum status snapshots_make(struct server *server, const struct volume_entry *entry, char *name,
+			   int64_t scheduled_ms, snapshots_done_fn *done, struct error *err);
+
+/** Remove a snapshot that is recorded. */
+enum status snapshots_remove(struct server *server, const Holdfast__V1__Snapshot *snapshot,
+			     snapshots_done_fn *done, struct error *err);
+
 static inline const Holdfast__V1__Snapshot *snapshots_of(const struct record_entry *entry)
 {
 	return (const Holdfast__V1__Snapshot *)(const void *)entry->record.message;

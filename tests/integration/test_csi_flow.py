@@ -179,6 +179,22 @@ class TestFlow(CsiTest):
             self.holdfast("volume", "expand", volume, "410MiB")  # nobody uses it
             self.delete(volume)
 
+    def test_a_schedule_makes_a_snapshot_and_shows_the_next_one(self):
+        volume = self.name("csi.pydisk.test")
+        self.create(volume, "csi.pydisk.test", more='snapshots {\n  every = "1d"\n  keep = 7\n}\n')
+        self.holdfast("volume", "snapshot", "create", volume, "by-hand")
+        wait_for("a snapshot", lambda: self.world.json("volume", "status", volume)["volume"]["snapshots_state"].get("kept"))
+        state = self.world.json("volume", "status", volume)["volume"]["snapshots_state"]
+        self.assertEqual(int(state["next_ms"]) - int(state["last_ms"]), 86400 * 1000)
+        shown = self.holdfast("volume", "status", volume).stdout
+        self.assertRegex(shown, r"snapshots +every 1d0h, keep 7; there are 1\n")
+        self.assertIn("Snapshots.Made", self.holdfast("volume", "events", volume).stdout)
+        listed = self.world.json("volume", "snapshot", "list")["snapshots"]
+        self.assertEqual(["auto" if s["name"].startswith("auto-") else s["name"] for s in listed], ["auto", "by-hand"])
+        for snapshot in listed:
+            self.holdfast("volume", "snapshot", "delete", "csi.pydisk.test", snapshot["snapshot_id"], "--yes")
+        self.delete(volume)
+
     def test_a_snapshot_keeps_its_content(self):
         volume, copy = self.name("csi.pydisk.test"), self.name("copy")
         self.create(volume, "csi.pydisk.test")

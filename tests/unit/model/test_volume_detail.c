@@ -95,6 +95,12 @@ TEST(volume_errors_name_the_field)
 		 "on_node_loss.do:"},
 		{CSI ",\"onNodeLoss\":{\"afterMs\":\"4999\",\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}",
 		 "on_node_loss.after:"},
+		{CSI ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":256}}", NULL},
+		{CSI ",\"snapshots\":{\"everyMs\":\"59999\",\"keep\":1}}", "snapshots.every:"},
+		{CSI ",\"snapshots\":{\"everyMs\":\"2678400001\",\"keep\":1}}", "snapshots.every:"},
+		{CSI ",\"snapshots\":{\"everyMs\":\"60000\"}}", "snapshots.keep:"},
+		{CSI ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":257}}", "snapshots.keep:"},
+		{NATIVE ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":1}}", "snapshots:"},
 		{NATIVE ",\"mountOptions\":{}}", "mount_options:"},
 		{NATIVE ",\"parameters\":{\"a\":\"b\"}}", "parameters:"},
 		{NATIVE ",\"context\":{\"a\":\"b\"}}", "context:"},
@@ -283,6 +289,8 @@ TEST(merging_follows_the_rules_of_each_field)
 		 STATUS_FAILED_PRECONDITION, "mount_options:", false},
 		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
 		    ",\"onNodeLoss\":{\"afterMs\":\"30000\",\"do\":\"NODE_LOSS_ACTION_POWER_FENCE\"}}",
+		    IN_USE, STATUS_OK, NULL, true),
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":1}}",
 		    IN_USE, STATUS_OK, NULL, true),
 		/* what a read shows is what is stored */
 		ROW(CSI SAME_TOPOLOGY SAME_SECRETS

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots that the server makes and removes by itself. */
+
+#include "metrics.h"
+#include "provider_world.h"
+#include "unit.h"
+
+#include "base/strbuf.h"
+#include "volume/schedules.h"
+#include "volume/snapshots.h"
+
+enum { EVERY_MS = 3600 * 1000, KEEP = 2 };
+
+#define SCHEDULED "{\"volume\":{" DB_HEAD ",\"snapshots\":{\"everyMs\":\"3600000\",\"keep\":2}}}"
+
+/* Lets a look pass, and what it begins. */
+static void look(struct fixture *f)
+{
+	run_for(f->event, 2 * SCHEDULE_LOOK_MIN_MS);
+}
+
+static void let_pass(struct fixture *f, unsigned int ms)
+{
+	unit_clock_advance(ms * USEC_PER_MSEC);
+	look(f);
+}
+
+/* Records of snapshots that a schedule made, or a person. */
+static size_t n_records(struct fixture *f, bool is_scheduled)
+{
+	struct record_entry *entry = snapshots_from(&f->server->state, "nfs", "");
+	size_t n = 0;
+
+	for (; entry; entry = snapshots_next(entry, "nfs"))
+		n += (snapshots_of(entry)->scheduled_ms != 0) == is_scheduled;
+	return n;
+}
+
+static bool has_metric(struct fixture *f, const char *line)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
+
+	metrics_print(f->server, &sb);
+	return strstr(sb.data, line) != NULL;
+}
+
+PROVIDER_TEST(a_schedule_makes_snapshots_and_keeps_the_newest)
+{
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	assert_int_equal(provider_snapshots(), 1);
+	must(f, "Get", ID, "\"snapshotsState\":{\"lastMs\":");
+	must(f, "Get", ID, "\"kept\":1");
+	look(f);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
+	for (size_t i = 2; i < 6; i++) {
+		let_pass(f, EVERY_MS);
+		assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], i);
+		assert_int_equal(provider_snapshots(), i < KEEP ? i : KEEP);
+	}
+	assert_int_equal(provider.snapshots[0].id[0], '\0');
+	assert_string_equal(provider.snapshots[4].id, "snap-5");
+	assert_int_equal(n_records(f, true), KEEP);
+	assert_true(has_metric(f, "\nholdfast_scheduled_snapshots_removed_total 3\n"));
+}
+
+PROVIDER_TEST(snapshots_of_persons_stay)
+{
+	must(f, "Create", SCHEDULED, NULL);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"auto-0\"}", NULL);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"before-upgrade\"}", NULL);
+	for (size_t i = 0; i < 4; i++)
+		let_pass(f, EVERY_MS);
+	assert_int_equal(n_records(f, false), 2);
+	assert_int_equal(n_records(f, true), KEEP);
+	must(f, "Register", DB, NULL); /* without a schedule what it made stays */
+	for (size_t i = 0; i < 4; i++)
+		let_pass(f, EVERY_MS);
+	assert_int_equal(n_records(f, true), KEEP);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules 0\n"));
+}
+
+PROVIDER_TEST(a_failed_snapshot_is_counted_and_tried_again_and_removes_no_other)
+{
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	let_pass(f, EVERY_MS);
+	assert_int_equal(provider_snapshots(), KEEP);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL_DONE, 3, STATUS_DEADLINE_EXCEEDED);
+	let_pass(f, EVERY_MS);
+	assert_int_equal(provider.calls[CALL_DELETE_SNAPSHOT], 0);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 1\n"));
+	must(f, "Get", ID, "\"error\":\"plugin nfs: the provider's words\"");
+	for (int i = 0; i < 3; i++)
+		let_pass(f, 4 * SCHEDULE_RETRY_MIN_MS);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 0\n"));
+	assert_true(has_metric(f, "\nholdfast_scheduled_snapshots_failed_total 3\n"));
+	assert_int_equal(provider.n_snapshots, 3); /* the same one, by its name */
+	assert_int_equal(n_records(f, true), KEEP);
+	assert_string_equal(provider.snapshots[0].id, "");
+}
+
+PROVIDER_TEST(a_provider_that_refuses_is_asked_less_and_less_often)
+{
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1000, STATUS_INVALID_ARGUMENT);
+	must(f, "Create", SCHEDULED, NULL);
+	for (size_t i = 0; i < 60; i++)
+		let_pass(f, SCHEDULE_RETRY_MIN_MS);
+	assert_in_range(provider.calls[CALL_CREATE_SNAPSHOT], 5, 7);
+	assert_int_equal(n_records(f, true), 0);
+}
+
+PROVIDER_TEST(a_new_server_makes_neither_a_second_one_nor_skips_more_than_one)
+{
+	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE, PROVIDER_OK};
+
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		provider_order(CALL_CREATE_SNAPSHOT, steps[i], 1, STATUS_OK);
+		let_pass(f, EVERY_MS);
+		provider_crash(f);
+		let_pass(f, SCHEDULE_GRACE_MS + SCHEDULE_RETRY_MIN_MS);
+		assert_int_equal(provider.n_snapshots, i + 2);
+		assert_int_equal(n_records(f, true), KEEP);
+	}
+	let_pass(f, EVERY_MS / 2);
+	provider_crash(f);
+	let_pass(f, SCHEDULE_GRACE_MS + SCHEDULE_RETRY_MIN_MS);
+	assert_int_equal(provider.n_snapshots, 1 + ARRAY_SIZE(steps));
+}
+
+PROVIDER_TEST(one_that_never_gets_ready_is_reported_and_stops_the_row)
+{
+	provider.is_slow_snapshot = true;
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 0\n"));
+	let_pass(f, EVERY_MS);
+	let_pass(f, SCHEDULE_RETRY_MIN_MS);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 1\n"));
+	must(f, "Get", ID, "holdfast volume snapshot delete nfs snap-1");
+	assert_int_equal(provider.n_snapshots, 1);
+	provider.is_slow_snapshot = false;
+	must(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}", NULL);
+	let_pass(f, 4 * SCHEDULE_RETRY_MIN_MS);
+	assert_int_equal(provider_snapshots(), 1);
+}
+
+PROVIDER_TEST(a_slow_provider_gets_few_calls_side_by_side)
+{
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1000, STATUS_OK);
+	for (int i = 0; i < 2 * SCHEDULE_CALLS_MAX; i++) {
+		char json[512];
+
+		assert_true(str_format(json, sizeof(json),
+				       "{\"volume\":{\"id\":\"v%d\",\"type\":\"CSI\",\"pluginId\":"
+				       "\"nfs\"," CAPABILITIES
+				       ",\"snapshots\":{\"everyMs\":\"3600000\",\"keep\":2}}}",
+				       i) > 0);
+		must(f, "Create", json, NULL);
+	}
+	look(f);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], SCHEDULE_CALLS_MAX);
+	for (int i = 0; i < 2; i++) {
+		provider_answer();
+		look(f);
+	}
+	provider_answer();
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 2 * SCHEDULE_CALLS_MAX);
+}
+
+PROVIDER_TEST(a_snapshot_that_cannot_be_removed_stops_no_other)
+{
+	must(f, "Create", SCHEDULED, NULL);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1000, STATUS_FAILED_PRECONDITION);
+	look(f);
+	for (size_t i = 0; i < 5; i++)
+		let_pass(f, EVERY_MS);
+	assert_int_equal(provider_snapshots(), 6);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 1\n"));
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_OK, 1, STATUS_OK);
+	for (size_t i = 0; i < 5; i++)
+		let_pass(f, EVERY_MS);
+	assert_int_equal(provider_snapshots(), KEEP);
+	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 0\n"));
+}
