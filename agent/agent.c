@@ -34,8 +34,7 @@ enum {
 	HELPER_FAILURES_REPORTED = 3, /* in a row; then the server is notified that nothing can be mounted */
 };
 
-/* Ends the agent because its journal is no longer reliable. The next start reads the journal from the
- * disk. */
+/* Ends the agent after a journal failure. The next start reads the journal from the disk. */
 static void on_broken(const struct error *err, void *userdata)
 {
 	struct agent *agent = userdata;
@@ -113,8 +112,8 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	return hello;
 }
 
-/* Sends the plugins and drivers if they differ from what was sent before. Without a session the next
- * hello carries them. */
+/* Sends the plugins and drivers if they differ from what was sent before. Without a session the next hello
+ * carries them. */
 static void send_fingerprint(struct agent *agent)
 {
 	const struct fingerprint_facts facts = fingerprint_facts(agent);
@@ -776,8 +775,7 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	return allocs_load(agent->allocs, err);
 }
 
-/* Restores a plugin from the journal. Only logs an error: the plugin can be probed again, so the agent
- * starts. */
+/* Restores a plugin from the journal. Only logs an error: the plugin can be probed again. */
 static enum status on_stored_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
 {
 	struct error why;

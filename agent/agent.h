@@ -25,8 +25,7 @@ enum status agent_start(struct agent *agent, struct error *err);
 /** End the event loop upon SIGTERM and SIGINT; Notify the service manager how it goes. */
 enum status agent_supervise(struct agent *agent, struct error *err);
 
-/** Handles SIGHUP: reloads certificate, key and log level, keeps each one that fails to load, and starts
- * new mount helpers. */
+/** Handles SIGHUP: reloads certificate, key and log level if valid, and starts new mount helpers. */
 void agent_reload(struct agent *agent);
 
 /** Frees everything; mounts stay as they are. NULL is allowed. */

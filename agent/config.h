@@ -71,6 +71,5 @@ void config_init(struct config *config);
 /** Read @path and `<@path without .hcl>.d/`. Errors name file and line. */
 enum status config_load(const char *path, struct config *ret, struct error *err);
 
-/** Returns LOG_* for "error", "warning", "notice", "info" or "debug"; a negative number for any other
- * text. */
+/** Returns LOG_* for "error", "warning", "notice", "info" or "debug"; negative for any other text. */
 int config_log_level(const char *word);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the agent's status texts: the status line for the service manager, and the changes by SIGHUP.
- */
+/* Writes the status line for the service manager, and handles SIGHUP. */
 
 #include "agent.h"
 #include "agent_parts.h"

@@ -14,8 +14,8 @@
 
 enum { POLICY_BYTES_MAX = 65536 };
 
-/* Returns whether the policy's text was changed since the helper's policy was compiled from it. False if
- * it cannot be read, or no helper has reported its @digest yet. */
+/* Returns whether the policy's text was changed since the helper's policy was compiled from it. False if it
+ * cannot be read, or no helper has reported its @digest yet. */
 static bool is_edited(const char *digest)
 {
 	uint8_t sha256[SHA256_DIGEST_LENGTH];

@@ -223,8 +223,7 @@ static enum status alloc_run_show(struct call *call, const void *message, struct
 	return STATUS_OK;
 }
 
-/* Warns before any waiting that no server can stop work on the node meanwhile, and prints the next
- * command. */
+/* Warns that the server cannot stop work on the node now, with the next command, before it waits. */
 static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconnected_ms)
 {
 	char age[AGE_SIZE];

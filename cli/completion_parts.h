@@ -19,8 +19,7 @@ const char *completion_kind(enum word_kind kind);
  * earlier command begins with them and has @more words behind. */
 bool completion_first_words(size_t i, int n, int more, char ret[static COMPLETION_WORDS_MAX]);
 
-/** Options that the server needs for an answer, those with an argument, and those whose argument is of
- * @kind. */
+/** Options for the connection to the server, those with an argument, and those whose argument is of @kind. */
 extern const option_set completion_connecting;
 option_set completion_with_argument(void);
 option_set completion_with_kind(enum word_kind kind);

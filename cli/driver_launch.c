@@ -695,8 +695,8 @@ static bool wait_line(void)
 	return r > 0;
 }
 
-/* Handles line by line until the end of the input, ctrl-c or the driver's own end. Reports a refused
- * call, and continues with the next one. */
+/* Handles line by line until the end of the input, ctrl-c or the driver's own end. Reports a refused call,
+ * and continues with the next one. */
 static enum status handle_calls(struct launch *l, struct error *err)
 {
 	cleanup_free char *line = NULL;

@@ -112,8 +112,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("snapshots fail", "{snapshots_state.error}"),
 		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
 		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
-		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free volume has no
-							     * mode */
+		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free one has no mode */
 		   COL_SET("attachment mode", "{attachment_mode}"), COL("generation", "{generation}"),
 		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),
 		   LINE("{topologies?y}", "topologies"), PART("topologies", &topology_page),
@@ -184,8 +183,7 @@ static enum status volume_create_load(struct call *call, void *message, struct e
 	return STATUS_OK;
 }
 
-/* Adds the next command: the server has stored the request before it calls the provider, so the same
- * command continues it. */
+/* Adds the next command: the server stores a request before it calls the provider, and can continue it. */
 static enum status explain_resume(const struct call *call, enum status status, const char *subject,
 				  struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Runs the tasks and the network of one allocation at their drivers, and reports their changes as events
- * of its record. ALLOC_NETWORK is the task index of the network. */
+/* Runs the tasks and the network of one allocation at their drivers, and reports their changes as events of
+ * its record. ALLOC_NETWORK is the task index of the network. */
 
 #include "alloc/record.h"
 #include "alloc/step.h"
@@ -12,8 +12,8 @@
 
 /* From the event loop. */
 struct alloc_tasks_events {
-	/* ALLOC_EVENT_TASK_* and ALLOC_EVENT_NETWORK_*. The runner stops waiting for that task, unless it
-	 * is only about to start it. */
+	/* ALLOC_EVENT_TASK_* and ALLOC_EVENT_NETWORK_*. The runner stops waiting for that task, unless it is
+	 * only about to start it. */
 	void (*on_event)(const struct alloc_event *event, void *userdata);
 	/* a task was never asked of its driver, and will not be */
 	void (*on_refused)(uint32_t task, const struct error *err, void *userdata);

@@ -106,8 +106,7 @@ enum status allocs_load(struct allocs *allocs, struct error *err)
 	return journal_read(allocs->env->journal, &reader, allocs, err);
 }
 
-/* Registers the volumes that plugins may have held since before the restart, so that the plugins release
- * them. */
+/* Registers the volumes that plugins may hold since before the restart and must release. */
 static void note_plugins(const struct runner_env *env, const struct alloc_record *record)
 {
 	if (!str_eq(record->boot_id, env->boot_id))
@@ -486,8 +485,7 @@ bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
 	return journal_uses(allocs, wire_volume, VOLUME_USE_ANY, "", 0);
 }
 
-/* Returns whether a publish other than that of @but_alloc and @but_slot uses the staged device. Such a
- * publish keeps everything that is staged from the device. */
+/* Returns whether a publish of no known allocation uses the staged device. It keeps every staging of it. */
 static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
 			uint8_t but_slot)
 {

@@ -45,8 +45,7 @@ bool allocs_is_adopted(const struct allocs *allocs);
 /** Begins or ends draining for a shutdown of the host: while draining, new allocations are refused. */
 void allocs_set_draining(struct allocs *allocs, bool is_draining);
 
-/** Undoes an allocation for a shutdown of the host, and sets it to lost. Ignores one that is unknown or
- * stopping. */
+/** Undoes an allocation at a shutdown of the host, and sets it to lost. Ignores unknown or stopping ones. */
 void allocs_shut_down(struct allocs *allocs, const char *id);
 
 /** Runs an allocation for the server. For a known one it only reports the status again.

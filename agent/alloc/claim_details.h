@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Holds the parts of a grant that the plugin on the node needs: contexts, mount options, secrets. They
- * stay in memory only. */
+/* Keeps, in memory only, a grant's parts for the plugin on the node: contexts, mount options, secrets. */
 
 #include "base/error.h"
 #include "volume/secret_message.h"

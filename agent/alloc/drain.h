@@ -15,8 +15,7 @@
 
 enum {
 	DRAIN_TIMEOUT_MAX_MS = 3600 * 1000,
-	/* All is unmounted, and there was no session for this time: the drain stops waiting for the
-	 * server. */
+	/* all is unmounted: a drain without a session waits so long for the server */
 	DRAIN_SERVER_WAIT_MS = 10000,
 	DRAIN_FILE_MAX = 16 << 20,
 };
@@ -43,7 +42,7 @@ struct drain_facts {
 /** Returns the state of a drain in progress. Pure. */
 enum drain_state drain_classify(const struct drain_facts *facts);
 
-/* The surroundings of a drain; all borrowed. */
+/* The objects that a drain uses; all borrowed. */
 struct drain_env {
 	sd_event *event;
 	struct allocs *allocs;
@@ -63,8 +62,8 @@ enum status drain_new(const struct drain_env *env, struct agent_drain **ret, str
 /** No callbacks. NULL is allowed. */
 void drain_free(struct agent_drain *drain);
 
-/** Starts, extends or reports a drain, as agent.proto describes. STATUS_INVALID_ARGUMENT for a time
- * outside of 1 ms to DRAIN_TIMEOUT_MAX_MS. @ret protobuf_c_message_free_unpacked() */
+/** Starts, extends or reports a drain, as agent.proto describes. STATUS_INVALID_ARGUMENT for a time outside
+ * of 1 ms to DRAIN_TIMEOUT_MAX_MS. @ret protobuf_c_message_free_unpacked() */
 enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAgentRequest *request,
 			  Holdfast__V1__DrainAgentResponse **ret, struct error *err);
 

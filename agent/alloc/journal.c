@@ -382,8 +382,8 @@ static void batch_put_receipt(struct batch *batch, const struct receipt *receipt
 	receipt_key(batch->keys[batch->n], receipt);
 	op = batch_add(batch);
 	op->value = batch->receipt_bytes;
-	op->len = holdfast__v1__claim_receipt__pack(&pb, batch->receipt_bytes); /* two ids, numbers and a
-										 * short text */
+	op->len = holdfast__v1__claim_receipt__pack(&pb,
+						    batch->receipt_bytes); /* ids, numbers, one short text */
 }
 
 static enum status batch_put_plugin(struct batch *batch, const struct node_plugin *plugin, struct error *err)

@@ -3,11 +3,9 @@
 /* Keeps on disk the state that the agent needs after a restart: allocations, receipts and its plugins.
  *
  * Writes are answered in their order, once the kernel has them: they outlive the agent. They do not wait for
- * the disk, because a crash of the machine ends the boot, and the journal describes only this boot. While
- * the disk is full or read-only, writes wait for room and are written in their order. After a write that
- * fails for another reason the journal is broken and the agent must end: its memory may be ahead of the
- * disk.
- */
+ * the disk, because a crash of the machine ends the boot, and the journal describes only this boot. While the
+ * disk is full or read-only, writes wait for room and are written in their order. After a write that fails
+ * for another reason the journal is broken and the agent must end: its memory may be ahead of the disk. */
 
 #include "alloc/journal_disk.h"
 #include "alloc/receipts.h"
@@ -36,8 +34,7 @@ enum status journal_open(sd_event *event, const struct journal_options *options,
 /** How many writes wait for room on the disk. */
 size_t journal_waiting(const struct journal *journal);
 
-/** Returns the highest mark of the server's history that the server sent to this node; NULL: no mark yet.
- * Borrowed. */
+/** Returns the highest mark of the server's history that this node received; NULL: no mark yet. Borrowed. */
 const Holdfast__V1__Mark *journal_mark(const struct journal *journal);
 
 /** Keep @mark, which may be NULL, if it is higher. It becomes durable with the next write, as the one that a

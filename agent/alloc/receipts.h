@@ -17,8 +17,7 @@ struct receipt {
 	char boot_id[UUID_TEXT_SIZE];
 	uint64_t generation;
 	bool is_released;		   /* false: mounted */
-	bool is_without_plugin;		   /* released by the helper without the plugin, on an operator's
-					    * request */
+	bool is_without_plugin;		   /* only the helper released it, as an operator wanted */
 	char kernel[KERNEL_WORDS_MAX + 1]; /* the kernel's state at that time */
 };
 
@@ -28,8 +27,7 @@ struct receipts;
 struct receipts *receipts_new(void);
 void receipts_free(struct receipts *receipts);
 
-/** Adds a receipt, or replaces the same one for the same claim. STATUS_RESOURCE_EXHAUSTED above
- * RECEIPTS_MAX. */
+/** Adds a receipt or replaces the claim's same one. STATUS_RESOURCE_EXHAUSTED above RECEIPTS_MAX. */
 enum status receipts_add(struct receipts *receipts, const struct receipt *receipt, struct error *err);
 
 /** Returns whether there was one. */

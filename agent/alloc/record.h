@@ -41,8 +41,8 @@ struct volume_record {
 	enum claim_mode mode;
 	struct volume_target target; /* complete from VOLUME_CLAIMED on */
 	/* Only for this run of the agent: */
-	bool is_granted_now; /* the server confirmed that the claim is held; a claim known only from a
-			      * journal is requested again */
+	bool is_granted_now; /* the server confirmed the claim; one known only from a journal is requested
+			      * again */
 	bool is_renewed;     /* a second ticket was asked for after the helper had refused an expired one */
 };
 

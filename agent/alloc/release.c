@@ -250,8 +250,8 @@ void release_force(struct release *release, const struct claim *claim)
 		volume_op_force(release->task, release->target.is_freed);
 }
 
-/* Returns the volume's class from its profile. For an unknown profile: SOURCE_BLOCK, so that its
- * superblock is looked at as that of a block device. */
+/* Returns the volume's class from its profile. For an unknown profile: SOURCE_BLOCK, so that its superblock
+ * is looked at as that of a block device. */
 static enum source_class find_class(const struct release *release)
 {
 	const struct mount_snapshot *observed = volume_manager_observed(release->env->volumes);

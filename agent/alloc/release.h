@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Releases a claim that no allocation of the journal accounts for, and only on the server's order.
- * Unmounts all that the kernel shows of it, and journals a receipt. */
+/* Releases a claim that no allocation of the journal accounts for, and only on the server's order. Unmounts
+ * all that the kernel shows of it, and journals a receipt. */
 
 #include "alloc/runner.h"
 #include "base/error.h"
@@ -33,8 +33,8 @@ const char *release_volume_id(const struct release *release);
 /** The server wants it to continue without its plugin, from its next step on. */
 void release_force(struct release *release, const struct claim *claim);
 
-/** Returns whether the order to release @claim does not wait for its plugin: an operator requested that,
- * or the server gave up the claim without a report from this node and the plugin has failed. */
+/** Returns whether the order to release @claim does not wait for its plugin: an operator requested that, or
+ * the server gave up the claim without a report from this node and the plugin has failed. */
 bool release_is_without_plugin(const struct claim *claim);
 
 /** Fills in the operation in progress; false: nothing is in progress yet. */

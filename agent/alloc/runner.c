@@ -219,8 +219,8 @@ static bool reports_status(enum alloc_event_type type)
 	       type == ALLOC_EVENT_TASK_HEALTH;
 }
 
-/* Ends a phase after the last mount or the last release. The next phase needs no other party, so it goes
- * into the same write and to the server together with the receipt. */
+/* Ends a phase after the last mount or the last release. The next phase needs no other party, so it goes into
+ * the same write and to the server together with the receipt. */
 static bool end_phase(struct alloc_runner *runner)
 {
 	struct alloc_next next = alloc_next(runner->record);

@@ -18,7 +18,7 @@ enum {
 	CLAIM_RETRY_MAX_MS = 30000,
 };
 
-/* The surroundings of runners and the callbacks that they report to; all borrowed. */
+/* The objects that runners use, and the callbacks that they report to; all borrowed. */
 struct runner_env {
 	sd_event *event;
 	struct journal *journal;
@@ -42,9 +42,9 @@ struct runner_env {
 				 void *userdata);
 	/* the journal cannot be written: the agent must end */
 	void (*on_broken)(const struct error *err, void *userdata);
-	/* An allocation runs its CSI plugins from now on. Calls alloc_runner_plugin_ready() once for each
-	 * plugin, from the event loop, when it is healthy or was not in time; again after a repeat. On an
-	 * error it expects no plugin at all. */
+	/* An allocation runs its CSI plugins from now on. Calls alloc_runner_plugin_ready() once for each,
+	 * from the event loop, when it is healthy or was not in time; again after a repeat. Fails as a
+	 * whole. */
 	enum status (*expect_plugins)(const struct alloc *alloc, void *userdata, struct error *err);
 	/* it no longer runs them */
 	void (*forget_plugins)(const char *alloc_id, void *userdata);
@@ -74,8 +74,7 @@ void alloc_runner_plugin_ready(struct alloc_runner *runner, const char *plugin_i
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);
 
-/** Undoes everything for a shutdown of the host, and sets the allocation to lost. Does nothing while it is
- * stopping. */
+/** Undoes the allocation at a shutdown of the host, and sets it to lost. Ignores a stopping one. */
 void alloc_runner_shut_down(struct alloc_runner *runner);
 
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */

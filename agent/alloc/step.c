@@ -125,8 +125,7 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 		record->alloc.n_published = i + 1;
 }
 
-/* Marks a volume as unmounted. Its claim is still held. Other volumes stay published, and so does its own
- * path, because it will be mounted there again. */
+/* Marks a volume as unmounted. Its claim and its path are kept, because it will be mounted there again. */
 static void apply_unmounted(struct alloc_record *record, uint32_t i)
 {
 	struct volume_record *volume = &record->volumes[i];

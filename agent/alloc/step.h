@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The life of an allocation as two pure functions: one applies an event to the record, the other returns
- * the next action for a record. Nothing else decides, so a restart continues from the journal. */
+/* The life of an allocation as two pure functions: one applies an event to the record, the other returns the
+ * next action for a record. Nothing else decides, so a restart continues from the journal. */
 
 #include "alloc/record.h"
 #include "base/error.h"
@@ -18,8 +18,7 @@ struct claim_grant {
 	char wire_volume[WIRE_VOLUME_SIZE];
 	bool has_ticket;
 	struct ticket ticket;
-	struct secret_message *details; /* csi, as in volume_target; a function that keeps it takes a
-					 * reference */
+	struct secret_message *details; /* csi, as in volume_target; to keep it, take a reference */
 	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL when the server sent no error */
 };
 
@@ -33,8 +32,7 @@ enum alloc_event_type {
 	ALLOC_EVENT_UNMOUNTED,	   /* volume; another process unmounted it: it must be mounted again */
 	ALLOC_EVENT_UNIT_START,	   /* invocation: of before; it is about to be started */
 	ALLOC_EVENT_UNIT_RUNS,	   /* invocation */
-	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: its last process
-				    * has ended */
+	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: no process is left */
 	ALLOC_EVENT_TASK_START,	   /* task; it is about to be started */
 	ALLOC_EVENT_TASK_RUNS,	   /* task, handle, start */
 	ALLOC_EVENT_TASK_HEALTH,   /* task, health */

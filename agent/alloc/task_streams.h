@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Relays commands in tasks, their output and their statistics for remote users: each is a stream to the
- * server and one to the task's driver. Bytes from one continue on the other unchanged, as fast as that
- * one takes them. */
+ * server and one to the task's driver. Bytes from one continue on the other unchanged, as fast as that one
+ * takes them. */
 
 #include "alloc/allocs.h"
 #include "base/error.h"

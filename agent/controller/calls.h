@@ -3,9 +3,9 @@
 /* Calls of the server to the plugins of this node: each PluginCall becomes one CSI call, and its end one
  * PluginReply.
  *
- * A call to a half that is not here is answered with not_here, without a call to a plugin. Controller
- * calls are not repeated here: only the server knows the changes in between. The one call to the node
- * service, NodeExpandVolume, is scheduled among the operations of the volume. */
+ * A call to a half that is not here is answered with not_here, without a call to a plugin. Controller calls
+ * are not repeated here: only the server knows the changes in between. The one call to the node service,
+ * NodeExpandVolume, is scheduled among the operations of the volume. */
 
 #include "base/error.h"
 #include "plugins/plugins.h"
@@ -33,6 +33,5 @@ void controller_calls_free(struct controller_calls *calls);
 /** Answered exactly once, unless controller_calls_drop() comes first. @call borrowed for the duration. */
 void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__PluginCall *call);
 
-/** Drops the replies after the end of a session. The calls continue; the server will ask again.
- */
+/** Drops the replies after the end of a session. The calls continue; the server will ask again. */
 void controller_calls_drop(struct controller_calls *calls);

@@ -38,15 +38,14 @@ struct controller_kind {
 	enum plugin_half half;
 	size_t ability;		    /* offset of a bool in struct node_plugin; 0: no capability needed */
 	const char *announces;	    /* CSI's name of it */
-	bool wants_gone;	    /* of the other capabilities that the plugin must announce; NULL: no
-				     * others */
+	bool wants_gone;	    /* NOT_FOUND counts as success */
 	controller_check_fn *check; /* of what else the plugin must announce; NULL: nothing */
 	controller_fill_fn *fill;   /* NULL: the volume manager's */
 	controller_take_fn *take;   /* NULL: of an empty response */
 };
 
-/* Maps of one message are used in another one unchanged: their entries are alike, in memory and on the wire.
- */
+/* Maps of one message are used in another one unchanged: their entries are alike, in memory and on the
+ * wire. */
 MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__ControllerAttachRequest__SecretsEntry);
 MESSAGE_ASSERT_TEXT_ENTRY(Csi__V1__ControllerPublishVolumeRequest__SecretsEntry);
 MESSAGE_ASSERT_TEXT_ENTRY(Csi__V1__CreateVolumeRequest__ParametersEntry);
@@ -75,8 +74,8 @@ static enum status need_volume(const char *external_id, struct error *err)
 	return need("external_id of the volume", external_id, err);
 }
 
-/* Borrows the capability of @call as this plugin understands it: a plugin gets the finer single-node
- * modes only if it announces them. The claims decide which allocations share the volume, not the plugin. */
+/* Borrows the capability of @call as this plugin understands it: a plugin gets the finer single-node modes
+ * only if it announces them. The claims decide which allocations share the volume, not the plugin. */
 static void borrow_capability(const Holdfast__V1__Capability *from, const Holdfast__V1__MountOptions *options,
 			      const struct node_plugin *facts, struct csi_capability *ret)
 {

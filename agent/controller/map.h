@@ -2,8 +2,8 @@
 #pragma once
 /* Converts a PluginCall of the server to a CSI request, and the CSI response to a PluginReply. Pure.
  *
- * A plugin is asked only for capabilities that it announced. An answer is never cut: one that is too
- * large is STATUS_INTERNAL, since the plugin may have carried out the request. */
+ * A plugin is asked only for capabilities that it announced. An answer is never cut: one that is too large is
+ * STATUS_INTERNAL, since the plugin may have carried out the request. */
 
 #include "base/error.h"
 #include "csi/csi_map.h"
@@ -70,9 +70,9 @@ struct controller_request {
 	Fence__CIDR *cidr_list[FENCE_CLIENTS_MAX];
 };
 
-/** Fills @ret, which must stay where it is, for a call that controller_check() allows; not
- * NodeExpandVolume, which the volume manager makes. It borrows from @call. STATUS_INVALID_ARGUMENT if the
- * request must not be made unchanged. */
+/** Fills @ret, which must stay where it is, for a call that controller_check() allows; not NodeExpandVolume,
+ * which the volume manager makes. It borrows from @call. STATUS_INVALID_ARGUMENT if the request must not be
+ * made unchanged. */
 enum status controller_request_make(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,
 				    struct controller_request *ret, struct error *err);
 
@@ -105,9 +105,8 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 				  const ProtobufCMessage *response, struct controller_reply *ret,
 				  struct error *err);
 
-/** Fills @ret for a call that failed. @err borrowed. True: a call that removes something failed with
- * NOT_FOUND. Its reply is a success with a mark, because the specification does not accept NOT_FOUND as
- * proof. */
+/** Fills @ret for a call that failed. @err borrowed. True: a removal failed with NOT_FOUND. Its reply is a
+ * marked success, because NOT_FOUND is no proof by the specification. */
 bool controller_reply_fail(const Holdfast__V1__PluginCall *call, const struct error *err,
 			   struct controller_reply *ret);
 

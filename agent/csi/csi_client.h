@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* CSI plugins as services: the number of calls in flight, and the log lines of calls: with plugin, call and
- * volume, without secrets and mount flags. csi_is_passing() decides whether a failed call is repeated.
- */
+ * volume, without secrets and mount flags. csi_is_passing() decides whether a failed call is repeated. */
 
 #include "csi/csi_method.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 /* Converts between Holdfast's nouns and CSI's messages. Pure.
  *
- * The result of borrow_* points into its source and is never freed as a message; the caller owns the
- * storage that it needs. */
+ * The result of borrow_* points into its source and is never freed as a message; the caller owns the storage
+ * that it needs. */
 
 #include "base/error.h"
 #include "model/modes.h"
@@ -29,13 +29,12 @@ struct csi_capability {
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret);
 
-/** Replaces the single-node modes with a writer by SINGLE_NODE_WRITER, the only one known to a service
- * that does not announce SINGLE_NODE_MULTI_WRITER. The claims decide which allocations share the volume. */
+/** Replaces the single-node modes with a writer by SINGLE_NODE_WRITER, the only one known to a service that
+ * does not announce SINGLE_NODE_MULTI_WRITER. The claims decide which allocations share the volume. */
 void csi_capability_coarsen(struct csi_capability *capability);
 
 /** Returns whether @confirmed includes @wanted: same access mode and type, its file system type, all its
- * flags. A field that the plugin leaves out counts as confirmed. Source: nomad-facts 6 "Validation
- * compare". */
+ * flags. A missing field counts as confirmed. Source: nomad-facts 6 "Validation compare". */
 bool csi_capability_confirms(const Csi__V1__VolumeCapability *confirmed,
 			     const Csi__V1__VolumeCapability *wanted);
 

@@ -109,9 +109,9 @@ struct verdict {
 	bool is_passing;
 };
 
-/* The outcome of each code unless the method has its own. "spec" refers to its "Error Scheme". The codes
- * that leave a call possibly in flight are those of the kubelet and the CSI sidecars (IsFinalError):
- * CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
+/* The outcome of each code unless the method has its own. "spec" refers to its "Error Scheme". The codes that
+ * leave a call possibly in flight are those of the kubelet and the CSI sidecars (IsFinalError): CANCELLED,
+ * DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
 static const struct verdict by_code[STATUS_N] = {
 	[STATUS_OK] = {CSI_UNKNOWN, false}, /* no failure; asked by mistake */
 	/* a plugin that is ordered to stop cancels what it does */
@@ -127,8 +127,8 @@ static const struct verdict by_code[STATUS_N] = {
 	/* there is one already, of another kind: "Caller MUST fix the arguments" */
 	[STATUS_ALREADY_EXISTS] = {CSI_NOT_DONE, false},
 	[STATUS_PERMISSION_DENIED] = {CSI_NOT_DONE, false}, /* spec: an administrator's task */
-	/* in no general table, hence gRPC's meaning: too much at once. Our own client also returns it if
-	 * the answer to a completed call is too large. */
+	/* in no general table, hence gRPC's meaning: too much at once. Our own client also returns it if the
+	 * answer to a completed call is too large. */
 	[STATUS_RESOURCE_EXHAUSTED] = {CSI_UNKNOWN, true},
 	/* "in use", "exceeds capabilities": something else must be done first */
 	[STATUS_FAILED_PRECONDITION] = {CSI_NOT_DONE, false},
@@ -155,8 +155,8 @@ struct exception {
 static const struct exception exceptions[] = {
 	/* "Source does not exist": the source is missing, not the volume */
 	{CSI_CREATE_VOLUME, STATUS_NOT_FOUND, {CSI_NOT_DONE, false}},
-	/* "Caller MUST ensure that whatever is preventing volumes from being provisioned [...] is addressed"
-	 */
+	/* "Caller MUST ensure that whatever is preventing volumes from being provisioned [...] is
+	 * addressed" */
 	{CSI_CREATE_VOLUME, STATUS_RESOURCE_EXHAUSTED, {CSI_UNKNOWN, false}},
 	/* in no table; the source, again */
 	{CSI_CREATE_SNAPSHOT, STATUS_NOT_FOUND, {CSI_NOT_DONE, false}},

@@ -45,21 +45,18 @@ extern const struct service_method csi_methods[CSI_METHOD_N];
 /* The known effect of a call that failed. Source: CSI 1.12 "Error Scheme"; csi-quirks of real plugins. */
 enum csi_outcome {
 	CSI_NOT_DONE, /* the plugin refused: nothing has happened */
-	/* NOT_FOUND: the volume, snapshot or node does not exist there. No proof of a detach: "not assumed
-	 * to be ControllerUnpublished" (specification). From ControllerPublishVolume it often means the
-	 * node.
-	 */
+	/* NOT_FOUND: the volume, snapshot or node does not exist there. No proof of a detach: "not assumed to
+	 * be ControllerUnpublished" (specification). From ControllerPublishVolume it often means the node. */
 	CSI_GONE,
 	CSI_UNKNOWN, /* it may have happened, or may still happen */
 	CSI_OUTCOME_N,
 };
 
 /** Returns the outcome for @status of the failed call, as the plugin or the transport gave it. Calls that
- * change nothing are never CSI_UNKNOWN. A call that service_call_start() itself refused was not made,
- * whichever outcome this returns. */
+ * change nothing are never CSI_UNKNOWN. If service_call_start() itself failed, the call was not made. */
 enum csi_outcome csi_outcome(enum csi_method method, enum status status);
 
 /** Returns whether a repeat of the same call after a pause may have another result: unavailable, a passed
- * deadline, "operation pending" (ABORTED, where it means that), exhausted resources where the
- * specification asks the caller to retry, and a volume that another node has not left yet. */
+ * deadline, "operation pending" (ABORTED, where it means that), exhausted resources where the specification
+ * asks the caller to retry, and a volume that another node has not left yet. */
 bool csi_is_passing(enum csi_method method, enum status status);

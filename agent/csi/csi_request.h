@@ -11,7 +11,6 @@ ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request);
 /** Wipes and frees a copy, which may contain secrets. NULL is allowed. */
 void csi_request_free(ProtobufCMessage *request);
 
-/** Returns the id of the request's volume or snapshot, or the name of one that will be created, and sets
- * *@ret_kind to "volume" or another kind. NULL: the request concerns no particular object; @ret_kind
- * untouched. */
+/** Returns the id of the request's volume or snapshot, or the name of a new one, and sets *@ret_kind, e.g.
+ * "volume". NULL: the request is about no object; @ret_kind untouched. */
 const char *csi_request_subject(const ProtobufCMessage *request, const char **ret_kind);

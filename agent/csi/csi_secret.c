@@ -28,8 +28,7 @@ bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFie
 static const char redacted[] = "[redacted]";
 
 enum {
-	ANYWHERE_MIN = 8, /* bytes of a secret that is found inside a run of letters and digits too; a
-			   * shorter one must be a whole run */
+	ANYWHERE_MIN = 8, /* bytes of a secret that is found anywhere; a shorter one must be by itself */
 	CUT_MIN = 4,	  /* of its beginning, where the text was cut */
 };
 

@@ -110,8 +110,7 @@ static void put_line(struct out *out, const char *text, char quote)
 
 static void put_message(struct out *out, const ProtobufCMessage *message);
 
-/* Writes a map. Shows the values of a topology only, because a plugin may put passwords into its
- * contexts. */
+/* Writes a map. Shows the values of a topology only, because a plugin may put passwords into its contexts. */
 static void put_map(struct out *out, const struct reflect_values *values)
 {
 	bool is_open = str_eq(values->field->name, "segments");

@@ -227,8 +227,8 @@ static json_t *node_of(const struct settings *settings)
 	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
 }
 
-/* Returns all labels, always, because an image may have labels of the same names. @stop_ms: 0 for a
- * container that is only stopped by force */
+/* Returns all labels, always, because an image may have labels of the same names. @stop_ms: 0 for a container
+ * that is only stopped by force */
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {

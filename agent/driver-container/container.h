@@ -80,8 +80,7 @@ void container_status(struct container *container, Holdfast__Driver__V1__TaskSta
 enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret,
 			    struct error *err);
 
-/** Converts the engine's RFC 3339 to milliseconds since the epoch; 0 for its zero, and for text that is no
- * time. */
+/** Converts the engine's RFC 3339 to milliseconds since the epoch; 0 for its zero, and for invalid text. */
 int64_t container_time(const char *text);
 
 /** Is it what engines call containers and execs by: hex digits? */

@@ -86,8 +86,8 @@ void task_free_all(struct driver *driver);
 void task_clear(struct driver *driver, const char *alloc, const char *task);
 
 /* leftovers.c */
-/** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no
- * requests for them. */
+/** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no requests
+ * for them. */
 void leftovers_clear(struct driver *driver);
 
 /* session.c */

@@ -65,8 +65,7 @@ static void notify_watcher(struct driver *driver, struct watcher *watcher)
 	response.description = driver->health_text;
 	response.n_attributes = driver->engine_name[0] != '\0' ? 3 : 1;
 	response.attributes = attributes;
-	(void)rpc_call_send(watcher->call, &response.base, NULL); /* a client that does not read gets the
-								   * next one */
+	(void)rpc_call_send(watcher->call, &response.base, NULL); /* a slow client gets the next one */
 }
 
 static void tell_all(struct driver *driver)

@@ -3,8 +3,7 @@
 /* Keeps the last output of tasks whose containers are gone: a file each in the driver's state folder, in the
  * engine's frames.
  *
- * The files show why a task ended. They are no records: they are not synced, and the oldest are removed
- * first. */
+ * The files show why a task ended. They are not synced, and the oldest are removed first. */
 
 #include "frames.h"
 

@@ -112,8 +112,8 @@ static bool parse_line(struct nonces *nonces, char *line)
 	return true;
 }
 
-/* Parses the list, whose first line names the boot. Ignores a last line without newline: its order was
- * never carried out. */
+/* Parses the list, whose first line names the boot. Ignores a torn last line: its order was not carried
+ * out. */
 static enum status parse_text(struct nonces *nonces, char *text, struct error *err)
 {
 	char *line = text;
@@ -145,8 +145,8 @@ static void close_file(struct nonces *nonces)
 	nonces->fd = -EBADF;
 }
 
-/* Rewrites the whole list. After a failure no line is added before a rewrite succeeds: the file may end
- * in half a line, or may be another file. */
+/* Rewrites the whole list. After a failure no line is added before a rewrite succeeds: the file may end in
+ * half a line, or may be another file. */
 static enum status rewrite(struct nonces *nonces, struct error *err)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(FILE_MAX);

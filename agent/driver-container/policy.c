@@ -44,8 +44,7 @@ bool policy_names_root(const struct settings *settings)
 	return IS_LISTED(settings->users, "0") || IS_LISTED(settings->users, "root");
 }
 
-/* Checks the user against the list. The image's own user is listed by a keyword, which is not a valid
- * user name. */
+/* Checks the user against the list. A keyword, which is no valid user name, lists the image's own user. */
 static enum status check_user(const struct settings *settings, const char *user, const char **ret_reason,
 			      struct error *err)
 {

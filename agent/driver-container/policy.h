@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Checks an order against root's file. STATUS_PERMISSION_DENIED names the setting; @ret_reason is a
- * keyword for the record. */
+/* Checks an order against root's file. STATUS_PERMISSION_DENIED names the setting; @ret_reason is a keyword
+ * for the record. */
 
 #include "settings.h"
 #include "task_spec.h"

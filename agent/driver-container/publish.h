@@ -23,13 +23,12 @@ enum status publish_check(const char *mountinfo_path, int fd, const char *publis
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,
 			  struct error *err);
 
-/** Checks that only root can have made @path of the host, or a link in its place. Walks the folders above
- * it as path_open_trusted() does. */
+/** Checks that only root can have made @path of the host, or a link in its place. Walks the folders above it
+ * as path_open_trusted() does. */
 enum status publish_walk_host_path(const char *path, struct error *err);
 
-/** Checks that nothing is mounted below @path of the host: root's file did not allow such mounts. Some
- * engines would include them: podman 4.3 does not know NonRecursive. STATUS_FAILED_PRECONDITION names the
- * mount. */
+/** Checks that nothing is mounted below @path of the host: root's file did not allow it, but some engines
+ * include it: podman 4.3 lacks NonRecursive. STATUS_FAILED_PRECONDITION names the mount. */
 enum status publish_check_host_path(const char *mountinfo_path, const char *path, struct error *err);
 
 /** Where a volume is; @ret of PATH_MAX bytes. False when that is too long. */

@@ -124,8 +124,7 @@ static void place_text(char ret[static READBACK_TEXT_SIZE], uint32_t dev_major, 
 	(void)snprintf(ret, READBACK_TEXT_SIZE, "%u:%u%.160s", dev_major, dev_minor, root);
 }
 
-/* --- the request ---
- */
+/* --- the request --- */
 
 static const char *text_at(const json_t *object, const char *key)
 {

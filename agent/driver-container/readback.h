@@ -3,8 +3,8 @@
 /* Compares the container that an engine made with the request: first by the engine's own description before
  * the container starts, then by the kernel's view of its first process.
  *
- * Both are compared with the request and with the host's mount table, so the engine's description alone
- * is never trusted. Functions are pure, except for the tables that they are given. */
+ * Both are compared with the request and with the host's mount table, so the engine's description alone is
+ * never trusted. Functions are pure, except for the tables that they are given. */
 
 #include "base/error.h"
 

@@ -38,8 +38,7 @@ static uint64_t network_of(int64_t pid)
 	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Compares a limit with cgroup v2. If that has no controller for it, or does not show it, only the
- * engine's answer counts. */
+/* Compares a limit with cgroup v2. If it is not visible there, only the engine's answer counts. */
 static bool is_limited(const struct readback *readback, const char *cgroup, const char *file, const char *key,
 		       struct readback_fault *ret)
 {
@@ -55,8 +54,7 @@ static bool is_limited(const struct readback *readback, const char *cgroup, cons
 	return readback_limit(readback, key, text, ret);
 }
 
-/* Compares the process with the request. An ending process loses its mounts and capabilities before its
- * /proc entry. */
+/* Compares the process with the request. An ending one loses mounts and capabilities before its entry. */
 static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
 				     struct readback_fault *ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions with one task: a command in it, its output, its statistics.
  *
- * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the
- * client has taken the previous bytes. */
+ * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the client
+ * has taken the previous bytes. */
 #include "container.h"
 #include "driver.h"
 #include "frames.h"
@@ -287,8 +287,7 @@ static void note_failure(struct session *session, const struct error *err)
 	arm_retry(session, 0);
 }
 
-/* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are
- * gone. */
+/* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are gone. */
 static void deliver(struct session *session, const uint8_t *bytes, size_t n)
 {
 	unsigned int stream = FRAMES_STDOUT;
@@ -484,8 +483,7 @@ static void push_stdin(struct session *session)
 			break;
 		strbuf_consume(&session->in, (size_t)n);
 	}
-	if (n < 0 && errno != EAGAIN && errno != EINTR) /* no process reads it: the result shows at the
-							 * end */
+	if (n < 0 && errno != EAGAIN && errno != EINTR) /* no reader: the result shows at the end */
 		strbuf_consume(&session->in, session->in.len);
 	if (session->in.len == 0 && session->wants_close && !session->is_closed) {
 		session->is_closed = true;
@@ -1000,8 +998,7 @@ static void on_stats(enum status status, const struct error *err, const json_t *
 		session_fail(session, err);
 		return;
 	}
-	(void)rpc_call_send(session->call, &response.base, NULL); /* a client that does not read gets the
-								   * next one */
+	(void)rpc_call_send(session->call, &response.base, NULL); /* a slow client gets the next one */
 	session->deadline = sd_event_source_disable_unref(session->deadline);
 	(void)sd_event_add_time(session->driver->event, &session->deadline, CLOCK_MONOTONIC,
 				clock_monotonic_us() + session->interval_ms * USEC_PER_MSEC, 0, on_stats_time,

@@ -333,8 +333,8 @@ static void on_created(enum status status, const struct error *err, const json_t
 
 #define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
 
-/* Makes the request to the engine and looks up the mount at each source. @image NULL: it was made
- * already. False: the call has ended. */
+/* Makes the request to the engine and looks up the mount at each source. @image NULL: it was made already.
+ * False: the call has ended. */
 static bool prepare(struct op *op, const json_t *image)
 {
 	const struct settings *settings = op->driver->settings;
@@ -390,8 +390,7 @@ static void restarts_forget(struct driver *driver, const char *nonce)
 	free(restarts);
 }
 
-/* --- the made container ---
- */
+/* --- the made container --- */
 
 static void on_removed(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
@@ -510,8 +509,7 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 		op_fail(op, err);
 		return;
 	}
-	op->has_pulled = true; /* its answer may hide an error: the next request shows whether the image
-				* exists */
+	op->has_pulled = true; /* an error may hide in its answer: the next request shows it */
 	ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
 }
 
@@ -635,8 +633,8 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 	return publish_check(MOUNTINFO_PATH, fd, publish_dir, task, ret_reason, err);
 }
 
-/* Checks that the order means the network of its own allocation: the driver finds the container to join
- * only by the allocation. */
+/* Checks that the order means the network of its own allocation: the driver finds the container to join only
+ * by the allocation. */
 static enum status check_network(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
@@ -1098,8 +1096,7 @@ void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	task_op_look(op);
 }
 
-/* Removes the plugin's socket, unless another process serves there now. After a failure the next start
- * removes it. */
+/* Removes the plugin's socket unless another process serves there. After a failure the next start does. */
 static void clear_plugin_folder(const struct op *op)
 {
 	if (id_is_plugin(op->plugin) && op->plugin_socket[0] != '\0' && !strchr(op->plugin_socket, '/'))
@@ -1248,8 +1245,7 @@ static void reply_made(struct op *op)
 		reply_network(op);
 }
 
-/* Continues with the network's container. If it no longer holds its namespace, the call fails:
- * DestroyNetwork and a new order must follow. */
+/* Continues with the network's container. Fails if it no longer holds its namespace: it must be replaced. */
 static void network_seen(struct op *op, struct container *container)
 {
 	bool is_own = container && str_eq(container->nonce, op->nonce);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A task's own settings, `config` of TaskConfig, by one table: the answer of ConfigSchema and the accepted
- * keys.
- */
+ * keys. */
 
 #include "base/error.h"
 

@@ -18,8 +18,7 @@ void trail_free(struct trail *trail);
 
 /** Returns whether another refusal, or an order that was used before, may be recorded at @now_us, monotonic.
  * The limit keeps a client from filling the disk. If true, @ret_skipped counts those not recorded since the
- * last one.
- */
+ * last one. */
 bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped);
 
 /** Durable when it returns STATUS_OK. */

@@ -18,8 +18,7 @@ struct driver_info {
 	bool is_healthy;    /* it answers, and reports that its engine works */
 	const char *reason; /* why not; "": it is */
 	/* The last capabilities that it reported, complete: its report is passed on unchanged. NULL: no
-	 * report since it appeared.
-	 */
+	 * report since it appeared. */
 	const Holdfast__Driver__V1__CapabilitiesResponse *capabilities;
 	const Holdfast__Driver__V1__ConfigSchemaResponse *schema;
 	const Holdfast__Driver__V1__FingerprintResponse *fingerprint;

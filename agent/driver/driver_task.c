@@ -179,8 +179,7 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 	handle_event(task, event, response, err);
 }
 
-/* Returns whether @name is valid, and that of the first order: the same driver makes and destroys a
- * network. */
+/* Returns whether @name is valid. All orders of a network must name the driver of the first one. */
 static bool is_drivers_name(struct driver_task *task, const char *name)
 {
 	if (!id_is_label(name) || (task->state != DRIVER_TASK_NEW && !str_eq(name, task->driver)))

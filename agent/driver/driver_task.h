@@ -4,8 +4,8 @@
  * destroyed. The network of an allocation's tasks is one too, but is never waited for: it is made, or found,
  * and destroyed.
  *
- * A table maps each state and the result of its call to the next step. A task counts as gone only when
- * its driver reports it: if the driver is away, the agent waits for it. */
+ * A table maps each state and the result of its call to the next step. A task counts as gone only when its
+ * driver reports it: if the driver is away, the agent waits for it. */
 
 #include "base/error.h"
 #include "driver/drivers.h"
@@ -128,8 +128,7 @@ struct driver_task_request {
 struct driver_task;
 
 /** Begins at once, from the event loop. @ret owned by the caller, driver_task_free() before the borrowed
- * objects
- */
+ * objects */
 enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
 			    struct error *err);
 

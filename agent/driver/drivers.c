@@ -175,8 +175,7 @@ static bool answers(const void *instance, const void *arg)
 	return service_instance_is_healthy(instance);
 }
 
-/* Returns the newest instance that answers; if no instance answers, the newest. NULL: there is no
- * instance. */
+/* Returns the newest instance that answers, else the newest. NULL: there is no instance. */
 static struct driver_instance *current(const struct entry *entry)
 {
 	struct driver_instance *instance = registry_current(&entry->registry, answers, NULL);

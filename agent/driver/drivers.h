@@ -2,10 +2,9 @@
 #pragma once
 /* The task drivers of this node: finds and probes them, and finds them again after a restart.
  *
- * A driver is a socket `<driver_dir>/<name>/<anything>.sock`, where name is the driver's own name. As
- * with CSI plugins (plugins/plugins.h), several instances may exist during an upgrade, and the newest
- * that answers is used. A driver whose socket is gone is listed as not healthy until its folder is gone
- * too. */
+ * A driver is a socket `<driver_dir>/<name>/<anything>.sock`, where name is the driver's own name. As with
+ * CSI plugins (plugins/plugins.h), several instances may exist during an upgrade, and the newest that answers
+ * is used. A driver whose socket is gone is listed as not healthy until its folder is gone too. */
 
 #include "base/error.h"
 #include "driver/driver_client.h"

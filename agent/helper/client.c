@@ -95,8 +95,7 @@ struct helper_client {
 	bool is_list_overlapped;     /* a change of the NFS lane was in flight during a list */
 	sd_event_source *rate_timer; /* no change is begun until then, */
 	bool is_list_over_rate;	     /* and no list */
-	uint64_t over_rate_us;	     /* monotonic: when the helper last reported that its rate is used up; 0:
-				      * never */
+	uint64_t over_rate_us;	     /* monotonic, of the last reply that its rate is used up; 0: never */
 	struct helper_info info;
 };
 
@@ -206,8 +205,7 @@ static void client_finish(struct helper_call *call, const union helper_reply *re
 
 static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata);
 
-/* Restarts the deadline of the queue before the next attempt; if the timer cannot be armed, the call
- * waits without one. */
+/* Restarts the deadline of the queue before the next attempt. Without a timer there is no deadline. */
 static void wait_again(struct helper_call *call)
 {
 	struct helper_client *client = call->client;
@@ -288,9 +286,8 @@ static void client_wait_for_rate(struct helper_call *call)
 	client_kick(client);
 }
 
-/* Records the trail's head. Messages of several instances overtake each other: the highest number counts.
- * A number no higher than the one known before the request shows that the trail went back; the agent does
- * not hide that. */
+/* Records the trail's head. Messages of several instances overtake each other: the highest number counts. A
+ * number no higher than that before the request shows that the trail went back, and is kept. */
 static void client_note_head(const struct helper_instance *instance, uint64_t record,
 			     const uint8_t sha256[static TICKET_DIGEST_SIZE])
 {
@@ -303,8 +300,7 @@ static void client_note_head(const struct helper_instance *instance, uint64_t re
 	memcpy(head->sha256, sha256, TICKET_DIGEST_SIZE);
 }
 
-/* Records whether mounts can be written to the trail. The trail keeps room for cleaning up, so records of
- * that prove nothing about those of mounts. */
+/* Records whether the trail takes mounts. Cleaning up proves nothing: it has room of its own there. */
 static void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
 {
 	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;

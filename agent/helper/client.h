@@ -3,20 +3,19 @@
 /* The agent's side of the mount helper: a pool of instances, each with one request in flight.
  *
  * Requests wait in one queue, each with a deadline, and go to any free instance of their lane; requests of
- * one volume are carried out in the order in which they came. When an instance dies, the request in flight
- * is sent once more, before any other of its volume (every operation is idempotent); a second death fails
- * it. An instance that does not answer in time is given up: its socket is closed and another one is started,
- * as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
+ * one volume are carried out in the order in which they came. When an instance dies, the request in flight is
+ * sent once more, before any other of its volume (every operation is idempotent); a second death fails it. An
+ * instance that does not answer in time is given up: its socket is closed and another one is started, as long
+ * as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
  *
  * When the rate of the helper's policy is used up, no change is begun for a moment and the request is sent
  * again: more work than the rate allows takes longer, but does not fail.
  *
  * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
  *
- * A list is read as one: from the first urgent request to the last no change is begun, and the first
- * waits until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it
- * ends, the list is stale. Lists are requested from the youngest instance, which has read the newest
- * policy. */
+ * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
+ * until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it ends, the
+ * list is stale. Lists are requested from the youngest instance, which has read the newest policy. */
 
 #include "base/error.h"
 #include "helper/msg.h"
@@ -53,8 +52,8 @@ struct helper_client_options {
 	uint64_t request_timeout_us; /* of a request: once in the queue, once again in flight */
 };
 
-/* The HELLO of the instance that answered last, and the state of the pool. Fields include the NFS
- * instance only where noted. */
+/* The HELLO of the instance that answered last, and the state of the pool. Fields include the NFS instance
+ * only where noted. */
 struct helper_info {
 	bool is_running;     /* at least one instance takes requests */
 	pid_t pid;	     /* of the first that does; 0: no instance does */
@@ -95,8 +94,8 @@ struct helper_client_events {
 	void (*on_ready)(pid_t pid, void *userdata);
 	/* an instance is gone or could not be started, against our will; another one follows after a delay */
 	void (*on_down)(const struct error *err, void *userdata);
-	/* the lists may have changed, or were never read: the first instance is ready, another policy is
-	 * in force, or something may have been done that was not answered */
+	/* the lists may have changed, or were never read: the first instance is ready, another policy is in
+	 * force, or something may have been done that was not answered */
 	void (*on_stale)(void *userdata);
 };
 
@@ -117,8 +116,8 @@ void helper_client_free(struct helper_client *client);
 enum status helper_client_start(struct helper_client *client, struct error *err);
 
 /** Replaces the instances by new ones, which read the current policy: one after another, each after its
- * request in flight, the next only when the one before takes requests again. One that waits for its
- * restart is started now. */
+ * request in flight, the next only when the one before takes requests again. One that waits for its restart
+ * is started now. */
 void helper_client_restart(struct helper_client *client);
 
 enum helper_lane {

@@ -93,8 +93,7 @@ static size_t count_rows(int code, const struct start_row **ret_first)
 	return n;
 }
 
-/* Lists the possible failures of an exit code that several failures share: only the helper could
- * distinguish them. */
+/* Lists the failures that share an exit code: only the helper itself could distinguish them. */
 static void list_words(int code, char ret[static HELPER_SENTENCE_SIZE])
 {
 	const char *sep = "one of: ";

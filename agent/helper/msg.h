@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Explains to a person a helper without a trail, and the remedy. */
+/* The message about a helper without a trail, with the remedy. */
 #define HELPER_NO_TRAIL                                                                                     \
 	"its trail cannot be written, so that nothing new is mounted and what is mounted stays: make room " \
 	"on the "                                                                                           \
@@ -57,8 +57,8 @@ struct helper_mount {
 	const struct ticket *ticket; /* NULL: no ticket */
 };
 
-/* Builders: STATUS_INVALID_ARGUMENT for values that do not fit the wire format. helper_request_seal()
- * fills in seq when the request is sent. */
+/* Builders: STATUS_INVALID_ARGUMENT for values that do not fit the wire format. helper_request_seal() fills
+ * in seq when the request is sent. */
 enum status helper_request_stage(const struct helper_mount *mount, union helper_request *ret,
 				 struct error *err);
 enum status helper_request_publish(const struct helper_mount *mount, union helper_request *ret,
@@ -68,7 +68,7 @@ enum status helper_request_unpublish(const char *volume, const char *alloc, uint
 /** @plugin whose folder the volume is in; empty: a native volume's place */
 enum status helper_request_unstage(const char *volume, const char *plugin, union helper_request *ret,
 				   struct error *err);
-/** Requests the mounts of one volume in the stage tree: a list with only that volume. @plugin as above */
+/** Builds the request to list the mounts of one volume in the stage tree. @plugin as above */
 enum status helper_request_look(const char *volume, const char *plugin, union helper_request *ret,
 				struct error *err);
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
@@ -109,12 +109,11 @@ bool helper_reply_is_over_rate(const struct mh_reply *reply);
  * @subject of the request, for the sentence: "volume db-0123" */
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err);
 
-/** Returns the journal's event for a reply: done, failed, or refused before any attempt. LOG_EVENT_NONE if
- * it has no event, as for a list. */
+/** Returns the journal's event for a reply: done, failed, or refused before any attempt. LOG_EVENT_NONE if it
+ * has no event, as for a list. */
 enum log_event helper_reply_event(const struct mh_reply *reply);
 
-/** Returns the trail's keyword for a reason; NULL for no reason, "unknown" for one that this release does
- * not know. */
+/** Returns the trail's keyword for a reason; NULL for no reason, "unknown" for one of a later release. */
 const char *helper_reason_word(unsigned int reason);
 
 /** "STAGE"; never NULL. */

@@ -33,9 +33,9 @@ struct helper_proc;
 struct helper_proc_events {
 	/* a datagram; @n may be 0, or too large by one if it was cut */
 	void (*on_message)(struct helper_proc *proc, const void *bytes, size_t n, void *userdata);
-	/* It is over, exactly once: the process ended, or (@still_running) it did not within the grace
-	 * period after its socket was closed. @err has the cause. The handler may call
-	 * helper_proc_free(), unless still running. */
+	/* It is over, exactly once: the process ended, or (@still_running) it did not within the grace period
+	 * after its socket was closed. @err has the cause. The handler may call helper_proc_free(), unless
+	 * still running. */
 	void (*on_gone)(struct helper_proc *proc, bool still_running, const struct error *err,
 			void *userdata);
 	/* a process that was still running has ended; helper_proc_free() is due */
@@ -65,8 +65,8 @@ int helper_proc_exit_code(const struct helper_proc *proc);
 /** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */
 void helper_proc_free(struct helper_proc *proc);
 
-/* Explains why no launch mode starts a mount helper: names the line of the unit or the file to change.
- * The helper itself can only report the state that it found: it does not look at units. */
+/* Explains why no launch mode starts a mount helper: names the line of the unit or the file to change. The
+ * helper itself can only report the state that it found: it does not look at units. */
 
 #define HELPER_UNIT_TEMPLATE "holdfast-mounthelper@.service"
 #define AGENT_UNIT_ALIAS "holdfast-agent.service"

@@ -94,8 +94,7 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 	return false;
 }
 
-/* Calls @named for each entry of @folder. A missing folder has no entries: the kernel does not know its
- * file system type. */
+/* Calls @named for each entry of @folder. No folder: the kernel does not know the file system type. */
 static bool each_listed(const char *folder, device_named_fn *named, void *userdata)
 {
 	DIR *dir = opendir(folder);

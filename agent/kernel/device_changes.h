@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Finds file systems of block devices that are younger than a moment, and their mounts, among the mounts
- * made since. The cost does not depend on the number of other mounts.
+/* Finds file systems of block devices that are younger than a moment, and their mounts, among the mounts made
+ * since. The cost does not depend on the number of other mounts.
  *
  * A moment records the youngest mount and the file systems that the kernel listed. Every mount of a file
- * system that was not among them was made after the moment, because mount ids only grow and are given
- * when a mount is made. A later attach or move changes no id. Source: listmount(2), statmount(2) (Linux
- * 6.8); before that nothing is known. */
+ * system that was not among them was made after the moment, because mount ids only grow and are given when a
+ * mount is made. A later attach or move changes no id. Source: listmount(2), statmount(2) (Linux 6.8); before
+ * that nothing is known. */
 
 #include "base/tree.h"
 #include "kernel/device.h"

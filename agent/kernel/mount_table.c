@@ -86,8 +86,8 @@ static size_t lower_bound(const struct mount_table *table, const char *path)
 	return low;
 }
 
-/* Adds a point. @view NULL: it is requested by @id. Compares only the string: resolving links would look
- * at paths that tasks may have changed. */
+/* Adds a point. @view NULL: it is requested by @id. Compares only the string: resolving links would look at
+ * paths that tasks may have changed. */
 static int add_point(struct mount_table *table, const char *path, uint64_t id, const struct mount_view *view)
 {
 	struct point *points = reallocarray(table->points, table->n_points + 1, sizeof(*points));

@@ -35,16 +35,15 @@ struct mount_table;
 enum status mount_table_read(struct mount_table **ret, struct error *err);
 
 /** Reads the mounts below @base, or brings *@table up to date, which was read for the same @base. Costs
- * nothing if no mount has changed. *@table owned by the caller; NULL at the first time; untouched on
- * failure.
+ * nothing if no mount has changed. *@table owned by the caller; NULL at the first time; untouched on failure.
  *
- * Since Linux 6.8 the ids of mounts are never given again and identify new mounts: only ids above the
- * highest known one are listed. So foreign mounts cost once. A mount gets its id before it is attached, and
- * keeps it when it is moved. Therefore ids above @settled are listed each time, and after a minute
- * everything is read again. Before Linux 6.8 each change makes it read everything.
+ * Since Linux 6.8 the ids of mounts are never given again and identify new mounts: only ids above the highest
+ * known one are listed. So foreign mounts cost once. A mount gets its id before it is attached, and keeps it
+ * when it is moved. Therefore ids above @settled are listed each time, and after a minute everything is read
+ * again. Before Linux 6.8 each change makes it read everything.
  *
- * @settled the mount_table_last() from before the oldest call began that may attach a mount below @base
- * and has not ended; UINT64_MAX: there is no such call; 0: unknown, all ids are listed */
+ * @settled the mount_table_last() from before the oldest call began that may attach a mount below @base and
+ * has not ended; UINT64_MAX: there is no such call; 0: unknown, all ids are listed */
 enum status mount_table_refresh(struct mount_table **table, const char *base, uint64_t settled,
 				struct error *err);
 
@@ -63,10 +62,9 @@ enum status mount_table_find(const struct mount_table *table, const char *path, 
 struct mount_count {
 	size_t here;		       /* exactly at the path */
 	size_t below;		       /* at paths below it */
-	char stacked[MOUNT_ROOT_SIZE]; /* below it: a path with more than one, cut at its end; empty: no
-					* such path */
+	char stacked[MOUNT_ROOT_SIZE]; /* below it: a path with more than one, cut at its end; or empty */
 };
 
-/** Counts the mounts at and below @path. Costs the logarithm of the number of mounts, plus the mounts below.
- */
+/** Counts the mounts at and below @path. Costs the logarithm of the number of mounts, plus the mounts
+ * below. */
 void mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);

@@ -28,8 +28,8 @@ static bool parse_device(char *text, uint32_t *ret_major, uint32_t *ret_minor)
 	       parse_u32(colon + 1, 0, UINT32_MAX, ret_minor) == 0;
 }
 
-/* "v4 7f000001 0801 0:45         ab:0                              no ". Text after the known columns may
- * be anything. False: not such a line. */
+/* "v4 7f000001 0801 0:45         ab:0                              no ". Text after the known columns may be
+ * anything. False: not such a line. */
 static bool parse_line(char line[static NFS_LIST_LINE_MAX + 1], uint32_t *ret_major, uint32_t *ret_minor)
 {
 	char *columns[COLUMN_N], *rest = line;

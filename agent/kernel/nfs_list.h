@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Lists the file systems of the kernel's NFS client in this process's network namespace, for mounts of
- * all mount namespaces: /proc/net/nfsfs/volumes. One is listed from before its first mount until after
- * its last write has reached the server: the kernel takes it from the list when its superblock is shut
- * down. Source: Linux 6.1 and 6.18, fs/nfs/client.c nfs_volume_list_show(), fs/nfs/super.c
- * nfs_kill_super(). */
+/* Lists the file systems of the kernel's NFS client in this process's network namespace, for mounts of all
+ * mount namespaces: /proc/net/nfsfs/volumes. One is listed from before its first mount until after its last
+ * write has reached the server: the kernel takes it from the list when its superblock is shut down. Source:
+ * Linux 6.1 and 6.18, fs/nfs/client.c nfs_volume_list_show(), fs/nfs/super.c nfs_kill_super(). */
 
 #include "base/error.h"
 

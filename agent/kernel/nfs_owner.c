@@ -26,8 +26,8 @@ int nfs_owner_look(const struct mount_entry *entry, void *userdata)
 	if (entry->dev_major != owner->dev_major || entry->dev_minor != owner->dev_minor)
 		return 0;
 	/* If mounted with this option, the kernel never looks for a superblock to share, and never shares
-	 * this one. So another superblock has the number if another volume was staged with the option;
-	 * and if ours had the option, and the mounted one has not. Source: Linux 6.1 and 6.18,
+	 * this one. So another superblock has the number if another volume was staged with the option; and if
+	 * ours had the option, and the mounted one has not. Source: Linux 6.1 and 6.18,
 	 * nfs_get_tree_common(), nfs_compare_super(), nfs_show_mount_options(). */
 	is_unshared = mount_option_is_set(entry->super_options, "nosharecache");
 	if (is_unshared ? is_stage(entry->point, owner->stage_base) : owner->is_own)

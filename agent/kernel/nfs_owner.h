@@ -11,12 +11,10 @@ struct nfs_owner {
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	const char *stage_base;
-	bool is_own; /* its superblock was staged with nosharecache: no other mount(2) shares it
-		      */
+	bool is_own; /* its superblock was staged with nosharecache: no other mount(2) shares it */
 	/* found */
 	bool is_other;		       /* another superblock has the number now */
-	char point[DEVICE_POINT_SIZE]; /* else the first mount of the number; cut at the end; empty: no
-					* mount */
+	char point[DEVICE_POINT_SIZE]; /* else the first mount of the number; cut at the end; or empty */
 };
 
 /** A mount_visit_fn that takes one mount into account; always 0. Pure. */

@@ -44,8 +44,8 @@ const char *entry_reason(const struct plugin_entry *entry, const char *otherwise
 	return entry->registry.n > 0 ? "it has not been probed yet" : otherwise;
 }
 
-/* Returns whether the half stays in the facts while no instance serves it: false if all instances there
- * are known to be without it, and the one that served it is among them. */
+/* Returns whether the half stays in the facts while no instance serves it: false if all instances there are
+ * known to be without it, and the one that served it is among them. */
 static bool keeps(const struct plugin_entry *entry, enum plugin_half half)
 {
 	const char *name = entry->served_by[half];

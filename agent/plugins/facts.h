@@ -56,8 +56,7 @@ enum status facts_check(const struct node_plugin *facts, const struct facts_want
 
 /* The two instances that an entry speaks of, which may be the same one. */
 struct facts_halves {
-	const struct node_plugin *node;	      /* facts of the healthy instance for node calls; NULL: no
-					       * such instance */
+	const struct node_plugin *node;	      /* facts of the healthy instance for node calls; may be NULL */
 	const struct node_plugin *controller; /* likewise for controller calls */
 	bool keeps_node;		      /* no instance there is known to be without a node service */
 	bool keeps_controller;

@@ -51,8 +51,8 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 	}
 }
 
-/* Returns whether @method is called. A service that is not announced is not called, except the node
- * service, which CSI does not announce: a plugin without it answers UNIMPLEMENTED. */
+/* Returns whether @method is called. A service that is not announced is not called, except the node service,
+ * which CSI does not announce: a plugin without it answers UNIMPLEMENTED. */
 static bool is_asked(const struct service_instance *base, unsigned int method)
 {
 	const struct instance *instance = (const struct instance *)base;

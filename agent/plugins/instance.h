@@ -38,8 +38,7 @@ void instance_end(struct instance *instance);
 /** Frees it without a report. Calls in flight end with UNAVAILABLE before this returns. NULL is allowed. */
 void instance_free(struct instance *instance);
 
-/** Sets its owner (empty: the host) and the services that it must have; asks for its facts again if that
- * changes. */
+/** Sets its owner (empty: the host) and its required services; asks for its facts again after a change. */
 void instance_own(struct instance *instance, const char *alloc_id, const struct facts_wanted *wanted);
 
 /** NULL: they could not be read since it appeared. */

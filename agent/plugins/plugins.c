@@ -27,8 +27,7 @@ struct expectation {
 	struct plugin_expectation is; /* socket filled in */
 	sd_event_source *timer;
 	bool is_over; /* its end was reported */
-	/* before the allocation it was the host's, which gets it back, no matter which process has bound
-	 * it again since */
+	/* before the allocation it was the host's, which gets it back even if another process has bound it */
 	bool is_lent;
 };
 
@@ -39,7 +38,7 @@ struct plugins {
 	void *userdata;
 	struct service_dir *dir;
 	bool is_scanned;  /* the sockets in the folder are known */
-	bool is_full;	  /* and was reported */
+	bool is_full;	  /* and this was reported */
 	bool has_changes; /* an entry was dropped */
 	struct plugin_entry *entries[PLUGINS_MAX];
 	size_t n_entries;

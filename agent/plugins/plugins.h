@@ -2,13 +2,13 @@
 #pragma once
 /* The CSI plugins of this node: finds, probes and fingerprints them, and finds them again after a restart.
  *
- * A plugin is a socket `<plugin_dir>/<plugin id>/<anything>.sock` (host-managed: a unit, a container), or
- * the one that an allocation with a csi_plugin block runs. Several instances of one id may exist during an
+ * A plugin is a socket `<plugin_dir>/<plugin id>/<anything>.sock` (host-managed: a unit, a container), or the
+ * one that an allocation with a csi_plugin block runs. Several instances of one id may exist during an
  * upgrade: the newest healthy one is used, and the end of an older one changes nothing.
  *
- * Facts of a plugin (provider, capabilities, the provider's node id) outlive its instances and the agent:
- * a plugin that was here and does not answer is reported as not healthy, with the reason, until its
- * folder or allocation is gone. */
+ * Facts of a plugin (provider, capabilities, the provider's node id) outlive its instances and the agent: a
+ * plugin that was here and does not answer is reported as not healthy, with the reason, until its folder or
+ * allocation is gone. */
 
 #include "base/error.h"
 #include "csi/csi_client.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Calls to one service over its unix socket: a CSI plugin, or a task driver (docs/task-drivers.md). A row
- * has the differences between the two. One try per call: the caller decides whether to call again.
+/* Calls to one service over its unix socket: a CSI plugin, or a task driver (docs/task-drivers.md). A row has
+ * the differences between the two. One try per call: the caller decides whether to call again.
  *
  * Every call has a deadline of its own, since a service may never answer. Errors carry the service's code,
  * and name service, call and subject, with the service's text, control characters escaped and cut to size.
  *
  * A driver may end in the middle of any call. After that its caller waits for the driver and recovers the
  * task, which it does not after a refusal. So every call of a kind that watches exits ends through one
- * mapper. A call that ends with UNAVAILABLE or CANCELLED waits up to SERVICE_EXIT_WAIT_MS for the exit of
- * the process that listens at the socket, or for service_client_exited(). If the exit is seen, the error
- * is always "driver shut down". If the caller's own time is over first, it is the caller's
- * DEADLINE_EXCEEDED; else it is the original error. */
+ * mapper. A call that ends with UNAVAILABLE or CANCELLED waits up to SERVICE_EXIT_WAIT_MS for the exit of the
+ * process that listens at the socket, or for service_client_exited(). If the exit is seen, the error is
+ * always "driver shut down". If the caller's own time is over first, it is the caller's DEADLINE_EXCEEDED;
+ * else it is the original error. */
 
 #include "base/error.h"
 #include "log/log.h"
@@ -82,8 +82,8 @@ struct service_client_options {
 	size_t message_bytes;	  /* largest answer; 0: the kind's */
 	uint64_t call_timeout_us; /* limit of each call, for every method; 0: the method's */
 	uint64_t exit_wait_us;	  /* 0: SERVICE_EXIT_WAIT_MS */
-	/* An established connection has ended, and not by service_client_free(): after its calls have
-	 * ended, from the event loop. May free the client. May be NULL. */
+	/* An established connection has ended, and not by service_client_free(): after its calls have ended,
+	 * from the event loop. May free the client. May be NULL. */
 	void (*on_lost)(void *userdata);
 	void *userdata;
 };

@@ -54,8 +54,8 @@ static int open_folder(int at, const char *path, int flags, DIR **ret)
 	return 0;
 }
 
-/* Returns the next name that does not begin with a dot; NULL: the last one was read, or there are too
- * many. Names with a dot count as well: reading them takes as long. */
+/* Returns the next name that does not begin with a dot; NULL: the last one was read, or there are too many.
+ * Names with a dot count as well: reading them takes as long. */
 static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 {
 	const struct dirent *entry;

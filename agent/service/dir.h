@@ -2,9 +2,9 @@
 #pragma once
 /* Watches the folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock; or that of the drivers'.
  *
- * A notification only shows where to look again: reports always contain the state that exists there, so
- * that a lost or doubled notification changes nothing. A process that may bind sockets there may write
- * names of every kind: each limit costs one log line, and names above it are ignored. */
+ * A notification only shows where to look again: reports always contain the state that exists there, so that
+ * a lost or doubled notification changes nothing. A process that may bind sockets there may write names of
+ * every kind: each limit costs one log line, and names above it are ignored. */
 
 #include "base/error.h"
 #include "service/client.h"
@@ -58,8 +58,8 @@ void service_dir_look(struct service_dir *dir, const char *plugin_id);
 /** Does the plugin have a folder? */
 bool service_dir_has(const struct service_dir *dir, const char *plugin_id);
 
-/* Reads the folders of plugins or drivers, within limits. Names come from any process that may write
- * there: an ignored name costs one log line, until another one is ignored. */
+/* Reads the folders of plugins or drivers, within limits. Names come from any process that may write there:
+ * an ignored name costs one log line, until another one is ignored. */
 
 enum scan_fault {
 	SCAN_BAD_NAME,	 /* a folder whose name is no id, or a socket whose path is too long */
@@ -75,7 +75,6 @@ struct scan_reported {
 };
 
 /** Reads the sockets in @path/@id called *.sock, oldest first; of more than REGISTRY_MAX the newest.
- * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (or has ceased to be
- * one). */
+ * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (or has ceased to be one). */
 int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
 		 struct service_socket ret[static REGISTRY_MAX], size_t *ret_n);

@@ -4,8 +4,8 @@
  * as it exists. instance_step() decides each step. A row has the differences between the kinds: the
  * questions, and the functions that take the answers.
  *
- * The last question may be a stream: its first message is the answer. It stays open, each later message
- * is taken too, and its end shows at once that a service was restarted. */
+ * The last question may be a stream: its first message is the answer. It stays open, each later message is
+ * taken too, and its end shows at once that a service was restarted. */
 
 #include "base/backoff.h"
 #include "base/error.h"
@@ -93,8 +93,7 @@ void service_instance_release(struct service_instance *instance);
 /** Its socket is gone: report so, before its release. */
 void service_instance_end(struct service_instance *instance);
 
-/** Handles a socket that was bound again, by another process, which is asked for its facts again. Calls in
- * flight end. */
+/** Handles a socket bound by another process: asks for its facts again. Calls in flight end. */
 void service_instance_recreate(struct service_instance *instance);
 
 /** Other facts are wanted, or it may be reached now: it is probed again, soon. */
@@ -107,8 +106,7 @@ void service_instance_retry(struct service_instance *instance);
 /** Do calls go to it? */
 bool service_instance_is_healthy(const struct service_instance *instance);
 
-/** Returns whether it is healthy, and no facts are requested again. Otherwise it may be another process
- * already. */
+/** Returns whether it is healthy and its facts are current. If not, it may be another process already. */
 bool service_instance_is_settled(const struct service_instance *instance);
 
 struct service_folder_events {

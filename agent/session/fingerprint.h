@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Reports the plugins and task drivers of this node to the server: the mount helper's own profiles, the
- * CSI plugins. Sent in the hello of each session, and again in it after each change. */
+/* Reports the plugins and task drivers of this node to the server: the mount helper's own profiles, the CSI
+ * plugins. Sent in the hello of each session, and again in it after each change. */
 
 #include "driver/drivers.h"
 #include "helper/client.h"

@@ -103,8 +103,8 @@ static Holdfast__V1__MountedClaim *mounted_claim(const struct volume_record *vol
 	return NULL;
 }
 
-/* Adds the volumes that were granted and not released: they may be mounted, however far the journal shows
- * them. Leaves out those of an earlier boot, whose mounts ended with it. */
+/* Adds the volumes that were granted and not released: they may be mounted, no matter which step the journal
+ * shows. Leaves out those of an earlier boot, whose mounts ended with it. */
 static bool put_mounted(Holdfast__V1__SessionHello *hello, const struct hello_facts *facts)
 {
 	const struct alloc_runner *runner = NULL;

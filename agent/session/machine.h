@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Identifies this machine, so that the server can distinguish a clone from it: by digests that only this
- * cluster uses. */
+/* Identifies this machine, so that the server can detect a clone, by digests that only this cluster uses. */
 
 #include "model/node.h"
 

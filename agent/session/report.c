@@ -53,9 +53,8 @@ static bool add_claim(struct part *part, const struct claim *claim, const struct
 	return true;
 }
 
-/* Returns the state of a claim. A mount of an earlier boot ended with it, even if the record has it as
- * published. A released volume is reported too: the provider may still have it attached, and a restored
- * server may not know of it. */
+/* Returns the state of a claim. A mount of an earlier boot ended with that. Released volumes are reported
+ * too: the provider may still have them attached, and a restored server may not know of them. */
 static enum claim_state state_of(const struct node_report_facts *facts, const struct alloc_record *record,
 				 const struct volume_record *volume)
 {
@@ -64,8 +63,8 @@ static enum claim_state state_of(const struct node_report_facts *facts, const st
 	return volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED;
 }
 
-/* Fills in the plugin, and the provider's ids of volume and node, for the request to detach. Ids of a
- * plugin that was never here stay empty. */
+/* Fills in the plugin, and the provider's ids of volume and node, for the request to detach. Ids of a plugin
+ * that was never here stay empty. */
 static void name_provider(const struct node_report_facts *facts, const struct volume_target *target,
 			  struct claim *claim)
 {

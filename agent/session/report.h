@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Reports the node's claims from its journal, for a server that was restored from a backup and may have
- * lost some of them: allocations as they were run, every claim of this boot that is mounted or may be,
- * and, as node-detached, the released ones that it remembers, of earlier boots as well: a provider may
- * still have them attached. */
+/* Reports the node's claims from its journal, for a server that was restored from a backup and may have lost
+ * some of them: allocations as they were run, every claim of this boot that is mounted or may be, and, as
+ * node-detached, the released ones that it remembers, of earlier boots as well: a provider may still have
+ * them attached. */
 
 #include "alloc/allocs.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The session with the server: one stream that is opened again and again, with a growing delay, and begins
- * with a hello each time. Messages without a session are dropped: the hello and the receipts repeat them.
- */
+ * with a hello each time. Messages without a session are dropped: the hello and the receipts repeat them. */
 
 #include "alloc/receipts.h"
 #include "base/error.h"
@@ -78,8 +77,7 @@ enum status session_new(sd_event *event, struct rpc_client *client, const struct
 /** No callbacks. @client must outlive it. NULL is allowed. */
 void session_free(struct session *session);
 
-/** Connects; or, if there is a session, ends it and begins another one with a new hello. From the event
- * loop. */
+/** Connects; or ends the session and begins another one with a new hello. From the event loop. */
 void session_restart(struct session *session);
 const struct session_info *session_info(const struct session *session);
 

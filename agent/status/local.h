@@ -18,8 +18,8 @@ typedef Holdfast__V1__GetAgentStatusResponse *local_report_fn(void *userdata);
 /** The answer can be made now. */
 typedef void local_ready_fn(void *userdata);
 
-/** Collects the data for the report, and runs @ready once, later. Returns false if there is nothing to
- * wait for; @ready does not run then. */
+/** Collects the data for the report, and runs @ready once, later. Returns false if there is nothing to wait
+ * for; @ready does not run then. */
 typedef bool local_prepare_fn(local_ready_fn *ready, void *ready_userdata, void *userdata);
 
 /** Begins a drain or cancels it, and reports its state. @ret freed by the caller of it */

@@ -86,8 +86,7 @@ static bool has_row(const Holdfast__V1__GetAgentStatusResponse *report, const ch
 	return false;
 }
 
-/* Adds a row per instance, and a row without a socket for a plugin without instances. False when memory
- * is short. */
+/* Adds a row per instance, and one without socket for a plugin without any. False when memory is short. */
 static bool report_put_plugins(Holdfast__V1__GetAgentStatusResponse *report, const struct plugins *plugins)
 {
 	cleanup_free struct plugin_instance_info *infos = calloc(ROWS_MAX, sizeof(*infos));
@@ -224,8 +223,8 @@ static const struct mount_table *refreshed(struct mount_table **table, const cha
 	return mount_table_refresh(table, base, 0, NULL) == STATUS_OK ? *table : NULL;
 }
 
-/* Adds the propagation that the helper reported, as verify_publish() judges it: in a mount namespace of
- * our own each copy of a mount is shared with copies of its own, or a slave. */
+/* Adds the propagation that the helper reported, as verify_publish() judges it: in a mount namespace of our
+ * own each copy of a mount is shared with copies of its own, or a slave. */
 static bool put_propagation(mount_row *row, const struct mount_snapshot_entry *mount)
 {
 	static const char *const names[] = {"private", "slave", "shared", "slave,shared"};

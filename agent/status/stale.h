@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Finds publishes whose server does not answer: a user-space file server that died, a server that forgot
- * the directory, one that is silent. Looks on demand, logs each once, and remembers it for the status. It
- * repairs nothing: the remedy depends on the other uses of the mount. */
+/* Finds publishes whose server does not answer: a user-space file server that died, a server that forgot the
+ * directory, one that is silent. Looks on demand, logs each once, and remembers it for the status. It repairs
+ * nothing: the remedy depends on the other uses of the mount. */
 
 #include "alloc/allocs.h"
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Finds where the unit files of this host set an option, for messages that name the line and file to
- * change. Reads them as systemd does: the first fragment of the search path, then drop-ins by their
- * names, the last assignment wins. Source: systemd.unit(5). */
+/* Finds where the unit files of this host set an option, for messages that name the line and file to change.
+ * Reads them as systemd does: the first fragment of the search path, then drop-ins by their names, the last
+ * assignment wins. Source: systemd.unit(5). */
 
 #include <limits.h>
 #include <stdbool.h>

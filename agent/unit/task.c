@@ -116,8 +116,7 @@ static enum status task_call_view(sd_bus_message *answer, const char *unit, stru
 	return status == STATUS_OK ? status : error_prefix(err, "unit %s", unit);
 }
 
-/* Reads the answer: the path of the job. On failure @ret_is_final is true if it was refused and would be
- * again. */
+/* Reads the job's path in the answer. @ret_is_final on failure: it was refused, and would be again. */
 static enum status task_call_job(sd_bus_message *answer, const char *unit, char *job, size_t size,
 				 bool *ret_is_final, struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The units that allocations start: each is started once, watched, and stopped. Only systemd restarts
- * them, as set by their Restart=. */
+/* The units that allocations start: each is started once, watched, and stopped. Only systemd restarts them,
+ * as set by their Restart=. */
 
 #include "base/error.h"
 #include "base/id.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The connection to systemd over the system bus. Lost connections come back by themselves; calls in flight
- * on one end with an error.
+/* The connection to systemd over the system bus. Lost connections come back by themselves; calls in flight on
+ * one end with an error.
  *
- * Any process on the bus can send a signal that looks like one of systemd's. So a signal is never
- * trusted: it only causes a query. The bus proves that the answer comes from systemd. */
+ * Any process on the bus can send a signal that looks like one of systemd's. So a signal is never trusted: it
+ * only causes a query. The bus proves that the answer comes from systemd. */
 
 #include "base/error.h"
 

@@ -19,9 +19,8 @@ struct csi_volume_paths {
 	char target[CSI_VOLUME_PATH_SIZE]; /* of one use */
 };
 
-/** Fills in the paths in the plugin's folder for the use of @target. STATUS_FAILED_PRECONDITION: the
- * helper did not report its stage base, or a path is too long. STATUS_INVALID_ARGUMENT: the name of the
- * plugin is no label. */
+/** Fills in the paths in the plugin's folder for the use of @target. STATUS_FAILED_PRECONDITION: the stage
+ * base is unknown, or a path is too long. STATUS_INVALID_ARGUMENT: the name of the plugin is no label. */
 enum status csi_volume_paths(const char *stage_base, const struct volume_target *target,
 			     struct csi_volume_paths *ret, struct error *err);
 

@@ -168,8 +168,7 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 			 path);
 }
 
-/* Checks the mounts at the paths: a target has one mount and no mount below it. In staging, which the
- * plugin uses freely, no path has two. */
+/* Checks that a target has one mount and no mount below it, and that no path in staging has two. */
 static enum status guard_check(struct volume_op *op, bool is_target, enum csi_method method,
 			       struct error *err)
 {

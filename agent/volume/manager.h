@@ -3,9 +3,9 @@
 /* Mounts and unmounts volumes through the helper: operations of one volume one after another over its whole
  * stage..unstage life, different volumes side by side.
  *
- * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered
- * back-off until it succeeds and is never forced; while it waits, others are scheduled. A volume is
- * unstaged only if it has no other user, asked at that moment. */
+ * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered back-off
+ * until it succeeds and is never forced; while it waits, others are scheduled. A volume is unstaged only if
+ * it has no other user, asked at that moment. */
 
 #include "base/error.h"
 #include "helper/client.h"
@@ -55,15 +55,14 @@ enum status volume_manager_mount(struct volume_manager *manager, const struct vo
 				 volume_done_fn *done, void *userdata, struct volume_op **ret,
 				 struct error *err);
 
-/** Unpublishes, and unstages if the volume has no other user; repeated until done. Missing mounts count as
- * done.
+/** Unpublishes, and unstages without other users; repeated until done. A missing mount is no error.
  * @retry is called for each failure; may be NULL */
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);
 
-/** Does the last part of an unmount: unstages if the volume has no user at all. The target's allocation
- * and slot do not count; the rest is as above. */
+/** Does the last part of an unmount: unstages if the volume has no user at all. The target's allocation and
+ * slot do not count; the rest is as above. */
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);

@@ -234,8 +234,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		op_succeeded(op);
 		return;
 	}
-	/* a volume that the plugin does not know is not held, nor one whose call it no longer has; if it
-	 * is still mounted, the helper finds it */
+	/* a volume that the plugin does not know is not held, nor one whose call it no longer has; if it is
+	 * still mounted, the helper finds it */
 	if (is_undoing(op) && (csi_outcome(method, err->status) == CSI_GONE ||
 			       (method == CSI_NODE_UNSTAGE_VOLUME && err->status == STATUS_UNIMPLEMENTED &&
 				!announces_staging(op)))) {
@@ -272,8 +272,8 @@ static enum status find_client(const struct volume_op *op, struct service_client
 	return plugins_client(plugins, op->target.profile, PLUGIN_NODE, ret, err);
 }
 
-/* Records the moment before the first call of a mount, which may be carried out even if it fails; no
- * moment if the device is classified. */
+/* Records the moment before the first call of a mount, which may be carried out even if it fails; no moment
+ * if the device is classified. */
 static void note_mount_call(struct volume_op *op)
 {
 	struct volume_manager *manager = op->manager;
@@ -347,8 +347,7 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 
 /* Returns whether the plugin has staged the volume, and its mount still exists: if another process has
  * unmounted it, a publish from that path is not the volume. A plugin that stages without mounting there is
- * asked to stage again.
- */
+ * asked to stage again. */
 static bool is_staged(const struct volume_op *op)
 {
 	const char *stage_base = helper_client_info(op->manager->helper)->stage_base;
@@ -389,8 +388,8 @@ static void call_if_it_unstages(struct volume_op *op)
 		op_call(op, 0);
 }
 
-/* Finds the target of a published use; a writer's, if there are both. A claim is not enough: it may not
- * be mounted yet. */
+/* Finds the target of a published use; a writer's, if there are both. A claim is not enough: it may not be
+ * mounted yet. */
 static enum status expand_target(struct volume_op *op, struct error *err)
 {
 	struct volume_target *target = &op->target;
@@ -605,8 +604,8 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 	}
 }
 
-/* Converts the result of a STAGE of a csi volume to an event. Only the helper looks at the plugin's
- * target: the agent may not look into the folders above it. */
+/* Converts the result of a STAGE of a csi volume to an event. Only the helper looks at the plugin's target:
+ * the agent may not look into the folders above it. */
 static enum volume_op_event staged_event(struct volume_op *op, const struct mh_reply *reply)
 {
 	enum volume_op_event event = VOLUME_OP_PREPARED;
@@ -881,9 +880,8 @@ static bool op_in_use(const struct volume_op *op, enum volume_use use)
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
-/* Forces the undoing. The helper undoes a volume as a whole: only the plugin can end one use among
- * several. Several uses that are left so end together, with the first of them: no plugin was called for
- * the others either. */
+/* Forces the undoing. The helper undoes a volume as a whole: only the plugin can end one of several uses.
+ * Uses that are left so end with the first of them: no plugin was called for them either. */
 static void op_force(struct volume_op *op)
 {
 	struct error err;
@@ -901,8 +899,8 @@ static void op_force(struct volume_op *op)
 	volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
-/* Looks at the mounts of a volume if this run of the agent called no plugin for it, because an earlier
- * one may have; and after another instance of the helper worked on it. */
+/* Looks at the mounts of a volume if this run of the agent called no plugin for it, because an earlier one
+ * may have; and after another instance of the helper worked on it. */
 static void op_look(struct volume_op *op)
 {
 	const struct volume_target *target = &op->target;

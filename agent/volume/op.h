@@ -6,8 +6,7 @@
 
 enum { VOLUME_LOOK_MS = 10000 }; /* for the look at a fresh publish */
 
-/** Applies @event to the operation, by the table of steps. The operation may be gone afterwards.
- */
+/** Applies @event to the operation, by the table of steps. The operation may be gone afterwards. */
 void volume_op_handle(struct volume_op *op, enum volume_op_event event, const struct error *err);
 
 /** Fills in the error of an operation that was cancelled or is too late; never STATUS_OK. */

@@ -23,8 +23,7 @@ struct volume_mounted {
 	uint32_t dev_minor;
 	bool is_host_device;		   /* as in struct volume_target */
 	bool is_nfs_listed;		   /* as there */
-	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: the kernel's state after
-					    * it */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: the kernel's state then */
 };
 
 /** @mounted of a mount that succeeded, and of an unmount that was forced without its plugin, else NULL; @err

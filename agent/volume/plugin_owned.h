@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The volumes in which a plugin may own something: from its first call to stage or publish, until they
- * are unstaged. A volume without such a call is undone without a plugin. */
+/* The volumes in which a plugin may own something: from its first call to stage or publish, until they are
+ * unstaged. A volume without such a call is undone without a plugin. */
 
 #include "base/tree.h"
 #include "model/volume.h"

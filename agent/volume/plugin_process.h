@@ -23,8 +23,8 @@ struct plugin_process {
 /** Units of the kernel's start times, since the boot. */
 uint64_t plugin_process_now(void);
 
-/** Returns the process that has this pid now. Not known: it does not exist, cannot be seen, or is the
- * service manager, which listens for others. */
+/** Returns the process that has this pid now. Not known: it does not exist, cannot be seen, or is the service
+ * manager, which listens for others. */
 struct plugin_process plugin_process_find(pid_t pid);
 
 /** Does it run still? False for one that is not known. */

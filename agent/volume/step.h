@@ -20,10 +20,10 @@
  *
  * A plugin that refuses to publish for a precondition is asked to stage once more before it is asked again.
  *
- * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and
- * is tried again from its beginning, every step of it being idempotent. A call to a plugin that may have
- * been carried out is made again unchanged, before anything else of the volume. So is a mount's step of
- * the helper while another instance of it, which an earlier agent had asked, works on the volume. */
+ * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
+ * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
+ * carried out is made again unchanged, before anything else of the volume. So is a mount's step of the helper
+ * while another instance of it, which an earlier agent had asked, works on the volume. */
 
 #include <stdbool.h>
 

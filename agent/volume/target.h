@@ -11,10 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	VOLUME_MOUNT_PATIENCE_MS = 300000
-}; /* of a mount with passing errors, unless its target has its
-    * own */
+enum { VOLUME_MOUNT_PATIENCE_MS = 300000 }; /* of a mount with passing errors; a target may have its own */
 
 /* The ways to use a volume: a csi plugin has one target for each, and gives it up with its last user. */
 enum volume_use {

@@ -25,7 +25,7 @@ struct verify_reply {
 
 /** STATUS_FAILED_PRECONDITION names the path and the difference.
  *
- * Propagation is judged only by the helper's reply: in another mount namespace than the host's, our own
- * copy of the mount may rightly be a slave or a peer of copies of its own. */
+ * Propagation is judged only by the helper's reply: in another mount namespace than the host's, our own copy
+ * of the mount may rightly be a slave or a peer of copies of its own. */
 enum status verify_publish(const struct verify_wanted *wanted, const struct verify_reply *reply,
 			   const struct mount_view *view, struct error *err);

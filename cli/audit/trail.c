@@ -78,9 +78,8 @@ json_t *trail_to_json(const struct trail_record *record)
 	json_t *json = json_object();
 
 	for (size_t i = 0; json && i < record->n; i++) {
-		/* values are ASCII by the helper's rules; text that is not UTF-8 fails here as lack of
-		 * memory does
-		 */
+		/* values are ASCII by the helper's rules; text that is not UTF-8 fails here as lack of memory
+		 * does */
 		if (json_object_set_new(json, record->fields[i].key, json_string(record->fields[i].value)) ==
 		    0)
 			continue;
@@ -106,8 +105,8 @@ bool trail_matches(const struct trail_record *record, const struct trail_filter 
 	return !filter->until || strncmp(trail_get(record, "ts"), filter->until, strlen(filter->until)) <= 0;
 }
 
-/* Returns the common fields of an intent and its result. Instances may share everything but the volume,
- * on which only one works at a time. NULL when memory is short. */
+/* Returns the common fields of an intent and its result. Instances may share everything but the volume, on
+ * which only one works at a time. NULL when memory is short. */
 static char *operation_key(const struct trail_record *record)
 {
 	static const char *const keys[] = {"node", "peer_pid", "seq", "op", "vol", "alloc", "slot"};

@@ -147,8 +147,8 @@ enum trail_verdict {
 	TRAIL_REPLACED, /* they agree with no head */
 };
 
-/** @ret_bad the lowest head that does not agree, @ret_good the highest below it that does; NULL: there is
- * no such head */
+/** @ret_bad the lowest head that does not agree, @ret_good the highest below it that does; NULL: there is no
+ * such head */
 enum trail_verdict trail_heads_classify(const struct trail_heads *heads, const struct trail_shown **ret_good,
 					const struct trail_shown **ret_bad);
 

@@ -36,8 +36,7 @@ static struct list next_list(ProtobufCMessage *message, unsigned int *at)
 	return (struct list){.n = NULL};
 }
 
-/* Returns the message with the lists: the answer of a List, and the object in that of a Get; NULL when
- * that is missing. */
+/* Returns the message with the lists: the answer of a List, or the object in that of a Get, perhaps NULL. */
 static ProtobufCMessage *lister_of(ProtobufCMessage *answer)
 {
 	const ProtobufCFieldDescriptor *field = answer->descriptor->fields;

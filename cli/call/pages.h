@@ -26,8 +26,8 @@ enum status pages_call(struct connection *connection, struct invocation *inv,
 		       const ProtobufCServiceDescriptor *service, const char *method,
 		       ProtobufCMessage *request, void *ret, struct error *err);
 
-/** The same with a limit of the caller's, 0 for everything. The object of a Get whose lists come in pages
- * is only fetched as a whole, with its pages joined. */
+/** The same with a limit of the caller's, 0 for everything. The object of a Get whose lists come in pages is
+ * only fetched as a whole, with its pages joined. */
 enum status pages_fetch(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			const char *method, ProtobufCMessage *request, uint64_t limit, void *ret,
 			struct error *err);

@@ -55,8 +55,7 @@ struct spec_block {
 	const ProtobufCMessageDescriptor *descriptor;
 	const struct spec_key *keys;
 	size_t n;
-	uint32_t first_plain;	/* fields from this number on are keys with the same names; 0: no such
-				 * fields */
+	uint32_t first_plain;	/* fields from this number on are keys of the same name; 0: no */
 	enum nomad_block nomad; /* whose keys get a hint */
 };
 

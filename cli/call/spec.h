@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Converts specification files to messages: a table per kind of block lists its keys and the fields that
- * they fill. */
+/* Converts specification files to messages: a table per kind of block lists its keys and the fields that they
+ * fill. */
 
 #include "command/command.h"
 #include "conf/conf.h"

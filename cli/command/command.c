@@ -268,8 +268,7 @@ static const struct command *command_named(const char *path)
 	return NULL;
 }
 
-/* Returns the command with the longest path among the first arguments; NULL and 0: there is no such
- * command. */
+/* Returns the command whose path matches the most arguments; NULL and 0: there is no such command. */
 static const struct command *command_of(char *const *words, int n, int *ret_used)
 {
 	const struct command *command = NULL;

@@ -194,7 +194,7 @@ enum { COMMAND_FIELDS_MAX = 5 };
 struct command_call {
 	const ProtobufCServiceDescriptor *service;	 /* that of the agent is called at its socket */
 	const char *method;				 /* NULL: there is no call */
-	struct command_field fields[COMMAND_FIELDS_MAX]; /* the command's verb with the id of first: */
+	struct command_field fields[COMMAND_FIELDS_MAX]; /* the id of the first is handled by: */
 	const char *whole;				 /* "delete": the command that takes whole ids only */
 	const char *question;	  /* asked before the call; a text of show/rows.h about the request */
 	call_fill_fn *load;	  /* values of the command line and of files; nothing is connected yet */
@@ -272,9 +272,9 @@ struct invocation {
 /** Run the command of @inv. Prints its result; an error is for the caller to print. */
 enum status command_run(struct invocation *inv, struct error *err);
 
-/** Parses a command line; options may be anywhere. Unknown commands and options, options of another
- * command and wrong numbers of arguments are STATUS_INVALID_ARGUMENT; @ret->command is filled as far as
- * it is known. @argv is reordered. */
+/** Parses a command line; options may be anywhere. Unknown commands and options, options of another command
+ * and wrong numbers of arguments are STATUS_INVALID_ARGUMENT; @ret->command is filled as far as it is known.
+ * @argv is reordered. */
 enum status command_parse(int argc, char **argv, struct invocation *ret, struct error *err);
 
 /** Fill @err for a mistake in the command line found while running. Returns STATUS_INVALID_ARGUMENT. */

@@ -11,8 +11,8 @@
 enum status request_make(const ProtobufCMessageDescriptor *descriptor, json_t *json, void *ret,
 			 struct error *err);
 
-/** Makes an object of texts from the values of a repeated option, KEY=VALUE each. The first '=' ends the
- * key. @ret owned by the caller, empty when the option is not given */
+/** Makes an object of texts from the values of a repeated option, KEY=VALUE each. The first '=' ends the key.
+ * @ret owned by the caller, empty when the option is not given */
 enum status request_pairs(struct invocation *inv, enum option_id id, json_t **ret, struct error *err);
 
 /** Returns the contents of the file of --secrets-file; empty without that option. */

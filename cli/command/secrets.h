@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Secrets come only from files: every user can read arguments in the process list. Errors never quote a
- * value.
- */
+ * value. */
 
 #include "base/error.h"
 

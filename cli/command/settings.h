@@ -23,8 +23,8 @@ struct server_settings {
 /** Value of the option or its variable; NULL if both are missing or empty. */
 const char *setting_value(const struct invocation *inv, enum option_id id);
 
-/** STATUS_INVALID_ARGUMENT names the missing setting and how to give it. A missing dev folder has the
- * status of its errno. */
+/** STATUS_INVALID_ARGUMENT names the missing setting and how to give it. A missing dev folder has the status
+ * of its errno. */
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err);
 
 /** If systemd hands over the credential @name, and no token file is given, its first line is the token.
@@ -34,6 +34,6 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 /** Path of the agent's socket; borrowed. */
 const char *agent_socket_path(const struct invocation *inv);
 
-/** Returns the mount helper's publish_base: of root's _cli.env_, else the packages' default; borrowed. A
- * path that a node reports is never used for engines and units. */
+/** Returns the mount helper's publish_base: of root's _cli.env_, else the packages' default; borrowed. A path
+ * that a node reports is never used for engines and units. */
 const char *publish_dir(void);

@@ -30,11 +30,11 @@ enum status value_size(struct invocation *inv, const char *what, const char *tex
 /** The reason that a command has to have: not empty, of one line. */
 enum status value_reason(struct invocation *inv, enum option_id id, char **ret, struct error *err);
 
-/** Refuses a prefix for a command that cannot be undone: if the meant object is gone, another one may
- * begin with it. @what the command, for the message */
+/** Refuses a prefix for a command that cannot be undone: if the meant object is gone, another one may begin
+ * with it. @what the command, for the message */
 enum status value_check_whole(struct invocation *inv, const char *what, const char *given, const char *id,
 			      struct error *err);
 
-/** Asks a person to continue: "y" does. With --yes it does not ask, and without a terminal --yes is
- * needed. STATUS_CANCELLED after another answer. */
+/** Asks a person to continue: "y" does. With --yes it does not ask, and without a terminal --yes is needed.
+ * STATUS_CANCELLED after another answer. */
 enum status value_confirm(struct invocation *inv, const char *question, struct error *err);

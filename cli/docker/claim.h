@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The allocation of a volume that engines have mounted: runs it, or finds it again, and releases it. The
- * state machine of `holdfast volume hold` (hold/hold.h) interprets each answer of the server. The record
- * has the id of the allocation before the server is asked to run it, so that there is never a second one. */
+ * state machine of `holdfast volume hold` (hold/hold.h) interprets each answer of the server. The record has
+ * the id of the allocation before the server is asked to run it, so that there is never a second one. */
 
 #include "call/connect.h"
 #include "docker/record.h"
@@ -21,12 +21,11 @@ struct docker_claim {
 };
 
 /** Has the volume published on this node, and stores its path in the record. The path is made from
- * publish_dir and the allocation's id, then looked up in the mount table, and never taken from the node's
- * report. After a failure the volume is released, unless another container has it mounted already. The error
- * has the server's reason.
+ * publish_dir and the allocation's id, not from the node's report, and found in the mount table. After a
+ * failure the volume is released unless another container uses it. The error has the server's reason.
  *
- * The file system of a volume for reading must itself be mounted read-only: podman mounts its source
- * without the flag that makes a publish of a writable one read-only. */
+ * The file system of a volume for reading must itself be mounted read-only: podman mounts its source without
+ * the flag that makes a publish of a writable one read-only. */
 enum status docker_claim_take(struct docker_claim *claim, struct error *err);
 
 /** Stops the allocation, if there is one, and waits until its claim is free. If that takes too long, the

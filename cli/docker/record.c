@@ -85,8 +85,7 @@ static enum status record_path(const char *dir, const char *name, char ret[stati
 }
 
 /* Drops the mounts of an earlier boot, which are gone with it. The allocation may still exist, until the
- * server learns of the new boot.
- */
+ * server learns of the new boot. */
 static enum status drop_earlier_boot(Docker__VolumeRecord *record, struct error *err)
 {
 	char boot[UUID_SIZE];
@@ -238,8 +237,7 @@ enum status record_each(const char *dir,
 	return status;
 }
 
-/* Returns whether @rest is the suffix of file_write_atomic(): only the owner of the name's lock writes
- * such a file. */
+/* Returns whether @rest is a suffix of file_write_atomic(), which is called with the name's lock held. */
 static bool is_unfinished(const char *rest)
 {
 	const char *last = strrchr(rest, '.');

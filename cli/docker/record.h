@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The records of `holdfast volume docker-plugin` of the volumes that engines have made: DIR/NAME.json
- * each, and DIR/lock with a byte for each name. */
+/* The records of `holdfast volume docker-plugin` of the volumes that engines have made: DIR/NAME.json each,
+ * and DIR/lock with a byte for each name. */
 
 #include "base/error.h"
 

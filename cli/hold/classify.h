@@ -13,8 +13,8 @@ enum hold_event hold_classify_alloc(const Holdfast__V1__Allocation *alloc);
 
 enum hold_event hold_classify_get(const Holdfast__V1__GetAllocationResponse *answer);
 
-/** Classifies a refusal of @request. @details may be NULL: if they name no holder, the node or a plugin
- * may only not be ready yet. */
+/** Classifies a refusal of @request. @details may be NULL: if they name no holder, the node or a plugin may
+ * only not be ready yet. */
 enum hold_event hold_classify_error(enum hold_request request, enum status status,
 				    const Holdfast__V1__ErrorDetails *details);
 

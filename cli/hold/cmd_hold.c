@@ -19,9 +19,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-/* A process that starts another one again when that is killed. A restart by systemd with Restart= reaches
- * the units that are bound to this one (they are stopped, and with BindsTo= not started again); this
- * restart does not. */
+/* A process that starts another one again when that is killed. Restart= of systemd would stop the units that
+ * are bound to this one, and with BindsTo= not start them again. */
 
 enum { DEATHS_MAX = 5 };
 
@@ -158,8 +157,8 @@ static enum status hold(struct invocation *inv, struct hold_unit *unit, struct e
 	return status;
 }
 
-/* Reports the one line that `systemctl status` shows. Waits for the service manager to read it: it could
- * not find the unit of a process that is gone. */
+/* Reports the one line that `systemctl status` shows. Waits for the service manager to read it: it could not
+ * find the unit of a process that is gone. */
 static void report_end(const struct error *err)
 {
 	char line[sizeof(err->msg)];

@@ -95,8 +95,7 @@ static int look_at_owner(int fd, uid_t *ret_owner, bool *ret_is_open_to_others)
 	return 0;
 }
 
-/* Returns whether @base is a tree of the helper: only root can replace it, and only its owner write to
- * it. */
+/* Returns whether @base is a tree of the helper: only root can replace it, and only its owner write to it. */
 static bool is_tree(int root_fd, const char *base, uid_t *ret_owner)
 {
 	cleanup_close int fd = path_open_trusted(root_fd, base);

@@ -19,8 +19,7 @@ struct hold_link_view {
 	const char *publish_dir; /* the mount helper's publish_base, from root's file */
 };
 
-/** Checks that the volume @wire is published at @path, by a mount that only root and the mount helper can
- * have made.
+/** Checks that @path is a publish of the volume @wire that only root or the mount helper can have made.
  *
  * @path             anything
  * @target           of a block device of a csi volume, which is no mount of the helper's: the name at which
@@ -30,9 +29,8 @@ struct hold_link_view {
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
 			    const char *target, bool *ret_is_read_only, struct error *err);
 
-/** Makes the path at which the mount helper publishes the first volume of allocation @alloc_id, from
- * root's setting and the id, never from a node's report. False for an invalid id, or a path that is too
- * long. */
+/** Makes the path at which the mount helper publishes the first volume of allocation @alloc_id, from root's
+ * setting and the id, never from a node's report. False for an invalid id, or a path that is too long. */
 bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX]);
 
 /** hold_link_check() of the first volume of @alloc, as this process sees the machine. */
@@ -40,9 +38,8 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
 			       struct error *err);
 
-/** Makes @folder/@name/mnt a link to @path, and replaces an existing link in one step. @folder is root's.
- * If another account has left an object at @folder/@name, it is removed when empty, and refused
- * otherwise. */
+/** Makes @folder/@name/mnt a link to @path, and replaces an existing link in one step. @folder is root's. If
+ * another account has left an object at @folder/@name, it is removed when empty, and refused otherwise. */
 enum status hold_link_give(const char *folder, const char *name, const char *path, struct error *err);
 
 /** Removes the link, so that no service begins to use the volume. Without a link this does nothing. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The files of `holdfast volume hold NAME` on this machine: the note of its allocation, in the unit's
- * state folder, and in its runtime folder the link to the published volume, which `holdfast volume link`
- * reads. Services get another link: link.h. */
+/* The files of `holdfast volume hold NAME` on this machine: the note of its allocation, in the unit's state
+ * folder, and in its runtime folder the link to the published volume, which `holdfast volume link` reads.
+ * Services get another link: link.h. */
 
 #include "base/error.h"
 #include "base/uuid.h"

@@ -10,7 +10,7 @@
 
 enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
 
-/* The time to end a claim that was not ready in time; the next start completes that. */
+/* The time to end an allocation that was not ready in time; the next start finishes it. */
 #define GRACE_US (10 * USEC_PER_SEC)
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
@@ -29,8 +29,8 @@ static bool is_mount_gone(const struct holder *holder)
 	return holder->path[0] != '\0' && hold_is_gone(holder->path);
 }
 
-/* Makes the path from root's file and the id; never takes it from the node's report. A device is where
- * the CSI plugin has bound it, which `volume link` checks by the volume's name. */
+/* Makes the path from root's file and the id; never takes it from the node's report. A device is where the
+ * CSI plugin has bound it, which `volume link` checks by the volume's name. */
 static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *alloc)
 {
 	if (holder->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
@@ -38,8 +38,7 @@ static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *all
 	return hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path);
 }
 
-/* Keeps the answer to Get. @return its event here: the server may not know yet that this machine was
- * booted */
+/* Keeps the answer to Get. @return its event: the server may not know yet that this machine was booted */
 static enum hold_event classify_get(struct holder *holder, const ProtobufCMessage *response)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = (const void *)response;

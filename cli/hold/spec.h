@@ -19,6 +19,6 @@ enum status hold_spec_load_named(struct invocation *inv, const char *name, Holdf
 
 enum { HOLD_NODE_SIZE = 256 };
 
-/** Returns the node of this machine from the agent's settings and their drop-ins; "": there are no
- * settings, or not every user may read them. */
+/** Returns the node of this machine from the agent's settings and their drop-ins; "": there are no settings,
+ * or not every user may read them. */
 enum status hold_own_node(const char *agent_settings, char ret[static HOLD_NODE_SIZE], struct error *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the server's state, in parts. They hold secrets and tokens' hashes: only the caller can read the
- * files.
- */
+ * files. */
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
@@ -363,8 +362,8 @@ static enum status apply_kit(struct invocation *inv, Holdfast__V1__BeginBackupRe
 	return kit_passphrase_read(path, passphrase, err);
 }
 
-/* Confirms to the server that all has arrived, by a read behind the end. The server then counts the
- * backup as made, and removes its copy. The local file stays even if the server does not receive it. */
+/* Confirms to the server that all has arrived, by a read behind the end. The server then counts the backup as
+ * made, and removes its copy. The local file stays even if the server does not receive it. */
 static void confirm(struct transfer *transfer, char *id)
 {
 	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and operator,
- * and also backup. */
+/* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and operator, and
+ * also backup. */
 
 #include "operator/policy.h"
 

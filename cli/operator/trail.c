@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows the heads of the nodes' trails that the server has received, and accepts those that went back, by
- * an operator's statement. */
+/* Shows the heads of the nodes' trails that the server has received, and accepts those that went back, by an
+ * operator's statement. */
 
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -27,8 +27,7 @@ struct shown {
 struct rows {
 	const ProtobufCMessageDescriptor *descriptor; /* of the messages */
 	const ProtobufCMessageDescriptor *of;	      /* of those that contain them; NULL: no path has "^" */
-	const char *none;			      /* line for an empty list without a title; NULL: no
-						       * line */
+	const char *none;			      /* line for an empty, untitled list; or NULL */
 	const struct column *columns;
 	size_t n;
 };
