@@ -30,8 +30,8 @@ static const struct {
 	const char *word;
 } starts[START_N] = {MH_STARTS(START_ROW)};
 
-/* All agents' and strangers' starts that were refused, six at once and one in ten seconds: who starts this in
- * a loop fills no disk. Shared without a lock, which the caller could stop this process with. */
+/* All refused starts of agents and strangers, six at once and one in ten seconds: a loop of starts fills
+ * no disk. Shared without a lock, which the caller could stop this process with. */
 static bool may_record(void)
 {
 	const size_t size = sizeof(struct rate);

@@ -52,6 +52,6 @@ void certificate_release(struct certificate *certificate);
 bool certificate_warning(const struct certificate *certificate, const char *path,
 			 char ret[static CERTIFICATE_WARNING_SIZE]);
 
-/** Names who has a certificate of another CA than the one that issues, while the CA's file has several;
+/** Names the holders of certificates of another CA than the issuing one, while the CA's file has several;
  * false: no change of the CA is under way. */
 bool certificate_ca_warning(struct server *server, char ret[static CERTIFICATE_CA_WARNING_SIZE]);

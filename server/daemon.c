@@ -72,7 +72,7 @@ enum {
 	MESSAGE_SIZE = 96,
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
-	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
+	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and other callers */
 };
 
 /* A server, and those of its parts that it has from its first moment to its last one. */

@@ -197,7 +197,7 @@ enum status dev_prepare(const struct dev_options *options, struct config *config
 		status = make_folder(tls, err);
 	if (status == STATUS_OK)
 		status = make_identities(options, cluster, err);
-	if (status == STATUS_OK && options->makes_store) /* first: who is interrupted begins here again */
+	if (status == STATUS_OK && options->makes_store) /* first: an interrupted run begins here again */
 		status = make_store(config, err);
 	if (status == STATUS_OK)
 		status = allow_existing(ticket_key_make(config->ticket_key, err));

@@ -462,7 +462,7 @@ static enum status watch(struct watcher *watcher, const Holdfast__V1__WatchReque
 	return status;
 }
 
-/* Before there is a request: who may read nothing at all takes no place from others. */
+/* Checks the caller before there is a request: one without a right to read takes no place from others. */
 static enum status check_caller(struct server *server, const struct rpc_call *call, struct error *err)
 {
 	enum status status = STATUS_OK;

@@ -234,7 +234,7 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 static const struct read_method list_audit_method = {.handle = handle_list_audit};
 DEFINE_READ_METHOD(operator_handle_list_audit, list_audit_method)
 
-/* --- who there is --- */
+/* --- members --- */
 
 /* A call that waits for etcd to answer. */
 struct asked {
@@ -414,7 +414,7 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 static const struct read_method list_members_method = {.handle = handle_list_members};
 DEFINE_READ_METHOD(operator_handle_list_members, list_members_method)
 
-/* --- who no longer leads --- */
+/* --- former leader --- */
 
 static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 {

@@ -28,7 +28,7 @@ struct strbuf {
 
 void strbuf_release(struct strbuf *sb);
 
-/** Makes room for @n more bytes at once, for who knows about how many will come. */
+/** Makes room for @n more bytes at once, for callers that know a rough number. */
 void strbuf_reserve(struct strbuf *sb, size_t n);
 
 /** strbuf_put() of what does not fit the room there is. */

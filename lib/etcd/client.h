@@ -2,10 +2,9 @@
 #pragma once
 /* Calls to the members of an etcd, one of which takes them all until it fails.
  *
- * Nothing is sent twice here: who calls knows what may be. After a failure that another member may not have,
- * the next call goes to the next one. A member that did not answer in time twice in a row is spoken to on a
- * new connection; until it answers, calls of it have up to four times their time.
- */
+ * Nothing is sent twice here: only callers know what may be. After a failure that another member may not
+ * have, the next call goes to the next one. A member that did not answer in time twice in a row gets a new
+ * connection; until it answers, its calls have up to four times their time. */
 
 #include "base/error.h"
 #include "etcd/v3/etcd.pb-c.h"
@@ -21,7 +20,7 @@ struct etcd_endpoints {
 	struct rpc_tls *tls; /* borrowed; NULL when all are unix sockets */
 };
 
-/* A call in flight, a part of who made it; zero before the first one. */
+/* A call in flight, part of its caller's struct; zero before the first one. */
 struct etcd_call {
 	struct etcd_client *client;
 	struct rpc_pending *pending; /* NULL: no call in flight */

@@ -120,7 +120,7 @@ static void stumble(struct election *e, const struct error *why)
 	bool is_new = !str_eq(e->trouble.msg, why->msg);
 
 	e->trouble = *why;
-	e->followed = 0; /* who leads is reported again when etcd answers */
+	e->followed = 0; /* the leader is reported again when etcd answers */
 	look_in(e, backoff_next(&e->backoff, backoff_random()));
 	if (is_new)
 		e->events->on_trouble(why, e->userdata);

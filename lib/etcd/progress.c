@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far the store of the one that leads has come, for who follows: read again and again. */
+/* The progress of the leader's store, for followers: read again and again. */
 
 #include "base/clock.h"
 #include "base/parse.h"

@@ -139,7 +139,7 @@ static enum status read_page(struct etcd *etcd, struct page *page, struct etcd_c
 
 /* --- the next page ---
  *
- * etcd reads it while who asked takes this one. */
+ * etcd reads it while the caller takes this one. */
 
 struct ahead {
 	struct etcd_call call;

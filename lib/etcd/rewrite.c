@@ -16,7 +16,7 @@
 /* Submissions that are waited for together, and their bytes. */
 enum { FLIGHT_MAX = 1000, FLIGHT_BYTES_MAX = 8 << 20 };
 
-/* One that is replaced stays in the list: who reads may hold it. */
+/* A replaced one stays in the list: readers may hold it. */
 struct put {
 	STAILQ_ENTRY(put) all;
 	struct kv_op op; /* in this allocation */

@@ -26,7 +26,7 @@ struct log_ctx {
 	const char *driver;	    /* of tasks */
 	const char *unit;	    /* of systemd */
 	const char *op;		    /* stage, publish, claim, session, ... */
-	const char *peer;	    /* who asked */
+	const char *peer;	    /* the caller */
 	const char *evidence;	    /* by which a claim was freed */
 	const char *relayed;	    /* the program whose record this line repeats */
 	const char *relayed_reason; /* of that record, a keyword */

@@ -64,7 +64,7 @@ struct client_conn {
 	struct h2 *h2;
 	sd_event_source *connect_timer;
 	sd_event_source *keepalive_timer;
-	pid_t peer;	    /* who listens at a unix socket; 0: not known */
+	pid_t peer;	    /* the listener at a unix socket; 0: not known */
 	bool up;	    /* requests can be sent */
 	uint64_t pinged_us; /* when the server was asked for a sign that it still owes us; 0: it was not */
 	size_t n_streams;   /* bidirectional ones: they want to know when the server is gone */

@@ -301,8 +301,8 @@ nghttp2_nv h2_header(const char *name, const char *value)
 }
 
 enum {
-	/* So much comes ahead of who takes it, so that many streams that are paused fit into a connection. A
-	 * large message of another stream gets the wide one, for the sake of peers that are far away. */
+	/* Bytes ahead of the reader: few, so that many paused streams fit into a connection. A large
+	 * message of another stream gets the wide one, for distant peers. */
 	STREAM_WINDOW = 64 * 1024,
 	STREAM_WINDOW_WIDE = 1024 * 1024,
 	CONNECTION_WINDOW = 4 * 1024 * 1024,

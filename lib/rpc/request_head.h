@@ -60,6 +60,6 @@ bool request_head_is_malformed(const struct request_head *head);
 /** Is this a request for any of our addresses, with any method and content? Parameters as below. */
 enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err);
 
-/** Is this a call that can be dispatched? Otherwise @ret_http is the HTTP status of the refusal for those
- * who do not speak gRPC, and the rest is for those who do. */
+/** Is this a call that can be dispatched? Otherwise @ret_http is the HTTP status of the refusal for clients
+ * without gRPC, and the rest is for gRPC clients. */
 enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err);

@@ -508,7 +508,7 @@ static void receive_stream(struct rpc_call *call)
 	if (call->state != CALL_STREAMING || call->stream.is_paused || !call->stream.in_end ||
 	    call->half_closed)
 		return;
-	/* Given up, not ended: who cancels may half-close first, as clients on Node do in the same breath. */
+	/* given up, not ended: a client that cancels may half-close first, as on Node */
 	if (call->stream.closed)
 		return;
 	call->half_closed = true;

@@ -403,7 +403,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
 	db->is_new = presence == PRESENCE_MISSING;
-	db->log_dirty_us = clock_monotonic_us(); /* who had it before may have died without a wait */
+	db->log_dirty_us = clock_monotonic_us(); /* an earlier process may have died without a wait */
 	TRY(open_existing(db, err));
 	*ret = TAKE_PTR(db);
 	return STATUS_OK;

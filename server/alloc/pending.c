@@ -51,10 +51,10 @@ struct round {
 	struct obstruction *at;	 /* owned; of each of the queue, once it was tried: what it waits for */
 	size_t n_tried;
 	bool has_failed; /* the store refused something */
-	bool only_queue; /* who has not come by a queue may be raced */
+	bool only_queue; /* only those that came by a queue count, the others may be raced */
 };
 
-/* --- who waits --- */
+/* --- waiting allocations --- */
 
 /* One that is not durable yet came last. */
 uint64_t alloc_arrival(const struct alloc *alloc)
@@ -143,7 +143,7 @@ static bool collect_starting(struct server *server, struct entries *ret)
 	return true;
 }
 
-/* --- who is in the way --- */
+/* --- obstacles --- */
 
 /* On which node it will be, as far as that is known. */
 static const char *node_of(const struct alloc *alloc)

@@ -38,7 +38,7 @@ static void read_topologies(struct server *server, struct placement_volume *want
 	wanted->n_topologies = detail->n_topologies;
 }
 
-/* The first claim that would keep a newcomer out who is on a node of its own. */
+/* Returns the first claim that would exclude a newcomer on a node without claims. */
 static const struct claim *find_in_the_way(const struct placement_volume *wanted)
 {
 	const struct volume_request *request = wanted->request;

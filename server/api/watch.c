@@ -175,7 +175,7 @@ uint64_t watch_index(const struct server *server, const char *prefix)
 	return server->watch_indexes[table_of(prefix)];
 }
 
-/* Looks again at those who wait under @name. Answering starts no wait, so each is looked at once. */
+/* Checks the calls that wait under @name again. Answering starts no wait, so each is checked once. */
 static void wake(struct server *server, const char *name)
 {
 	struct watch from = {.serial = 0};
@@ -217,7 +217,7 @@ static void touch_volume(struct server *server, const char *namespace, const cha
 	touch(server, PREFIX_VOLUME, rest, revision);
 }
 
-/* Its index first: who waits for a plugin asks for that. */
+/* Raises the plugin's index first: calls that wait for a plugin read it. */
 static void touch_plugin(struct server *server, const char *id, uint64_t revision)
 {
 	struct plugin_entry *plugin = state_plugin(&server->state, id);

@@ -81,7 +81,7 @@ enum status claim_admit(struct server *server, const struct asked *asked, const 
 		return server->check_not_fenced(server, asked->node, volume->volume.plugin_id, err);
 	if (status != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
 		return status;
-	in.holders = look_at_holders(server, &holders); /* costs more: only who is refused needs it */
+	in.holders = look_at_holders(server, &holders); /* costs more: only needed for a refusal */
 	return admission_check(&in, ret_same, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Granting claims: who may have one is decided by admission_check() of lib/model; then the controller
- * attaches the volume where it has to, and the node is answered. */
+/* Granting claims: admission_check() of lib/model decides; then the controller attaches the volume where
+ * it must, and the node gets the answer. */
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -16,7 +16,7 @@
 
 struct session;
 
-/** May @volume be granted as far as such claims go? STATUS_UNAVAILABLE names who has it and what ends it. */
+/** Do such claims permit a grant of @volume? STATUS_UNAVAILABLE names the holder and the way to end it. */
 enum status held_twice_check(const struct volume_entry *volume, struct error *err);
 
 /** Returns a live claim of @volume that excludes @claim; NULL if there is no such claim. */

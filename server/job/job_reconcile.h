@@ -176,7 +176,7 @@ struct job_action {
 };
 
 enum job_wait_for {
-	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
+	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds (NULL: unknown holder) */
 	JOB_WAIT_QUEUE,	 /* its turn at its volumes, in whose queues alloc_id waits */
 	JOB_WAIT_NODE,	 /* any eligible one */
 	JOB_WAIT_STOP,	 /* end of alloc_id on node_id, which must stop */

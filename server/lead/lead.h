@@ -72,7 +72,7 @@ void lead_view(const struct lead *lead, struct lead_view *ret);
 /** Does this server lead at this moment for certain, by its own clock? NULL: yes. */
 bool lead_is_own(const struct lead *lead);
 
-/** STATUS_UNAVAILABLE unless it does, with who leads and where. */
+/** STATUS_UNAVAILABLE unless it does, with name and address of the leader. */
 enum status lead_check(const struct lead *lead, struct error *err);
 
 /** TROUBLE_NONE where a server leads, etcd answers and this server could lead; also for NULL. */

@@ -27,7 +27,7 @@ enum {
 struct look {
 	struct members *members;
 	struct members_view view;
-	struct etcd_call servers; /* who shares the store */
+	struct etcd_call servers; /* servers that share the store */
 	struct etcd_call alarms;
 	size_t n_tries; /* to read the servers */
 	size_t n_open;	/* answers that are still to come */

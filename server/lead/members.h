@@ -2,9 +2,9 @@
 #pragma once
 /* The servers that share a store in etcd, and etcd's own members.
  *
- * Each server keeps the key PREFIX/servers/NAME/ADDRESS, with its version and since when it runs, by a lease
- * of its own: who is gone is gone from the list within the lease. It is for people; nothing is decided by it.
- */
+ * Each server keeps the key PREFIX/servers/NAME/ADDRESS, with its version and start time, by a lease of
+ * its own: a server that is gone leaves the list within the lease. It is for people; no decision depends
+ * on it. */
 
 #include "base/error.h"
 #include "lead/lead_settings.h"

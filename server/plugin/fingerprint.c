@@ -123,7 +123,7 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
-/* On the allocation that runs it, too: who looks there wants to know. */
+/* Adds an event to the allocation that runs the plugin, too. */
 static void stage_event(struct server *server, struct change *change, const struct plugin_instance *known,
 			const struct plugin_instance *reported)
 {

@@ -159,7 +159,7 @@ static void on_made(const struct error *error, void *userdata)
 	response.size_bytes = backup->size;
 	response.sha256 = (ProtobufCBinaryData){.len = sizeof(backup->sha256), .data = backup->sha256};
 	response.index = backup->index;
-	answer_durable(server, call, message_copy(&response.base)); /* with the record of who gets it */
+	answer_durable(server, call, message_copy(&response.base)); /* with the audit record */
 }
 
 static enum status new_backup(struct server *server, struct backup **ret, struct error *err)

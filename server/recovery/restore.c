@@ -305,7 +305,7 @@ static void refuse(struct restore *restore, const struct error *err)
 	forget(server);
 }
 
-/* All that was submitted is answered, the record of who restored too, and nothing else is. */
+/* Every submitted change is answered, including the audit record of the restore, and nothing else is. */
 static void on_settled(uint64_t revision, const struct error *error, void *userdata)
 {
 	Holdfast__V1__ApplyRestoreResponse response = HOLDFAST__V1__APPLY_RESTORE_RESPONSE__INIT;

@@ -44,9 +44,9 @@ struct restore_owner {
  * STATUS_FAILED_PRECONDITION: there is no such account. */
 enum status restore_find_owner(const struct config *config, struct restore_owner *ret, struct error *err);
 
-/** Becomes, for good, the owner of the server's files: root becomes restore_find_owner(), and other users stay
- * as they are. A data_dir that is missing is made first, mode 0700, and the folder of
- * mark_file likewise; with @dry_run neither is. */
+/** Becomes, for good, the owner of the server's files: root becomes restore_find_owner(), and other users
+ * stay as they are. A data_dir that is missing is made first, mode 0700, and the folder of mark_file
+ * likewise; with @dry_run neither is. */
 enum status restore_become_owner(const struct config *config, bool dry_run, struct error *err);
 
 /* A copy of a store to start from: a file, or (@kit) the one in a kit. */

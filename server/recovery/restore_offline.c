@@ -265,7 +265,7 @@ static enum status refuse_running(const char *store, bool dry_run, struct error 
 	cleanup_close int lock_fd = -EBADF;
 	char lock[PATH_MAX];
 
-	/* looking makes the file of the lock; who runs has it */
+	/* the check would make the lock file; a running server has made it */
 	if (dry_run && (str_format(lock, sizeof(lock), "%s-lock", store) < 0 || access(lock, F_OK) < 0))
 		return STATUS_OK;
 	return kv_lock_sqlite(store, &lock_fd, err);

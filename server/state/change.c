@@ -262,7 +262,7 @@ void change_put_floor(struct change *change, uint64_t generation_floor)
 	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
 }
 
-/* Is the key of it deleted, though memory and those who listen are given the value? */
+/* Is its key deleted, though memory and observers get the value? */
 static bool is_stored_elsewhere(const struct change_object *object)
 {
 	return object->kind == OBJECT_CLAIM && !claim_is_live(object->value);

@@ -31,8 +31,8 @@ enum {
 	FREED_SCAN_MAX = 250,  /* that are looked at in one turn of the event loop */
 };
 
-/** Stages that there are no records of @claim: for who makes it live again. change_put_claim() stages those of
- * one that is freed. */
+/** Stages the deletion of @claim's records, for a caller that makes it live again. change_put_claim()
+ * stages those of a freed one. */
 void freed_stage_deletion(struct change *change, const struct claim *claim);
 
 /** Finds the claim with this id, live or freed; a freed one is recalled. @ret NULL: unknown id. */

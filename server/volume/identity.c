@@ -19,7 +19,7 @@ static bool may(struct server *server, const struct rpc_call *call, enum access_
 	return access_check(server, call, right, namespace, NULL) == STATUS_OK;
 }
 
-/* A volume for messages; without its name for those who may not see it. */
+/* Names a volume for messages; without its name for callers that may not see it. */
 static const char *name_of(struct server *server, const struct rpc_call *call, const struct volume *volume,
 			   char ret[static NAME_SIZE])
 {

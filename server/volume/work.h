@@ -43,7 +43,7 @@ void volume_work_note_durable(struct server *server, struct change_object *objec
 /** After a start: carry on what the last run left. */
 void volume_work_resume_all(struct server *server);
 
-/** At the end: answer who waits, forget the rest; it is stored. */
+/** At the end: answers the waiting calls and drops the works; they are stored. */
 void volume_work_release_all(struct server *server);
 
 enum { VOLUME_PROVIDER_NAME_SIZE = 160 };
