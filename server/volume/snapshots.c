@@ -109,7 +109,8 @@ static void audit_end(struct server *server, struct change *change, const struct
 	(void)str_format(object, sizeof(object), "volume %s/%s", snapshot->namespace_,
 			 snapshot->source_volume_id);
 	(void)str_format(text, sizeof(text), "%s: %s", snapshot->name, why);
-	audit_own(server, change, str_eq(what, CREATE) ? "Snapshots.Made" : "Snapshots.Removed", object, text);
+	audit_own(server, change, str_eq(what, CREATE) ? "Snapshots.Made" : "Snapshots.Removed", object,
+		  text);
 }
 
 /* Answers that it failed, and frees @work. */

@@ -198,6 +198,8 @@ LANES = {
     "interop": Lane("gRPC with grpc-js, grpcio, frames by hand and h2load", "build run etcd node interop",
                     lambda lane: [build("dev"), script(lane, "./dev", "interop", needs=("dev",), place="host")],
                     "lib/rpc lib/pb proto server/api tests/integration/grpc-interop"),
+    "site": Lane("all pages and manual pages as a site, whose links lead somewhere", "site",
+                 lambda lane: [script(lane, "./dev", "docs", place="host")], "docs README.md"),
     "alarms": Lane("the alarms and the dashboard, tried by Prometheus", "build run alarms",
                    lambda lane: [build("dev"), script(lane, sys.executable, "-B", "tests/alarms/alarms.py",
                                                       "build/dev/server/holdfast-server", needs=("dev",))],
