@@ -321,7 +321,7 @@ def users_of(call):
     if all(call in calls for _, calls in lines):
         return "every request"
     users = [operation_of(label) for label, calls in lines if call in calls]
-    return ", ".join(sorted(set(users), key=users.index)) or "none of the list"
+    return ", ".join(sorted(set(users), key=users.index)) or "not in the list"
 
 
 def filter_table(old):
@@ -341,7 +341,7 @@ def filter_table(old):
 def calls_table(_old):
     lines = golden()
     common = set.intersection(*(set(calls) for _, calls in lines))
-    told = ["| request | calls besides " + ", ".join(sorted(common)) + " |", "|---|---|"]
+    told = ["| request | calls in addition to " + ", ".join(sorted(common)) + " |", "|---|---|"]
     for label, calls in lines:
         rest = [c + ("" if calls[c] else "?") for c in sorted(calls) if c not in common]
         told.append(row(label.replace("_", " "), " ".join(rest)))
@@ -473,7 +473,7 @@ def check_manual():
     compare("the step", bold(section_of(manual, "STEPS")), words_of("MH_STEPS"))
     status = section_of(manual, "EXIT STATUS")
     compare("the word", bold(status), words_of("MH_STARTS"))
-    compare("the fault of the trail", bold(section_of(manual, "TRAIL").split("one of these words:")[1].split("A log")[0]),
+    compare("the fault of the trail", bold(section_of(manual, "TRAIL").split("one of these reasons:")[1].split("A log")[0]),
             words_of("MH_TRAILS"))
     for code in re.findall(r"MH_EXIT_\w+ = (\d+)", read(WORDS)):
         if f"\n*{code}*\n" not in status:

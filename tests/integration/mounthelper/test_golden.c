@@ -156,12 +156,12 @@ static void list(enum mh_list_kind kind)
 	assert_true(agent_list(&agent, kind, &reply));
 }
 
-static void list_what_is_staged(void)
+static void list_staged_volumes(void)
 {
 	list(MH_LIST_STAGED);
 }
 
-static void list_what_is_published(void)
+static void list_publishes(void)
 {
 	list(MH_LIST_PUBLISHED);
 }
@@ -189,8 +189,8 @@ static const struct {
 	OPERATION(publish_it),
 	OPERATION(publish_it_again),
 	OPERATION(ask_for_a_volume),
-	OPERATION(list_what_is_staged),
-	OPERATION(list_what_is_published),
+	OPERATION(list_staged_volumes),
+	OPERATION(list_publishes),
 	OPERATION(list_the_profiles),
 	OPERATION(unstage_in_use),
 	OPERATION(unpublish_it),
