@@ -1227,7 +1227,7 @@ NODE_TEST(children_of_a_dead_plugin_end_before_a_removal)
 }
 
 /* Of what may be somebody else's, and of what nothing is known. */
-NODE_TEST(unrelated_processes_are_waited_for_only_until_a_deadline)
+NODE_TEST(possibly_unrelated_processes_are_waited_for_until_a_deadline)
 {
 	static const struct {
 		unsigned int n_session;
