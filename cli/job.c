@@ -66,9 +66,16 @@ static DEFINE_ROWS(group_table, holdfast__v1__job_group_status, NULL, COL("GROUP
 		   COL_NUMBER("HEALTHY", "{healthy}"), COL_NUMBER("CURRENT", "{current}"),
 		   COL_NUMBER("DONE", "{done}"), COL_NUMBER("WAITING", "{waiting}"));
 
+/* Prints the block of each group that has one. */
+static DEFINE_ROWS(group_loss_page, holdfast__v1__job_group, NULL,
+		   COL_WHEN("{on_node_loss?y}", "on node loss",
+			    "group {name}: {on_node_loss.do}{on_node_loss.after_ms? after "
+			    "{on_node_loss.after_ms:duration}}"));
+
 static DEFINE_ROWS_OF(job_page, holdfast__v1__job, &holdfast__v1__get_job_response__descriptor, NULL,
 		      COL("ID", "{id}"), COL("namespace", "{namespace}"), COL("type", "{type}"),
-		      COL("state", "{^state}"), COL("version", "{version}"), COL("update", JOB_UPDATE));
+		      COL("state", "{^state}"), COL("version", "{version}"), COL("update", JOB_UPDATE),
+		      PART("groups", &group_loss_page));
 
 static DEFINE_ROWS(job_answer_page, holdfast__v1__get_job_response, NULL, NEED("job", "job", &job_page),
 		   TABLE("groups", "groups", &group_table), TABLE("allocations", "placed", &placed_table),

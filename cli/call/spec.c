@@ -261,6 +261,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "driver"},
 	{.key = "unit"},
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
 	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
@@ -313,6 +314,7 @@ static const struct spec_key member_keys[] = {
 	{.key = "count", .kind = SPEC_OTHER},
 	{.key = "update", .kind = SPEC_OTHER},
 	{.key = "reschedule", .kind = SPEC_OTHER},
+	{.key = "on_node_loss", .kind = SPEC_OTHER},
 };
 static const struct spec_block member_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, member_keys);
@@ -321,6 +323,7 @@ static const struct spec_key group_keys[] = {
 	{.key = "count"},
 	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
 	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
+	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
 	{.key = "driver", .kind = SPEC_OTHER},
 	{.key = "unit", .kind = SPEC_OTHER},
 	{.key = "mount_timeout", .kind = SPEC_OTHER},
@@ -340,6 +343,7 @@ static const struct spec_key whole_group_keys[] = {
 	{.key = "count"},
 	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
 	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
+	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
 	{.key = "driver"},
 	{.key = "unit"},
 	{.key = "mount_timeout", .field = "mount_timeout_ms"},
@@ -365,6 +369,7 @@ static const struct spec_key job_keys[] = {
 	{.key = "type"},
 	{.key = "group", .kind = SPEC_OTHER},
 	{.key = "constraint", .kind = SPEC_OTHER},
+	{.key = "on_node_loss", .kind = SPEC_ELSEWHERE, .hint = "group \"NAME\" { on_node_loss { } }"},
 };
 static const struct spec_block job_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__job__descriptor, job_keys, NOMAD_JOB);

@@ -70,6 +70,8 @@ static DEFINE_ROWS_OF(
 	COL_SET("job", "{job_id?{job_id}, group {job_group}[{job_index}], version {job_version}}"),
 	COL_WHEN("{tasks?|y}", "driver", "{driver}"), /* each task has one of its own */
 	COL_SET("mount timeout", "{mount_timeout_ms:duration}"), COL_SET("unit", "{unit}"),
+	COL_WHEN("{on_node_loss?y}", "on node loss",
+		 "{on_node_loss.do}{on_node_loss.after_ms? after {on_node_loss.after_ms:duration}}"),
 	COL_SET("stop timeout", "{unit?{stop_timeout_ms:duration}}"), PART("csi_plugins", &csi_plugin_page),
 	COL_WHEN("{network?y}", "network", "{network.mode}"), COL("desired", "{desired_status}"),
 	COL("status", "{client_status}"),

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/node.h"
+#include "model/node_loss.h"
 #include "model/schedule.h"
 #include "model/volume_detail.h"
 #include "pb/reflect.h"
@@ -281,23 +282,7 @@ static enum status check_shares(const struct volume_parts *parts, struct error *
 
 static enum status check_node_loss(const struct volume_parts *parts, struct error *err)
 {
-	const Holdfast__V1__OnNodeLoss *loss = parts->detail->on_node_loss;
-
-	if (!loss)
-		return STATUS_OK;
-	if (loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT &&
-	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE &&
-	    loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE)
-		return error_invalid(err, "on_node_loss.do", "it is wait, power_fence or network_fence");
-	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE &&
-	    parts->volume.type != VOLUME_CSI)
-		return error_invalid(err, "on_node_loss.do",
-				     "network_fence is for volumes of a CSI plugin; power_fence is for all");
-	if (loss->do_ != HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT &&
-	    (loss->after_ms < NODE_LOSS_AFTER_MIN_MS || loss->after_ms > NODE_LOSS_AFTER_MAX_MS))
-		return error_invalid(err, "on_node_loss.after", "with a fence it is %ds to %dh",
-				     NODE_LOSS_AFTER_MIN_MS / 1000, NODE_LOSS_AFTER_MAX_MS / 3600000);
-	return STATUS_OK;
+	return node_loss_check(parts->detail->on_node_loss, parts->volume.type != VOLUME_CSI, err);
 }
 
 static enum status check_snapshots(const struct volume_parts *parts, struct error *err)

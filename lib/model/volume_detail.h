@@ -19,10 +19,8 @@ enum {
 	VOLUME_MAP_BYTES_MAX = 16 * 1024, /* keys and values of one map */
 	VOLUME_FS_TYPE_MAX = 32,	  /* bytes */
 	VOLUME_MOUNT_FLAGS_MAX = 32,
-	VOLUME_MOUNT_FLAG_MAX = 256,   /* bytes of one */
-	VOLUME_TOPOLOGIES_MAX = 64,    /* in each list */
-	NODE_LOSS_AFTER_MIN_MS = 5000, /* a session that is opened again is no loss */
-	NODE_LOSS_AFTER_MAX_MS = 24 * 3600 * 1000,
+	VOLUME_MOUNT_FLAG_MAX = 256,	   /* bytes of one */
+	VOLUME_TOPOLOGIES_MAX = 64,	   /* in each list */
 	VOLUME_PLAIN_FIRST = 60,	   /* number of the first plain field, see types.proto */
 	VOLUME_PLAIN_TEXT_MAX = 1024,	   /* bytes */
 	VOLUME_NODE_CAPACITIES_MAX = 4096, /* as many as there are claims */

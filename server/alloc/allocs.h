@@ -27,6 +27,11 @@ void allocs_handle_order_task(struct rpc_call *call, const ProtobufCMessage *req
 enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err);
 
+/** May the caller have the server begin a fence for a claim in @namespace by itself? @loss
+ * may be NULL. */
+enum status allocs_may_want_fence(struct server *server, const struct rpc_call *call, const char *namespace,
+				  const Holdfast__V1__OnNodeLoss *loss, struct error *err);
+
 /** Completes @alloc, which is defaulted and valid and has lists of its own, so that it can run: its id, if
  * it has no id, its times, and its node, which is checked if it is named and else chosen. The caller
  * stores it. @refusal gets the obstacles. */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/message.h"
+#include "model/node_loss.h"
 #include "model/volume_detail.h"
 #include "state/keys.h"
 #include "state/objects.h"
@@ -95,9 +96,23 @@ static void options_free(Holdfast__V1__AllocationOptions *options)
 	for (size_t i = 0; i < options->n_volumes; i++)
 		holdfast__v1__volume_request__free_unpacked(options->volumes[i], NULL);
 	free(options->volumes); /* there even when it is empty */
+	holdfast__v1__on_node_loss__free_unpacked(options->on_node_loss, NULL);
 	free(options);
 }
 DEFINE_CLEANUP(Holdfast__V1__AllocationOptions, options_free)
+
+static enum status take_node_loss(const Holdfast__V1__Allocation *pb, Holdfast__V1__AllocationOptions *to,
+				  struct error *err)
+{
+	if (!pb->on_node_loss)
+		return STATUS_OK;
+	if (pb->n_volumes == 0)
+		return error_invalid(err, "on_node_loss",
+				     "contradicts an allocation without volume; leave it out");
+	TRY(node_loss_check(pb->on_node_loss, false, err));
+	to->on_node_loss = (Holdfast__V1__OnNodeLoss *)(void *)message_copy(&pb->on_node_loss->base);
+	return to->on_node_loss ? STATUS_OK : error_no_memory(err, "on_node_loss");
+}
 
 enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocation *pb,
 			       const struct alloc *alloc, Holdfast__V1__AllocationOptions **ret,
@@ -117,12 +132,13 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 		if (!add(options, from))
 			return error_no_memory(err, "mount options");
 	}
+	TRY(take_node_loss(pb, options, err));
 	bytes = protobuf_c_message_get_packed_size(&options->base);
 	if (bytes > ALLOC_OPTIONS_BYTES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "mount_options: %zu bytes in all volumes of the allocation, at most %d",
 				 bytes, ALLOC_OPTIONS_BYTES_MAX);
-	*ret = options->n_volumes > 0 ? TAKE_PTR(options) : NULL;
+	*ret = options->n_volumes > 0 || options->on_node_loss ? TAKE_PTR(options) : NULL;
 	return STATUS_OK;
 }
 
@@ -222,10 +238,23 @@ static bool show_one(const Holdfast__V1__MountOptions *from, Holdfast__V1__Volum
 	return to->mount_options != NULL;
 }
 
+const Holdfast__V1__OnNodeLoss *alloc_options_node_loss(struct state *state, const char *alloc_id)
+{
+	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, alloc_id);
+
+	return options ? options->on_node_loss : NULL;
+}
+
 bool alloc_options_show(struct state *state, Holdfast__V1__Allocation *view)
 {
 	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, view->id);
 
+	if (options && options->on_node_loss && !view->on_node_loss) {
+		view->on_node_loss =
+			(Holdfast__V1__OnNodeLoss *)(void *)message_copy(&options->on_node_loss->base);
+		if (!view->on_node_loss)
+			return false;
+	}
 	for (size_t i = 0; options && i < view->n_volumes; i++) {
 		const Holdfast__V1__MountOptions *from = of_volume(options, view->volumes[i]->name);
 

@@ -3,7 +3,8 @@
 /* Mount options of an allocation's volumes, which override those of the volumes, field by field.
  *
  * They are kept in a record of their own, since few allocations have any and mount flags may hold secrets.
- * Reads of an allocation show only their file system type and whether there are flags. */
+ * Reads of an allocation show only their file system type and whether there are flags. The record also has
+ * on_node_loss. */
 
 #include "base/error.h"
 #include "state/change.h"
@@ -36,6 +37,10 @@ void alloc_options_stage_deletion(struct state *state, struct change *change, co
 Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct claim *claim,
 					      Holdfast__V1__MountOptions *volume,
 					      Holdfast__V1__MountOptions *storage);
+
+/** Returns on_node_loss of the allocation, NULL: it has no block. Borrowed until the next change of the
+ * state. */
+const Holdfast__V1__OnNodeLoss *alloc_options_node_loss(struct state *state, const char *alloc_id);
 
 /** Puts their public part into @view, on the heap. False when memory is short: @view is valid but
  * incomplete. */

@@ -15,6 +15,7 @@
 #include "base/uuid.h"
 #include "claim/refusal.h"
 #include "model/alloc_validate.h"
+#include "model/node_loss.h"
 #include "model/pb.h"
 #include "node/nodes.h"
 #include "node/session.h"
@@ -203,6 +204,16 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 				    err);
 }
 
+/* As for the same block of a volume: the fence ends the work of others on that node. */
+enum status allocs_may_want_fence(struct server *server, const struct rpc_call *call, const char *namespace,
+				  const Holdfast__V1__OnNodeLoss *loss, struct error *err)
+{
+	if (!node_loss_fences(loss) || access_check(server, call, ACCESS_VOLUME_WRITE,
+						    namespace_or_default(namespace), err) == STATUS_OK)
+		return STATUS_OK;
+	return error_prefix(err, "on_node_loss with a fence needs the right to register volumes");
+}
+
 /* An allocation may use only volumes of its own namespace, so one right to mount is enough. A plugin gets
  * the volumes and secrets of any volume that names its id, in any namespace: running one needs a right of
  * its own. So does starting and stopping services of a node: they run as the user that their units name,
@@ -216,7 +227,7 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 		TRY(access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err));
 	if (alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
 		TRY(access_check(server, call, ACCESS_UNIT_RUN, namespace, err));
-	return STATUS_OK;
+	return allocs_may_want_fence(server, call, namespace, alloc ? alloc->on_node_loss : NULL, err);
 }
 
 /* Parses and checks the allocation; to be released, also on failure. @ret_options NULL: no options; to be

@@ -8,6 +8,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
+#include "alloc/options.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 #include "fence/fences.h"
 #include "log/log.h"
 #include "model/fence.h"
+#include "model/node_loss.h"
 #include "node/lookup.h"
 #include "rpc/wakeup.h"
 #include "state/keys.h"
@@ -23,13 +25,14 @@
 #include "volume/store.h"
 
 #include <holdfast/v1/fences.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #define WHAT_SET "Fences.SetAutomatic"
 
-enum { REASON_SIZE = 384, MINUTE_MS = 60000, HEARTBEATS = 3 };
+enum { REASON_SIZE = 512, POLICY_SIZE = 192, MINUTE_MS = 60000, HEARTBEATS = 3 };
 
 struct lost {
 	LIST_ENTRY(lost) of_losses;
@@ -49,24 +52,57 @@ struct losses {
 struct wish {
 	const struct volume_entry *volume; /* that is the first to want it */
 	const char *plugin_id;		   /* whose storage refuses the node; "": a power fence */
+	const struct alloc *holder;	   /* whose block counts; NULL: that of the volume */
 	int64_t after_ms;
 };
 
-/* Reads the fence that the volume of a claim wants. Returns false if it wants no fence, or has its evidence.
- */
+static const Holdfast__V1__OnNodeLoss *read_group(struct server *server, const struct alloc *alloc)
+{
+	char key[OBJECT_KEY_SIZE];
+	const Holdfast__V1__Job *job;
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
+	job = records_get(&server->state.records, key);
+	for (size_t i = 0; job && i < job->n_groups; i++)
+		if (str_eq(job->groups[i]->name, alloc->job_group))
+			return job->groups[i]->on_node_loss;
+	return NULL;
+}
+
+/* Returns the block of the claim's group, in the present version of its job, or of its allocation. */
+static const Holdfast__V1__OnNodeLoss *read_holder(struct server *server, const struct claim *claim,
+						   const struct alloc **ret)
+{
+	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+
+	*ret = entry ? &entry->alloc : NULL;
+	if (!entry)
+		return NULL;
+	return entry->alloc.job_id[0] != '\0' ? read_group(server, &entry->alloc)
+					      : alloc_options_node_loss(&server->state, entry->id);
+}
+
+/* Reads the fence that a claim's volume or holder wants. Returns false if no fence is wanted, or the claim
+ * has its evidence. */
 static bool read_wish(struct server *server, const struct node_entry *node, const struct claim_entry *entry,
 		      struct wish *ret)
 {
+	const Holdfast__V1__OnNodeLoss *loss, *of_holder;
 	const Holdfast__V1__VolumeDetail *detail;
-	const Holdfast__V1__OnNodeLoss *loss;
+	const struct alloc *holder;
 
 	if (entry->claim.state > CLAIM_UNPUBLISHING || !str_eq(entry->claim.boot_id, node->node.boot_id))
 		return false;
 	detail = volume_detail_of(server, &entry->volume->volume);
-	loss = detail ? detail->on_node_loss : NULL;
-	if (!loss || loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_WAIT)
+	of_holder = read_holder(server, &entry->claim, &holder);
+	loss = node_loss_choose(detail ? detail->on_node_loss : NULL, of_holder,
+				entry->volume->volume.type != VOLUME_CSI);
+	if (!loss)
 		return false;
-	*ret = (struct wish){.volume = entry->volume, .plugin_id = "", .after_ms = (int64_t)loss->after_ms};
+	*ret = (struct wish){.volume = entry->volume,
+			     .plugin_id = "",
+			     .holder = loss == of_holder ? holder : NULL,
+			     .after_ms = (int64_t)loss->after_ms};
 	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE)
 		ret->plugin_id = entry->claim.plugin_id;
 	return true;
@@ -93,6 +129,19 @@ static bool next_wish(struct server *server, const struct node_entry *node, cons
 		is_found = true;
 	}
 	return is_found;
+}
+
+/* "volume", "job db, group pg", "allocation UUID" */
+static const char *name_policy(const struct wish *wish, char ret[static POLICY_SIZE])
+{
+	if (!wish->holder)
+		str_copy_text(ret, POLICY_SIZE, "volume");
+	else if (wish->holder->job_id[0] != '\0')
+		(void)str_format(ret, POLICY_SIZE, "job %s, group %s", wish->holder->job_id,
+				 wish->holder->job_group);
+	else
+		(void)str_format(ret, POLICY_SIZE, "allocation %s", wish->holder->id);
+	return ret;
 }
 
 static const Holdfast__V1__FencingSwitch *find_switch(struct server *server)
@@ -153,11 +202,12 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 static void begin(struct losses *losses, const struct node_entry *node, const struct wish *wish,
 		  int64_t away_ms)
 {
-	char reason[REASON_SIZE], away[CLOCK_TEXT_SIZE];
+	char reason[REASON_SIZE], away[CLOCK_TEXT_SIZE], policy[POLICY_SIZE];
 	struct error err;
 
-	(void)str_format(reason, sizeof(reason), "away for %s, on_node_loss of volume %s/%s",
+	(void)str_format(reason, sizeof(reason), "away for %s, on_node_loss of %s%svolume %s/%s",
 			 clock_format_duration((uint64_t)away_ms * USEC_PER_MSEC, away),
+			 wish->holder ? name_policy(wish, policy) : "", wish->holder ? " for " : "",
 			 wish->volume->namespace, wish->volume->id);
 	if (fences_begin(losses->server, node, wish->plugin_id, reason, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "fence", .err = &err},
@@ -250,13 +300,30 @@ static void note_volume(struct losses *losses, const char *key)
 			note(losses, entry->claim.node_id);
 }
 
+/* A group may want a fence of nodes that are lost already. */
+static void note_job(struct losses *losses, const Holdfast__V1__Job *job)
+{
+	struct node_entry *node;
+	bool is_wanted = false;
+
+	for (size_t i = 0; i < job->n_groups; i++)
+		is_wanted |= node_loss_fences(job->groups[i]->on_node_loss);
+	for (node = is_wanted ? state_node_from(&losses->server->state, "") : NULL; node;
+	     node = state_node_next(node))
+		note(losses, node->id);
+}
+
 void losses_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
 	for (size_t i = 0; server->losses && i < n; i++) {
 		const struct node *node = objects[i].value;
+		const struct record *record = objects[i].value;
 
 		if (objects[i].kind == OBJECT_NODE)
 			note(server->losses, node->id);
+		else if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
+			 str_starts_with(objects[i].key, PREFIX_JOB))
+			note_job(server->losses, (const void *)record->message);
 		else if (objects[i].kind == OBJECT_RECORD &&
 			 str_starts_with(objects[i].key, PREFIX_VOLUME_DETAIL))
 			note_volume(server->losses, objects[i].key);
@@ -293,6 +360,7 @@ static bool fill_plan(const struct losses *losses, const struct node_entry *node
 	const struct fence_auto_facts facts = facts_of(losses, node, wish);
 	enum fence_verdict_auto verdict = fence_auto(&facts);
 	struct error why = {.msg = ""};
+	char policy[POLICY_SIZE];
 
 	if (verdict == FENCE_AUTO_NO_FENCER && wish->plugin_id[0] != '\0')
 		(void)fences_check_network(losses->server, node, wish->plugin_id, &why);
@@ -300,11 +368,13 @@ static bool fill_plan(const struct losses *losses, const struct node_entry *node
 	ret->volume_id = strdup(wish->volume->id);
 	ret->namespace_ = strdup(wish->volume->namespace);
 	ret->plugin_id = strdup(wish->plugin_id);
+	ret->policy = strdup(name_policy(wish, policy));
 	ret->away_ms = facts.away_ms;
 	ret->after_ms = wish->after_ms;
 	ret->now = verdict == FENCE_AUTO_NOW;
 	ret->verdict = strdup(why.msg[0] != '\0' ? why.msg : fence_auto_text(verdict));
-	return ret->node_id && ret->volume_id && ret->namespace_ && ret->plugin_id && ret->verdict;
+	return ret->node_id && ret->volume_id && ret->namespace_ && ret->plugin_id && ret->policy &&
+	       ret->verdict;
 }
 
 static bool add_plans_of(struct losses *losses, const struct node_entry *node,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Nodes that are lost: not connected, while they hold a volume whose on_node_loss wants a fence. The server
- * that leads begins the fence by itself, within the limits of fence_auto() of lib/model. Time starts a fence;
- * the evidence is the fencer's proof. */
+/* Nodes that are lost: not connected, while they hold a volume whose on_node_loss, or that of its holder,
+ * wants a fence (node_loss_choose()). The server that leads begins the fence by itself, within the limits of
+ * fence_auto() of lib/model. Time starts a fence; the evidence is the fencer's proof. */
 
 #include "base/error.h"
 #include "rpc/server.h"

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/alloc_validate.h"
 #include "model/message.h"
+#include "model/node_loss.h"
 #include "model/pb.h"
 #include "model/restart.h"
 #include "rpc/pack.h"
@@ -124,6 +125,16 @@ static enum status check_template(const Group *group, struct error *err)
 	return STATUS_OK;
 }
 
+/* Its members would have two. */
+static enum status check_node_loss(const Job *job, const Group *group, struct error *err)
+{
+	if (group->allocation->on_node_loss)
+		return error_invalid(err, "allocation.on_node_loss", "on_node_loss is a key of the group");
+	if (group->on_node_loss && group->allocation->n_volumes == 0)
+		return error_invalid(err, "on_node_loss", "contradicts a group without volume; leave it out");
+	return node_loss_check(group->on_node_loss, false, err);
+}
+
 static enum status check_reschedule(const Job *job, const Group *group, struct error *err)
 {
 	if (!group->reschedule || group->reschedule->interval_ms <= JOB_RESCHEDULE_INTERVAL_MAX_MS)
@@ -157,8 +168,8 @@ static enum status check_member(const Job *job, uint32_t i, struct error *err)
 
 static enum status check_group(const Job *job, uint32_t i, struct error *err)
 {
-	static check_fn *const checks[] = {check_count, check_per_alloc, check_reschedule, check_update,
-					   check_volumes};
+	static check_fn *const checks[] = {check_count,	 check_per_alloc, check_reschedule,
+					   check_update, check_volumes,	  check_node_loss};
 	const Group *group = job->groups[i];
 	struct error one;
 	enum status status = STATUS_OK;

@@ -130,13 +130,20 @@ static void on_stop_durable(struct server *server, void *userdata)
 
 /* --- run --- */
 
+static enum status may_run_group(struct server *server, const struct rpc_call *call, const char *namespace,
+				 const Holdfast__V1__JobGroup *group, struct error *err)
+{
+	TRY(allocs_may_run(server, call, namespace, group->allocation, err));
+	return allocs_may_want_fence(server, call, namespace, group->on_node_loss, err);
+}
+
 static enum status may_run(struct server *server, const struct rpc_call *call, const Job *job,
 			   struct error *err)
 {
 	enum status status = STATUS_OK;
 
 	for (size_t i = 0; status == STATUS_OK && job && i < job->n_groups && i < JOB_GROUPS_MAX; i++)
-		status = allocs_may_run(server, call, job->namespace_, job->groups[i]->allocation, err);
+		status = may_run_group(server, call, job->namespace_, job->groups[i], err);
 	return status;
 }
 

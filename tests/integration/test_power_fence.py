@@ -172,15 +172,53 @@ tls {{
         self.fence(self.node)
         self.assertFalse(self.world.live_claims())
 
+    def test_the_block_of_a_jobs_group_overrides_that_of_its_volume(self):
+        """Until it is time for the fence, which begins no earlier than half a minute after the server."""
+        self.world.holdfast("job", "run", self.job("power_fence"))
+        (claim,) = self.world.live_claims()
+        node = next(node for node in self.world.nodes if node.id == claim["node_id"])
+        self.assertIn("group one: power-fence after", self.world.holdfast("job", "status", "db").stdout)
+        self.die(node)
+        shown = self.world.holdfast("operator", "fencing", "--dry-run").stdout
+        self.assertRegex(shown, f"{node.id} +default/db +power +job db, group one ")
+        version = self.world.json("job", "status", "db")["job"]["version"]
+        self.world.holdfast("job", "run", self.job("wait"), "--no-wait")
+        self.assertNotEqual(self.world.json("job", "status", "db")["job"]["version"], version)
+        self.assertEqual(self.world.live_claims()[0]["allocation_id"], claim["allocation_id"])  # its member stays
+        wait_for("no lost node", lambda: "no node that is away" in self.world.holdfast("operator", "fencing", "--dry-run").stdout)
+        self.world.holdfast("job", "stop", "db", "--no-wait")
+        self.fence(node)
+        self.assertFalse(self.world.live_claims())
+
+    def job(self, action):
+        return self.world.spec("db.job.hcl", f"""job "db" {{
+  type = "service"
+  group "one" {{
+    update {{
+      min_healthy_time = "100ms"
+    }}
+    on_node_loss {{
+      after = "5s"
+      do    = "{action}"
+    }}
+    volume "data" {{
+      source          = "db"
+      access_mode     = "single-node-writer"
+      attachment_mode = "file-system"
+    }}
+  }}
+}}
+""")
+
     def test_a_connected_node_is_fenced_by_a_persons_word_only(self):
         self.run_alloc()
         done = self.fence(self.node, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--alive", done.stderr)
         self.assertFalse(os.path.exists(f"{BMC}/{self.node.id}"))
+        self.node.daemon.process.send_signal(signal.SIGSTOP)  # as a machine without power: nothing is heard after the proof
         self.fence(self.node, "--alive", "--no-wait")
-        wait_for("the proof", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_OFF")
-        self.assertTrue(self.world.live_claims())  # its session is not silent yet
+        wait_for("the proof", lambda: self.last_fence(self.node)["state"] in ("FENCE_STATE_OFF", "FENCE_STATE_RECORDED"))
         self.node.daemon.kill()
         wait_for("the record", lambda: self.last_fence(self.node)["state"] == "FENCE_STATE_RECORDED")
         self.assertFalse(self.world.live_claims())

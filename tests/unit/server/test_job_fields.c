@@ -20,7 +20,9 @@ static const char *const kept[] = {"id",
 				   "groups.update",
 				   "groups.update.",
 				   "groups.reschedule",
-				   "groups.reschedule."};
+				   "groups.reschedule.",
+				   "groups.on_node_loss",
+				   "groups.on_node_loss."};
 
 /* The server's: no part of what was submitted. */
 static const char *const servers[] = {"version",      "stop",	      "update_status",	"submit_time_ms",

@@ -719,6 +719,56 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_string_equal(plan_of(w->f), "");
 }
 
+/* Whose block has the server look at n1, in a text that is good until the next call; "": n1 is not lost. */
+static const char *policy_of(struct fixture *f)
+{
+	static char text[128];
+	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	const Holdfast__V1__PlanFencesResponse *plan;
+
+	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
+	plan = (const void *)response;
+	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->policy : "");
+	protobuf_c_message_free_unpacked(response, NULL);
+	return text;
+}
+
+static void put(struct fixture *f, const char *key, const ProtobufCMessage *record)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_put_record(&change, key, record);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	run_idle(f->event);
+}
+
+/* The allocation that holds db wants this, as it was submitted. */
+static void hold_with(struct fixture *f, Holdfast__V1__OnNodeLoss *loss)
+{
+	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
+
+	options.on_node_loss = loss;
+	put(f, PREFIX_ALLOC_OPTIONS ALLOC_1, &options.base);
+}
+
+WORLD_TEST(the_block_of_an_allocation_overrides_that_of_the_volume)
+{
+	struct world *w = *state;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+
+	hold_with(w->f, &loss); /* wait */
+	want_fence(w->f);
+	lose(w->f, &w->f->n1);
+	run_for(w->f->event, LOSS_LOOK_MS);
+	assert_string_equal(policy_of(w->f), "");
+	loss.after_ms = AFTER_MS;
+	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
+	hold_with(w->f, &loss);
+	want_fence(w->f);
+	assert_string_equal(policy_of(w->f), "allocation " ALLOC_1);
+}
+
 WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the_server_again)
 {
 	struct world *w = *state;
