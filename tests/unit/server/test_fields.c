@@ -252,6 +252,7 @@ static const struct row {
 	{"v1.SetAutomaticRequest.reason", TEXT},
 	{"v1.SetEligibilityRequest.id", CLUSTER},
 	{"v1.SetEligibilityRequest.reason", TEXT},
+	{"v1.SnapshotScheduleState.error", DERIVED},
 	{"v1.Source.by_id", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
 	{"v1.Source.export", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
 	{"v1.Source.host_volume", FOREIGN, "a_registration_of_a_host_storage_needs_the_right_to_adopt"},
