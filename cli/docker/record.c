@@ -146,20 +146,16 @@ enum status record_load(const char *dir, const char *name, Docker__VolumeRecord 
 
 enum status record_save(const char *dir, const Docker__VolumeRecord *record, struct error *err)
 {
-	cleanup(json_decrefp) json_t *json = NULL;
-	cleanup_free char *text = NULL;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
 	char path[PATH_MAX];
 	enum status status = record_path(dir, record->name, path, err);
 	int r;
 
 	if (status == STATUS_OK)
-		status = pbjson_encode(&record->base, PBJSON_PROTO_NAMES, &json, err);
+		status = pbjson_print(&record->base, PBJSON_PROTO_NAMES | PBJSON_LINES, 0, &text, err);
 	if (status != STATUS_OK)
 		return status;
-	text = json_dumps(json, JSON_INDENT(2));
-	if (!text)
-		return error_no_memory(err, "a volume's record");
-	r = file_write_atomic(path, 0600, text, strlen(text));
+	r = file_write_atomic(path, 0600, text.data, text.len);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 

@@ -125,20 +125,13 @@ static void put_part(struct bundle *bundle, const char *name, const char *text, 
 
 static void put_answer(struct bundle *bundle, const char *name, const ProtobufCMessage *answer)
 {
-	cleanup_free char *text = NULL;
-	json_t *json = NULL;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
 	struct error err;
 
-	if (pbjson_encode(answer, PBJSON_PROTO_NAMES, &json, &err) != STATUS_OK) {
-		note_missing(bundle, name, err.msg);
-		return;
-	}
-	text = json_dumps(json, JSON_INDENT(2));
-	json_decref(json);
-	if (text)
-		put_part(bundle, name, text, strlen(text));
+	if (pbjson_print(answer, PBJSON_PROTO_NAMES | PBJSON_LINES, 0, &text, &err) == STATUS_OK)
+		put_part(bundle, name, text.data, text.len);
 	else
-		note_missing(bundle, name, "out of memory");
+		note_missing(bundle, name, err.msg);
 }
 
 static void ask(struct bundle *bundle, struct connection *connection, const char *name,

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "pb/reflect.h"
 #include "rpc/pbjson.h"
 
@@ -159,6 +160,21 @@ static enum status dump(json_t *json, size_t flags, struct error *err)
 	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
 }
 
+static enum status print_message(const ProtobufCMessage *message, unsigned int flags, struct error *err)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
+	json_t *json = NULL;
+
+	if (is_yaml) {
+		TRY(pbjson_encode(message, flags, &json, err));
+		return dump(json, 0, err);
+	}
+	TRY(pbjson_print(message, flags, 0, &text, err));
+	(void)fwrite(text.data, 1, text.len, stdout);
+	(void)putchar('\n');
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
+}
+
 enum status print_json(json_t *json, struct error *err)
 {
 	return dump(json, JSON_INDENT(2), err);
@@ -166,10 +182,7 @@ enum status print_json(json_t *json, struct error *err)
 
 enum status print_answer(const ProtobufCMessage *message, struct error *err)
 {
-	json_t *json = NULL;
-
-	TRY(pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
-	return print_json(json, err);
+	return print_message(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS | PBJSON_LINES, err);
 }
 
 /* --- lists --- */
@@ -203,16 +216,22 @@ static void put_json(const json_t *json, int indent)
 	(void)json_dump_callback(json, put_indented, &indent, JSON_INDENT(STEP) | JSON_ENCODE_ANY);
 }
 
-static void put_element(json_t *json, size_t i)
+static enum status put_element(const ProtobufCMessage *message, size_t i, struct strbuf *text,
+			       struct error *err)
 {
-	if (is_yaml)
+	cleanup(json_decrefp) json_t *json = NULL;
+
+	if (is_yaml) {
+		TRY(pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
 		(void)printf(i == 0 ? "\n%*s-" : "%*s-", STEP, "");
-	else
-		(void)printf("%s%*s", i == 0 ? "[\n" : ",\n", 2 * STEP, "");
-	if (is_yaml)
 		put_yaml(json, 2 * STEP, true);
-	else
-		put_json(json, 2 * STEP);
+		return STATUS_OK;
+	}
+	strbuf_printf(text, "%s%*s", i == 0 ? "[\n" : ",\n", 2 * STEP, "");
+	TRY(pbjson_print(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS | PBJSON_LINES, STEP, text, err));
+	(void)fwrite(text->data, 1, text->len, stdout);
+	strbuf_consume(text, text->len);
+	return STATUS_OK;
 }
 
 /* Keeps every field of the first page but its list. */
@@ -260,17 +279,13 @@ enum status print_list_page(struct list_output *output, const ProtobufCMessage *
 			    struct error *err)
 {
 	const struct reflect_values items = reflect_values(page, &page->descriptor->fields[0]);
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
 
 	assert(reflect_is_list(items.field) && items.field->type == PROTOBUF_C_TYPE_MESSAGE);
 	if (!output->rest)
 		TRY(begin_list(output, page, err));
-	for (size_t i = 0; i < items.n; i++) {
-		cleanup(json_decrefp) json_t *json = NULL;
-
-		TRY(pbjson_encode(reflect_message(reflect_value(&items, i)),
-				  PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err));
-		put_element(json, output->n++);
-	}
+	for (size_t i = 0; i < items.n; i++)
+		TRY(put_element(reflect_message(reflect_value(&items, i)), output->n++, &text, err));
 	if (is_last)
 		end_list(output, page);
 	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
@@ -347,9 +362,6 @@ enum status print_json_line(json_t *json, struct error *err)
 
 enum status print_answer_line(const ProtobufCMessage *message, struct error *err)
 {
-	json_t *json = NULL;
-
-	TRY(pbjson_encode(message, PBJSON_PROTO_NAMES, &json, err));
-	TRY(print_json_line(json, err));
+	TRY(print_message(message, PBJSON_PROTO_NAMES, err));
 	return fflush(stdout) == 0 ? STATUS_OK : error_set(err, STATUS_INTERNAL, errno, "write the output");
 }

@@ -134,31 +134,22 @@ static void read_index(const struct rpc_call *call, const ProtobufCMessage *mess
 		       reflect_number(field->type, reflect_at(message, field)));
 }
 
-static char *print(const struct rpc_call *call, const json_t *json)
-{
-	cleanup_free char *text = json_dumps(json, call->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-	char *lines = NULL;
-
-	if (!text || !call->pretty)
-		return TAKE_PTR(text);
-	return asprintf(&lines, "%s\n", text) < 0 ? NULL : lines;
-}
-
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct plain_answer answer = {.http_status = 200, .content_type = "application/json"};
-	cleanup(json_decrefp) json_t *json = NULL;
-	cleanup_free char *text = NULL;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
+	unsigned int flags = PBJSON_DEFAULTS | PBJSON_PROTO_NAMES | (call->pretty ? PBJSON_LINES : 0);
 	struct error err;
 	enum status status;
 
 	read_index(call, message, &answer);
-	status = pbjson_encode(message, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES, &json, &err);
-	if (status == STATUS_OK) {
-		answer.body = text = print(call, json);
-		status = text ? respond(call, &answer, &err)
-			      : error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
-	}
+	status = pbjson_print(message, flags, 0, &text, &err);
+	if (call->pretty)
+		strbuf_puts(&text, "\n");
+	answer.body = text.data;
+	if (status == STATUS_OK)
+		status = text.error == 0 ? respond(call, &answer, &err)
+					 : error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
 	if (status != STATUS_OK) {
 		(void)error_prefix(&err, "answer of %s", call->head.path);
 		json_call_fail(call, connect_http_status(status), &err, NULL);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "base/utf8.h"
 #include "pb/pbjson_word.h"
 #include "pb/reflect.h"
@@ -577,35 +578,90 @@ enum status pbjson_decode(const ProtobufCMessageDescriptor *descriptor, const js
 	return decode_message(&dec, NULL, descriptor, json, ret);
 }
 
-struct encoder {
+struct printer {
 	unsigned int flags;
 	unsigned int depth; /* messages around the current value */
+	unsigned int level; /* of its line */
+	struct strbuf *to;
 	struct error *err;
 };
 
-#define cleanup_json cleanup(json_decrefp)
+enum { NUMBER_SIZE = 24, BLANKS = 2 };
 
-static enum status encode_message(struct encoder *enc, const struct path *at, const ProtobufCMessage *message,
-				  json_t **ret);
-
-/* Hand over @json unless jansson ran out of memory. */
-static enum status made(const struct encoder *enc, const struct path *at, json_t *json, json_t **ret)
+static void put_line(struct printer *out)
 {
-	if (!json)
-		return fail(at, STATUS_RESOURCE_EXHAUSTED, enc->err, "out of memory");
-	*ret = json;
-	return STATUS_OK;
+	static const char blanks[] = "                                ";
+	size_t n = (size_t)out->level * BLANKS;
+
+	if (!(out->flags & PBJSON_LINES))
+		return;
+	strbuf_put(out->to, "\n", 1);
+	for (size_t some; n > 0; n -= some) {
+		some = n < sizeof(blanks) - 1 ? n : sizeof(blanks) - 1;
+		strbuf_put(out->to, blanks, some);
+	}
 }
 
-static enum status encode_text(const struct encoder *enc, const struct path *at, const char *text,
-			       json_t **ret)
+/* Begins the next element of an object or list, which @opening began; sets *@any. */
+static void put_next(struct printer *out, bool *any, const char *opening)
+{
+	strbuf_put(out->to, *any ? "," : opening, 1);
+	if (!*any)
+		out->level++;
+	*any = true;
+	put_line(out);
+}
+
+static void put_end(struct printer *out, bool any, const char *both)
+{
+	if (!any) {
+		strbuf_put(out->to, both, 2);
+		return;
+	}
+	out->level--;
+	put_line(out);
+	strbuf_put(out->to, both + 1, 1);
+}
+
+/* As jansson writes it: what JSON wants escaped and nothing else. */
+static void put_text(struct printer *out, const char *text)
+{
+	static const char letters[] = "\b\f\n\r\t\"\\", names[] = "bfnrt\"\\";
+	const char *from = text;
+
+	strbuf_put(out->to, "\"", 1);
+	for (; *text != '\0'; text++) {
+		const char *letter;
+
+		if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+			continue;
+		strbuf_put(out->to, from, (size_t)(text - from));
+		from = text + 1;
+		letter = strchr(letters, *text);
+		if (letter)
+			strbuf_printf(out->to, "\\%c", names[letter - letters]);
+		else
+			strbuf_printf(out->to, "\\u%04X", (unsigned int)(unsigned char)*text);
+	}
+	strbuf_put(out->to, from, (size_t)(text - from));
+	strbuf_put(out->to, "\"", 1);
+}
+
+static void put_name(struct printer *out, const char *name)
+{
+	put_text(out, name);
+	strbuf_put(out->to, ": ", out->flags & PBJSON_LINES ? 2 : 1);
+}
+
+static enum status print_message(struct printer *out, const struct path *at, const ProtobufCMessage *message);
+
+static enum status print_text(struct printer *out, const struct path *at, const char *text)
 {
 	if (!utf8_is_valid(text, strlen(text)))
-		return fail(at, STATUS_INTERNAL, enc->err, "the text is not UTF-8");
-	return made(enc, at, json_string_nocheck(text), ret);
+		return fail(at, STATUS_INTERNAL, out->err, "the text is not UTF-8");
+	put_text(out, text);
+	return STATUS_OK;
 }
-
-enum { NUMBER_SIZE = 24 };
 
 /* A whole number in decimal. Returns @buffer. */
 static const char *number_text(ProtobufCType type, const char *at, char buffer[NUMBER_SIZE])
@@ -619,54 +675,67 @@ static const char *number_text(ProtobufCType type, const char *at, char buffer[N
 	return buffer;
 }
 
-static json_t *real(double value)
+static enum status print_real(struct printer *out, const struct path *at, double value)
 {
-	if (isnan(value))
-		return json_string_nocheck("NaN");
-	if (isinf(value))
-		return json_string_nocheck(value > 0 ? "Infinity" : "-Infinity");
-	return json_real(value);
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
+
+	if (isnan(value)) {
+		put_text(out, "NaN");
+		return STATUS_OK;
+	}
+	if (isinf(value)) {
+		put_text(out, value > 0 ? "Infinity" : "-Infinity");
+		return STATUS_OK;
+	}
+	json = json_real(value);
+	text = json ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
+	if (!text)
+		return no_memory(at, out->err);
+	strbuf_puts(out->to, text);
+	return STATUS_OK;
 }
 
 /* A number without a name comes from a newer peer: it is shown as the number. */
-static json_t *enum_word(const ProtobufCEnumDescriptor *descriptor, int value)
+static void put_enum(struct printer *out, const ProtobufCEnumDescriptor *descriptor, int value)
 {
 	const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(descriptor, value);
 
-	return known ? json_string_nocheck(known->name) : json_integer(value);
+	if (known)
+		put_text(out, known->name);
+	else
+		strbuf_printf(out->to, "%d", value);
 }
 
-static json_t *base64(const ProtobufCBinaryData *bytes)
+static enum status print_base64(struct printer *out, const struct path *at, const ProtobufCBinaryData *bytes)
 {
-	cleanup_free char *text = NULL;
+	cleanup_free char *text = bytes->len > INT_MAX / 2 ? NULL : malloc(BASE64_SIZE(bytes->len));
 
-	if (bytes->len > INT_MAX / 2)
-		return NULL;
-	text = malloc(BASE64_SIZE(bytes->len));
 	if (!text)
-		return NULL;
+		return no_memory(at, out->err);
 	base64_encode(text, bytes->data, bytes->len);
-	return json_string_nocheck(text);
+	put_text(out, text);
+	return STATUS_OK;
 }
 
 /* protobuf-c leaves NULL for a map entry whose value was not on the wire: the empty message is meant. */
-static enum status encode_submessage(struct encoder *enc, const struct path *at,
-				     const ProtobufCMessageDescriptor *descriptor,
-				     const ProtobufCMessage *message, json_t **ret)
+static enum status print_submessage(struct printer *out, const struct path *at,
+				    const ProtobufCMessageDescriptor *descriptor,
+				    const ProtobufCMessage *message)
 {
 	cleanup_free ProtobufCMessage *empty = NULL; /* owns nothing: it is never filled */
 
 	if (message)
-		return encode_message(enc, at, message, ret);
+		return print_message(out, at, message);
 	empty = malloc(descriptor->sizeof_message);
 	if (!empty)
-		return fail(at, STATUS_RESOURCE_EXHAUSTED, enc->err, "out of memory");
+		return no_memory(at, out->err);
 	descriptor->message_init(empty);
-	return encode_message(enc, at, empty, ret);
+	return print_message(out, at, empty);
 }
 
-static enum status encode_value(struct encoder *enc, const struct path *at,
-				const ProtobufCFieldDescriptor *field, const void *value, json_t **ret)
+static enum status print_value(struct printer *out, const struct path *at,
+			       const ProtobufCFieldDescriptor *field, const void *value)
 {
 	char buffer[NUMBER_SIZE];
 
@@ -676,47 +745,46 @@ static enum status encode_value(struct encoder *enc, const struct path *at,
 	case PROTOBUF_C_TYPE_SFIXED32:
 	case PROTOBUF_C_TYPE_UINT32:
 	case PROTOBUF_C_TYPE_FIXED32:
-		return made(enc, at, json_integer((json_int_t)reflect_number(field->type, value)), ret);
+		strbuf_puts(out->to, number_text(field->type, value, buffer));
+		return STATUS_OK;
 	case PROTOBUF_C_TYPE_INT64:
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_SFIXED64:
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64: /* JSON numbers are doubles to many readers: 64 bits travel as text */
-		return made(enc, at, json_string_nocheck(number_text(field->type, value, buffer)), ret);
+		put_text(out, number_text(field->type, value, buffer));
+		return STATUS_OK;
 	case PROTOBUF_C_TYPE_FLOAT:
-		return made(enc, at, real((double)*(const float *)value), ret);
+		return print_real(out, at, (double)*(const float *)value);
 	case PROTOBUF_C_TYPE_DOUBLE:
-		return made(enc, at, real(*(const double *)value), ret);
+		return print_real(out, at, *(const double *)value);
 	case PROTOBUF_C_TYPE_BOOL:
-		return made(enc, at, json_boolean(*(const protobuf_c_boolean *)value), ret);
+		strbuf_puts(out->to, *(const protobuf_c_boolean *)value ? "true" : "false");
+		return STATUS_OK;
 	case PROTOBUF_C_TYPE_ENUM:
-		return made(enc, at, enum_word(field->descriptor, *(const int *)value), ret);
+		put_enum(out, field->descriptor, *(const int *)value);
+		return STATUS_OK;
 	case PROTOBUF_C_TYPE_STRING:
-		return encode_text(enc, at, reflect_text(value), ret);
+		return print_text(out, at, reflect_text(value));
 	case PROTOBUF_C_TYPE_BYTES:
-		return made(enc, at, base64(value), ret);
+		return print_base64(out, at, value);
 	case PROTOBUF_C_TYPE_MESSAGE:
-		return encode_submessage(enc, at, field->descriptor, reflect_message(value), ret);
+		return print_submessage(out, at, field->descriptor, reflect_message(value));
 	}
-	return fail(at, STATUS_INTERNAL, enc->err, "unknown type %d", (int)field->type);
+	return fail(at, STATUS_INTERNAL, out->err, "unknown type %d", (int)field->type);
 }
 
-static enum status encode_list(struct encoder *enc, const struct reflect_values *values,
-			       const struct path *at, json_t **ret)
+static enum status print_list(struct printer *out, const struct reflect_values *values, const struct path *at)
 {
-	cleanup_json json_t *list = json_array();
+	bool any = false;
 
-	if (!list)
-		return made(enc, at, NULL, ret);
 	for (size_t i = 0; i < values->n; i++) {
 		struct path here = {.parent = at, .index = i};
-		json_t *element = NULL;
 
-		TRY(encode_value(enc, &here, values->field, reflect_value(values, i), &element));
-		if (json_array_append_new(list, element) < 0)
-			return made(enc, &here, NULL, ret);
+		put_next(out, &any, "[");
+		TRY(print_value(out, &here, values->field, reflect_value(values, i)));
 	}
-	*ret = TAKE_PTR(list);
+	put_end(out, any, "[]");
 	return STATUS_OK;
 }
 
@@ -730,100 +798,102 @@ static const char *map_key(const ProtobufCFieldDescriptor *field, const char *va
 	return number_text(field->type, value, buffer);
 }
 
-static enum status encode_map(struct encoder *enc, const struct reflect_values *values, const struct path *at,
-			      json_t **ret)
+static enum status print_map(struct printer *out, const struct reflect_values *values, const struct path *at)
 {
 	const ProtobufCMessageDescriptor *entry = values->field->descriptor;
-	cleanup_json json_t *object = json_object();
+	bool any = false;
 
-	if (!object)
-		return made(enc, at, NULL, ret);
 	for (size_t i = 0; i < values->n; i++) {
 		const ProtobufCMessage *from = reflect_message(reflect_value(values, i));
 		char buffer[NUMBER_SIZE];
 		const char *key = map_key(&entry->fields[REFLECT_MAP_KEY],
 					  reflect_at(from, &entry->fields[REFLECT_MAP_KEY]), buffer);
 		struct path here = {.parent = at, .key = key};
-		json_t *value = NULL;
 
 		if (!utf8_is_valid(key, strlen(key)))
-			return fail(at, STATUS_INTERNAL, enc->err, "a key is not UTF-8");
-		TRY(encode_value(enc, &here, &entry->fields[REFLECT_MAP_VALUE],
-				 reflect_at(from, &entry->fields[REFLECT_MAP_VALUE]), &value));
-		if (json_object_set_new_nocheck(object, key, value) < 0)
-			return made(enc, &here, NULL, ret);
+			return fail(at, STATUS_INTERNAL, out->err, "a key is not UTF-8");
+		put_next(out, &any, "{");
+		put_name(out, key);
+		TRY(print_value(out, &here, &entry->fields[REFLECT_MAP_VALUE],
+				reflect_at(from, &entry->fields[REFLECT_MAP_VALUE])));
 	}
-	*ret = TAKE_PTR(object);
+	put_end(out, any, "{}");
 	return STATUS_OK;
 }
 
-/* Leaves *@ret NULL when the field is not printed. */
-static enum status encode_field(struct encoder *enc, const struct path *at,
-				const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message,
-				json_t **ret)
+static enum status print_field(struct printer *out, const struct path *at,
+			       const struct reflect_values *values)
 {
-	const struct reflect_values values = reflect_values(message, field);
+	if (reflect_is_map(values->field))
+		return print_map(out, values, at);
+	if (reflect_is_list(values->field))
+		return print_list(out, values, at);
+	return print_value(out, at, values->field, values->first);
+}
+
+static bool is_printed(const struct printer *out, const struct reflect_values *values)
+{
+	const ProtobufCFieldDescriptor *field = values->field;
 	/* an absent message or member of a oneof has no default to show */
 	bool has_default = field->type != PROTOBUF_C_TYPE_MESSAGE && !reflect_in_oneof(field);
 
-	if (values.n == 0 && !((enc->flags & PBJSON_DEFAULTS) && (reflect_is_list(field) || has_default)))
-		return STATUS_OK;
-	if (reflect_is_map(field))
-		return encode_map(enc, &values, at, ret);
-	if (reflect_is_list(field))
-		return encode_list(enc, &values, at, ret);
-	return encode_value(enc, at, field, values.first, ret);
+	return values->n > 0 || ((out->flags & PBJSON_DEFAULTS) && (reflect_is_list(field) || has_default));
 }
 
-static enum status encode_fields(struct encoder *enc, const struct path *at, const ProtobufCMessage *message,
-				 json_t *object)
+static enum status print_fields(struct printer *out, const struct path *at, const ProtobufCMessage *message)
 {
 	const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+	bool any = false;
 
 	for (unsigned int i = 0; i < descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+		const struct reflect_values values = reflect_values(message, field);
 		struct path here = {.parent = at, .field = field->name};
 		char name[REFLECT_NAME_SIZE];
-		json_t *value = NULL;
 
-		TRY(encode_field(enc, &here, field, message, &value));
-		if (!value)
+		if (!is_printed(out, &values))
 			continue;
-		reflect_json_name(field, name);
-		if (json_object_set_new_nocheck(object, enc->flags & PBJSON_PROTO_NAMES ? field->name : name,
-						value) < 0)
-			return fail(&here, STATUS_RESOURCE_EXHAUSTED, enc->err, "out of memory");
+		put_next(out, &any, "{");
+		if (!(out->flags & PBJSON_PROTO_NAMES))
+			reflect_json_name(field, name);
+		put_name(out, out->flags & PBJSON_PROTO_NAMES ? field->name : name);
+		TRY(print_field(out, &here, &values));
 	}
+	put_end(out, any, "{}");
 	return STATUS_OK;
 }
 
-static enum status encode_message(struct encoder *enc, const struct path *at, const ProtobufCMessage *message,
-				  json_t **ret)
+static enum status print_message(struct printer *out, const struct path *at, const ProtobufCMessage *message)
 {
-	cleanup_json json_t *object = NULL;
 	enum status status;
 
-	if (enc->depth == PBJSON_DEPTH_MAX)
-		return fail(at, STATUS_INTERNAL, enc->err, "nested deeper than %d messages",
+	if (out->depth == PBJSON_DEPTH_MAX)
+		return fail(at, STATUS_INTERNAL, out->err, "nested deeper than %d messages",
 			    PBJSON_DEPTH_MAX);
 	if (is_well_known(message->descriptor))
-		return fail(at, STATUS_UNIMPLEMENTED, enc->err, "%s has no JSON form here",
+		return fail(at, STATUS_UNIMPLEMENTED, out->err, "%s has no JSON form here",
 			    message->descriptor->name);
-	object = json_object();
-	if (!object)
-		return made(enc, at, NULL, ret);
-	enc->depth++;
-	status = encode_fields(enc, at, message, object);
-	enc->depth--;
-	if (status == STATUS_OK)
-		*ret = TAKE_PTR(object);
+	out->depth++;
+	status = print_fields(out, at, message);
+	out->depth--;
 	return status;
+}
+
+enum status pbjson_print(const ProtobufCMessage *message, unsigned int flags, unsigned int level,
+			 struct strbuf *to, struct error *err)
+{
+	struct printer out = {.flags = flags, .level = level, .to = to, .err = err};
+
+	TRY(print_message(&out, NULL, message));
+	return to->error == 0 ? STATUS_OK : no_memory(NULL, err);
 }
 
 enum status pbjson_encode(const ProtobufCMessage *message, unsigned int flags, json_t **ret,
 			  struct error *err)
 {
-	struct encoder enc = {.flags = flags, .depth = 0, .err = err};
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
 
-	return encode_message(&enc, NULL, message, ret);
+	TRY(pbjson_print(message, flags, 0, &text, err));
+	*ret = json_loadb(text.data, text.len, 0, NULL);
+	return *ret ? STATUS_OK : no_memory(NULL, err);
 }

@@ -6,9 +6,11 @@
  * "volume.requested_capabilities[1].access_mode: ...". */
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
+#include <stdint.h>
 
 enum { PBJSON_DEPTH_MAX = 32 }; /* nested messages, the outermost included */
 
@@ -19,10 +21,18 @@ enum pbjson_flags {
 	 * sizes as text ("10GiB") for integers whose name ends in _bytes, one object where a list is
 	 * expected. */
 	PBJSON_SPEC = 1 << 2,
+	PBJSON_LINES = 1 << 3, /* print one field or element a line, indented by two blanks */
 };
 
-/** @ret owned by the caller, json_decref(). STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_INTERNAL
- * for a string that is not UTF-8. */
+#define PBJSON_TEXT_MAX (SIZE_MAX / 4)
+
+/** Append the JSON of @message. STATUS_RESOURCE_EXHAUSTED when memory is short or @to full, STATUS_INTERNAL
+ * for a string that is not UTF-8; @to then ends somewhere.
+ * @level of its lines after the first, with PBJSON_LINES */
+enum status pbjson_print(const ProtobufCMessage *message, unsigned int flags, unsigned int level,
+			 struct strbuf *to, struct error *err);
+
+/** The same as a tree. @ret owned by the caller, json_decref(). */
 enum status pbjson_encode(const ProtobufCMessage *message, unsigned int flags, json_t **ret,
 			  struct error *err);
 

@@ -29,6 +29,18 @@ static json_t *load(const char *text)
 	return json;
 }
 
+/* On one line and on several, the text is jansson's for the tree. */
+static void expect_text(const ProtobufCMessage *message, unsigned int flags, const json_t *tree)
+{
+	for (unsigned int lines = 0; lines <= PBJSON_LINES; lines += PBJSON_LINES) {
+		cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
+		cleanup_free char *want = json_dumps(tree, lines ? JSON_INDENT(2) : JSON_COMPACT);
+
+		assert_int_equal(pbjson_print(message, flags | lines, 0, &text, NULL), STATUS_OK);
+		assert_string_equal(text.data, want);
+	}
+}
+
 static void expect_json(const ProtobufCMessage *message, unsigned int flags, const char *want)
 {
 	struct error err = {0};
@@ -39,6 +51,7 @@ static void expect_json(const ProtobufCMessage *message, unsigned int flags, con
 		fail_msg("%s", err.msg);
 	text = json_dumps(json, JSON_COMPACT);
 	assert_string_equal(text, want);
+	expect_text(message, flags, json);
 	free(text);
 	json_decref(json);
 }
@@ -183,6 +196,7 @@ static void there_and_back(const ProtobufCMessageDescriptor *descriptor, uint64_
 
 	if (pbjson_encode(message, flags, &json, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
+	expect_text(message, flags, json);
 	text = json_dumps(json, JSON_COMPACT);
 	read = load(text);
 	if (pbjson_decode(descriptor, read, (unsigned int)(seed & PBJSON_SPEC), &back, &err) != STATUS_OK)
