@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/rate_counted.h"
 #include "base/str.h"
 #include "claim/attest_record.h"
 #include "claim/claims.h"
@@ -36,7 +37,12 @@
  */
 #define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
 
-enum { NAMED_MAX = 3, NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3), OBJECT_SIZE = 512 };
+enum {
+	NAMED_MAX = 3,
+	NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3),
+	OBJECT_SIZE = 512,
+	ALIKE_MAX = 8, /* live claims of one allocation on one volume */
+};
 
 /* Nodes of which the server does not even know the names. */
 static enum status check_missing(struct server *server, const struct volume *volume, struct error *err)
@@ -148,6 +154,23 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 			 session->node_id, what);
 }
 
+/* What a node reports needs no proof, or one that it can show again: it could fill store, memory and audit,
+ * and have a provider called without end. */
+static enum status pay_adoption(struct session *session, struct error *err)
+{
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+	char more[RATE_MORE_SIZE];
+
+	if (rate_take_counted(&node->adoptions, SESSION_ADOPTION_COST_US, SESSION_REPORT_OBJECTS_MAX,
+			      clock_monotonic_us(), more))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_RESOURCE_EXHAUSTED, 0,
+		"more than %d allocations and claims that only node %s knows were adopted: one a second "
+		"from then on",
+		SESSION_REPORT_OBJECTS_MAX, session->node_id);
+}
+
 /* Allocations. */
 
 static const char *alloc_object(const struct alloc *alloc, char object[static OBJECT_SIZE])
@@ -188,6 +211,8 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup(alloc_release) struct alloc alloc = {0};
+	struct node_entry *node = state_node(&server->state, session->node_id);
+	size_t size = protobuf_c_message_get_packed_size(&from->base);
 	struct alloc_entry *known;
 	char object[OBJECT_SIZE];
 
@@ -200,11 +225,19 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 		known->reported_by = session->serial;
 		return STATUS_OK;
 	}
-	if (state_node(&server->state, session->node_id)->n_allocs >= SESSION_REPORT_OBJECTS_MAX)
+	if (node->n_allocs >= SESSION_REPORT_OBJECTS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "the server has %d allocations of node %s, and adopts no further one that "
 				 "only the node knows",
 				 SESSION_REPORT_OBJECTS_MAX, session->node_id);
+	if (node->adopted_bytes + size > SESSION_ADOPTED_BYTES_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"the server has adopted %zu bytes of allocations that only node %s knows, and "
+			"adopts at most %d",
+			node->adopted_bytes, session->node_id, SESSION_ADOPTED_BYTES_MAX);
+	TRY(pay_adoption(session, err));
+	node->adopted_bytes += size;
 	if (alloc.desired_status == DESIRED_UNSPECIFIED)
 		alloc.desired_status = DESIRED_RUN;
 	if (alloc.client_status == CLIENT_UNSPECIFIED)
@@ -322,6 +355,7 @@ static enum status epoch_store_claim(struct session *session, const struct volum
 	struct volume volume;
 	char object[OBJECT_SIZE];
 
+	TRY(pay_adoption(session, err));
 	if (!entry) {
 		epoch_make_volume(server, claim, &volume);
 		change_put_volume(&change, &volume);
@@ -397,21 +431,42 @@ static enum status check_known(const struct claim *known, const struct claim *re
 	return STATUS_OK;
 }
 
-/* An allocation holds a volume once: a ticket is proof of one claim, not of as many as the node likes. */
-static bool is_reported_already(const struct session *session, const struct claim *reported)
+/* Counts the live claims of the allocation on the volume. *@ret_is_in_report: this report has named one. */
+static size_t count_alike(const struct session *session, const struct claim *reported, bool *ret_is_in_report)
 {
 	const struct alloc_entry *alloc = state_alloc(&session->server->state, reported->allocation_id);
 	const struct claim_entry *entry;
+	size_t n = 0;
 
+	*ret_is_in_report = false;
 	if (!alloc)
-		return false;
+		return 0;
 	LIST_FOREACH (entry, &alloc->claims, of_alloc)
-		if (entry->reported_by == session->serial && claim_is_live(&entry->claim) &&
-		    str_eq(entry->claim.volume_id, reported->volume_id) &&
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, reported->volume_id) &&
 		    str_eq(entry->claim.namespace, reported->namespace) &&
-		    entry->claim.mode == reported->mode)
-			return true;
-	return false;
+		    entry->claim.mode == reported->mode) {
+			n++;
+			*ret_is_in_report |= entry->reported_by == session->serial;
+		}
+	return n;
+}
+
+/* An allocation holds a volume once, @is_held; what it held in other boots, or before its node went back in
+ * time, may be there too. A ticket or an allocation is proof of some claims, not of as many as the node
+ * likes.
+ */
+static enum status check_alike(const struct session *session, const struct claim *reported, bool is_held,
+			       struct error *err)
+{
+	bool is_in_report;
+	size_t n = count_alike(session, reported, &is_in_report);
+
+	if (n < ALIKE_MAX && !(is_held && is_in_report))
+		return STATUS_OK;
+	return error_set(err, STATUS_ALREADY_EXISTS, 0,
+			 "node %s says it holds volume %s/%s %s for allocation %s: claim %s is not adopted",
+			 reported->node_id, reported->namespace, reported->volume_id,
+			 n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
 }
 
 static enum status check_unknown(struct session *session, struct claim *reported,
@@ -419,14 +474,7 @@ static enum status check_unknown(struct session *session, struct claim *reported
 {
 	enum status status = restore_proof_check(session->server, reported, ticket, err);
 
-	if (status == STATUS_OK && is_reported_already(session, reported))
-		return error_set(
-			err, STATUS_ALREADY_EXISTS, 0,
-			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
-			"adopted",
-			reported->node_id, reported->namespace, reported->volume_id, reported->allocation_id,
-			reported->id);
-	return status;
+	return status == STATUS_OK ? check_alike(session, reported, true, err) : status;
 }
 
 /* Record that a claim is not adopted. The rest of the report counts: one lie must not void it. */
@@ -484,7 +532,8 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct claim claim;
 
 	TRY(epoch_check_leap(server, entry, reported, err));
-	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK) {
+	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK ||
+	    check_alike(session, reported, false, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}

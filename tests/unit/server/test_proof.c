@@ -4,6 +4,7 @@
 #include "restored.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "node/session.h"
 #include "recovery/restore_proof.h"
 #include "state/change.h"
@@ -13,6 +14,7 @@
 
 #define CLAIM_X "01890000-0000-7000-8000-00000000c0fe"
 #define CLAIM_Y "01890000-0000-7000-8000-00000000c0ff"
+#define ALLOC_4 "01890000-0000-7000-8000-000000000004"
 
 static struct volume_entry *db(struct fixture *f)
 {
@@ -152,6 +154,84 @@ CLUSTER_TEST(one_ticket_proves_one_claim)
 	report(f, &f->n1, 1, NULL, &held, true);
 	(void)str_copy(held.id, sizeof(held.id), CLAIM_Y);
 	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(db(f)->n_live, 1);
+}
+
+/* A hello with an allocation that the server does not know makes it ask for a report. */
+static void connect_with_unknown_work(struct fixture *f)
+{
+	char id[] = ALLOC_4;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT, *list[] = {&status};
+
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.reports_wanted == 1);
+}
+
+CLUSTER_TEST(one_ticket_proves_no_more_claims_in_many_reports)
+{
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	for (int i = 0; i < 12; i++) {
+		connect_with_unknown_work(f);
+		(void)str_format(held.id, sizeof(held.id), "01890000-0000-7000-8000-0000000000%02d", 10 + i);
+		report(f, &f->n1, 1, NULL, &held, false);
+		UNTIL(f, !state_node(&f->server->state, "n1")->node.report_wanted);
+	}
+	assert_int_equal(db(f)->n_live, 8);
+}
+
+CLUSTER_TEST(allocations_that_only_their_node_knows_have_a_limit_in_bytes)
+{
+	struct node_entry *node;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, true);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1));
+	node = state_node(&f->server->state, "n1");
+	assert_in_range(node->adopted_bytes, 1, 1000);
+	node->adopted_bytes = SESSION_ADOPTED_BYTES_MAX; /* by earlier reports */
+	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_3);
+	report(f, &f->n1, 1, &alloc, NULL, false);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_null(state_alloc(&f->server->state, ALLOC_3));
+}
+
+CLUSTER_TEST(adoptions_of_a_node_have_a_rate_after_one_whole_report)
+{
+	struct node_entry *node;
+	struct alloc alloc;
+	struct claim held;
+	char more[RATE_MORE_SIZE];
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n1, "n1");
+	node = state_node(&f->server->state, "n1");
+	for (int i = 1; i < SESSION_REPORT_OBJECTS_MAX; i++)
+		assert_true(rate_take_counted(&node->adoptions, SESSION_ADOPTION_COST_US,
+					      SESSION_REPORT_OBJECTS_MAX, clock_monotonic_us(), more));
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1));
+	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(db(f)->n_live, 0);
+	run_for(f->event, 1100);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, NULL, &held, false); /* continued */
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(db(f)->n_live, 1);
 }
