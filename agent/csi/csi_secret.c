@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "pb/reflect.h"
+#include "rpc/base64.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -28,13 +29,55 @@ bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFie
 static const char redacted[] = "[redacted]";
 
 enum {
-	ANYWHERE_MIN = 8, /* bytes of a secret that is found anywhere; a shorter one must be by itself */
-	CUT_MIN = 4,	  /* of its beginning, where the text was cut */
+	ANYWHERE_MIN = 8,  /* bytes of a secret that is found inside a word; a shorter one must be a word */
+	CUT_MIN = 4,	   /* of its beginning, where the text was cut */
+	ENCODED_MAX = 512, /* bytes of a secret's beginning that are looked for in base64 */
 };
 
 static bool is_word(char c)
 {
 	return isalnum((unsigned char)c);
+}
+
+/* The letter of the usual alphabet; URLs have two others. */
+static char usual(char c)
+{
+	return c == '-' ? '+' : c == '_' ? '/' : c;
+}
+
+/* Bytes of the base64 of @secret at @text, or 0. It is in base64 behind @shift bytes of something else, as in
+ * "USER:PASSWORD"; a letter at each end belongs to both. */
+static size_t match_shifted(const char *text, const char *secret, size_t shift)
+{
+	static const size_t first[] = {0, 2, 3}; /* letter that belongs to the secret alone */
+	char bytes[ENCODED_MAX + 2], encoded[BASE64_SIZE(sizeof(bytes))];
+	size_t n = strnlen(secret, ENCODED_MAX), at = 0, end = (shift + n) * 8 / 6 - first[shift];
+
+	memset(bytes, 0, shift);
+	memcpy(bytes + shift, secret, CUT_MIN);
+	base64_encode(encoded, bytes, shift + CUT_MIN);
+	if (usual(text[0]) != encoded[first[shift]]) /* nearly everywhere */
+		return 0;
+	memcpy(bytes + shift, secret, n);
+	base64_encode(encoded, bytes, shift + n);
+	while (at < end && usual(text[at]) == encoded[first[shift] + at])
+		at++;
+	if (at < end && (text[at] != '\0' || at < ANYWHERE_MIN))
+		return 0;
+	while (is_word(text[at]) || (text[at] != '\0' && strchr("+/-_=", text[at])))
+		at++; /* the rest of the word */
+	return at;
+}
+
+static size_t match_base64(const char *text, const char *secret)
+{
+	size_t n = 0;
+
+	if (strlen(secret) < ANYWHERE_MIN)
+		return 0;
+	for (size_t shift = 0; shift < 3 && n == 0; shift++)
+		n = match_shifted(text, secret, shift);
+	return n;
 }
 
 /* Returns the number of bytes of @secret found at @at in @text, or 0. */
@@ -46,6 +89,8 @@ static size_t match(const char *text, size_t at, const char *secret)
 
 	if (n == 0)
 		return 0;
+	if (match_base64(here, secret) > 0)
+		return match_base64(here, secret);
 	if (rest < n) /* the end may have been cut off */
 		return rest >= CUT_MIN && strncmp(here, secret, rest) == 0 ? rest : 0;
 	if (strncmp(here, secret, n) != 0)

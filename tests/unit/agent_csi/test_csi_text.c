@@ -339,6 +339,14 @@ static const struct {
 	{"cut off: sesa", "cut off: [redacted]"},
 	{"cut off: ses", "cut off: ses"},
 	{"hunter", "[redacted]"},
+	/* long secrets in base64, by themselves, behind other bytes, and before them in the alphabet of URLs
+	 */
+	{"data: c2VzYW1lLW9wZW4=.", "data: [redacted]."},
+	{"Authorization: Basic YTpzZXNhbWUtb3Blbg==", "Authorization: Basic YTp[redacted]"},
+	{"Basic Ym9iOnNlc2FtZS1vcGVu\"", "Basic Ym9iOn[redacted]\""},
+	{"sig=c2VzYW1lLW9wZW4_Pg==&x=1", "sig=[redacted]&x=1"},
+	{"cut off: c2VzYW1lLW9", "cut off: [redacted]"},
+	{"other: c2VzYW1lLW9wZX==", "other: c2VzYW1lLW9wZX=="},
 };
 
 TEST(secrets_that_a_plugin_repeats_are_redacted)
