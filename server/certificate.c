@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/issuers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 #define DAY_US (UINT64_C(24) * 3600 * USEC_PER_SEC)
@@ -50,6 +52,10 @@ void certificate_choose(struct server *server)
 	char path[PATH_MAX];
 
 	look_at_configured(server, server->certificate->configured);
+	if (str_format(server->in_use.ca, sizeof(server->in_use.ca), "%s/" CERTIFICATE_CA, config->data_dir) <
+		    0 ||
+	    access(server->in_use.ca, F_OK) < 0)
+		memcpy(server->in_use.ca, config->ca, sizeof(config->ca));
 	memcpy(server->in_use.cert, config->cert, sizeof(config->cert));
 	memcpy(server->in_use.key, config->key, sizeof(config->key));
 	if (pki_read_facts(config->cert, &configured, NULL) != STATUS_OK)
@@ -74,19 +80,17 @@ bool certificate_is_replaced(const struct server *server)
 enum status certificate_use(struct server *server, struct error *err)
 {
 	const struct rpc_tls_files files = {
-		.ca = server->config.ca, .cert = server->in_use.cert, .key = server->in_use.key};
-	char cert[PATH_MAX], key[PATH_MAX];
+		.ca = server->in_use.ca, .cert = server->in_use.cert, .key = server->in_use.key};
+	struct server_files before = server->in_use;
 	enum status status;
 
-	memcpy(cert, server->in_use.cert, sizeof(cert));
-	memcpy(key, server->in_use.key, sizeof(key));
 	certificate_choose(server);
-	status = str_eq(cert, server->in_use.cert) && str_eq(key, server->in_use.key)
+	status = str_eq(before.ca, server->in_use.ca) && str_eq(before.cert, server->in_use.cert) &&
+				 str_eq(before.key, server->in_use.key)
 			 ? rpc_tls_reload(server->tls, err)
 			 : rpc_tls_use(server->tls, &files, err);
 	if (status != STATUS_OK) {
-		memcpy(server->in_use.cert, cert, sizeof(cert));
-		memcpy(server->in_use.key, key, sizeof(key));
+		server->in_use = before;
 		return status;
 	}
 	certificate_watch(server);
@@ -130,7 +134,7 @@ static enum status renew(struct server *server, struct error *err)
 
 	TRY(pki_make_request(&key, &csr, err));
 	TRY(authority_issue_own(server, server->in_use.cert, csr, &pem, &facts, err));
-	TRY(pki_check_pair(pem, key, facts.uri, server->config.ca, err));
+	TRY(pki_check_pair(pem, key, facts.uri, server->in_use.ca, err));
 	if (str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
 	if (asprintf(&pair, "%s%s", pem, key) < 0) {
@@ -155,6 +159,26 @@ static bool may_use_new_ca(struct server *server)
 	       authority_old_holders(server, holders) == 0;
 }
 
+/* Of the new CA, once every node trusts it, or in the last quarter of the life. */
+static int64_t due_ms_of(const struct server *server)
+{
+	const struct certificate *certificate = server->certificate;
+
+	return authority_is_new(server) && certificate->due_ms < certificate->warns_at_ms
+		       ? certificate->warns_at_ms
+		       : certificate->due_ms;
+}
+
+uint64_t certificate_wait_us(const struct server *server, uint64_t most_us)
+{
+	int64_t left_ms = due_ms_of(server) - clock_realtime_ms();
+
+	if (!server->authority || server->certificate->due_ms == 0 || left_ms <= 0 ||
+	    (uint64_t)left_ms * USEC_PER_MSEC > most_us)
+		return most_us;
+	return (uint64_t)left_ms * USEC_PER_MSEC;
+}
+
 void certificate_renew_due(struct server *server)
 {
 	struct certificate *certificate = server->certificate;
@@ -165,10 +189,7 @@ void certificate_renew_due(struct server *server)
 
 	if (!server->authority || certificate->due_ms == 0)
 		return;
-	/* the new CA's, once every node trusts it, or in the last quarter of the life */
-	due_ms = certificate->due_ms;
-	if (authority_is_new(server) && due_ms < certificate->warns_at_ms)
-		due_ms = certificate->warns_at_ms;
+	due_ms = due_ms_of(server);
 	if (now_ms < due_ms && (now_ms < certificate->retry_ms || !may_use_new_ca(server)))
 		return;
 	if (renew(server, &err) == STATUS_OK)
@@ -190,19 +211,27 @@ bool certificate_ca_warning(struct server *server, char ret[static CERTIFICATE_C
 	if (server->certificate->n_cas < 2 || !server->authority)
 		return false;
 	n = authority_old_holders(server, holders);
+	if (server->issuers->ca[0] != '\0') {
+		(void)str_format(
+			ret, CERTIFICATE_CA_WARNING_SIZE,
+			"a change of the CA is under way; %zu nodes%s have certificates of the former "
+			"one%s%s: see holdfast operator ca status",
+			n, authority_is_new(server) ? " and this server" : "", n > 0 ? ": " : "", holders);
+		return true;
+	}
 	if (n == 0 && !authority_is_new(server))
 		(void)str_format(
 			ret, CERTIFICATE_CA_WARNING_SIZE,
 			"every node and this server have certificates of the CA that issues: once the "
 			"other servers and people have too, remove the old CA from %s and reload",
-			server->config.ca);
+			server->in_use.ca);
 	else
 		(void)str_format(
 			ret, CERTIFICATE_CA_WARNING_SIZE,
 			"%zu nodes%s have certificates of an old CA, and get one of the new CA when they "
 			"renew theirs%s%s: keep the old CA in %s until then",
 			n, authority_is_new(server) ? " and this server" : "", n > 0 ? ": " : "", holders,
-			server->config.ca);
+			server->in_use.ca);
 	return true;
 }
 
@@ -262,7 +291,7 @@ void certificate_watch(struct server *server)
 
 	struct pki_facts ca = {.expires_ms = 0};
 
-	if (pki_read_facts(server->config.ca, &ca, &err) != STATUS_OK)
+	if (pki_read_facts(server->in_use.ca, &ca, &err) != STATUS_OK)
 		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
 	certificate->ca_expires_at_ms = ca.expires_ms;
 	certificate->n_cas = ca.n;

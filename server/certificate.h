@@ -17,6 +17,7 @@
 struct server;
 
 #define CERTIFICATE_RENEWED "server.pem" /* in data_dir */
+#define CERTIFICATE_CA "cluster-ca.pem"	 /* the same: the trusted CAs, instead of the file of the settings */
 
 enum { CERTIFICATE_WARN_DAYS = 30, CERTIFICATE_WARNING_SIZE = 4608, CERTIFICATE_CA_WARNING_SIZE = 2048 };
 
@@ -42,6 +43,9 @@ enum status certificate_use(struct server *server, struct error *err);
 
 /** Issues the next certificate if it is due and the server has a CA. A failure is logged, and tried again. */
 void certificate_renew_due(struct server *server);
+
+/** Returns how long to wait for the next certificate_renew_due(), @most_us at most. */
+uint64_t certificate_wait_us(const struct server *server, uint64_t most_us);
 
 /** Reads the expiry of the certificate in use and of its CA's, warns, and looks again every day. After each
  * load of it. */

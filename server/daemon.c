@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 
+#include "ca_change.h"
 #include "certificate.h"
 #include "events.h"
 #include "gc.h"
@@ -14,6 +15,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/issuers.h"
 #include "access/refused_peers.h"
 #include "access/revocations.h"
 #include "alloc/allocs.h"
@@ -80,6 +82,8 @@ struct daemon {
 	struct server server; /* first: server_free() frees the whole struct by it */
 	struct audit_limits audit;
 	struct certificate certificate;
+	struct ca_change ca_change;
+	struct issuers issuers;
 	struct disk disk;
 	struct refused_peers refused_peers;
 };
@@ -177,6 +181,8 @@ static enum status open_store(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		key_rotation_load(server);
 	if (status == STATUS_OK)
+		ca_change_load(server);
+	if (status == STATUS_OK)
 		status = marks_keep(server, err);
 	for (size_t i = 0; status == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
@@ -237,7 +243,7 @@ static enum status open_tls(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
 	const struct rpc_tls_files files = {
-		.ca = config->ca, .cert = server->in_use.cert, .key = server->in_use.key};
+		.ca = server->in_use.ca, .cert = server->in_use.cert, .key = server->in_use.key};
 	enum status status = rpc_tls_new(&files, &server->tls, err);
 
 	if (status == STATUS_NOT_FOUND && config->key_is_default && access(config->key, F_OK) < 0)
@@ -449,6 +455,7 @@ static bool on_record(const struct kv_item *item, void *userdata)
 
 	if (load_record(&server->state, item, &err) == STATUS_OK) {
 		revocations_note_followed(server, item);
+		ca_change_note_followed(server, item);
 		return true;
 	}
 	log_ctx(LOG_INFO, &(struct log_ctx){.op = "lead", .err = &err},
@@ -559,6 +566,8 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server = &daemon->server;
 	server->audit = &daemon->audit;
 	server->certificate = &daemon->certificate;
+	server->ca_change = &daemon->ca_change;
+	server->issuers = &daemon->issuers;
 	server->disk = &daemon->disk;
 	server->refused_peers = &daemon->refused_peers;
 	server->config = *config;
@@ -634,6 +643,7 @@ void server_free(struct server *server)
 	disk_release(server->disk);
 	audit_release(server->audit);
 	certificate_release(server->certificate);
+	ca_change_release(server->ca_change);
 	(void)sd_event_source_disable_unref(server->reload);
 	(void)sd_event_source_disable_unref(server->review);
 	(void)sd_event_source_disable_unref(server->node_down_timer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reload.h"
 
+#include "ca_change.h"
 #include "certificate.h"
 #include "key_rotation.h"
 #include "server.h"
@@ -93,7 +94,7 @@ static void reload_certificates(struct server *server)
 	struct error err;
 
 	if (certificate_use(server, &err) == STATUS_OK) {
-		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new connections", config->ca,
+		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new connections", server->in_use.ca,
 			 server->in_use.cert, server->in_use.key);
 	} else {
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay%s",
@@ -160,9 +161,10 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 
 	if (certificate_is_replaced(server))
 		reload_certificates(server);
+	ca_change_look(server);
 	certificate_renew_due(server);
 	key_rotation_look(server);
-	(void)timer_arm(server->event, &server->reload, LOOK_US, on_look,
+	(void)timer_arm(server->event, &server->reload, certificate_wait_us(server, LOOK_US), on_look,
 			server); /* it exists: cannot fail */
 	return 0;
 }

@@ -25,12 +25,14 @@
 struct audit_limits;
 struct authority;
 struct backup;
+struct ca_change;
 struct certificate;
 struct change_observer;
 struct disk;
 struct session_events;
 struct service_status;
 struct service_watchdog;
+struct issuers;
 struct events;
 struct fencers;
 struct fences;
@@ -71,6 +73,13 @@ struct stall {
 
 #define SERVER_STORE "holdfast.db" /* in data_dir */
 
+/* Those of the settings, or ones that the server made. */
+struct server_files {
+	char ca[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+};
+
 /* Parts behind pointers without a stated owner are the daemon's and last as long as this does. */
 struct server {
 	struct config config;
@@ -87,10 +96,7 @@ struct server {
 	struct ticket_signer *signer; /* see ticket/ticket.h */
 	EVP_MD *sha256;		      /* owned; for the audit */
 	struct rpc_tls *tls;
-	struct {
-		char cert[PATH_MAX];
-		char key[PATH_MAX];
-	} in_use; /* files of tls: those of the settings, or one that the server made; see certificate.h */
+	struct server_files in_use; /* of tls; see certificate.h */
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
 	struct releases *releases;	 /* see release.h */
@@ -120,6 +126,8 @@ struct server {
 	int mark_errno;			       /* that was logged last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: not in use, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */
+	struct issuers *issuers;	       /* of callers' certificates; see access/issuers.h */
+	struct ca_change *ca_change;	       /* see ca_change.h */
 	struct authority *authority;	       /* owned; NULL: it issues nothing; see identity/authority.h */
 	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
 	int64_t trust_ends_at_ms;	       /* its CAs expire, the last one; 0: not known */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "services.h"
 
+#include "ca_change.h"
 #include "events.h"
 #include "gc.h"
 #include "key_rotation.h"
@@ -213,6 +214,8 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "CreateEnrollment", .unary = enrollments_handle_create, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "IssueCertificate", .unary = authority_handle_issue, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "RotateKey", .unary = key_rotation_handle, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "GetCa", .unary = ca_change_handle_get, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "ChangeCa", .unary = ca_change_handle, WRITE(.right = ACCESS_MANAGEMENT)},
 	{.name = "WhoAmI",
 	 .unary = tokens_handle_who_am_i,
 	 READ(.right = ACCESS_IDENTITY, .node = RULE_NODE_ANY)},

@@ -38,6 +38,7 @@ static const struct command_table *const tables[] = {
 	&backup_commands,
 	&watch_commands,
 	&init_commands,
+	&ca_commands,
 	&cert_commands,
 	&enroll_commands,
 	&token_commands,

@@ -19,6 +19,7 @@ extern const struct command_table apply_commands;
 extern const struct command_table audit_commands;
 extern const struct command_table backup_commands;
 extern const struct command_table init_commands;
+extern const struct command_table ca_commands;
 extern const struct command_table cert_commands;
 extern const struct command_table completion_commands;
 extern const struct command_table context_commands;

@@ -218,15 +218,30 @@ static void free_key(char **key)
 	pki_key_free(*key);
 }
 
+/* The server that gave it is trusted, by the CA of before or the digest of a line. A folder with the key of a
+ * CA keeps the certificate of that CA. */
+static enum status write_ca(const struct paths *paths, const char *ca, struct error *err)
+{
+	cleanup_free char *before = NULL;
+	char key[PATH_MAX];
+	size_t n = strlen(paths->ca) - strlen(".pem");
+
+	(void)str_format(key, sizeof(key), "%.*s.key", (int)n, paths->ca);
+	if (access(key, F_OK) == 0 && access(paths->ca, F_OK) == 0)
+		return STATUS_OK;
+	if (file_read(paths->ca, PKI_PEM_MAX, &before, NULL) >= 0 && str_eq(before, ca))
+		return STATUS_OK;
+	return write_file(paths->ca, 0644, ca, err);
+}
+
 static enum status write_all(const struct paths *paths, const char *key, const char *certificate,
 			     const char *ca, struct error *err)
 {
-	enum status status = STATUS_OK;
+	enum status status;
 
 	if (key)
 		TRY(write_file(paths->key, 0600, key, err));
-	if (access(paths->ca, F_OK) < 0)
-		status = write_file(paths->ca, 0644, ca, err);
+	status = write_ca(paths, ca, err);
 	if (status == STATUS_OK)
 		status = write_file(paths->cert, 0644, certificate, err);
 	if (status != STATUS_OK && key)
@@ -358,8 +373,7 @@ static enum status cmd_enroll(struct invocation *inv, struct error *err)
 	TRY(enroll_begin(paths.begun, &key, &csr, err));
 	TRY(enroll_call(event, &line, csr, &answer, err));
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", line.cluster, identity);
-	if (access(paths.ca, F_OK) < 0)
-		TRY(write_file(paths.ca, 0644, answer->ca, err));
+	TRY(write_ca(&paths, answer->ca, err));
 	TRY(pki_check_pair(answer->certificate, key, uri, paths.ca, err));
 	TRY(write_all(&paths, key, answer->certificate, answer->ca, err));
 	(void)unlink(paths.begun);

@@ -282,23 +282,30 @@ static enum status check_days(unsigned int days, struct error *err)
 				   "a certificate is valid for 1 to %d days, not %u", PKI_DAYS_MAX, days);
 }
 
+static enum status make_ca(const char *cluster, unsigned int days, EVP_PKEY **ret_key, X509 **ret_cert,
+			   struct error *err)
+{
+	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
+
+	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
+			 cluster);
+	ERR_clear_error();
+	*ret_key = EVP_EC_gen("P-256");
+	*ret_cert = *ret_key ? cert_new(*ret_key, name, clock_realtime_ms() / 1000, days * DAY_S) : NULL;
+	return *ret_cert && finish_ca(*ret_cert, *ret_key) ? STATUS_OK
+							   : openssl_error("make a CA for", cluster, err);
+}
+
 enum status pki_make_ca_for(const char *key_path, const char *cert_path, const char *cluster,
 			    unsigned int days, struct error *err)
 {
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
-	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
 
 	TRY(check_name("cluster's name", cluster, err));
 	TRY(check_days(days, err));
 	TRY(check_absent(key_path, cert_path, err));
-	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
-			 cluster);
-	ERR_clear_error();
-	key = EVP_EC_gen("P-256");
-	cert = key ? cert_new(key, name, clock_realtime_ms() / 1000, days * DAY_S) : NULL;
-	if (!cert || !finish_ca(cert, key))
-		return openssl_error("make a CA for", cluster, err);
+	TRY(make_ca(cluster, days, &key, &cert, err));
 	return write_pair(key, key_path, cert, cert_path, err);
 }
 
@@ -428,19 +435,98 @@ void pki_ca_free(struct pki_ca *ca)
 
 DEFINE_CLEANUP(struct pki_ca, pki_ca_free)
 
-enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err)
+static enum status ca_new(const char *path, struct pki_ca **ret, struct error *err)
 {
-	cleanup(pki_ca_freep) struct pki_ca *ca = calloc(1, sizeof(*ca));
+	*ret = calloc(1, sizeof(**ret));
+	if (*ret && ((*ret)->path = strdup(path)))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "open the CA %s", path);
+}
 
-	if (!ca || !(ca->path = strdup(cert_path)))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "open the CA %s", cert_path);
-	TRY(load_ca(key_path, cert_path, &ca->key, &ca->certs, err));
+static enum status check_ca(struct pki_ca *ca, struct error *err)
+{
 	if (X509_check_ca(sk_X509_value(ca->certs, 0)) != 1)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s is not the certificate of a CA (basicConstraints CA:TRUE)", cert_path);
+				 "%s is not the certificate of a CA (basicConstraints CA:TRUE)", ca->path);
 	tls_cert_key_id(sk_X509_value(ca->certs, 0), ca->key_id);
+	return STATUS_OK;
+}
+
+enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err)
+{
+	cleanup(pki_ca_freep) struct pki_ca *ca = NULL;
+
+	TRY(ca_new(cert_path, &ca, err));
+	TRY(load_ca(key_path, cert_path, &ca->key, &ca->certs, err));
+	TRY(check_ca(ca, err));
 	*ret = TAKE_PTR(ca);
 	return STATUS_OK;
+}
+
+/* The text of @bio; owned by the caller. */
+static char *take_text(BIO *bio)
+{
+	char *bytes = NULL;
+	long n = BIO_get_mem_data(bio, &bytes);
+
+	return n > 0 ? strndup(bytes, (size_t)n) : NULL;
+}
+
+/* Like the certificate of @ca, with the identifier of its key, for peers that trust only @former. */
+static bool finish_cross(X509 *cert, X509 *ca, X509 *former, EVP_PKEY *former_key)
+{
+	int at = X509_get_ext_by_NID(ca, NID_subject_key_identifier, -1);
+	X509V3_CTX ctx;
+
+	X509V3_set_ctx(&ctx, former, cert, NULL, NULL, 0);
+	return at >= 0 && X509_set_subject_name(cert, X509_get_subject_name(ca)) == 1 &&
+	       X509_set_issuer_name(cert, X509_get_subject_name(former)) == 1 &&
+	       add_extension(cert, &ctx, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       add_extension(cert, &ctx, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+	       X509_add_ext(cert, X509_get_ext(ca, at), -1) == 1 &&
+	       add_extension(cert, &ctx, NID_authority_key_identifier, "keyid") &&
+	       X509_sign(cert, former_key, EVP_sha256()) > 0;
+}
+
+static bool is_self_issued(const X509 *cert)
+{
+	return X509_NAME_cmp(X509_get_subject_name(cert), X509_get_issuer_name(cert)) == 0;
+}
+
+enum status pki_ca_cross(const struct pki_ca *former, const struct pki_ca *ca, char **ret_pem,
+			 struct error *err)
+{
+	X509 *trusted = sk_X509_value(former->certs, 0);
+	X509 *subject = sk_X509_value(ca->certs, 0);
+	int64_t now_s = clock_realtime_ms() / 1000;
+	int64_t ends_s = tls_cert_expires_ms(trusted) / 1000;
+	cleanup(BIO_freep) BIO *bio = BIO_new(BIO_s_mem());
+	cleanup(X509_freep) X509 *cert = NULL;
+	bool ok;
+
+	if (tls_cert_expires_ms(subject) / 1000 < ends_s)
+		ends_s = tls_cert_expires_ms(subject) / 1000;
+	ERR_clear_error();
+	cert = cert_new(ca->key, "CA", now_s, ends_s - now_s);
+	ok = bio && cert && finish_cross(cert, subject, trusted, former->key) &&
+	     PEM_write_bio_X509(bio, cert) == 1;
+	for (int i = 0; ok && i < sk_X509_num(former->certs); i++)
+		if (!is_self_issued(sk_X509_value(former->certs, i)))
+			ok = PEM_write_bio_X509(bio, sk_X509_value(former->certs, i)) == 1;
+	if (!ok || !(*ret_pem = take_text(bio)))
+		return openssl_error("link a CA to", former->path, err);
+	return STATUS_OK;
+}
+
+bool pki_ca_has_same_name(const struct pki_ca *a, const struct pki_ca *b)
+{
+	return X509_NAME_cmp(X509_get_subject_name(sk_X509_value(a->certs, 0)),
+			     X509_get_subject_name(sk_X509_value(b->certs, 0))) == 0;
+}
+
+int64_t pki_ca_expires_ms(const struct pki_ca *ca)
+{
+	return tls_cert_expires_ms(sk_X509_value(ca->certs, 0));
 }
 
 const char *pki_ca_key_id(const struct pki_ca *ca)
@@ -505,15 +591,6 @@ enum status pki_request_digest(const char *csr, uint8_t ret[static PKI_KEY_DIGES
 	}
 	OPENSSL_free(der);
 	return STATUS_OK;
-}
-
-/* The text of @bio; owned by the caller. */
-static char *take_text(BIO *bio)
-{
-	char *bytes = NULL;
-	long n = BIO_get_mem_data(bio, &bytes);
-
-	return n > 0 ? strndup(bytes, (size_t)n) : NULL;
 }
 
 static void read_facts(X509 *cert, struct pki_facts *ret)
@@ -609,28 +686,74 @@ static enum status check_trusted(X509 *cert, STACK_OF(X509) * chain, const char 
 			 X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
 }
 
-enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
-			   struct error *err)
+/* A terminal is never asked. */
+static int no_pass_phrase(char *buffer, int size, int writing, void *userdata)
+{
+	return -1;
+}
+
+/* @ret_first borrowed from @ret_certs. False: one of them cannot be read, or they do not belong together. */
+static bool read_pair(const char *cert, const char *key, STACK_OF(X509) * *ret_certs, EVP_PKEY **ret_key,
+		      X509 **ret_first)
 {
 	cleanup(BIO_freep) BIO *cert_bio = BIO_new_mem_buf(cert, -1);
 	cleanup(BIO_freep) BIO *key_bio = BIO_new_mem_buf(key, -1);
-	cleanup(free_certsp) STACK_OF(X509) *certs = sk_X509_new_null();
-	cleanup(EVP_PKEY_freep) EVP_PKEY *pkey = NULL;
-	char found[RPC_URI_SIZE];
 	X509 *link;
+	bool ok;
+
+	*ret_certs = sk_X509_new_null();
+	while (*ret_certs && cert_bio && (link = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL)))
+		if (sk_X509_push(*ret_certs, link) == 0)
+			X509_free(link);
+	*ret_key = key_bio ? PEM_read_bio_PrivateKey(key_bio, NULL, no_pass_phrase, NULL) : NULL;
+	*ret_first = sk_X509_value(*ret_certs, 0);
+	ok = *ret_first && *ret_key && X509_check_private_key(*ret_first, *ret_key) == 1;
+	ERR_clear_error();
+	return ok;
+}
+
+enum status pki_ca_read(const char *key, const char *cert, struct pki_ca **ret, struct error *err)
+{
+	cleanup(pki_ca_freep) struct pki_ca *ca = NULL;
 	X509 *first;
 
-	while (certs && cert_bio && (link = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL)))
-		if (sk_X509_push(certs, link) == 0)
-			X509_free(link);
-	pkey = key_bio ? PEM_read_bio_PrivateKey(key_bio, NULL, NULL, NULL) : NULL;
-	ERR_clear_error();
-	first = sk_X509_value(certs, 0);
-	if (!first || !pkey || X509_check_private_key(first, pkey) != 1) {
-		ERR_clear_error();
+	TRY(ca_new("that is given", &ca, err));
+	if (!read_pair(cert, key, &ca->certs, &ca->key, &first))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "certificate, key: not a certificate and its key, in PEM and without a pass "
+				 "phrase");
+	TRY(check_ca(ca, err));
+	*ret = TAKE_PTR(ca);
+	return STATUS_OK;
+}
+
+enum status pki_make_ca_pem(const char *cluster, char **ret_key, char **ret_cert, struct error *err)
+{
+	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
+	cleanup(X509_freep) X509 *cert = NULL;
+	cleanup(BIO_freep) BIO *key_bio = BIO_new(BIO_s_secmem());
+	cleanup(BIO_freep) BIO *cert_bio = BIO_new(BIO_s_mem());
+
+	TRY(make_ca(cluster, CA_DAYS, &key, &cert, err));
+	if (!key_bio || !cert_bio || PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) != 1 ||
+	    PEM_write_bio_X509(cert_bio, cert) != 1)
+		return openssl_error("print a CA of", cluster, err);
+	*ret_key = take_text(key_bio);
+	*ret_cert = take_text(cert_bio);
+	return *ret_key && *ret_cert ? STATUS_OK : error_no_memory(err, "a CA");
+}
+
+enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
+			   struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	cleanup(EVP_PKEY_freep) EVP_PKEY *pkey = NULL;
+	char found[RPC_URI_SIZE];
+	X509 *first;
+
+	if (!read_pair(cert, key, &certs, &pkey, &first))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the new certificate does not belong to the key that was made for it");
-	}
 	if (!tls_cert_uri(first, found) || !str_eq(found, uri))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the new certificate is of \"%s\", not of %s", found, uri);

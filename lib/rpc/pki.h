@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "rpc/peer.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -71,8 +72,27 @@ struct pki_ca;
 enum status pki_ca_open(const char *key_path, const char *cert_path, struct pki_ca **ret, struct error *err);
 void pki_ca_free(struct pki_ca *ca);
 
+/** The same of texts in PEM; @cert may have links to the root after the CA's certificate. */
+enum status pki_ca_read(const char *key, const char *cert, struct pki_ca **ret, struct error *err);
+
+/** Make a CA like that of pki_make_ca(), as texts in PEM. On success and on failure both are owned by the
+ * caller: @ret_key by pki_key_free(), @ret_cert by free(); NULL before. */
+enum status pki_make_ca_pem(const char *cluster, char **ret_key, char **ret_cert, struct error *err);
+
 /** Identifier of the CA's key, which its certificates name as that of their issuer; may be empty. */
 const char *pki_ca_key_id(const struct pki_ca *ca);
+
+/** Link @ca to @former, for peers that trust only @former: a certificate of the key of @ca that @former
+ * signs, and what links @former to its root. Both have the same subject, so no path length counts it.
+ * @ret_pem owned by the caller, free() */
+enum status pki_ca_cross(const struct pki_ca *former, const struct pki_ca *ca, char **ret_pem,
+			 struct error *err);
+
+/** Have their certificates the same subject? Only then one renews what the other has issued. */
+bool pki_ca_has_same_name(const struct pki_ca *a, const struct pki_ca *b);
+
+/** 0: not known */
+int64_t pki_ca_expires_ms(const struct pki_ca *ca);
 
 enum { PKI_CSR_MAX = 8192, PKI_PEM_MAX = 65536 };
 

@@ -143,18 +143,26 @@ static enum status material_load(const struct rpc_tls *tls, struct material *m, 
 	return STATUS_OK;
 }
 
-/* The CA of the file that signed the end of the chain; NULL if the file lacks it, or the chain has it. */
-static X509 *anchor_of(const struct material *m)
+static X509 *issuer_of(const struct material *m, X509 *cert)
 {
-	X509 *last = m->chain ? sk_X509_value(m->chain, sk_X509_num(m->chain) - 1) : NULL;
-
-	for (int i = 0; last && i < sk_X509_num(m->ca); i++) {
+	for (int i = 0; i < sk_X509_num(m->ca); i++) {
 		X509 *ca = sk_X509_value(m->ca, i);
 
-		if (X509_check_issued(ca, last) == X509_V_OK && X509_cmp(ca, last) != 0)
+		if (X509_check_issued(ca, cert) == X509_V_OK && X509_cmp(ca, cert) != 0)
 			return ca;
 	}
 	return NULL;
+}
+
+/* The CA of the file where the chain ends for peers that trust the same file: further links are for others.
+ * NULL if the file lacks it, or the chain has it. */
+static X509 *anchor_of(const struct material *m)
+{
+	X509 *ca = NULL;
+
+	for (int i = 0; m->chain && i < sk_X509_num(m->chain) && !ca; i++)
+		ca = issuer_of(m, sk_X509_value(m->chain, i));
+	return ca;
 }
 
 static bool use_material(SSL_CTX *ctx, const struct material *m)

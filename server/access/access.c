@@ -5,6 +5,7 @@
 
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/issuers.h"
 #include "access/revocations.h"
 #include "base/id.h"
 #include "base/join.h"
@@ -371,6 +372,7 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 
 	assert(rule);
 	TRY(revocation_check(server, rpc_call_peer(call), err));
+	issuers_note(server->issuers, rpc_call_peer(call));
 	status = lead_check(server->lead, err);
 	if (status != STATUS_OK && may_do_without_leader(server, call, rule))
 		return STATUS_OK;

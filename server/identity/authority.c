@@ -15,12 +15,15 @@
 #include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "state/change.h"
+#include "state/keys.h"
 #include "state/records.h"
 
 #include <arpa/inet.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +49,42 @@ struct authority {
 
 /* --- the CA --- */
 
+/* The CA of the store instead of the one of the settings. */
+static enum status open_stored(struct server *server, struct pki_ca **ca, struct error *err)
+{
+	const Holdfast__V1__StoredCa *stored = records_get(&server->state.records, KEY_CA);
+	struct pki_ca *opened = NULL;
+	cleanup_free char *chain = NULL;
+	enum status status;
+	char *key;
+
+	if (!stored)
+		return STATUS_OK;
+	key = calloc(1, stored->wrapped_key.len + 1);
+	if (!key || asprintf(&chain, "%s%s", stored->certificate, stored->link) < 0) {
+		chain = NULL;
+		free(key);
+		return error_no_memory(err, "the CA");
+	}
+	status =
+		ticket_issuer_unwrap(server->issuer, stored->wrapped_key.data, stored->wrapped_key.len, key)
+			? pki_ca_read(key, chain, &opened, err)
+			: error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				    "open the key of the CA in the store: it was encrypted with another "
+				    "ticket key; give this server the file ticket_key that it was made with");
+	pki_key_free(key);
+	if (status != STATUS_OK)
+		return status;
+	pki_ca_free(*ca);
+	*ca = opened;
+	return STATUS_OK;
+}
+
 enum status authority_open(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
 	struct pki_ca *ca = NULL;
+	struct error failed;
 	enum status status;
 
 	if (config->authority.certificate[0] == '\0') {
@@ -59,6 +94,13 @@ enum status authority_open(struct server *server, struct error *err)
 	status = pki_ca_open(config->authority.key, config->authority.certificate, &ca, err);
 	if (status != STATUS_OK)
 		return err ? error_prefix(err, "ca in %s", config->path) : status;
+	if (open_stored(server, &ca, &failed) != STATUS_OK) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "certificate", .err = &failed},
+			"this server issues no certificates");
+		pki_ca_free(ca);
+		authority_free(TAKE_PTR(server->authority));
+		return STATUS_OK;
+	}
 	if (!server->authority) {
 		server->authority = calloc(1, sizeof(*server->authority));
 		if (!server->authority) {
@@ -96,9 +138,9 @@ struct caller_rates *authority_enrolling(struct server *server)
 
 enum status authority_read_ca(const struct server *server, char **ret, struct error *err)
 {
-	int r = file_read(server->config.ca, PKI_PEM_MAX, ret, NULL);
+	int r = file_read(server->in_use.ca, PKI_PEM_MAX, ret, NULL);
 
-	return r < 0 ? error_set(err, status_from_errno(r), r, "read the CA %s", server->config.ca)
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read the CA %s", server->in_use.ca)
 		     : STATUS_OK;
 }
 
@@ -137,22 +179,36 @@ static bool is_of_other_ca(const struct server *server, const char *issuer)
 	return !str_eq(issuer, pki_ca_key_id(server->authority->ca));
 }
 
-size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HOLDERS_SIZE])
+const struct node_entry *authority_old_holder(struct server *server, const struct node_entry *after)
 {
 	struct node_entry *node;
+
+	if (!server->authority || pki_ca_key_id(server->authority->ca)[0] == '\0')
+		return NULL;
+	node = after ? state_node_next((struct node_entry *)(uintptr_t)after)
+		     : state_node_from(&server->state, "");
+	for (; node; node = state_node_next(node))
+		if (node_is_registered(node) && is_of_other_ca(server, node->node.certificate_issuer))
+			return node;
+	return NULL;
+}
+
+size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HOLDERS_SIZE])
+{
+	const struct node_entry *node = NULL;
 	size_t n = 0, at = 0;
 
 	ret[0] = '\0';
-	if (!server->authority || pki_ca_key_id(server->authority->ca)[0] == '\0')
-		return 0;
-	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node)) {
-		if (!node_is_registered(node) || !is_of_other_ca(server, node->node.certificate_issuer))
-			continue;
+	while ((node = authority_old_holder(server, node)))
 		if (++n <= AUTHORITY_HOLDERS_NAMED)
 			at += (size_t)str_format(ret + at, AUTHORITY_HOLDERS_SIZE - at, "%snode %s",
 						 n > 1 ? ", " : "", node->id);
-	}
 	return n;
+}
+
+const struct pki_ca *authority_ca(const struct server *server)
+{
+	return server->authority ? server->authority->ca : NULL;
 }
 
 bool authority_is_new(const struct server *server)

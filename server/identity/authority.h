@@ -30,8 +30,8 @@ struct caller_rates {
 	} entries[AUTHORITY_CALLERS];
 };
 
-/** Open the CA that the settings name; again on reload: on failure the one before stays.
- * STATUS_OK without one. */
+/** Open the CA of the settings, or the one of the store that replaces it; again on reload: on failure the
+ * one before stays. STATUS_OK without one. */
 enum status authority_open(struct server *server, struct error *err);
 void authority_free(struct authority *authority);
 
@@ -75,6 +75,12 @@ enum { AUTHORITY_HOLDERS_NAMED = 10, AUTHORITY_HOLDERS_SIZE = AUTHORITY_HOLDERS_
 /** How many registered nodes have a certificate of another CA than the open one, as far as is known. @ret:
  * names of the first ones. */
 size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HOLDERS_SIZE]);
+
+/** The first of these nodes behind @after, NULL: the first of all. Borrowed. */
+const struct node_entry *authority_old_holder(struct server *server, const struct node_entry *after);
+
+/** The open CA, borrowed; NULL: this server issues nothing. */
+const struct pki_ca *authority_ca(const struct server *server);
 
 /** Is the server's own certificate of another CA than the open one? */
 bool authority_is_new(const struct server *server);

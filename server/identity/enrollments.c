@@ -162,7 +162,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"no certificate in %s signed the server's certificate %s: put the CA there, then: "
 			"systemctl reload holdfast-server",
-			server->config.ca, server->config.cert);
+			server->in_use.ca, server->in_use.cert);
 	if (!records_get(&server->state.records, who.key) && count(server) >= ENROLLMENTS_MAX)
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,

@@ -11,6 +11,7 @@
 #define KEY_GENERATION_FLOOR PREFIX_META "generation-floor" /* GenerationFloor */
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
 #define KEY_SIGNING_KEYS PREFIX_META "signing-keys"	    /* SigningKeys */
+#define KEY_CA PREFIX_META "ca"				    /* StoredCa */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
 #define KEY_DECISION PREFIX_META "decision"		    /* EpochDecision, on etcd: see new_epoch.h */
 #define KEY_FENCING PREFIX_META "fencing"		    /* FencingSwitch */

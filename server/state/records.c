@@ -37,6 +37,7 @@ static const struct sort sorts[] = {
 	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
 	{.prefix = KEY_TICKET_KEY, .descriptor = &holdfast__v1__ticket_key__descriptor},
 	{.prefix = KEY_SIGNING_KEYS, .descriptor = &holdfast__v1__signing_keys__descriptor},
+	{.prefix = KEY_CA, .descriptor = &holdfast__v1__stored_ca__descriptor},
 	{.prefix = KEY_NODE_COUNT, .descriptor = &holdfast__v1__node_count__descriptor},
 	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
 	{.prefix = KEY_LAST_BACKUP, .descriptor = &holdfast__v1__last_backup__descriptor},

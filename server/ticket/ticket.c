@@ -213,6 +213,7 @@ void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, si
 
 enum { SEED_SIZE = crypto_sign_ed25519_SEEDBYTES, NONCE_SIZE = crypto_secretbox_NONCEBYTES };
 
+_Static_assert(TICKET_WRAP_OVERHEAD == NONCE_SIZE + crypto_secretbox_MACBYTES, "its own bytes fit");
 _Static_assert(TICKET_WRAPPED_SIZE == NONCE_SIZE + crypto_secretbox_MACBYTES + SEED_SIZE, "the seed fits");
 
 static const struct signing_key *find_key(const struct ticket_issuer *issuer, const uint8_t *public_key)
@@ -249,12 +250,11 @@ enum status ticket_issuer_make_key(struct ticket_issuer *issuer, uint8_t ret_pub
 	uint8_t seed[SEED_SIZE];
 	enum status status;
 
-	if (getrandom(seed, sizeof(seed), 0) != (ssize_t)sizeof(seed) ||
-	    getrandom(ret_wrapped, NONCE_SIZE, 0) != NONCE_SIZE)
+	if (getrandom(seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return error_set(err, STATUS_INTERNAL, errno, "make a ticket key");
-	(void)crypto_secretbox_easy(ret_wrapped + NONCE_SIZE, seed, sizeof(seed), ret_wrapped,
-				    issuer->wrap_key);
-	status = add_seed(issuer, seed, ret_public, err);
+	status = ticket_issuer_wrap(issuer, seed, sizeof(seed), ret_wrapped, err);
+	if (status == STATUS_OK)
+		status = add_seed(issuer, seed, ret_public, err);
 	explicit_bzero(seed, sizeof(seed));
 	return status;
 }
@@ -266,8 +266,7 @@ enum status ticket_issuer_add_key(struct ticket_issuer *issuer, const uint8_t *w
 	uint8_t seed[SEED_SIZE];
 	enum status status;
 
-	if (n != TICKET_WRAPPED_SIZE || crypto_secretbox_open_easy(seed, wrapped + NONCE_SIZE, n - NONCE_SIZE,
-								   wrapped, issuer->wrap_key) != 0)
+	if (n != TICKET_WRAPPED_SIZE || !ticket_issuer_unwrap(issuer, wrapped, n, seed))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"a ticket key in the store was encrypted with another key than this server's "
@@ -275,6 +274,22 @@ enum status ticket_issuer_add_key(struct ticket_issuer *issuer, const uint8_t *w
 	status = add_seed(issuer, seed, public_key, err);
 	explicit_bzero(seed, sizeof(seed));
 	return status;
+}
+
+enum status ticket_issuer_wrap(const struct ticket_issuer *issuer, const void *data, size_t len, uint8_t *ret,
+			       struct error *err)
+{
+	if (getrandom(ret, NONCE_SIZE, 0) != NONCE_SIZE)
+		return error_set(err, STATUS_INTERNAL, errno, "encrypt a key");
+	(void)crypto_secretbox_easy(ret + NONCE_SIZE, data, len, ret, issuer->wrap_key);
+	return STATUS_OK;
+}
+
+bool ticket_issuer_unwrap(const struct ticket_issuer *issuer, const uint8_t *wrapped, size_t n, void *ret)
+{
+	return n > TICKET_WRAP_OVERHEAD &&
+	       crypto_secretbox_open_easy(ret, wrapped + NONCE_SIZE, n - NONCE_SIZE, wrapped,
+					  issuer->wrap_key) == 0;
 }
 
 bool ticket_issuer_has(const struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE])

@@ -31,7 +31,7 @@ void ticket_issuer_file_key(const struct ticket_issuer *issuer, uint8_t ret[stat
 
 /* Further keys, made here and stored encrypted ("wrapped") with a key that is derived from the file's. */
 
-enum { TICKET_WRAPPED_SIZE = 72 };
+enum { TICKET_WRAPPED_SIZE = 72, TICKET_WRAP_OVERHEAD = 40 };
 
 /** Makes and remembers a key. Nothing is signed with it before ticket_issuer_use(). */
 enum status ticket_issuer_make_key(struct ticket_issuer *issuer, uint8_t ret_public[static TICKET_KEY_SIZE],
@@ -40,6 +40,15 @@ enum status ticket_issuer_make_key(struct ticket_issuer *issuer, uint8_t ret_pub
 /** Remembers a key that was stored. STATUS_FAILED_PRECONDITION: it was wrapped with another file's key. */
 enum status ticket_issuer_add_key(struct ticket_issuer *issuer, const uint8_t *wrapped, size_t n,
 				  struct error *err);
+
+/** Encrypts @len bytes into @len + TICKET_WRAP_OVERHEAD at @ret, with the key that is derived from the
+ * file's.
+ */
+enum status ticket_issuer_wrap(const struct ticket_issuer *issuer, const void *data, size_t len, uint8_t *ret,
+			       struct error *err);
+
+/** Decrypts it into @n - TICKET_WRAP_OVERHEAD bytes. False: it was encrypted with another key, or changed. */
+bool ticket_issuer_unwrap(const struct ticket_issuer *issuer, const uint8_t *wrapped, size_t n, void *ret);
 
 /** Is it the file's key, or a further one that was made or added here? */
 bool ticket_issuer_has(const struct ticket_issuer *issuer, const uint8_t public_key[static TICKET_KEY_SIZE]);

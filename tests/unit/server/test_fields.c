@@ -94,6 +94,8 @@ static const struct row {
 	{"v1.AttestNodeRequest.id", CLUSTER},
 	{"v1.AttestNodeRequest.reason", TEXT},
 	{"v1.BeginBackupRequest.passphrase", SECRET},
+	{"v1.ChangeCaRequest.certificate", TEXT},
+	{"v1.ChangeCaRequest.key", SECRET},
 	{"v1.Claim.*", NODE},
 	{"v1.ClaimReceipt.*", NODE},
 	{"v1.ClaimVolumeRequest.allocation_id", OWN},

@@ -21,16 +21,21 @@
 #define OPERATOR "holdfast://c1/operator/ann"
 #define URI "holdfast://c1/node/n9"
 
-static int setup_authority(void **state)
+static void open_authority(struct fixture *f)
 {
-	int r = setup_acl(state);
-	struct fixture *f = *state;
 	struct config *config = &f->server->config;
 
 	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
 			 "%s/tls/ca.pem", f->dir);
 	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
 	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+}
+
+static int setup_authority(void **state)
+{
+	int r = setup_acl(state);
+
+	open_authority(*state);
 	return r;
 }
 
@@ -42,18 +47,15 @@ static const char *in(const struct fixture *f, const char *name, char ret[static
 	return ret;
 }
 
-static void make_line(struct fixture *f, const char *node, char ret[static ENROLL_LINE_SIZE])
+static void make_line_by(struct fixture *f, struct caller_client *caller, const char *node,
+			 char ret[static ENROLL_LINE_SIZE])
 {
 	struct enroll_line line = {.cluster = "c1", .n_servers = 1};
-	struct caller_client caller;
 	char request[128];
 	json_t *answer = NULL;
 
 	(void)str_format(request, sizeof(request), "{\"node\": \"%s\"}", node);
-	caller_init(&caller, f, OPERATOR, NULL);
-	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
-			 STATUS_OK);
-	caller_release(&caller);
+	assert_int_equal(caller_call(caller, "Operator.CreateEnrollment", request, &answer, NULL), STATUS_OK);
 	(void)str_copy(line.role, sizeof(line.role), ENROLL_ROLE_NODE);
 	(void)str_copy(line.name, sizeof(line.name), node);
 	(void)str_copy(line.token, sizeof(line.token), json_string_value(json_object_get(answer, "token")));
@@ -62,6 +64,15 @@ static void make_line(struct fixture *f, const char *node, char ret[static ENROL
 	(void)str_copy(line.servers[0].host, sizeof(line.servers[0].host), "127.0.0.1");
 	assert_int_equal(enroll_line_format(&line, ret, NULL), STATUS_OK);
 	json_decref(answer);
+}
+
+static void make_line(struct fixture *f, const char *node, char ret[static ENROLL_LINE_SIZE])
+{
+	struct caller_client caller;
+
+	caller_init(&caller, f, OPERATOR, NULL);
+	make_line_by(f, &caller, node, ret);
+	caller_release(&caller);
 }
 
 static void enroll_n9(struct fixture *f, struct enrolled *ret)
@@ -516,4 +527,264 @@ CASE(a_server_without_the_records_of_the_nodes_keeps_its_certificate)
 	f->server->is_serving = true;
 	certificate_renew_due(f->server);
 	assert_string_equal(f->server->own.issuer, new_id);
+}
+
+/* --- a new CA by command --- */
+
+/* Token of a caller without a certificate, who depends on no CA. Owned by the caller. */
+static char *management(struct fixture *f)
+{
+	return make_token(f, "{\"name\": \"root\", \"type\": \"MANAGEMENT\"}");
+}
+
+/* The names of the holders with commas; @ret_id may be NULL. */
+static enum status change_ca(struct fixture *f, const char *token, const char *method, const char *request,
+			     char ret_holders[static 512], char *ret_id, struct error *err)
+{
+	struct caller_client caller;
+	json_t *answer = NULL;
+	const json_t *list;
+	size_t at = 0;
+	enum status status;
+
+	caller_init(&caller, f, NULL, token);
+	status = caller_call(&caller, method, request, &answer, err);
+	caller_release(&caller);
+	if (status != STATUS_OK)
+		return status;
+	list = json_object_get(answer, "holders");
+	ret_holders[0] = '\0';
+	for (size_t i = 0; i < json_array_size(list); i++)
+		at += (size_t)str_format(ret_holders + at, 512 - at, "%s%s", i > 0 ? ", " : "",
+					 json_string_value(json_array_get(list, i)));
+	if (ret_id)
+		(void)str_copy(ret_id, RPC_KEY_ID_SIZE, json_string_value(json_object_get(answer, "key_id")));
+	json_decref(answer);
+	return STATUS_OK;
+}
+
+#define BEGIN(f, token, request, holders, id) \
+	change_ca(f, token, "Operator.ChangeCa", request, holders, id, NULL)
+#define FINISH(f, token, holders, err) \
+	change_ca(f, token, "Operator.ChangeCa", "{\"finish\": true}", holders, NULL, err)
+
+static bool agent_has(const struct fixture *f, int n_cas)
+{
+	struct pki_facts facts;
+	char path[PATH_MAX];
+
+	return pki_read_facts(in(f, "agent/" RENEWED_CA, path), &facts, NULL) == STATUS_OK &&
+	       facts.n == (size_t)n_cas;
+}
+
+/* Gets the next certificate of operator/ann, and the CAs with it. */
+static void renew_ann(struct fixture *f, const char *token, struct caller_client *ret)
+{
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port};
+	char cert[PATH_MAX], key_path[PATH_MAX], ca[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca, .cert = cert, .key = key_path};
+	char *key = NULL, *csr = NULL, *text;
+	struct caller_client caller;
+	json_t *request, *answer = NULL;
+	const char *pem[2];
+
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	request = json_pack("{ss ss}", "identity", "operator/ann", "csr", csr);
+	text = json_dumps(request, 0);
+	caller_init(&caller, f, NULL, token);
+	assert_int_equal(caller_call(&caller, "Operator.IssueCertificate", text, &answer, NULL), STATUS_OK);
+	caller_release(&caller);
+	pem[0] = json_string_value(json_object_get(answer, "certificate"));
+	pem[1] = json_string_value(json_object_get(answer, "ca"));
+	assert_int_equal(file_write_atomic(in(f, "ann.pem", cert), 0644, pem[0], strlen(pem[0])), 0);
+	assert_int_equal(file_write_atomic(in(f, "ann-ca.pem", ca), 0644, pem[1], strlen(pem[1])), 0);
+	assert_int_equal(file_write_atomic(in(f, "ann.key", key_path), 0600, key, strlen(key)), 0);
+	*ret = (struct caller_client){.event = f->event};
+	assert_int_equal(rpc_tls_new(&files, &ret->tls, NULL), STATUS_OK);
+	endpoint.tls = ret->tls;
+	assert_int_equal(rpc_client_new(f->event, &endpoint, &ret->client, NULL), STATUS_OK);
+	json_decref(answer);
+	json_decref(request);
+	free(text);
+	free(csr);
+	pki_key_free(key);
+}
+
+/* The renewals of the node and of an operator, and the looks of the server, do the rest. */
+CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_old_one)
+{
+	char holders[512], id[RPC_KEY_ID_SIZE], same[RPC_KEY_ID_SIZE], line[ENROLL_LINE_SIZE], path[PATH_MAX];
+	struct caller_client old, renewed;
+	struct enrolled enrolled;
+	struct pki_facts facts;
+	struct running run;
+	struct error err;
+	char *token = management(f);
+
+	f->server->config.authority.node_life_us = 15 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	caller_init(&old, f, OPERATOR, NULL); /* trusts the former CA alone */
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	assert_string_equal(holders, "server/dev (this server), node/n9 (not connected)");
+	assert_int_equal(FINISH(f, token, holders, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "2 still have a certificate of the former CA: server/dev (this "
+					"server), node/n9 (not connected); wait"));
+	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	UNTIL(f, pki_read_facts(run.next, &facts, NULL) == STATUS_OK && str_eq(facts.issuer, id));
+	assert_true(agent_has(f, 2));
+	UNTIL(f, str_eq(f->server->own.issuer, id));
+	rpc_client_reconnect(old.client); /* accepts the server by the link between both CAs */
+	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	assert_int_equal(change_ca(f, token, "Operator.GetCa", "{}", holders, same, NULL), STATUS_OK);
+	assert_string_equal(holders, "operator/ann");
+	assert_string_equal(same, id);
+	assert_int_equal(FINISH(f, token, holders, NULL), STATUS_FAILED_PRECONDITION);
+	renew_ann(f, token, &renewed);
+	assert_int_equal(caller_call(&renewed, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	make_line_by(f, &renewed, "n8", line); /* the node checks the digest of the new CA */
+	assert_int_equal(enroll(f->event, line, in(f, "n8", path), &enrolled, NULL), STATUS_OK);
+	expect_trust(&run);
+	restart(f);
+	open_authority(f);
+	assert_int_equal(change_ca(f, token, "Operator.GetCa", "{}", holders, same, NULL), STATUS_OK);
+	assert_string_equal(same, id);
+	assert_string_equal(holders, "");
+	assert_int_equal(FINISH(f, token, holders, NULL), STATUS_OK);
+	caller_release(&old);
+	caller_init(&old, f, OPERATOR, NULL); /* trusts the server, which does not trust it */
+	caller_release(&renewed);
+	renew_ann(f, token, &renewed);
+	make_line_by(f, &renewed, "n7", line);
+	assert_int_equal(enroll(f->event, line, in(f, "n7", path), &enrolled, NULL), STATUS_OK);
+	assert_int_not_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	caller_release(&old);
+	caller_release(&renewed);
+	run_release(&run);
+	free(token);
+}
+
+enum { NO_CHANGE, IN_CHANGE, FINISHED };
+
+/* Each request in each state of the change. */
+CASE(a_change_of_the_ca_is_begun_and_finished_in_order)
+{
+	static const struct {
+		int state;
+		const char *request;
+		enum status expected;
+		const char *says;
+		int next;
+	} rows[] = {
+		{NO_CHANGE, "{\"finish\": true}", STATUS_FAILED_PRECONDITION, "no change of the CA",
+		 NO_CHANGE},
+		{NO_CHANGE, "{\"finish\": true, \"now\": true}", STATUS_FAILED_PRECONDITION,
+		 "no change of the CA", NO_CHANGE},
+		{NO_CHANGE, "{\"key\": \"k\"}", STATUS_INVALID_ARGUMENT, "both or neither", NO_CHANGE},
+		{NO_CHANGE, "{\"certificate\": \"c\", \"key\": \"k\"}", STATUS_INVALID_ARGUMENT,
+		 "not a certificate and its key", NO_CHANGE},
+		{NO_CHANGE, "{}", STATUS_OK, NULL, IN_CHANGE},
+		{IN_CHANGE, "{}", STATUS_OK, NULL, IN_CHANGE}, /* makes no other one */
+		{IN_CHANGE, "{\"certificate\": \"c\", \"key\": \"k\"}", STATUS_FAILED_PRECONDITION,
+		 "is under way since token ", IN_CHANGE},
+		{IN_CHANGE, "{\"finish\": true, \"now\": true}", STATUS_OK, NULL, FINISHED},
+		{FINISHED, "{\"finish\": true}", STATUS_FAILED_PRECONDITION, "no change of the CA", FINISHED},
+		{FINISHED, "{}", STATUS_OK, NULL, IN_CHANGE}, /* the next one */
+	};
+	char holders[512], ids[2][RPC_KEY_ID_SIZE] = {"", ""};
+	char *token = management(f);
+	int state = NO_CHANGE;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct error err = {.msg = ""};
+		char id[RPC_KEY_ID_SIZE] = "";
+		enum status status =
+			change_ca(f, token, "Operator.ChangeCa", rows[i].request, holders, id, &err);
+
+		assert_int_equal(state, rows[i].state);
+		if (status != rows[i].expected || (rows[i].says && !strstr(err.msg, rows[i].says)))
+			fail_msg("row %zu: %d: %s", i, status, err.msg);
+		state = rows[i].next;
+		if (status == STATUS_OK && !str_eq(id, ids[1])) {
+			memcpy(ids[0], ids[1], sizeof(id));
+			memcpy(ids[1], id, sizeof(id));
+		}
+		run_for(f->event, 6000); /* the server's own certificate follows */
+	}
+	assert_true(ids[0][0] != '\0' && !str_eq(ids[0], ids[1])); /* two CAs in all */
+	free(token);
+}
+
+static json_t *given(const char *certificate, const char *key)
+{
+	return json_pack("{ss ss}", "certificate", certificate, "key", key);
+}
+
+CASE(a_ca_that_is_given_must_fit)
+{
+	char *key[2] = {NULL}, *cert[2] = {NULL}, *other_key = NULL, *other_cert = NULL;
+	cleanup_free char *own = NULL, *own_key = NULL;
+	char holders[512], path[PATH_MAX], id[RPC_KEY_ID_SIZE];
+	char *token = management(f);
+	struct pki_ca *ca = NULL;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pki_make_ca_pem("c1", &key[i], &cert[i], NULL), STATUS_OK);
+	assert_int_equal(pki_make_ca_pem("c2", &other_key, &other_cert, NULL), STATUS_OK);
+	assert_int_equal(file_read(in(f, "tls/ca.pem", path), 65536, &own, NULL), 0);
+	assert_int_equal(file_read(in(f, "tls/ca.key", path), 65536, &own_key, NULL), 0);
+	{
+		const struct {
+			const char *cert, *key, *says;
+		} rows[] = {
+			{cert[0], key[1], "not a certificate and its key"},
+			{other_cert, other_key, "subject differs"},
+			{own, own_key, "issues already"},
+			{cert[1], key[1], NULL},
+		};
+
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			json_t *json = given(rows[i].cert, rows[i].key);
+			char *text = json_dumps(json, 0);
+			struct error err = {.msg = ""};
+			enum status status =
+				change_ca(f, token, "Operator.ChangeCa", text, holders, id, &err);
+
+			if (rows[i].says ? status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, rows[i].says)
+					 : status != STATUS_OK)
+				fail_msg("row %zu: %s", i, err.msg);
+			free(text);
+			json_decref(json);
+		}
+	}
+	assert_int_equal(pki_ca_read(key[1], cert[1], &ca, NULL), STATUS_OK);
+	assert_string_equal(id, pki_ca_key_id(ca));
+	pki_ca_free(ca);
+	for (int i = 0; i < 2; i++) {
+		pki_key_free(key[i]);
+		free(cert[i]);
+	}
+	pki_key_free(other_key);
+	free(other_cert);
+	free(token);
+}
+
+/* Neither the file that is trusted nor the CA that issues changes without the other. */
+CASE(a_change_of_the_ca_that_cannot_be_written_is_taken_later)
+{
+	char before[RPC_KEY_ID_SIZE], holders[512], id[RPC_KEY_ID_SIZE], dir[PATH_MAX], path[PATH_MAX];
+	char *token = management(f);
+
+	(void)str_copy(before, sizeof(before), pki_ca_key_id(authority_ca(f->server)));
+	(void)in(f, "elsewhere", path);
+	(void)str_copy(dir, sizeof(dir), f->server->config.data_dir);
+	(void)str_copy(f->server->config.data_dir, sizeof(f->server->config.data_dir), path);
+	assert_int_not_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK); /* nothing is stored */
+	assert_null(records_get(&f->server->state.records, KEY_CA));
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	assert_string_not_equal(id, before);
+	assert_int_equal(pki_read_facts(f->server->in_use.ca, &(struct pki_facts){0}, NULL), STATUS_OK);
+	(void)str_copy(f->server->config.data_dir, sizeof(f->server->config.data_dir), dir);
+	free(token);
 }

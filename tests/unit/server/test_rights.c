@@ -251,6 +251,8 @@ static const struct row rows[] = {
 	{"Operator.ListTokens", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.RevokeToken", OF_MANAGEMENT, 0, "{\"accessor\": \"" A_TOKEN "\"}"},
 	{"Operator.RotateKey", OF_MANAGEMENT, 0, "{}"},
+	{"Operator.GetCa", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.ChangeCa", OF_MANAGEMENT, 0, "{\"finish\": true}"},
 	{"Operator.WhoAmI", OF_ANYBODY, 0, "{}", BOUND_ANY},
 	{"Operator.PutPolicy", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.ListPolicies", OF_MANAGEMENT, 0, "{}"},

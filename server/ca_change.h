@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The change of the CA by command.
+ *
+ * The new CA is in the store, its key encrypted as those of tickets are. From then on every server trusts it
+ * and the former one, and issues by it. Renewals give both to nodes. Each server keeps its certificate of the
+ * former CA until every node has one of the new CA, and so trusts it. Clients that trust only the former CA
+ * still accept the server: it shows a link between both. The change is finished by another command,
+ * which is refused while a caller is known to have a certificate of the former CA. */
+
+#include "rpc/server.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct server;
+
+enum { CA_CHANGE_HOLDERS_MAX = 20 };
+
+struct ca_change {
+	int64_t applied_ms; /* the record of this time is in use; 0: the settings are */
+	bool is_applied;
+	bool ends_calls;       /* of callers with certificates of the former CA */
+	sd_event_source *soon; /* owned */
+};
+
+/** Use the CA of the store: after it was loaded. */
+void ca_change_load(struct server *server);
+
+/** The same now and then: on a server that follows, and after a failure. */
+void ca_change_look(struct server *server);
+
+/** On a server that follows: a record has come. */
+void ca_change_note_followed(struct server *server, const struct kv_item *item);
+
+void ca_change_release(struct ca_change *change);
+
+/** Operator.GetCa, Operator.ChangeCa */
+rpc_unary_fn ca_change_handle_get;
+rpc_unary_fn ca_change_handle;
