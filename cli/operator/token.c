@@ -12,14 +12,17 @@
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TOKEN_DAYS_MAX = 36500, TOKEN_POLICY_ARGS = 16 /* policies of one token */ };
+enum { TOKEN_DAYS_MAX = 36500, TOKEN_POLICY_ARGS = 16 /* policies of one token */, TOKEN_NETWORK_ARGS = 16 };
 
 #define DAY_MS INT64_C(86400000)
 
 static DEFINE_ROWS(token_page, holdfast__v1__token, NULL, COL("accessor", "{accessor}"),
 		   COL("name", "{name}"), COL("type", "{type}"), COL("policies", "{policies}"),
-		   COL_SET("node", "{node}"), COL("expires", "{expires_at_ms?{expires_at_ms:time}|never}"),
+		   COL_SET("node", "{node}"), COL_SET("namespace", "{namespace}"),
+		   COL_SET("networks", "{cidrs}"),
+		   COL("expires", "{expires_at_ms?{expires_at_ms:time}|never}"),
 		   COL_SET("secret", "{secret}"),
 		   LINE("{secret}",
 			"The secret is shown this once. Put it into a file that only its user can read, and "
@@ -27,8 +30,8 @@ static DEFINE_ROWS(token_page, holdfast__v1__token, NULL, COL("accessor", "{acce
 
 static DEFINE_ROWS(token_table, holdfast__v1__token, NULL, COL("ACCESSOR", "{accessor}"),
 		   COL("NAME", "{name}"), COL("TYPE", "{type}"), COL("POLICIES", "{policies}"),
-		   COL("NODE", "{node}"), COL("AGE", "{create_time_ms:age}"),
-		   COL_STATE("EXPIRES", "{expires_at_ms:expiry}"),
+		   COL("NODE", "{node}"), COL("NAMESPACE", "{namespace}"), COL("NETWORKS", "{cidrs}"),
+		   COL("AGE", "{create_time_ms:age}"), COL_STATE("EXPIRES", "{expires_at_ms:expiry}"),
 		   COL("USED", "{last_used_at_ms?{last_used_at_ms:age}|never}"));
 
 static DEFINE_ROWS(bootstrap_page, holdfast__v1__bootstrap_token_response, NULL, PART("token", &token_page));
@@ -39,13 +42,29 @@ static DEFINE_ROWS(whoami_page, holdfast__v1__who_am_iresponse, NULL, COL("certi
 
 /* --- create --- */
 
-static enum status check_create(struct invocation *inv, uint32_t *ret_days, struct error *err)
+/* @ret_ms: 0 without --days and --ttl: the server's default. */
+static enum status read_life(struct invocation *inv, uint64_t *ret_ms, bool *ret_endless, struct error *err)
 {
 	const char *days = inv->options[OPT_DAYS];
+	const char *ttl = inv->options[OPT_TTL];
+	uint32_t n = 0;
+
+	*ret_ms = 0;
+	*ret_endless = ttl && (str_eq(ttl, "never") || str_eq(ttl, "0"));
+	if (days && ttl)
+		return usage_error(inv, err, "--days and --ttl are the same: give one of them");
+	if (days && parse_u32(days, 1, TOKEN_DAYS_MAX, &n) < 0)
+		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", TOKEN_DAYS_MAX);
+	*ret_ms = n * (uint64_t)DAY_MS;
+	return *ret_endless || !ttl
+		       ? STATUS_OK
+		       : value_duration(inv, OPT_TTL, 0, TOKEN_DAYS_MAX * (uint64_t)DAY_MS, ret_ms, err);
+}
+
+static enum status check_create(struct invocation *inv, struct error *err)
+{
 	const char *node = inv->options[OPT_NODE];
 
-	if (days && parse_u32(days, 1, TOKEN_DAYS_MAX, ret_days) < 0)
-		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", TOKEN_DAYS_MAX);
 	if (inv->options[OPT_MANAGEMENT] && inv->n_args > 1)
 		return usage_error(inv, err, "--management may do everything: give no policies");
 	if (inv->options[OPT_MANAGEMENT] && node)
@@ -70,21 +89,47 @@ static enum status set_policies(struct call *call, Holdfast__V1__Token *token, s
 	return STATUS_OK;
 }
 
+static enum status set_networks(struct call *call, Holdfast__V1__Token *token, struct error *err)
+{
+	char text[1024];
+	char *rest = text;
+	char *cidr;
+
+	if (str_copy(text, sizeof(text), option_text(call->inv, OPT_CIDR)) < 0)
+		return usage_error(call->inv, err, "--cidr: too long");
+	token->cidrs = calloc(TOKEN_NETWORK_ARGS, sizeof(char *));
+	if (!token->cidrs)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "name networks");
+	while ((cidr = strsep(&rest, ","))) {
+		if (token->n_cidrs == TOKEN_NETWORK_ARGS)
+			return usage_error(call->inv, err, "--cidr: more than %d networks",
+					   TOKEN_NETWORK_ARGS);
+		call_set(call, &token->cidrs[token->n_cidrs++], cidr);
+	}
+	return STATUS_OK;
+}
+
 static enum status token_create_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__CreateTokenRequest *request = message;
 	Holdfast__V1__Token *token;
-	uint32_t days = 0;
+	bool endless;
+	uint64_t life_ms;
 
-	TRY(check_create(call->inv, &days, err));
+	TRY(check_create(call->inv, err));
+	TRY(read_life(call->inv, &life_ms, &endless, err));
 	token = request->token = message_new(&holdfast__v1__token__descriptor);
 	if (!token)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "describe the token");
 	token->type = call_has(call, OPT_MANAGEMENT) ? HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT
 						     : HOLDFAST__V1__TOKEN_TYPE__CLIENT;
-	token->expires_at_ms = days > 0 ? clock_realtime_ms() + days * DAY_MS : 0;
+	token->expires_at_ms = life_ms > 0 ? clock_realtime_ms() + (int64_t)life_ms : 0;
+	request->endless = endless;
 	call_set(call, &token->name, call->inv->args[0]);
 	call_set(call, &token->node, call->inv->options[OPT_NODE]);
+	call_set(call, &token->namespace_, call->inv->options[OPT_BIND_NAMESPACE]);
+	if (call_has(call, OPT_CIDR))
+		TRY(set_networks(call, token, err));
 	return set_policies(call, token, err);
 }
 
@@ -113,9 +158,10 @@ static const struct command commands[] = {
 	{.path = "operator token create",
 	 .args = "NAME [POLICY...]",
 	 .help = "Make a token that may do what its policies say",
-	 .example = "ci readers --days 30",
+	 .example = "ci readers --days 30 --cidr 192.0.2.0/24",
 	 .options = OPTION_BIT(OPT_MANAGEMENT) | OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_DAYS) |
-		    OPTION_BIT(OPT_SECRET_ONLY),
+		    OPTION_BIT(OPT_SECRET_ONLY) | OPTION_BIT(OPT_TTL) | OPTION_BIT(OPT_CIDR) |
+		    OPTION_BIT(OPT_BIND_NAMESPACE),
 	 .min_args = 1,
 	 .max_args = 1 + TOKEN_POLICY_ARGS,
 	 .call = {.service = &holdfast__v1__operator__descriptor,

@@ -108,6 +108,11 @@ static bool is_given(const struct access_scope *scope, const char *namespace)
 		return true;
 	if (scope->is_bound && !right->is_of_node)
 		return false;
+	if (right->any_of && scope->namespace) {
+		if (namespace && !str_eq(namespace, scope->namespace))
+			return false;
+		namespace = scope->namespace;
+	}
 	if (right->any_of)
 		return (policy_capabilities(scope->policies, scope->n_policies, namespace) & right->any_of) !=
 		       0;
@@ -131,6 +136,8 @@ static enum status find_scope(struct server *server, const struct rpc_call *call
 	ret->is_bound = ret_caller->token->token->node[0] != '\0';
 	ret->is_all =
 		ret_caller->token->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT && !ret->is_bound;
+	if (ret_caller->token->token->namespace_[0] != '\0')
+		ret->namespace = ret_caller->token->token->namespace_;
 	if (!ret->is_all)
 		collect_policies(server, ret_caller->token->token, ret);
 	return STATUS_OK;
@@ -154,6 +161,13 @@ static enum status deny(const struct caller *caller, enum access_right right, co
 			"token %s (%s) may not make this call: it is bound to node %s, and '%s' is of "
 			"no one node; use a token without a node",
 			token->accessor, token->name, token->node, rights[right].name);
+	if (rights[right].any_of && token->namespace_[0] != '\0' && namespace &&
+	    !str_eq(namespace, token->namespace_))
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"token %s (%s) is bound to namespace %s, and this call is about namespace %s; use "
+			"a token of that namespace",
+			token->accessor, token->name, token->namespace_, namespace);
 	if (!rights[right].any_of)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "

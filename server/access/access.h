@@ -107,8 +107,9 @@ bool access_is_write(const struct rpc_method *method);
 /* One right of one caller, found once for a walk over many objects. Good for the duration of a callback. */
 struct access_scope {
 	enum access_right right;
-	bool is_all;   /* in every namespace */
-	bool is_bound; /* to a node: has only rights that are of one */
+	bool is_all;	       /* in every namespace */
+	bool is_bound;	       /* to a node: has only rights that are of one */
+	const char *namespace; /* the only one of its policies; NULL: each; borrowed from the token */
 	const Holdfast__V1__AccessPolicy *policies[TOKEN_POLICIES_MAX];
 	size_t n_policies;
 	char last[NAMESPACE_MAX + 1]; /* namespace asked for last; "": not asked yet */

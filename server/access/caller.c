@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "access/networks.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/join.h"
@@ -115,8 +116,21 @@ void token_hash(const char *secret, uint8_t ret[static TOKEN_HASH_SIZE])
 	(void)SHA256((const unsigned char *)secret, strlen(secret), ret);
 }
 
-/* The token with this secret; borrowed until the next change. */
-static enum status find_token(struct server *server, const char *secret,
+static enum status check_network(const Holdfast__V1__Token *token, const struct rpc_peer *peer,
+				 struct error *err)
+{
+	if (token->n_cidrs == 0 || networks_have(token->cidrs, token->n_cidrs, peer->address))
+		return STATUS_OK;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "token %s (%s) is bound to %s%s, and this call comes from %s; ask an operator for "
+			 "another: holdfast operator token create --cidr",
+			 token->accessor, token->name, token->cidrs[0],
+			 token->n_cidrs > 1 ? " and further networks" : "", peer->address);
+}
+
+/* The token with this secret; borrowed until the next change. The address of a call that another server
+ * forwards is that of the first caller, as that server vouches. */
+static enum status find_token(struct server *server, const char *secret, const struct rpc_peer *peer,
 			      const Holdfast__V1__StoredToken **ret, struct error *err)
 {
 	uint8_t hash[TOKEN_HASH_SIZE];
@@ -146,6 +160,7 @@ static enum status find_token(struct server *server, const char *secret,
 				 "operator token create",
 				 stored->token->accessor, stored->token->name,
 				 clock_format(stored->token->expires_at_ms, text));
+	TRY(check_network(stored->token, peer, err));
 	stored->token->last_used_at_ms = clock_realtime_ms(); /* in memory only: a read stores nothing */
 	*ret = stored;
 	return STATUS_OK;
@@ -153,8 +168,8 @@ static enum status find_token(struct server *server, const char *secret,
 
 /* --- who --- */
 
-static enum status take_token(struct server *server, const char *secret, struct caller *caller,
-			      struct error *err)
+static enum status take_token(struct server *server, const char *secret, const struct rpc_peer *peer,
+			      struct caller *caller, struct error *err)
 {
 	if (caller->identity.role != ROLE_NONE && caller->identity.role != ROLE_OPERATOR)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
@@ -165,7 +180,7 @@ static enum status take_token(struct server *server, const char *secret, struct 
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "this server takes no tokens (acl = false): leave the token out and show an "
 				 "operator's certificate (--cert and --key)");
-	return find_token(server, secret, &caller->token, err);
+	return find_token(server, secret, peer, &caller->token, err);
 }
 
 enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
@@ -179,7 +194,7 @@ enum status access_caller(struct server *server, const struct rpc_call *call, st
 	if (peer->uri[0] != '\0')
 		status = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
 	if (status == STATUS_OK && secret)
-		status = take_token(server, secret, &caller, err);
+		status = take_token(server, secret, peer, &caller, err);
 	if (status == STATUS_OK)
 		*ret = caller;
 	return status;

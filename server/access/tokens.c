@@ -7,6 +7,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/networks.h"
 #include "access/record_list.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define DAY_MS INT64_C(86400000)
 #define SECRET_PREFIX "hf_"
 
 typedef Holdfast__V1__Token Token;
@@ -114,7 +116,13 @@ static enum status check_token(struct server *server, const Token *token, struct
 				 "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)",
 				 token->node, NODE_ID_MAX);
 	if (token->expires_at_ms != 0 && token->expires_at_ms <= clock_realtime_ms())
-		return invalid(err, "expires_at_ms: lies in the past; 0 is never");
+		return invalid(err, "expires_at_ms: lies in the past");
+	if (token->namespace_[0] != '\0' && token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
+		return invalid(err, "namespace: a management token may do everything: leave it out");
+	if (token->namespace_[0] != '\0' && !id_is_name(token->namespace_, NAMESPACE_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "namespace: '%.64s' is not a namespace's name", token->namespace_);
+	TRY(networks_check(token->cidrs, token->n_cidrs, err));
 	return check_policies(server, token, err);
 }
 
@@ -192,6 +200,9 @@ static void stage_token(struct server *server, struct change *change, const Toke
 	token.n_policies = wanted->n_policies;
 	token.expires_at_ms = wanted->expires_at_ms;
 	token.node = wanted->node;
+	token.namespace_ = wanted->namespace_;
+	token.cidrs = wanted->cidrs;
+	token.n_cidrs = wanted->n_cidrs;
 	token.create_time_ms = clock_realtime_ms();
 	token_hash(created->secret, hash);
 	stored.token = &token;
@@ -253,6 +264,10 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateTokenRequest *request, struct error *err)
 {
 	TRY(check_token(server, request->token, err));
+	if (request->endless && request->token->expires_at_ms != 0)
+		return invalid(err, "endless: expires_at_ms is given too");
+	if (!request->endless && request->token->expires_at_ms == 0)
+		request->token->expires_at_ms = clock_realtime_ms() + TOKEN_LIFE_DEFAULT_DAYS * DAY_MS;
 	return make_token(server, call, request->token, false, "Operator.CreateToken", err);
 }
 

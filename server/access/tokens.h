@@ -13,6 +13,7 @@ struct server;
 enum {
 	TOKENS_MAX = 4096,
 	TOKEN_NAME_MAX = 64,
+	TOKEN_LIFE_DEFAULT_DAYS = 90,
 	TOKEN_SECRET_BYTES = 32, /* of randomness; "hf_" and twice as many hex digits are shown */
 	TOKEN_SECRET_SIZE = 3 + 2 * TOKEN_SECRET_BYTES + 1,
 };

@@ -313,12 +313,13 @@ TEST(every_method_has_a_row)
 static const struct {
 	const char *method, *field;
 } checked_elsewhere[] = {
-	{"Volumes.List", "node_id"},	       /* narrows what the namespace's right shows */
-	{"Volumes.Claim", "namespace"},	       /* the allocation's own */
-	{"Nodes.Session", "hello.node_id"},    /* the certificate's */
-	{"Nodes.Attest", "volumes.namespace"}, /* its rule names all of volumes */
-	{"Operator.Watch", "namespace"},       /* per topic */
-	{"Operator.AcceptTrail", "node_id"},   /* for management only */
+	{"Volumes.List", "node_id"},		     /* narrows what the namespace's right shows */
+	{"Volumes.Claim", "namespace"},		     /* the allocation's own */
+	{"Nodes.Session", "hello.node_id"},	     /* the certificate's */
+	{"Nodes.Attest", "volumes.namespace"},	     /* its rule names all of volumes */
+	{"Operator.Watch", "namespace"},	     /* per topic */
+	{"Operator.AcceptTrail", "node_id"},	     /* for management only */
+	{"Operator.CreateToken", "token.namespace"}, /* likewise */
 };
 
 static bool is_scope(const char *field)

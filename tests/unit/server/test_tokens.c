@@ -203,6 +203,92 @@ CASE(an_expired_token_is_no_token_even_with_an_operators_certificate)
 	free(secret);
 }
 
+/* @request is CreateTokenRequest. */
+static int64_t life_days(struct fixture *f, const char *request)
+{
+	json_t *answer = answer_to(f, OPERATOR, NULL, "Operator.CreateToken", request);
+	int64_t expires_ms = strtoll(text_at(answer, "token", "expires_at_ms"), NULL, 10);
+
+	json_decref(answer);
+	return expires_ms == 0 ? 0 : (expires_ms - clock_realtime_ms() + 3600000) / 86400000;
+}
+
+CASE(a_token_ends_after_90_days_unless_the_request_says_otherwise)
+{
+	char request[160];
+
+	assert_int_equal(life_days(f, "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}"), 90);
+	assert_int_equal(life_days(f, "{\"token\": {\"name\": \"a\", \"type\": \"MANAGEMENT\"}}"), 90);
+	assert_int_equal(
+		life_days(f, "{\"endless\": true, \"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}"), 0);
+	(void)str_format(request, sizeof(request),
+			 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"expires_at_ms\": \"%lld\"}}",
+			 (long long)clock_realtime_ms() + INT64_C(400) * 86400000);
+	assert_int_equal(life_days(f, request), 400);
+}
+
+/* Each right of a token is bound, whatever its type; after a restart too. */
+CASE(a_token_that_is_bound_to_a_network_is_refused_elsewhere)
+{
+	char *inside = make_token(f, "{\"name\": \"in\", \"type\": \"MANAGEMENT\", \"cidrs\": "
+				     "[\"192.0.2.0/24\", \"127.0.0.0/8\"]}");
+	char *outside = make_token(f, "{\"name\": \"out\", \"type\": \"MANAGEMENT\", \"cidrs\": "
+				      "[\"192.0.2.0/24\", \"2001:db8::/32\"]}");
+	struct error err;
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(as(f, NULL, inside, "Operator.ListTokens", "{}", NULL), STATUS_OK);
+		assert_int_equal(as(f, NULL, outside, "Operator.ListTokens", "{}", &err),
+				 STATUS_PERMISSION_DENIED);
+		assert_non_null(strstr(err.msg,
+				       "(out) is bound to 192.0.2.0/24 and further networks, and this "
+				       "call comes from 127.0.0.1:"));
+		/* nor with an operator's certificate */
+		assert_int_equal(as(f, OPERATOR, outside, "Operator.WhoAmI", "{}", NULL),
+				 STATUS_PERMISSION_DENIED);
+		restart(f);
+	}
+	free(inside);
+	free(outside);
+}
+
+CASE(a_token_that_is_bound_to_a_namespace_has_rights_in_no_other)
+{
+	static const struct {
+		const char *method, *request;
+		enum status status;
+	} rows[] = {
+		{"Volumes.List", "{\"namespace\": \"team\"}", STATUS_OK},
+		{"Volumes.List", "{\"namespace\": \"default\"}", STATUS_PERMISSION_DENIED},
+		{"Volumes.List", "{\"namespace\": \"*\"}", STATUS_OK}, /* shows those of its own */
+		{"Volumes.Get", "{\"namespace\": \"team\", \"id\": \"none\"}", STATUS_NOT_FOUND},
+		{"Volumes.Get", "{\"namespace\": \"other\", \"id\": \"none\"}", STATUS_PERMISSION_DENIED},
+		{"Jobs.List", "{\"namespace\": \"team\"}", STATUS_OK},
+		{"Jobs.List", "{\"namespace\": \"default\"}", STATUS_PERMISSION_DENIED},
+		{"Nodes.List", "{}", STATUS_OK}, /* of no namespace: its policy decides */
+		{"Operator.Status", "{}", STATUS_PERMISSION_DENIED},
+	};
+	struct error err;
+	char *token;
+
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"all\", \"node\": \"read\", \"namespaces\": [{\"namespace\": "
+		      "\"*\", \"policy\": \"write\"}]}}");
+	token = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"all\"], "
+			      "\"namespace\": \"team\"}");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum status status = as(f, NULL, token, rows[i].method, rows[i].request, &err);
+
+		if (status != rows[i].status)
+			fail_msg("%s %s: %d", rows[i].method, rows[i].request, status);
+	}
+	assert_int_equal(as(f, NULL, token, "Volumes.List", "{\"namespace\": \"default\"}", &err),
+			 STATUS_PERMISSION_DENIED);
+	assert_non_null(
+		strstr(err.msg, "(t) is bound to namespace team, and this call is about namespace default"));
+	free(token);
+}
+
 CASE(a_revoked_token_is_unknown_at_once_and_after_a_restart)
 {
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
@@ -261,6 +347,19 @@ CASE(bad_requests_change_nothing)
 		 STATUS_INVALID_ARGUMENT},
 		{"Operator.CreateToken",
 		 "{\"token\": {\"name\": \"a\", \"type\": \"MANAGEMENT\", \"node\": \"n1\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"cidrs\": [\"192.0.2.1/24\"]}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"namespace\": \"a/b\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"MANAGEMENT\", \"namespace\": \"team\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"endless\": true, \"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"expires_at_ms\": "
+		 "\"9999999999999\"}}",
 		 STATUS_INVALID_ARGUMENT},
 		{"Operator.RevokeToken", "{\"accessor\": \"x\"}", STATUS_INVALID_ARGUMENT},
 		{"Operator.RevokeToken", "{\"accessor\": \"01890000-0000-7000-8000-000000000001\"}",
