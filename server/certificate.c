@@ -159,7 +159,7 @@ static bool may_use_new_ca(struct server *server)
 	       authority_old_holders(server, holders) == 0;
 }
 
-/* Of the new CA, once every node trusts it, or in the last quarter of the life. */
+/* The certificate of a new CA waits until every node trusts it, or for the last quarter of the life. */
 static int64_t due_ms_of(const struct server *server)
 {
 	const struct certificate *certificate = server->certificate;

@@ -34,8 +34,8 @@ class ServersWorld(World):
 
     ACL, SETTINGS = "false", ""  # of each server
 
-    def __init__(self):
-        super().__init__(nodes=2)
+    def __init__(self, nodes=2):
+        super().__init__(nodes=nodes)
         self.servers, self.ports = [], []
         for node in self.nodes:
             node.settings = lambda settings=node.settings: re.sub(
@@ -60,6 +60,10 @@ class ServersWorld(World):
         os.mkdir(path, 0o700)
         os.chown(path, pwd.getpwnam(GROUP).pw_uid, pwd.getpwnam(GROUP).pw_gid)
 
+    def certificate(self, i):
+        """Of a server, without the end of its files' names."""
+        return f"{TLS}/server"
+
     def make_server(self, i):
         path = f"{PREFIX}/etc/holdfast/s{i}.hcl"
         self.make_folder(f"{PREFIX}/var/s{i}")
@@ -75,8 +79,8 @@ listen {{
 }}
 tls {{
   ca   = "{TLS}/ca.pem"
-  cert = "{TLS}/server.pem"
-  key  = "{TLS}/server.key"
+  cert = "{self.certificate(i)}.pem"
+  key  = "{self.certificate(i)}.key"
 }}
 {self.etcd.settings(f"s{i}")}""")
         return Daemon(self, f"s{i}", as_server(f"{PREFIX}/sbin/holdfast-server", "--config", path))
