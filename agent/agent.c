@@ -795,6 +795,8 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 		.probe_interval_us = agent->config->plugin_probe_interval_us,
 		.message_bytes = agent->config->plugin_message_max,
 		.call_timeout_us = agent->config->plugin_call_timeout_us,
+		.fences = agent->config->fences,
+		.n_fences = agent->config->n_fences,
 	};
 
 	TRY(plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err));

@@ -163,6 +163,71 @@ static enum status bind_meta(const struct conf *conf, const char *label, json_t 
 	return STATUS_OK;
 }
 
+/* --- fence "PLUGIN" { parameters { } secrets { } } --- */
+
+static enum status bind_args_of(const struct conf *conf, const char *label, json_t *body,
+				struct fence_args *args, bool is_secret, struct error *err)
+{
+	const char *name;
+	json_t *value;
+
+	if (label)
+		return conf_error(conf, body, NULL, err, "parameters and secrets have no name");
+	json_object_foreach (body, name, value) {
+		const char *text = json_string_value(value);
+		struct fence_arg *arg = &args->rows[args->n];
+
+		if (args->n == FENCE_ARGS_MAX)
+			return conf_error(conf, body, name, err,
+					  "more than %d parameters and secrets of one plugin",
+					  FENCE_ARGS_MAX);
+		*arg = (struct fence_arg){.is_secret = is_secret};
+		if (str_copy(arg->name, sizeof(arg->name), name) < 0 || !text ||
+		    str_copy(arg->value, sizeof(arg->value), text) < 0)
+			return conf_error(conf, body, name, err,
+					  "'%.64s': a name has up to %d bytes, a value is a text of up to %d",
+					  name, FENCE_ARG_NAME_SIZE - 1, FENCE_ARG_VALUE_SIZE - 1);
+		if (is_secret && (text[0] == '\0' || text[0] == '.' || strchr(text, '/')))
+			return conf_error(
+				conf, body, name, err,
+				"'%.64s' is not the name of a credential, as in LoadCredential=", text);
+		args->n++;
+	}
+	return STATUS_OK;
+}
+
+static enum status bind_parameters(const struct conf *conf, const char *label, json_t *body, void *target,
+				   struct error *err)
+{
+	return bind_args_of(conf, label, body, target, false, err);
+}
+
+static enum status bind_secrets(const struct conf *conf, const char *label, json_t *body, void *target,
+				struct error *err)
+{
+	return bind_args_of(conf, label, body, target, true, err);
+}
+
+static const struct conf_field fence_fields[] = {
+	{.key = "parameters", .type = CONF_BLOCKS, .block = bind_parameters},
+	{.key = "secrets", .type = CONF_BLOCKS, .block = bind_secrets},
+};
+
+static enum status bind_fence(const struct conf *conf, const char *label, json_t *body, void *target,
+			      struct error *err)
+{
+	struct config *config = &((struct reading *)target)->config;
+	struct fence_args *args = &config->fences[config->n_fences];
+
+	if (!label || !id_is_plugin(label))
+		return conf_error(conf, body, NULL, err, "fence \"PLUGIN\": the id of a plugin is needed");
+	if (config->n_fences == FENCE_ARGS_PLUGINS_MAX)
+		return conf_error(conf, body, NULL, err, "more than %d blocks fence", FENCE_ARGS_PLUGINS_MAX);
+	(void)str_copy(args->plugin_id, sizeof(args->plugin_id), label);
+	config->n_fences++;
+	return conf_bind(conf, body, fence_fields, ARRAY_SIZE(fence_fields), args, err);
+}
+
 static const struct conf_field top_fields[] = {
 	{TEXT("cluster", CONF_STRING, cluster), .required = true},
 	{TEXT("node_id", CONF_STRING, node_id), .required = true},
@@ -204,6 +269,7 @@ static const struct conf_field top_fields[] = {
 	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
 	{.key = "task", .type = CONF_BLOCKS, .block = bind_task},
 	{.key = "meta", .type = CONF_BLOCKS, .block = bind_meta},
+	{.key = "fence", .type = CONF_BLOCKS, .block = bind_fence},
 };
 
 static const char *const level_names[LOG_DEBUG + 1] = {

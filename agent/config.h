@@ -3,6 +3,7 @@
 /* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
 
 #include "base/error.h"
+#include "plugins/fence_args.h"
 #include "rpc/address.h"
 #include "session/attributes.h"
 #include "unit/task.h"
@@ -60,6 +61,8 @@ struct config {
 	} helper;
 	struct node_meta meta[NODE_META_MAX];
 	size_t n_meta;
+	struct fence_args fences[FENCE_ARGS_PLUGINS_MAX]; /* of the fence services of plugins */
+	size_t n_fences;
 	struct {
 		task_unit_name systemd_units[TASK_UNITS_MAX];
 	} task;

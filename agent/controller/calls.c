@@ -143,23 +143,47 @@ static void on_expanded(uint64_t bytes, const struct error *failure, void *userd
 	send_reply(call, &reply.pb);
 }
 
+/* Adds root's settings of this node: the server has no secret of a fence service. */
+static enum status add_fence_args(const struct controller_call *call, enum csi_method method,
+				  struct fence_maps *maps, struct controller_request *request,
+				  struct error *err)
+{
+	if (method != CSI_FENCE_CLUSTER_NETWORK && method != CSI_UNFENCE_CLUSTER_NETWORK &&
+	    method != CSI_LIST_CLUSTER_FENCE)
+		return STATUS_OK;
+	TRY(fence_maps_make(plugins_fence_args(call->calls->plugins, call->facts.plugin_id), maps, err));
+	if (method == CSI_FENCE_CLUSTER_NETWORK)
+		FENCE_MAPS_LEND(maps, &request->fence_network);
+	else if (method == CSI_UNFENCE_CLUSTER_NETWORK)
+		FENCE_MAPS_LEND(maps, &request->unfence_network);
+	else
+		FENCE_MAPS_LEND(maps, &request->list_fenced);
+	return STATUS_OK;
+}
+
 static enum status call_plugin(struct controller_call *call, struct service_client *client,
 			       const Holdfast__V1__PluginCall *pb, struct error *err)
 {
 	cleanup_free struct controller_request *request = malloc(sizeof(*request));
+	struct fence_maps maps = {.n = {0}};
+	enum status status;
 
 	if (!request)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "call plugin %s",
 				 call->facts.plugin_id);
 	TRY(controller_request_make(pb, &call->facts, request, err));
-	return service_call_start(
-		client,
-		&(struct service_request){.method = controller_method(pb),
-					  .message = &request->base,
-					  .timeout_us = controller_timeout_us(pb->timeout_ms),
-					  .done = on_answered,
-					  .userdata = call},
-		&call->csi, err);
+	status = add_fence_args(call, controller_method(pb), &maps, request, err);
+	if (status == STATUS_OK)
+		status = service_call_start(
+			client,
+			&(struct service_request){.method = controller_method(pb),
+						  .message = &request->base,
+						  .timeout_us = controller_timeout_us(pb->timeout_ms),
+						  .done = on_answered,
+						  .userdata = call},
+			&call->csi, err);
+	fence_maps_release(&maps);
+	return status;
 }
 
 static enum status find_plugin(struct controller_call *call, struct service_client **ret, struct error *err)

@@ -56,6 +56,7 @@ struct controller_request {
 		Csi__V1__ListSnapshotsRequest list_snapshots;
 		Fence__FenceClusterNetworkRequest fence_network;
 		Fence__UnfenceClusterNetworkRequest unfence_network;
+		Fence__ListClusterFenceRequest list_fenced;
 	};
 	struct csi_capability capabilities[VOLUME_CAPABILITIES_MAX];
 	Csi__V1__VolumeCapability *capability_list[VOLUME_CAPABILITIES_MAX];

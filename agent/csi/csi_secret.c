@@ -16,6 +16,11 @@ static const struct secret {
 #include "csi_secrets.inc"
 	/* "The CO MUST treat mount_flags as sensitive": csi.proto has this only in a comment */
 	{"csi.v1.VolumeCapability.MountVolume", "mount_flags"},
+	/* of csi-addons, whose option for secrets our copy of its messages lacks */
+	{"fence.FenceClusterNetworkRequest", "secrets"},
+	{"fence.UnfenceClusterNetworkRequest", "secrets"},
+	{"fence.ListClusterFenceRequest", "secrets"},
+	{"fence.GetFenceClientsRequest", "secrets"},
 };
 
 bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFieldDescriptor *field)

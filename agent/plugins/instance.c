@@ -14,6 +14,70 @@
 
 DEFINE_CLEANUP(struct instance, instance_free)
 
+/* --- the node's addresses --- */
+
+/* A plugin that lacks its secrets refuses, and the log has the cause. */
+static const ProtobufCMessage *make_fence_request(struct instance *instance)
+{
+	struct error err;
+
+	fence__get_fence_clients_request__init(&instance->fence_request);
+	fence_maps_release(&instance->fence_maps);
+	if (fence_maps_make(instance->fence_args, &instance->fence_maps, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.plugin = instance->base.name, .op = "plugin", .err = &err},
+			"cannot read a secret of the plugin's fence service, asking without it");
+	FENCE_MAPS_LEND(&instance->fence_maps, &instance->fence_request);
+	return &instance->fence_request.base;
+}
+
+static const ProtobufCMessage *request(const struct service_instance *base, unsigned int method)
+{
+	return method == CSI_GET_FENCE_CLIENTS ? make_fence_request((struct instance *)(uintptr_t)base)
+					       : NULL;
+}
+
+static void on_fence_clients(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct instance *instance = userdata;
+	struct node_plugin now = instance->facts;
+
+	instance->fence_call = NULL;
+	if (!response)
+		return; /* the last report counts */
+	facts_take_fence_clients(&now, (const void *)response);
+	if (now.node.n_fence_clients == instance->facts.node.n_fence_clients &&
+	    memcmp(now.node.fence_clients, instance->facts.node.fence_clients,
+		   sizeof(now.node.fence_clients)) == 0)
+		return;
+	instance->facts = now;
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.plugin = instance->base.name, .op = "plugin"},
+		"plugin %s reports other addresses of this node", instance->base.name);
+	instance->changed(instance->userdata);
+}
+
+/* They may change while the plugin runs. It is asked with every tenth probe. */
+static void ask_fence_clients(struct instance *instance)
+{
+	struct service_request request = {
+		.method = CSI_GET_FENCE_CLIENTS, .done = on_fence_clients, .userdata = instance};
+	struct error err;
+
+	if (!instance->has_fence_clients || !instance->facts.has_node || instance->fence_call ||
+	    !service_instance_is_settled(&instance->base) ||
+	    ++instance->n_probes < PLUGIN_FENCE_CLIENTS_PROBES)
+		return;
+	instance->n_probes = 0;
+	request.message = make_fence_request(instance);
+	if (service_call_start(instance->base.client, &request, &instance->fence_call, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.plugin = instance->base.name, .op = "plugin", .err = &err},
+			"cannot ask for the node's addresses; asking again later");
+	fence_maps_release(&instance->fence_maps);
+}
+
+/* --- facts --- */
+
 static enum status take(struct service_instance *base, unsigned int method, const ProtobufCMessage *response,
 			struct error *err)
 {
@@ -22,8 +86,10 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 
 	switch (method) {
 	case CSI_PROBE:
-		if (facts_is_ready(answer))
+		if (facts_is_ready(answer)) {
+			ask_fence_clients(instance);
 			return STATUS_OK;
+		}
 		return error_set(err, STATUS_UNAVAILABLE, 0, "plugin %s: Probe: it says that it is not ready",
 				 base->name);
 	case CSI_GET_PLUGIN_INFO:
@@ -76,6 +142,8 @@ static enum status check(struct service_instance *base, struct error *err)
 {
 	struct instance *instance = (struct instance *)base;
 
+	fence_maps_release(&instance->fence_maps);
+	instance->n_probes = 0;
 	TRY(facts_check(&instance->reading, &instance->wanted, err));
 	instance->facts = instance->reading;
 	memcpy(instance->facts.allocation_id, instance->alloc_id, sizeof(instance->alloc_id));
@@ -129,6 +197,7 @@ static const struct service_row row = {
 	.kind = &csi_kind,
 	.questions = questions,
 	.n_questions = ARRAY_SIZE(questions),
+	.request = request,
 	.is_asked = is_asked,
 	.take = take,
 	.check = check,
@@ -158,6 +227,7 @@ enum status instance_new(sd_event *event, const struct plugins_options *options,
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take plugin %s", plugin_id);
 	instance->changed = changed_fn;
 	instance->userdata = userdata;
+	instance->fence_args = fence_args_find(options->fences, options->n_fences, plugin_id);
 	TRY(service_instance_init(&instance->base, &base, err));
 	*ret = TAKE_PTR(instance);
 	return STATUS_OK;
@@ -167,7 +237,9 @@ void instance_free(struct instance *instance)
 {
 	if (!instance)
 		return;
+	service_call_cancel(TAKE_PTR(instance->fence_call));
 	service_instance_release(&instance->base);
+	fence_maps_release(&instance->fence_maps);
 	free(instance);
 }
 

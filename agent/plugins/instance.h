@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "plugins/facts.h"
+#include "plugins/fence_args.h"
 #include "plugins/plugin_info.h"
 #include "service/instance.h"
 
+#include <csi_addons/fence.pb-c.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -22,7 +24,12 @@ struct instance {
 	bool has_controller;	    /* announced */
 	bool has_fence_clients;	    /* likewise */
 	bool has_facts;
-	struct node_plugin facts; /* of the last time when they could be read */
+	struct node_plugin facts;	     /* of the last time when they could be read */
+	const struct fence_args *fence_args; /* borrowed; NULL: no settings */
+	Fence__GetFenceClientsRequest fence_request;
+	struct fence_maps fence_maps;	 /* of fence_request, while it is sent */
+	struct service_call *fence_call; /* that asks for the addresses again */
+	unsigned int n_probes;		 /* since they were asked for */
 	instance_changed_fn *changed;
 	void *userdata;
 };

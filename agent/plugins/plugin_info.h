@@ -4,6 +4,7 @@
 
 #include "csi/csi_client.h"
 #include "model/node.h"
+#include "plugins/fence_args.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,13 +16,16 @@ enum {
 	PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS = 30000,
 	PLUGIN_PROBE_INTERVAL_DEFAULT_MS = 30000,
 	PLUGIN_CALL_TIMEOUT_DEFAULT_MS = 120000,
+	PLUGIN_FENCE_CLIENTS_PROBES = 10, /* between two questions for the node's addresses */
 };
 
 struct plugins_options {
 	const char *plugin_dir; /* borrowed */
 	uint64_t probe_interval_us;
-	size_t message_bytes;	  /* of service_client_options */
-	uint64_t call_timeout_us; /* likewise */
+	size_t message_bytes;		 /* of service_client_options */
+	uint64_t call_timeout_us;	 /* likewise */
+	const struct fence_args *fences; /* borrowed */
+	size_t n_fences;
 };
 
 enum plugin_half {

@@ -770,6 +770,11 @@ size_t plugins_fingerprint(const struct plugins *plugins, struct node_plugin *re
 	return n;
 }
 
+const struct fence_args *plugins_fence_args(const struct plugins *plugins, const char *plugin_id)
+{
+	return fence_args_find(plugins->options.fences, plugins->options.n_fences, plugin_id);
+}
+
 const struct node_plugin *plugins_facts(const struct plugins *plugins, const char *plugin_id)
 {
 	const struct plugin_entry *entry = plugins_entry(plugins, plugin_id);

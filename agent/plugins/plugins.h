@@ -78,6 +78,9 @@ size_t plugins_fingerprint(const struct plugins *plugins, struct node_plugin *re
  * loop runs again. */
 const struct node_plugin *plugins_facts(const struct plugins *plugins, const char *plugin_id);
 
+/** Parameters and secrets of its fence service, NULL: the settings have no block for it. */
+const struct fence_args *plugins_fence_args(const struct plugins *plugins, const char *plugin_id);
+
 /** Whom to call now. STATUS_NOT_FOUND when the plugin, or this half of it, is not here; STATUS_UNAVAILABLE
  * when it is not healthy, with the reason. @ret borrowed until the event loop runs again: look it up for each
  * call. */

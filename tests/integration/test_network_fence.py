@@ -11,7 +11,10 @@ from case import CsiTest, csi_volume, wait_for
 from world import PREFIX, run
 
 PLUGIN = "net.test"
-TESTS = 9
+TESTS = 11
+CREDENTIALS = f"{PREFIX}/var/fence-credentials"  # of the agents' units
+SECRET = "key-of-the-storage-4711"
+FENCE_ARGS = {"parameters": {"clusterID": "one"}, "secrets": {"userID": "admin", "userKey": SECRET}}
 BOOT_ID = f"{PREFIX}/boot-id"  # of a node that has booted, which the kernel has not
 BOOTED = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-ec",
           f'mount --make-private /proc; mount --bind {BOOT_ID} /proc/sys/kernel/random/boot_id; exec "$@"', "sh"]  # fmt: skip
@@ -25,10 +28,30 @@ class TestNetworkFence(CsiTest):
     PLUGINS = {PLUGIN: "grpcio"}
     KINDS = {PLUGIN: ["monolith", "monolith"] + [None] * TESTS}
     SERVER_SETTINGS = 'controller_timeout = "3s"\nheartbeat = "1s"\n'
+    AGENT_SETTINGS = CsiTest.AGENT_SETTINGS.replace("500ms", "250ms") + f"""
+fence "{PLUGIN}" {{
+  parameters {{ clusterID = "one" }}
+  secrets {{
+    userID  = "san.user"
+    userKey = "san.key"
+  }}
+}}
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        os.environ["CREDENTIALS_DIRECTORY"] = CREDENTIALS
+        cls.addClassCleanup(os.environ.pop, "CREDENTIALS_DIRECTORY")
+        super().setUpClass()
 
     @classmethod
     def before_plugin(cls, plugin_id):
+        os.makedirs(CREDENTIALS, exist_ok=True)
+        for name, text in (("san.user", "admin"), ("san.key", SECRET)):
+            with open(f"{CREDENTIALS}/{name}", "w", encoding="ascii") as f:
+                f.write(text + "\n")
         cls.storage = cls.world.storage(plugin_id)
+        cls.storage.orders.settings(fence_args=FENCE_ARGS)
         cls.clients = {node.provider_id: f"192.0.2.{n}/32" for n, node in enumerate(cls.world.nodes, 1)}
         cls.storage.orders.settings(addons=True, clients={node: [cidr] for node, cidr in cls.clients.items()})
 
@@ -178,6 +201,29 @@ class TestNetworkFence(CsiTest):
         self.wait_free(self.volume)
         self.run_alloc(self.second, (self.volume, "single-node-writer"), node=self.other)
         self.write_durably(self.second, "second", self.other)
+
+    def test_addresses_that_change_are_asked_for_again(self):
+        other = f"192.0.2.{100 + self.serial}/32"
+        self.storage.orders.settings(clients=self.storage.state.wishes()["settings"]["clients"]
+                                     | {self.node.provider_id: [other]})
+        self.addCleanup(self.storage.orders.settings, clients={node: [cidr] for node, cidr in self.clients.items()})
+        wait_for("the agent to see them", lambda: "reports other addresses of this node" in self.node.daemon.said())
+        self.die()
+        self.fence()
+        self.assertIn(other, self.storage.fenced())
+
+    def test_no_secret_of_the_fence_service_is_shown_anywhere(self):
+        self.die()
+        for node in (self.other, self.third):
+            self.storage.orders.order("FenceClusterNetwork", "fail", node=node.provider_id, text=f"{SECRET} is not accepted")
+        done = self.fence(check=False)
+        self.assertIn("[redacted] is not accepted", done.stdout)
+        self.assertEqual(self.storage.calls("FenceClusterNetwork")[-1]["request"]["secrets"], FENCE_ARGS["secrets"])
+        shown = [done.stdout, done.stderr, self.world.server.said(), *(node.daemon.said() for node in self.world.nodes)]
+        shown += [self.holdfast(*words, "--json").stdout
+                  for words in (("node", "fence"), ("operator", "audit"), ("operator", "status"), ("plugin", "status", PLUGIN))]  # fmt: skip
+        for text in shown:
+            self.assertNotIn(SECRET, text)
 
     # --- faults -------------------------------------------------------------------------------------------
 

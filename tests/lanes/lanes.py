@@ -221,7 +221,7 @@ LANES = {
                    lambda lane: of_packages(lane, "tests/selinux/check.py"), "selinux systemd tests/selinux"),
     "systemd": Lane("units, sandboxes and packages with systemd as PID 1", "build package selinux systemd",
                     lambda lane: of_packages(lane, sys.executable, "-B", "tests/systemd/systemd.py", "test"),
-                    "systemd cmake docs/install.md docs/install-after.md docs/install-apart.md docs/three-servers.md docs/node-loss.md docs/operations.md "
+                    "systemd cmake docs/install.md docs/install-after.md docs/install-apart.md docs/three-servers.md docs/node-loss.md docs/network-fence.md docs/operations.md "
                     "docs/trail.md docs/postgresql.md docs/runbook docs/examples lib/privileged tests/systemd"),
     "vm": Lane("Debian's own kernel with SELinux in a virtual machine", "build run helper package selinux vm",
                lambda lane: of_packages(lane, sys.executable, "-B", "tests/vm/vm.py", "test", needs=("package", "dev")),

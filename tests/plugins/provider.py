@@ -117,14 +117,22 @@ class Provider:
         if self.is_fenced(node):
             raise CsiError("PERMISSION_DENIED", f"the storage refuses the addresses of node {node!r}")
 
+    def check_fence_args(self, request):
+        """Parameters and secrets that the service wants, if the test wants any."""
+        for name, wanted in self.settings.get("fence_args", {}).items():
+            if request.get(name, {}) != wanted:
+                raise CsiError("UNAUTHENTICATED", f"{name}: wrong or missing: {sorted(request.get(name, {}))}")
+
     def get_capabilities(self, _):
         return {"capabilities": [{"network_fence": {"type": name}} for name in ("NETWORK_FENCE", "GET_CLIENTS_TO_FENCE")]}
 
-    def get_fence_clients(self, _):
+    def get_fence_clients(self, request):
+        self.check_fence_args(request)
         return {"clients": [{"id": self.node, "addresses": [{"cidr": own} for own in self.clients(self.node)]}]}
 
     def fence_cluster_network(self, request):
         """From now on no write of these addresses reaches a volume: what they have staged is cut off."""
+        self.check_fence_args(request)
         cidrs = [row["cidr"] for row in request.get("cidrs", [])]
         if not cidrs:
             raise CsiError("INVALID_ARGUMENT", "cidrs must be given")
@@ -136,11 +144,13 @@ class Provider:
         return {}
 
     def unfence_cluster_network(self, request):
+        self.check_fence_args(request)
         gone = [row["cidr"] for row in request.get("cidrs", [])]
         self.data["fenced"] = [cidr for cidr in self.data.get("fenced", []) if cidr not in gone]
         return {}
 
-    def list_cluster_fence(self, _):
+    def list_cluster_fence(self, request):
+        self.check_fence_args(request)
         return {"cidrs": [{"cidr": cidr} for cidr in self.data.get("fenced", [])]}
 
     # --- volumes ------------------------------------------------------------------------------------------

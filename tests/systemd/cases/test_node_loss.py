@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/node-loss.md as it is, on the machines that docs/install-apart.md has made before. The BMC of worker-1 is OpenIPMI's
+"""docs/node-loss.md and docs/network-fence.md as they are, on the machines that docs/install-apart.md has made before. The BMC of worker-1 is OpenIPMI's
 simulator on claims, whose power switch ends a program. A node that dies loses its network."""
 
 import json
@@ -16,6 +16,7 @@ MACHINES = ("claims", "worker-1", "worker-2")
 
 APART = "/payload/docs/install-apart.md"
 PAGE, TITLE = "/payload/docs/node-loss.md", "A node died: how do its volumes come free by themselves?"
+NETWORK, NETWORK_TITLE = "/payload/docs/network-fence.md", "How does the storage of a CSI plugin refuse a lost node?"
 VOLUME = "holdfast-volume@first.service"
 USER, PASSWORD = "holdfast", "correct-horse"  # of the page
 BMC = """name "worker-1"
@@ -128,8 +129,8 @@ class NodeLoss(apart.Apart):
         with open(f"{STORAGE}/state.json", encoding="utf-8") as f:
             return json.load(f)["fenced"]
 
-    def test_the_page_works_word_for_word(self):
-        self.together(lambda: (self.prepare(), self.follow(PAGE, TITLE)))
+    def test_both_pages_work_word_for_word(self):
+        self.together(lambda: (self.prepare(), self.follow(PAGE, TITLE), self.follow(NETWORK, NETWORK_TITLE)))
 
 
 if __name__ == "__main__":

@@ -110,6 +110,24 @@ CASE(servers_may_be_a_list)
 	assert_string_equal(f->config.server.server_uri, "holdfast://prod/server/"); /* any of them */
 }
 
+CASE(a_fence_service_has_parameters_and_credentials)
+{
+	const struct fence_args *args = &f->config.fences[1];
+
+	assert_int_equal(
+		load(f, GOOD "fence \"a.b\" {\n}\nfence \"san\" {\n parameters {\n  clusterID = \"one\"\n }\n"
+			     " secrets {\n  userKey = \"san.key\"\n }\n}\n"),
+		STATUS_OK);
+	assert_int_equal(f->config.n_fences, 2);
+	assert_string_equal(args->plugin_id, "san");
+	assert_int_equal(args->n, 2);
+	assert_string_equal(args->rows[0].name, "clusterID");
+	assert_string_equal(args->rows[0].value, "one");
+	assert_false(args->rows[0].is_secret);
+	assert_string_equal(args->rows[1].value, "san.key");
+	assert_true(args->rows[1].is_secret);
+}
+
 CASE(units_are_a_list_of_full_names)
 {
 	char text[16384];
@@ -181,6 +199,14 @@ CASE(mistakes_are_errors_with_their_line)
 		{GOOD "meta {\n rack = \"/etc\"\n}\n", "agent.hcl:8: ", "'rack'"},
 		{GOOD "meta {\n \"a b\" = \"c\"\n}\n", "agent.hcl:8: ", "a name is 1 to 58"},
 		{GOOD "meta \"a\" {\n}\n", "agent.hcl:7: ", "without a name"},
+		{GOOD "fence {\n}\n", "agent.hcl:7: ", "the id of a plugin is needed"},
+		{GOOD "fence \"A\" {\n}\n", "agent.hcl:7: ", "the id of a plugin is needed"},
+		{GOOD "fence \"a\" {\n}\nfence \"a\" {\n}\n", "agent.hcl:9: ", "label of two blocks"},
+		{GOOD "fence \"a\" {\n secrets {\n  k = \"a/b\"\n }\n}\n",
+		 "agent.hcl:9: ", "name of a credential"},
+		{GOOD "fence \"a\" {\n secrets {\n  k = \"..\"\n }\n}\n",
+		 "agent.hcl:9: ", "name of a credential"},
+		{GOOD "fence \"a\" {\n parameters {\n  k = 1\n }\n}\n", "agent.hcl:9: ", "a value is a text"},
 		{GOOD "x = [1,\n", "agent.hcl", ""},
 	};
 

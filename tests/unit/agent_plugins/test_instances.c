@@ -175,6 +175,49 @@ YARD_TEST(a_plugin_that_can_fence_reports_the_nodes_addresses)
 	assert_string_equal(entry->node.fence_clients[1].cidr, "2001:db8::1/128");
 }
 
+YARD_TEST(addresses_that_change_are_reported_without_asking_for_other_facts)
+{
+	struct fake_csi_plugin *plugin;
+	unsigned int changes;
+
+	yard_open(y, 1000);
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	plugin->has_addons = true;
+	plugin->clients[0] = "192.0.2.7";
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	changes = y->changes;
+	YARD_UNTIL(y, plugin->calls[CSI_GET_FENCE_CLIENTS] == 4);
+	assert_int_equal(y->changes, changes);
+	plugin->clients[0] = "192.0.2.8";
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->node.fence_clients[0].cidr, "192.0.2.8/32"));
+	assert_true(y->changes > changes);
+	fake_csi_order(plugin, CSI_GET_FENCE_CLIENTS, FAKE_CSI_FAIL, 1, STATUS_INTERNAL);
+	changes = plugin->calls[CSI_GET_FENCE_CLIENTS];
+	YARD_UNTIL(y, plugin->calls[CSI_GET_FENCE_CLIENTS] == changes + 2);
+	assert_string_equal(yard_entry(y, "a")->node.fence_clients[0].cidr, "192.0.2.8/32");
+	assert_int_equal(plugin->calls[CSI_NODE_GET_INFO], 1);
+	assert_true(plugin->calls[CSI_PROBE] >=
+		    PLUGIN_FENCE_CLIENTS_PROBES * plugin->calls[CSI_GET_FENCE_CLIENTS] / 2);
+}
+
+YARD_TEST(a_plugin_that_starts_again_is_asked_for_its_addresses)
+{
+	struct fake_csi_plugin *plugin;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	plugin->has_addons = true;
+	plugin->clients[0] = "192.0.2.7";
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	plugin->clients[0] = "192.0.2.8";
+	yard_unbind(y, "a", "csi.sock");
+	YARD_UNTIL(y, !yard_is_healthy(y, "a"));
+	yard_bind(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	assert_string_equal(yard_entry(y, "a")->node.fence_clients[0].cidr, "192.0.2.8/32");
+}
+
 /* A part of the addresses would fence a part of the node. */
 YARD_TEST(an_answer_with_a_wrong_or_too_many_addresses_is_reported_as_unreadable)
 {
