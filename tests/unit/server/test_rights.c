@@ -126,6 +126,7 @@ struct row {
 	"{\"job\": {\"id\": \"j\", \"namespace\": \"default\", \"type\": \"JOB_TYPE_SERVICE\", \"groups\": " \
 	"[{\"name\": "                                                                                       \
 	"\"g\", \"count\": 1"
+#define NODE_LOSS "\"on_node_loss\": {\"after_ms\": \"5000\", \"do\": \"NODE_LOSS_ACTION_POWER_FENCE\"}"
 #define WATCH(topic) "{\"topics\": [\"" topic "\"], \"namespace\": \"default\"}"
 #define A_TOKEN "01890000-0000-7000-8000-00000000000f"
 
@@ -198,6 +199,8 @@ static const struct row rows[] = {
 	 RUN ", \"unit\": \"a.service\"}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
 	 RUN ", \"driver\": \"systemd\"}}", BOUND_TO_N1},
+	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(VOLUME_WRITE),
+	 RUN ", " NODE_LOSS "}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT),
 	 "{\"allocation\": {\"namespace\": \"default\"}}"}, /* wherever there is room */
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), "{}"},
@@ -215,6 +218,8 @@ static const struct row rows[] = {
 	 JOB ", \"allocation\": {\"csi_plugins\": [{\"id\": \"p\"}]}}]}}"},
 	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
 	 JOB ", \"allocation\": {\"driver\": \"systemd\"}}]}}"},
+	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(VOLUME_WRITE),
+	 JOB ", \"allocation\": {}, " NODE_LOSS "}]}}"},
 	{"Jobs.Plan", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), JOB "}]}}"},
 	{"Jobs.Plan", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
 	 JOB ", \"allocation\": {\"csi_plugins\": [{\"id\": \"p\"}]}}]}}"},
