@@ -26,6 +26,7 @@
 #include "state/stall.h"
 #include "volume/schedules.h"
 
+#include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -446,6 +447,13 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_rpc(server, to);
 }
 
+static enum status print(struct server *server, struct strbuf *to, struct error *err)
+{
+	metrics_print(server, to);
+	return to->error == 0 ? STATUS_OK
+			      : error_set(err, STATUS_RESOURCE_EXHAUSTED, to->error, "print the metrics");
+}
+
 void metrics_handle(struct rpc_call *call, void *userdata)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(METRICS_MAX);
@@ -453,15 +461,23 @@ void metrics_handle(struct rpc_call *call, void *userdata)
 	struct error err;
 
 	if (revocation_check(server, rpc_call_peer(call), &err) != STATUS_OK ||
-	    access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
+	    access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK ||
+	    print(server, &text, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+	else
+		rpc_call_reply_text(call, CONTENT_TYPE, text.data);
+}
+
+void metrics_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(METRICS_MAX);
+	Holdfast__V1__GetMetricsResponse response = HOLDFAST__V1__GET_METRICS_RESPONSE__INIT;
+	struct error err;
+
+	if (print(server, &text, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}
-	metrics_print(server, &text);
-	if (text.error != 0) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, text.error, "print the metrics");
-		rpc_call_fail(call, &err);
-		return;
-	}
-	rpc_call_reply_text(call, CONTENT_TYPE, text.data);
+	response.text = text.data;
+	rpc_call_reply(call, &response.base);
 }

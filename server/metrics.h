@@ -5,9 +5,14 @@
  * instances of plugins of which a fact has changed. The sweep of release.c counts the parties that claims
  * wait for, in slices, at some microseconds for each claim. */
 
+#include <protobuf-c/protobuf-c.h>
+
 struct rpc_call;
 struct strbuf;
 struct server;
+
+/* Operator.Metrics. */
+void metrics_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
 /** GET /metrics, for those who may read as an operator. */
 void metrics_handle(struct rpc_call *call, void *server);

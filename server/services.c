@@ -5,6 +5,7 @@
 #include "events.h"
 #include "gc.h"
 #include "key_rotation.h"
+#include "metrics.h"
 #include "operator.h"
 #include "server.h"
 
@@ -193,6 +194,9 @@ static const struct rpc_method fences_methods[] = {
 };
 
 static const struct rpc_method operator_methods[] = {
+	{.name = "Metrics",
+	 .unary = metrics_handle_get,
+	 READ(.right = ACCESS_OPERATOR_READ, .without_leader = true)},
 	{.name = "ListMembers",
 	 .unary = operator_handle_list_members,
 	 READ(.right = ACCESS_OPERATOR_READ, .without_leader = true)},

@@ -9,9 +9,11 @@
 #include "base/strbuf.h"
 #include "call/connect.h"
 #include "command/commands.h"
+#include "conf/conf.h"
 #include "operator/program.h"
 #include "operator/redact.h"
 #include "rpc/pbjson.h"
+#include "rpc/scrape.h"
 #include "show/output.h"
 
 #include <ctype.h>
@@ -148,6 +150,20 @@ static void ask(struct bundle *bundle, struct connection *connection, const char
 		note_missing(bundle, name, err.msg);
 }
 
+static void put_metrics(struct bundle *bundle, struct connection *connection)
+{
+	static const char name[] = "server/metrics";
+	Holdfast__V1__GetMetricsRequest request = HOLDFAST__V1__GET_METRICS_REQUEST__INIT;
+	cleanup_message Holdfast__V1__GetMetricsResponse *answer = NULL;
+	struct error err;
+
+	if (connection_call(connection, &holdfast__v1__operator__descriptor, "Metrics", &request.base,
+			    CALL_TIMEOUT_US, &answer, &err) == STATUS_OK)
+		put_part(bundle, name, answer->text, strlen(answer->text));
+	else
+		note_missing(bundle, name, err.msg);
+}
+
 static void put_server(struct bundle *bundle)
 {
 	static char all[] = "*";
@@ -172,6 +188,7 @@ static void put_server(struct bundle *bundle)
 	}
 	ask(bundle, connection, "server/status.json", &holdfast__v1__operator__descriptor, "Status",
 	    &status.base);
+	put_metrics(bundle, connection);
 	ask(bundle, connection, "server/members.json", &holdfast__v1__operator__descriptor, "ListMembers",
 	    &members.base);
 	ask(bundle, connection, "server/nodes.json", &holdfast__v1__nodes__descriptor, "List", &nodes.base);
@@ -267,6 +284,38 @@ static void put_output(struct bundle *bundle, const char *name, const char *cons
 		put_part(bundle, name, text, n);
 }
 
+static void release_conf(struct conf **conf)
+{
+	conf_free(*conf);
+}
+
+/* Asks the address that `metrics` of the settings at @path names. The status of the agent has the same
+ * counts. */
+static void put_scraped(struct bundle *bundle, const char *name, const char *path)
+{
+	cleanup(release_conf) struct conf *conf = NULL;
+	char dropins[PATH_MAX], url[PATH_MAX];
+	const char *address;
+	struct error err;
+
+	if (conf_dropin_dir(path, dropins, &err) != STATUS_OK ||
+	    conf_load_merged(path, dropins, &conf, &err) != STATUS_OK) {
+		note_missing(bundle, name, err.msg);
+		return;
+	}
+	address = json_string_value(json_object_get(conf_root(conf), "metrics"));
+	if (!address || !scrape_address_is_valid(address)) {
+		note_missing(bundle, name, "metrics is not set");
+		return;
+	}
+	(void)str_format(url, sizeof(url), "http://%s/metrics", address[0] == '/' ? "localhost" : address);
+	put_output(bundle, name,
+		   address[0] == '/' ? (const char *const[]){"curl", "--silent", "--fail", "--unix-socket",
+							     address, url, NULL}
+				     : (const char *const[]){"curl", "--silent", "--fail", "--noproxy", "*",
+							     url, NULL});
+}
+
 static void put_agent(struct bundle *bundle)
 {
 	Holdfast__V1__GetAgentStatusRequest request = HOLDFAST__V1__GET_AGENT_STATUS_REQUEST__INIT;
@@ -291,6 +340,8 @@ static void put_node(struct bundle *bundle)
 	static const char *const inodes[] = {"df", "-i", NULL};
 
 	put_agent(bundle);
+	put_scraped(bundle, "node/agent-metrics", "/etc/holdfast/agent.hcl");
+	put_scraped(bundle, "node/driver-metrics", "/etc/holdfast/holdfast-driver-container.hcl");
 	put_path(bundle, "node/os-release", "/usr/lib/os-release", TAIL_MAX);
 	put_path(bundle, "node/kernel", "/proc/version", TAIL_MAX);
 	put_path(bundle, "node/mountinfo", "/proc/self/mountinfo", PART_MAX);

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The support bundle of a node and its server, with planted secrets."""
 
+import http.server
 import os
 import signal
 import subprocess
 import tarfile
 import tempfile
+import threading
 
 from case import WorldTest
 from world import PREFIX, wait_for
 
 PLANTED = "PLANTED-7f3a"
 SETTINGS = "/etc/holdfast/planted.hcl"
+
+
+class Scraped(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"# HELP a\nholdfast_driver_tasks 0\ntoken={PLANTED}\n".encode())
+
+    def log_message(self, *_):
+        pass
 
 
 class TestDebug(WorldTest):
@@ -29,6 +41,7 @@ class TestDebug(WorldTest):
             '  size = "1MiB"\n  inodes = 100\n}\n'
             'capability {\n  access_mode = "single-node-writer"\n  attachment_mode = "file-system"\n}\n'
             f'mount_options {{\n  mount_flags = ["password={PLANTED}"]\n}}\n'), check=False)
+        self.plant_metrics()
         path = f"{PREFIX}/debug.tar.gz"
         done = self.world.holdfast("operator", "debug", path, "--socket", self.node.socket)
         self.assertIn("secrets are redacted", done.stdout)
@@ -36,14 +49,29 @@ class TestDebug(WorldTest):
         with tarfile.open(path) as bundle:
             parts = {m.name.split("/", 1)[1]: bundle.extractfile(m).read().decode() for m in bundle.getmembers()}
         for name in ("MANIFEST", "server/status.json", "server/nodes.json", "server/volumes.json", "server/events.json",
-                     "server/allocations.json", "node/agent-status.json", "node/mountinfo", "node/settings/planted.hcl"):
-            self.assertIn(name, parts)
+                     "server/allocations.json", "server/metrics", "node/agent-status.json", "node/mountinfo", "node/settings/planted.hcl"):
+            self.assertIn(name, parts.keys())
         self.assertIn(self.alloc, parts["server/allocations.json"])
         self.assertIn(self.alloc, parts["node/agent-status.json"])
+        self.assertIn("\nholdfast_allocations{client_status=\"running\"} 1\n", parts["server/metrics"])
+        self.assertIn("missing  node/agent-metrics: metrics is not set\n", parts["MANIFEST"])
+        self.assertIn("\nholdfast_driver_", parts["node/driver-metrics"])
         self.assertIn('cluster = "kept"', parts["node/settings/planted.hcl"])
         for name, text in parts.items():
             self.assertNotIn(PLANTED, text, name)
         self.assertNotEqual(self.world.holdfast("operator", "debug", path, check=False).returncode, 0)
+
+    def plant_metrics(self):
+        """Settings of an agent without `metrics`, and of a driver with it, which a stranger answers."""
+        server = http.server.HTTPServer(("127.0.0.1", 0), Scraped)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        for name, text in (("agent", ""), ("holdfast-driver-container", f'metrics = "127.0.0.1:{server.server_port}"\n')):
+            path = f"/etc/holdfast/{name}.hcl"
+            self.addCleanup(os.unlink, path)
+            with open(path, "w", encoding="ascii") as f:
+                f.write(text)
 
     def test_odd_names_and_zero_bytes_change_no_other_part(self):
         os.makedirs("/var/log/holdfast", exist_ok=True)

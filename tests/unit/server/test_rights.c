@@ -241,6 +241,7 @@ static const struct row rows[] = {
 	{"Fences.SetAutomatic", OF_NO_OBJECT, N(NODE_FENCE), "{\"reason\": \"r\"}"},
 	{"Fences.Plan", OF_NO_OBJECT, N(NODE_READ), "{}"},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.Metrics", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},
 	{"Operator.Gc", OF_NO_OBJECT, N(OPERATOR_WRITE), "{\"dry_run\": true}"},
