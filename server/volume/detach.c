@@ -171,7 +171,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
-	enum status status = volumes_find(server, namespace, request->id, &entry, err);
+	enum status status = volume_store_find(server, namespace, request->id, &entry, err);
 
 	if (status == STATUS_OK)
 		status = check_detach(request, node, err);

@@ -144,7 +144,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_store_find(server, namespace, request->id, &entry, err));
 	TRY(volume_store_load(server, entry, &parts, err));
 	TRY(check_deletable(server, call, entry, parts.detail, err));
 	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
@@ -181,7 +181,7 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_store_find(server, namespace, request->id, &entry, err));
 	TRY(volume_store_load(server, entry, &parts, err));
 	TRY(check_expandable(server, &parts, err));
 	TRY(resize(&parts, request, err));

@@ -15,7 +15,6 @@
 #include "volume/call.h"
 #include "volume/phase.h"
 #include "volume/store.h"
-#include "volume/volumes.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
@@ -382,7 +381,8 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 {
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace_or_default(request->namespace_), request->volume_id, &entry, err));
+	TRY(volume_store_find(server, namespace_or_default(request->namespace_), request->volume_id, &entry,
+			      err));
 	return create(server, call, entry, request, 0, NULL, err);
 }
 

@@ -18,6 +18,20 @@ static void secrets_key(const struct volume *volume, char ret[static OBJECT_KEY_
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME_SECRETS "%s/%s", volume->namespace, volume->id);
 }
 
+enum status volume_store_find(struct server *server, const char *namespace, const char *id,
+			      struct volume_entry **ret, struct error *err)
+{
+	struct volume_entry *entry = state_volume(&server->state, namespace, id);
+
+	if (!entry)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no volume %.128s in namespace %.64s; holdfast volume status lists them", id,
+			namespace);
+	*ret = entry;
+	return STATUS_OK;
+}
+
 const Holdfast__V1__VolumeDetail *volume_detail_of(struct server *server, const struct volume *volume)
 {
 	return plugin_args_detail(&server->state, volume->namespace, volume->id);

@@ -6,6 +6,10 @@
 #include "state/change.h"
 #include "state/state.h"
 
+/** STATUS_NOT_FOUND if no volume has exactly this id in exactly this namespace. */
+enum status volume_store_find(struct server *server, const char *namespace, const char *id,
+			      struct volume_entry **ret, struct error *err);
+
 /** Returns the details stored with the volume; NULL: no details. Borrowed until their next change. */
 const Holdfast__V1__VolumeDetail *volume_detail_of(struct server *server, const struct volume *volume);
 const Holdfast__V1__VolumeSecrets *volume_secrets_of(struct server *server, const struct volume *volume);

@@ -22,20 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status volumes_find(struct server *server, const char *namespace, const char *id,
-			 struct volume_entry **ret, struct error *err)
-{
-	struct volume_entry *entry = state_volume(&server->state, namespace, id);
-
-	if (!entry)
-		return error_set(
-			err, STATUS_NOT_FOUND, 0,
-			"there is no volume %.128s in namespace %.64s; holdfast volume status lists them", id,
-			namespace);
-	*ret = entry;
-	return STATUS_OK;
-}
-
 struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct volume *volume)
 {
 	struct volumes_waiting *waiting = calloc(1, sizeof(*waiting));
@@ -96,7 +82,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	Holdfast__V1__GetVolumeResponse *response;
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err));
+	TRY(volume_store_find(server, namespace_or_default(get->namespace_), get->id, &entry, err));
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a volume");
@@ -141,7 +127,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	struct volumes_waiting *waiting;
 	struct volume_entry *entry;
 
-	TRY(volumes_find(server, namespace, request->id, &entry, err));
+	TRY(volume_store_find(server, namespace, request->id, &entry, err));
 	TRY(volume_check_unused(server, entry, err));
 	TRY(epoch_check(server, &entry->volume, err)); /* no node that a restored server forgot uses it */
 	TRY(volume_work_check_idle(server, &entry->volume, err));

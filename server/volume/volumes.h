@@ -28,10 +28,6 @@ enum {
 
 /* Shared by the methods. */
 
-/** STATUS_NOT_FOUND if no volume has exactly this id in exactly this namespace. */
-enum status volumes_find(struct server *server, const char *namespace, const char *id,
-			 struct volume_entry **ret, struct error *err);
-
 /* A call about one volume that waits for its change to be durable. */
 struct volumes_waiting {
 	struct rpc_call *call;
