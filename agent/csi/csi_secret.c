@@ -54,7 +54,7 @@ static char usual(char c)
  * "USER:PASSWORD"; a letter at each end belongs to both. */
 static size_t match_shifted(const char *text, const char *secret, size_t shift)
 {
-	static const size_t first[] = {0, 2, 3}; /* letter that belongs to the secret alone */
+	static const size_t first[] = {0, 2, 3}; /* letter that belongs only to the secret */
 	char bytes[ENCODED_MAX + 2], encoded[BASE64_SIZE(sizeof(bytes))];
 	size_t n = strnlen(secret, ENCODED_MAX), at = 0, end = (shift + n) * 8 / 6 - first[shift];
 

@@ -154,8 +154,8 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 			 session->node_id, what);
 }
 
-/* What a node reports needs no proof, or one that it can show again: it could fill store, memory and audit,
- * and have a provider called without end. */
+/* A report of a node needs no proof, or one that it can show again: without a limit it could fill store,
+ * memory and audit, and have a provider called without end. */
 static enum status pay_adoption(struct session *session, struct error *err)
 {
 	struct node_entry *node = state_node(&session->server->state, session->node_id);
