@@ -210,10 +210,10 @@ static enum status show_fencers(struct call *call, const void *message, struct e
 /* --- fences that the server begins by itself --- */
 
 static DEFINE_ROWS(plan_table, holdfast__v1__fence_plan, NULL, COL("NODE", "{node_id}"),
-		   COL("VOLUME", "{namespace}/{volume_id}"), COL("FENCE", "{plugin_id?network|power}"),
-		   COL("POLICY OF", "{policy}"), COL("AWAY", "{away_ms:duration}"),
-		   COL("AFTER", "{after_ms:duration}"), COL_STATE("FENCED", "{now?now|not yet}"),
-		   COL_CUT("BECAUSE", "{verdict}"));
+		   COL("VOLUME", "{volume_id?{namespace}/{volume_id}}"),
+		   COL("FENCE", "{plugin_id?network|power}"), COL("POLICY OF", "{policy}"),
+		   COL("AWAY", "{away_ms:duration}"), COL("AFTER", "{after_ms:duration}"),
+		   COL_STATE("FENCED", "{now?now|not yet}"), COL_CUT("BECAUSE", "{verdict}"));
 
 static DEFINE_ROWS(switch_page, holdfast__v1__fencing_switch, NULL,
 		   COL("automatic fencing", "{off?off|on}, by {by}, {time_ms:age} ago"),

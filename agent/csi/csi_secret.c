@@ -70,7 +70,7 @@ static size_t match_shifted(const char *text, const char *secret, size_t shift)
 	if (at < end && (text[at] != '\0' || at < ANYWHERE_MIN))
 		return 0;
 	while (is_word(text[at]) || (text[at] != '\0' && strchr("+/-_=", text[at])))
-		at++; /* the rest of the word */
+		at++; /* to its end */
 	return at;
 }
 

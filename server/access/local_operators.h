@@ -29,7 +29,7 @@ struct local_operators {
 enum status local_operators_find(const char names[static LOCAL_OPERATORS_MAX][NODE_ID_MAX + 1],
 				 struct local_operators *ret, struct error *err);
 
-/** The mode of the socket. If root is the only operator, no one else can connect, and fill the queue. */
+/** The mode of the socket. If root is the only operator, the kernel refuses all others. */
 mode_t local_operators_mode(const struct local_operators *operators);
 
 /** Make @peer, who is at a unix socket, the operator of @cluster that its uid is.

@@ -5,6 +5,7 @@
 
 #include "server.h"
 
+#include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
@@ -415,6 +416,22 @@ static bool add_plans(struct losses *losses, Holdfast__V1__PlanFencesResponse *r
 	return true;
 }
 
+/* A volume is named to those who may see it. */
+static void hide_volumes(struct server *server, const struct rpc_call *call,
+			 Holdfast__V1__PlanFencesResponse *response)
+{
+	struct access_scope scope;
+	bool has_any = access_scope_init(server, call, ACCESS_VOLUME_READ, &scope, NULL) == STATUS_OK;
+
+	for (size_t i = 0; i < response->n_plans; i++) {
+		Holdfast__V1__FencePlan *plan = response->plans[i];
+
+		if (has_any && access_scope_has(&scope, plan->namespace_))
+			continue;
+		plan->namespace_[0] = plan->volume_id[0] = '\0';
+	}
+}
+
 static enum status handle_plan(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			       struct error *err)
 {
@@ -431,6 +448,7 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 		holdfast__v1__plan_fences_response__free_unpacked(response, NULL);
 		return error_no_memory(err, "a plan of fences");
 	}
+	hide_volumes(server, call, response);
 	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }

@@ -112,10 +112,34 @@ static bool add_attributes(const struct node_entry *entry, Holdfast__V1__Node *v
 	return view->attributes != NULL;
 }
 
-/* Lists the live claims of @entry, or those of them that another machine holds. The response owns the
- * contents of @ret, also upon false. */
-static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
-		      size_t *ret_n)
+/* Namespaces whose work on a node the caller may see. */
+struct sight {
+	bool has_jobs, has_volumes; /* in some namespace */
+	struct access_scope jobs, volumes;
+};
+
+static void sight_init(struct server *server, const struct rpc_call *call, struct sight *ret)
+{
+	ret->has_jobs = access_scope_init(server, call, ACCESS_JOB_READ, &ret->jobs, NULL) == STATUS_OK;
+	ret->has_volumes =
+		access_scope_init(server, call, ACCESS_VOLUME_READ, &ret->volumes, NULL) == STATUS_OK;
+}
+
+static bool sees_alloc(struct sight *sight, const char *namespace)
+{
+	return sight->has_jobs && access_scope_has(&sight->jobs, namespace);
+}
+
+static bool sees_claim(struct sight *sight, const char *namespace)
+{
+	return sees_alloc(sight, namespace) ||
+	       (sight->has_volumes && access_scope_has(&sight->volumes, namespace));
+}
+
+/* Lists the live claims of @entry, or those of them that another machine holds. @sight NULL: of all
+ * namespaces. The response owns the contents of @ret, also upon false. */
+static bool list_live(const struct node_entry *entry, bool of_other_machine, struct sight *sight,
+		      Holdfast__V1__Claim ***ret, size_t *ret_n)
 {
 	const struct claim_entry *claim;
 
@@ -123,7 +147,8 @@ static bool list_live(const struct node_entry *entry, bool of_other_machine, Hol
 	if (!*ret)
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_node) {
-		if (!claim_is_live(&claim->claim) || (of_other_machine && !claim->claim.other_machine))
+		if (!claim_is_live(&claim->claim) || (of_other_machine && !claim->claim.other_machine) ||
+		    (sight && !sees_claim(sight, claim->claim.namespace)))
 			continue;
 		(*ret)[*ret_n] = claim_to_pb(&claim->claim);
 		if (!(*ret)[*ret_n])
@@ -133,7 +158,8 @@ static bool list_live(const struct node_entry *entry, bool of_other_machine, Hol
 	return true;
 }
 
-static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResponse *response)
+static bool add_allocs(const struct node_entry *entry, struct sight *sight,
+		       Holdfast__V1__GetNodeResponse *response)
 {
 	const struct alloc_entry *alloc;
 
@@ -141,7 +167,7 @@ static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResp
 	if (!response->allocations)
 		return false;
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
-		if (alloc_is_client_terminal(&alloc->alloc))
+		if (alloc_is_client_terminal(&alloc->alloc) || !sees_alloc(sight, alloc->alloc.namespace))
 			continue;
 		response->allocations[response->n_allocations] = alloc_to_pb_without_events(&alloc->alloc);
 		if (!response->allocations[response->n_allocations])
@@ -151,14 +177,31 @@ static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResp
 	return true;
 }
 
+static bool add_usages(const struct node_entry *entry, struct sight *sight,
+		       Holdfast__V1__GetNodeResponse *response)
+{
+	bool is_whole = usage_of_node(entry, &response->usages, &response->n_usages);
+	size_t n = 0;
+
+	for (size_t i = 0; i < response->n_usages; i++)
+		if (sees_claim(sight, response->usages[i]->namespace_))
+			response->usages[n++] = response->usages[i];
+		else
+			holdfast__v1__volume_usage__free_unpacked(response->usages[i], NULL);
+	response->n_usages = n;
+	return is_whole;
+}
+
 static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			      struct error *err)
 {
 	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 	Holdfast__V1__GetNodeResponse *response;
 	struct node_entry *entry;
+	struct sight sight;
 
 	TRY(nodes_find(server, request->id, &entry, err));
+	sight_init(server, call, &sight);
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a node");
@@ -166,8 +209,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	response->node = nodes_view(server, entry);
 	if (!response->node || !add_drivers(entry, response->node) ||
 	    !add_attributes(entry, response->node) ||
-	    !list_live(entry, false, &response->claims, &response->n_claims) ||
-	    !add_allocs(entry, response) || !usage_of_node(entry, &response->usages, &response->n_usages)) {
+	    !list_live(entry, false, &sight, &response->claims, &response->n_claims) ||
+	    !add_allocs(entry, &sight, response) || !add_usages(entry, &sight, response)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a node");
 	}
@@ -481,7 +524,8 @@ static void on_identified(struct server *server, void *userdata)
 		holdfast__v1__identify_node_response__init(response);
 		response->node = nodes_view(server, entry);
 	}
-	if (response && response->node && list_live(entry, true, &response->claims, &response->n_claims))
+	if (response && response->node &&
+	    list_live(entry, true, NULL, &response->claims, &response->n_claims))
 		rpc_call_reply(waiting->call, &response->base);
 	else
 		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");

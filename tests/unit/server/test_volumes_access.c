@@ -5,6 +5,7 @@
 #include "callers.h"
 #include "unit.h"
 
+#include "state/change.h"
 #include "volume/store.h"
 
 #define PARTS                                                                                             \
@@ -98,6 +99,83 @@ CASE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list)
 	assert_non_null(strstr(text, "\"mine\""));
 	assert_null(strstr(text, "between"));
 	assert_null(strstr(text, "theirs"));
+	caller_release(&caller);
+	free(secret);
+}
+
+static void run_in(struct fixture *f, const char *alloc, const char *namespace)
+{
+	char text[1024];
+
+	(void)str_format(
+		text, sizeof(text),
+		"{\"allocation\":{\"id\":\"%s\",\"namespace\":\"%s\",\"name\":\"x\",\"nodeId\":\"n2\","
+		"\"driver\":\"none\",\"volumes\":[{\"name\":\"data\",\"source\":\"v\",\"accessMode\":"
+		"\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_SYSTEM\"}]}}",
+		alloc, namespace);
+	operator_does(f, "Allocations.Run", text);
+}
+
+/* A claim of an allocation in @namespace, as if it had been granted. */
+static void hold_in(struct fixture *f, const char *id, const char *alloc, const char *namespace)
+{
+	struct change change = CHANGE_INIT;
+	struct claim claim = {.mode = CLAIM_WRITE,
+			      .access_mode = SINGLE_NODE_WRITER,
+			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+			      .state = CLAIM_TAKEN,
+			      .generation = 1};
+
+	(void)str_copy(claim.id, sizeof(claim.id), id);
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), "v");
+	(void)str_copy(claim.namespace, sizeof(claim.namespace), namespace);
+	(void)str_copy(claim.plugin_id, sizeof(claim.plugin_id), CSI_PLUGIN);
+	(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), alloc);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
+	(void)str_copy(claim.boot_id, sizeof(claim.boot_id), BOOT_1);
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	change_release(&change);
+}
+
+CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
+{
+	static const struct {
+		const char *policy;
+		int allocs, claims; /* of its namespaces */
+	} cases[] = {
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":\"mine\","
+		 "\"policy\":\"read\"}]}}",
+		 1, 1},
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":\"mine\","
+		 "\"capabilities\":[\"csi-read-volume\"]}]}}",
+		 0, 1},
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\"}}", 0, 0},
+	};
+	char text[8192], *secret;
+	struct caller_client caller;
+
+	connect_csi(f);
+	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"," PARTS "}}");
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\",\"externalId\":\"other\"," PARTS
+		      "}}");
+	run_in(f, ALLOC_1, "mine");
+	run_in(f, ALLOC_2, "theirs");
+	hold_in(f, "01890000-0000-7000-8000-00000000c001", ALLOC_1, "mine");
+	hold_in(f, "01890000-0000-7000-8000-00000000c002", ALLOC_2, "theirs");
+	operator_does(f, "Operator.PutPolicy", cases[0].policy);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		operator_does(f, "Operator.PutPolicy", cases[i].policy);
+		assert_int_equal(try(&caller, "Nodes.Get", "{\"id\":\"n2\"}", text, sizeof(text)), STATUS_OK);
+		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" ALLOC_1) != NULL,
+				 cases[i].allocs);
+		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
+		assert_null(strstr(text, "theirs"));
+		assert_null(strstr(text, ALLOC_2));
+	}
 	caller_release(&caller);
 	free(secret);
 }
