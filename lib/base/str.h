@@ -18,7 +18,7 @@ void str_copy_text(char *dst, size_t size, const char *src);
 /** Bytes of the character at the start of @s, or 0 for a byte that str_copy_text() replaces. */
 size_t str_printable(const char *s);
 
-/** Is @s a text that str_copy_text() would leave as it is, whatever its length? */
+/** Is @s a text that str_copy_text() would leave as it is, if it fits? */
 bool str_is_text(const char *s);
 
 /** printf into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst. */
