@@ -276,3 +276,22 @@ tls {{
         self.assertIn("is not accepted", "".join(shown))
         self.set_mode("ok")
         self.fence(self.node)
+        self.assertNotIn(SECRET.encode(), self.memory_of(self.fencer))  # what a core dump would have
+        bundle = f"{PREFIX}/fence-debug.tar"
+        self.addCleanup(os.unlink, bundle)
+        self.world.holdfast("operator", "debug", bundle, "--socket", self.other.socket)
+        with open(bundle, "rb") as f:
+            self.assertNotIn(SECRET.encode(), f.read())
+
+    @staticmethod
+    def memory_of(daemon):
+        found = b""
+        with open(f"/proc/{daemon.process.pid}/maps", encoding="ascii") as maps, open(
+                f"/proc/{daemon.process.pid}/mem", "rb", buffering=0) as memory:  # fmt: skip
+            for line in maps:
+                where, rights = line.split()[:2]
+                if "w" in rights:
+                    begin, end = (int(part, 16) for part in where.split("-"))
+                    memory.seek(begin)
+                    found += memory.read(end - begin)
+        return found

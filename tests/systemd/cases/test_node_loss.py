@@ -118,6 +118,7 @@ class NodeLoss(apart.Apart):
         if self.name == "claims":
             self.assertTrue(os.path.exists("/shared/worker-1.off"))
             self.assertIn("is off", self.power())
+            self.assertEqual(machine.show("holdfast-fencer.service", "LimitCORE"), "0")  # no secret in a core dump
         elif self.name == "worker-2":
             service = next(text for _, _, _, text in self.steps(APART, "A server and nodes apart") if "volumes.d/first" in text)
             machine.write("/etc/holdfast/volumes.d/first.hcl", service.partition("END'\n")[2].partition("\nEND")[0])

@@ -72,6 +72,15 @@ static void wait_for(struct fixture *f, enum fence_state wanted)
 	assert_true(is_in(f, wanted));
 }
 
+static void put(struct fixture *f, const char *key, const ProtobufCMessage *record)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_put_record(&change, key, record);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	run_idle(f->event);
+}
+
 static int setup_world(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -258,22 +267,72 @@ WORLD_TEST(a_fence_in_flight_is_asked_for_once)
 	wait_for(w->f, FENCE_RECORDED);
 }
 
-WORLD_TEST(a_server_that_starts_again_continues_a_fence)
+static void start_again(struct world *w)
 {
-	struct world *w = *state;
-
-	(void)strand(w);
-	disconnect_fencer(w, &w->f1);
+	if (w->f1.stream)
+		disconnect_fencer(w, &w->f1);
 	caller_release(&w->f1.caller);
 	caller_release(&w->f2.caller);
 	restart(w->f);
 	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
 	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
+}
+
+WORLD_TEST(a_server_that_starts_again_continues_a_fence)
+{
+	struct world *w = *state;
+
+	(void)strand(w);
+	start_again(w);
 	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 2);
 	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
 	fake_fencer_prove(&w->f1, &w->f1.orders[1]);
 	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+/* The server dies after the intent is durable, and before an order is. */
+WORLD_TEST(a_server_that_starts_again_orders_what_was_asked_for)
+{
+	struct world *w = *state;
+	Holdfast__V1__Fence fence = HOLDFAST__V1__FENCE__INIT;
+	char id[] = "n1", boot[] = BOOT_1, by[] = "operator/dev", reason[] = "it does not answer";
+
+	lose(w->f, &w->f->n1);
+	fence.node_id = id;
+	fence.boot_id = boot;
+	fence.by = by;
+	fence.reason = reason;
+	fence.create_time_ms = fence.modify_time_ms = clock_realtime_ms();
+	fence.not_after_ms = fence.create_time_ms + 60000;
+	put(w->f, PREFIX_FENCE "n1", &fence.base);
+	assert_true(is_in(w->f, FENCE_ASKED));
+	start_again(w);
+	assert_true(is_in(w->f, FENCE_ASKED));
+	fake_fencer_connect(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(w->f1.n, 1);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+/* The server dies after the proof is durable, and before a claim is freed. */
+WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
+{
+	struct world *w = *state;
+
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_OFF);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	start_again(w);
+	fake_fencer_connect(&w->f1, "");
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(w->f1.n, 1);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
 
@@ -732,15 +791,6 @@ static const char *policy_of(struct fixture *f)
 	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->policy : "");
 	protobuf_c_message_free_unpacked(response, NULL);
 	return text;
-}
-
-static void put(struct fixture *f, const char *key, const ProtobufCMessage *record)
-{
-	cleanup(change_release) struct change change = CHANGE_INIT;
-
-	change_put_record(&change, key, record);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	run_idle(f->event);
 }
 
 /* The allocation that holds db wants this, as it was submitted. */
