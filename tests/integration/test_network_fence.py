@@ -222,6 +222,11 @@ fence "{PLUGIN}" {{
         shown = [done.stdout, done.stderr, self.world.server.said(), *(node.daemon.said() for node in self.world.nodes)]
         shown += [self.holdfast(*words, "--json").stdout
                   for words in (("node", "fence"), ("operator", "audit"), ("operator", "status"), ("plugin", "status", PLUGIN))]  # fmt: skip
+        bundle = f"{PREFIX}/fence-debug.tar"
+        self.addCleanup(os.unlink, bundle)
+        self.holdfast("operator", "debug", bundle, "--socket", self.other.socket)
+        with open(bundle, encoding="utf-8", errors="replace") as f:
+            shown.append(f.read())
         for text in shown:
             self.assertNotIn(SECRET, text)
 
