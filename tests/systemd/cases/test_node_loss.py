@@ -122,8 +122,12 @@ class NodeLoss(apart.Apart):
         elif self.name == "worker-2":
             service = next(text for _, _, _, text in self.steps(APART, "A server and nodes apart") if "volumes.d/first" in text)
             machine.write("/etc/holdfast/volumes.d/first.hcl", service.partition("END'\n")[2].partition("\nEND")[0])
-            machine.systemctl("start", VOLUME)
+            machine.wait_connected()
+            started = machine.systemctl("start", VOLUME, check=False)
+            self.assertEqual(started.returncode, 0, machine.journal("-u", VOLUME, "-u", "holdfast-agent-socket.service", "-n", "40"))
             self.assertEqual(len(machine.mounts_below(f"{machine.TREE}/publish")), 1)
+            self.tell("taken over")
+        self.wait("taken over")  # the server restarts after that
 
     @staticmethod
     def fenced():

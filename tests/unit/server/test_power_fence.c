@@ -293,7 +293,7 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 }
 
 /* The server dies after the intent is durable, and before an order is. */
-WORLD_TEST(a_server_that_starts_again_orders_what_was_asked_for)
+WORLD_TEST(a_server_that_starts_again_orders_a_fence_that_was_asked_for)
 {
 	struct world *w = *state;
 	Holdfast__V1__Fence fence = HOLDFAST__V1__FENCE__INIT;
