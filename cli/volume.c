@@ -156,6 +156,8 @@ static enum status volume_register_load(struct call *call, void *message, struct
 {
 	Holdfast__V1__RegisterVolumeRequest *request = message;
 
+	if (call_has(call, OPT_UNCONFIRMED))
+		TRY(call_reason(call, OPT_UNCONFIRMED, &request->unconfirmed_reason, err));
 	return spec_volume_load(call->inv, &request->volume, &call->members, err);
 }
 
@@ -469,6 +471,7 @@ static const struct command commands[] = {
 	 .args = "FILE|-",
 	 .help = "Register a volume from its file",
 	 .example = "db.hcl",
+	 .options = OPTION_BIT(OPT_UNCONFIRMED),
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_FILE},

@@ -48,6 +48,10 @@ const struct option_info command_options[OPTION_N] = {
 		{.name = "without-plugin",
 		 .arg = "REASON",
 		 .help = "let the node, which is connected, continue without the plugin's word"},
+	[OPT_UNCONFIRMED] =
+		{.name = "unconfirmed",
+		 .arg = "REASON",
+		 .help = "store it although its plugin does not implement ValidateVolumeCapabilities"},
 	[OPT_NODE] = {.name = "node",
 		      .arg = "ID",
 		      .help = "to run on, whose objects to list, or that a policy, token or trail is of",

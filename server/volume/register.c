@@ -272,9 +272,9 @@ static enum status stage_expansion(struct server *server, struct volume_spec *sp
 	return status;
 }
 
-/* Stores a registration that its plugin has confirmed, or need not. */
+/* Stores a registration that its plugin has confirmed, or need not. @why for the audit, may be NULL */
 static enum status store_registration(struct server *server, struct rpc_call *call, struct volume_spec *spec,
-				      struct error *err)
+				      const char *why, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volumes_waiting *waiting;
@@ -285,7 +285,7 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 		TRY(stage_expansion(server, spec, err));
 	if (spec->changed) {
 		volume_store_stage(server, &change, &spec->parts);
-		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), NULL,
+		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), why,
 			    &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
 	}
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
@@ -295,11 +295,14 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 				    err);
 }
 
+enum { UNCONFIRMED_MAX = 256, UNCONFIRMED_SIZE = UNCONFIRMED_MAX + sizeof("not confirmed by its plugin: ") };
+
 /* A registration while its plugin is being asked. */
 struct registering {
 	struct rpc_call *call;
 	struct volume_parts given;
 	struct volume asked; /* as the plugin was asked about it: merged with the stored volume */
+	char unconfirmed[UNCONFIRMED_SIZE]; /* the reason to do without the answer; "": no reason */
 };
 
 static void registering_free(struct registering *registering)
@@ -339,25 +342,34 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 	struct error why;
 	enum status status;
 
-	if (err) {
+	bool is_skipped = err && err->status == STATUS_UNIMPLEMENTED && registering->unconfirmed[0] != '\0';
+
+	if (err && err->status == STATUS_UNIMPLEMENTED && !is_skipped) {
+		status = error_set(
+			&why, err->status, 0,
+			"volume %s was not confirmed by its plugin, nothing was stored: %.600s. Next: "
+			"holdfast volume register FILE --unconfirmed REASON, if you know that it fits",
+			registering->given.volume.id, err->msg);
+	} else if (err && !is_skipped) {
 		why = *err;
 		status = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",
 				      registering->given.volume.id);
-	} else if (!answer || !answer->confirmed) {
+	} else if (!is_skipped && (!answer || !answer->confirmed)) {
 		status = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
 		/* against the stored volume: it may have changed meanwhile */
 		status = volume_spec_prepare(server, registering->call, &registering->given, false, &spec,
 					     &why);
 		if (status == STATUS_OK)
-			status = store_registration(server, registering->call, &spec, &why);
+			status = store_registration(server, registering->call, &spec,
+						    is_skipped ? registering->unconfirmed : NULL, &why);
 	}
 	if (status != STATUS_OK)
 		answer_refused(server, registering->call, REGISTER, &why);
 }
 
 static enum status ask_plugin(struct server *server, struct rpc_call *call, struct volume_parts *given,
-			      struct volume_spec *spec, struct error *err)
+			      struct volume_spec *spec, const char *unconfirmed, struct error *err)
 {
 	cleanup(registering_freep) struct registering *registering = calloc(1, sizeof(*registering));
 	enum status status;
@@ -365,6 +377,9 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 	if (!registering)
 		return error_no_memory(err, "a volume");
 	registering->call = call;
+	if (unconfirmed[0] != '\0')
+		(void)str_format(registering->unconfirmed, sizeof(registering->unconfirmed),
+				 "not confirmed by its plugin: %s", unconfirmed);
 	status = volume_call_validate(server, &spec->parts, on_validated, registering, err);
 	if (status != STATUS_OK) {
 		(void)error_prefix(err, "volume %s was not confirmed by its plugin, nothing was stored",
@@ -399,12 +414,16 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 	bool has_controller = false;
 
 	TRY(check_access(server, call, request->volume, err));
+	if (strlen(request->unconfirmed_reason) > UNCONFIRMED_MAX ||
+	    !str_is_text(request->unconfirmed_reason))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "unconfirmed_reason: longer than %d bytes or not text", UNCONFIRMED_MAX);
 	TRY(volume_parts_from_pb(request->volume, &given, err));
 	TRY(volume_spec_prepare(server, call, &given, false, &spec, err));
 	if (spec.changed)
 		TRY(volume_check_plugin(server, &spec.parts.volume, &has_controller, err));
-	return has_controller ? ask_plugin(server, call, &given, &spec, err)
-			      : store_registration(server, call, &spec, err);
+	return has_controller ? ask_plugin(server, call, &given, &spec, request->unconfirmed_reason, err)
+			      : store_registration(server, call, &spec, NULL, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_register, Holdfast__V1__RegisterVolumeRequest, REGISTER, handle_register)

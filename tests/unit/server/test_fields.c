@@ -237,6 +237,7 @@ static const struct row {
 	{"v1.PurgeNodeRequest.id", CLUSTER},
 	{"v1.PurgeNodeRequest.reason", TEXT},
 	{"v1.ReadBackupRequest.id", CLUSTER},
+	{"v1.RegisterVolumeRequest.unconfirmed_reason", TEXT},
 	{"v1.RenewRequest.csr", TEXT},
 	{"v1.RestartJobRequest.group", OWN},
 	{"v1.RestartJobRequest.id", OWN},

@@ -59,6 +59,38 @@ PROVIDER_TEST(losing_the_plugin_while_it_is_asked_stores_nothing)
 	}
 }
 
+static bool has_audit(struct fixture *f, const char *why)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page = NULL;
+	bool is_found = false;
+
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+			      (ProtobufCMessage **)(void *)&page, NULL),
+			 STATUS_OK);
+	for (size_t i = 0; i < page->n_records; i++)
+		is_found = is_found || str_eq(page->records[i]->why, why);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	return is_found;
+}
+
+PROVIDER_TEST(a_plugin_that_cannot_confirm_is_believed_by_an_operators_reason_only)
+{
+	static const char reason[] =
+		"{\"unconfirmed_reason\":\"populator 0.1 cannot\",\"volume\":{" DB_HEAD "}}";
+
+	provider_order(CALL_VALIDATE, PROVIDER_FAIL, 1, STATUS_UNIMPLEMENTED);
+	refuses(f, "Register", DB, STATUS_UNIMPLEMENTED, "--unconfirmed REASON");
+	provider_order(CALL_VALIDATE, PROVIDER_FAIL, 1, STATUS_INTERNAL);
+	refuses(f, "Register", reason, STATUS_INTERNAL, "nothing was stored");
+	provider.does_not_confirm = true;
+	refuses(f, "Register", reason, STATUS_FAILED_PRECONDITION, "does not confirm");
+	assert_null(db(f));
+	provider_order(CALL_VALIDATE, PROVIDER_FAIL, 1, STATUS_UNIMPLEMENTED);
+	must(f, "Register", reason, "\"created\":true");
+	assert_true(has_audit(f, "not confirmed by its plugin: populator 0.1 cannot"));
+}
+
 PROVIDER_TEST(a_plugin_must_be_known_and_have_its_controller)
 {
 	refuses(f, "Register",
