@@ -50,6 +50,7 @@ struct measured {
 	bool is_mount_read_only; /* in this namespace, where ProtectSystem= may have done it */
 	bool is_stopped;	 /* by the mount table, */
 	bool is_read_only;	 /* and by statfs, which is all that old kernels have */
+	bool is_shut_down;	 /* its disk answers EIO: xfs, whose shutdown no table shows */
 	uint32_t n_errors;	 /* that ext4 has on record */
 	bool has_plugin_figures;
 	char plugin_condition[USAGE_CONDITION_MAX + 1];
@@ -199,7 +200,7 @@ static void judge(struct measured *one)
 {
 	char condition[USAGE_CONDITION_MAX + 1];
 
-	one->usage.read_only = one->is_stopped || one->is_read_only;
+	one->usage.read_only = one->is_stopped || one->is_read_only || one->is_shut_down;
 	if (!one->trouble)
 		one->usage.unknown_since_ms = 0;
 	else if (one->usage.unknown_since_ms == 0)
@@ -275,6 +276,7 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	one->usages->n_busy--;
 	one->is_measured = true;
 	one->trouble = trouble_of(seen->state);
+	one->is_shut_down = one->is_writer && !one->has_server && seen->sys_errno == EIO;
 	if (seen->state == PATH_MOUNTED) {
 		if (!one->has_plugin_figures)
 			set_figures(one, space);

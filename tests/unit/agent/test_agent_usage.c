@@ -113,6 +113,20 @@ WORLD_TEST(a_file_system_that_the_kernel_made_read_only_is_reported_between_meas
 	expect_condition(w, "");
 }
 
+WORLD_TEST(a_disk_that_answers_with_an_io_error_has_stopped_writes)
+{
+	start_measuring(w, INTERVAL_S);
+	await_report(w, 400);
+	w->seen_errno = EIO; /* an xfs that was shut down */
+	w->seen = PATH_FAILED;
+	WORLD_UNTIL(w, is_read_only);
+	assert_string_equal(reported(w)->condition,
+			    "read-only: the kernel stopped writes; it cannot be measured");
+	w->seen_errno = 0;
+	w->seen = PATH_MOUNTED;
+	WORLD_UNTIL(w, is_writable);
+}
+
 WORLD_TEST(a_volume_whose_file_server_hangs_is_unknown_until_it_answers)
 {
 	w->server.class = SOURCE_NFS4;

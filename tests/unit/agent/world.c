@@ -138,7 +138,8 @@ WRAPPED(void, nfs_owner_find, struct nfs_owner *owner)
 
 WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
-	*ret = (struct path_seen){.state = current->seen, .space = current->space};
+	*ret = (struct path_seen){
+		.state = current->seen, .space = current->space, .sys_errno = current->seen_errno};
 	(void)__atomic_add_fetch(&current->looks, 1, __ATOMIC_SEQ_CST);
 	if (ret->state == PATH_MOUNTED && !view_at(path, &ret->view))
 		ret->state = PATH_NOT_MOUNTED;
