@@ -421,9 +421,11 @@ static enum status close_file(struct bundle *bundle)
 
 static enum status cmd_operator_debug(struct invocation *inv, struct error *err)
 {
-	cleanup_strbuf struct strbuf manifest = STRBUF_INIT(PART_MAX);
-	struct bundle bundle = {
-		.inv = inv, .path = inv->args[0], .fd = -EBADF, .manifest = manifest, .err = err};
+	struct bundle bundle = {.inv = inv,
+				.path = inv->args[0],
+				.fd = -EBADF,
+				.manifest = STRBUF_INIT(PART_MAX),
+				.err = err};
 	enum status status;
 
 	(void)str_format(bundle.top, sizeof(bundle.top), "holdfast-debug-%lld",
@@ -434,7 +436,7 @@ static enum status cmd_operator_debug(struct invocation *inv, struct error *err)
 	put_node(&bundle);
 	if (bundle.manifest.data)
 		put_part(&bundle, "MANIFEST", bundle.manifest.data, strlen(bundle.manifest.data));
-	manifest = bundle.manifest;
+	strbuf_release(&bundle.manifest);
 	status = close_file(&bundle);
 	if (status != STATUS_OK) {
 		(void)unlink(bundle.path);

@@ -461,8 +461,9 @@ void schedules_note_durable(struct server *server, struct change_object *objects
 			note(server->schedules, objects[i].key, clock_realtime_ms());
 }
 
-bool schedules_state_of(struct server *server, const struct volume_entry *entry,
-			Holdfast__V1__SnapshotScheduleState **ret)
+/* @ret to be freed by the caller; NULL: the volume has no schedule. */
+static bool show_schedule(struct server *server, const struct volume_entry *entry,
+			  Holdfast__V1__SnapshotScheduleState **ret)
 {
 	const Holdfast__V1__SnapshotSchedule *policy = policy_of(server, &entry->volume);
 	Holdfast__V1__SnapshotScheduleState state = HOLDFAST__V1__SNAPSHOT_SCHEDULE_STATE__INIT;
@@ -526,6 +527,7 @@ enum status schedules_new(struct server *server, struct schedules **ret, struct 
 	RB_INIT(&schedules->all);
 	LIST_INIT(&schedules->busy);
 	*ret = schedules;
+	server->show_schedule = show_schedule;
 	for (entry = records_from(&server->state.records, PREFIX_VOLUME_DETAIL);
 	     entry && str_starts_with(entry->key, PREFIX_VOLUME_DETAIL); entry = records_next(entry))
 		note(schedules, entry->key, clock_realtime_ms() + SCHEDULE_GRACE_MS);

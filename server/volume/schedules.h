@@ -35,11 +35,6 @@ void schedules_free(struct schedules *schedules);
 void schedules_note_durable(struct server *server, struct change_object *objects, size_t n,
 			    uint64_t revision);
 
-/** How far the volume's schedule is, to be freed by the caller. False when memory is short; NULL if it has no
- * schedule. */
-bool schedules_state_of(struct server *server, const struct volume_entry *entry,
-			Holdfast__V1__SnapshotScheduleState **ret);
-
 struct schedules_count {
 	uint64_t schedules, failing;	/* now */
 	uint64_t made, removed, failed; /* since this server began to lead */

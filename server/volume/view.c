@@ -10,7 +10,6 @@
 #include "plugin/plugins.h"
 #include "state/freed.h"
 #include "state/usage.h"
-#include "volume/schedules.h"
 #include "volume/store.h"
 
 #include <stdlib.h>
@@ -138,7 +137,8 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	    volume_show(view, volume_detail_of(server, &entry->volume),
 			volume_secrets_of(server, &entry->volume)) &&
 	    usage_of_volume(entry, !with_claims, &view->usages, &view->n_usages) &&
-	    (!with_claims || schedules_state_of(server, entry, &view->snapshots_state)) &&
+	    (!with_claims || !server->show_schedule ||
+	     server->show_schedule(server, entry, &view->snapshots_state)) &&
 	    (!with_claims || volume_show_claims(server, entry, NULL, &view->claims, &view->n_claims)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);

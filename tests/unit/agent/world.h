@@ -26,8 +26,8 @@ struct world {
 	struct agent *agent;
 	bool superblock_lives; /* of every block device, as /sys/fs shows it */
 	int seen_errno;
-	enum path_state seen;  /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
-	unsigned int looks;    /* at publishes */
+	enum path_state seen; /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
+	unsigned int looks;   /* at publishes */
 	struct path_space space; /* of every publish */
 	bool is_fs_stopped;	 /* every one: an error stopped writes */
 

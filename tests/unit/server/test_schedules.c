@@ -67,7 +67,8 @@ PROVIDER_TEST(a_schedule_makes_snapshots_and_keeps_the_newest)
 PROVIDER_TEST(snapshots_of_persons_stay)
 {
 	must(f, "Create", SCHEDULED, NULL);
-	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"auto-0\"}", NULL);
+	must(f, "CreateSnapshot",
+	     "{\"volumeId\":\"db\",\"name\":\"auto-c1-db-e8853f44e6e3518b-20000101T000000Z\"}", NULL);
 	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"before-upgrade\"}", NULL);
 	for (size_t i = 0; i < 4; i++)
 		let_pass(f, EVERY_MS);
