@@ -109,6 +109,21 @@ static enum status write_config(const struct enrolled *enrolled, struct error *e
 	return write_file(enrolled->config, 0644, text, err);
 }
 
+/* Before a file of an earlier enrolment is replaced. */
+static enum status check_answer(const struct enrolled *enrolled, const char *key, const char *uri,
+				const Holdfast__V1__EnrollResponse *answer, struct error *err)
+{
+	char path[PATH_MAX];
+	enum status status;
+
+	if (str_format(path, sizeof(path), "%s.new", enrolled->ca) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
+	TRY(write_file(path, 0644, answer->ca, err));
+	status = pki_check_pair(answer->certificate, key, uri, path, err);
+	(void)unlink(path);
+	return status;
+}
+
 static enum status write_all(struct enrolled *enrolled, const char *key,
 			     const Holdfast__V1__EnrollResponse *answer, struct error *err)
 {
@@ -122,8 +137,8 @@ static enum status write_all(struct enrolled *enrolled, const char *key,
 	}
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", enrolled->line.cluster,
 			 enrolled->line.name);
+	TRY(check_answer(enrolled, key, uri, answer, err));
 	TRY(write_file(enrolled->ca, 0644, answer->ca, err));
-	TRY(pki_check_pair(answer->certificate, key, uri, enrolled->ca, err));
 	(void)str_format(ticket, sizeof(ticket), "%s\n", enrolled->ticket_key);
 	TRY(write_file(enrolled->ticket, 0644, ticket, err));
 	TRY(write_file(enrolled->certificate, 0600, pair, err));

@@ -385,7 +385,13 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	enum status status;
 
 	assert(rule);
-	TRY(revocation_check(server, rpc_call_peer(call), err));
+	(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
+	status = revocation_check(server, rpc_call_peer(call), err);
+	if (status != STATUS_OK) {
+		if (rule->is_write && server->is_serving)
+			audit_refused(server, call, what, NULL, err);
+		return status;
+	}
 	issuers_note(server->issuers, rpc_call_peer(call));
 	status = lead_check(server->lead, err);
 	if (status != STATUS_OK && may_do_without_leader(server, call, rule))
@@ -404,10 +410,8 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 		status = check_right(server, call, rule, request, err);
 	if (status == STATUS_OK && rule->also != ACCESS_NONE)
 		status = access_check(server, call, rule->also, NULL, err);
-	if (status != STATUS_OK && rule->is_write) {
-		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
+	if (status != STATUS_OK && rule->is_write)
 		audit_refused(server, call, what, NULL, err);
-	}
 	return status;
 }
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLES = {
     "tests/unit/server/test_thief.c": 120,               # messages and methods of a node, at a real server
     "tests/unit/server/test_fence_thief.c": 35,          # fences of another node, by whoever lacks the right
+    "tests/unit/server/test_enroll_attacks.c": 42,        # lines, keys and methods of strangers and thieves, at a real server
     "tests/integration/mounthelper/test_thief.c": 86,    # requests and tickets, at the real mount helper
     "tests/engines/engines_test.c": 68,                  # orders of tasks, at the driver with a real engine
 }
