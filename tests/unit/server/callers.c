@@ -53,10 +53,12 @@ static void connect_with(struct caller_client *caller, struct fixture *f, const 
 
 void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token)
 {
+	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	struct rpc_tls_files files = {.ca = f->server->in_use.ca};
+	struct rpc_tls_files files = {.ca = f->server ? f->server->in_use.ca : ca};
 
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
 	if (uri) {
 		issue(f, uri, cert, key);
 		files.cert = cert;

@@ -1565,6 +1565,137 @@ TEST_ON(a_revocation_ends_sessions_at_every_server, struct servers, s, setup_ide
 	}
 }
 
+/* A stream or a call in progress, and how it ended. */
+struct progress {
+	bool is_open, is_over;
+	enum status status;
+};
+
+static void on_stream_open(struct rpc_stream *stream, void *userdata)
+{
+}
+
+static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	((struct progress *)userdata)->is_open = true;
+}
+
+static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	struct progress *progress = userdata;
+
+	progress->is_over = true;
+	progress->status = status;
+}
+
+static void on_call_over(enum status status, const ProtobufCMessage *response, const struct error *err,
+			 void *userdata)
+{
+	on_stream_closed(NULL, status, err, userdata);
+}
+
+/* A session, a stream and a call that waits, of one node and one person, at server @i. */
+struct revoked {
+	struct fake_node node;
+	struct caller_client person;
+	struct progress stream, call;
+	char name[32];
+};
+
+static void open_all(struct servers *s, int i, unsigned int round, struct revoked *ret)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_stream_open, .on_message = on_stream_message, .on_closed = on_stream_closed};
+	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	Holdfast__V1__ListVolumesRequest list = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	const struct rpc_address address = address_of(s, i);
+	char uri[RPC_URI_SIZE], cert[PATH_MAX], key[PATH_MAX], ca[2][PATH_MAX], file[64];
+	const struct pki_cert_request request = {.uri = uri, .common_name = "n", .days = 1};
+	struct rpc_stream *stream = NULL;
+
+	*ret = (struct revoked){.name = ""};
+	(void)str_format(ret->name, sizeof(ret->name), "r%u-%d", round, i);
+	(void)str_format(file, sizeof(file), "node-%s", ret->name);
+	(void)str_format(uri, sizeof(uri), "holdfast://c1/node/%s", ret->name);
+	(void)str_format(ca[0], PATH_MAX, "%s/tls/ca.pem", s->f.dir);
+	(void)str_format(ca[1], PATH_MAX, "%s/tls/ca.key", s->f.dir);
+	(void)str_format(cert, sizeof(cert), "%s/tls/%s.pem", s->f.dir, file);
+	(void)str_format(key, sizeof(key), "%s/tls/%s.key", s->f.dir, file);
+	assert_int_equal(pki_issue(ca[1], ca[0], &request, key, cert, NULL), STATUS_OK);
+	fake_node_init_at(&ret->node, s->f.event, s->f.dir, file, &address, 1);
+	join(s, &ret->node, ret->name);
+	(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/%s", ret->name);
+	s->f.port = s->ports[i];
+	caller_init(&ret->person, &s->f, uri, NULL);
+	assert_int_equal(rpc_stream_open(ret->person.client, &holdfast__v1__operator__descriptor, "Watch",
+					 TIMEOUT_US, &events, &ret->stream, &stream, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
+	list.index = HIGH_INDEX;
+	list.wait_ms = 60000;
+	assert_int_equal(rpc_client_call(ret->person.client, &holdfast__v1__volumes__descriptor, "List",
+					 &list.base, TIMEOUT_US, on_call_over, &ret->call, NULL, NULL),
+			 STATUS_OK);
+	UNTIL(&s->f, ret->stream.is_open);
+	run_idle(s->f.event);
+	assert_false(ret->call.is_over);
+}
+
+/* @by another server. Returns how long after the answer the last of them ended. */
+static uint64_t revoke_all(struct servers *s, int by, struct revoked *revoked)
+{
+	static const char *const roles[] = {"node", "operator"};
+	struct caller_client admin;
+	char request[128];
+	uint64_t begin_us;
+
+	s->f.port = s->ports[by];
+	caller_init(&admin, &s->f, "holdfast://c1/operator/ann", NULL);
+	begin_us = clock_monotonic_us();
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
+		(void)str_format(request, sizeof(request), "{\"identity\": \"%s/%s\"}", roles[i],
+				 revoked->name);
+		assert_int_equal(caller_call(&admin, "Operator.RevokeCertificate", request, NULL, NULL),
+				 STATUS_OK);
+	}
+	UNTIL(&s->f, revoked->node.closed && revoked->stream.is_over && revoked->call.is_over);
+	begin_us = clock_monotonic_us() - begin_us;
+	caller_release(&admin);
+	assert_int_equal(revoked->node.closed_status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(revoked->stream.status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(revoked->call.status, STATUS_UNAUTHENTICATED);
+	return begin_us;
+}
+
+/* HOLDFAST_ROUNDS: how often; each time at each server, by another one. */
+TEST_ON(a_revocation_ends_session_stream_and_call_at_each_server, struct servers, s, setup_identities,
+	teardown_servers)
+{
+	const char *given = getenv("HOLDFAST_ROUNDS");
+	unsigned int rounds = given ? (unsigned int)atoi(given) : 1;
+	int leader = await_leader(s, -1);
+	uint64_t longest[SERVERS] = {0};
+
+	for (int i = 0; i < SERVERS; i++)
+		if (i != leader)
+			await_log(s, i, "this server follows");
+	for (unsigned int round = 0; round < rounds; round++)
+		for (int i = 0; i < SERVERS; i++) {
+			struct revoked revoked;
+			uint64_t took_us;
+
+			open_all(s, i, round, &revoked);
+			took_us = revoke_all(s, (i + 1) % SERVERS, &revoked);
+			longest[i] = took_us > longest[i] ? took_us : longest[i];
+			fake_node_release(&revoked.node);
+			caller_release(&revoked.person);
+		}
+	for (int i = 0; i < SERVERS; i++)
+		print_message("# server %d, which %s: %u rounds, all ended after %.1f ms at most\n", i,
+			      i == leader ? "leads" : "follows", rounds, (double)longest[i] / 1000);
+}
+
 /* As `volume hold` of a unit, whose token is bound to its node. */
 static void do_as_unit(struct servers *s, int i, const char *secret, const char *method, const char *request)
 {
