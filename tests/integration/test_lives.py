@@ -120,7 +120,8 @@ class TestLives(unittest.TestCase):
         """How often each server has renewed its own, and all of them together the nodes'."""
         own = [len(re.findall("RenewCertificate by server|renewed: certificate", server.said()))
                for server in self.world.servers]  # fmt: skip
-        return own + [len(re.findall(rf"Nodes.Renew by node/{node.id}", self.said())) for node in self.world.nodes]
+        return own + [len(re.findall(rf"Nodes.Renew by node/{node.id}[^:]*( at [^ ]*)?: certificate", self.said()))
+                      for node in self.world.nodes]  # fmt: skip
 
     def ready(self):
         return {node["status"] for node in self.world.json("node", "status")["nodes"]} == {"READY"}
@@ -266,3 +267,25 @@ capability {
         # the mounts answer to their server as before
         world.holdfast("alloc", "stop", self.alloc)
         wait_for("the claim to be freed", lambda: not world.live_claims())
+
+    def test_the_lead_changes_while_nodes_renew_and_a_revoked_server_ends(self):
+        world, node = self.world, self.world.nodes[0]
+        self.renewing = Load(world.renew_operator, LIFE / 3)
+        self.renewing.start()
+        self.addCleanup(self.renewing.stop)
+        world.holdfast("alloc", "run", world.alloc_spec(), "--node", node.id)
+        self.mounts = node.mounts()
+        leader = world.leader()
+        name = f"server/s{world.servers.index(leader)}"
+        refused = world.holdfast("operator", "cert", "revoke", name, "--reason", "stolen", "--yes", check=False)
+        self.assertIn("have another one lead (holdfast operator step-down)", refused.stderr)
+        world.holdfast("operator", "step-down")
+        wait_for("another server to lead", lambda: world.leader() not in (None, leader))
+        before = self.renewals()[SERVERS:]
+        wait_for("each node to renew by the next leader",
+                 lambda: all(now > then for now, then in zip(self.renewals()[SERVERS:], before)), WAIT)  # fmt: skip
+        self.assert_all_is_well()
+        world.holdfast("operator", "cert", "revoke", name, "--reason", "stolen", "--yes")
+        wait_for("the revoked server to end", lambda: not leader.alive())
+        self.assertRegex(leader.said(), rf"certificate .* of {name} was revoked at .*: stolen")
+        self.assert_all_is_well()

@@ -2,6 +2,7 @@
 #include "temp_dir.h"
 
 #include "../unit.h"
+#include "../unit_clock.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "rpc/pem.h"
@@ -418,6 +419,41 @@ CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
 	free(csr);
 	free(other_csr);
 	free(cert);
+}
+
+/* In @life_s seconds from @at_ms on. */
+static void expect_refused_by_clock(struct folder *folder, int64_t at_ms, uint64_t life_s, const char *says)
+{
+	static const char uri[] = "holdfast://lab/node/n1";
+	const struct pki_cert_request request = {
+		.uri = uri, .common_name = "n1", .life_s = life_s, .after_ms = at_ms};
+	char *key = NULL, *csr = NULL, *cert = NULL;
+	struct error err = {.msg = ""};
+	struct pki_facts facts;
+	struct pki_ca *ca = NULL;
+	enum status status;
+
+	assert_int_equal(pki_ca_open(path(folder, "ca.key"), path(folder, "ca.crt"), &ca, NULL), STATUS_OK);
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	assert_int_equal(pki_ca_sign(ca, &request, csr, &cert, &facts, NULL), STATUS_OK);
+	if (!says)
+		unit_clock_advance(3600 * USEC_PER_SEC); /* the clock of the node is that much ahead */
+	status = pki_check_pair(cert, key, uri, path(folder, "ca.crt"), &err);
+	assert_int_equal(status, STATUS_FAILED_PRECONDITION);
+	if (!strstr(err.msg, says ? says : "and this clock: certificate has expired"))
+		fail_msg("%s", err.msg);
+	pki_key_free(key);
+	free(csr);
+	free(cert);
+	pki_ca_free(ca);
+}
+
+CASE(a_clock_that_is_an_hour_off_refuses_a_new_certificate_and_says_so)
+{
+	make_pair(folder);
+	expect_refused_by_clock(folder, clock_realtime_ms() + 3600000, 60,
+				"and this clock: certificate is not yet valid");
+	expect_refused_by_clock(folder, 0, 60, NULL);
 }
 
 /* P-256 as openssl ecparam -param_enc explicit writes it. */

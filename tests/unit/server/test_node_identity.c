@@ -136,6 +136,31 @@ CASE(a_server_of_another_ca_gets_neither_token_nor_request)
 	assert_false(exists(f, "etc/tls/ca.pem"));
 }
 
+/* The clock of the server is an hour ahead, or that of the node behind. */
+CASE(a_node_whose_clock_is_an_hour_behind_writes_nothing_and_names_the_clock)
+{
+	Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+	char key[] = PREFIX_REVOCATION "id/node/n9", who[] = "operator/ann";
+	const struct record record = {.key = key, .message = &revocation.base};
+	char line[ENROLL_LINE_SIZE], into[PATH_MAX];
+	struct enrolled enrolled;
+	struct error err;
+
+	revocation.who = who;
+	revocation.revoked_at_ms = clock_realtime_ms() + 3600000; /* certificates count as issued after it */
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	make_line(f, "n9", line);
+	assert_int_equal(enroll(f->event, line, in(f, "etc", into), &enrolled, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "and this clock: certificate is not yet valid"));
+	assert_false(exists(f, "etc/tls/node.key"));
+	assert_false(exists(f, "etc/tls/ca.pem"));
+	assert_false(exists(f, "etc/agent.hcl"));
+	unit_clock_advance(UINT64_C(3601) * USEC_PER_SEC); /* it is set right */
+	enroll_n9(f, &enrolled);
+	assert_true(exists(f, "etc/tls/node.key"));
+}
+
 CASE(a_folder_that_cannot_be_written_uses_no_token_up)
 {
 	const Holdfast__V1__StoredEnrollment *stored;

@@ -208,6 +208,27 @@ CASE(a_renewal_that_cannot_be_written_keeps_the_certificate_in_use)
 	UNTIL(f, str_eq(f->server->in_use.cert, made));
 }
 
+CASE(a_ca_that_is_gone_keeps_the_server_issuing_and_serving_with_the_one_before)
+{
+	char made[PATH_MAX], gone[PATH_MAX];
+
+	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
+	(void)str_format(gone, sizeof(gone), "%s/tls/ca.away", f->dir);
+	open_authority(f);
+	assert_int_equal(rename(f->server->config.authority.key, gone), 0);
+	server_reload(f->server);
+	f->server->certificate->due_ms = 1;
+	UNTIL(f, str_eq(f->server->in_use.cert, made)); /* the key is open */
+	assert_int_equal(rename(gone, f->server->config.authority.key), 0);
+	assert_int_equal(rename(f->server->config.ca, gone), 0);
+	server_reload(f->server);
+	f->server->certificate->due_ms = 1;
+	UNTIL(f, f->server->certificate->due_ms > 1); /* nothing proves the next one: it is tried again */
+	expect_in_use(f, made);
+	assert_int_equal(rename(gone, f->server->config.ca), 0);
+	operator_does(f, "Operator.Status", "{}");
+}
+
 CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 {
 	const struct config *config = &f->server->config;
