@@ -141,12 +141,35 @@ static const struct command *look_ahead(int argc, char *const *argv)
 	return command_of(words, n, &used);
 }
 
+/* Refuses a name of an option behind one dash, which getopt_long() would read as letters. */
+static enum status check_dashes(int argc, char *const *argv, struct error *err)
+{
+	for (int i = 1; i < argc && !str_eq(argv[i], "--"); i++) {
+		size_t length = strcspn(argv[i], "=");
+
+		if (takes_next(argv[i])) {
+			i++;
+			continue;
+		}
+		if (argv[i][0] != '-' || argv[i][1] == '-' || length < 3)
+			continue;
+		for (int id = 0; id < OPTION_N; id++)
+			if (strlen(command_options[id].name) == length - 1 &&
+			    strncmp(command_options[id].name, argv[i] + 1, length - 1) == 0)
+				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+						 "unknown option -%s, options have two dashes: --%s",
+						 command_options[id].name, command_options[id].name);
+	}
+	return STATUS_OK;
+}
+
 static enum status parse_options(int argc, char **argv, struct invocation *inv, struct error *err)
 {
 	struct getopt_tables tables;
 	int found;
 	const struct command *command = look_ahead(argc, argv);
 
+	TRY(check_dashes(argc, argv, err));
 	make_tables(command, &tables);
 	inv->n_behind = words_behind(argc, argv); /* before they are put in order */
 	opterr = 0;

@@ -217,6 +217,8 @@ TEST(mistyped_commands_get_a_suggestion)
 		{"volume status --wyh", "unknown option --wyh, did you mean --why?"},
 		{"volume status --zzzz=1", "unknown option --zzzz"},
 		{"volume status -x", "unknown option -x"},
+		{"volume status -verbose", "unknown option -verbose, options have two dashes: --verbose"},
+		{"job stop web -purge=true", "unknown option -purge, options have two dashes: --purge"},
 		{"volume status --json=1", "option --json takes no argument"},
 		{"volume status --address", "option --address needs its HOST:PORT"},
 		{"volume status --address a --address b", "option --address is given twice"},
