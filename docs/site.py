@@ -18,7 +18,7 @@ GROUPS = (
     ("Install", ("install", "install-after", "install-apart", "three-servers", "node", "selinux", "migration")),
     ("Use", ("volumes", "workloads", "containers", "postgresql", "drivers", "drivers-tried", "task-drivers", "access-modes", "propagation")),
     ("Operate", ("operations", "monitoring", "node-loss", "trail", "performance")),
-    ("Coming from", ("from-nomad", "from-kubernetes", "from-systemd", "glossary")),
+    ("Coming from", ("from-nomad", "nomad-keys", "from-kubernetes", "from-systemd", "glossary")),
     ("Reference", ("architecture", "protocol", "threat-model", "helper-review", "driver-review")),
 )
 IN_MANUAL = re.compile(r"<b>((?:holdfast|mounthelper)[\w.-]*)</b>\((\d)\)")

@@ -17,7 +17,7 @@
 #define NO_DISCONNECT "an allocation runs on while its node is away, and a claim is freed only by evidence"
 #define NO_MIGRATE "a drain stops all allocations of the node"
 
-/* In the order of docs/from-nomad.md. */
+/* In the order of docs/nomad-keys.md. */
 static const struct nomad_key keys[] = {
 	{NOMAD_FILE, "job", NOMAD_TAKEN, NULL},
 	{NOMAD_FILE, "variable", NOMAD_CHANGED, "its value is written where it is used"},

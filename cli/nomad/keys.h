@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The keys of Nomad's job files, and what they are here. One table serves the hints of specifications, `job
- * import` and docs/from-nomad.md, which tests/docs/check_docs.py compares with it. Pure. */
+ * import` and docs/nomad-keys.md, which tests/docs/check_docs.py compares with it. Pure. */
 
 #include <jansson.h>
 #include <stdbool.h>

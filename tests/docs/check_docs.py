@@ -32,7 +32,7 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 CONFIG = ROOT / "server/config.c"
 CONFIG_MANUAL = ROOT / "docs/man/holdfast-server.hcl.5.scd"
 CODES = ROOT / "lib/rpc/grpc_status.c"
-FROM_NOMAD = ROOT / "docs/from-nomad.md"
+NOMAD_PAGE = ROOT / "docs/nomad-keys.md"
 NOMAD_KEYS = ROOT / "cli/nomad/keys.c"
 GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
 SKIPPED = {".git", "build", "__pycache__", "node_modules"}
@@ -368,7 +368,10 @@ def nomad_table(block):
         keys = [found for found in nomad_keys() if found[0] == block]
         if not keys:
             fault(f"{shown(NOMAD_KEYS)}: has no row of {block}")
-        return ["| key of Nomad | is | here |", "|---|---|---|"] + [row(f"`{key}`", fate, text) for _, key, fate, text in keys]
+        rows = {}
+        for _, key, fate, text in keys:
+            rows.setdefault((fate, text), []).append(f"`{key}`")
+        return ["| keys of Nomad | are | here |", "|---|---|---|"] + [row(", ".join(names), *rest) for rest, names in rows.items()]
 
     return table
 
@@ -378,7 +381,7 @@ NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "l
 TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table,
           "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
 REVIEWS = {REVIEW: ["base", "calls", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"],
-           FROM_NOMAD: sorted("nomad_" + block for block in NOMAD_BLOCKS)}
+           NOMAD_PAGE: sorted("nomad_" + block for block in NOMAD_BLOCKS)}
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 
 

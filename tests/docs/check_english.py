@@ -15,8 +15,7 @@ ALLOWED = ROOT / "tests/docs/english.tsv"
 PRODUCT = ("agent", "cli", "lib", "mounthelper", "proto", "server")
 COLUMNS_MAX, PAGE_LINES_MAX, PARAGRAPH_LINES_MAX = 120, 250, 6
 # Pages to look things up in, which may be longer.
-REFERENCE = {"architecture.md", "protocol.md", "performance.md", "threat-model.md", "helper-review.md", "driver-review.md",
-             "from-nomad.md"}
+REFERENCE = {"architecture.md", "protocol.md", "performance.md", "threat-model.md", "helper-review.md", "driver-review.md"}
 
 BEGIN = r"(?:^|(?<=[.:;!?] )|(?<=[|] )|(?<=[-*] ))"
 # pattern: (expression, a text that has it once, a text without it)
