@@ -565,8 +565,8 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 		return error_set(
 			err, status, 0,
 			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
-			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, and send "
-			"the agent SIGHUP",
+			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, run "
+			"holdfast policy apply, and send the agent SIGHUP",
 			op->target.volume_id, op->target.profile, op->target.profile);
 	if (status != STATUS_OK)
 		return status;

@@ -131,7 +131,8 @@ TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_
 		const char *words;
 	} rows[] = {
 		{MH_CLASS_BLOCK,
-		 "has no profile for plugin csi.plug: add 'profile csi.plug { class = csi }'"},
+		 "has no profile for plugin csi.plug: add 'profile csi.plug { class = csi }' to the agent's "
+		 "block of mounthelper.policy, run holdfast policy apply,"},
 		{MH_CLASS_CSI, "refused by its policy or for the ticket"},
 	};
 
