@@ -830,13 +830,15 @@ static const char *const wait_texts[JOB_WAIT_N][2] = {
 
 const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE])
 {
+	bool has_node = wait->node_id && wait->node_id[0] != '\0';
+
 	assert(wait->what < JOB_WAIT_N);
 	if (wait->what == JOB_WAIT_VOLUME)
 		volume_text(wait, ret);
 	else if (wait->what == JOB_WAIT_QUEUE)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "is pending as allocation %s%s%s",
-			       or_nobody(wait->alloc_id), wait->node_id ? " for node " : "",
-			       wait->node_id ? wait->node_id : "");
+			       or_nobody(wait->alloc_id), has_node ? " for node " : "",
+			       has_node ? wait->node_id : "");
 	else if (wait->what == JOB_WAIT_NODE && wait->node_id)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
 			       "waits for node %s, which takes no allocations now; holdfast node status %s",

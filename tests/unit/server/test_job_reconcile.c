@@ -106,11 +106,14 @@ JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 JOB_TEST(queued_members_and_race_losers_have_not_failed)
 {
 	struct job_alloc alloc = alloc_of("a", 0);
+	char text[JOB_WAIT_TEXT_SIZE];
 
 	alloc.is_queued = true;
+	alloc.node_id = "";		      /* it is not placed yet */
 	group.update.healthy_deadline_ms = 1; /* long over */
 	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 0);
 	assert_int_equal(decisions.waits[0].what, JOB_WAIT_QUEUE);
+	assert_string_equal(job_wait_text(&decisions.waits[0], text), "is pending as allocation a");
 	assert_int_equal(decisions.groups[0].placed, 0);
 	alloc.content = 1; /* of another version: nothing is lost */
 	group.update.max_parallel = 1;
