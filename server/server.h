@@ -114,8 +114,8 @@ struct server {
 	 */
 	enum status (*check_not_fenced)(struct server *server, const struct node_entry *node,
 					const char *plugin_id, struct error *err);
-	/* How far is the snapshot schedule of the volume? False when memory is short. NULL: there are none.
-	 * Set by volume/schedules.c. */
+	/* How far is the snapshot schedule of the volume? False when memory is short. Set by
+	 * volume/schedules.c; NULL: no schedules. */
 	bool (*show_schedule)(struct server *server, const struct volume_entry *entry,
 			      Holdfast__V1__SnapshotScheduleState **ret);
 	struct watch_tree watches; /* see watch.h */
