@@ -310,11 +310,13 @@ TEST(the_list_of_secrets_is_that_of_the_marks_in_the_interface)
 			char name[64];
 			bool is_marked = false;
 
+			assert_int_equal(is_secret, str_eq(type->fields[f].name, "secrets"));
+			if (!str_eq(type->package_name, "csi.v1")) /* csi-addons; our copy has no marks */
+				continue;
 			(void)snprintf(name, sizeof(name), "%s.%s", type->short_name, type->fields[f].name);
 			for (size_t k = 0; k < n; k++)
 				is_marked = is_marked || str_eq(marks[k], name);
 			assert_int_equal(is_secret, is_marked);
-			assert_int_equal(is_secret, str_eq(type->fields[f].name, "secrets"));
 			n_secret += is_secret;
 		}
 	}
