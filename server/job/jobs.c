@@ -576,7 +576,7 @@ static void missing_text(struct server *server, const char *namespace, const str
 		}
 }
 
-/* Why the allocation failed after which the member waits, or why there was no place for it. */
+/* Why the allocation of the member failed, waits or is not healthy yet, or why there was no place for it. */
 static void failure_text(struct server *server, const struct job_wait *wait, char ret[static EXPLAIN_SIZE])
 {
 	const struct alloc_entry *entry = wait->alloc_id ? state_alloc(&server->state, wait->alloc_id) : NULL;
@@ -585,7 +585,8 @@ static void failure_text(struct server *server, const struct job_wait *wait, cha
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", wait->reason);
 	if (entry && wait->what == JOB_WAIT_QUEUE)
 		(void)pending_text(server, &entry->alloc, ret);
-	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS))
+	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS ||
+		      wait->what == JOB_WAIT_HEALTH))
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
 }
 

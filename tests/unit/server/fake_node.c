@@ -412,7 +412,7 @@ void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast
 	copy_id(id, alloc_id);
 	alloc.alloc_id = id;
 	alloc.client_status = status;
-	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED)
+	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED || status == HOLDFAST__V1__CLIENT_STATUS__PENDING)
 		alloc.description = broken;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
 	up.alloc = &alloc;

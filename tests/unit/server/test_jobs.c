@@ -453,6 +453,12 @@ CLUSTER_TEST(a_member_that_failed_gives_the_reason)
 	assert_int_equal(run(f, &s, NULL), 1);
 	UNTIL(f, f->n1.runs == 1);
 	alloc = state_alloc(&f->server->state, f->n1.last_run);
+	fake_node_send_alloc(&f->n1, alloc->id, HOLDFAST__V1__CLIENT_STATUS__PENDING);
+	settle(f);
+	response = get(f);
+	if (response->n_waits != 1 || !strstr(response->waits[0]->text, " to be healthy: it is broken"))
+		fail_msg("%s", response->n_waits ? response->waits[0]->text : "no member waits");
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	fake_node_send_alloc(&f->n1, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, alloc_is_client_terminal(&alloc->alloc));
 	settle(f);
