@@ -970,6 +970,31 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 }
 
 /* A power fence is wanted, too, and no fencer is here. */
+WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connected)
+{
+	struct world *w = *state;
+	struct fixture *f = w->f;
+	Holdfast__V1__PlanFencesResponse *plan;
+
+	f->server->config.heartbeat_us = USEC_PER_SEC;
+	f->server->config.fence_max_per_minute = 3;
+	connect_n3(w);
+	want_fence(f);
+	lose(f, &w->n3);
+	lose(f, &f->n1);
+	run_for(f->event, LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
+				  AFTER_MS + 3000);
+	plan = plan_of(f);
+	assert_int_equal(plan->n_plans, 1);
+	assert_string_equal(plan->plans[0]->verdict, "fewer than half of the nodes are connected");
+	protobuf_c_message_free_unpacked(&plan->base, NULL);
+	assert_null(fence_of(f));
+	assert_false(is_fenced(f));
+	connect_n3(w);
+	UNTIL(f, fence_of(f));
+	wait_for(f, FENCE_RECORDED);
+}
+
 WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
 {
 	struct world *w = *state;
