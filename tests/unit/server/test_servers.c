@@ -572,14 +572,17 @@ TEST_ON(a_follower_takes_over_when_the_leader_is_killed, struct servers, s, setu
 
 /* --- fences --- */
 
-static Holdfast__V1__FenceState fence_state_at(struct servers *s)
+/* @plugin_id "": of the power fence. */
+static Holdfast__V1__FenceState fence_state_at(struct servers *s, const char *plugin_id)
 {
 	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	Holdfast__V1__FenceState found = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_ASKED;
-	char id[] = "n1";
+	char id[] = "n1", plugin[16];
 
+	(void)str_copy(plugin, sizeof(plugin), plugin_id);
 	request.id = id;
+	request.plugin_id = plugin;
 	if (call(&s->f.operator, FENCES, "Get", &request.base, &response, NULL) == STATUS_OK)
 		found = ((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->state;
 	protobuf_c_message_free_unpacked(response, NULL);
@@ -587,15 +590,17 @@ static Holdfast__V1__FenceState fence_state_at(struct servers *s)
 }
 
 /* The server has to miss the node first. */
-static void fence_n1(struct servers *s)
+static void fence_n1(struct servers *s, const char *plugin_id)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char id[] = "n1", reason[] = "it is gone";
+	char id[] = "n1", reason[] = "it is gone", plugin[16];
 	struct error err;
 
+	(void)str_copy(plugin, sizeof(plugin), plugin_id);
 	request.id = id;
+	request.plugin_id = plugin;
 	request.reason = reason;
 	while (call(&s->f.operator, FENCES, "Fence", &request.base, &response, &err) != STATUS_OK)
 		if (err.status != STATUS_FAILED_PRECONDITION || clock_monotonic_us() > limit)
@@ -617,7 +622,7 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 	caller_init(&fencer.caller, &s->f, "holdfast://c1/fencer/f1", NULL);
 	fake_fencer_connect(&fencer, "");
 	fake_node_disconnect(&s->f.n1);
-	fence_n1(s);
+	fence_n1(s, "");
 	UNTIL(&s->f, fencer.n == 1);
 	end(s, leader, SIGKILL);
 	(void)await_leader(s, -1);
@@ -627,7 +632,7 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 	UNTIL(&s->f, fencer.n == 2); /* the same order, by the next leader */
 	assert_memory_equal(&fencer.orders[1], &fencer.orders[0], sizeof(fencer.orders[0]));
 	fake_fencer_prove(&fencer, &fencer.orders[1]);
-	UNTIL(&s->f, fence_state_at(s) == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED);
+	UNTIL(&s->f, fence_state_at(s, "") == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED);
 	fake_node_connect(&s->f.n2, "n2", BOOT_1, NULL, 0);
 	assert_true(s->f.n2.welcomed);
 	if (run_alloc(&s->f, ALLOC_2, "n2", &err) != STATUS_OK ||
@@ -635,6 +640,33 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 		fail_msg("%s", err.msg);
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	caller_release(&fencer.caller);
+}
+
+TEST_ON(the_next_leader_continues_a_network_fence, struct servers, s, setup_members, teardown_servers)
+{
+	const struct fake_csi with_controller = {
+		.has_node = true, .has_controller = true, .can_fence = true, .clients = {"192.0.2.2/32"}};
+	struct fixture *f = &s->f;
+	int leader = await_leader(s, -1);
+
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true, .clients = {"192.0.2.1/32"}};
+	f->n2.csi = with_controller;
+	take_db(s);
+	await_log(s, another(s, leader), "this server follows");
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_FENCE_NETWORK, MODEL_HOLD_DONE, 1,
+			   STATUS_OK);
+	fake_node_disconnect(&f->n1);
+	fence_n1(s, CSI_PLUGIN);
+	UNTIL(f, f->n2.n_held == 1);
+	end(s, leader, SIGKILL); /* the storage refuses the node, and no server knows */
+	(void)await_leader(s, -1);
+	f->n2.plugin = &f->plugin;
+	f->n2.csi = with_controller;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_true(f->n2.welcomed);
+	UNTIL(f, fence_state_at(s, CSI_PLUGIN) == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED);
+	assert_true(model_plugin_is_fenced(&f->plugin, "192.0.2.1/32"));
 }
 
 static void on_late(enum status status, const ProtobufCMessage *response, const struct error *err,
