@@ -296,3 +296,42 @@ CLUSTER_TEST(native_volumes_take_no_mount_options)
 	assert_non_null(strstr(err.msg, "volume data: mount_options"));
 	assert_non_null(strstr(err.msg, "native"));
 }
+
+/* --- on_node_loss, which is kept with them --- */
+
+TEST_FIXTURE(an_allocation_has_the_loss_policy_with_which_it_was_submitted, setup_csi, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	const Holdfast__V1__OnNodeLoss *shown;
+	ProtobufCMessage *response = NULL;
+	struct submission s;
+	struct error err;
+
+	submission(&s, "", 0);
+	s.volume.mount_options = NULL;
+	s.alloc.on_node_loss = &loss;
+	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE;
+	loss.after_ms = 1;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "on_node_loss.after: with a fence it is 5s to 24h"));
+	loss.after_ms = 30000;
+	s.alloc.n_volumes = 0;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
+	s.alloc.n_volumes = 1;
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK); /* the same */
+	loss.after_ms = 40000;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_ALREADY_EXISTS);
+	restart(f);
+	get.id = T(ALLOC_1);
+	assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base,
+			      &response, NULL),
+			 STATUS_OK);
+	shown = ((Holdfast__V1__GetAllocationResponse *)(void *)response)->allocation->on_node_loss;
+	assert_non_null(shown);
+	assert_int_equal(shown->after_ms, 30000);
+	assert_int_equal(shown->do_, HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE);
+	protobuf_c_message_free_unpacked(response, NULL);
+}
