@@ -596,6 +596,27 @@ static void no_source(struct submission *s)
 	s->volume.source = text("");
 }
 
+static Holdfast__V1__OnNodeLoss at_once = {
+	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__v1__on_node_loss__descriptor),
+	.after_ms = 1,
+	.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE};
+
+static void fence_at_once(struct submission *s)
+{
+	s->group.on_node_loss = &at_once;
+}
+
+static void fence_without_volume(struct submission *s)
+{
+	fence_at_once(s);
+	s->alloc.n_volumes = 0;
+}
+
+static void fence_in_the_allocation(struct submission *s)
+{
+	s->alloc.on_node_loss = &at_once;
+}
+
 static void much_of_it(struct submission *s)
 {
 	too_many(s);
@@ -621,6 +642,10 @@ TEST_FIXTURE(an_impossible_job_error_names_the_field, setup, teardown)
 		{no_type, "type: "},
 		{no_groups, "group: "},
 		{own_node, "the server's to say"},
+		{fence_at_once, "group one.on_node_loss.after: with a fence it is 5s to 24h"},
+		{fence_without_volume, "group one.on_node_loss: contradicts a group without volume"},
+		{fence_in_the_allocation,
+		 "group one.allocation.on_node_loss: on_node_loss is a key of the group"},
 	};
 	struct fixture *f = *state;
 
