@@ -9,6 +9,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/audit_read.h"
+#include "access/tokens.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -164,6 +165,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char schedules[SCHEDULES_WARNING_SIZE];
 	char rotation[KEY_ROTATION_WARNING_SIZE];
 	char ca[CERTIFICATE_CA_WARNING_SIZE];
+	char tokens[TOKENS_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 	uint8_t next_key[TICKET_KEY_SIZE];
@@ -202,6 +204,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = keys;
 	if (certificate_ca_warning(server, ca))
 		warnings[response.n_warnings++] = ca;
+	if (tokens_warning(server, tokens))
+		warnings[response.n_warnings++] = tokens;
 	if (key_rotation_warning(server, rotation))
 		warnings[response.n_warnings++] = rotation;
 	if (key_rotation_next(server, next_key))

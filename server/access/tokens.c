@@ -65,6 +65,41 @@ static const Token *find_management(struct server *server)
 	return NULL;
 }
 
+static bool ends_soon(const Token *token, int64_t now_ms)
+{
+	int64_t warn_ms = (token->expires_at_ms - token->create_time_ms) / 4;
+
+	if (warn_ms > TOKENS_WARN_DAYS * DAY_MS)
+		warn_ms = TOKENS_WARN_DAYS * DAY_MS;
+	return token->expires_at_ms != 0 && !token_is_expired(token, now_ms) &&
+	       token->expires_at_ms - now_ms < warn_ms;
+}
+
+bool tokens_warning(struct server *server, char ret[static TOKENS_WARNING_SIZE])
+{
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_TOKEN);
+	int64_t now_ms = clock_realtime_ms();
+	const Token *first = NULL;
+	const StoredToken *stored;
+	char at[CLOCK_TEXT_SIZE];
+	size_t n = 0;
+
+	for (; (stored = token_of(entry)); entry = records_next(entry))
+		if (ends_soon(stored->token, now_ms)) {
+			n++;
+			if (!first || stored->token->expires_at_ms < first->expires_at_ms)
+				first = stored->token;
+		}
+	if (!first)
+		return false;
+	(void)str_format(
+		ret, TOKENS_WARNING_SIZE,
+		"tokens that end within %d days: %zu, the first is %s (%s) at %s; make the next one before "
+		"(holdfast operator token create), and put it in its place",
+		TOKENS_WARN_DAYS, n, first->accessor, first->name, clock_format(first->expires_at_ms, at));
+	return true;
+}
+
 /* --- making one --- */
 
 static enum status invalid(struct error *err, const char *why)

@@ -22,6 +22,12 @@ enum {
  * TOKENS_MAX: for who deletes a policy. */
 const Holdfast__V1__Token *tokens_with_policy(struct server *server, const char *policy);
 
+enum { TOKENS_WARN_DAYS = 7, TOKENS_WARNING_SIZE = 512 };
+
+/** Names the token that ends first, in less than a week and in the last quarter of its life. False: no token
+ * does. Walks the tokens. */
+bool tokens_warning(struct server *server, char ret[static TOKENS_WARNING_SIZE]);
+
 rpc_unary_fn tokens_handle_bootstrap;
 rpc_unary_fn tokens_handle_create;
 rpc_unary_fn tokens_handle_list;

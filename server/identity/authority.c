@@ -49,17 +49,13 @@ struct authority {
 
 /* --- the CA --- */
 
-/* The CA of the store instead of the one of the settings. */
-static enum status open_stored(struct server *server, struct pki_ca **ca, struct error *err)
+static enum status open_stored(struct server *server, const Holdfast__V1__StoredCa *stored,
+			       struct pki_ca **ret, struct error *err)
 {
-	const Holdfast__V1__StoredCa *stored = records_get(&server->state.records, KEY_CA);
-	struct pki_ca *opened = NULL;
 	cleanup_free char *chain = NULL;
 	enum status status;
 	char *key;
 
-	if (!stored)
-		return STATUS_OK;
 	key = calloc(1, stored->wrapped_key.len + 1);
 	if (!key || asprintf(&chain, "%s%s", stored->certificate, stored->link) < 0) {
 		chain = NULL;
@@ -68,38 +64,45 @@ static enum status open_stored(struct server *server, struct pki_ca **ca, struct
 	}
 	status =
 		ticket_issuer_unwrap(server->issuer, stored->wrapped_key.data, stored->wrapped_key.len, key)
-			? pki_ca_read(key, chain, &opened, err)
+			? pki_ca_read(key, chain, ret, err)
 			: error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				    "open the key of the CA in the store: it was encrypted with another "
 				    "ticket key; give this server the file ticket_key that it was made with");
 	pki_key_free(key);
-	if (status != STATUS_OK)
-		return status;
-	pki_ca_free(*ca);
-	*ca = opened;
+	return status;
+}
+
+/* The settings of a server that joined after a change may name a CA that the one of the store has replaced.
+ */
+static enum status issue_nothing(struct server *server, const struct error *why)
+{
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "certificate", .err = why},
+		"this server issues no certificates");
+	authority_free(TAKE_PTR(server->authority));
 	return STATUS_OK;
 }
 
 enum status authority_open(struct server *server, struct error *err)
 {
 	const struct config *config = &server->config;
+	const Holdfast__V1__StoredCa *stored = records_get(&server->state.records, KEY_CA);
 	struct pki_ca *ca = NULL;
 	struct error failed;
-	enum status status;
 
 	if (config->authority.certificate[0] == '\0') {
 		authority_free(TAKE_PTR(server->authority));
 		return STATUS_OK;
 	}
-	status = pki_ca_open(config->authority.key, config->authority.certificate, &ca, err);
-	if (status != STATUS_OK)
-		return err ? error_prefix(err, "ca in %s", config->path) : status;
-	if (open_stored(server, &ca, &failed) != STATUS_OK) {
-		log_ctx(LOG_ERR, &(struct log_ctx){.op = "certificate", .err = &failed},
-			"this server issues no certificates");
-		pki_ca_free(ca);
-		authority_free(TAKE_PTR(server->authority));
-		return STATUS_OK;
+	if (stored && open_stored(server, stored, &ca, &failed) != STATUS_OK)
+		return issue_nothing(server, &failed);
+	if (!stored &&
+	    pki_ca_open(config->authority.key, config->authority.certificate, &ca, &failed) != STATUS_OK) {
+		(void)error_prefix(&failed, "ca in %s", config->path);
+		if (config_is_on_etcd(config) && !server->kv && !server->authority)
+			return issue_nothing(server, &failed); /* its store is not read yet */
+		if (err)
+			*err = failed;
+		return failed.status;
 	}
 	if (!server->authority) {
 		server->authority = calloc(1, sizeof(*server->authority));

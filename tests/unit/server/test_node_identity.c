@@ -676,6 +676,11 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	assert_string_equal(same, id);
 	assert_string_equal(holders, "");
 	assert_int_equal(FINISH(f, token, holders, NULL), STATUS_OK);
+	/* the settings' CA is not opened: a server that joins later may have only the new one */
+	assert_int_equal(chmod(in(f, "tls/ca.key", path), 0644), 0); /* as a key that is refused */
+	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+	assert_int_equal(chmod(path, 0600), 0);
+	assert_string_equal(pki_ca_key_id(authority_ca(f->server)), id);
 	caller_release(&old);
 	caller_init(&old, f, OPERATOR, NULL); /* trusts the server, which does not trust it */
 	caller_release(&renewed);

@@ -3,6 +3,7 @@
 
 #include "callers.h"
 #include "unit.h"
+#include "unit_clock.h"
 
 #include "access/access.h"
 #include "access/audit.h"
@@ -225,6 +226,21 @@ CASE(a_token_ends_after_90_days_unless_the_request_says_otherwise)
 			 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"expires_at_ms\": \"%lld\"}}",
 			 (long long)clock_realtime_ms() + INT64_C(400) * 86400000);
 	assert_int_equal(life_days(f, request), 400);
+}
+
+CASE(the_status_warns_of_the_token_that_ends_first)
+{
+	char warning[TOKENS_WARNING_SIZE];
+
+	free(make_token(f, "{\"name\": \"long\", \"type\": \"CLIENT\"}"));
+	assert_false(tokens_warning(f->server, warning));
+	unit_clock_advance(UINT64_C(84) * 86400 * USEC_PER_SEC); /* of 90 days */
+	free(make_token(f, "{\"name\": \"new\", \"type\": \"CLIENT\"}"));
+	assert_true(tokens_warning(f->server, warning));
+	assert_non_null(strstr(warning, "within 7 days: 1, the first is "));
+	assert_non_null(strstr(warning, " (long) at "));
+	unit_clock_advance(UINT64_C(7) * 86400 * USEC_PER_SEC); /* it has ended */
+	assert_false(tokens_warning(f->server, warning));
 }
 
 /* Each right of a token is bound, whatever its type; after a restart too. */
