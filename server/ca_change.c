@@ -98,14 +98,23 @@ static enum status is_trusted(const struct rpc_call *call, void *userdata, struc
 				   peer->uri);
 }
 
+/* Fencers call once, and stay connected. */
+static enum status note_caller(const struct rpc_call *call, void *userdata, struct error *err)
+{
+	struct server *server = userdata;
+
+	issuers_note(server->issuers, rpc_call_peer(call));
+	return STATUS_OK;
+}
+
 static int on_soon(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
 
 	ca_change_load(server);
-	if (server->ca_change->ends_calls && server->rpc)
-		rpc_server_review(server->rpc, is_trusted);
-	server->ca_change->ends_calls = false;
+	if (server->ca_change->looks_at_calls && server->rpc)
+		rpc_server_review(server->rpc, is_changing(stored_ca(server)) ? note_caller : is_trusted);
+	server->ca_change->looks_at_calls = false;
 	return 0;
 }
 
@@ -136,8 +145,8 @@ static enum status apply(struct server *server, struct error *err)
 	}
 	ca = authority_ca(server);
 	issuers_begin(server->issuers, is_changing(stored) && ca ? pki_ca_key_id(ca) : "");
-	if (server->ca_change->is_applied && stored && !is_changing(stored)) {
-		server->ca_change->ends_calls = true;
+	if (stored && server->rpc) {
+		server->ca_change->looks_at_calls = true;
 		apply_soon(server);
 	}
 	server->ca_change->is_applied = server->tls != NULL;

@@ -22,7 +22,7 @@ enum { CA_CHANGE_HOLDERS_MAX = 20 };
 struct ca_change {
 	int64_t applied_ms; /* the record of this time is in use; 0: the settings are */
 	bool is_applied;
-	bool ends_calls;       /* of callers with certificates of the former CA */
+	bool looks_at_calls;   /* in progress: whose certificate is of the former CA */
 	sd_event_source *soon; /* owned */
 };
 

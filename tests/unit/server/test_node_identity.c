@@ -15,6 +15,7 @@
 #include "state/keys.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -639,6 +640,11 @@ static void renew_ann(struct fixture *f, const char *token, struct caller_client
 CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_old_one)
 {
 	char holders[512], id[RPC_KEY_ID_SIZE], same[RPC_KEY_ID_SIZE], line[ENROLL_LINE_SIZE], path[PATH_MAX];
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	struct rpc_stream *stream = NULL;
+	bool is_closed = false;
 	struct caller_client old, renewed;
 	struct enrolled enrolled;
 	struct pki_facts facts;
@@ -650,11 +656,21 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	run_init(&run, f);
 	register_n9(f);
 	caller_init(&old, f, OPERATOR, NULL); /* trusts the former CA alone */
+	assert_int_equal(rpc_stream_open(old.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+					 &events, &is_closed, &stream, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
+	run_idle(f->event);
 	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
 	assert_string_equal(holders, "server/dev (this server), node/n9 (not connected)");
+	run_idle(f->event);
+	assert_int_equal(change_ca(f, token, "Operator.GetCa", "{}", holders, same, NULL), STATUS_OK);
+	assert_string_equal(holders, "server/dev (this server), node/n9 (not connected), operator/ann");
+	assert_false(is_closed);
+	rpc_stream_cancel(stream);
 	assert_int_equal(FINISH(f, token, holders, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "2 still have a certificate of the former CA: server/dev (this "
-					"server), node/n9 (not connected); wait"));
+	assert_non_null(strstr(err.msg, "3 still have a certificate of the former CA: server/dev (this "
+					"server), node/n9 (not connected), operator/ann; wait"));
 	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
 	UNTIL(f, pki_read_facts(run.next, &facts, NULL) == STATUS_OK && str_eq(facts.issuer, id));
 	assert_true(agent_has(f, 2));
