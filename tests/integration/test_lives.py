@@ -193,6 +193,8 @@ capability {
         before = world.json("operator", "ca", "status")["key_id"]
         world.holdfast("operator", "ca", "begin")
         self.assertNotEqual(world.json("operator", "ca", "status")["key_id"], before)
+        self.assertRegex(world.holdfast("operator", "ca", "status").stdout,
+                         r"change +under way\n(?s:.*)former CA +\d+ have a certificate of it: server/s\d \(this server\), node/")
         world.renew_operator()
         refused = world.holdfast("operator", "ca", "finish", "--yes", check=False)
         self.assertIn("still have a certificate of the former CA", refused.stderr)
