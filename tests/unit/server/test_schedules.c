@@ -9,6 +9,8 @@
 #include "volume/schedules.h"
 #include "volume/snapshots.h"
 
+#include <time.h>
+
 enum { EVERY_MS = 3600 * 1000, KEEP = 2 };
 
 #define SCHEDULED "{\"volume\":{" DB_HEAD ",\"snapshots\":{\"everyMs\":\"3600000\",\"keep\":2}}}"
@@ -79,6 +81,30 @@ PROVIDER_TEST(snapshots_of_persons_stay)
 		let_pass(f, EVERY_MS);
 	assert_int_equal(n_records(f, true), KEEP);
 	assert_true(has_metric(f, "\nholdfast_snapshot_schedules 0\n"));
+}
+
+PROVIDER_TEST(a_snapshot_of_a_person_with_the_name_of_the_next_one_is_not_taken_over)
+{
+	char name[SNAPSHOT_NAME_MAX + 1], json[SNAPSHOT_NAME_MAX + 64];
+	const Holdfast__V1__Snapshot *first;
+	time_t next;
+	struct tm tm;
+
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	first = snapshots_of(snapshots_from(&f->server->state, "nfs", ""));
+	next = (time_t)((first->scheduled_ms + EVERY_MS) / 1000);
+	assert_int_equal(str_copy(name, sizeof(name), first->name), 0);
+	assert_non_null(gmtime_r(&next, &tm));
+	assert_true(strftime(strrchr(name, '-') + 1, sizeof("20000101T000000Z"), "%Y%m%dT%H%M%SZ", &tm) > 0);
+	assert_true(str_format(json, sizeof(json), "{\"volumeId\":\"db\",\"name\":\"%s\"}", name) > 0);
+	must(f, "CreateSnapshot", json, NULL);
+	let_pass(f, EVERY_MS);
+	must(f, "Get", ID, "that its schedule did not make");
+	assert_int_equal(n_records(f, false), 1);
+	let_pass(f, EVERY_MS);
+	assert_int_equal(n_records(f, true), KEEP);
+	assert_int_equal(n_records(f, false), 1);
 }
 
 PROVIDER_TEST(a_failed_snapshot_is_counted_and_tried_again_and_removes_no_other)
