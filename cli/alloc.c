@@ -115,6 +115,17 @@ static void withdraw_on_signals(struct call *call, const Holdfast__V1__Allocatio
 	(void)sd_event_add_signal(connection_event(call->connection), NULL, SIGTERM, on_signal, &withdrawal);
 }
 
+/* The provider may detach for long after the work has ended on its node. */
+static void print_held(const Holdfast__V1__GetAllocationResponse *answer)
+{
+	for (size_t i = 0; i < answer->n_claims; i++)
+		if (answer->claims[i]->state < HOLDFAST__V1__CLAIM_STATE__FREED)
+			print_line("volume %s is not free yet: holdfast alloc run --wait 5m waits for it; "
+				   "holdfast "
+				   "volume status --why %s shows what it waits for",
+				   answer->claims[i]->volume_id, answer->claims[i]->volume_id);
+}
+
 /* Wait for @goal, for @pending_ms more while it is pending, and print how it ended. */
 static enum status wait_and_show(struct invocation *inv, struct connection *connection,
 				 const Holdfast__V1__Allocation *known, enum wait_goal goal,
@@ -142,7 +153,10 @@ static enum status wait_and_show(struct invocation *inv, struct connection *conn
 	if (status != STATUS_OK || inv->options[OPT_JSON])
 		return status != STATUS_OK ? status : printed;
 	assert(answer);
-	return show_alloc(answer, err);
+	TRY(show_alloc(answer, err));
+	if (goal == WAIT_TERMINAL)
+		print_held(answer);
+	return STATUS_OK;
 }
 
 /* Why not elsewhere is in the details of a refusal, which main() prints. */

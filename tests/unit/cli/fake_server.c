@@ -253,6 +253,14 @@ static ProtobufCMessage *get_alloc(const ProtobufCMessage *request)
 	answer->allocation = alloc_new(ask->id, fake.gets < 8 ? fake.gets : 7);
 	answer->node_disconnected_ms = fake.node_disconnected_ms;
 	answer->index = answer->allocation->modify_index + fake.claims_ahead;
+	if (fake.held_volume) {
+		Holdfast__V1__Claim *claim = answer_new(&holdfast__v1__claim__descriptor);
+
+		claim->volume_id = strdup(fake.held_volume);
+		claim->state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
+		answer->claims = list_new();
+		answer->claims[answer->n_claims++] = claim;
+	}
 	return &answer->base;
 }
 

@@ -43,6 +43,7 @@ struct fake_server {
 	size_t n_volumes; /* if set, Volumes.List has so many in pages, not volume_ids */
 
 	int64_t node_disconnected_ms; /* of the node of allocations */
+	const char *held_volume;      /* that an allocation has a claim of, by Get; or NULL */
 	unsigned int claims_ahead;    /* a claim of an allocation changed so much later */
 
 	/* how it fails: a method's name, and how */

@@ -232,6 +232,16 @@ TEST_FIXTURE(stopping_waits_for_the_end_of_the_allocation, run_setup, NULL)
 	expect_output("complete");
 }
 
+/* A provider detaches after the work has ended on its node. */
+TEST_FIXTURE(stopping_names_a_volume_that_is_not_free_yet, run_setup, NULL)
+{
+	fake.steps[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake.steps[1].client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	fake.held_volume = "db";
+	expect_ok("alloc stop 01");
+	expect_output("volume db is not free yet: holdfast alloc run --wait 5m waits for it");
+}
+
 /* Sessions move when another server leads. */
 TEST_FIXTURE(of_a_node_that_is_away_for_a_moment_nothing_is_reported, run_setup, NULL)
 {
