@@ -735,7 +735,12 @@ enum status plugins_restore(struct plugins *plugins, const struct node_plugin *f
 				 facts->plugin_id);
 	TRY(plugins_add(plugins, facts->plugin_id, &entry, err));
 	entry->is_known = entry->has_facts = entry->is_stored = true;
-	entry->facts = entry->stored = *facts;
+	entry->facts = *facts;
+	/* The machine may have other addresses since, or another one has these: only an answer in this boot
+	 * counts. The server keeps the earlier answers of the boot. */
+	entry->facts.node.n_fence_clients = 0;
+	memset(entry->facts.node.fence_clients, 0, sizeof(entry->facts.node.fence_clients));
+	entry->stored = entry->facts;
 	(void)entry_update(entry, plugins_reason(plugins));
 	return STATUS_OK;
 }

@@ -50,6 +50,22 @@ YARD_TEST(facts_outlive_the_agent_and_are_not_healthy_before_an_answer)
 	assert_string_equal(y->stored.provider, "fake.csi.test");
 }
 
+/* A fence by them could refuse the machine that has them now. */
+YARD_TEST(addresses_of_an_earlier_start_are_not_reported)
+{
+	struct node_plugin facts = facts_of("a");
+
+	(void)str_copy(facts.node.fence_clients[0].cidr, sizeof(facts.node.fence_clients[0].cidr),
+		       "192.0.2.9/32");
+	facts.node.n_fence_clients = 1;
+	yard_open(y, 0);
+	yard_mkdir(y, "a");
+	assert_int_equal(plugins_restore(y->plugins, &facts, NULL), STATUS_OK);
+	assert_int_equal(yard_entry(y, "a")->node.n_fence_clients, 0);
+	assert_string_equal(yard_entry(y, "a")->node.fence_clients[0].cidr, "");
+	assert_string_equal(yard_entry(y, "a")->node.provider_node_id, "n");
+}
+
 YARD_TEST(a_plugin_is_forgotten_with_its_folder)
 {
 	yard_start(y);
