@@ -9,6 +9,7 @@
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
+#include "pb/pbjson_word.h"
 #include "show/progress.h"
 #include "show/show.h"
 
@@ -192,8 +193,26 @@ static enum status alloc_run_load(struct call *call, void *message, struct error
 		status = value_wait(call->inv, &request->wait_ms, err);
 	if (status == STATUS_OK)
 		status = load_alloc(call->inv, &request->allocation, err);
+	if (status == STATUS_OK && request->allocation->id[0] != '\0')
+		call->subject = request->allocation->id;
 	return status == STATUS_OK && !call_has(call, OPT_DRY_RUN) ? name_alloc(request->allocation, err)
 								   : status;
+}
+
+/* Only an id that was given can be one of an earlier run. */
+static enum status check_not_ended(const struct call *call, const Holdfast__V1__Allocation *alloc,
+				   struct error *err)
+{
+	char word[PBJSON_WORD_SIZE];
+
+	if (!call->subject || !alloc_is_terminal(alloc))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"allocation %s has run before and is %s: an id runs once, and nothing was started. "
+		"Next: the same without id, or with another one",
+		alloc->id,
+		pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)alloc->client_status, word));
 }
 
 static enum status alloc_run_fill(struct call *call, void *message, struct error *err)
@@ -217,6 +236,7 @@ static enum status alloc_run_show(struct call *call, const void *message, struct
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	if (request->dry_run)
 		return print_placement(call->inv, answer, err);
+	TRY(check_not_ended(call, answer->allocation, err));
 	if (!call_has(call, OPT_NO_WAIT)) {
 		if (is_pending(answer->allocation)) {
 			if (!isatty(STDERR_FILENO)) /* else progress is shown */

@@ -139,6 +139,16 @@ TEST_FIXTURE(running_waits_until_the_allocation_runs, run_setup, NULL)
 	expect_output("running");
 }
 
+TEST_FIXTURE(an_id_that_ended_is_refused_and_starts_nothing, run_setup, NULL)
+{
+	write_spec("name = \"app\"\n");
+	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__COMPLETE, ""};
+	fake.steps[1] = fake.steps[0];
+	expect_failure(with_spec("alloc run @ --node node-1 --id " ALLOC_ID), STATUS_FAILED_PRECONDITION,
+		       "has run before and is complete: an id runs once");
+	expect_ok(with_spec("alloc run @ --node node-1")); /* it ended at once */
+}
+
 TEST_FIXTURE(a_running_allocation_is_not_waited_for, run_setup, NULL)
 {
 	write_spec("name = \"app\"\n");
