@@ -57,6 +57,8 @@ class QuickStart(unittest.TestCase):
 
     def nothing_is_left(self):
         self.assertEqual(machine.mounts_below(machine.TREE), [])
+        failed = machine.systemctl("list-units", "--failed", "--plain", "--no-legend", "holdfast*")
+        self.assertEqual(failed.stdout, "")
         self.assertEqual(machine.run("pgrep", "-a", "holdfast", check=False).stdout, "")
         for pattern in (SERVER, "/etc/holdfast", "/var/lib/holdfast*", "/var/log/holdfast", "/etc/credstore/holdfast.*"):
             self.assertEqual([path for path in glob.glob(pattern) if os.path.lexists(path)], [])
