@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "rpc/timer.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -152,6 +153,9 @@ static enum status resolve_start(sd_event *event, const char *host, uint16_t por
 	return STATUS_OK;
 }
 
+/* Five seconds. */
+enum { FULL_MAX = 200, FULL_PAUSE_US = 25000 };
+
 struct dial {
 	sd_event *event;
 	sd_event_source *io;   /* of the connection being made */
@@ -162,7 +166,9 @@ struct dial {
 	const struct addrinfo *next; /* NULL when all were tried */
 	int fd;
 	bool failed;
-	struct error err; /* of the attempts that failed, each with its address if there are several */
+	struct sockaddr_un path; /* of a unix socket */
+	unsigned int n_full;	 /* attempts at it while its queue was full */
+	struct error err;	 /* of the attempts that failed, each with its address if there are several */
 	dial_done_fn *done;
 	void *userdata;
 };
@@ -246,27 +252,51 @@ static void unix_error(int sys_errno, struct error *err)
 	}
 }
 
+static enum status connect_unix(struct dial *dial, struct error *err);
+
+static int on_again(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct dial *dial = userdata;
+	struct error err;
+
+	dial->soon = sd_event_source_disable_unref(dial->soon);
+	if (connect_unix(dial, &err) != STATUS_OK)
+		finish(dial, &err);
+	return 0;
+}
+
+/* A queue that others have filled has room again in a moment: connect() does not wait for it. */
+static enum status connect_unix(struct dial *dial, struct error *err)
+{
+	int r = connect(dial->fd, (const struct sockaddr *)&dial->path, sizeof(dial->path)) < 0 ? errno : 0;
+
+	if (r == EAGAIN && dial->n_full++ < FULL_MAX &&
+	    timer_arm(dial->event, &dial->soon, FULL_PAUSE_US, on_again, dial) >= 0)
+		return STATUS_OK;
+	if (r != 0) {
+		dial->failed = true;
+		unix_error(r, &dial->err);
+	}
+	return finish_soon(dial, err);
+}
+
 enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, void *userdata,
 		      struct dial **ret, struct error *err)
 {
 	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	enum status status;
 
 	if (!dial)
 		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
-	if (str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
+	dial->path.sun_family = AF_UNIX;
+	if (str_copy(dial->path.sun_path, sizeof(dial->path.sun_path), path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the socket path %s is longer than %zu bytes", path,
-				 sizeof(address.sun_path) - 1);
+				 sizeof(dial->path.sun_path) - 1);
 	dial->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (dial->fd < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a socket");
-	if (connect(dial->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-		dial->failed = true;
-		unix_error(errno, &dial->err);
-	}
-	status = finish_soon(dial, err);
+	status = connect_unix(dial, err);
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(dial);
 	return status;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tls_world.h"
+#include "unit_loop.h"
+
+#include "rpc/dial.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,6 +60,46 @@ TLS_TEST(a_stale_socket_is_replaced)
 	assert_int_equal(rpc_client_new(tw->world->event, &endpoint, &client, &err), STATUS_OK);
 	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
 	rpc_client_free(client);
+}
+
+struct dialled {
+	bool is_done;
+	int fd;
+};
+
+static void on_dialled(int fd, const struct error *err, void *userdata)
+{
+	*(struct dialled *)userdata = (struct dialled){.is_done = true, .fd = fd};
+}
+
+/* Other users of the machine can fill the queue of a socket that they may not use. */
+TLS_TEST(a_queue_that_is_full_is_tried_again)
+{
+	for (int is_freed = 0; is_freed < 2; is_freed++) {
+		const char *path = world_path(tw->world, is_freed ? "freed" : "full");
+		struct sockaddr_un address = {.sun_family = AF_UNIX};
+		struct dialled dialled = {.fd = -1};
+		struct dial *dial = NULL;
+		int fds[2];
+
+		for (int i = 0; i < 2; i++)
+			fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+		assert_int_equal(bind(fds[0], (const struct sockaddr *)&address, sizeof(address)), 0);
+		assert_int_equal(listen(fds[0], 0), 0);
+		assert_int_equal(connect(fds[1], (const struct sockaddr *)&address, sizeof(address)), 0);
+		assert_int_equal(dial_unix(tw->world->event, path, on_dialled, &dialled, &dial, NULL),
+				 STATUS_OK);
+		run_for(tw->world->event, 200);
+		assert_false(dialled.is_done);
+		if (is_freed)
+			(void)close(accept4(fds[0], NULL, NULL, SOCK_CLOEXEC));
+		RUN_UNTIL(tw->world->event, dialled.is_done);
+		assert_int_equal(dialled.fd >= 0, is_freed);
+		(void)close(dialled.fd);
+		(void)close(fds[0]);
+		(void)close(fds[1]);
+	}
 }
 
 TLS_TEST(a_live_socket_is_refused_and_stays)
