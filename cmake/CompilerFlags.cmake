@@ -14,11 +14,17 @@ string(REPLACE "-O3" "-O2 -g" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
 option(HOLDFAST_WERROR "Treat warnings as errors" OFF)
 set(HOLDFAST_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=")
 
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  set(control_flow -mbranch-protection=standard)
+else()
+  set(control_flow -fcf-protection=full)
+endif()
+
 # What makes mistakes harder to exploit, for all C there is; tests/packages looks for it in the log of the build.
 add_library(hf_hardening INTERFACE)
 target_compile_options(hf_hardening INTERFACE
   -Wformat=2 -Werror=format-security
-  -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
+  -fstack-protector-strong -fstack-clash-protection ${control_flow}
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT HOLDFAST_SANITIZE)
   target_compile_definitions(hf_hardening INTERFACE _FORTIFY_SOURCE=3)
