@@ -435,24 +435,33 @@ static enum status finish(struct server *server, struct change *change, const st
 		     err);
 }
 
-static enum status handle(struct server *server, struct rpc_call *call,
-			  const Holdfast__V1__ChangeCaRequest *request, struct error *err)
+static enum status stage_request(struct server *server, struct change *change, const struct rpc_call *call,
+				 const Holdfast__V1__ChangeCaRequest *request, struct error *err)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	const Stored *stored = stored_ca(server);
 
 	TRY(authority_check(server, err));
 	if (request->finish)
-		TRY(finish(server, &change, call, request->now, err));
-	else if (!is_changing(stored))
-		TRY(begin(server, &change, call, request, err));
-	else if (request->key[0] != '\0')
+		return finish(server, change, call, request->now, err);
+	if (!is_changing(stored))
+		return begin(server, change, call, request, err);
+	if (request->key[0] != '\0')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"a change of the CA is under way since %s began it; finish it first: holdfast "
 			"operator ca finish",
 			stored->who);
-	explicit_bzero(request->key, strlen(request->key));
+	return STATUS_OK;
+}
+
+static enum status handle(struct server *server, struct rpc_call *call,
+			  const Holdfast__V1__ChangeCaRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status status = stage_request(server, &change, call, request, err);
+
+	explicit_bzero(request->key, strlen(request->key)); /* also of a refused request */
+	TRY(status);
 	return change_commit_taking(server, &change, on_changed, answer_waiting_new(call, ""), err);
 }
 
