@@ -130,7 +130,7 @@ static bool takes_next(const char *option)
 /* The command of the line, before its options are known: which ones share a name or letter depends on it. */
 static const struct command *look_ahead(int argc, char *const *argv)
 {
-	char *words[COMMAND_WORDS_MAX];
+	char *words[COMMAND_WORDS_MAX] = {NULL};
 	int n = 0, used;
 
 	for (int i = 1; i < argc && n < COMMAND_WORDS_MAX; i++)
