@@ -19,9 +19,9 @@
 #define NEVER UINT64_MAX
 
 /* How long nothing must have come, in real time, before the clock jumps: a packet of the loopback device can
- * be on its way while everything sleeps. A hundredth of the jump, so that the limit of a call is worth more
+ * be on its way while everything sleeps. A small part of the jump, so that the limit of a call is worth more
  * than a turn. */
-#define PATIENCE_DIVISOR UINT64_C(100)
+#define PATIENCE_DIVISOR UINT64_C(400)
 #define PATIENCE_MIN_NS UINT64_C(200000)
 #define PATIENCE_MAX_NS UINT64_C(300000000)
 #define IDLE_NS UINT64_C(2000000)
