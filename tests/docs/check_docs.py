@@ -321,6 +321,8 @@ def users_of(call):
     if all(call in calls for _, calls in lines):
         return "every request"
     users = [operation_of(label) for label, calls in lines if call in calls]
+    if set(users) == {operation_of(label) for label, _ in lines} - {"LIST"}:
+        return "all but LIST"
     return ", ".join(sorted(set(users), key=users.index)) or "not in the list"
 
 
@@ -336,16 +338,6 @@ def filter_table(old):
         lines.append(row(f"`{call}`", "; ".join(checks), reasons.get(call, "TO BE WRITTEN"), users_of(call)))
     n = sum(len(checks) for checks in rules.values())
     return lines + ["", f"{len(rules)} calls, {n} rules."]
-
-
-def calls_table(_old):
-    lines = golden()
-    common = set.intersection(*(set(calls) for _, calls in lines))
-    told = ["| request | calls in addition to " + ", ".join(sorted(common)) + " |", "|---|---|"]
-    for label, calls in lines:
-        rest = [c + ("" if calls[c] else "?") for c in sorted(calls) if c not in common]
-        told.append(row(label.replace("_", " "), " ".join(rest)))
-    return told
 
 
 def literal(text, macros):
@@ -378,9 +370,9 @@ def nomad_table(block):
 
 NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "restart", "task", "update",
                 "volume", "volume_mount")  # fmt: skip
-TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table,
+TABLES = {"modules": module_table, "base": base_table, "filter": filter_table,
           "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
-REVIEWS = {REVIEW: ["base", "calls", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"],
+REVIEWS = {REVIEW: ["base", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"],
            NOMAD_PAGE: sorted("nomad_" + block for block in NOMAD_BLOCKS)}
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 
