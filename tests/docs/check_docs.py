@@ -607,6 +607,8 @@ def written_addresses():
         cell = re.match(r"\| (`(?:GET|PUT|POST|DELETE) /[^|]*) \| (\S+?);? ", line)
         for address in re.findall(r"`([^`]+)`", cell.group(1)) if cell else []:
             found[address] = cell.group(2)
+            if address.startswith("PUT "):  # each of them may be a POST
+                found["POST " + address.removeprefix("PUT ")] = cell.group(2)
     return found
 
 
