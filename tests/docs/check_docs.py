@@ -628,14 +628,28 @@ def check_same(what, written, true):
             fault(f"{shown(PROTOCOL)}: {what} {key} is {written.get(key)}, in the code {true.get(key)}")
 
 
+def written_rights():
+    """Method -> the right that the page gives it."""
+    section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
+    written = {}
+    for line in section.group(1).splitlines() if section else []:
+        if line.startswith("| ") and not line.startswith("| right") and len(cells(line)) == 2:
+            right, methods = cells(line)
+            written.update({method: right for method in methods.split(", ")})
+    return written
+
+
 def check_protocol():
     text = read(PROTOCOL)
     check_same("address", written_addresses(), served_addresses())
     services = served_methods()
     services.pop("Agent", None)  # the agent's own socket
-    listed = {name: methods.split(", ") for name, methods in
-              re.findall(r"^\| (\w+) \| ([A-Z]\w+(?: \(stream\))?(?:, [A-Z]\w+(?: \(stream\))?)+) \|$", text, re.M)}
-    check_same("service", listed, services)
+    streams = re.search(r"^Streams: ([\w., ]+)\. ", text, re.M)
+    true = sorted(f"{name}.{method.removesuffix(' (stream)')}" for name, methods in services.items() for method in methods
+                  if method.endswith(" (stream)"))
+    check_same("list of", {"streams": sorted(streams.group(1).split(", ")) if streams else []}, {"streams": true})
+    methods = {f"{name}.{method.removesuffix(' (stream)')}": True for name, methods in services.items() for method in methods}
+    check_same("method", {method: True for method in written_rights()}, methods)
     codes = dict(re.findall(r'\[STATUS_(\w+)\] = \{"(\w+", \d+)\}', read(CODES)))
     codes.pop("OK")
     check_same("code", {name: f'{word}", {http}' for name, word, http in
@@ -655,13 +669,7 @@ def check_rights():
         rights = [words[name] for name in re.findall(r"N\((\w+)\)", needs)]
         # the first row of a method is its plain one
         true.setdefault(method, ", ".join(rights) or kinds.get(kind, "?"))
-    section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
-    written = {}
-    for line in section.group(1).splitlines() if section else []:
-        if line.startswith("| ") and not line.startswith("| right") and len(cells(line)) == 2:
-            right, methods = cells(line)
-            written.update({method: right for method in methods.split(", ")})
-    check_same("the right of", written, true)
+    check_same("the right of", written_rights(), true)
 
 
 def check_session_messages():
