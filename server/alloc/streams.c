@@ -5,6 +5,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/caller.h"
 #include "alloc/orders.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -41,6 +42,7 @@ struct task_stream {
 	struct server *server;
 	enum kind kind;
 	uint64_t id; /* chance; by which its node takes it */
+	char who[ACCESS_WHO_SIZE];
 	char node_id[NODE_ID_MAX + 1];
 	char alloc_id[UUID_TEXT_SIZE];
 	struct rpc_call *caller; /* NULL: it has gone */
@@ -113,21 +115,66 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 
 /* ---- the caller's side ---- */
 
-static void open_stream(struct rpc_call *call, struct server *server, enum kind kind)
+/* The streams of a caller, however many connections it has. @node_id NULL: to all nodes. */
+static size_t count_streams(const struct server *server, const char *who, const char *node_id)
+{
+	const struct task_stream *stream;
+	size_t n = 0;
+
+	LIST_FOREACH (stream, &server->task_streams, all)
+		n += str_eq(stream->who, who) && (!node_id || str_eq(stream->node_id, node_id));
+	return n;
+}
+
+/* One caller does not take all streams. */
+static enum status check_room(const struct server *server, const char *who, struct error *err)
+{
+	if (server->n_task_streams >= TASK_STREAMS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d streams to tasks are open; try again later", TASK_STREAMS_MAX);
+	if (count_streams(server, who, NULL) >= TASK_STREAMS_PER_CALLER_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%s has %d streams to tasks, the most that one caller may have; end some",
+				 who, TASK_STREAMS_PER_CALLER_MAX);
+	return STATUS_OK;
+}
+
+/* Checks the caller before there is a request: without the right in any namespace it takes no stream from
+ * others. */
+static enum status check_caller(struct server *server, const struct rpc_call *call, enum kind kind,
+				struct error *err)
+{
+	enum status status = access_check(server, call, kinds[kind].right, NULL, err);
+
+	if (status != STATUS_OK && kind == KIND_EXEC)
+		audit_refused(server, call, kinds[kind].what, NULL, err);
+	return status;
+}
+
+static enum status new_stream(struct rpc_call *call, struct server *server, enum kind kind,
+			      struct task_stream **ret, struct error *err)
 {
 	struct task_stream *stream;
-	struct error err;
+	char who[ACCESS_WHO_SIZE];
 
-	if (server->n_task_streams >= TASK_STREAMS_MAX) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
-				"%d streams to tasks are open; try again later", TASK_STREAMS_MAX);
-		rpc_call_fail(call, &err);
-		return;
-	}
+	TRY(check_caller(server, call, kind, err));
+	TRY(check_room(server, access_who(server, call, who), err));
 	stream = calloc(1, sizeof(*stream));
 	if (!stream || getrandom(&stream->id, sizeof(stream->id), 0) != sizeof(stream->id)) {
 		free(stream);
-		(void)error_no_memory(&err, "a stream to a task");
+		return error_no_memory(err, "a stream to a task");
+	}
+	memcpy(stream->who, who, sizeof(stream->who));
+	*ret = stream;
+	return STATUS_OK;
+}
+
+static void open_stream(struct rpc_call *call, struct server *server, enum kind kind)
+{
+	struct task_stream *stream = NULL;
+	struct error err;
+
+	if (new_stream(call, server, kind, &stream, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}
@@ -209,6 +256,11 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "node %s of allocation %s is not connected",
 				 entry->alloc.node_id, entry->alloc.id);
+	if (count_streams(stream->server, stream->who, entry->alloc.node_id) >= TASK_STREAMS_PER_NODE_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%s has %d streams to tasks of node %s, the most that one caller may have; "
+				 "end some",
+				 stream->who, TASK_STREAMS_PER_NODE_MAX, entry->alloc.node_id);
 	if (stream->kind == KIND_EXEC)
 		status = check_offer(entry, *ret_task, err);
 	if (status != STATUS_OK)

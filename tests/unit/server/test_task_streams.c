@@ -2,9 +2,10 @@
 /* Commands in tasks, their output and figures: a caller's stream and one of the task's node, joined by the
  * server. */
 
-#include "cluster.h"
+#include "callers.h"
 #include "unit.h"
 
+#include "alloc/streams.h"
 #include "model/order.h"
 #include "ticket/ticket.h"
 
@@ -125,7 +126,7 @@ static void begin(struct fixture *f)
 	begin_with(f, true);
 }
 
-static void open_exec(struct fixture *f, struct end *end, const char *alloc, const char *task)
+static void open_exec_by(struct rpc_client *client, struct end *end, const char *alloc, const char *task)
 {
 	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
@@ -136,7 +137,12 @@ static void open_exec(struct fixture *f, struct end *end, const char *alloc, con
 	request.id = text(alloc);
 	request.task = text(task);
 	request.command = &command;
-	open_end(end, f->operator.client, ALLOCS, "Exec", &request.base);
+	open_end(end, client, ALLOCS, "Exec", &request.base);
+}
+
+static void open_exec(struct fixture *f, struct end *end, const char *alloc, const char *task)
+{
+	open_exec_by(f->operator.client, end, alloc, task);
 }
 
 /* The node comes for what was asked of it last. */
@@ -484,4 +490,99 @@ CLUSTER_TEST(output_is_asked_of_the_node_as_it_was_asked_for)
 	assert_int_equal(caller.status, STATUS_OK);
 	assert_int_equal(caller.n, 1);
 	assert_string_equal(caller.last, "line");
+}
+
+static void open_only(struct end *end, struct rpc_client *client, const char *method)
+{
+	*end = (struct end){.n = 0};
+	assert_int_equal(
+		rpc_stream_open(client, ALLOCS, method, TIMEOUT_US, &events, end, &end->stream, NULL),
+		STATUS_OK);
+}
+
+/* A stream that never names its task takes no place of others. */
+TEST_ON(a_caller_without_the_right_opens_no_stream, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const methods[] = {"Exec", "Logs", "Stats"};
+	static const char *const uris[] = {NULL, "holdfast://c1/node/n1", "holdfast://c2/operator/o", NULL};
+	char *secret;
+
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"p\", \"node\": \"write\", \"namespaces\": [{\"namespace\": "
+		      "\"team\", \"capabilities\": [\"csi-write-volume\"]}]}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	for (size_t i = 0; i < ARRAY_SIZE(uris); i++) {
+		struct caller_client caller;
+
+		caller_init(&caller, f, uris[i], i == ARRAY_SIZE(uris) - 1 ? secret : NULL);
+		for (size_t k = 0; k < ARRAY_SIZE(methods); k++) {
+			struct end end;
+
+			open_only(&end, caller.client, methods[k]);
+			UNTIL(f, end.is_closed);
+			assert_true(end.status == STATUS_UNAUTHENTICATED ||
+				    end.status == STATUS_PERMISSION_DENIED);
+		}
+		caller_release(&caller);
+	}
+	assert_int_equal(f->server->n_task_streams, 0);
+	free(secret);
+}
+
+static size_t count_closed(const struct end *ends, size_t n)
+{
+	size_t n_closed = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_closed += ends[i].is_closed;
+	return n_closed;
+}
+
+CLUSTER_TEST(neither_one_caller_nor_all_have_streams_without_end)
+{
+	enum { PER = TASK_STREAMS_PER_CALLER_MAX, CALLERS = TASK_STREAMS_MAX / PER + 1 };
+	static struct end ends[CALLERS][PER + 1];
+	struct caller_client callers[CALLERS];
+
+	for (size_t i = 0; i < CALLERS; i++) {
+		bool is_last = i == CALLERS - 1;
+		char uri[64];
+
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/o%zu", i);
+		caller_init(&callers[i], f, uri, NULL);
+		for (size_t k = 0; k <= PER; k++)
+			open_only(&ends[i][k], callers[i].client, "Logs");
+		UNTIL(f, count_closed(ends[i], PER + 1) >= (is_last ? PER + 1 : 1));
+		assert_int_equal(f->server->n_task_streams, PER * (is_last ? i : i + 1));
+		assert_true(ends[i][PER].is_closed);
+		assert_int_equal(ends[i][PER].status, STATUS_RESOURCE_EXHAUSTED);
+		assert_non_null(strstr(ends[i][PER].why, i < CALLERS - 2 ? "the most that one caller may have"
+									 : "1024 streams"));
+	}
+	for (size_t i = 0; i < CALLERS; i++)
+		caller_release(&callers[i]);
+	UNTIL(f, f->server->n_task_streams == 0);
+}
+
+CLUSTER_TEST(one_caller_does_not_take_all_streams_of_a_node)
+{
+	enum { N = TASK_STREAMS_PER_NODE_MAX };
+	static struct end ends[N + 1];
+	struct caller_client another;
+	struct end end;
+
+	begin(f);
+	for (size_t i = 0; i <= N; i++)
+		open_exec(f, &ends[i], ALLOC_1, "web");
+	UNTIL(f, count_closed(ends, N + 1) == 1 && f->n1.streams_wanted == N);
+	assert_int_equal(ends[N].status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(
+		strstr(ends[N].why, "32 streams to tasks of node n1, the most that one caller may have"));
+	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
+	open_exec_by(another.client, &end, ALLOC_1, "web");
+	UNTIL(f, f->n1.streams_wanted == N + 1);
+	rpc_stream_cancel(end.stream);
+	for (size_t i = 0; i < N; i++)
+		rpc_stream_cancel(ends[i].stream);
+	caller_release(&another);
 }
