@@ -7,6 +7,7 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/revocations.h"
 #include "base/cleanup.h"
 #include "base/credential.h"
 #include "base/str.h"
@@ -162,6 +163,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	if (certificate_is_replaced(server))
 		reload_certificates(server);
 	ca_change_look(server);
+	revocations_end_expired(server);
 	certificate_renew_due(server);
 	key_rotation_look(server);
 	(void)timer_arm(server->event, &server->reload, certificate_wait_us(server, LOOK_US), on_look,

@@ -66,6 +66,19 @@ enum status identity_parse(const char *uri, const char *cluster, struct identity
 	return STATUS_OK;
 }
 
+enum status access_check_end(const struct rpc_peer *peer, struct error *err)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (peer->expires_ms == 0 || peer->expires_ms > clock_realtime_ms())
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAUTHENTICATED, 0,
+			 "the certificate of %s expired at %s, while this connection was open; another "
+			 "certificate is needed (holdfast operator cert enroll, or: holdfast operator cert "
+			 "issue)",
+			 peer->uri, clock_format(peer->expires_ms, text));
+}
+
 enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
 			    struct error *err)
 {
@@ -79,6 +92,7 @@ enum status access_operator(const struct rpc_peer *peer, const char *cluster, bo
 	if (identity.role != ROLE_OPERATOR)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "%s may not make this call: it is not an operator", peer->uri);
+	TRY(access_check_end(peer, err));
 	if (ret)
 		*ret = identity;
 	return STATUS_OK;

@@ -32,6 +32,9 @@ struct identity {
 /** Read "holdfast://CLUSTER/ROLE/NAME". STATUS_UNAUTHENTICATED for anything else, and for another cluster. */
 enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err);
 
+/** STATUS_UNAUTHENTICATED after the end of the peer's certificate: TLS looks at it only in the handshake. */
+enum status access_check_end(const struct rpc_peer *peer, struct error *err);
+
 /** The caller must be an operator. If @dev, a caller without a certificate is one. @ret may be NULL. */
 enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
 			    struct error *err);

@@ -87,21 +87,48 @@ enum status revocation_check_own(struct server *server, struct error *err)
 
 /* --- the end of calls --- */
 
+/* Nodes and servers renew their certificates, and keep their connections. */
+static enum status check_certificate_end(const struct server *server, const struct rpc_peer *peer,
+					 struct error *err)
+{
+	struct identity who;
+
+	if (identity_parse(peer->uri, server->config.cluster, &who, NULL) != STATUS_OK ||
+	    who.role != ROLE_OPERATOR)
+		return STATUS_OK;
+	return access_check_end(peer, err);
+}
+
 /* A server that follows may not have a new token yet: tokens are the leader's to check. */
+static enum status check_end(const struct rpc_call *call, void *userdata, struct error *err)
+{
+	struct server *server = userdata;
+	struct caller caller;
+	enum status status;
+
+	if (!rpc_call_token(call))
+		return check_certificate_end(server, rpc_call_peer(call), err);
+	if (!server->is_serving)
+		return STATUS_OK;
+	status = access_caller(server, call, &caller, err);
+	return status == STATUS_UNAUTHENTICATED ? status : STATUS_OK;
+}
+
 static enum status may_continue(const struct rpc_call *call, void *userdata, struct error *err)
 {
 	struct server *server = userdata;
 	const struct rpc_peer *vouching = rpc_call_vouching_peer(call);
-	struct caller caller;
-	enum status status;
 
 	TRY(revocation_check(server, rpc_call_peer(call), err));
 	if (vouching)
 		TRY(revocation_check(server, vouching, err));
-	if (!server->is_serving || !rpc_call_token(call))
-		return STATUS_OK;
-	status = access_caller(server, call, &caller, err);
-	return status == STATUS_UNAUTHENTICATED ? status : STATUS_OK;
+	return check_end(call, userdata, err);
+}
+
+void revocations_end_expired(struct server *server)
+{
+	if (server->rpc)
+		rpc_server_review(server->rpc, check_end);
 }
 
 static int on_review(sd_event_source *source, void *userdata)

@@ -35,6 +35,9 @@ enum status revocation_stage(struct server *server, struct change *change, const
 /** Since when certificates of @identity are good again, in ms; 0: always. */
 int64_t revocation_cutoff_ms(struct server *server, const char *identity);
 
+/** Ends the calls and streams of tokens and operators' certificates that have expired. */
+void revocations_end_expired(struct server *server);
+
 /** In daemon.c's table: calls are reviewed after a revocation. */
 void revocations_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision);

@@ -181,6 +181,69 @@ CASE(calls_that_wait_end_with_their_certificate_or_token)
 	free(secret);
 }
 
+static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	on_answer(status, NULL, err, userdata);
+}
+
+static void on_stream_open(struct rpc_stream *stream, void *userdata)
+{
+}
+
+static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+}
+
+static void open_stream(struct fixture *f, struct caller_client *caller, struct waiting *waiting)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_stream_open, .on_message = on_stream_message, .on_closed = on_stream_closed};
+	struct rpc_stream *stream;
+
+	*waiting = (struct waiting){.is_done = false};
+	assert_int_equal(rpc_stream_open(caller->client, &holdfast__v1__operator__descriptor, "Watch",
+					 TIMEOUT_US, &events, waiting, &stream, NULL),
+			 STATUS_OK);
+	run_idle(f->event);
+	assert_false(waiting->is_done);
+}
+
+/* TLS looks at a certificate only in the handshake, and no event comes to check a token by. */
+CASE(calls_end_with_the_time_of_their_token_or_certificate)
+{
+	enum { HOUR_S = 3600, DAY_S = 24 * HOUR_S };
+	struct caller_client person, program;
+	struct waiting waits, waits_too;
+	char fields[128], *secret;
+	struct error err;
+
+	(void)str_format(fields, sizeof(fields),
+			 "{\"name\": \"t\", \"type\": \"MANAGEMENT\", \"expires_at_ms\": \"%lld\"}",
+			 (long long)clock_realtime_ms() + HOUR_S * 1000);
+	secret = make_token(f, fields);
+	caller_init(&person, f, "holdfast://c1/operator/bob", NULL); /* for a day */
+	caller_init(&program, f, NULL, secret);
+	open_stream(f, &person, &waits);
+	open_stream(f, &program, &waits_too);
+	unit_clock_advance((HOUR_S + 1) * USEC_PER_SEC);
+	UNTIL(f, waits_too.is_done);
+	assert_int_equal(waits_too.status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(waits_too.message, "(t) expired at"));
+	assert_false(waits.is_done);
+	assert_int_equal(caller_call(&person, "Operator.WhoAmI", "{}", NULL, NULL), STATUS_OK);
+	unit_clock_advance(DAY_S * USEC_PER_SEC);
+	UNTIL(f, waits.is_done);
+	assert_int_equal(waits.status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(waits.message, "certificate of holdfast://c1/operator/bob expired at"));
+	assert_int_equal(caller_call(&person, "Operator.ListTokens", "{}", NULL, &err),
+			 STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(err.msg, "while this connection was open"));
+	caller_release(&person);
+	caller_release(&program);
+	free(secret);
+}
+
 /* --- purge --- */
 
 CASE(a_purge_revokes_the_certificates_of_the_node)
