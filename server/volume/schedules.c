@@ -26,9 +26,8 @@
 #define WHAT_FAILED "Snapshots.Failed"
 
 enum {
-	CLUSTER_IN_NAME = 40,
 	TIME_SIZE = sizeof("20261126T162045Z"),
-	NAME_SIZE = SNAPSHOT_NAME_MAX + 1,
+	NAME_SIZE = SNAPSHOT_NAME_SIZE,
 	WHY_SIZE = NAME_SIZE + ERROR_MSG_MAX,
 	MSEC_PER_SEC = 1000,
 };
@@ -118,16 +117,6 @@ static void made_release(struct made *made)
 	free(made->snapshots);
 }
 
-/* Writes how all names begin that a schedule gives: "auto-CLUSTER-VOLUME-". The time behind it keeps them in
- * order. */
-static void name_prefix(const struct server *server, const struct volume *volume, char ret[static NAME_SIZE])
-{
-	char wire[WIRE_VOLUME_SIZE];
-
-	volume_wire_name(volume->namespace, volume->id, wire);
-	(void)str_format(ret, NAME_SIZE, "auto-%.*s-%s-", CLUSTER_IN_NAME, server->config.cluster, wire);
-}
-
 static void name_of(const struct server *server, const struct volume *volume, int64_t slot_ms,
 		    char ret[static NAME_SIZE])
 {
@@ -136,7 +125,7 @@ static void name_of(const struct server *server, const struct volume *volume, in
 	struct tm tm;
 	size_t n;
 
-	name_prefix(server, volume, ret);
+	snapshots_auto_prefix(server, volume, ret);
 	n = strlen(ret);
 	if (gmtime_r(&seconds, &tm))
 		(void)strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
@@ -164,7 +153,7 @@ static bool read_made(struct server *server, const struct volume *volume, struct
 	struct record_entry *first, *entry;
 	size_t n = 0;
 
-	name_prefix(server, volume, prefix);
+	snapshots_auto_prefix(server, volume, prefix);
 	first = snapshots_from(&server->state, volume->plugin_id, prefix);
 	for (entry = first; entry && str_starts_with(snapshots_of(entry)->name, prefix);
 	     entry = snapshots_next(entry, volume->plugin_id))
@@ -386,22 +375,46 @@ static bool advance(struct schedules *schedules, struct schedule *schedule)
 	return true;
 }
 
+static int by_look_time(const void *a, const void *b)
+{
+	const struct schedule *const *left = a, *const *right = b;
+
+	return ((*left)->look_ms > (*right)->look_ms) - ((*left)->look_ms < (*right)->look_ms);
+}
+
+/* Advances what is due in the order of time: no schedule overtakes another one for ever. False when memory is
+ * short. */
+static bool advance_due(struct schedules *schedules, int64_t now_ms)
+{
+	struct schedule **due = calloc(schedules->count.schedules + 1, sizeof(struct schedule *));
+	struct schedule *schedule;
+	size_t n = 0;
+
+	if (!due)
+		return false;
+	RB_FOREACH (schedule, schedule_tree, &schedules->all)
+		if (!schedule->is_busy && schedule->look_ms <= now_ms)
+			due[n++] = schedule;
+	qsort(due, n, sizeof(struct schedule *), by_look_time);
+	for (size_t i = 0; i < n; i++)
+		if (!advance(schedules, due[i]))
+			forget(schedules, due[i]);
+	free(due);
+	return true;
+}
+
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct schedules *schedules = userdata;
 	int64_t now_ms = clock_realtime_ms(), next_ms = now_ms + SCHEDULE_LOOK_MAX_MS;
-	struct schedule *schedule, *next;
+	struct schedule *schedule;
 
 	wakeup_disarm(&schedules->timer);
-	for (schedule = RB_MIN(schedule_tree, &schedules->all); schedule; schedule = next) {
-		next = RB_NEXT(schedule_tree, &schedules->all, schedule);
-		if (schedule->is_busy)
-			continue;
-		if (schedule->look_ms <= now_ms && !advance(schedules, schedule))
-			forget(schedules, schedule);
-		else if (!schedule->is_busy && schedule->look_ms < next_ms)
+	if (!advance_due(schedules, now_ms))
+		log_line(LOG_ERR, "out of memory for snapshot schedules; trying again");
+	RB_FOREACH (schedule, schedule_tree, &schedules->all)
+		if (!schedule->is_busy && schedule->look_ms < next_ms)
 			next_ms = schedule->look_ms;
-	}
 	if (!RB_EMPTY(&schedules->all))
 		rearm(schedules, next_ms - now_ms);
 	return 0;

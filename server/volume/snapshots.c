@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "model/message.h"
 #include "state/keys.h"
@@ -24,6 +25,7 @@
 #define DELETE "Volumes.DeleteSnapshot"
 
 enum {
+	CLUSTER_IN_NAME = 40,
 	OBJECT_NAME_SIZE = PLUGIN_ID_MAX + EXTERNAL_ID_MAX + 16, /* "snapshot PLUGIN/NAME" */
 	WHY_SIZE = SNAPSHOT_NAME_MAX + EXTERNAL_ID_MAX + 16,
 };
@@ -31,6 +33,24 @@ enum {
 void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE])
 {
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_SNAPSHOT "%s/%s", plugin_id, name);
+}
+
+/* "auto-CLUSTER-": how the names begin that schedules give. */
+static void write_auto(const struct server *server, char ret[static SNAPSHOT_NAME_SIZE])
+{
+	(void)str_format(ret, SNAPSHOT_NAME_SIZE, "auto-%.*s-", CLUSTER_IN_NAME, server->config.cluster);
+}
+
+void snapshots_auto_prefix(const struct server *server, const struct volume *volume,
+			   char ret[static SNAPSHOT_NAME_SIZE])
+{
+	char wire[WIRE_VOLUME_SIZE];
+	size_t n;
+
+	write_auto(server, ret);
+	n = strlen(ret);
+	volume_wire_name(volume->namespace, volume->id, wire);
+	(void)str_join(ret + n, SNAPSHOT_NAME_SIZE - n, wire, "-");
 }
 
 /* Does the entry's key begin as those of the plugin do? */
@@ -376,6 +396,23 @@ static enum status create(struct server *server, struct rpc_call *call, const st
 	return STATUS_OK;
 }
 
+/* The next names of a schedule are known in advance: taken by another volume, they would end its snapshots.
+ */
+static enum status check_not_reserved(const struct server *server, const struct volume *volume,
+				      const char *name, struct error *err)
+{
+	char reserved[SNAPSHOT_NAME_SIZE], own[SNAPSHOT_NAME_SIZE];
+
+	write_auto(server, reserved);
+	snapshots_auto_prefix(server, volume, own);
+	if (!str_starts_with(name, reserved) || str_starts_with(name, own))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_INVALID_ARGUMENT, 0,
+		"name: names that begin with '%s' are of the schedules of volumes; take another name",
+		reserved);
+}
+
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
@@ -383,6 +420,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 
 	TRY(volume_store_find(server, namespace_or_default(request->namespace_), request->volume_id, &entry,
 			      err));
+	TRY(check_not_reserved(server, &entry->volume, request->name, err));
 	return create(server, call, entry, request, 0, NULL, err);
 }
 

@@ -12,7 +12,7 @@
 
 struct server;
 
-enum { SNAPSHOT_NAME_MAX = 128 };
+enum { SNAPSHOT_NAME_MAX = 128, SNAPSHOT_NAME_SIZE };
 
 /* Handlers of the service Volumes. */
 void snapshots_handle_create(struct rpc_call *call, const ProtobufCMessage *request, void *server);
@@ -21,6 +21,11 @@ void snapshots_handle_list(struct rpc_call *call, const ProtobufCMessage *reques
 
 /** Key of the record; @plugin_id and @name were checked. */
 void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE]);
+
+/** Writes how all names begin that the schedule of @volume gives: "auto-CLUSTER-VOLUME-". The time behind it
+ * keeps them in order. No call gives a name that begins like those of another volume. */
+void snapshots_auto_prefix(const struct server *server, const struct volume *volume,
+			   char ret[static SNAPSHOT_NAME_SIZE]);
 
 /** The first record of the plugin (NULL: of any) whose key is not below that of @name, and the next; NULL at
  * the end. */

@@ -212,3 +212,60 @@ PROVIDER_TEST(a_snapshot_that_cannot_be_removed_stops_no_other)
 	assert_int_equal(provider_snapshots(), KEEP);
 	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 0\n"));
 }
+
+/* The names are known: the volume's id, and the time. */
+PROVIDER_TEST(no_other_volume_takes_the_name_of_a_scheduled_snapshot)
+{
+	static const char *const names[] = {"auto-c1-db-e8853f44e6e3518b-20991126T000000Z", "auto-c1-",
+					    "auto-c1-x"};
+
+	must(f, "Create", SCHEDULED, NULL);
+	must(f, "Create",
+	     "{\"volume\":{\"id\":\"db\",\"namespace\":\"team\",\"type\":\"CSI\",\"pluginId\":"
+	     "\"nfs\"," CAPABILITIES "}}",
+	     NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char json[SNAPSHOT_NAME_MAX + 128];
+
+		assert_true(str_format(json, sizeof(json),
+				       "{\"volumeId\":\"db\",\"namespace\":\"team\",\"name\":\"%s\"}",
+				       names[i]) > 0);
+		refuses(f, "CreateSnapshot", json, STATUS_INVALID_ARGUMENT,
+			"names that begin with 'auto-c1-' are of the schedules");
+	}
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"team\",\"name\":\"auto-c2-db\"}",
+	     NULL);
+}
+
+/* The names of those that are always due come first. */
+PROVIDER_TEST(a_schedule_is_not_overtaken_for_ever)
+{
+	enum { N = 3 * SCHEDULE_CALLS_MAX };
+	size_t made;
+
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1000, STATUS_OK);
+	for (int i = 0; i < N; i++) {
+		char json[512];
+
+		assert_true(str_format(json, sizeof(json),
+				       "{\"volume\":{\"id\":\"a%02d\",\"type\":\"CSI\",\"pluginId\":"
+				       "\"nfs\"," CAPABILITIES
+				       ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":256}}}",
+				       i) > 0);
+		must(f, "Create", json, NULL);
+	}
+	must(f, "Create",
+	     "{\"volume\":{\"id\":\"z\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
+	     ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
+	     NULL);
+	look(f);
+	for (int i = 0; i < 8; i++) { /* each call takes half a period */
+		unit_clock_advance(30 * USEC_PER_SEC);
+		provider_answer();
+		look(f);
+	}
+	made = 0;
+	for (size_t i = 0; i < provider.n_snapshots; i++)
+		made += strstr(provider.snapshots[i].name, "-z-") != NULL;
+	assert_true(made > 0);
+}
