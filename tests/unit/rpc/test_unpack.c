@@ -68,6 +68,40 @@ TEST(rubbish_is_no_message)
 	assert_non_null(strstr(err.msg, "no valid holdfast.v1.SessionHello"));
 }
 
+TEST(a_text_with_a_nul_byte_is_refused_wherever_it_is)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		const char *field; /* NULL: it is a message */
+	} rows[] = {
+#define WIRE(bytes, field) {bytes, sizeof(bytes) - 1, field}
+		WIRE("\x0a\x03n\x00x", "node_id"),
+		WIRE("\x0a\x01\x00", "node_id"),
+		WIRE("\x0a\x02nx", NULL),
+		WIRE("\x0a\x01n\x0a\x02x\x00", "node_id"),	      /* the last one counts */
+		WIRE("\x0a\x03n\x00x\x0a\x01x", "node_id"),	      /* refused nevertheless */
+		WIRE("\x32\x06\x0a\x04\x61\x00\x62\x63", "alloc_id"), /* in a list */
+		WIRE("\x32\x06\x0a\x04\x61\x00\x62", ""),	      /* cut: no message */
+		WIRE("\xfa\x7f\x02\x00\x00\x0a\x01n", NULL),	      /* a field of a later version */
+		WIRE("\xf8\x7f\x00\xf9\x7f\0\0\0\0\0\0\0\0\xfd\x7f\0\0\0\0\x0a\x02\x6e\x00", "node_id"),
+		WIRE("\x32\x00\x0a\x01n", NULL), /* the length is no text */
+#undef WIRE
+	};
+	char expected[128];
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		enum status status = unpack((const uint8_t *)rows[i].bytes, rows[i].n, 1 << 20, &err);
+
+		assert_int_equal(status, rows[i].field ? STATUS_INTERNAL : STATUS_OK);
+		if (!rows[i].field || rows[i].field[0] == '\0')
+			continue;
+		(void)snprintf(expected, sizeof(expected), "SessionHello: %s has a NUL byte", rows[i].field);
+		assert_non_null(strstr(err.msg, expected));
+	}
+}
+
 static enum status parse(const char *text, size_t n, struct error *err)
 {
 	json_t *json = NULL;
