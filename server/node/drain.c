@@ -205,18 +205,20 @@ static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struc
 	return NULL;
 }
 
-/* False when memory is short. */
-static bool add_progress(struct server *server, const struct node_entry *node,
+/* Adds the volumes that the caller may see. False when memory is short. */
+static bool add_progress(struct server *server, const struct rpc_call *call, const struct node_entry *node,
 			 Holdfast__V1__DrainNodeResponse *response)
 {
+	struct nodes_sight sight;
 	bool is_overdue = node_is_draining(&node->node) && clock_realtime_ms() > node->node.drain.deadline_ms;
 	const struct claim_entry *entry;
 
+	nodes_sight_init(server, call, &sight);
 	response->volumes = calloc(node->n_live + 1, sizeof(Holdfast__V1__DrainVolume *));
 	if (!response->volumes)
 		return false;
 	LIST_FOREACH (entry, &node->claims, of_node) {
-		if (!claim_is_live(&entry->claim))
+		if (!claim_is_live(&entry->claim) || !nodes_sees_claim(&sight, entry->claim.namespace))
 			continue;
 		response->volumes[response->n_volumes] = progress_of(server, entry, is_overdue);
 		if (!response->volumes[response->n_volumes])
@@ -242,7 +244,7 @@ static void on_drain_durable(struct server *server, void *userdata)
 	if (response) {
 		holdfast__v1__drain_node_response__init(response);
 		response->node = nodes_view(server, node);
-		if (response->node && add_progress(server, node, response)) {
+		if (response->node && add_progress(server, waiting->call, node, response)) {
 			answer_durable(server, waiting->call, &response->base);
 			return;
 		}

@@ -112,25 +112,19 @@ static bool add_attributes(const struct node_entry *entry, Holdfast__V1__Node *v
 	return view->attributes != NULL;
 }
 
-/* Namespaces whose work on a node the caller may see. */
-struct sight {
-	bool has_jobs, has_volumes; /* in some namespace */
-	struct access_scope jobs, volumes;
-};
-
-static void sight_init(struct server *server, const struct rpc_call *call, struct sight *ret)
+void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret)
 {
 	ret->has_jobs = access_scope_init(server, call, ACCESS_JOB_READ, &ret->jobs, NULL) == STATUS_OK;
 	ret->has_volumes =
 		access_scope_init(server, call, ACCESS_VOLUME_READ, &ret->volumes, NULL) == STATUS_OK;
 }
 
-static bool sees_alloc(struct sight *sight, const char *namespace)
+static bool sees_alloc(struct nodes_sight *sight, const char *namespace)
 {
 	return sight->has_jobs && access_scope_has(&sight->jobs, namespace);
 }
 
-static bool sees_claim(struct sight *sight, const char *namespace)
+bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace)
 {
 	return sees_alloc(sight, namespace) ||
 	       (sight->has_volumes && access_scope_has(&sight->volumes, namespace));
@@ -138,7 +132,7 @@ static bool sees_claim(struct sight *sight, const char *namespace)
 
 /* Lists the live claims of @entry, or those of them that another machine holds. @sight NULL: of all
  * namespaces. The response owns the contents of @ret, also upon false. */
-static bool list_live(const struct node_entry *entry, bool of_other_machine, struct sight *sight,
+static bool list_live(const struct node_entry *entry, bool of_other_machine, struct nodes_sight *sight,
 		      Holdfast__V1__Claim ***ret, size_t *ret_n)
 {
 	const struct claim_entry *claim;
@@ -148,7 +142,7 @@ static bool list_live(const struct node_entry *entry, bool of_other_machine, str
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_node) {
 		if (!claim_is_live(&claim->claim) || (of_other_machine && !claim->claim.other_machine) ||
-		    (sight && !sees_claim(sight, claim->claim.namespace)))
+		    (sight && !nodes_sees_claim(sight, claim->claim.namespace)))
 			continue;
 		(*ret)[*ret_n] = claim_to_pb(&claim->claim);
 		if (!(*ret)[*ret_n])
@@ -158,7 +152,7 @@ static bool list_live(const struct node_entry *entry, bool of_other_machine, str
 	return true;
 }
 
-static bool add_allocs(const struct node_entry *entry, struct sight *sight,
+static bool add_allocs(const struct node_entry *entry, struct nodes_sight *sight,
 		       Holdfast__V1__GetNodeResponse *response)
 {
 	const struct alloc_entry *alloc;
@@ -177,14 +171,14 @@ static bool add_allocs(const struct node_entry *entry, struct sight *sight,
 	return true;
 }
 
-static bool add_usages(const struct node_entry *entry, struct sight *sight,
+static bool add_usages(const struct node_entry *entry, struct nodes_sight *sight,
 		       Holdfast__V1__GetNodeResponse *response)
 {
 	bool is_whole = usage_of_node(entry, &response->usages, &response->n_usages);
 	size_t n = 0;
 
 	for (size_t i = 0; i < response->n_usages; i++)
-		if (sees_claim(sight, response->usages[i]->namespace_))
+		if (nodes_sees_claim(sight, response->usages[i]->namespace_))
 			response->usages[n++] = response->usages[i];
 		else
 			holdfast__v1__volume_usage__free_unpacked(response->usages[i], NULL);
@@ -198,10 +192,10 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 	Holdfast__V1__GetNodeResponse *response;
 	struct node_entry *entry;
-	struct sight sight;
+	struct nodes_sight sight;
 
 	TRY(nodes_find(server, request->id, &entry, err));
-	sight_init(server, call, &sight);
+	nodes_sight_init(server, call, &sight);
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a node");

@@ -3,11 +3,13 @@
 /* Nodes: their attributes, their eligibility, and their removal. Handlers of the service Nodes; the
  * session is in session.h, drains are in drain.h, operators' attestations in attest.h. */
 
+#include "access/access.h"
 #include "base/error.h"
 #include "state/state.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct rpc_call;
@@ -21,3 +23,12 @@ void nodes_handle_purge(struct rpc_call *call, const ProtobufCMessage *request, 
 
 /** As it is shown. Owned by the caller; NULL when memory is short. */
 Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node);
+
+/** Namespaces whose work on a node the caller may see. */
+struct nodes_sight {
+	bool has_jobs, has_volumes; /* in some namespace */
+	struct access_scope jobs, volumes;
+};
+
+void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret);
+bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace);

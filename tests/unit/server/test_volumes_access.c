@@ -144,13 +144,13 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		const char *policy;
 		int allocs, claims; /* of its namespaces */
 	} cases[] = {
-		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":\"mine\","
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"write\",\"namespaces\":[{\"namespace\":\"mine\","
 		 "\"policy\":\"read\"}]}}",
 		 1, 1},
-		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":\"mine\","
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"write\",\"namespaces\":[{\"namespace\":\"mine\","
 		 "\"capabilities\":[\"csi-read-volume\"]}]}}",
 		 0, 1},
-		{"{\"policy\":{\"name\":\"p\",\"node\":\"read\"}}", 0, 0},
+		{"{\"policy\":{\"name\":\"p\",\"node\":\"write\"}}", 0, 0},
 	};
 	char text[8192], *secret;
 	struct caller_client caller;
@@ -175,6 +175,11 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
 		assert_null(strstr(text, "theirs"));
 		assert_null(strstr(text, ALLOC_2));
+		assert_int_equal(try(&caller, "Nodes.Drain", "{\"id\":\"n2\"}", text, sizeof(text)),
+				 STATUS_OK);
+		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
+		assert_null(strstr(text, "theirs"));
+		assert_null(strstr(text, "c002"));
 	}
 	caller_release(&caller);
 	free(secret);
