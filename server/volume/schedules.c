@@ -382,7 +382,7 @@ static int by_look_time(const void *a, const void *b)
 	return ((*left)->look_ms > (*right)->look_ms) - ((*left)->look_ms < (*right)->look_ms);
 }
 
-/* Advances due schedules in the order of time: none overtakes another one for ever. False when memory is
+/* Advances due schedules in the order of time, so that no schedule waits for ever. False when memory is
  * short. */
 static bool advance_due(struct schedules *schedules, int64_t now_ms)
 {
