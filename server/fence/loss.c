@@ -416,7 +416,7 @@ static bool add_plans(struct losses *losses, Holdfast__V1__PlanFencesResponse *r
 	return true;
 }
 
-/* A volume is named to those who may see it. */
+/* A volume, and the job or allocation that holds it, are named to those who may see them. */
 static void hide_volumes(struct server *server, const struct rpc_call *call,
 			 Holdfast__V1__PlanFencesResponse *response)
 {
@@ -429,6 +429,7 @@ static void hide_volumes(struct server *server, const struct rpc_call *call,
 		if (has_any && access_scope_has(&scope, plan->namespace_))
 			continue;
 		plan->namespace_[0] = plan->volume_id[0] = '\0';
+		plan->policy[strcspn(plan->policy, " ")] = '\0'; /* "job", "allocation" */
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "state/change.h"
+#include "state/keys.h"
 #include "volume/store.h"
 
 #define PARTS                                                                                             \
@@ -180,6 +181,57 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
 		assert_null(strstr(text, "theirs"));
 		assert_null(strstr(text, "c002"));
+	}
+	caller_release(&caller);
+	free(secret);
+}
+
+/* The allocation of the volume wants the fence. */
+CASE(a_plan_of_fences_names_what_the_caller_may_see)
+{
+	static const struct {
+		const char *capability, *namespace;
+		bool sees;
+	} cases[] = {{"csi-read-volume", "theirs", true},
+		     {"csi-read-volume", "mine", false},
+		     {"csi-list-volume", "theirs", false}};
+	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
+	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	struct change change = CHANGE_INIT;
+	struct caller_client caller;
+	char text[8192], *secret;
+
+	connect_csi(f);
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\"," PARTS "}}");
+	run_in(f, ALLOC_2, "theirs");
+	hold_in(f, "01890000-0000-7000-8000-00000000c002", ALLOC_2, "theirs");
+	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
+	loss.after_ms = 60000;
+	options.on_node_loss = &loss;
+	change_put_record(&change, PREFIX_ALLOC_OPTIONS ALLOC_2, &options.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	change_release(&change);
+	fake_node_disconnect(&f->n2);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n2")));
+	operator_does(f, "Operator.PutPolicy", "{\"policy\":{\"name\":\"p\",\"node\":\"read\"}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool sees = cases[i].sees;
+
+		(void)str_format(
+			text, sizeof(text),
+			"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":"
+			"\"%s\",\"capabilities\":[\"%s\"]}]}}",
+			cases[i].namespace, cases[i].capability);
+		operator_does(f, "Operator.PutPolicy", text);
+		assert_int_equal(try(&caller, "Fences.Plan", "{}", text, sizeof(text)), STATUS_OK);
+		assert_non_null(strstr(text, "\"n2\""));
+		assert_int_equal(strstr(text, "\"v\"") != NULL, sees);
+		assert_int_equal(strstr(text, "theirs") != NULL, sees);
+		assert_int_equal(strstr(text, ALLOC_2) != NULL, sees);
+		assert_int_equal(strstr(text, "\"policy\":\"allocation\"") != NULL, !sees);
 	}
 	caller_release(&caller);
 	free(secret);
