@@ -118,8 +118,8 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 	change_take_audit(change, new_record(&entry));
 }
 
-void audit_node_event(struct server *server, struct change *change, enum node_event event,
-		      const char *node_id, const char *why)
+void audit_node_event_about(struct server *server, struct change *change, enum node_event event,
+			    const char *node_id, const char *object, const char *why)
 {
 	static const struct {
 		const char *name;
@@ -128,21 +128,31 @@ void audit_node_event(struct server *server, struct change *change, enum node_ev
 		      [NODE_EVENT_DISCONNECT] = {"Nodes.Disconnect", true},
 		      [NODE_EVENT_DISK] = {"Nodes.Disk", true},
 		      [NODE_EVENT_DOUBT] = {"Nodes.Doubt", false},
-		      [NODE_EVENT_REPORT] = {"Nodes.Report", false}};
+		      [NODE_EVENT_REPORT] = {"Nodes.Report", false},
+		      [NODE_EVENT_PLUGIN] = {"Nodes.Plugin", false},
+		      [NODE_EVENT_CERTIFICATE] = {"Nodes.Certificate", false},
+		      [NODE_EVENT_USAGE] = {"Volumes.Usage", true}};
 	struct node_entry *entry = state_node(&server->state, node_id); /* NULL: a new node, once */
-	char object[sizeof("node ") + NODE_ID_MAX];
 	char text[AUDIT_WHY_SIZE], more[RATE_MORE_SIZE] = "";
 
 	_Static_assert(ARRAY_SIZE(events) == NODE_EVENT_N, "each event has a name");
 	if (entry && !rate_take_counted(&entry->events[event], EVENT_COST_US, EVENTS_BURST,
 					clock_monotonic_us(), more))
 		return;
-	(void)str_format(object, sizeof(object), "node %s", node_id);
 	(void)str_format(text, sizeof(text), "%.*s%s", AUDIT_WHY_SIZE - RATE_MORE_SIZE, why, more);
 	if (events[event].has_line)
 		audit_silent(server, change, NULL, events[event].name, object, text);
 	else
 		audit_own(server, change, events[event].name, object, text[0] != '\0' ? text : NULL);
+}
+
+void audit_node_event(struct server *server, struct change *change, enum node_event event,
+		      const char *node_id, const char *why)
+{
+	char object[sizeof("node ") + NODE_ID_MAX];
+
+	(void)str_format(object, sizeof(object), "node %s", node_id);
+	audit_node_event_about(server, change, event, node_id, object, why);
 }
 
 void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,

@@ -76,6 +76,10 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 void audit_node_event(struct server *server, struct change *change, enum node_event event,
 		      const char *node_id, const char *why);
 
+/** The same with @object in place of "node ID". */
+void audit_node_event_about(struct server *server, struct change *change, enum node_event event,
+			    const char *node_id, const char *object, const char *why);
+
 /** Stage the record of something the server did by itself: "server" is who. */
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,
 	       const char *why);

@@ -62,6 +62,22 @@ static void audit_step(struct change *change, const struct claim_entry *entry, c
 		audit_own(entry->server, change, "Claims.TakeEvidence", object, why);
 }
 
+/* Audits the failure that makes holdfast_claims_failing count the claim: later ones of the same step change
+ * nothing. */
+static void audit_failing(struct change *change, const struct claim_entry *entry, const struct claim *after)
+{
+	char object[AUDIT_OBJECT_SIZE];
+	char why[AUDIT_WHY_SIZE];
+
+	if (after->attempts != CLAIM_FAILING_ATTEMPTS || entry->claim.attempts == after->attempts)
+		return;
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", after->namespace,
+			 after->volume_id, after->id, after->node_id);
+	(void)str_format(why, sizeof(why), "failed %d times, tried again: %.400s", CLAIM_FAILING_ATTEMPTS,
+			 after->last_error);
+	audit_own(entry->server, change, "Claims.Fail", object, why);
+}
+
 enum status claims_step(struct change *change, const struct claim_entry *entry,
 			const struct claim_event *event, struct claim *ret, struct error *err)
 {
@@ -76,6 +92,7 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 		if (!claim_is_live(&claim))
 			keep_generation(change, entry);
 		audit_step(change, entry, &claim);
+		audit_failing(change, entry, &claim);
 	}
 	*ret = claim;
 	return STATUS_OK;

@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -29,6 +30,7 @@ struct releases {
 	struct release_stats stats;
 	sd_event_source *sweep;	     /* owned; the next slice */
 	struct release_waits waits;  /* so far in this sweep */
+	int n_waits_recorded;	     /* the same */
 	char cursor[UUID_TEXT_SIZE]; /* first claim of that slice; empty: a sweep begins */
 };
 
@@ -543,6 +545,7 @@ static void note_wait(struct claim_work *work, const struct claim *claim, enum e
 	if (work->waits_for == actor)
 		return;
 	work->waits_for = actor;
+	work->is_wait_recorded = false;
 	work->waits_since_ms = is_first && claim->state != CLAIM_TAKEN ? claim->state_time_ms : now_ms;
 }
 
@@ -611,6 +614,29 @@ static void count_wait(struct releases *releases, struct claim_entry *entry)
 		*since_ms = entry->work.waits_since_ms;
 }
 
+/* The event of HoldfastVolumeStuck. After a restart of the server it is recorded again. */
+static void record_long_wait(struct releases *releases, struct claim_entry *entry)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct claim *claim = &entry->claim;
+	int64_t now_ms = clock_realtime_ms();
+	char object[AUDIT_OBJECT_SIZE], line[EXPLAIN_SIZE], why[AUDIT_WHY_SIZE];
+	struct holder holder;
+
+	if (entry->work.waits_for == ACTOR_ALLOC || entry->work.is_wait_recorded ||
+	    now_ms - entry->work.waits_since_ms <= RELEASE_WAIT_LONG_MS ||
+	    releases->n_waits_recorded == RELEASE_WAITS_RECORDED)
+		return;
+	holder = claim_holder(releases->server, claim);
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	str_copy_text(why, sizeof(why), explain_claim(claim, &holder, now_ms, line));
+	audit_own(releases->server, &change, "Claims.Wait", object, why);
+	entry->work.is_wait_recorded =
+		change_commit(releases->server, &change, NULL, NULL, NULL) == STATUS_OK;
+	releases->n_waits_recorded++;
+}
+
 static void look_at(struct releases *releases, struct claim_entry *entry)
 {
 	bool is_first = releases->stats.sweeps == 0;
@@ -619,6 +645,7 @@ static void look_at(struct releases *releases, struct claim_entry *entry)
 	if (!claim_is_live(&entry->claim))
 		return;
 	count_wait(releases, entry);
+	record_long_wait(releases, entry);
 	if (release_is_driven(entry) || !is_work(release_next(releases->server, entry)))
 		return;
 	if (!is_first && entry->claim.modify_time_ms + RELEASE_SWEEP_GRACE_MS > clock_realtime_ms())
@@ -655,6 +682,7 @@ static uint64_t look_at_slice(struct releases *releases)
 	releases->stats.sweeps++;
 	releases->stats.waits = releases->waits;
 	releases->waits = (struct release_waits){0};
+	releases->n_waits_recorded = 0;
 	return server->config.release_sweep_us;
 }
 

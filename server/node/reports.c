@@ -820,6 +820,23 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	return status == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : status;
 }
 
+/* Display only: without the record the log has it. */
+static void record_usage(const struct claim_entry *entry, const char *text)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct claim *claim = &entry->claim;
+	char object[AUDIT_OBJECT_SIZE];
+	struct error err;
+
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_node_event_about(entry->server, &change, NODE_EVENT_USAGE, claim->node_id, object, text);
+	if (change.n_audit > 0 && change_commit(entry->server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.volume = claim->volume_id, .op = "usage", .err = &err},
+			"cannot record the event, ignoring");
+}
+
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
 {
 	if (up->message_case != HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO && !session_is_greeted(session))
@@ -839,7 +856,7 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
 		return epoch_take_report(session, up->report, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE:
-		usage_take(&session->server->state, session->node_id, up->usage);
+		usage_take(&session->server->state, session->node_id, up->usage, record_usage);
 		return STATUS_OK;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
 		controllers_take_reply(session, up->reply);

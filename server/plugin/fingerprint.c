@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -123,6 +124,25 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
+/* The first report of an instance is no event: a node has many of them at each start. */
+static void audit_health(struct server *server, struct change *change, const struct plugin_instance *known,
+			 const struct plugin_instance *reported)
+{
+	bool is_whole = reported && node_plugin_is_whole(&reported->plugin);
+	bool is_sick = reported && !is_whole;
+	char why[AUDIT_WHY_SIZE];
+
+	if (!known || (reported && is_whole == node_plugin_is_whole(&known->plugin)))
+		return;
+	(void)str_format(why, sizeof(why), "plugin %s%s%s %s%.*s", known->plugin.plugin_id,
+			 known->plugin.profile[0] != '\0' ? "/" : "", known->plugin.profile,
+			 !reported ? "has left"
+			 : is_sick ? "is unhealthy: "
+				   : "is healthy again",
+			 PLUGIN_EVENT_TEXT_MAX, is_sick ? node_plugin_health_text(&reported->plugin) : "");
+	audit_node_event(server, change, NODE_EVENT_PLUGIN, known->node_id, why);
+}
+
 /* Adds an event to the allocation that runs the plugin, too. */
 static void stage_event(struct server *server, struct change *change, const struct plugin_instance *known,
 			const struct plugin_instance *reported)
@@ -138,6 +158,7 @@ static void stage_event(struct server *server, struct change *change, const stru
 	cleanup(alloc_release) struct alloc alloc = {0};
 	char text[ALLOC_EVENT_TEXT_MAX + 1];
 
+	audit_health(server, change, known, reported);
 	if (is_same || !entry || !alloc_find_plugin(&entry->alloc, plugin->plugin_id) ||
 	    !str_eq(entry->alloc.node_id, (reported ? reported : known)->node_id) ||
 	    alloc_is_client_terminal(&entry->alloc) || change->n >= CHANGE_OBJECTS_MAX / 2)

@@ -56,6 +56,7 @@ struct claim_work {
 	bool is_stuck;		      /* its last one failed: it is in the list of those */
 	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: no sweep since the start */
 	int64_t waits_since_ms;
+	bool is_wait_recorded; /* see RELEASE_WAIT_LONG_MS */
 	LIST_ENTRY(claim_entry) stuck;
 	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its
 				     * plugin */
@@ -156,6 +157,9 @@ enum node_event {
 	NODE_EVENT_DISK,
 	NODE_EVENT_DOUBT,
 	NODE_EVENT_REPORT,
+	NODE_EVENT_PLUGIN,
+	NODE_EVENT_CERTIFICATE,
+	NODE_EVENT_USAGE,
 	NODE_EVENT_N,
 };
 

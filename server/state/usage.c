@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { LINE_COST_US = 1000000, LINES_BURST = 20 }; /* of one node: then one a second */
+enum { USAGE_TEXT_SIZE = 512, LINE_COST_US = 1000000, LINES_BURST = 20 }; /* of one node: then one a second */
 
 static uint32_t warn_at(struct state *state, const struct volume_entry *volume)
 {
@@ -33,7 +33,8 @@ static bool may_log(const struct claim_usage *usage, char ret_more[static RATE_M
 				 clock_monotonic_us(), ret_more);
 }
 
-static void log_change(const struct claim_usage *usage, bool was_full, const char *condition, uint32_t level)
+static void log_change(const struct claim_usage *usage, bool was_full, const char *condition, uint32_t level,
+		       usage_change_fn *note)
 {
 	const struct claim *claim = &usage->claim->claim;
 	const char *id = claim->volume_id;
@@ -42,27 +43,36 @@ static void log_change(const struct claim_usage *usage, bool was_full, const cha
 			      .alloc = claim->allocation_id,
 			      .claim = claim->id,
 			      .op = "usage"};
-	char more[RATE_MORE_SIZE];
+	char text[USAGE_TEXT_SIZE], more[RATE_MORE_SIZE];
 
-	ctx.event = usage->is_full ? LOG_EVENT_VOLUME_FULL : LOG_EVENT_VOLUME_HAS_ROOM;
-	if (usage->is_full != was_full && may_log(usage, more))
-		log_ctx(usage->is_full ? LOG_WARNING : LOG_NOTICE, &ctx,
-			"volume %s is %u %% full on node %s, its level is %u %%%s", id,
-			usage_percent(&usage->usage), claim->node_id, level, more);
-	ctx.event = LOG_EVENT_VOLUME_CONDITION;
-	if (!str_eq(usage->condition, condition) && may_log(usage, more))
-		log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "volume %s on node %s: %s%s",
-			id, claim->node_id, usage->condition[0] ? usage->condition : "it is in order again",
-			more);
+	if (usage->is_full != was_full) {
+		ctx.event = usage->is_full ? LOG_EVENT_VOLUME_FULL : LOG_EVENT_VOLUME_HAS_ROOM;
+		(void)str_format(text, sizeof(text), "volume %s is %u %% full on node %s, its level is %u %%",
+				 id, usage_percent(&usage->usage), claim->node_id, level);
+		if (may_log(usage, more))
+			log_ctx(usage->is_full ? LOG_WARNING : LOG_NOTICE, &ctx, "%s%s", text, more);
+		if (note)
+			note(usage->claim, text);
+	}
+	if (!str_eq(usage->condition, condition)) {
+		ctx.event = LOG_EVENT_VOLUME_CONDITION;
+		(void)str_format(text, sizeof(text), "volume %s on node %s: %s", id, claim->node_id,
+				 usage->condition[0] ? usage->condition : "it is in order again");
+		if (may_log(usage, more))
+			log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "%s%s", text, more);
+		if (note)
+			note(usage->claim, text);
+	}
 }
 
-static void judge(struct state *state, struct claim_usage *usage, const char *condition_before)
+static void judge(struct state *state, struct claim_usage *usage, const char *condition_before,
+		  usage_change_fn *note)
 {
 	uint32_t level = warn_at(state, usage->claim->volume);
 	bool was_full = usage->is_full;
 
 	usage->is_full = usage_is_full(&usage->usage, level, was_full);
-	log_change(usage, was_full, condition_before, level);
+	log_change(usage, was_full, condition_before, level, note);
 }
 
 static void set(struct claim_usage *usage, const Holdfast__V1__VolumeUsage *said, int64_t now_ms)
@@ -84,7 +94,8 @@ static void set(struct claim_usage *usage, const Holdfast__V1__VolumeUsage *said
 	usage->permille = usage_permille(&usage->usage);
 }
 
-static void take_one(struct state *state, struct claim_entry *claim, const Holdfast__V1__VolumeUsage *said)
+static void take_one(struct state *state, struct claim_entry *claim, const Holdfast__V1__VolumeUsage *said,
+		     usage_change_fn *note)
 {
 	char condition[USAGE_CONDITION_MAX + 1] = "";
 	struct claim_usage *usage = claim->usage;
@@ -104,7 +115,7 @@ static void take_one(struct state *state, struct claim_entry *claim, const Holdf
 	}
 	usage->report = state->usages.reports;
 	set(usage, said, clock_realtime_ms());
-	judge(state, usage, condition);
+	judge(state, usage, condition, note);
 	usages_insert(&state->usages, usage);
 }
 
@@ -114,7 +125,8 @@ static bool is_held(const struct claim *claim)
 	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING;
 }
 
-void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report)
+void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report,
+		usage_change_fn *note)
 {
 	state->usages.reports++;
 	for (size_t i = report->n_volumes;
@@ -122,7 +134,7 @@ void usage_take(struct state *state, const char *node_id, const Holdfast__V1__Vo
 		struct claim_entry *claim = state_claim(state, report->volumes[i]->claim_id);
 
 		if (claim && str_eq(claim->claim.node_id, node_id) && is_held(&claim->claim))
-			take_one(state, claim, report->volumes[i]);
+			take_one(state, claim, report->volumes[i], note);
 	}
 }
 
@@ -134,7 +146,7 @@ static void review(struct state *state, const struct volume_entry *volume)
 		if (!claim->usage)
 			continue;
 		usages_remove(&state->usages, claim->usage);
-		judge(state, claim->usage, claim->usage->condition);
+		judge(state, claim->usage, claim->usage->condition, NULL);
 		usages_insert(&state->usages, claim->usage);
 	}
 }

@@ -8,8 +8,12 @@
 
 #include <holdfast/v1/nodes.pb-c.h>
 
-/** Take what node @node_id reports. Ignored for a claim that it does not hold. */
-void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report);
+/* The volume of @claim is full or has room again, or its condition has changed: @text says so. */
+typedef void usage_change_fn(const struct claim_entry *claim, const char *text);
+
+/** Take what node @node_id reports. Ignored for a claim that it does not hold. @note is called per change. */
+void usage_take(struct state *state, const char *node_id, const Holdfast__V1__VolumeUsageReport *report,
+		usage_change_fn *note);
 
 /** An observer of changes: a volume's level may be another one. */
 void usage_note_submitted(struct server *server, const struct change_object *objects, size_t n);

@@ -6,6 +6,7 @@
 #include "metrics.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
@@ -404,6 +405,22 @@ int64_t metric_of(struct fixture *f, const char *series)
 	assert_true(str_format(line, sizeof(line), "\nholdfast_%s ", series) > 0);
 	at = strstr(text.data, line);
 	return at ? strtoll(at + strlen(line), NULL, 10) : -1;
+}
+
+size_t n_events(struct fixture *f, const char *about, const char *what, const char *text)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *response = NULL;
+	size_t n = 0;
+
+	request.about = (char *)(uintptr_t)about;
+	request.newest = true;
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_int_equal(audit_list(f->server, &request, &response, NULL), STATUS_OK);
+	for (size_t i = 0; i < response->n_records; i++)
+		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, text);
+	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
+	return n;
 }
 
 void settle(struct fixture *f)

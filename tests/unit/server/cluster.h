@@ -121,5 +121,9 @@ void seal_store(struct sqlite3 *db);
 /** The number behind @series of the metrics, "name" or "name{label=\"value\"}"; -1: there is none. */
 int64_t metric_of(struct fixture *f, const char *series);
 
+/** How many records of the audit about @about ("node n1") are @what and have @text in their reason: the lines
+ * of `volume events`, `node events` and `operator audit`. */
+size_t n_events(struct fixture *f, const char *about, const char *what, const char *text);
+
 /** Volume db, allocation 1 on n1 with its claim taken. */
 void take_volume(struct fixture *f);

@@ -143,18 +143,27 @@ TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setu
 	expect_text(f, "; 1 release waiting (1 stuck)");
 	fail_release(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
+	assert_int_equal(n_events(f, "volume default/db", "Claims.Fail", ""), 0);
 	fail_release(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 1);
 	fail_release(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 1);
+	assert_int_equal(n_events(f, "volume default/db", "Claims.Fail",
+				  "failed 3 times, tried again: NodeUnpublishVolume: no answer in time"),
+			 1);
 	assert_int_equal(metric_of(f, "claims{state=\"taken\"}"), 1);
+	assert_int_equal(n_events(f, "volume default/db", "Claims.Wait", ""), 0);
 	wait_an_hour(f, ALLOC_1);
 	UNTIL(f, metric_of(f, "claims_waiting_seconds_max{for=\"node\"}") >= HOUR_MS / 1000);
+	UNTIL(f, n_events(f, "volume default/db", "Claims.Wait", "waiting for node n1") == 1);
+	assert_int_equal(n_events(f, "node n1", "Claims.Wait", ""), 1);
 	restart(f);
 	assert_int_equal(metric_of(f, "claims_failing"), 1); /* as is stored */
 	expect_releases(f, 1, 1);
 	connect_csi(f);
 	UNTIL(f, wait_for(f, "node", 1));
+	assert_int_equal(n_events(f, "volume default/db", "Claims.Fail", ""), 1);
+	assert_int_equal(n_events(f, "volume default/db", "Claims.Wait", ""), 1);
 	release_claim(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);
@@ -171,6 +180,7 @@ CASE(a_dead_node_with_a_stop_asked_for_is_waited_for)
 	UNTIL(f, wait_for(f, "allocation", 1));
 	disconnect(f, &f->n1);
 	UNTIL(f, wait_for(f, "node-away", 1));
+	assert_int_equal(n_events(f, "node n1", "Nodes.Disconnect", ""), 1);
 	expect_releases(f, 0, 0);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	settle(f);
@@ -250,6 +260,14 @@ CASE(a_plugin_that_is_unhealthy_or_away_moves_its_instances)
 	UNTIL(f, metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"false\"}") == 1);
 	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"true\"}"),
 			 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Plugin", "plugin ebs is unhealthy: "), 1);
+	f->n1.csi.node_sick = false;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, n_events(f, "node n1", "Nodes.Plugin", "plugin ebs is healthy again") == 1);
+	f->n1.csi.node_sick = true;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, n_events(f, "node n1", "Nodes.Plugin", "plugin ebs is unhealthy: ") == 2);
+	assert_int_equal(n_events(f, "node n2", "Nodes.Plugin", ""), 0);
 	assert_int_equal(
 		metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"controller\",healthy=\"true\"}"), 1);
 	disconnect(f, &f->n2);

@@ -259,6 +259,7 @@ TEST_FIXTURE(the_metrics_count_sessions_that_fell_silent, setup, teardown)
 	metrics_print(f->server, &text);
 	assert_non_null(strstr(text.data, "\nholdfast_sessions_silent_total 1\n"));
 	assert_non_null(strstr(text.data, "\nholdfast_nodes{status=\"disconnected\"} 1\n"));
+	assert_int_equal(n_events(f, "node n1", "Nodes.Disconnect", "nothing was heard of node n1"), 1);
 }
 
 /* Clocks. */
@@ -484,8 +485,9 @@ CLUSTER_TEST(a_node_that_connects_again_and_again_is_recorded_ten_times)
 
 CLUSTER_TEST(each_kind_of_event_of_a_node_is_recorded_ten_times_a_minute)
 {
-	static const char *const names[NODE_EVENT_N] = {"Nodes.Connect", "Nodes.Disconnect", "Nodes.Disk",
-							"Nodes.Doubt", "Nodes.Report"};
+	static const char *const names[NODE_EVENT_N] = {
+		"Nodes.Connect", "Nodes.Disconnect", "Nodes.Disk",	  "Nodes.Doubt",
+		"Nodes.Report",	 "Nodes.Plugin",     "Nodes.Certificate", "Volumes.Usage"};
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);

@@ -143,8 +143,13 @@ CLUSTER_TEST(a_volume_above_its_level_is_full_until_it_is_well_below)
 	drop(volume);
 	report_used(f, 860);
 	assert_int_equal(metric_of(f, "volumes_full"), 1);
+	assert_int_equal(n_events(f, "volume default/db", "Volumes.Usage", ""), 1);
+	assert_int_equal(
+		n_events(f, "volume default/db", "Volumes.Usage", "volume db is 91 % full on node n1"), 1);
 	report_used(f, 830);
 	assert_int_equal(metric_of(f, "volumes_full"), 0);
+	assert_int_equal(
+		n_events(f, "volume default/db", "Volumes.Usage", "volume db is 83 % full on node n1"), 1);
 }
 
 CLUSTER_TEST(a_new_level_counts_without_a_new_report)
@@ -176,9 +181,13 @@ CLUSTER_TEST(a_condition_is_shown_and_counted_until_it_is_gone)
 	assert_null(strstr(volume->volume->usages[0]->condition, "\xe2\x80\xae")); /* from left to right */
 	assert_non_null(strstr(volume->why, "its condition on node n1: read-only: the kernel"));
 	drop(volume);
+	assert_int_equal(n_events(f, "volume default/db", "Volumes.Usage",
+				  "volume db on node n1: read-only: the kernel"),
+			 1);
 	report_used(f, 2);
 	assert_int_equal(metric_of(f, "volumes_read_only"), 0);
 	assert_int_equal(metric_of(f, "volumes_abnormal"), 0);
+	assert_int_equal(n_events(f, "volume default/db", "Volumes.Usage", "it is in order again"), 1);
 }
 
 CLUSTER_TEST(unknown_is_shown_as_unknown_since_the_node_could_not_measure_or_is_away)
