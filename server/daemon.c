@@ -12,6 +12,7 @@
 #include "server.h"
 #include "services.h"
 #include "status_text.h"
+#include "warnings.h"
 
 #include "access/access.h"
 #include "access/audit.h"
@@ -402,6 +403,8 @@ static enum status start_work(struct server *server, struct error *err)
 		status = schedules_new(server, &server->schedules, err);
 	if (status == STATUS_OK)
 		status = epoch_record_restore(server, err);
+	if (status == STATUS_OK)
+		status = warnings_new(server, &server->warnings, err);
 	server->is_serving = status == STATUS_OK;
 	return status;
 }
@@ -610,6 +613,8 @@ void server_free(struct server *server)
 	controllers_stop(server->controllers);
 	losses_free(server->losses);
 	server->losses = NULL;
+	warnings_free(server->warnings);
+	server->warnings = NULL;
 	schedules_free(server->schedules);
 	server->schedules = NULL;
 	fences_free(server->fences);

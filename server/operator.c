@@ -4,31 +4,25 @@
 #include "certificate.h"
 #include "key_rotation.h"
 #include "server.h"
+#include "warnings.h"
 
 #include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/audit_read.h"
-#include "access/tokens.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "fence/fencers.h"
 #include "lead/lead.h"
 #include "lead/members.h"
 #include "log/log.h"
 #include "node/session.h"
-#include "plugin/fence_clients.h"
 #include "recovery/backup.h"
-#include "recovery/history.h"
-#include "recovery/marks.h"
 #include "state/change.h"
-#include "state/disk.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/stall.h"
-#include "volume/schedules.h"
 
 #include <assert.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -41,14 +35,6 @@
 
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
-enum {
-	WARNINGS_MAX = 14,
-	HISTORY_WARNING_SIZE = 640,
-	HELD_TWICE_WARNING_SIZE = 768,
-	KEYS_WARNING_SIZE = 512,
-	KEYS_NAMED = 4
-};
-
 static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *response)
 {
 	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
@@ -60,72 +46,6 @@ static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *re
 		response->epoch_reason = epoch->restored_from;
 	response->nodes_to_report = (uint32_t)server->state.n_unreported;
 	response->schema = schema ? schema->version : 0;
-}
-
-static bool history_warning(struct server *server, char ret[static HISTORY_WARNING_SIZE])
-{
-	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
-	uint64_t missing = history_missing_nodes(server);
-
-	if (!history_is_lost(server) &&
-	    missing == 0) /* the nodes of a restore report; that is as it should be */
-		return false;
-	(void)str_format(ret, HISTORY_WARNING_SIZE,
-			 "%sepoch %" PRIu64 " has begun (%.400s), %zu nodes have not reported, %" PRIu64
-			 " are missing that are not known by name; nothing that they may hold is granted",
-			 epoch && epoch->lost_history ? "the store had lost history: " : "",
-			 state_epoch(&server->state), epoch ? epoch->restored_from : "",
-			 server->state.n_unreported, missing);
-	return true;
-}
-
-/* Names some of the nodes, all of which are walked only when there is one. */
-static bool keys_warning(struct server *server, char ret[static KEYS_WARNING_SIZE])
-{
-	const struct state *state = &server->state;
-	struct node_entry *entry;
-	size_t named = 0;
-	size_t at = 0;
-
-	if (state->n_nodes_other_key == 0)
-		return false;
-	for (entry = state_node_from(&server->state, ""); entry; entry = state_node_next(entry)) {
-		int n;
-
-		if (entry->node.other_ticket_keys[0] == '\0')
-			continue;
-		n = str_format(ret + at, KEYS_WARNING_SIZE - at, "%snode %s has another ticket key (%s...)",
-			       at > 0 ? ", " : "", entry->node.id, entry->node.other_ticket_keys);
-		at += n > 0 ? (size_t)n : 0;
-		if (++named == KEYS_NAMED)
-			break;
-	}
-	(void)str_format(
-		ret + at, KEYS_WARNING_SIZE - at,
-		"%s: mounts are refused there. Put this server's key into mounthelper.policy, or give "
-		"the server its old key back",
-		state->n_nodes_other_key > named ? " and more" : "");
-	return true;
-}
-
-/* Two may be writing to one of them. All volumes are walked only when there is one. */
-static bool held_twice_warning(struct server *server, char ret[static HELD_TWICE_WARNING_SIZE])
-{
-	struct volume_entry *volume;
-
-	if (server->state.n_volumes_held_twice == 0)
-		return false;
-	volume = state_volume_from(&server->state, "", "");
-	while (volume && !volume_is_held_twice(volume))
-		volume = state_volume_next(volume);
-	if (!volume)
-		return false;
-	(void)str_format(ret, HELD_TWICE_WARNING_SIZE,
-			 "volumes are mounted more often than their access mode allows: %zu, the first is "
-			 "%s/%s. Two may be writing to it: holdfast volume status %s --why",
-			 server->state.n_volumes_held_twice, volume->volume.namespace, volume->volume.id,
-			 volume->volume.id);
-	return true;
 }
 
 struct expiring {
@@ -155,22 +75,11 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__GetStatusResponse response = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
 	char version[] = HOLDFAST_VERSION;
-	char certificate[CERTIFICATE_WARNING_SIZE];
-	char disk[DISK_WARNING_SIZE];
-	char mark[MARKS_WARNING_SIZE];
-	char history[HISTORY_WARNING_SIZE];
-	char keys[KEYS_WARNING_SIZE];
-	char twice[HELD_TWICE_WARNING_SIZE];
-	char fencers[FENCERS_WARNING_SIZE], clients[FENCE_CLIENTS_WARNING_SIZE];
-	char schedules[SCHEDULES_WARNING_SIZE];
-	char rotation[KEY_ROTATION_WARNING_SIZE];
-	char ca[CERTIFICATE_CA_WARNING_SIZE];
-	char tokens[TOKENS_WARNING_SIZE];
-	char *warnings[WARNINGS_MAX];
+	char texts[WARNING_N][WARNING_SIZE];
+	char *warnings[WARNING_N];
 	uint8_t key[TICKET_KEY_SIZE];
 	uint8_t next_key[TICKET_KEY_SIZE];
 	struct expiring expiring;
-	struct error stall;
 
 	ticket_issuer_public_key(server->issuer, key);
 	response.version = version;
@@ -186,36 +95,13 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	add_epoch(server, &response);
 	response.certificate_expires_at_ms = server->certificate->expires_at_ms;
 	response.warnings = warnings;
-	if (stall_check(server, &stall) != STATUS_OK)
-		warnings[response.n_warnings++] = stall.msg;
-	if (held_twice_warning(server, twice))
-		warnings[response.n_warnings++] = twice;
-	if (history_warning(server, history))
-		warnings[response.n_warnings++] = history;
-	if (fencers_warning(server->fencers, fencers))
-		warnings[response.n_warnings++] = fencers;
-	if (fence_clients_warning(server, clients))
-		warnings[response.n_warnings++] = clients;
-	if (schedules_warning(server, schedules))
-		warnings[response.n_warnings++] = schedules;
+	for (int kind = 0; kind < WARNING_N; kind++)
+		if (warning_text(server, (enum warning_kind)kind, texts[kind]))
+			warnings[response.n_warnings++] = texts[kind];
 	response.last_backup_at_ms = backup_last_ms(server);
 	response.last_kit_at_ms = backup_last_kit_ms(server);
-	if (keys_warning(server, keys))
-		warnings[response.n_warnings++] = keys;
-	if (certificate_ca_warning(server, ca))
-		warnings[response.n_warnings++] = ca;
-	if (tokens_warning(server, tokens))
-		warnings[response.n_warnings++] = tokens;
-	if (key_rotation_warning(server, rotation))
-		warnings[response.n_warnings++] = rotation;
 	if (key_rotation_next(server, next_key))
 		response.next_ticket_key = (ProtobufCBinaryData){.len = sizeof(next_key), .data = next_key};
-	if (disk_warning(server, disk))
-		warnings[response.n_warnings++] = disk;
-	if (marks_warning(server, mark))
-		warnings[response.n_warnings++] = mark;
-	if (certificate_warning(server->certificate, server->in_use.cert, certificate))
-		warnings[response.n_warnings++] = certificate;
 	response.ca_expires_at_ms = server->certificate->ca_expires_at_ms;
 	add_expiries(server, &expiring, &response);
 	answer_durable(server, call, message_copy(&response.base));

@@ -46,6 +46,7 @@ struct controllers;
 struct gc;
 struct lead;
 struct releases;
+struct warnings;
 RB_HEAD(watch_tree, watch);
 RB_HEAD(volume_work_tree, volume_work);
 
@@ -106,6 +107,7 @@ struct server {
 	struct network *network;	 /* see fence/network.h */
 	struct losses *losses;		 /* see fence/loss.h */
 	struct schedules *schedules;	 /* see volume/schedules.h */
+	struct warnings *warnings;	 /* owned; see warnings.h */
 	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
 	/* Can the storage of the plugin refuse the node? The same. */

@@ -630,13 +630,16 @@ static void note_connect(const struct session *session, const struct node_entry 
 	static const struct node none;
 	const struct node *before = entry && node_is_registered(entry) ? &entry->node : &none;
 	bool is_new_boot = !str_eq(before->boot_id, session->boot_id);
-	char why[NODE_TEXT_MAX + 128];
+	bool is_off = node_clock_is_off(node->clock_skew_ms);
+	char why[NODE_TEXT_MAX + NODE_CLOCK_TEXT_SIZE + 160], clock[NODE_CLOCK_TEXT_SIZE];
 
 	record_disk(session->server, before, node, change);
 	if (before->disconnected_ms == 0 && before->boot_id[0] != '\0')
 		return;
-	(void)str_format(why, sizeof(why), "from %s, %s %s", node->address,
-			 is_new_boot ? "in a new boot" : "boot", session->boot_id);
+	(void)str_format(
+		why, sizeof(why), "from %s, %s %s%s%s%s", node->address,
+		is_new_boot ? "in a new boot" : "boot", session->boot_id, is_off ? "; its clock is " : "",
+		is_off ? node_clock_text(node->clock_skew_ms, clock) : "", is_off ? " the server's" : "");
 	audit_node_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
 }
 

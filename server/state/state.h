@@ -173,6 +173,7 @@ struct node_entry {
 	struct claim_list claims;
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
+	int64_t certificate_warned_ms;	/* the expiry that was recorded; not stored */
 	struct session *session;	/* borrowed; NULL: not connected. Set by state_set_session() */
 	struct message_list *drivers;	/* NodeDriver, from its last report; not stored */
 	size_t n_live;			/* claims that are not freed */

@@ -8,7 +8,7 @@
 
 #include <holdfast/v1/nodes.pb-c.h>
 
-/* The volume of @claim is full or has room again, or its condition has changed: @text says so. */
+/* The volume of @claim is full or has room again, or its condition has changed, as in @text. */
 typedef void usage_change_fn(const struct claim_entry *claim, const char *text);
 
 /** Take what node @node_id reports. Ignored for a claim that it does not hold. @note is called per change. */

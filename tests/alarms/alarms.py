@@ -154,6 +154,20 @@ def every_condition_of_the_runbook_is_an_alarm_and_leads_to_its_page(_):
         assert wait == wanted[expr][0] and f"]({link})" in wanted[expr][1], (expr, wait, page, wanted[expr])
 
 
+def every_condition_of_the_runbook_names_its_event(_):
+    """A record of the audit that its manual explains, a warning of the server, or a line of the journal."""
+    known = {*re.findall(r"\*([A-Z]\w+\.\w+)\*", (ROOT / "docs/man/holdfast-operator-access.1.scd").read_text(encoding="utf-8")),
+             *(f"warning {name}" for name in re.findall(r'= {"([\w-]+)", \w+, (?:BOTH|EVENT_ONLY)}',
+                                                        (ROOT / "server/warnings.c").read_text(encoding="utf-8"))),
+             *(f"HOLDFAST_EVENT={name}" for name in re.findall(r', "([\w-]+)", "\w{32}"',
+                                                               (ROOT / "proto/journal_events.h").read_text(encoding="utf-8"))),
+             "store", "kind", "hangs: ..."}  # fmt: skip
+    for line in RUNBOOK.read_text(encoding="utf-8").splitlines():
+        if re.match(r"\|[^|]*\| `", line):
+            named = re.findall("`(.*?)`", line.split("|")[4])
+            assert named and known.issuperset(named), (line, set(named) - known)
+
+
 def rules_are_well_formed(_):
     run("promtool", "check", "rules", str(RULES))
     assert len(rules()) == RULES.read_text(encoding="utf-8").count("- alert:"), "a rule is written in another form"
@@ -198,7 +212,8 @@ def every_panel_asks_for_series_that_the_server_has(site):
 
 def main():
     failed = 0
-    cases = (every_condition_of_the_runbook_is_an_alarm_and_leads_to_its_page, rules_are_well_formed,
+    cases = (every_condition_of_the_runbook_is_an_alarm_and_leads_to_its_page,
+             every_condition_of_the_runbook_names_its_event, rules_are_well_formed,
              each_alarm_fires_in_its_scenario_and_in_no_other, prometheus_evaluates_every_rule,
              every_panel_asks_for_series_that_the_server_has)  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="holdfast-alarms-") as folder:

@@ -79,7 +79,7 @@ class Page:
         self.blocks = [(text.count("\n", 0, m.start()) + 1, m[2].split(), re.sub(f"^{m[1]}", "", m[3], flags=re.MULTILINE))
                        for m in BLOCK.finditer(text)]
         rows = [line for line in self.read(folder, "README").splitlines() if line.startswith("|") and f"]({name}.md)" in line]
-        self.alerts = [found for found in (re.findall(r"`(.*?)`", row) for row in rows) if found]
+        self.alerts = [found for found in (re.findall(r"`(.*?)`", row.split("|")[2]) for row in rows) if found]
         if not rows:
             raise AssertionError(f"neither an alert nor a symptom leads to {name}.md")
 

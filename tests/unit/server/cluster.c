@@ -5,6 +5,7 @@
 #include "dev.h"
 #include "metrics.h"
 #include "unit.h"
+#include "warnings.h"
 
 #include "access/audit_read.h"
 #include "base/fd.h"
@@ -421,6 +422,16 @@ size_t n_events(struct fixture *f, const char *about, const char *what, const ch
 		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, text);
 	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
 	return n;
+}
+
+void expect_warning_events(struct fixture *f, const char *word, size_t begun, size_t ended)
+{
+	char object[64];
+
+	warnings_review(f->server->warnings);
+	(void)str_format(object, sizeof(object), "warning %s", word);
+	assert_int_equal(n_events(f, object, "Server.Warn", ""), begun);
+	assert_int_equal(n_events(f, object, "Server.WarnEnd", ""), ended);
 }
 
 void settle(struct fixture *f)

@@ -125,5 +125,10 @@ int64_t metric_of(struct fixture *f, const char *series);
  * of `volume events`, `node events` and `operator audit`. */
 size_t n_events(struct fixture *f, const char *about, const char *what, const char *text);
 
+/** Reviews the warnings; then Server.Warn is on record @begun times about the warning @word, and
+ * Server.WarnEnd
+ * @ended times. */
+void expect_warning_events(struct fixture *f, const char *word, size_t begun, size_t ended);
+
 /** Volume db, allocation 1 on n1 with its claim taken. */
 void take_volume(struct fixture *f);

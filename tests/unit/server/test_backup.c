@@ -218,8 +218,12 @@ CLUSTER_TEST(a_backup_counts_as_made_once_it_was_read_to_its_end)
 	holdfast__v1__begin_backup_response__free_unpacked(begin_backup(f), NULL);
 	settle(f);
 	assert_int_equal(metric_of(f, "backup_timestamp_seconds"), 0);
+	expect_warning_events(f, "backup", 1, 0);
+	assert_int_equal(n_events(f, "warning backup", "Server.Warn", "no backup was ever read to its end"),
+			 1);
 	take_copy(f, &copy);
 	settle(f);
+	expect_warning_events(f, "backup", 1, 1);
 	assert_in_range(metric_of(f, "backup_timestamp_seconds"), from_s, clock_realtime_ms() / 1000);
 	restart(f);
 	assert_in_range(metric_of(f, "backup_timestamp_seconds"), from_s, clock_realtime_ms() / 1000);

@@ -2,8 +2,10 @@
 /* A disk that fills: nothing new, then nothing at all, never an end; and as before when there is room. */
 
 #include "cluster.h"
+#include "lines.h"
 #include "metrics.h"
 #include "unit.h"
+#include "warnings.h"
 
 #include "base/strbuf.h"
 #include "state/disk.h"
@@ -127,13 +129,21 @@ CASE(a_reserve_is_allocated_beside_the_store)
 
 CASE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_continue)
 {
+	static struct lines lines;
 	struct claim claim;
+	enum status status;
 	struct error err;
 
 	take_volume(f);
 	claim = claim_of(f, ALLOC_1);
 	set_free(f, RESERVE_MIB - 1);
-	expect_full(register_another(f, &err), f, &err);
+	lines_begin(&lines);
+	status = register_another(f, &err);
+	warnings_review(f->server->warnings); /* records nothing on this disk */
+	lines_end(&lines);
+	expect_full(status, f, &err);
+	assert_int_equal(lines_with(&lines, " event=disk-full "), 1);
+	assert_int_equal(n_events(f, "warning disk", "Server.Warn", ""), 0);
 	assert_false(has_reserve(f));
 	expect_warning(f, "nothing new is taken; reading and releases continue");
 	expect_metric(f, "\nholdfast_disk_level 1\n");

@@ -107,6 +107,7 @@ static void expect_two_writers(struct fixture *f)
 
 	restart(f);
 	assert_int_equal(metric_of(f, "volumes_held_twice"), 1);
+	expect_warning_events(f, "held-twice", 1, 0);
 	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
 			      &response, NULL),
 			 STATUS_OK);

@@ -393,12 +393,14 @@ CASE(a_kit_counts_as_made_once_it_was_read_to_its_end)
 
 	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, fresh.certificate);
 	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"), 0);
+	expect_warning_events(f, "kit", 1, 0);
 	begun = begin(f, "", STATUS_OK);
 	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"), 0);
 	read_kit(f, begun->id);
 	UNTIL(f, metric_of(f, "backup_kit_timestamp_seconds") > 0);
 	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"),
 			 metric_of(f, "backup_timestamp_seconds"));
+	expect_warning_events(f, "kit", 1, 1);
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 

@@ -4,6 +4,7 @@
 #include "cluster.h"
 #include "status_text.h"
 #include "unit.h"
+#include "warnings.h"
 
 #include "rpc/pki.h"
 
@@ -321,10 +322,17 @@ CASE(a_certificate_that_is_about_to_expire_shows_when)
 	expect_expiry(f, "server", 300, 400);
 	expect_expiry(f, "ca", 3000, 4000);
 	expect_expiry(f, "nodes", 300, 400);
+	expect_warning_events(f, "certificate", 0, 0);
 	issue_for_a_day(f, "again", "holdfast://c1/server/again");
 	(void)str_format(f->server->in_use.cert, sizeof(f->server->in_use.cert), "%s/tls/again.pem", f->dir);
 	certificate_watch(f->server); /* as a reload does */
 	expect_expiry(f, "server", 0, 1);
+	f->server->certificate->warns_at_ms = clock_realtime_ms(); /* as three quarters of a day later */
+	expect_warning_events(f, "certificate", 1, 0);
+	expect_warning_events(f, "certificate", 1, 0);
+	restart(f); /* with the first certificate */
+	connect_csi(f);
+	expect_warning_events(f, "certificate", 1, 0);
 	disconnect(f, &f->n1);
 	fake_node_release(&f->n1);
 	issue_for_a_day(f, "short", "holdfast://c1/node/n1");
@@ -334,6 +342,10 @@ CASE(a_certificate_that_is_about_to_expire_shows_when)
 	expect_expiry(f, "nodes", 0, 1); /* the first of two */
 	assert_true(metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n1\"}") <
 		    metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n2\"}"));
+	warnings_review(f->server->warnings);
+	warnings_review(f->server->warnings); /* records it once */
+	assert_int_equal(n_events(f, "node n1", "Nodes.Certificate", "its certificate expires at "), 1);
+	assert_int_equal(n_events(f, "node n2", "Nodes.Certificate", ""), 0);
 	disconnect(f, &f->n1);
 	disconnect(f, &f->n2);
 	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"nodes\"}"), -1);

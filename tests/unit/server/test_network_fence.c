@@ -777,6 +777,7 @@ TEST(a_node_with_wrong_addresses_is_an_alarm_and_is_not_fenced_by_them)
 		assert_true(fence_clients_warning(f->server, warning));
 		assert_non_null(strstr(warning, "node n1 cannot be fenced"));
 		assert_int_equal(metric_of(f, "fence_clients_refused"), 1);
+		expect_warning_events(f, "fence-clients", 1, 0);
 		lose(f, &f->n1);
 		assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
 		assert_non_null(strstr(err.msg, "cannot be fenced by the addresses"));

@@ -289,6 +289,8 @@ CLUSTER_TEST(a_clock_that_is_wrong_is_seen_at_hello_and_counted)
 	int64_t before_ms = clock_realtime_ms();
 
 	expect_clock(f, 120000, 1);
+	expect_clock(f, 120000, 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Connect", " ahead of the server's"), 2);
 	assert_in_range(f->n1.welcome_clock_ms, before_ms, clock_realtime_ms());
 	expect_clock(f, -120000, 1);
 	expect_clock(f, 5000, 0);
@@ -337,6 +339,7 @@ CLUSTER_TEST(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_se
 	keys[0] ^= 1;
 	expect_keys(f, keys, 0, 0); /* not known */
 	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
+	expect_warning_events(f, "ticket-key", 1, 0);
 	expect_keys(f, keys, 2 * (size_t)TICKET_KEY_ID_SIZE, 0); /* while the key is changed it has both */
 	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
 	/* the policy was changed while the session continued */
@@ -345,6 +348,7 @@ CLUSTER_TEST(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_se
 	up.fingerprint = &fingerprint;
 	assert_int_equal(rpc_stream_send(f->n1.stream, &up.base, NULL), STATUS_OK);
 	UNTIL(f, f->server->state.n_nodes_other_key == 0);
+	expect_warning_events(f, "ticket-key", 1, 1);
 	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(node_of(f, "n1")));

@@ -591,6 +591,7 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 1);
 	assert_true(fencers_warning(w->f->server->fencers, warning));
 	assert_non_null(strstr(warning, "holdfast node fence --test n1"));
+	expect_warning_events(f, "fencers", 1, 0);
 	disconnect_fencer(w, &w->f1);
 	UNTIL(f, metric_of(f, "fencers{status=\"away\"}") == 1);
 	assert_true(fencers_warning(w->f->server->fencers, warning));
@@ -599,6 +600,7 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	assert_int_equal(metric_of(f, "fencers{status=\"away\"}"), 0);
 	assert_int_equal(metric_of(f, "power_switches{status=\"failing\"}"), 0);
 	assert_false(fencers_warning(w->f->server->fencers, warning));
+	expect_warning_events(f, "fencers", 1, 1);
 }
 
 WORLD_TEST(a_revoked_fencer_has_no_session_and_gets_no_order)
@@ -663,6 +665,7 @@ WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
 	wait_for(w->f, FENCE_FAILED);
 	assert_int_equal(metric_of(f, "fences_open"), 0);
 	assert_int_equal(metric_of(f, "fences_unproved"), 1);
+	assert_int_equal(n_events(f, "node n1", "Fences.Step", "failed"), 1);
 	must_fence(w->f, false);
 	UNTIL(w->f, w->f1.n == 2);
 	fake_fencer_prove(&w->f1, &w->f1.orders[1]);

@@ -117,6 +117,7 @@ PROVIDER_TEST(a_failed_snapshot_is_counted_and_tried_again_and_removes_no_other)
 	let_pass(f, EVERY_MS);
 	assert_int_equal(provider.calls[CALL_DELETE_SNAPSHOT], 0);
 	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 1\n"));
+	assert_int_equal(n_events(f, "volume default/db", "Snapshots.Failed", "the provider's words"), 1);
 	must(f, "Get", ID, "\"error\":\"plugin nfs: the provider's words\"");
 	for (int i = 0; i < 3; i++)
 		let_pass(f, 4 * SCHEDULE_RETRY_MIN_MS);
