@@ -638,7 +638,7 @@ static void note_connect(const struct session *session, const struct node_entry 
 		return;
 	(void)str_format(
 		why, sizeof(why), "from %s, %s %s%s%s%s", node->address,
-		is_new_boot ? "in a new boot" : "boot", session->boot_id, is_off ? "; its clock is " : "",
+		is_new_boot ? "in a new boot" : "boot", session->boot_id, is_off ? "; its time is " : "",
 		is_off ? node_clock_text(node->clock_skew_ms, clock) : "", is_off ? " the server's" : "");
 	audit_node_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
 }
