@@ -27,6 +27,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 
 /* The host's: in the mount namespace of a unit all is shared, or nothing. */
 #define MOUNTINFO_PATH "/proc/1/mountinfo"
@@ -69,6 +71,13 @@ struct op {
 	int64_t started_ms;
 	bool is_restart;
 	int64_t before_ms; /* of a restart: when the container was started before */
+
+	/* of a wait */
+	int end_fd; /* of the container's first process: readable when that has ended; or negative */
+	int64_t end_pid;
+	bool has_ended; /* that process */
+	sd_event_source *end_watch;
+	sd_event_source *end_timer;
 };
 
 /* How often a task was restarted, by the order that started it: in memory, for what the agent may ask for
@@ -79,6 +88,14 @@ struct restarts {
 	struct restart_count count;
 };
 
+static void op_unwatch(struct op *op)
+{
+	op->end_watch = sd_event_source_disable_unref(op->end_watch);
+	op->end_timer = sd_event_source_disable_unref(op->end_timer);
+	close_fdp(&op->end_fd);
+	op->end_fd = -EBADF;
+}
+
 static void op_free(struct op *op)
 {
 	if (op->is_wait)
@@ -88,6 +105,7 @@ static void op_free(struct op *op)
 	taken_release(&op->taken);
 	last_output_release(&op->output);
 	readback_free(op->readback);
+	op_unwatch(op);
 	free(op);
 }
 
@@ -184,6 +202,7 @@ static struct op *op_new(struct driver *driver, struct rpc_call *call, const str
 	op->driver = driver;
 	op->call = call;
 	op->kind = kind;
+	op->end_fd = -EBADF;
 	last_output_init(&op->output);
 	LIST_INSERT_HEAD(&driver->ops, op, link);
 	driver->n_operations++;
@@ -916,6 +935,54 @@ static void on_waited(enum status status, const struct error *err, const json_t 
 	task_op_look(op);
 }
 
+static int on_process_end(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct op *op = userdata;
+
+	op_unwatch(op);
+	op->has_ended = true;
+	task_op_look(op);
+	return 0;
+}
+
+static int on_wait_limit(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct op *op = userdata;
+	struct error err;
+
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"task '%s' of allocation %s still runs after %d s: wait again", op->task, op->alloc,
+			WAIT_S);
+	op_fail(op, &err);
+	return 0;
+}
+
+/* Waits for the end of the container's first process. podman answers a wait by looking at the container again
+ * and again without a pause, which takes a processor for each task that runs. The container is inspected once
+ * more after the process was opened: its number may have gone to another process before. False: the engine
+ * must be asked. The operation may be gone when this returns true. */
+static bool watch_process(struct op *op, const struct container *container)
+{
+	sd_event *event = op->driver->event;
+
+	if (op->has_ended || container->pid == 0)
+		return false;
+	if (op->end_fd < 0) {
+		op->end_pid = container->pid;
+		op->end_fd = (int)syscall(SYS_pidfd_open, (pid_t)container->pid, 0);
+		if (op->end_fd >= 0)
+			task_op_look(op);
+		return op->end_fd >= 0;
+	}
+	if (container->pid == op->end_pid &&
+	    sd_event_add_io(event, &op->end_watch, op->end_fd, EPOLLIN, on_process_end, op) >= 0 &&
+	    sd_event_add_time_relative(event, &op->end_timer, CLOCK_MONOTONIC, WAIT_S * USEC_PER_SEC, 0,
+				       on_wait_limit, op) >= 0)
+		return true;
+	op_unwatch(op);
+	return false;
+}
+
 /* The engine's answer is not believed: whether it has ended is looked at. */
 static void wait_seen(struct op *op, struct container *container)
 {
@@ -932,13 +999,13 @@ static void wait_seen(struct op *op, struct container *container)
 	if (status.state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED) {
 		response.result = &result;
 		op_reply(op, &response.base);
-	} else if (op->has_waited) {
+	} else if (op->has_waited || (op->has_ended && container->pid != op->end_pid)) {
 		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
 				"the engine reported that task '%s' of allocation %s has ended, but it runs: "
 				"wait again",
 				op->task, op->alloc);
 		op_fail(op, &err);
-	} else {
+	} else if (!watch_process(op, container)) {
 		op->has_waited = true;
 		ask(op, (struct engine_request){.method = "POST", .timeout_us = WAIT_S * USEC_PER_SEC},
 		    on_waited, "/containers/%s/wait?condition=not-running", op->name);

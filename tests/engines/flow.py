@@ -261,6 +261,21 @@ class Flow(Execs):
         claim = next(c for c in self.room.claims() if c["allocation_id"] == alloc)
         assert claim["evidence"] == "EVIDENCE_RECEIPT", claim
 
+    def a_task_that_runs_keeps_no_request_at_its_engine(self):
+        alloc = self.run()
+        self.until_running(alloc)
+        driver, at = self.engine.processes["driver"].pid, f"{self.engine.work}/engine.sock"
+
+        def waits_for_the_process_alone():
+            opened = [os.readlink(f.path) for f in os.scandir(f"/proc/{driver}/fd") if os.path.lexists(f.path)]
+            with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
+                connected = [line for line in f if line.endswith(f" 03 {line.split()[6]} {at}\n")]
+            return sum("pidfd" in name for name in opened) == 1 and not connected
+
+        wait_for("the driver to wait for the process alone", waits_for_the_process_alone)
+        self.clear(alloc)
+        self.stop(alloc)
+
     def a_node_without_the_driver_is_refused_with_a_line(self):
         spec = self.room.spec("task.hcl", SPEC.format(name="nowhere", script=STAYS, image="localhost/bb:1"))
         done = self.room.holdfast("alloc", "run", spec, "--node", self.room.nodes[1].id, check=False)
