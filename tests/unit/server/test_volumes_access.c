@@ -173,21 +173,21 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		assert_int_equal(try(&caller, "Nodes.Get", "{\"id\":\"n2\"}", text, sizeof(text)), STATUS_OK);
 		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" ALLOC_1) != NULL,
 				 cases[i].allocs);
-		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
+		assert_int_equal(strstr(text, "00000000c001") != NULL, cases[i].claims);
 		assert_null(strstr(text, "theirs"));
 		assert_null(strstr(text, ALLOC_2));
 		assert_int_equal(try(&caller, "Nodes.Drain", "{\"id\":\"n2\"}", text, sizeof(text)),
 				 STATUS_OK);
-		assert_int_equal(strstr(text, "c001") != NULL, cases[i].claims);
+		assert_int_equal(strstr(text, "00000000c001") != NULL, cases[i].claims);
 		assert_null(strstr(text, "theirs"));
-		assert_null(strstr(text, "c002"));
+		assert_null(strstr(text, "00000000c002"));
 	}
 	caller_release(&caller);
 	free(secret);
 }
 
 /* The allocation of the volume wants the fence. */
-CASE(a_plan_of_fences_names_what_the_caller_may_see)
+CASE(a_plan_of_fences_hides_work_that_the_caller_may_not_see)
 {
 	static const struct {
 		const char *capability, *namespace;
