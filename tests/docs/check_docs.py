@@ -362,7 +362,9 @@ def nomad_table(block):
         rows = {}
         for _, key, fate, text in keys:
             rows.setdefault((fate, text), []).append(f"`{key}`")
-        return ["| keys of Nomad | are | here |", "|---|---|---|"] + [row(", ".join(names), *rest) for rest, names in rows.items()]
+        taken = rows.pop(("taken", ""), [])
+        lines = ["Taken: " + ", ".join(taken) + ".", ""] if taken else []
+        return lines + ["| keys | are | here |", "|---|---|---|"] + [row(", ".join(names), *rest) for rest, names in rows.items()]
 
     return table
 
