@@ -34,7 +34,6 @@ CONFIG_MANUAL = ROOT / "docs/man/holdfast-server.hcl.5.scd"
 CODES = ROOT / "lib/rpc/grpc_status.c"
 NOMAD_PAGE = ROOT / "docs/nomad-keys.md"
 NOMAD_KEYS = ROOT / "cli/nomad/keys.c"
-GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
 SKIPPED = {".git", "build", "__pycache__", "node_modules"}
 SUFFIXES = ("c", "h", "py", "md", "txt", "scd", "proto", "rules", "socket", "service", "in", "sh", "policy", "hcl")
 
@@ -296,45 +295,16 @@ def filter_rules():
     return rules
 
 
-OPERATIONS = ["stage", "publish", "unpublish", "unstage", "ask", "list"]
-SHOWN_AS = {"ask": "LIST", "prepare": "STAGE"}
-
-
-def operation_of(label):
-    word = label.split("_")[0]
-    return SHOWN_AS.get(word, word.upper())
-
-
-def golden():
-    """[(label, {call: is always made})]"""
-    found = []
-    for line in read(GOLDEN).splitlines():
-        if line and not line.startswith("#"):
-            label, calls = line.split(": ")
-            found.append((label, {c.rstrip("?"): not c.endswith("?") for c in calls.split()}))
-    return found
-
-
-def users_of(call):
-    lines = [(label, calls) for label, calls in golden() if operation_of(label) not in ("BE", "CLOSE")]
-    if all(call in calls for _, calls in lines):
-        return "every request"
-    users = [operation_of(label) for label, calls in lines if call in calls]
-    if set(users) == {operation_of(label) for label, _ in lines} - {"LIST"}:
-        return "all but LIST"
-    return ", ".join(sorted(set(users), key=users.index)) or "not in the list"
-
-
 def filter_table(old):
     reasons = {}
     for line in old:
         call = re.match(r"\| `(\w+)` ", line)
-        if call and len(cells(line)) == 4:
+        if call and len(cells(line)) == 3:
             reasons[call.group(1)] = cells(line)[2]
-    lines = ["| call | arguments that it must have | what for | used by |", "|---|---|---|---|"]
+    lines = ["| call | arguments that it must have | what for |", "|---|---|---|"]
     rules = filter_rules()
     for call, checks in rules.items():
-        lines.append(row(f"`{call}`", "; ".join(checks), reasons.get(call, "TO BE WRITTEN"), users_of(call)))
+        lines.append(row(f"`{call}`", "; ".join(checks), reasons.get(call, "TO BE WRITTEN")))
     n = sum(len(checks) for checks in rules.values())
     return lines + ["", f"{len(rules)} calls, {n} rules."]
 
