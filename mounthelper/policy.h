@@ -54,7 +54,7 @@ struct profile {
 	bool needs_mount; /* bind: the path must be the root of a mount */
 	uint32_t options; /* 1 << index into fs_options */
 	char selinux_context[POLICY_CONTEXT_SIZE]; /* of every file of the mount, or empty */
-	/* block */
+	/* block; bind: at most one, the UUID of the file system */
 	uint32_t n_by_id;
 	struct by_id_rule by_id[POLICY_RULE_MAX];
 	/* tmpfs */

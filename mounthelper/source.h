@@ -58,6 +58,11 @@ struct outcome filesystem_make(const struct staging *s, int *ret_fd);
 /** Set one option of the context @fs_fd; a flag when @value is NULL. Returns 0 or a negative errno. */
 int filesystem_set(int fs_fd, const char *key, const char *value);
 
+/** Pins the device node behind the link /dev/disk/@folder/@id, which only root can have made, and writes its
+ * name in /dev. Returns 0 or a negative errno, -EINVAL for a link to elsewhere. */
+int disk_find(const struct helper *h, const char *folder, const char *id,
+	      char ret_name[static DEVICE_NAME_SIZE], struct place *ret);
+
 /** Name of the device that the link text @target points to: "../../" and one `[a-z0-9-]+` that is shorter
  * than DEVICE_NAME_SIZE. Returns 0 or -EINVAL. Pure. */
 int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE]);

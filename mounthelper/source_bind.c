@@ -5,12 +5,24 @@
 #include "base/path.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_below(const char *point, const char *path)
 {
 	size_t n = str_eq(path, "/") ? 0 : strlen(path);
 
 	return strncmp(point, path, n) == 0 && point[n] == '/';
+}
+
+/* Is @place on the disk whose file system has the UUID of the policy? A file system without a device of its
+ * own number, as btrfs, never is. */
+static bool is_on_disk(const struct helper *h, const char *uuid, const struct place *place)
+{
+	char name[DEVICE_NAME_SIZE];
+	struct place node;
+
+	return disk_find(h, "by-uuid", uuid, name, &node) == 0 && S_ISBLK(node.mode) &&
+	       node.rdev_major == place->dev_major && node.rdev_minor == place->dev_minor;
 }
 
 /* The kernel lists the submounts of a mount, not of a directory in it, so this is a pass over the whole
@@ -29,7 +41,8 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	TRY_KERNEL(STEP_SOURCE, r);
-	if (profile->needs_mount && !ret->is_mount_root)
+	if ((profile->needs_mount && !ret->is_mount_root) ||
+	    (profile->n_by_id > 0 && !is_on_disk(h, profile->by_id[0].text, ret)))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_MOUNTED);
 	TRY_KERNEL(STEP_SOURCE, mount_facts(&h->mountinfo, ret, &facts));
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))

@@ -19,38 +19,40 @@ int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE])
 	return str_copy(ret, DEVICE_NAME_SIZE, name);
 }
 
-/* Name in /dev behind the link, which only root can have made. */
-static int read_link(const struct helper *h, const char *by_id, char ret[static DEVICE_NAME_SIZE])
+int disk_find(const struct helper *h, const char *folder, const char *id,
+	      char ret_name[static DEVICE_NAME_SIZE], struct place *ret)
 {
-	char path[sizeof("/disk/by-id/") + MH_BY_ID_SIZE];
+	char path[sizeof("/disk/by-uuid/") + MH_BY_ID_SIZE];
 	char target[DEVICE_NAME_SIZE + 8] = "";
-	char name[NAME_MAX + 1];
+	char link[NAME_MAX + 1];
 	cleanup_close int dir = -EBADF;
+	cleanup_close int fd = -EBADF;
 	int n;
 
-	(void)str_format(path, sizeof(path), "/disk/by-id/%s", by_id);
-	dir = path_open_trusted_parent(h->dev_fd, path, name);
-	n = dir < 0 ? dir : sys_readlinkat(dir, name, target, sizeof(target) - 1); /* a cut one is too long */
-	return n < 0 ? n : by_id_target(target, ret);
+	(void)str_format(path, sizeof(path), "/disk/%s/%s", folder, id);
+	dir = path_open_trusted_parent(h->dev_fd, path, link);
+	n = dir < 0 ? dir : sys_readlinkat(dir, link, target, sizeof(target) - 1); /* a cut one is too long */
+	if (n >= 0)
+		n = by_id_target(target, ret_name);
+	if (n < 0)
+		return n;
+	fd = sys_openat(h->dev_fd, ret_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? fd : place_of_fd(fd, ret);
 }
 
-/* Pin the node and compare its number with what the request expects. */
+/* Compare the number of the node with what the request expects. */
 static struct outcome block_find(struct staging *s)
 {
 	const struct mh_source *source = &s->req->source;
-	cleanup_close int fd = -EBADF;
 	char name[DEVICE_NAME_SIZE];
 	struct place node;
-	int r = read_link(s->h, source->u.block.by_id, name);
+	int r = disk_find(s->h, "by-id", source->u.block.by_id, name, &node);
 
 	if (r == -EINVAL)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_LINK);
 	if (r == -EPERM || r == -ENOTDIR || r == -ELOOP)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_DEV_PATH);
 	TRY_KERNEL(STEP_SOURCE, r);
-	fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	TRY_KERNEL(STEP_SOURCE, fd);
-	TRY_KERNEL(STEP_SOURCE, place_of_fd(fd, &node));
 	if (!S_ISBLK(node.mode))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_BLOCK);
 	if (node.rdev_major != source->u.block.major || node.rdev_minor != source->u.block.minor)

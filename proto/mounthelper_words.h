@@ -210,8 +210,8 @@
 	  "profile at line N of the policy too, or boot a later kernel")                                     \
 	X(REASON_ASSERTION, "assertion", "")                                                                 \
 	X(REASON_NOT_MOUNTED, "not-mounted",                                                                 \
-	  "nothing is mounted at the path of the hostvol at line N of the policy, which has mount = "        \
-	  "required: mount the disk there, or set mount = optional if the folder itself is meant")           \
+	  "the disk of the hostvol at line N of the policy is not mounted at its path (mount = required, "   \
+	  "uuid): mount it there (findmnt, blkid), or change these keys if another folder is meant")         \
 	X(REASON_WRITES_STOPPED, "writes-stopped",                                                           \
 	  "the file system of the volume is read-only although it was mounted writable: an error of the "    \
 	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \

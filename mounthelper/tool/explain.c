@@ -149,7 +149,7 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 	const struct profile *profile = asked->profile;
 	static struct profile one;
 
-	for (uint32_t i = 0; i < profile->n_by_id; i++) {
+	for (uint32_t i = 0; profile->class == MH_CLASS_BLOCK && i < profile->n_by_id; i++) {
 		one = *profile;
 		one.n_by_id = 1;
 		one.by_id[0] = profile->by_id[i];
@@ -176,6 +176,8 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 		add_value(asked, "path", false, 0);
 	if (profile->needs_mount)
 		add_value(asked, "mount", false, 0);
+	if (profile->class == MH_CLASS_BIND && profile->n_by_id > 0)
+		add_value(asked, "uuid", false, 0);
 }
 
 static struct mh_source source_of(const struct asked *asked, const struct mh_source *source)

@@ -65,6 +65,14 @@ static bool set_by_id(void *field, const char *text, const struct block_key *key
 	return by_id_is_valid(text) && str_copy(rule->text, sizeof(rule->text), text) == 0;
 }
 
+static bool set_uuid(void *field, const char *text, const struct block_key *key)
+{
+	struct by_id_rule *rule = field;
+
+	rule->exact = true;
+	return id_is_uuid(text) && str_copy(rule->text, sizeof(rule->text), text) == 0;
+}
+
 static bool set_server(void *field, const char *text, const struct block_key *key)
 {
 	struct server_rule *rule = field;
@@ -166,6 +174,8 @@ static const struct block_key keys[] = {
 	{"vers", NFS4, 0, P(vers), WORDS(nfs_vers_words, "4.1 or 4.2")},
 	{"path", BIND, BIND, P(path), PATH},
 	{"mount", BIND, 0, P(needs_mount), set_needs_mount, "required or optional"},
+	{"uuid", BIND, 0, P(by_id), set_uuid, "the UUID of an ext4 or xfs, in small letters",
+	 .size = sizeof(struct by_id_rule), .times = 1, .count = P(n_by_id)},
 	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294, NULL)},
 };
 

@@ -19,6 +19,8 @@ enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229
 #define TARGET PLUGIN_STAGED "/" MH_CSI_PUBLISH_RW
 #define TARGET_RO PLUGIN_STAGED "/" MH_CSI_PUBLISH_RO
 
+#define UUID "0e7a1c3b-5d29-4f68-8a0b-2c4d6e8f1a35"
+
 static const char policy[] =
 	"\tprofile ext4 { class = block; fstype = ext4; trust = trusted; exec = yes; by_id = source-\n"
 	"\t\toptions = discard,data-journal,noatime }\n"
@@ -33,6 +35,7 @@ static const char policy[] =
 	"\thostvol helpers { path = " HOST "/data; owner_uid = 64102 }\n"
 	"\thostvol roots { path = " HOST "/data; owner_uid = 0 }\n"
 	"\thostvol mounted { path = " HOST "/data; owner_uid = 64104; mount = required }\n"
+	"\thostvol marked { path = " HOST "/data; owner_uid = 64104; mount = required; uuid = " UUID " }\n"
 	"\thostvol frozen { path = " HOST "/data; owner_uid = 64104; ro = yes }\n"
 	"\tprofile plugin { class = csi; exec = yes }\n";
 
@@ -568,6 +571,49 @@ TEST_FIXTURE(a_host_volume_that_must_be_mounted_is_refused_without_its_disk, sta
 	MUST(umount(HOST "/data"));
 	expect_publish(&agent, publish_of("mounted", hostvol("mounted"), false), MH_REFUSED);
 	assert_last_record("step=source reason=not-mounted");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+/* The disk with @uuid is mounted where the policy wants the one with UUID; udev has made its link. */
+static void mount_disk(const char *uuid)
+{
+	char link[64], node[32], target[32];
+
+	RUN("/sbin/mkfs.ext4", "-q", "-F", "-U", uuid, "-E", "root_owner=64104:64104", IMAGES "/disk");
+	insert(IMAGES "/disk");
+	(void)str_format(link, sizeof(link), "/dev/disk/by-uuid/%s", uuid);
+	(void)str_format(target, sizeof(target), "../../loop%u", loop_minor);
+	(void)str_format(node, sizeof(node), "/dev/loop%u", loop_minor);
+	MUST(symlink(target, link));
+	MUST(mount(node, HOST "/data", "ext4", 0, NULL));
+}
+
+TEST_FIXTURE(a_host_volume_with_a_uuid_is_refused_on_another_disk, start, stop)
+{
+	static const char other[] = "ffffffff-5d29-4f68-8a0b-2c4d6e8f1a35";
+
+	MUST(mkdir("/dev/disk/by-uuid", 0755));
+	make_empty(IMAGES "/disk", 16 << 20);
+	MUST(mount("disk", HOST "/data", "tmpfs", 0, "uid=64104"));
+	expect_stage(&agent, stage_of("marked", hostvol("marked"), false), MH_REFUSED);
+	assert_last_record("step=source reason=not-mounted");
+	MUST(umount(HOST "/data"));
+	mount_disk(other);
+	expect_stage(&agent, stage_of("marked", hostvol("marked"), false), MH_REFUSED); /* no link at all */
+	MUST(symlink("../../null", "/dev/disk/by-uuid/" UUID));
+	expect_stage(&agent, stage_of("marked", hostvol("marked"), false), MH_REFUSED); /* no disk */
+	MUST(unlink("/dev/disk/by-uuid/" UUID));
+	MUST(umount(HOST "/data"));
+	mount_disk(UUID);
+	expect_stage(&agent, stage_of("marked", hostvol("marked"), false), MH_OK);
+	expect_publish(&agent, publish_of("marked", hostvol("marked"), false), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/on-disk"), 0);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	MUST(umount(HOST "/data"));
+	MUST(mount("other", HOST "/data", "tmpfs", 0, "uid=64104"));
+	expect_publish(&agent, publish_of("marked", hostvol("marked"), false), MH_REFUSED);
+	assert_last_record("step=source reason=not-mounted");
+	MUST(umount(HOST "/data"));
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 

@@ -209,7 +209,7 @@ static bool a_waits_for_a_disk(struct world *w)
 	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
 	bool waits =
 		report->n_operations == 1 && strstr(report->operations[0]->last_error,
-						    "nothing is mounted at the path of the hostvol") != NULL;
+						    "is not mounted at its path") != NULL;
 
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	return waits;

@@ -270,6 +270,18 @@ TEST_FIXTURE(a_host_volume_that_needs_a_mount_is_refused_without_one, begin_test
 	ASSERT_RECORDED("step=source reason=not-mounted");
 }
 
+TEST_FIXTURE(a_host_volume_with_a_uuid_is_refused_without_its_disk, begin_test, teardown)
+{
+	mine[HOSTVOL].n_by_id = 1;
+	(void)str_copy(mine[HOSTVOL].by_id[0].text, MH_BY_ID_SIZE, "0e7a1c3b-5d29-4f68-8a0b-2c4d6e8f1a35");
+	fake_mount_other("/data/a/vol");
+	mine[HOSTVOL].owner_uid = 0;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_REFUSED);
+	ASSERT_RECORDED("step=source reason=not-mounted");
+	mine[HOSTVOL].n_by_id = 0;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+}
+
 TEST_FIXTURE(a_host_volume_is_asked_for_by_its_own_name, begin_test, teardown)
 {
 	struct mh_stage req = request(HOSTVOL);
