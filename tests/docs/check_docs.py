@@ -324,14 +324,27 @@ def nomad_keys():
     return [(block.lower(), key, fate.lower(), literal(text, macros)) for block, key, fate, text in rows]
 
 
+SHARED = ("job", "group", "task")
+
+
+def shared_rows():
+    """(fate, text) that keys of two or more of the blocks job, group and task have: they are in one table."""
+    places = {}
+    for block, _, *rest in nomad_keys():
+        if block in SHARED and rest[0] != "taken":
+            places.setdefault(tuple(rest), set()).add(block)
+    return {rest for rest, blocks in places.items() if len(blocks) > 1}
+
+
 def nomad_table(block):
     def table(_old):
-        keys = [found for found in nomad_keys() if found[0] == block]
-        if not keys:
+        shared, rows = shared_rows(), {}
+        for found, key, *rest in nomad_keys():
+            place = "shared" if found in SHARED and tuple(rest) in shared else found
+            if place == block and f"`{key}`" not in rows.setdefault(tuple(rest), []):
+                rows[tuple(rest)].append(f"`{key}`")
+        if not rows:
             fault(f"{shown(NOMAD_KEYS)}: has no row of {block}")
-        rows = {}
-        for _, key, fate, text in keys:
-            rows.setdefault((fate, text), []).append(f"`{key}`")
         taken = rows.pop(("taken", ""), [])
         lines = ["Taken: " + ", ".join(taken) + ".", ""] if taken else []
         return lines + ["| keys | are | here |", "|---|---|---|"] + [row(", ".join(names), *rest) for rest, names in rows.items()]
@@ -339,7 +352,7 @@ def nomad_table(block):
     return table
 
 
-NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "restart", "task", "update",
+NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "restart", "shared", "task", "update",
                 "volume", "volume_mount")  # fmt: skip
 TABLES = {"modules": module_table, "base": base_table, "filter": filter_table,
           "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
