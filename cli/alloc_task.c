@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-	INPUT_SIZE = 32 << 10,	 /* of one message */
+	INPUT_SIZE = 64 << 10,	 /* of one message */
 	EXIT_SIGNAL = 128,	 /* and its number, as a shell has it */
 	DETACH_FIRST = 'P' & 31, /* ctrl-p ctrl-q leave the command running */
 	DETACH_SECOND = 'Q' & 31,

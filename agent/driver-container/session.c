@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/task_text.h"
+#include "rpc/byteq.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,12 +33,14 @@ enum {
 	SESSIONS_MAX = 128,
 	STDIN_HIGH = 256 << 10,		    /* from here on the client waits */
 	STDIN_MAX = STDIN_HIGH + (1 << 20), /* and one message more */
-	CHUNK_MAX = 32 << 10,
+	CHUNK_MAX = 64 << 10,
 	COLLECT_MAX = 256 << 10, /* of each stream, of ExecTask */
 	HEAD_MAX = 4096,
 	ARGV_MAX = 256,
-	RETRY_MS = 5,
-	RETRY_ACCURACY_US = 1000, /* 0 would be 250 ms */
+	RETRY_US = 5000,
+	RETRY_ACCURACY_US = 100, /* 0 would be 250 ms */
+	BULK = 4 << 10,		 /* a command that writes so much at once writes on */
+	REST_US = 500,
 	EXEC_TIMEOUT_S = 60,
 	EXEC_TIMEOUT_MAX_MS = 3600 * 1000,
 	STATS_DEFAULT_MS = 1000,
@@ -74,6 +77,7 @@ struct session {
 	struct strbuf piece; /* not taken yet */
 	struct strbuf raw;   /* what came after it */
 	bool is_behind;	     /* the client has not read all bytes sent: on_drained follows */
+	bool is_resting;     /* until on_retry() */
 	sd_event_source *retry;
 	bool has_ended; /* nothing more comes */
 	struct error failure;
@@ -91,7 +95,7 @@ struct session {
 	uint32_t rows, columns; /* of the terminal; 0: not known */
 	bool is_resized;	/* as they are now */
 	struct engine_call *resizing;
-	struct strbuf in;
+	struct byteq in;
 	bool wants_close;
 	bool is_closed;
 	struct strbuf collected[2];
@@ -123,7 +127,7 @@ static void session_free(struct session *session)
 	taken_release(&session->taken);
 	strbuf_release(&session->piece);
 	strbuf_release(&session->raw);
-	strbuf_release(&session->in);
+	byteq_release(&session->in);
 	strbuf_release(&session->collected[0]);
 	strbuf_release(&session->collected[1]);
 	session->driver->n_sessions--;
@@ -164,7 +168,7 @@ static struct session *session_new(struct driver *driver, struct rpc_call *call,
 	session->fd = -EBADF;
 	session->piece = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
 	session->raw = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
-	session->in = (struct strbuf)STRBUF_INIT(STDIN_MAX);
+	session->in.buf = (struct strbuf)STRBUF_INIT(2UL * STDIN_MAX); /* with those sent that stay */
 	session->collected[0] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
 	session->collected[1] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
 	LIST_INSERT_HEAD(&driver->sessions, session, link);
@@ -264,9 +268,9 @@ static bool is_running(struct session *session, const struct container *containe
 static void after_output(struct session *session);
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata);
 
-static void arm_retry(struct session *session, uint64_t ms)
+static void arm_retry(struct session *session, uint64_t us)
 {
-	uint64_t at = clock_monotonic_us() + ms * USEC_PER_MSEC;
+	uint64_t at = clock_monotonic_us() + us;
 
 	if (!session->retry)
 		(void)sd_event_add_time(session->driver->event, &session->retry, CLOCK_MONOTONIC, at,
@@ -277,7 +281,7 @@ static void arm_retry(struct session *session, uint64_t ms)
 
 static bool is_full(const struct session *session)
 {
-	return session->is_behind || session->piece.len > 0 || session->raw.len > 0;
+	return session->is_behind || session->is_resting || session->piece.len > 0 || session->raw.len > 0;
 }
 
 static void note_failure(struct session *session, const struct error *err)
@@ -287,31 +291,65 @@ static void note_failure(struct session *session, const struct error *err)
 	arm_retry(session, 0);
 }
 
-/* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are gone. */
-static void deliver(struct session *session, const uint8_t *bytes, size_t n)
+/* Bytes of one stream. */
+struct run {
+	unsigned int stream;
+	uint8_t *bytes;
+	size_t n;
+};
+
+/* Moves the pieces at @bytes together, up to that of another stream: podman has 8 KiB in each, and a message
+ * costs more than its bytes. @ret_used as that of frames_next() */
+static enum status next_run(struct frames *frames, uint8_t *bytes, size_t n, size_t *ret_used,
+			    struct run *run, struct error *err)
 {
-	unsigned int stream = FRAMES_STDOUT;
+	*ret_used = 0;
+	while (*ret_used < n) {
+		const struct frames before = *frames;
+		const uint8_t *piece;
+		unsigned int stream;
+		size_t used, n_piece;
+		enum status status = frames_next(frames, bytes + *ret_used, n - *ret_used, &used, &stream,
+						 &piece, &n_piece, err);
+
+		if (run->n > 0 && (status != STATUS_OK || (n_piece > 0 && stream != run->stream))) {
+			*frames = before; /* it comes next time */
+			return STATUS_OK;
+		}
+		if (status != STATUS_OK)
+			return status;
+		if (run->n == 0)
+			*run = (struct run){stream, bytes + (piece - bytes), 0};
+		else
+			memmove(run->bytes + run->n, piece, n_piece);
+		run->n += n_piece;
+		*ret_used += used;
+	}
+	return STATUS_OK;
+}
+
+/* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are gone. */
+static void deliver(struct session *session, uint8_t *bytes, size_t n)
+{
 	enum status status = STATUS_OK;
 	struct error err;
 
 	while (n > 0 && status == STATUS_OK) {
-		const uint8_t *piece = bytes;
-		size_t n_piece = n;
+		struct run run = {FRAMES_STDOUT, bytes, session->is_framed ? 0 : n};
 		size_t used = n;
 
 		if (session->is_framed)
-			status = frames_next(&session->frames, bytes, n, &used, &stream, &piece, &n_piece,
-					     &err);
-		if (status == STATUS_OK && n_piece > 0)
-			status = session->emit(session, stream, piece, n_piece, &err);
+			status = next_run(&session->frames, bytes, n, &used, &run, &err);
+		if (status == STATUS_OK && run.n > 0)
+			status = session->emit(session, run.stream, run.bytes, run.n, &err);
 		bytes += used;
 		n -= used;
 		if (status != STATUS_RESOURCE_EXHAUSTED)
 			continue;
-		session->piece_stream = stream;
-		strbuf_put(&session->piece, piece, n_piece);
+		session->piece_stream = run.stream;
+		strbuf_put(&session->piece, run.bytes, run.n);
 		strbuf_put(&session->raw, bytes, n);
-		arm_retry(session, RETRY_MS);
+		arm_retry(session, RETRY_US);
 		return;
 	}
 	if (status != STATUS_OK)
@@ -327,6 +365,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	struct strbuf raw;
 	struct error err;
 
+	session->is_resting = false;
 	if (session->has_failed) {
 		session_fail(session, &session->failure);
 		return 0;
@@ -335,7 +374,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 		status = session->emit(session, session->piece_stream, (const uint8_t *)session->piece.data,
 				       session->piece.len, &err);
 	if (status == STATUS_RESOURCE_EXHAUSTED) {
-		arm_retry(session, RETRY_MS);
+		arm_retry(session, RETRY_US);
 		return 0;
 	}
 	if (status != STATUS_OK) {
@@ -345,7 +384,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	strbuf_consume(&session->piece, session->piece.len);
 	raw = session->raw;
 	session->raw = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
-	deliver(session, (const uint8_t *)raw.data, raw.len);
+	deliver(session, (uint8_t *)raw.data, raw.len);
 	strbuf_release(&raw);
 	if (!is_full(session) && !session->has_failed)
 		after_output(session);
@@ -409,7 +448,7 @@ static void reply_exited(struct session *session, Holdfast__Driver__V1__ExitResu
 	response.result = result;
 	status = rpc_call_send(session->call, &response.base, &err);
 	if (status == STATUS_RESOURCE_EXHAUSTED) {
-		arm_retry(session, RETRY_MS);
+		arm_retry(session, RETRY_US);
 		return;
 	}
 	if (status != STATUS_OK) {
@@ -454,7 +493,7 @@ static void ask_exit_code(struct session *session)
 
 static void wait_io(struct session *session)
 {
-	uint32_t events = (is_full(session) ? 0U : EPOLLIN) | (session->in.len > 0 ? EPOLLOUT : 0U);
+	uint32_t events = (is_full(session) ? 0U : EPOLLIN) | (byteq_len(&session->in) > 0 ? EPOLLOUT : 0U);
 
 	if (!session->io)
 		return;
@@ -467,7 +506,7 @@ static void wait_io(struct session *session)
 static void pace_client(const struct session *session)
 {
 	if (session->is_stream && !session->is_over)
-		rpc_call_pause(session->call, session->in.len > STDIN_HIGH);
+		rpc_call_pause(session->call, byteq_len(&session->in) > STDIN_HIGH);
 }
 
 /* Towards the task, as far as it takes it. */
@@ -477,15 +516,16 @@ static void push_stdin(struct session *session)
 
 	if (!session->is_upgraded || session->fd < 0)
 		return;
-	while (session->in.len > 0) {
-		n = send(session->fd, session->in.data, session->in.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (byteq_len(&session->in) > 0) {
+		n = send(session->fd, byteq_data(&session->in), byteq_len(&session->in),
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n <= 0)
 			break;
-		strbuf_consume(&session->in, (size_t)n);
+		byteq_take(&session->in, (size_t)n);
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR) /* no reader: the result shows at the end */
-		strbuf_consume(&session->in, session->in.len);
-	if (session->in.len == 0 && session->wants_close && !session->is_closed) {
+		byteq_take(&session->in, byteq_len(&session->in));
+	if (byteq_len(&session->in) == 0 && session->wants_close && !session->is_closed) {
 		session->is_closed = true;
 		if (session->is_framed)
 			(void)shutdown(session->fd, SHUT_WR);
@@ -589,7 +629,7 @@ static void fail_start(struct session *session)
 }
 
 /* The answer's head, then the bytes of the command. False: the session has ended. */
-static bool parse_head(struct session *session, const uint8_t *bytes, size_t n)
+static bool parse_head(struct session *session, uint8_t *bytes, size_t n)
 {
 	size_t room = sizeof(session->head) - 1 - session->n_head;
 	size_t taken = n < room ? n : room;
@@ -611,11 +651,18 @@ static bool parse_head(struct session *session, const uint8_t *bytes, size_t n)
 	session->is_upgraded = true;
 	arm_deadline(session, session->is_stream ? 0 : session->timeout_ms * USEC_PER_MSEC);
 	over = session->n_head - (size_t)(end + 4 - session->head);
-	deliver(session, (const uint8_t *)end + 4, over);
+	deliver(session, (uint8_t *)session->head + session->n_head - over, over);
 	deliver(session, bytes + taken, n - taken);
 	push_stdin(session);
 	resize(session);
 	return true;
+}
+
+/* Lets the engine write on for a moment. podman writes 8 KiB at once, and each would wake four processes. */
+static void rest(struct session *session)
+{
+	session->is_resting = true;
+	arm_retry(session, REST_US);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -642,6 +689,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 		deliver(session, bytes, (size_t)n);
 	else if (!parse_head(session, bytes, (size_t)n))
 		return 0;
+	if (n >= BULK && (size_t)n < sizeof(bytes) && !is_full(session))
+		rest(session);
 	wait_io(session);
 	return 0;
 }
@@ -774,6 +823,7 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 	const Holdfast__Driver__V1__ExecTaskStreamingRequest *request = (const void *)message;
 	struct session *session = rpc_call_data(call);
 	struct error err;
+	bool is_held;
 
 	if (!session) {
 		session = session_new(userdata, call, true, &err);
@@ -801,9 +851,9 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 		apply_size(session, request->tty_size);
 	if (!request->stdin || session->wants_close)
 		return;
-	strbuf_put(&session->in, request->stdin->value.data, request->stdin->value.len);
+	is_held = byteq_put(&session->in, request->stdin->value.data, request->stdin->value.len);
 	session->wants_close = request->stdin->close;
-	if (session->in.error != 0) {
+	if (!is_held) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
 				"more than %d bytes of input wait for a command that does not read them",
 				STDIN_MAX);
@@ -880,7 +930,7 @@ static bool on_log_data(const uint8_t *bytes, size_t n, void *userdata)
 
 	if (is_full(session) || session->has_failed)
 		return false;
-	deliver(session, bytes, n);
+	deliver(session, (uint8_t *)(uintptr_t)bytes, n); /* no other reader gets them */
 	return true;
 }
 
@@ -937,7 +987,7 @@ static void logs_missing(struct session *session, const struct container *contai
 		return;
 	}
 	session->is_framed = true;
-	deliver(session, (const uint8_t *)bytes.data, bytes.len);
+	deliver(session, (uint8_t *)bytes.data, bytes.len);
 	on_logs_end(STATUS_OK, NULL, NULL, session);
 }
 

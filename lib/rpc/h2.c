@@ -18,6 +18,7 @@ struct h2 {
 	struct byteq frame;  /* with a piece of a body, to be sent next */
 	size_t held;	     /* bytes in the buffers of all streams */
 	size_t n_draining;   /* streams that are draining */
+	size_t n_paced_wide; /* paced streams with a larger window */
 	size_t n_oversized;  /* streams that were reset for their headers */
 	char *goaway_reason; /* of the peer, or NULL */
 	char *quarrel;	     /* what the peer did wrong, so that we ended the connection; NULL: nothing */
@@ -83,6 +84,9 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	h2_stream_wake(stream);
 }
 
+/* With its head a frame is one record of TLS. */
+enum { HEAD_SIZE = 9, FRAME_MAX = 16384 - HEAD_SIZE };
+
 /* The data source of every body. It is found by id, not by pointer, because the stream may have been
  * detached. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t size, uint32_t *flags,
@@ -94,6 +98,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 
 	if (!stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	size = size < FRAME_MAX ? size : FRAME_MAX;
 	n = byteq_len(&stream->out) < size ? byteq_len(&stream->out) : size;
 	if (n > 0)
 		*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
@@ -275,6 +280,7 @@ void h2_stream_detach(struct h2_stream *stream)
 	}
 	stream_unmark(stream);
 	stream_end_drain(h2, stream);
+	h2->n_paced_wide -= stream->is_wide && stream->is_paced;
 	LIST_REMOVE(stream, all);
 	if (!stream->closed)
 		h2_stream_reset(stream, NGHTTP2_CANCEL);
@@ -302,9 +308,12 @@ nghttp2_nv h2_header(const char *name, const char *value)
 
 enum {
 	/* Bytes ahead of the reader: few, so that many paused streams fit into a connection. A large
-	 * message of another stream gets the wide one, for distant peers. */
+	 * message of another stream gets the wide one, for distant peers; some that may be paused get one
+	 * of several messages. */
 	STREAM_WINDOW = 64 * 1024,
 	STREAM_WINDOW_WIDE = 1024 * 1024,
+	STREAM_WINDOW_PACED = 256 * 1024,
+	PACED_WIDE_MAX = 4,
 	CONNECTION_WINDOW = 4 * 1024 * 1024,
 	/* Frames that wait for the peer: answers, acknowledgements, resets. One that reads never has more. */
 	QUEUE_BASE = 1024,
@@ -330,12 +339,14 @@ static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
 
 static void widen_window(struct h2 *h2, struct h2_stream *stream)
 {
-	if (stream->is_wide || stream->is_paced || stream->is_paused ||
-	    byteq_len(&stream->in) < STREAM_WINDOW / 2)
+	if (stream->is_wide || stream->is_paused || byteq_len(&stream->in) < STREAM_WINDOW / 2 ||
+	    (stream->is_paced && h2->n_paced_wide >= PACED_WIDE_MAX))
 		return;
 	stream->is_wide = true;
+	h2->n_paced_wide += stream->is_paced;
 	(void)nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-						    STREAM_WINDOW_WIDE);
+						    stream->is_paced ? STREAM_WINDOW_PACED
+								     : STREAM_WINDOW_WIDE);
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
@@ -505,7 +516,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
 			nghttp2_data_source *source, void *userdata)
 {
-	enum { HEAD_SIZE = 9 };
 	struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
 	struct h2 *h2 = userdata;
 

@@ -31,7 +31,7 @@ struct h2_stream {
 	bool in_end;	      /* the peer has finished sending */
 	bool in_overflow;     /* the connection's limit was reached; what came then is lost */
 	bool is_paused;	      /* see h2_stream_pause() */
-	bool is_paced;	      /* its owner may pause it: at most the small window comes ahead */
+	bool is_paced;	      /* its owner may pause it: a small window comes ahead */
 	bool is_wide;	      /* the peer has the large window */
 	size_t withheld;      /* bytes that have come and whose window was not returned, while paused */
 	size_t drain_at;      /* on_ready is called when out has so few bytes again; 0: it is not */

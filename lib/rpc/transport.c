@@ -12,14 +12,17 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 enum {
-	CHUNK = 4 * 1024,    /* one read; what it makes of a turn is the least that is done in one */
+	CHUNK = 4 * 1024,    /* what it makes of a turn is the least that is done in one */
+	AHEAD = 64 * 1024,   /* read of a socket without TLS at once */
 	READS_PER_TURN = 64, /* then others have their turn */
 	ROUNDS_PER_TURN = 4,
-	OUT_FULL = 64 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
+	OUT_FULL = 47 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
+	OUT_MAX = 64 * 1024,  /* these and one frame more */
 	ERROR_TEXT_SIZE = 256,
 	LINGER_MAX = 256 * 1024, /* bytes of a client that was refused and has not noticed */
 	RETRANSMIT_MAX_MS = 1000,
@@ -51,13 +54,14 @@ struct transport {
 	enum transport_state state;
 	bool blocked;	 /* the socket takes nothing for now */
 	bool tls_broken; /* no close_notify is possible */
-	bool has_more;	 /* OpenSSL has bytes that are not read yet */
+	bool has_more;	 /* OpenSSL or ahead has bytes that are not read yet */
 	bool unheard; /* the peer reads nothing from now on; its received bytes must be read before the end */
 	bool running; /* a callback of ours is on the stack */
 	bool doomed;  /* freed by its owner while running */
 	bool dirty;   /* woken while running: on_edge and on_fill have to run once more */
 	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
+	struct byteq ahead; /* read of the socket, without TLS, and not handled yet */
 	struct byteq out;
 	struct error why;
 };
@@ -70,6 +74,7 @@ static void destroy(struct transport *tr)
 	}
 	poller_remove(&tr->item);
 	SSL_free(tr->ssl);
+	byteq_release(&tr->ahead);
 	byteq_release(&tr->out);
 	close_fdp(&tr->fd);
 	free(tr);
@@ -186,6 +191,33 @@ static int tls_verdict(struct transport *tr, int r, const char *doing)
 	}
 }
 
+/* As recv(), of a socket without TLS. */
+static ssize_t read_plain(struct transport *tr, uint8_t *bytes, size_t n)
+{
+	size_t n_ahead = byteq_len(&tr->ahead);
+	uint8_t more[AHEAD];
+	ssize_t r;
+
+	if (n_ahead > 0) {
+		n = n_ahead < n ? n_ahead : n;
+		memcpy(bytes, byteq_data(&tr->ahead), n);
+		byteq_take(&tr->ahead, n);
+		return (ssize_t)n;
+	}
+	r = recv(tr->fd, more, sizeof(more), MSG_DONTWAIT);
+	if (r <= 0)
+		return r;
+	n = (size_t)r < n ? (size_t)r : n;
+	memcpy(bytes, more, n);
+	n_ahead = (size_t)r - n;
+	if (n_ahead > 0 && !byteq_put(&tr->ahead, more + n, n_ahead)) {
+		errno = ENOMEM;
+		r = -1;
+	}
+	explicit_bzero(more, n + n_ahead);
+	return r < 0 ? r : (ssize_t)n;
+}
+
 /* Bytes moved, 0 when it has to wait, negative when the connection has failed. */
 static ssize_t read_some(struct transport *tr, uint8_t *bytes, size_t n)
 {
@@ -197,7 +229,7 @@ static ssize_t read_some(struct transport *tr, uint8_t *bytes, size_t n)
 		r = SSL_read(tr->ssl, bytes, (int)n);
 		return r > 0 ? r : tls_verdict(tr, (int)r, "receive");
 	}
-	r = recv(tr->fd, bytes, n, MSG_DONTWAIT);
+	r = read_plain(tr, bytes, n);
 	if (r > 0)
 		return r;
 	if (r < 0 && (errno == EAGAIN || errno == EINTR))
@@ -285,7 +317,7 @@ static void receive(struct transport *tr)
 			break;
 	}
 	/* epoll does not know of what OpenSSL has taken from the socket */
-	tr->has_more = tr->ssl && !tr->doomed && SSL_has_pending(tr->ssl);
+	tr->has_more = !tr->doomed && (tr->ssl ? SSL_has_pending(tr->ssl) : byteq_len(&tr->ahead) > 0);
 }
 
 /* Discard the input of a refused client. */
@@ -423,6 +455,7 @@ enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct 
 		.userdata = userdata,
 		.state = TRANSPORT_STARTING,
 		.last_rx_us = clock_monotonic_us(),
+		.ahead = BYTEQ_INIT,
 		.out = BYTEQ_INIT,
 	};
 	r = poller_add(poller, &tr->item, fd, EPOLLIN, on_poll);
@@ -455,6 +488,8 @@ void transport_free(struct transport *tr)
 
 bool transport_put(struct transport *tr, const void *bytes, size_t n)
 {
+	if (n > CHUNK && byteq_len(&tr->out) == 0)
+		byteq_reserve(&tr->out, OUT_MAX - 1); /* more such frames follow */
 	return byteq_put(&tr->out, bytes, n);
 }
 
@@ -477,7 +512,7 @@ bool transport_has_heard(const struct transport *tr)
 {
 	char byte;
 
-	return (tr->ssl && BIO_number_read(SSL_get_rbio(tr->ssl)) > 0) ||
+	return (tr->ssl && BIO_number_read(SSL_get_rbio(tr->ssl)) > 0) || byteq_len(&tr->ahead) > 0 ||
 	       recv(tr->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 

@@ -71,6 +71,14 @@ class Execs:
         self.peaks_stay(pass_it)
         self.done_with(alloc)
 
+    def a_command_that_writes_to_both_outputs_in_turn_mixes_nothing(self):
+        alloc = self.one_task()
+        script = "i=0; while [ $i -lt 3000 ]; do echo out $i; echo error $i >&2; i=$((i + 1)); done"
+        done = self.exec(alloc, script)
+        for kind, found in (("out", done.stdout), ("error", done.stderr)):
+            assert found == "".join(f"{kind} {i}\n" for i in range(3000)).encode(), (kind, len(found), found[:200])
+        self.done_with(alloc)
+
     def a_slow_reader_makes_the_command_wait_and_misses_nothing(self):
         alloc = self.one_task()
         size = 150 << 20
