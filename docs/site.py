@@ -17,7 +17,7 @@ PAGES = {*(ROOT / name for name in FRONT), *(ROOT / "docs").rglob("*.md"), *(ROO
 GROUPS = (
     ("Install", ("install", "install-after", "install-apart", "three-servers", "node", "selinux", "migration")),
     ("Use", ("volumes", "workloads", "containers", "postgresql", "drivers", "drivers-tried", "task-drivers", "access-modes", "propagation")),
-    ("Operate", ("operations", "monitoring", "node-loss", "trail", "performance")),
+    ("Operate", ("operations", "monitoring", "node-loss", "network-fence", "trail", "performance")),
     ("Coming from", ("from-nomad", "nomad-keys", "from-kubernetes", "from-systemd", "glossary")),
     ("Reference", ("architecture", "protocol", "threat-model", "helper-review", "driver-review")),
 )
