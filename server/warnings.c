@@ -27,6 +27,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum {
 	KEYS_NAMED = 4,
@@ -143,6 +145,19 @@ static bool expiry_warning(struct server *server, char ret[static WARNING_SIZE])
 	return certificate_warning(server->certificate, server->in_use.cert, ret);
 }
 
+static bool kit_certificate_warning(struct server *server, char ret[static WARNING_SIZE])
+{
+	const char *path = server->config.kit_certificate;
+
+	if (path[0] == '\0' || access(path, R_OK) == 0)
+		return false;
+	(void)str_format(
+		ret, WARNING_SIZE,
+		"no kit can be taken: kit_certificate %s: %s. Put the certificate of your kits there", path,
+		strerror(errno));
+	return true;
+}
+
 static bool is_old(const char *what, const char *command, int64_t last_ms, char ret[static WARNING_SIZE])
 {
 	char text[CLOCK_TEXT_SIZE];
@@ -189,6 +204,7 @@ static const struct {
 	[WARNING_DISK] = {"disk", full_warning, STATUS_ONLY},
 	[WARNING_MARK] = {"mark", mark_warning, BOTH},
 	[WARNING_CERTIFICATE] = {"certificate", expiry_warning, BOTH},
+	[WARNING_KIT_CERTIFICATE] = {"kit-certificate", kit_certificate_warning, BOTH},
 	[WARNING_BACKUP] = {"backup", backup_warning, EVENT_ONLY},
 	[WARNING_KIT] = {"kit", kit_warning, EVENT_ONLY},
 };

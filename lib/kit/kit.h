@@ -20,6 +20,7 @@
 #define KIT_TICKET_KEY "ticket.key"
 #define KIT_CA "ca.pem"
 #define KIT_CERT "server.pem"
+#define KIT_RECIPIENT "kit.pem" /* the certificate of kit_certificate */
 #define KIT_KEY "server.key"
 
 enum {

@@ -113,6 +113,8 @@ enum status kit_collect(const struct server *server, struct kit *ret, struct err
 		status = add_part(ret, KIT_CERT, server->in_use.cert, false, err);
 	if (status == STATUS_OK)
 		status = kit_add(ret, KIT_CA, config->ca, err);
+	if (status == STATUS_OK && config->kit_certificate[0] != '\0')
+		status = kit_add(ret, KIT_RECIPIENT, config->kit_certificate, err);
 	if (status == STATUS_OK && config->path[0] != '\0')
 		status = kit_add(ret, KIT_SETTINGS, config->path, err);
 	if (status == STATUS_OK && config->path[0] != '\0')
@@ -238,6 +240,8 @@ static enum status name_place(const struct planning *planning, const char *confi
 		path = config->ca;
 	else if (str_eq(name, KIT_CERT))
 		path = config->cert;
+	else if (str_eq(name, KIT_RECIPIENT) && config->kit_certificate[0] != '\0')
+		path = config->kit_certificate;
 	if (path)
 		return str_copy(place->path, sizeof(place->path), path) >= 0
 			       ? STATUS_OK

@@ -263,6 +263,18 @@ CASE(the_settings_of_the_machine_count_and_stay)
 	assert_int_equal(access(fresh.data_dir, F_OK), 0);
 }
 
+CASE(a_kit_has_the_certificate_that_the_next_one_needs)
+{
+	char settings[TEXT_MAX], path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/etc/kit.pem", fresh.dir);
+	(void)str_format(settings, sizeof(settings), "kit_certificate = \"%s\"\n%s", path, fresh.settings);
+	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, fresh.certificate);
+	take_kit(f, settings);
+	assert_int_equal(restore_fresh(false), STATUS_OK);
+	expect_file("etc/kit.pem", 0644, 0);
+}
+
 /* Whoever can encrypt to a certificate can write a kit. */
 CASE(a_kit_writes_nowhere_but_beside_the_settings)
 {
@@ -408,7 +420,9 @@ CASE(a_kit_is_never_made_unencrypted)
 {
 	assert_null(begin(f, "", STATUS_FAILED_PRECONDITION));
 	assert_null(begin(f, "too short", STATUS_INVALID_ARGUMENT));
+	expect_warning_events(f, "kit-certificate", 0, 0);
 	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, "/nowhere/kit.pem");
+	expect_warning_events(f, "kit-certificate", 1, 0);
 	assert_null(begin(f, "", STATUS_NOT_FOUND));
 	assert_null(f->server->backup);
 }
