@@ -84,7 +84,7 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	h2_stream_wake(stream);
 }
 
-/* With its head a frame is one record of TLS. */
+/* A frame with its head fills one TLS record. */
 enum { HEAD_SIZE = 9, FRAME_MAX = 16384 - HEAD_SIZE };
 
 /* The data source of every body. It is found by id, not by pointer, because the stream may have been
