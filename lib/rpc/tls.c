@@ -206,7 +206,6 @@ static SSL_CTX *context_new(const SSL_METHOD *method, const struct material *m)
 		return NULL;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_read_ahead(ctx, 1); /* else each record takes a system call for its head */
 	(void)SSL_CTX_set_options(ctx, SSL_OP_CLEANSE_PLAINTEXT);
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
