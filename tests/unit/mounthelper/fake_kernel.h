@@ -95,7 +95,7 @@ void fake_image_unsupported(void);	  /* the file system's code lacks what the im
 void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_log_full(bool full);
 void fake_log_deleted(bool deleted);
-void fake_mount_device_elsewhere(void);
+void fake_mount_device(const char *path);
 /* Of the ext4 on the device. */
 enum fake_journal { FAKE_JOURNAL_INSIDE, FAKE_JOURNAL_NONE, FAKE_JOURNAL_ELSEWHERE };
 void fake_journal_is(enum fake_journal journal);

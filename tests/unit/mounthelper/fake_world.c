@@ -86,12 +86,15 @@ void fake_kernel_reset(void)
 	(void)make_path("/srv/stage", FIXTURE_HELPER_UID, S_IFDIR | 0700);
 	(void)make_path("/srv/publish", FIXTURE_HELPER_UID, S_IFDIR | 0711);
 	(void)make_path("/dev/disk/by-id", 0, S_IFDIR | 0755);
+	(void)make_path("/dev/disk/by-uuid", 0, S_IFDIR | 0755);
 	(void)make_path("/sys/fs", 0, S_IFDIR | 0755);
 	(void)make_path("/sys/dev/block", 0, S_IFDIR | 0755);
 	node = make_path("/sys/dev/block/7:3", 0, S_IFLNK | 0777);
 	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../devices/virtual/block/loop3");
 	(void)make_path("/mnt", 0, S_IFDIR | 0755);
 	node = make_path("/dev/disk/by-id/" FIXTURE_BY_ID, 0, S_IFLNK | 0777);
+	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../loop3");
+	node = make_path("/dev/disk/by-uuid/" FIXTURE_UUID, 0, S_IFLNK | 0777);
 	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../loop3");
 	(void)make_path("/dev/loop3", 0, S_IFBLK | 0660);
 	k.rdev_major = FIXTURE_MAJOR;
@@ -311,11 +314,11 @@ void fake_mount_inside(const char *path)
 		  (struct position){.mount = within, .node = node});
 }
 
-void fake_mount_device_elsewhere(void)
+void fake_mount_device(const char *path)
 {
 	int fs = new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor);
 
-	attach_system("/mnt", fs, k.systems[fs].root, PLAIN_ATTR);
+	attach_system(path, fs, k.systems[fs].root, PLAIN_ATTR);
 }
 
 void fake_set_busy(const char *path, bool busy)

@@ -23,6 +23,7 @@
 			0x44                                                                              \
 	}
 #define FIXTURE_BY_ID "holdfast-demo-1"
+#define FIXTURE_UUID "0e7a1c3b-5d29-4f68-8a0b-2c4d6e8f1a35"
 #define FIXTURE_NOW_MS INT64_C(1700000000000)
 
 enum { FIXTURE_UID = 995, FIXTURE_HELPER_UID = 994, FIXTURE_MAJOR = 7, FIXTURE_MINOR = 3 };

@@ -120,7 +120,7 @@ TEST_FIXTURE(an_untrusted_image_stays_without_symlinks, setup, teardown)
 
 TEST_FIXTURE(a_medium_in_use_elsewhere_is_a_conflict, setup, teardown)
 {
-	fake_mount_device_elsewhere();
+	fake_mount_device("/mnt");
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_RECORDED("reason=device-mounted");
 	assert_false(fake_is_mount(STAGED));
@@ -141,7 +141,7 @@ TEST_FIXTURE(an_older_kernel_creates_without_the_exclusive_command, setup, teard
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	new_world("");
 	fake_no_create_excl();
-	fake_mount_device_elsewhere();
+	fake_mount_device("/mnt");
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_RECORDED("step=create reason=device-mounted");
 	ASSERT_REPLY(stage(image),

@@ -273,12 +273,19 @@ TEST_FIXTURE(a_host_volume_that_needs_a_mount_is_refused_without_one, begin_test
 TEST_FIXTURE(a_host_volume_with_a_uuid_is_refused_without_its_disk, begin_test, teardown)
 {
 	mine[HOSTVOL].n_by_id = 1;
-	(void)str_copy(mine[HOSTVOL].by_id[0].text, MH_BY_ID_SIZE, "0e7a1c3b-5d29-4f68-8a0b-2c4d6e8f1a35");
-	fake_mount_other("/data/a/vol");
+	(void)str_copy(mine[HOSTVOL].by_id[0].text, MH_BY_ID_SIZE, FIXTURE_UUID);
 	mine[HOSTVOL].owner_uid = 0;
+	fake_mount_other("/data/a/vol");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_REFUSED);
 	ASSERT_RECORDED("step=source reason=not-mounted");
-	mine[HOSTVOL].n_by_id = 0;
+	fake_unmount("/data/a/vol");
+	fake_mount_device("/data/a/vol");
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true); /* the disk with the UUID is another one */
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_REFUSED);
+	ASSERT_RECORDED("step=source reason=not-mounted");
+	fake_set_device(FIXTURE_MAJOR + 1, FIXTURE_MINOR, true);
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_REFUSED);
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR, true);
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 }
 
@@ -603,7 +610,7 @@ TEST_FIXTURE(an_older_mount_that_a_plugin_moved_below_its_own_is_found, begin_te
 	int moved;
 	int fs;
 
-	fake_mount_device_elsewhere();
+	fake_mount_device("/mnt");
 	for (moved = MOUNTS - 1; !k.mounts[moved].used; moved--)
 		;
 	ASSERT_REPLY(stage(req), MH_OK);
@@ -767,7 +774,7 @@ TEST_FIXTURE(a_mount_without_one_of_the_floor_flags_is_another_one, begin_test, 
 
 TEST_FIXTURE(a_part_of_the_device_is_another_volume, begin_test, teardown)
 {
-	fake_mount_device_elsewhere();
+	fake_mount_device("/mnt");
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_part(STAGED, "/mnt", "part");
 	fake_set_flags(STAGED, inert);
