@@ -149,6 +149,8 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 	call->head.details = (struct details){.bytes = NULL};
 	call->client->has_message = call->is_servers_error;
 	call->client->may_have_begun = may_have_begun(call);
+	call->client->was_refused = call->conn->is_open && call->stream.closed &&
+				    call->stream.close_code == NGHTTP2_REFUSED_STREAM;
 	if (call->is_servers_error)
 		(void)memcpy(call->client->server_message, call->head.message,
 			     sizeof(call->client->server_message));
@@ -837,6 +839,11 @@ pid_t rpc_client_peer(const struct rpc_client *client)
 bool rpc_client_may_have_begun(const struct rpc_client *client)
 {
 	return client->may_have_begun;
+}
+
+bool rpc_client_was_refused(const struct rpc_client *client)
+{
+	return client->was_refused;
 }
 
 const char *rpc_client_message(const struct rpc_client *client)

@@ -93,6 +93,10 @@ enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_beha
  * that it has changed nothing. */
 bool rpc_client_may_have_begun(const struct rpc_client *client);
 
+/** Did the server refuse that call or stream because the connection is closed to new ones? It answers, and
+ * the next call makes another connection. */
+bool rpc_client_was_refused(const struct rpc_client *client);
+
 /** The details that the server sent for programs with the error of the call that ended last: a message of
  * @descriptor, owned by the caller, protobuf_c_message_free_unpacked(). NULL without readable details. */
 ProtobufCMessage *rpc_client_details(const struct rpc_client *client,

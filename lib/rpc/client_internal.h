@@ -38,6 +38,7 @@ struct rpc_client {
 	char *authorization;	/* value of that header, or NULL */
 	struct details details; /* of the call that ended last */
 	bool may_have_begun;	/* it may have been carried out */
+	bool was_refused;	/* likewise: the connection is closed to new ones */
 	bool has_message;	/* its error comes from the server */
 	char server_message[ERROR_MSG_MAX];
 	size_t message_bytes;

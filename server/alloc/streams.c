@@ -579,8 +579,14 @@ const struct rpc_stream_handlers alloc_stats_stream = CALLER_HANDLERS(on_stats_o
 
 /* ---- the node's side ---- */
 
+/* One without a node's certificate takes no place from others, also at the server that hands it on. */
 static void on_node_open(struct rpc_call *call, void *server)
 {
+	struct identity who;
+	struct error err;
+
+	if (access_check_node(server, call, &who, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
 }
 
 /* Joins the node's stream with the caller's one that its first message names. */

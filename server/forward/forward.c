@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forward/forward.h"
 
+#include "access/caller.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "lead/lead.h"
 #include "rpc/client.h"
+#include "rpc/peer_count.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
@@ -21,13 +24,22 @@ static const uint64_t PROBE_US = USEC_PER_SEC;	     /* between two, of a leader 
 static const uint64_t PROBE_ANSWER_US = 5 * USEC_PER_SEC;
 static const uint64_t HOLD_US = FORWARD_HOLD_S * USEC_PER_SEC;
 
-enum { WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
+enum {
+	WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8,
+	CALLER_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * TOKEN_HASH_SIZE + 4,
+};
 
 /* A connection to the leader. */
 struct upstream {
 	struct rpc_client *client;
-	size_t n_streams;
+	size_t n_used; /* calls or streams in flight */
 	LIST_ENTRY(upstream) all;
+};
+
+/* Connections for calls, or for streams. */
+struct pool {
+	LIST_HEAD(, upstream) upstreams;
+	size_t n;
 };
 
 struct forward {
@@ -39,12 +51,12 @@ struct forward {
 	char uri[RPC_URI_SIZE];	   /* how the identity of a server of this cluster begins */
 	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
 	char address[LEAD_ADDRESS_SIZE];
-	struct rpc_client *calls; /* for unary calls; NULL: not yet */
-	LIST_HEAD(, upstream) upstreams;
-	size_t n_upstreams;
-	bool is_lost;	  /* no leader is known, or it was not to be reached: streams wait */
-	bool is_trying;	  /* but the next one */
-	uint64_t lost_us; /* monotonic, since when */
+	struct rpc_client *prober; /* NULL: not yet */
+	struct pool calls, streams;
+	struct peer_count_tree callers; /* of calls and streams in flight */
+	bool is_lost;			/* no leader is known, or it was not to be reached: streams wait */
+	bool is_trying;			/* but the next one */
+	uint64_t lost_us;		/* monotonic, since when */
 	sd_event_source *retry;
 	struct rpc_pending *probe; /* NULL: no probe in flight */
 	sd_event_source *probe_timer;
@@ -61,19 +73,25 @@ static void stop_probing(struct forward *f)
 	timer_disarm(f->probe_timer);
 }
 
-static void drop_connections(struct forward *f)
+static void drop_pool(struct pool *pool)
 {
 	struct upstream *upstream;
 
-	stop_probing(f);
-	rpc_client_free(f->calls);
-	f->calls = NULL;
-	while ((upstream = LIST_FIRST(&f->upstreams)) != NULL) {
+	while ((upstream = LIST_FIRST(&pool->upstreams)) != NULL) {
 		LIST_REMOVE(upstream, all);
-		f->n_upstreams--;
-		rpc_client_free(upstream->client); /* its streams end */
+		pool->n--;
+		rpc_client_free(upstream->client); /* its calls and streams end */
 		free(upstream);
 	}
+}
+
+static void drop_connections(struct forward *f)
+{
+	stop_probing(f);
+	rpc_client_free(f->prober);
+	f->prober = NULL;
+	drop_pool(&f->calls);
+	drop_pool(&f->streams);
 }
 
 /* --- streams that wait for a leader --- */
@@ -145,11 +163,6 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 	return rpc_client_new(f->event, &endpoint, ret, err);
 }
 
-static enum status client_for_calls(struct forward *f, struct error *err)
-{
-	return f->calls ? STATUS_OK : connect_leader(f, &f->calls, err);
-}
-
 /* --- a leader that etcd does not confirm --- */
 
 static void probe_in(struct forward *f, uint64_t delay_us);
@@ -170,8 +183,8 @@ static void probe(struct forward *f)
 {
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 
-	if (client_for_calls(f, NULL) != STATUS_OK ||
-	    rpc_client_call(f->calls, &holdfast__v1__operator__descriptor, "Status", &request.base,
+	if ((!f->prober && connect_leader(f, &f->prober, NULL) != STATUS_OK) ||
+	    rpc_client_call(f->prober, &holdfast__v1__operator__descriptor, "Status", &request.base,
 			    PROBE_ANSWER_US, on_probed, f, &f->probe, NULL) != STATUS_OK)
 		probe_in(f, PROBE_US);
 }
@@ -219,15 +232,17 @@ static void on_change(const struct lead_view *view, void *userdata)
 	follow_view(f, view);
 }
 
-static enum status new_upstream(struct forward *f, struct upstream **ret, struct error *err)
+static enum status new_upstream(struct forward *f, struct pool *pool, struct upstream **ret,
+				struct error *err)
 {
 	struct upstream *upstream;
 	enum status status;
 
-	if (f->n_upstreams >= FORWARD_CONNS_MAX)
+	if (pool->n >= FORWARD_CONNS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "this server hands on %d streams already; ask another one",
-				 FORWARD_CONNS_MAX * FORWARD_STREAMS_MAX);
+				 "this server hands on %d %s already; ask another one",
+				 FORWARD_CONNS_MAX * FORWARD_STREAMS_MAX,
+				 pool == &f->calls ? "calls" : "streams");
 	upstream = calloc(1, sizeof(*upstream));
 	if (!upstream)
 		return error_no_memory(err, "a connection to the server that leads");
@@ -236,23 +251,65 @@ static enum status new_upstream(struct forward *f, struct upstream **ret, struct
 		free(upstream);
 		return status;
 	}
-	LIST_INSERT_HEAD(&f->upstreams, upstream, all);
-	f->n_upstreams++;
+	LIST_INSERT_HEAD(&pool->upstreams, upstream, all);
+	pool->n++;
 	*ret = upstream;
 	return STATUS_OK;
 }
 
-/* At most FORWARD_CONNS_MAX are looked at. */
-static enum status upstream_for_stream(struct forward *f, struct upstream **ret, struct error *err)
+/* Returns a connection with room. At most FORWARD_CONNS_MAX are looked at. */
+static enum status find_upstream(struct forward *f, struct pool *pool, struct upstream **ret,
+				 struct error *err)
 {
 	struct upstream *upstream;
 
-	LIST_FOREACH (upstream, &f->upstreams, all)
-		if (upstream->n_streams < FORWARD_STREAMS_MAX) {
+	LIST_FOREACH (upstream, &pool->upstreams, all)
+		if (upstream->n_used < FORWARD_STREAMS_MAX) {
 			*ret = upstream;
 			return STATUS_OK;
 		}
-	return new_upstream(f, ret, err);
+	return new_upstream(f, pool, ret, err);
+}
+
+/* --- callers --- */
+
+/* The token or the certificate identifies a caller, else the address without the port. A wrong token counts
+ * as a caller of its own: the leader refuses it at once. */
+static void name_caller(const struct rpc_call *call, char ret[static CALLER_SIZE])
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	const char *token = rpc_call_token(call), *port = strrchr(peer->address, ':');
+	uint8_t hash[TOKEN_HASH_SIZE];
+	size_t n;
+
+	(void)str_format(ret, CALLER_SIZE, "%s %.*s", peer->uri,
+			 peer->uri[0] != '\0' || token ? 0
+			 : port			       ? (int)(port - peer->address)
+						       : (int)strlen(peer->address),
+			 peer->address);
+	if (!token)
+		return;
+	token_hash(token, hash);
+	n = strlen(ret);
+	hex_encode(ret + n, hash, sizeof(hash));
+	ret[n + 2 * sizeof(hash)] = '\0';
+}
+
+/* One caller does not take all connections to the leader. */
+static enum status count_caller(struct forward *f, const struct rpc_call *call, struct peer_count **ret,
+				struct error *err)
+{
+	char name[CALLER_SIZE];
+	bool is_full;
+
+	name_caller(call, name);
+	*ret = peer_count_enter(&f->callers, name, FORWARD_PER_CALLER_MAX, &is_full);
+	if (is_full)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "this server hands on %d calls and streams of this caller already, the most "
+				 "that one may have; end some, or ask another one",
+				 FORWARD_PER_CALLER_MAX);
+	return *ret ? STATUS_OK : error_no_memory(err, "a call");
 }
 
 /* --- errors --- */
@@ -311,20 +368,28 @@ static void fail_call(const struct forward *f, struct rpc_call *call, const stru
 struct unary {
 	struct forward *forward;
 	struct rpc_call *call;
-	struct rpc_client *client;
+	struct upstream *upstream;
+	struct peer_count *caller;
 	bool is_write;
 };
+
+static void unary_free(struct unary *unary)
+{
+	peer_count_leave(&unary->forward->callers, unary->caller);
+	free(unary);
+}
+DEFINE_CLEANUP(struct unary, unary_free)
 
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
 		    void *userdata)
 {
-	struct unary *unary = userdata;
+	cleanup(unary_freep) struct unary *unary = userdata;
 
+	unary->upstream->n_used--;
 	if (status == STATUS_OK)
 		rpc_call_reply(unary->call, response);
 	else
-		fail_call(unary->forward, unary->call, unary->client, unary->is_write, err);
-	free(unary);
+		fail_call(unary->forward, unary->call, unary->upstream->client, unary->is_write, err);
 }
 
 static enum status start_call(struct forward *f, struct rpc_call *call, const ProtobufCMessage *request,
@@ -332,19 +397,18 @@ static enum status start_call(struct forward *f, struct rpc_call *call, const Pr
 {
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(call), .token = rpc_call_token(call)};
 	uint64_t left_us = rpc_call_left_us(call);
-	struct unary *unary;
+	cleanup(unary_freep) struct unary *unary = malloc(sizeof(*unary));
 
-	TRY(client_for_calls(f, err));
-	unary = malloc(sizeof(*unary));
 	if (!unary)
 		return error_no_memory(err, "a call");
-	*unary = (struct unary){.forward = f, .call = call, .client = f->calls, .is_write = is_write};
-	enum status status =
-		rpc_client_call_for(f->calls, &behalf, rpc_call_service(call), rpc_call_method(call), request,
-				    left_us < CALL_US ? left_us : CALL_US, on_done, unary, NULL, err);
-	if (status != STATUS_OK)
-		free(unary);
-	return status;
+	*unary = (struct unary){.forward = f, .call = call, .is_write = is_write};
+	TRY(count_caller(f, call, &unary->caller, err));
+	TRY(find_upstream(f, &f->calls, &unary->upstream, err));
+	TRY(rpc_client_call_for(unary->upstream->client, &behalf, rpc_call_service(call),
+				rpc_call_method(call), request, left_us < CALL_US ? left_us : CALL_US,
+				on_done, unary, NULL, err));
+	TAKE_PTR(unary)->upstream->n_used++;
+	return STATUS_OK;
 }
 
 static void hand_on(struct rpc_call *call, const ProtobufCMessage *request, void *userdata, bool is_write)
@@ -371,6 +435,7 @@ struct relayed {
 	struct forward *forward;
 	struct rpc_call *call; /* NULL: its caller has gone */
 	struct upstream *upstream;
+	struct peer_count *caller;
 	struct rpc_stream *stream; /* at the leader; NULL: it has ended */
 };
 
@@ -378,7 +443,7 @@ static void leave_leader(struct relayed *relayed)
 {
 	if (!relayed->stream)
 		return;
-	relayed->upstream->n_streams--;
+	relayed->upstream->n_used--;
 	relayed->stream = NULL;
 }
 
@@ -423,8 +488,10 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 	const struct rpc_client *client = relayed->upstream->client;
 
 	leave_leader(relayed);
-	if (status == STATUS_UNAVAILABLE && !rpc_client_message(client))
+	if (status == STATUS_UNAVAILABLE && !rpc_client_message(client) && !rpc_client_was_refused(client))
 		disconnect_leader(relayed->forward);
+	else if (status != STATUS_UNAVAILABLE && rpc_client_message(client) && relayed->forward->is_lost)
+		find_leader(relayed->forward); /* a refusal is an answer */
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);
 	else
@@ -440,21 +507,36 @@ static enum status open_stream(struct forward *f, struct relayed *relayed, struc
 	const struct rpc_behalf behalf = {.peer = rpc_call_peer(relayed->call),
 					  .token = rpc_call_token(relayed->call)};
 
-	TRY(upstream_for_stream(f, &relayed->upstream, err));
+	TRY(count_caller(f, relayed->call, &relayed->caller, err));
+	TRY(find_upstream(f, &f->streams, &relayed->upstream, err));
 	TRY(rpc_stream_open_for(relayed->upstream->client, &behalf, rpc_call_service(relayed->call),
 				rpc_call_method(relayed->call), OPEN_US, &events, relayed, &relayed->stream,
 				err));
-	relayed->upstream->n_streams++;
+	relayed->upstream->n_used++;
 	return STATUS_OK;
+}
+
+/* Only the leader knows the rights of a caller. A caller without an identity has no rights. */
+static enum status check_identity(const struct rpc_call *call, struct error *err)
+{
+	if (rpc_call_token(call) || rpc_call_peer(call)->uri[0] != '\0')
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAUTHENTICATED, 0,
+			 "this call needs a token (--token-file) or a certificate (--cert and --key)");
 }
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
 	struct forward *f = userdata;
-	struct relayed *relayed = malloc(sizeof(*relayed));
+	struct relayed *relayed = NULL;
 	struct error err;
-	enum status status = STATUS_OK;
+	enum status status = check_identity(call, &err);
 
+	if (status != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	relayed = malloc(sizeof(*relayed));
 	if (!relayed) {
 		(void)error_no_memory(&err, "a stream");
 		rpc_call_fail(call, &err);
@@ -504,6 +586,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 		return;
 	rpc_stream_cancel(relayed->stream);
 	leave_leader(relayed);
+	peer_count_leave(&relayed->forward->callers, relayed->caller);
 	free(relayed);
 }
 
@@ -559,7 +642,9 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 			      .server = server,
 			      .tls = tls,
 			      .changes = changes,
-			      .upstreams = LIST_HEAD_INITIALIZER(f->upstreams)};
+			      .calls.upstreams = LIST_HEAD_INITIALIZER(f->calls.upstreams),
+			      .streams.upstreams = LIST_HEAD_INITIALIZER(f->streams.upstreams),
+			      .callers = RB_INITIALIZER(&f->callers)};
 	(void)str_format(f->uri, sizeof(f->uri), "holdfast://%s/server/", cluster);
 	*ret = f;
 	return STATUS_OK;

@@ -23,6 +23,7 @@ enum {
 	STREAMS_MAX = FORWARD_CONNS_MAX * FORWARD_STREAMS_MAX,
 	PER_CLIENT = 250, /* calls of a connection */
 	CLIENTS = STREAMS_MAX / PER_CLIENT + 1,
+	CALLS_MAX = 3 * PER_CLIENT,
 	PATIENCE_S = 60,
 };
 
@@ -38,7 +39,10 @@ struct world {
 	uint16_t port; /* of the one that follows */
 	char address[LEAD_ADDRESS_SIZE];
 	struct rpc_client *clients[CLIENTS];
-	size_t n_open; /* streams at the leader */
+	size_t n_open;	    /* streams at the leader */
+	size_t n_to_refuse; /* streams */
+	struct rpc_call *held[CALLS_MAX];
+	size_t n_held; /* calls at the leader */
 	struct rpc_call *flooding;
 	size_t n_sent;
 	bool is_waiting; /* for its reader */
@@ -129,7 +133,13 @@ static void flood(struct rpc_call *call)
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
+	static const struct error refused = {.status = STATUS_PERMISSION_DENIED, .msg = "no right"};
+
 	world->n_open++;
+	if (world->n_to_refuse > 0) {
+		world->n_to_refuse--;
+		rpc_call_fail(call, &refused);
+	}
 }
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -156,7 +166,29 @@ static const struct rpc_stream_handlers handlers = {.on_open = on_open,
 						    .on_half_close = on_half_close,
 						    .on_drained = on_drained,
 						    .on_closed = on_closed};
-static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers, .is_background = true}};
+
+/* Answered at once, or by answer_held(). */
+static void on_get(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__V1__GetNodeRequest *get = (const void *)request;
+	const Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
+
+	if (get->wait_ms == 0)
+		rpc_call_reply(call, &response.base);
+	else
+		world->held[world->n_held++] = call;
+}
+
+static void answer_held(void)
+{
+	const Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
+
+	while (world->n_held > 0)
+		rpc_call_reply(world->held[--world->n_held], &response.base);
+}
+
+static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers, .is_background = true},
+					    {.name = "Get", .unary = on_get}};
 static const struct rpc_service services[] = {
 	{&holdfast__v1__nodes__descriptor, methods, ARRAY_SIZE(methods)}};
 
@@ -253,15 +285,24 @@ static int teardown(void **state)
 
 #define WAIT_FOR(condition) RUN_UNTIL(world->event, condition)
 
-static struct rpc_client *client_at(size_t i)
+static struct rpc_client *client_as(size_t i, const char *token)
 {
 	const struct rpc_endpoint endpoint = {
-		.host = "127.0.0.1", .port = world->port, .tls = world->client_tls};
+		.host = "127.0.0.1", .port = world->port, .tls = world->client_tls, .token = token};
 
 	if (!world->clients[i])
 		assert_int_equal(rpc_client_new(world->event, &endpoint, &world->clients[i], NULL),
 				 STATUS_OK);
 	return world->clients[i];
+}
+
+/* Each is a caller of its own. */
+static struct rpc_client *client_at(size_t i)
+{
+	char token[32];
+
+	(void)str_format(token, sizeof(token), "hf_%zu", i);
+	return client_as(i, token);
 }
 
 /* --- who calls --- */
@@ -453,6 +494,32 @@ TEST_FIXTURE(a_leader_that_is_there_again_is_found_by_the_one_that_tries, setup,
 	WAIT_FOR(world->n_open == 0);
 }
 
+/* Callers without a right wait before a node. */
+TEST_FIXTURE(a_leader_that_refuses_a_stream_is_found, setup, teardown)
+{
+	struct reader first = {.n = 0}, refused[20], node = {.n = 0};
+	struct rpc_address address;
+
+	memset(refused, 0, sizeof(refused));
+	assert_int_equal(rpc_address_parse(world->address, &address), 0);
+	open_reader(&first, client_at(0));
+	WAIT_FOR(first.is_open && world->n_open == 1);
+	rpc_server_free(TAKE_PTR(world->leader));
+	WAIT_FOR(!first.stream);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		open_reader(&refused[i], client_at(0));
+	run_idle(world->event);
+	open_reader(&node, client_at(1));
+	run_idle(world->event);
+	world->leader = listen_here(&address.port);
+	world->n_to_refuse = ARRAY_SIZE(refused);
+	WAIT_FOR(!refused[0].stream);
+	run_idle(world->event); /* no time passes */
+	assert_true(node.is_open);
+	rpc_stream_cancel(node.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
 TEST_FIXTURE(streams_wait_no_longer_than_they_may, setup, teardown)
 {
 	struct reader waited = {.n = 0}, late = {.n = 0};
@@ -512,4 +579,114 @@ TEST_FIXTURE(a_server_at_its_forwarding_limit_names_another_server, setup, teard
 	rpc_stream_cancel(next.stream);
 	WAIT_FOR(world->n_open == 0);
 	free(readers);
+}
+
+TEST_FIXTURE(one_caller_does_not_take_all_streams_of_a_follower, setup, teardown)
+{
+	enum { N = FORWARD_PER_CALLER_MAX };
+	struct reader *readers = calloc(N, sizeof(*readers));
+	struct reader refused = {.n = 0}, other = {.n = 0};
+
+	assert_non_null(readers);
+	for (size_t i = 0; i < N; i++)
+		open_reader(&readers[i], client_as(i / (N / 2), "hf_a"));
+	WAIT_FOR(world->n_open == N);
+	open_reader(&refused, client_as(2, "hf_a"));
+	WAIT_FOR(!refused.stream);
+	assert_int_equal(refused.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(refused.message, "of this caller already"));
+	open_reader(&other, client_as(3, "hf_b"));
+	WAIT_FOR(other.is_open && world->n_open == N + 1);
+	rpc_stream_cancel(readers[0].stream);
+	WAIT_FOR(world->n_open == N);
+	open_reader(&refused, client_as(2, "hf_a")); /* there is room again */
+	WAIT_FOR(world->n_open == N + 1);
+	for (size_t i = 1; i < N; i++)
+		rpc_stream_cancel(readers[i].stream);
+	rpc_stream_cancel(other.stream);
+	rpc_stream_cancel(refused.stream);
+	WAIT_FOR(world->n_open == 0);
+	free(readers);
+}
+
+static void on_got(enum status status, const ProtobufCMessage *response, const struct error *err,
+		   void *userdata)
+{
+	size_t *n = userdata;
+
+	*n += status == STATUS_OK;
+}
+
+static void get(struct rpc_client *client, uint32_t wait_ms, size_t *n_answers)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+
+	request.wait_ms = wait_ms;
+	assert_int_equal(rpc_client_call(client, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+					 PATIENCE_S * USEC_PER_SEC, on_got, n_answers, NULL, NULL),
+			 STATUS_OK);
+}
+
+/* More than one connection to the leader takes. */
+TEST_FIXTURE(calls_that_wait_keep_no_call_of_others_waiting, setup, teardown)
+{
+	size_t n_waiting = 0, n_others = 0;
+
+	for (size_t i = 0; i < CALLS_MAX; i++)
+		get(client_at(i / PER_CLIENT), 1000, &n_waiting);
+	WAIT_FOR(world->n_held == CALLS_MAX);
+	get(client_at(CALLS_MAX / PER_CLIENT), 0, &n_others);
+	WAIT_FOR(n_others == 1);
+	assert_int_equal(n_waiting, 0);
+	answer_held();
+	WAIT_FOR(n_waiting == CALLS_MAX);
+	get(client_at(0), 0, &n_others); /* what was answered does not count */
+	WAIT_FOR(n_others == 2);
+}
+
+/* For many resets nghttp2 ends a connection to new streams. The leader is there as before. */
+TEST_FIXTURE(streams_that_are_cancelled_keep_no_stream_of_others_waiting, setup, teardown)
+{
+	enum { N = FORWARD_STREAMS_MAX - 1 }; /* on one connection to the leader */
+	struct reader readers[N];
+	size_t n_refused = 0;
+
+	for (size_t i = 0; i < CLIENTS - 1 && n_refused == 0; i++) {
+		struct reader other = {.n = 0}, next = {.n = 0};
+
+		memset(readers, 0, sizeof(readers));
+		for (size_t k = 0; k < N; k++)
+			open_reader(&readers[k], client_at(i));
+		WAIT_FOR(world->n_open == N);
+		for (size_t k = 0; k < N; k++)
+			rpc_stream_cancel(readers[k].stream);
+		open_reader(&other, client_at(i)); /* behind the resets */
+		WAIT_FOR(other.is_open || !other.stream);
+		open_reader(&next, client_at(CLIENTS - 1));
+		run_idle(world->event); /* no time passes */
+		assert_true(next.is_open);
+		n_refused += !other.stream;
+		rpc_stream_cancel(next.stream);
+		if (other.stream)
+			rpc_stream_cancel(other.stream);
+		WAIT_FOR(world->n_open == 0);
+	}
+	assert_int_equal(n_refused, 1);
+}
+
+TEST_FIXTURE(a_caller_without_an_identity_opens_no_stream_at_a_follower, setup, teardown)
+{
+	const struct rpc_tls_files files = {.ca = world->config.ca};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = world->port};
+	struct reader reader = {.n = 0};
+	struct rpc_client *client = NULL;
+
+	assert_int_equal(rpc_tls_new(&files, &endpoint.tls, NULL), STATUS_OK);
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, NULL), STATUS_OK);
+	open_reader(&reader, client);
+	WAIT_FOR(!reader.stream);
+	assert_int_equal(reader.status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(world->n_open, 0);
+	rpc_client_free(client);
+	rpc_tls_free(endpoint.tls);
 }

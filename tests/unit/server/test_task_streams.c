@@ -492,12 +492,18 @@ CLUSTER_TEST(output_is_asked_of_the_node_as_it_was_asked_for)
 	assert_string_equal(caller.last, "line");
 }
 
-static void open_only(struct end *end, struct rpc_client *client, const char *method)
+static void open_at(struct end *end, struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+		    const char *method)
 {
 	*end = (struct end){.n = 0};
 	assert_int_equal(
-		rpc_stream_open(client, ALLOCS, method, TIMEOUT_US, &events, end, &end->stream, NULL),
+		rpc_stream_open(client, service, method, TIMEOUT_US, &events, end, &end->stream, NULL),
 		STATUS_OK);
+}
+
+static void open_only(struct end *end, struct rpc_client *client, const char *method)
+{
+	open_at(end, client, ALLOCS, method);
 }
 
 /* A stream that never names its task takes no place of others. */
@@ -585,4 +591,25 @@ CLUSTER_TEST(one_caller_does_not_take_all_streams_of_a_node)
 	for (size_t i = 0; i < N; i++)
 		rpc_stream_cancel(ends[i].stream);
 	caller_release(&another);
+}
+
+/* A server that follows has places only for so many, and holds each as long as this one does. */
+TEST_ON(only_a_node_opens_the_other_side, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const uris[] = {NULL, "holdfast://c1/operator/o", "holdfast://c1/node/n1"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(uris); i++) {
+		bool is_node = i == ARRAY_SIZE(uris) - 1;
+		struct caller_client caller;
+		struct end end;
+
+		caller_init(&caller, f, uris[i], NULL);
+		open_at(&end, caller.client, NODES, "TaskStream");
+		if (is_node)
+			run_for(f->event, 1000);
+		else
+			UNTIL(f, end.is_closed);
+		assert_int_equal(end.is_closed, !is_node);
+		caller_release(&caller);
+	}
 }

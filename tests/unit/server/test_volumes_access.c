@@ -187,7 +187,7 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 }
 
 /* The allocation of the volume wants the fence. */
-CASE(a_plan_of_fences_hides_work_that_the_caller_may_not_see)
+CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 {
 	static const struct {
 		const char *capability, *namespace;
