@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/tree.h"
 #include "lead/trouble.h"
+#include "rpc/peer_count.h"
 #include "rpc/pki.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
@@ -123,6 +124,7 @@ struct server {
 	struct watch_tree watches; /* see watch.h */
 	struct refused_peers *refused_peers;
 	size_t n_watches;
+	struct peer_count_tree watch_callers;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits *audit;

@@ -3,11 +3,13 @@
 
 #include "server.h"
 
+#include "access/caller.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
 #include "pb/reflect.h"
+#include "rpc/peer_count.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -18,7 +20,6 @@
 #include <sys/queue.h>
 
 enum {
-	WATCHES_MAX = 4096,
 	WATCH_REQUEST_MAX = 4096, /* bytes; each is kept as long as it waits */
 	TIMER_ACCURACY_US = 1000,
 };
@@ -34,6 +35,7 @@ struct watch {
 	RB_ENTRY(watch) by_name;
 	struct server *server;
 	struct rpc_call *call;
+	struct peer_count *caller;
 	ProtobufCMessage *request; /* owned */
 	const struct read_method *method;
 	uint64_t after;		/* index that must be passed */
@@ -55,6 +57,7 @@ static void watch_free(struct watch *watch)
 {
 	RB_REMOVE(watch_tree, &watch->server->watches, watch);
 	watch->server->n_watches--;
+	peer_count_leave(&watch->server->watch_callers, watch->caller);
 	(void)sd_event_source_disable_unref(watch->timer);
 	protobuf_c_message_free_unpacked(watch->request, NULL);
 	free(watch);
@@ -102,10 +105,28 @@ static uint64_t index_now(struct server *server, const ProtobufCMessage *request
 	return method->index ? method->index(server, request) : watch_index(server, name);
 }
 
+/* One caller, however many connections it has, does not take all places. */
+static enum status count_caller(struct server *server, const struct rpc_call *call, struct peer_count **ret,
+				struct error *err)
+{
+	char who[ACCESS_WHO_SIZE];
+	bool is_full;
+
+	*ret = peer_count_enter(&server->watch_callers, access_who(server, call, who), WATCHES_PER_CALLER_MAX,
+				&is_full);
+	if (is_full)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d calls of %s are waiting for changes, the most that one caller may have; "
+				 "end some, or use Operator.Watch",
+				 WATCHES_PER_CALLER_MAX, who);
+	return *ret ? STATUS_OK : error_no_memory(err, "a waiting call");
+}
+
 static enum status hold(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			const struct read_method *method, const char *name, struct error *err)
 {
 	uint64_t wait_ms = number_of(request, "wait_ms");
+	struct peer_count *caller = NULL;
 	struct watch *watch;
 	int r;
 
@@ -116,12 +137,16 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
 				 WATCH_REQUEST_MAX);
+	TRY(count_caller(server, call, &caller, err));
 	watch = calloc(1, sizeof(*watch));
-	if (!watch)
+	if (!watch) {
+		peer_count_leave(&server->watch_callers, caller);
 		return error_no_memory(err, "a waiting call");
+	}
 	*watch = (struct watch){.serial = ++server->watch_serial,
 				.server = server,
 				.call = call,
+				.caller = caller,
 				.request = message_copy(request),
 				.method = method,
 				.after = number_of(request, "index")};
@@ -135,6 +160,7 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 	if (r < 0) {
 		if (watch->request)
 			protobuf_c_message_free_unpacked(watch->request, NULL);
+		peer_count_leave(&server->watch_callers, caller);
 		free(watch);
 		return error_set(err, status_from_errno(r), r, "wait for a change");
 	}

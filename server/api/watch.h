@@ -19,7 +19,7 @@ struct server;
 
 #define WATCH_PLUGIN "plugin/"
 
-enum { WATCH_WAIT_MAX_MS = 5 * 60 * 1000 };
+enum { WATCH_WAIT_MAX_MS = 5 * 60 * 1000, WATCHES_MAX = 4096, WATCHES_PER_CALLER_MAX = 256 };
 
 struct read_method {
 	/** Answers the call, or returns why not. */

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "access/revocations.h"
+#include "api/watch.h"
 #include "rpc/pki.h"
 #include "state/keys.h"
 
@@ -179,6 +180,34 @@ CASE(calls_that_wait_end_with_their_certificate_or_token)
 	caller_release(&person);
 	caller_release(&program);
 	free(secret);
+}
+
+CASE(one_caller_does_not_take_all_places_of_reads_that_wait)
+{
+	enum { N = WATCHES_PER_CALLER_MAX };
+	static struct waiting waits[N + 1];
+	struct caller_client callers[2], other;
+	struct waiting others_wait;
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(callers); i++) /* a connection takes as many */
+		caller_init(&callers[i], f, "holdfast://c1/operator/bob", NULL);
+	caller_init(&other, f, "holdfast://c1/operator/eve", NULL);
+	for (size_t i = 0; i < N; i++)
+		wait_for_nodes(f, &callers[i % 2], &waits[i]);
+	assert_int_equal(f->server->n_watches, N);
+	assert_int_equal(caller_call(&callers[0], "Nodes.List",
+				     "{\"index\": \"4294967295\", \"wait_ms\": 1000}", NULL, &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "256 calls of operator/bob are waiting"));
+	wait_for_nodes(f, &other, &others_wait);
+	revoke_cert(f, "identity", "operator/bob");
+	for (size_t i = 0; i < N; i++)
+		UNTIL(f, waits[i].is_done);
+	assert_false(others_wait.is_done);
+	for (size_t i = 0; i < ARRAY_SIZE(callers); i++)
+		caller_release(&callers[i]);
+	caller_release(&other);
 }
 
 static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
