@@ -259,6 +259,8 @@ void warnings_review(struct warnings *warnings)
 	struct session_expiry first[SESSION_EXPIRIES_MAX];
 	size_t n = session_expiries(warnings->server, first);
 
+	if (warnings->server->disk->level != DISK_PLENTY) /* it refuses records */
+		return;
 	for (int kind = 0; kind < WARNING_N; kind++)
 		review_one(warnings, (enum warning_kind)kind);
 	for (size_t i = 0; i < n; i++)

@@ -18,6 +18,7 @@
 #include "plugin/plugins.h"
 #include "recovery/epoch.h"
 #include "state/claim_log.h"
+#include "state/disk.h"
 #include "state/storage_index.h"
 
 #include <inttypes.h>
@@ -623,7 +624,8 @@ static void record_long_wait(struct releases *releases, struct claim_entry *entr
 	char object[AUDIT_OBJECT_SIZE], line[EXPLAIN_SIZE], why[AUDIT_WHY_SIZE];
 	struct holder holder;
 
-	if (entry->work.waits_for == ACTOR_ALLOC || entry->work.is_wait_recorded ||
+	if (entry->work.waits_for == ACTOR_NOBODY || entry->work.waits_for == ACTOR_ALLOC ||
+	    entry->work.is_wait_recorded || releases->server->disk->level != DISK_PLENTY ||
 	    now_ms - entry->work.waits_since_ms <= RELEASE_WAIT_LONG_MS ||
 	    releases->n_waits_recorded == RELEASE_WAITS_RECORDED)
 		return;

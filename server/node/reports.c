@@ -636,10 +636,10 @@ static void note_connect(const struct session *session, const struct node_entry 
 	record_disk(session->server, before, node, change);
 	if (before->disconnected_ms == 0 && before->boot_id[0] != '\0')
 		return;
-	(void)str_format(
-		why, sizeof(why), "from %s, %s %s%s%s%s", node->address,
-		is_new_boot ? "in a new boot" : "boot", session->boot_id, is_off ? "; its time is " : "",
-		is_off ? node_clock_text(node->clock_skew_ms, clock) : "", is_off ? " the server's" : "");
+	(void)str_format(why, sizeof(why), "%s%s%sfrom %s, %s %s", is_off ? "its time is " : "",
+			 is_off ? node_clock_text(node->clock_skew_ms, clock) : "",
+			 is_off ? " the server's; " : "", node->address,
+			 is_new_boot ? "in a new boot" : "boot", session->boot_id);
 	audit_node_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
 }
 

@@ -124,23 +124,28 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
-/* The first report of an instance is no event: a node has many of them at each start. */
+/* Profiles of the native plugin come with the policy: the first report of one is no event, nor is that of a
+ * new node. */
 static void audit_health(struct server *server, struct change *change, const struct plugin_instance *known,
 			 const struct plugin_instance *reported)
 {
+	const struct plugin_instance *one = reported ? reported : known;
 	bool is_whole = reported && node_plugin_is_whole(&reported->plugin);
 	bool is_sick = reported && !is_whole;
 	char why[AUDIT_WHY_SIZE];
 
-	if (!known || (reported && is_whole == node_plugin_is_whole(&known->plugin)))
+	if (!known && (is_sick || str_eq(one->plugin.plugin_id, PLUGIN_NATIVE) ||
+		       !state_node(&server->state, one->node_id)))
 		return;
-	(void)str_format(why, sizeof(why), "plugin %s%s%s %s%.*s", known->plugin.plugin_id,
-			 known->plugin.profile[0] != '\0' ? "/" : "", known->plugin.profile,
+	if (known && reported && is_whole == node_plugin_is_whole(&known->plugin))
+		return;
+	(void)str_format(why, sizeof(why), "plugin %s%s%s %s%.*s", one->plugin.plugin_id,
+			 one->plugin.profile[0] != '\0' ? "/" : "", one->plugin.profile,
 			 !reported ? "has left"
 			 : is_sick ? "is unhealthy: "
-				   : "is healthy again",
+				   : "is healthy",
 			 PLUGIN_EVENT_TEXT_MAX, is_sick ? node_plugin_health_text(&reported->plugin) : "");
-	audit_node_event(server, change, NODE_EVENT_PLUGIN, known->node_id, why);
+	audit_node_event(server, change, NODE_EVENT_PLUGIN, one->node_id, why);
 }
 
 /* Adds an event to the allocation that runs the plugin, too. */
