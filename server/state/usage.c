@@ -33,8 +33,19 @@ static bool may_log(const struct claim_usage *usage, char ret_more[static RATE_M
 				 clock_monotonic_us(), ret_more);
 }
 
-static void log_change(const struct claim_usage *usage, bool was_full, const char *condition, uint32_t level,
-		       usage_change_fn *note)
+static void report(const struct claim_usage *usage, struct log_ctx *ctx, bool is_bad, const char *text,
+		   usage_change_fn *note)
+{
+	char more[RATE_MORE_SIZE];
+
+	if (may_log(usage, more))
+		log_ctx(is_bad ? LOG_WARNING : LOG_NOTICE, ctx, "%s%s", text, more);
+	if (note)
+		note(usage->claim, text);
+}
+
+static void report_change(const struct claim_usage *usage, bool was_full, const char *condition,
+			  uint32_t level, usage_change_fn *note)
 {
 	const struct claim *claim = &usage->claim->claim;
 	const char *id = claim->volume_id;
@@ -43,25 +54,19 @@ static void log_change(const struct claim_usage *usage, bool was_full, const cha
 			      .alloc = claim->allocation_id,
 			      .claim = claim->id,
 			      .op = "usage"};
-	char text[USAGE_TEXT_SIZE], more[RATE_MORE_SIZE];
+	char text[USAGE_TEXT_SIZE];
 
 	if (usage->is_full != was_full) {
 		ctx.event = usage->is_full ? LOG_EVENT_VOLUME_FULL : LOG_EVENT_VOLUME_HAS_ROOM;
 		(void)str_format(text, sizeof(text), "volume %s is %u %% full on node %s, its level is %u %%",
 				 id, usage_percent(&usage->usage), claim->node_id, level);
-		if (may_log(usage, more))
-			log_ctx(usage->is_full ? LOG_WARNING : LOG_NOTICE, &ctx, "%s%s", text, more);
-		if (note)
-			note(usage->claim, text);
+		report(usage, &ctx, usage->is_full, text, note);
 	}
 	if (!str_eq(usage->condition, condition)) {
 		ctx.event = LOG_EVENT_VOLUME_CONDITION;
 		(void)str_format(text, sizeof(text), "volume %s on node %s: %s", id, claim->node_id,
 				 usage->condition[0] ? usage->condition : "it is in order again");
-		if (may_log(usage, more))
-			log_ctx(usage->condition[0] ? LOG_WARNING : LOG_NOTICE, &ctx, "%s%s", text, more);
-		if (note)
-			note(usage->claim, text);
+		report(usage, &ctx, usage->condition[0] != '\0', text, note);
 	}
 }
 
@@ -72,7 +77,7 @@ static void judge(struct state *state, struct claim_usage *usage, const char *co
 	bool was_full = usage->is_full;
 
 	usage->is_full = usage_is_full(&usage->usage, level, was_full);
-	log_change(usage, was_full, condition_before, level, note);
+	report_change(usage, was_full, condition_before, level, note);
 }
 
 static void set(struct claim_usage *usage, const Holdfast__V1__VolumeUsage *said, int64_t now_ms)
