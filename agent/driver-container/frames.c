@@ -40,3 +40,31 @@ enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, s
 	*ret_used = used + piece;
 	return STATUS_OK;
 }
+
+enum status frames_join(struct frames *frames, uint8_t *bytes, size_t n, size_t *ret_used,
+			struct frames_run *run, struct error *err)
+{
+	*ret_used = 0;
+	while (*ret_used < n) {
+		const struct frames before = *frames;
+		const uint8_t *piece;
+		unsigned int stream;
+		size_t used, n_piece;
+		enum status status = frames_next(frames, bytes + *ret_used, n - *ret_used, &used, &stream,
+						 &piece, &n_piece, err);
+
+		if (run->n > 0 && (status != STATUS_OK || (n_piece > 0 && stream != run->stream))) {
+			*frames = before; /* it comes next time */
+			return STATUS_OK;
+		}
+		if (status != STATUS_OK)
+			return status;
+		if (run->n == 0)
+			*run = (struct frames_run){stream, bytes + (piece - bytes), 0};
+		else
+			memmove(run->bytes + run->n, piece, n_piece);
+		run->n += n_piece;
+		*ret_used += used;
+	}
+	return STATUS_OK;
+}

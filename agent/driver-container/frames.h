@@ -23,3 +23,18 @@ struct frames {
 enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, size_t *ret_used,
 			unsigned int *ret_stream, const uint8_t **ret_bytes, size_t *ret_n,
 			struct error *err);
+
+/* Bytes of one stream. */
+struct frames_run {
+	unsigned int stream;
+	uint8_t *bytes;
+	size_t n;
+};
+
+/** Moves the pieces in the @n bytes at @bytes together, up to one of another stream: podman has 8 KiB in
+ * each.
+ * @ret_used how many bytes were looked at, up to the end of the run
+ * @run      empty before; afterwards its n is 0 if there is no piece
+ * STATUS_INTERNAL for bytes that are no frames, when no piece is before them. */
+enum status frames_join(struct frames *frames, uint8_t *bytes, size_t n, size_t *ret_used,
+			struct frames_run *run, struct error *err);

@@ -291,43 +291,6 @@ static void note_failure(struct session *session, const struct error *err)
 	arm_retry(session, 0);
 }
 
-/* Bytes of one stream. */
-struct run {
-	unsigned int stream;
-	uint8_t *bytes;
-	size_t n;
-};
-
-/* Moves the pieces at @bytes together, up to that of another stream: podman has 8 KiB in each, and a message
- * costs more than its bytes. @ret_used as that of frames_next() */
-static enum status next_run(struct frames *frames, uint8_t *bytes, size_t n, size_t *ret_used,
-			    struct run *run, struct error *err)
-{
-	*ret_used = 0;
-	while (*ret_used < n) {
-		const struct frames before = *frames;
-		const uint8_t *piece;
-		unsigned int stream;
-		size_t used, n_piece;
-		enum status status = frames_next(frames, bytes + *ret_used, n - *ret_used, &used, &stream,
-						 &piece, &n_piece, err);
-
-		if (run->n > 0 && (status != STATUS_OK || (n_piece > 0 && stream != run->stream))) {
-			*frames = before; /* it comes next time */
-			return STATUS_OK;
-		}
-		if (status != STATUS_OK)
-			return status;
-		if (run->n == 0)
-			*run = (struct run){stream, bytes + (piece - bytes), 0};
-		else
-			memmove(run->bytes + run->n, piece, n_piece);
-		run->n += n_piece;
-		*ret_used += used;
-	}
-	return STATUS_OK;
-}
-
 /* Delivers output. Bytes that the client does not accept now wait, and reading pauses until they are gone. */
 static void deliver(struct session *session, uint8_t *bytes, size_t n)
 {
@@ -335,11 +298,11 @@ static void deliver(struct session *session, uint8_t *bytes, size_t n)
 	struct error err;
 
 	while (n > 0 && status == STATUS_OK) {
-		struct run run = {FRAMES_STDOUT, bytes, session->is_framed ? 0 : n};
+		struct frames_run run = {FRAMES_STDOUT, bytes, session->is_framed ? 0 : n};
 		size_t used = n;
 
 		if (session->is_framed)
-			status = next_run(&session->frames, bytes, n, &used, &run, &err);
+			status = frames_join(&session->frames, bytes, n, &used, &run, &err);
 		if (status == STATUS_OK && run.n > 0)
 			status = session->emit(session, run.stream, run.bytes, run.n, &err);
 		bytes += used;

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in tasks and starts of tasks beside the engine's own command line: interleaved rounds of one run, medians."""
+"""Commands in tasks and starts of tasks beside the engine's own command line: interleaved rounds of one run, medians. All
+programs are optimised (build/world)."""
 
 import datetime
 import os
 import re
+import resource
 import statistics
 import subprocess
 import time
 
 from flow import PREFIX, SPEC, STAYS, Flow
+from world import BUILD
 
 ROUNDS = 7
 ROUNDS_OF_BYTES = 3
@@ -21,6 +24,18 @@ def timed(words, env=None, given=None):
     subprocess.run(words, check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    **({"input": given} if given else {"stdin": subprocess.DEVNULL}))  # fmt: skip
     return time.monotonic() - begun
+
+
+def cpu(pid):
+    """Processor seconds of a process until now."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+        user, system = f.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_commands():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Bench(Flow):
@@ -36,6 +51,26 @@ class Bench(Flow):
         if self.engine.engine == "docker":
             return timed(["docker", "-H", f"unix://{self.engine.work}/engine.sock", *words], self.engine.env, given)
         return timed(["podman", *words], self.engine.env, given)
+
+    def cpu_of_bytes(self, alloc, command, given=None):
+        """Processor seconds of each process that the bytes of one command pass."""
+        pids = {**self.passing_by(), self.engine.engine: self.engine.processes["engine"].pid}
+        before, command_before = {name: cpu(pid) for name, pid in pids.items()}, cpu_of_commands()
+        self.exec_in(alloc, *command, given=given)
+        return {**{name: cpu(pid) - before[name] for name, pid in pids.items()}, "command": cpu_of_commands() - command_before}
+
+    def print_cpu(self, alloc, what, command, given=None):
+        rounds = [self.cpu_of_bytes(alloc, command, given) for _ in range(ROUNDS_OF_BYTES)]
+        text = ", ".join(f"{name} {statistics.median(one[name] for one in rounds):.2f}" for name in rounds[0])
+        print(f"{self.engine.engine}: processor seconds of {SIZE >> 20} MiB of {what}: {text}", flush=True)
+
+    def print_cpu_at_rest(self):
+        """What a task that runs costs its engine."""
+        pid, begun = self.engine.processes["engine"].pid, time.monotonic()
+        before = cpu(pid)
+        time.sleep(5)
+        used = (cpu(pid) - before) / (time.monotonic() - begun)
+        print(f"{self.engine.engine}: processor of the engine while a task runs: {used * 100:.1f} %", flush=True)
 
     def exec_pairs(self, alloc):
         container = self.containers()[0]
@@ -74,7 +109,10 @@ class Bench(Flow):
     def figures(self):
         alloc = self.run()
         self.until_running(alloc)
+        self.print_cpu_at_rest()
         yield from self.exec_pairs(alloc)
+        self.print_cpu(alloc, "output", ["/bin/sh", "-c", f"head -c {SIZE} /dev/zero"])
+        self.print_cpu(alloc, "input", ["/bin/sh", "-c", "cat > /dev/null"], bytes(SIZE))
         self.clear(alloc)
         self.stop(alloc)
         starts = [self.start_pair(n) for n in range(ROUNDS)]
@@ -84,6 +122,7 @@ class Bench(Flow):
 
 def cases(engine):
     """Prints a line for each figure; yields as flow.cases() does."""
+    engine.driver = f"{BUILD}/agent/driver-container/holdfast-driver-container"
     bench = Bench(engine)
     try:
         bench.open()

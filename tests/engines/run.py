@@ -126,6 +126,7 @@ class World:
     def __init__(self, engine, build):
         self.engine, _, self.suite = engine.partition("@")
         self.build, self.work = build, Path(tempfile.mkdtemp(prefix="holdfast-engines-", dir="/run"))
+        self.driver = build / "agent/driver-container/holdfast-driver-container"
         self.processes, self.env, self.command = {}, {}, [self.engine]
         self.socket = f"{self.work}/run/driver.sock"
 
@@ -241,7 +242,7 @@ class World:
         """@at: its socket"""
         at = at or self.socket
         self.start(name, ["setpriv", f"--reuid={DRIVER_ID}", f"--regid={DRIVER_ID}", "--clear-groups", "--no-new-privs",
-                          program or str(self.build / "agent/driver-container/holdfast-driver-container"),
+                          program or str(self.driver),
                           "--config", str(config or self.work / "driver.hcl")])  # fmt: skip
         wait_for("the driver listens", lambda: self.driver_listens(name, at))
         os.chmod(at, 0o666)

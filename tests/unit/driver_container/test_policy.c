@@ -849,6 +849,39 @@ TEST(frames_are_read_however_they_are_cut)
 	}
 }
 
+TEST(pieces_of_one_stream_are_joined_however_they_are_cut)
+{
+	static const uint8_t wire[] = {1, 0, 0,	  0, 0, 0, 0, 2, 'a', 'b', 1, 0,   0,	0,   0,	  0,
+				       0, 1, 'c', 2, 0, 0, 0, 0, 0,   0,   3, 'x', 'y', 'z', 1,	  0,
+				       0, 0, 0,	  0, 0, 0, 1, 0, 0,   0,   0, 0,   0,	1,   'd', 9};
+	size_t n_runs = 0;
+
+	for (size_t cut = 1; cut <= sizeof(wire); cut++) {
+		uint8_t bytes[sizeof(wire)];
+		struct frames frames = {.left = 0};
+		char out[3][8] = {""};
+
+		memcpy(bytes, wire, sizeof(wire));
+		n_runs = 0;
+		for (size_t at = 0; at < sizeof(wire) - 1;) {
+			size_t n = sizeof(wire) - at < cut ? sizeof(wire) - at : cut;
+			struct frames_run run = {.n = 0};
+			size_t used;
+
+			assert_int_equal(frames_join(&frames, bytes + at, n, &used, &run, NULL), STATUS_OK);
+			if (run.n > 0) {
+				(void)strncat(out[run.stream], (const char *)run.bytes, run.n);
+				n_runs++;
+			}
+			at += used;
+		}
+		assert_string_equal(out[1], "abcd");
+		assert_string_equal(out[2], "xyz");
+	}
+	assert_int_equal(n_runs,
+			 3); /* of all at once; the last byte begins no frame, and is looked at last */
+}
+
 TEST(times_of_engines_are_read)
 {
 	assert_int_equal(container_time("0001-01-01T00:00:00Z"), 0);
