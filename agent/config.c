@@ -36,8 +36,6 @@ enum {
 	DISK_RESERVE_MAX = 1 << 30,
 };
 
-DEFINE_CLEANUP(struct conf, conf_free)
-
 /* While the file is read. */
 struct reading {
 	struct config config;
@@ -90,24 +88,6 @@ static const struct conf_field task_fields[] = {
 	 .size = sizeof(task_unit_name),
 	 .max = TASK_UNITS_MAX},
 };
-
-static enum status bind_server(const struct conf *conf, const char *label, json_t *body, void *target,
-			       struct error *err)
-{
-	return conf_bind(conf, body, server_fields, ARRAY_SIZE(server_fields), target, err);
-}
-
-static enum status bind_tls(const struct conf *conf, const char *label, json_t *body, void *target,
-			    struct error *err)
-{
-	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
-}
-
-static enum status bind_helper(const struct conf *conf, const char *label, json_t *body, void *target,
-			       struct error *err)
-{
-	return conf_bind(conf, body, helper_fields, ARRAY_SIZE(helper_fields), target, err);
-}
 
 static enum status bind_task(const struct conf *conf, const char *label, json_t *body, void *target,
 			     struct error *err)
@@ -259,14 +239,20 @@ static const struct conf_field top_fields[] = {
 	 .size = LEVEL_SIZE},
 	TIMEOUT("claim_timeout", claim_timeout_us),
 	TIMEOUT("connect_timeout", connect_timeout_us),
-	{.key = "server", .type = CONF_BLOCKS, .block = bind_server},
+	{.key = "server",
+	 .type = CONF_BLOCKS,
+	 .fields = server_fields,
+	 .n_fields = ARRAY_SIZE(server_fields)},
 	{.key = "servers",
 	 .type = CONF_STRINGS,
 	 .offset = offsetof(struct reading, config.servers),
 	 .size = RPC_SERVER_NAME_SIZE,
 	 .max = RPC_SERVERS_MAX},
-	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
-	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
+	{.key = "tls", .type = CONF_BLOCKS, .fields = tls_fields, .n_fields = ARRAY_SIZE(tls_fields)},
+	{.key = "helper",
+	 .type = CONF_BLOCKS,
+	 .fields = helper_fields,
+	 .n_fields = ARRAY_SIZE(helper_fields)},
 	{.key = "task", .type = CONF_BLOCKS, .block = bind_task},
 	{.key = "meta", .type = CONF_BLOCKS, .block = bind_meta},
 	{.key = "fence", .type = CONF_BLOCKS, .block = bind_fence},

@@ -54,8 +54,6 @@ struct apply {
 	size_t n;
 };
 
-DEFINE_CLEANUP(struct conf, conf_free)
-
 static void apply_release(struct apply *apply)
 {
 	for (size_t i = 0; i < apply->n; i++) {
@@ -522,8 +520,7 @@ static json_t *json_of(const struct apply *apply, const struct item *item)
 struct surplus {
 	enum kind kind;
 	bool is_deleted; /* a volume whose data is not kept */
-	char namespace[NAME_SIZE];
-	char id[NAME_SIZE];
+	char namespace[NAME_SIZE], id[NAME_SIZE];
 };
 
 struct surplus_list {

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-DEFINE_CLEANUP(struct conf, conf_free)
-
 static const char *const fates[] = {"taken", "changed", "dropped", "refused"};
 
 /* --var NAME=VALUE as an object. @ret owned by the caller, json_decref() */

@@ -141,24 +141,6 @@ static enum status bind_store(const struct conf *conf, const char *label, json_t
 	return lead_settings_bind(conf, label, body, &config->etcd, err);
 }
 
-static enum status bind_authority(const struct conf *conf, const char *label, json_t *body, void *target,
-				  struct error *err)
-{
-	return conf_bind(conf, body, authority_fields, ARRAY_SIZE(authority_fields), target, err);
-}
-
-static enum status bind_listen(const struct conf *conf, const char *label, json_t *body, void *target,
-			       struct error *err)
-{
-	return conf_bind(conf, body, listen_fields, ARRAY_SIZE(listen_fields), target, err);
-}
-
-static enum status bind_tls(const struct conf *conf, const char *label, json_t *body, void *target,
-			    struct error *err)
-{
-	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
-}
-
 static enum status bind_controller(const struct conf *conf, const char *label, json_t *body, void *target,
 				   struct error *err)
 {
@@ -260,9 +242,15 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, gc_after_us),
 	 .min = GC_AFTER_MIN_S * USEC_PER_SEC,
 	 .max = 365 * USEC_PER_DAY},
-	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
-	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
-	{.key = "ca", .type = CONF_BLOCKS, .block = bind_authority},
+	{.key = "listen",
+	 .type = CONF_BLOCKS,
+	 .fields = listen_fields,
+	 .n_fields = ARRAY_SIZE(listen_fields)},
+	{.key = "tls", .type = CONF_BLOCKS, .fields = tls_fields, .n_fields = ARRAY_SIZE(tls_fields)},
+	{.key = "ca",
+	 .type = CONF_BLOCKS,
+	 .fields = authority_fields,
+	 .n_fields = ARRAY_SIZE(authority_fields)},
 	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
 	{.key = "fencer", .type = CONF_BLOCKS, .block = bind_fencer},
 	{.key = "store", .type = CONF_BLOCKS, .block = bind_store},

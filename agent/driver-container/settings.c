@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -11,13 +10,10 @@
 #include "rpc/scrape.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 
-enum { KEY_TEXT_SIZE = 2 * ORDER_KEY_SIZE + 1, FILE_MAX = 256 << 10 };
-
-DEFINE_CLEANUP(struct conf, conf_free)
+enum { KEY_TEXT_SIZE = 2 * ORDER_KEY_SIZE + 1 };
 
 /* While the file is read. */
 struct reading {
@@ -44,12 +40,6 @@ static const struct conf_field infra_fields[] = {
 	{MEMBER("image", CONF_STRING, infra_image), .required = true},
 	LIST("command", infra_command),
 };
-
-static enum status bind_infra(const struct conf *conf, const char *label, json_t *body, void *target,
-			      struct error *err)
-{
-	return conf_bind(conf, body, infra_fields, ARRAY_SIZE(infra_fields), target, err);
-}
 
 #define PLUGIN_LIST(key_, member)                                                                        \
 	{                                                                                                \
@@ -125,7 +115,7 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("pull", CONF_BOOL, pull)},
 	{MEMBER("nofile", CONF_U32, nofile)},
 	{MEMBER("nproc", CONF_U32, nproc)},
-	{.key = "infra", .type = CONF_BLOCKS, .block = bind_infra},
+	{.key = "infra", .type = CONF_BLOCKS, .fields = infra_fields, .n_fields = ARRAY_SIZE(infra_fields)},
 	{.key = "csi_plugin", .type = CONF_BLOCKS, .block = bind_plugin},
 };
 
@@ -222,24 +212,8 @@ enum status settings_parse(const char *text, const char *name, struct settings *
 
 enum status settings_load(const char *path, struct settings *ret, struct error *err)
 {
-	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int fd = -EBADF;
 	cleanup_free char *text = NULL;
-	int r;
 
-	if (!path_is_normal(path))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no absolute path", path);
-	fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0);
-	if (fd == -EPERM)
-		return error_set(
-			err, STATUS_PERMISSION_DENIED, 0,
-			"%s is the limit of what tasks may do, and others than root can change it: it "
-			"and the folders above it must be root's, and writable only by root",
-			path);
-	if (fd < 0)
-		return error_set(err, status_from_errno(fd), fd, "read %s", path);
-	r = fd_read_all(fd, FILE_MAX, &text, NULL);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", path);
+	TRY(conf_read_trusted(path, "is the limit of what tasks may do", &text, err));
 	return settings_parse(text, path, ret, err);
 }

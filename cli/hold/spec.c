@@ -11,11 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void conf_freep(struct conf **conf)
-{
-	conf_free(*conf);
-}
-
 static enum status load_settings(const char *path, struct conf **ret, struct error *err)
 {
 	char folder[PATH_MAX];

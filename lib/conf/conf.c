@@ -14,6 +14,8 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -27,8 +29,7 @@
  * order of the text. */
 struct walker {
 	const char *at;
-	unsigned int line;
-	unsigned int depth;
+	unsigned int line, depth;
 	const char *file;
 	struct lines *lines;
 	struct error *err;
@@ -159,8 +160,6 @@ struct conf {
 	enum status status;  /* of the mistakes */
 	struct error mistakes;
 };
-
-DEFINE_CLEANUP(struct conf, conf_free)
 
 #define cleanup_conf cleanup(conf_freep)
 #define cleanup_json cleanup(json_decrefp)
@@ -373,6 +372,25 @@ enum status conf_load(const char *path, struct conf **ret, struct error *err)
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(conf);
 	return status;
+}
+
+enum status conf_read_trusted(const char *path, const char *what, char **ret, struct error *err)
+{
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int fd = -EBADF;
+	int r;
+
+	if (!path_is_normal(path))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no absolute path", path);
+	fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0);
+	if (fd == -EPERM)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"%s %s, and others than root can change it: it and the folders above it must "
+			"be root's, and writable only by root",
+			path, what);
+	r = fd < 0 ? fd : fd_read_all(fd, CONF_SIZE_MAX, ret, NULL);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", path) : STATUS_OK;
 }
 
 bool conf_is_dropin(const char *name)
@@ -591,8 +609,7 @@ static enum status bind_duration(const struct binding *b)
 {
 	uint64_t max = b->field->max ? b->field->max : UINT64_MAX;
 	uint64_t duration = 0;
-	char low[CLOCK_TEXT_SIZE];
-	char high[CLOCK_TEXT_SIZE];
+	char low[CLOCK_TEXT_SIZE], high[CLOCK_TEXT_SIZE];
 
 	if (!json_is_string(b->value) || parse_duration(json_string_value(b->value), &duration) < 0)
 		return bind_error(b, "'%s' must be a duration with its unit, as in \"90s\"", b->field->key);
@@ -620,6 +637,14 @@ static bool is_labelled(const struct binding *b)
 	return json_object_size(b->value) > 0;
 }
 
+static enum status bind_block(const struct binding *b, const char *label, json_t *body)
+{
+	const struct conf_field *field = b->field;
+
+	return field->block ? field->block(b->conf, label, body, b->target, b->err)
+			    : conf_bind(b->conf, body, field->fields, field->n_fields, b->target, b->err);
+}
+
 static enum status bind_blocks(const struct binding *b)
 {
 	const char *label;
@@ -633,17 +658,17 @@ static enum status bind_blocks(const struct binding *b)
 				break;
 			if (!json_is_object(body))
 				return bind_error(b, "'%s' must be a block", b->field->key);
-			status = b->field->block(b->conf, NULL, body, b->target, b->err);
+			status = bind_block(b, NULL, body);
 		}
 		return status;
 	}
 	if (!json_is_object(b->value))
 		return bind_error(b, "'%s' must be a block", b->field->key);
 	if (!is_labelled(b))
-		return b->field->block(b->conf, NULL, b->value, b->target, b->err);
+		return bind_block(b, NULL, b->value);
 	json_object_foreach (b->value, label, body) {
 		if (status == STATUS_OK)
-			status = b->field->block(b->conf, label, body, b->target, b->err);
+			status = bind_block(b, label, body);
 	}
 	return status;
 }
@@ -687,8 +712,7 @@ enum status conf_unknown_key(const struct conf *conf, const json_t *object, cons
 static enum status check_keys(const struct conf *conf, json_t *object, const struct conf_field *fields,
 			      size_t n_fields, struct error *err)
 {
-	const char *known[CONF_FIELDS_MAX];
-	const char *key;
+	const char *known[CONF_FIELDS_MAX], *key;
 	json_t *value;
 
 	assert(n_fields <= CONF_FIELDS_MAX);

@@ -9,6 +9,7 @@
  * In the tree a block is an object and repeated blocks are an array of objects; blocks with labels are
  * members, named by their labels, of one object, so `volume "a" { }` is {"volume": {"a": {}}}. */
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "conf/templates.h"
 
@@ -45,6 +46,10 @@ enum status conf_parse_whole(const char *text, const char *name, enum conf_templ
 /** STATUS_INVALID_ARGUMENT with the mistakes that conf_load_whole() kept, or STATUS_OK. */
 enum status conf_mistakes(const struct conf *conf, struct error *err);
 
+/** Read the file at @path, which only root can change: it and the folders above it. @what describes the file
+ * in the error, "names the switches of nodes". @ret free() */
+enum status conf_read_trusted(const char *path, const char *what, char **ret, struct error *err);
+
 /** Load @path, then every *.hcl and *.json of @dropin_dir in lexical order, later values replacing earlier
  * ones (objects are merged, lists replaced). A missing folder is fine, a missing main file is not. */
 enum status conf_load_merged(const char *path, const char *dropin_dir, struct conf **ret, struct error *err);
@@ -56,6 +61,7 @@ enum status conf_dropin_dir(const char *path, char ret[static PATH_MAX], struct 
 bool conf_is_dropin(const char *name);
 
 void conf_free(struct conf *conf);
+DEFINE_CLEANUP(struct conf, conf_free)
 
 /** The tree; borrowed. */
 json_t *conf_root(const struct conf *conf);
@@ -87,7 +93,8 @@ enum conf_type {
 	CONF_DURATION, /* uint64_t microseconds, "90s", within [min, max] */
 	CONF_STRINGS,  /* char[max][size] from a list of strings that are not empty; ends with an empty one
 			* unless it is full */
-	CONF_BLOCKS, /* `key "label" { }` blocks handed to the callback one by one; label NULL without one */
+	CONF_BLOCKS, /* `key "label" { }` blocks handed to the callback, or bound by fields, one by one; label
+		      * NULL without one */
 };
 
 struct conf_field {
@@ -99,6 +106,8 @@ struct conf_field {
 	bool required;
 	enum status (*block)(const struct conf *conf, const char *label, json_t *body, void *target,
 			     struct error *err);
+	const struct conf_field *fields; /* of blocks without a callback, bound into the same target */
+	size_t n_fields;
 };
 
 /** Fill @target from @object by a table: unknown keys (with the closest known one), wrong types, values out

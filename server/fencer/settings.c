@@ -6,19 +6,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/credential.h"
-#include "base/fd.h"
 #include "base/id.h"
-#include "base/path.h"
 #include "base/str.h"
 #include "conf/conf.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	KEY_TEXT_SIZE = 2 * FENCE_ORDER_KEY_SIZE + 1,
-	FILE_MAX = 1 << 20,
 	TIMEOUT_DEFAULT_S = 60,
 	TIMEOUT_MAX_S = 120, /* two actions end before the server gives an order up */
 	CHECK_DEFAULT_S = 300,
@@ -27,13 +23,10 @@ enum {
 #define KEY_DEFAULT "/etc/holdfast/tls/fencer.key"
 #define AGENT_PREFIX "fence_"
 
-DEFINE_CLEANUP(struct conf, conf_free)
-
 /* While the file is read. */
 struct reading {
 	struct fencer_settings settings;
-	char servers[RPC_SERVERS_MAX][RPC_SERVER_NAME_SIZE];
-	char keys[FENCER_KEYS_MAX][KEY_TEXT_SIZE];
+	char servers[RPC_SERVERS_MAX][RPC_SERVER_NAME_SIZE], keys[FENCER_KEYS_MAX][KEY_TEXT_SIZE];
 };
 
 #define MEMBER(key_, type_, member)                                                          \
@@ -174,12 +167,6 @@ static const struct conf_field tls_fields[] = {
 	{MEMBER("key", CONF_PATH, key)},
 };
 
-static enum status bind_tls(const struct conf *conf, const char *label, json_t *body, void *target,
-			    struct error *err)
-{
-	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
-}
-
 static const struct conf_field top_fields[] = {
 	{MEMBER("name", CONF_STRING, name), .required = true},
 	{MEMBER("cluster", CONF_STRING, cluster), .required = true},
@@ -191,7 +178,7 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct reading, settings.check_interval_us),
 	 .min = USEC_PER_SEC,
 	 .max = 86400 * USEC_PER_SEC},
-	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
+	{.key = "tls", .type = CONF_BLOCKS, .fields = tls_fields, .n_fields = ARRAY_SIZE(tls_fields)},
 	{.key = "node", .type = CONF_BLOCKS, .block = bind_node},
 };
 
@@ -269,24 +256,9 @@ enum status fencer_settings_parse(const char *text, const char *name, struct fen
 
 enum status fencer_settings_load(const char *path, struct fencer_settings *ret, struct error *err)
 {
-	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int fd = -EBADF;
 	cleanup_free char *text = NULL;
-	int r;
 
-	if (!path_is_normal(path))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no absolute path", path);
-	fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0);
-	if (fd == -EPERM)
-		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "%s names the switches of nodes, and others than root can change it: it and "
-				 "the folders above it must be root's, and writable only by root",
-				 path);
-	if (fd < 0)
-		return error_set(err, status_from_errno(fd), fd, "read %s", path);
-	r = fd_read_all(fd, FILE_MAX, &text, NULL);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", path);
+	TRY(conf_read_trusted(path, "names the switches of nodes", &text, err));
 	return fencer_settings_parse(text, path, ret, err);
 }
 

@@ -666,12 +666,16 @@ def check_session_messages():
         check_same(f"the message {title}", {word: True for row in rows for word in cells(row)[0].split(", ")}, true)
 
 
+def blocks_of(config):
+    return set(re.findall(r'\.key = "(\w+)",\s*\.type = CONF_BLOCKS', config))
+
+
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
     code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "fence/bindings.c", "lead/lead_settings.c"))
     keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"\b(?:TLS_)?PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
-    blocks = {key for key in keys if f"bind_{key}" in code}
+    blocks = blocks_of(code)
     written = set(re.findall(r"^\*(\w+)\* = ", read(CONFIG_MANUAL), re.M))
     written |= set(re.findall(r'^## (\w+) (?:"\w+" )?\{ \}', read(CONFIG_MANUAL), re.M))
     for key in sorted(keys - written):
@@ -692,7 +696,7 @@ def check_reload():
     code, config = read(RELOAD), read(CONFIG)
     keys = set(re.findall(r'\.key = "(\w+)"', config)) | set(re.findall(r"\b(?:TLS_)?PATH\((?!member)(\w+)\)", config))
     keys |= set(re.findall(r'json_object_get\(root, "(\w+)"\)', config))
-    keys -= {key for key in keys if f"bind_{key}" in config}
+    keys -= blocks_of(config)
     at_start = re.search(r"at_start\[\] = \{(.*?)\};", code, re.S).group(1)
     known = {name.split(".")[-1] for name in re.findall(r'(?:NUMBER|TEXT)\("([\w.]+)"', code)}
     for key in sorted(keys - known):
