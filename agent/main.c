@@ -5,6 +5,8 @@
 #include "config.h"
 #include "privileges.h"
 
+#include "base/arguments.h"
+#include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "base/selinux_label.h"
 #include "base/str.h"
@@ -12,15 +14,13 @@
 #include "log/log.h"
 #include "log/service.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum long_option { OPTION_CHECK = 256, OPTION_ENROLL, OPTION_INTO };
+enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
 #define INTO_DEFAULT "/etc/holdfast"
 
@@ -41,69 +41,12 @@ static const char usage_text[] =
 	"  -V, --version          print the version\n"
 	"  -h, --help             print this text\n";
 
-static const struct option options[] = {
-	{"config", required_argument, NULL, 'c'},
-	{"check-config", no_argument, NULL, OPTION_CHECK},
-	{"enroll", required_argument, NULL, OPTION_ENROLL},
-	{"into", required_argument, NULL, OPTION_INTO},
-	{"log-level", required_argument, NULL, 'l'},
-	{"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-struct arguments {
+struct given {
 	const char *config_path;
 	const char *line; /* NULL: run */
-	const char *into;
+	const char *into, *log_level;
 	bool is_check;
-	int log_level; /* negative: as configured */
-	int exit_code; /* negative: continue */
 };
-
-static void parse_arguments(int argc, char **argv, struct arguments *args)
-{
-	int c;
-
-	while ((c = getopt_long(argc, argv, "c:l:Vh", options, NULL)) >= 0) {
-		switch (c) {
-		case 'c':
-			args->config_path = optarg;
-			break;
-		case OPTION_CHECK:
-			args->is_check = true;
-			break;
-		case OPTION_ENROLL:
-			args->line = optarg;
-			break;
-		case OPTION_INTO:
-			args->into = optarg;
-			break;
-		case 'l':
-			args->log_level = config_log_level(optarg);
-			if (args->log_level < 0) {
-				(void)fprintf(stderr, "holdfast-agent: '%s' is no log level\n", optarg);
-				args->exit_code = EXIT_USAGE;
-			}
-			break;
-		case 'V':
-			(void)puts("holdfast-agent " HOLDFAST_VERSION);
-			args->exit_code = EXIT_OK;
-			return;
-		case 'h':
-			(void)fputs(usage_text, stdout);
-			args->exit_code = EXIT_OK;
-			return;
-		default:
-			args->exit_code = EXIT_USAGE;
-			break;
-		}
-	}
-	if (optind < argc) {
-		(void)fprintf(stderr, "holdfast-agent: unexpected argument '%s'\n", argv[optind]);
-		args->exit_code = EXIT_USAGE;
-	}
-}
 
 static int fail(const struct error *err, int exit_code)
 {
@@ -133,9 +76,9 @@ static enum status read_line(char ret[static ENROLL_LINE_SIZE], struct error *er
 	return STATUS_OK;
 }
 
-static int enroll_node(const struct arguments *args)
+static int enroll_node(const struct given *given)
 {
-	const bool is_stdin = str_eq(args->line, "-");
+	const bool is_stdin = str_eq(given->line, "-");
 	char line[ENROLL_LINE_SIZE];
 	struct enrolled enrolled = {.wrote_config = false};
 	sd_event *event = NULL;
@@ -149,7 +92,7 @@ static int enroll_node(const struct arguments *args)
 	if (status == STATUS_OK && is_stdin)
 		status = read_line(line, &err);
 	if (status == STATUS_OK)
-		status = enroll(event, is_stdin ? line : args->line, args->into, &enrolled, &err);
+		status = enroll(event, is_stdin ? line : given->line, given->into, &enrolled, &err);
 	(void)sd_event_unref(event);
 	if (status != STATUS_OK) {
 		(void)error_prefix(&err, "this node is not enrolled");
@@ -161,29 +104,39 @@ static int enroll_node(const struct arguments *args)
 
 int main(int argc, char **argv)
 {
-	struct arguments args = {
-		.config_path = CONFIG_PATH_DEFAULT, .into = INTO_DEFAULT, .log_level = -1, .exit_code = -1};
+	struct given given = {.config_path = CONFIG_PATH_DEFAULT, .into = INTO_DEFAULT};
+	const struct argument options[] = {{"config", 'c', &given.config_path, NULL},
+					   {"check-config", '\0', NULL, &given.is_check},
+					   {"enroll", '\0', &given.line, NULL},
+					   {"into", '\0', &given.into, NULL},
+					   {"log-level", 'l', &given.log_level, NULL}};
+	const struct arguments args = {"holdfast-agent", HOLDFAST_VERSION, usage_text, options,
+				       ARRAY_SIZE(options)};
+	int exit_code, log_level;
 	struct config config;
 	bool has_started = false;
 	struct error err;
 	enum status status;
 
-	parse_arguments(argc, argv, &args);
-	if (args.exit_code == EXIT_USAGE)
-		(void)fputs("Try: holdfast-agent --help\n", stderr);
-	if (args.exit_code >= 0)
-		return args.exit_code;
-	if (args.line)
-		return enroll_node(&args);
-	status = config_load(args.config_path, &config, &err);
-	if (args.is_check)
+	exit_code = arguments_parse(&args, argc, argv);
+	if (exit_code >= 0)
+		return exit_code;
+	log_level = given.log_level ? config_log_level(given.log_level) : 0;
+	if (log_level < 0) {
+		(void)fprintf(stderr, "holdfast-agent: '%s' is no log level\n", given.log_level);
+		return arguments_refuse("holdfast-agent");
+	}
+	if (given.line)
+		return enroll_node(&given);
+	status = config_load(given.config_path, &config, &err);
+	if (given.is_check)
 		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);
 	if (status == STATUS_OK)
 		status = privileges_check_self(&err);
 	if (status == STATUS_OK) {
-		config.log_level_is_argument = args.log_level >= 0;
+		config.log_level_is_argument = given.log_level != NULL;
 		if (config.log_level_is_argument)
-			config.log_level = args.log_level;
+			config.log_level = log_level;
 		log_init("holdfast-agent", config.log_level);
 		log_set_node(config.node_id);
 		warn_unlabelled();

@@ -3,18 +3,18 @@
 
 #include "driver.h"
 
+#include "base/arguments.h"
+#include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "log/log.h"
 #include "log/service.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <syslog.h>
 #include <unistd.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum long_option { OPTION_CHECK = 256 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
 static const char usage_text[] = "usage: holdfast-driver-container [--config FILE] [--check-config]\n"
 				 "\n"
@@ -26,51 +26,6 @@ static const char usage_text[] = "usage: holdfast-driver-container [--config FIL
 				 "      --check-config  read it, say what is wrong, and end\n"
 				 "  -V, --version       print the version\n"
 				 "  -h, --help          print this text\n";
-
-static const struct option options[] = {
-	{"config", required_argument, NULL, 'c'},
-	{"check-config", no_argument, NULL, OPTION_CHECK},
-	{"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-struct arguments {
-	const char *config_path;
-	bool is_check;
-	int exit_code; /* negative: continue */
-};
-
-static void parse_arguments(int argc, char **argv, struct arguments *args)
-{
-	int c;
-
-	while ((c = getopt_long(argc, argv, "c:Vh", options, NULL)) >= 0) {
-		switch (c) {
-		case 'c':
-			args->config_path = optarg;
-			break;
-		case OPTION_CHECK:
-			args->is_check = true;
-			break;
-		case 'V':
-			(void)puts("holdfast-driver-container " HOLDFAST_VERSION);
-			args->exit_code = EXIT_OK;
-			return;
-		case 'h':
-			(void)fputs(usage_text, stdout);
-			args->exit_code = EXIT_OK;
-			return;
-		default:
-			args->exit_code = EXIT_USAGE;
-			break;
-		}
-	}
-	if (optind < argc) {
-		(void)fprintf(stderr, "holdfast-driver-container: unexpected argument '%s'\n", argv[optind]);
-		args->exit_code = EXIT_USAGE;
-	}
-}
 
 static int fail(const struct error *err, int exit_code)
 {
@@ -90,19 +45,22 @@ static enum status check_self(struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct arguments args = {.config_path = SETTINGS_PATH_DEFAULT, .exit_code = -1};
+	const char *path = SETTINGS_PATH_DEFAULT;
+	bool is_check = false, has_started = false;
+	const struct argument options[] = {{"config", 'c', &path, NULL},
+					   {"check-config", '\0', NULL, &is_check}};
+	const struct arguments args = {"holdfast-driver-container", HOLDFAST_VERSION, usage_text, options,
+				       ARRAY_SIZE(options)};
 	static struct settings settings;
-	bool has_started = false;
 	enum status status;
 	struct error err;
+	int exit_code;
 
-	parse_arguments(argc, argv, &args);
-	if (args.exit_code == EXIT_USAGE)
-		(void)fputs("Try: holdfast-driver-container --help\n", stderr);
-	if (args.exit_code >= 0)
-		return args.exit_code;
-	status = settings_load(args.config_path, &settings, &err);
-	if (args.is_check)
+	exit_code = arguments_parse(&args, argc, argv);
+	if (exit_code >= 0)
+		return exit_code;
+	status = settings_load(path, &settings, &err);
+	if (is_check)
 		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);
 	if (status == STATUS_OK)
 		status = check_self(&err);

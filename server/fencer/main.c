@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-fencer: argv, then the event loop. */
 
+#include "base/arguments.h"
 #include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "base/path.h"
@@ -9,14 +10,12 @@
 #include "log/log.h"
 #include "log/service.h"
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <syslog.h>
 #include <unistd.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum long_option { OPTION_CHECK = 256, OPTION_AGENTS };
+enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
 static const char usage_text[] =
 	"usage: holdfast-fencer [--config FILE] [--check-config]\n"
@@ -29,55 +28,6 @@ static const char usage_text[] =
 	"      --check-config  read the file, print its mistakes, and end\n"
 	"  -V, --version       print the version\n"
 	"  -h, --help          print this text\n";
-
-static const struct option options[] = {
-	{"config", required_argument, NULL, 'c'},
-	{"agents", required_argument, NULL, OPTION_AGENTS},
-	{"check-config", no_argument, NULL, OPTION_CHECK},
-	{"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-struct arguments {
-	const char *config_path, *agent_dir;
-	bool is_check;
-	int exit_code; /* negative: continue */
-};
-
-static void parse_arguments(int argc, char **argv, struct arguments *args)
-{
-	int c;
-
-	while ((c = getopt_long(argc, argv, "c:Vh", options, NULL)) >= 0) {
-		switch (c) {
-		case 'c':
-			args->config_path = optarg;
-			break;
-		case OPTION_AGENTS:
-			args->agent_dir = optarg;
-			break;
-		case OPTION_CHECK:
-			args->is_check = true;
-			break;
-		case 'V':
-			(void)puts("holdfast-fencer " HOLDFAST_VERSION);
-			args->exit_code = EXIT_OK;
-			return;
-		case 'h':
-			(void)fputs(usage_text, stdout);
-			args->exit_code = EXIT_OK;
-			return;
-		default:
-			args->exit_code = EXIT_USAGE;
-			break;
-		}
-	}
-	if (optind < argc) {
-		(void)fprintf(stderr, "holdfast-fencer: unexpected argument '%s'\n", argv[optind]);
-		args->exit_code = EXIT_USAGE;
-	}
-}
 
 static enum status add_signals(sd_event *event, struct error *err)
 {
@@ -132,25 +82,30 @@ static int fail(const struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct arguments args = {.config_path = HOLDFAST_FENCER_SETTINGS, .exit_code = -1};
+	const char *path = HOLDFAST_FENCER_SETTINGS, *agent_dir = NULL;
+	bool is_check = false;
+	const struct argument options[] = {{"config", 'c', &path, NULL},
+					   {"agents", '\0', &agent_dir, NULL},
+					   {"check-config", '\0', NULL, &is_check}};
+	const struct arguments args = {"holdfast-fencer", HOLDFAST_VERSION, usage_text, options,
+				       ARRAY_SIZE(options)};
 	struct fencer_settings settings = {.n_nodes = 0};
 	enum status status;
 	struct error err;
+	int exit_code;
 
-	parse_arguments(argc, argv, &args);
-	if (args.exit_code == EXIT_USAGE)
-		(void)fputs("Try: holdfast-fencer --help\n", stderr);
-	if (args.exit_code >= 0)
-		return args.exit_code;
-	status = fencer_settings_load(args.config_path, &settings, &err);
-	if (status == STATUS_OK && args.agent_dir &&
-	    (!path_is_normal(args.agent_dir) ||
-	     str_copy(settings.agent_dir, sizeof(settings.agent_dir), args.agent_dir) < 0))
+	exit_code = arguments_parse(&args, argc, argv);
+	if (exit_code >= 0)
+		return exit_code;
+	status = fencer_settings_load(path, &settings, &err);
+	if (status == STATUS_OK && agent_dir &&
+	    (!path_is_normal(agent_dir) ||
+	     str_copy(settings.agent_dir, sizeof(settings.agent_dir), agent_dir) < 0))
 		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0, "--agents: %s is no absolute path",
-				   args.agent_dir);
+				   agent_dir);
 	if (status != STATUS_OK)
 		return fail(&err);
-	if (!args.is_check) {
+	if (!is_check) {
 		log_init("holdfast-fencer", LOG_INFO);
 		status = run(&settings, &err);
 	}
