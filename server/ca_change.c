@@ -5,6 +5,7 @@
 
 #include "certificate.h"
 #include "server.h"
+#include "waits.h"
 
 #include "access/answer.h"
 #include "access/audit.h"
@@ -187,18 +188,6 @@ void ca_change_release(struct ca_change *change)
 
 /* --- who has a certificate of the former CA --- */
 
-struct holders {
-	char texts[CA_CHANGE_HOLDERS_MAX][RPC_URI_SIZE];
-	size_t n; /* more than are named, perhaps */
-};
-
-static void add_holder(struct holders *holders, const char *what, const char *name, const char *why)
-{
-	if (holders->n < CA_CHANGE_HOLDERS_MAX)
-		(void)str_format(holders->texts[holders->n], RPC_URI_SIZE, "%s%.190s%s", what, name, why);
-	holders->n++;
-}
-
 /* "operator/ann" of "holdfast://CLUSTER/operator/ann". */
 static const char *short_name(const struct server *server, const char *uri)
 {
@@ -210,26 +199,25 @@ static const char *short_name(const struct server *server, const char *uri)
 		       : uri;
 }
 
-static void find_holders(struct server *server, struct holders *ret)
+static void find_holders(struct server *server, struct waits *ret)
 {
 	const struct node_entry *node = NULL;
 
-	ret->n = 0;
+	ret->n = ret->n_named = 0;
 	if (!is_changing(stored_ca(server)))
 		return;
 	if (authority_is_new(server))
-		add_holder(ret, short_name(server, server->own.uri), "", " (this server)");
+		waits_add(ret, short_name(server, server->own.uri), "", " (this server)");
 	while ((node = authority_old_holder(server, node)))
-		add_holder(ret, "node/", node->id, node_is_connected(node) ? "" : " (not connected)");
+		waits_add(ret, "node/", node->id, node_is_connected(node) ? "" : " (not connected)");
 	issuers_expire(server->issuers, clock_realtime_ms());
 	for (size_t i = 0; i < server->issuers->n; i++)
-		add_holder(ret, short_name(server, server->issuers->callers[i].uri), "", "");
+		waits_add(ret, short_name(server, server->issuers->callers[i].uri), "", "");
 }
 
 /* --- the methods --- */
 
-static void fill(struct server *server, struct holders *holders, char **texts,
-		 Holdfast__V1__CaResponse *response)
+static void fill(struct server *server, struct waits *holders, Holdfast__V1__CaResponse *response)
 {
 	const struct pki_ca *ca = authority_ca(server);
 	const Stored *stored = stored_ca(server);
@@ -241,21 +229,19 @@ static void fill(struct server *server, struct holders *holders, char **texts,
 	response->who = stored ? stored->who : response->who;
 	find_holders(server, holders);
 	response->holding = holders->n;
-	response->holders = texts;
-	for (size_t i = 0; i < holders->n && i < CA_CHANGE_HOLDERS_MAX; i++)
-		texts[response->n_holders++] = holders->texts[i];
+	response->holders = holders->named;
+	response->n_holders = holders->n_named;
 }
 
 static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			      struct error *err)
 {
 	Holdfast__V1__CaResponse response = HOLDFAST__V1__CA_RESPONSE__INIT;
-	cleanup_free struct holders *holders = malloc(sizeof(*holders));
-	char *texts[CA_CHANGE_HOLDERS_MAX];
+	cleanup_free struct waits *holders = malloc(sizeof(*holders));
 
 	if (!holders)
 		return error_no_memory(err, "an answer");
-	fill(server, holders, texts, &response);
+	fill(server, holders, &response);
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
@@ -268,15 +254,14 @@ static void on_changed(struct server *server, void *userdata)
 {
 	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__CaResponse response = HOLDFAST__V1__CA_RESPONSE__INIT;
-	cleanup_free struct holders *holders = malloc(sizeof(*holders));
-	char *texts[CA_CHANGE_HOLDERS_MAX];
+	cleanup_free struct waits *holders = malloc(sizeof(*holders));
 
 	ca_change_load(server);
 	if (!holders) {
 		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "an answer: out of memory");
 		return;
 	}
-	fill(server, holders, texts, &response);
+	fill(server, holders, &response);
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -392,14 +377,14 @@ static enum status begin(struct server *server, struct change *change, const str
 
 static enum status check_holders(struct server *server, struct error *err)
 {
-	cleanup_free struct holders *holders = malloc(sizeof(*holders));
+	cleanup_free struct waits *holders = malloc(sizeof(*holders));
 	char names[1024];
 	size_t at = 0;
 
 	if (!holders)
 		return error_no_memory(err, "a list");
 	find_holders(server, holders);
-	for (size_t i = 0; i < holders->n && i < CA_CHANGE_HOLDERS_MAX && at < sizeof(names) - 1; i++)
+	for (size_t i = 0; i < holders->n_named && at < sizeof(names) - 1; i++)
 		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "",
 				       holders->texts[i]);
 	return holders->n == 0

@@ -17,8 +17,6 @@
 
 struct server;
 
-enum { CA_CHANGE_HOLDERS_MAX = 20 };
-
 struct ca_change {
 	int64_t applied_ms; /* the record of this time is in use; 0: the settings are */
 	bool is_applied;

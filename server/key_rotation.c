@@ -4,6 +4,7 @@
 #include "key_rotation.h"
 
 #include "server.h"
+#include "waits.h"
 
 #include "access/answer.h"
 #include "access/audit.h"
@@ -81,18 +82,6 @@ void key_rotation_load(struct server *server)
 
 /* --- nodes and drivers that lack it --- */
 
-struct waits {
-	char texts[KEY_ROTATION_WAITS_MAX][WAIT_SIZE];
-	size_t n; /* more than are named, perhaps */
-};
-
-static void add_wait(struct waits *waits, const char *what, const char *of, const char *why)
-{
-	if (waits->n < KEY_ROTATION_WAITS_MAX)
-		(void)str_format(waits->texts[waits->n], WAIT_SIZE, "%s%s%s", what, of, why);
-	waits->n++;
-}
-
 static const char *keys_of_driver(const Holdfast__V1__NodeDriver *driver)
 {
 	const Holdfast__Driver__V1__FingerprintResponse *said = driver->fingerprint;
@@ -109,7 +98,7 @@ static void look_at_node(const struct node_entry *node, const char *id, struct w
 	char of[WAIT_SIZE];
 
 	if (!strstr(node->node.ticket_keys, id))
-		add_wait(waits, "node ", node->id, node_is_connected(node) ? "" : " (not connected)");
+		waits_add(waits, "node ", node->id, node_is_connected(node) ? "" : " (not connected)");
 	for (size_t i = 0; drivers && i < drivers->n; i++) {
 		const Holdfast__V1__NodeDriver *driver = (const void *)drivers->messages[i];
 		const char *keys = keys_of_driver(driver);
@@ -117,7 +106,7 @@ static void look_at_node(const struct node_entry *node, const char *id, struct w
 		if (!keys || strstr(keys, id))
 			continue;
 		(void)str_format(of, sizeof(of), "%.63s of node %.63s", driver->name, node->id);
-		add_wait(waits, "driver ", of, "");
+		waits_add(waits, "driver ", of, "");
 	}
 }
 
@@ -129,12 +118,12 @@ static void find_waits(struct server *server, const uint8_t *key, struct waits *
 	char id[ID_TEXT_SIZE];
 
 	hex_encode(id, key, TICKET_KEY_ID_SIZE);
-	ret->n = 0;
+	ret->n = ret->n_named = 0;
 	for (; node; node = state_node_next(node))
 		if (node_is_registered(node))
 			look_at_node(node, id, ret);
 	if (fencers > 0)
-		add_wait(
+		waits_add(
 			ret, "fencers", "",
 			" (put it into ticket_keys of holdfast-fencer.hcl, then: holdfast operator key use)");
 }
@@ -289,7 +278,6 @@ bool key_rotation_warning(struct server *server, char ret[static KEY_ROTATION_WA
 static void answer(struct server *server, struct rpc_call *call)
 {
 	Holdfast__V1__RotateKeyResponse response = HOLDFAST__V1__ROTATE_KEY_RESPONSE__INIT;
-	char *texts[KEY_ROTATION_WAITS_MAX];
 	uint8_t in_use[TICKET_KEY_SIZE];
 	uint8_t next[TICKET_KEY_SIZE];
 	struct waits waits = {.n = 0};
@@ -301,9 +289,8 @@ static void answer(struct server *server, struct rpc_call *call)
 		find_waits(server, next, &waits);
 	}
 	response.waiting = waits.n;
-	response.waits_for = texts;
-	for (size_t i = 0; i < waits.n && i < KEY_ROTATION_WAITS_MAX; i++)
-		texts[response.n_waits_for++] = waits.texts[i];
+	response.waits_for = waits.named;
+	response.n_waits_for = waits.n_named;
 	rpc_call_reply(call, &response.base);
 }
 

@@ -15,7 +15,6 @@
 struct server;
 
 enum {
-	KEY_ROTATION_WAITS_MAX = 10,
 	KEY_ROTATION_KEYS_MAX = 16, /* the oldest former one gives way */
 	KEY_ROTATION_WARNING_SIZE = 1024,
 };
