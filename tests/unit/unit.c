@@ -9,8 +9,7 @@ static struct {
 	struct CMUnitTest cases[CASES_MAX];
 	int lines[CASES_MAX];
 	size_t n;
-	CMFixtureFunction setup;
-	CMFixtureFunction teardown;
+	CMFixtureFunction setup, teardown;
 	bool has_run;
 } unit;
 
@@ -36,6 +35,30 @@ void unit_group(CMFixtureFunction setup, CMFixtureFunction teardown)
 		abort();
 	unit.setup = setup;
 	unit.teardown = teardown;
+}
+
+void *unit_zeroed(size_t size)
+{
+	void *object = calloc(1, size);
+
+	assert_non_null(object);
+	return object;
+}
+
+void unit_succeeds(bool is_ok, const char *msg, const char *file, int line)
+{
+	if (is_ok)
+		return;
+	print_error("%s\n", msg);
+	_fail(file, line);
+}
+
+void unit_contains(const char *text, const char *part, const char *file, int line)
+{
+	if (text && strstr(text, part))
+		return;
+	print_error("\"%s\" lacks \"%s\"\n", text ? text : "(NULL)", part);
+	_fail(file, line);
 }
 
 int unit_run(void)

@@ -13,7 +13,7 @@
 #define SAVED TEST_PREFIX "/request-of-the-boot-before"
 #define READY "/run/published"
 #define DATA PUBLISHED "/data"
-#define TEXT "flushed before the power went\n"
+#define STORED "flushed before the power went\n"
 
 static const char log_path[] = LOG_PATH;
 static struct agent agent;
@@ -85,7 +85,7 @@ static void a_disk_and_a_tmpfs_are_published(void **state)
 	write_flushed(SAVED, &stage, sizeof(stage));
 	(void)expect_stage(&agent, stage, MH_OK);
 	(void)expect_publish(&agent, publish_disk(), MH_OK);
-	write_flushed(DATA, TEXT, strlen(TEXT));
+	write_flushed(DATA, STORED, strlen(STORED));
 	(void)expect_stage(&agent, stage_tmpfs(), MH_OK);
 	(void)expect_publish(&agent, publish_tmpfs(), MH_OK);
 	assert_int_equal(count_mounts(), 4);
@@ -141,7 +141,7 @@ static void a_new_ticket_gives_the_volume_with_what_was_flushed(void **state)
 	(void)expect_stage(&agent, stage_disk(), MH_OK);
 	(void)expect_publish(&agent, publish_disk(), MH_OK);
 	assert_int_equal(file_read(DATA, 4096, &text, NULL), 0);
-	assert_string_equal(text, TEXT);
+	assert_string_equal(text, STORED);
 	free(text);
 }
 
