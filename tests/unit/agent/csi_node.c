@@ -249,8 +249,7 @@ static struct mount_snapshot *read_mount_snapshot(const struct csi_node *node)
 			if (!folder->is_used || !folder->targets[t].is_mounted)
 				continue;
 			(void)str_copy(entry.volume, sizeof(entry.volume), folder->volume);
-			assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, NULL),
-					 STATUS_OK);
+			assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, NULL));
 		}
 	}
 	return observed;
@@ -266,10 +265,8 @@ static void agent_start(struct csi_node *node)
 						      .request_timeout_us = 5 * USEC_PER_SEC};
 	struct error err;
 
-	assert_int_equal(helper_client_new(node->event, &options, &events, node, &node->helper, &err),
-			 STATUS_OK);
-	assert_int_equal(volume_manager_new(node->event, node->helper, in_use, node, &node->manager, &err),
-			 STATUS_OK);
+	assert_ok(helper_client_new(node->event, &options, &events, node, &node->helper, &err));
+	assert_ok(volume_manager_new(node->event, node->helper, in_use, node, &node->manager, &err));
 	node->plugins = fake_plugins_new(node->event);
 	fake_plugins_add(node->plugins, CSI_PLUGIN, node->model);
 	volume_manager_set_plugins(node->manager, node->plugins, node->wait_us);
@@ -329,11 +326,12 @@ int csi_node_teardown(void **state)
 
 static struct secret_message *make_details(void)
 {
-	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry publish =
 		HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__PUBLISH_CONTEXT_ENTRY__INIT;
 	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry *publishes[] = {&publish};
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__ClaimVolumeResponse response = V1(claim_volume_response, .volume = &volume,
+							.publish_context = publishes, .n_publish_context = 1);
 	Holdfast__V1__Volume__SecretsEntry secret = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
 	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
 	Holdfast__V1__Volume__ContextEntry context = HOLDFAST__V1__VOLUME__CONTEXT_ENTRY__INIT;
@@ -351,9 +349,6 @@ static struct secret_message *make_details(void)
 	volume.n_secrets = 1;
 	volume.context = contexts;
 	volume.n_context = 1;
-	response.volume = &volume;
-	response.publish_context = publishes;
-	response.n_publish_context = 1;
 	assert_int_equal(claim_details_new(&response, &details, NULL), STATUS_OK);
 	return details;
 }
@@ -424,14 +419,12 @@ static void user_continue(struct csi_user *user)
 		return;
 	if (user->wants_stop) {
 		user->is_unmounting = true;
-		assert_int_equal(volume_manager_unmount(user->node->manager, &target, on_unmounted, on_retry,
-							user, &user->task, &err),
-				 STATUS_OK);
+		assert_ok(volume_manager_unmount(user->node->manager, &target, on_unmounted, on_retry, user,
+						 &user->task, &err));
 	} else if (user->state == CSI_USER_CLAIMED) {
 		target.details = make_details();
-		assert_int_equal(volume_manager_mount(user->node->manager, &target, on_mounted, user,
-						      &user->task, &err),
-				 STATUS_OK);
+		assert_ok(volume_manager_mount(user->node->manager, &target, on_mounted, user, &user->task,
+					       &err));
 		secret_message_unref(target.details);
 	}
 }

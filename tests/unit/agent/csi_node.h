@@ -32,14 +32,12 @@ struct csi_user {
 	char alloc[UUID_TEXT_SIZE];
 	char volume[VOLUME_ID_MAX + 1]; /* also its name towards the helper */
 	char namespace[NAMESPACE_MAX + 1];
-	bool read_only;
-	bool is_device;
+	bool read_only, is_device;
 	enum csi_user_state state;
 	bool wants_stop;
 	struct volume_op *task;
 	bool is_unmounting;
-	unsigned int mounts;
-	unsigned int retries;
+	unsigned int mounts, retries;
 	struct error mount_error; /* status OK: none yet */
 	struct error last_retry;
 	bool is_forced;

@@ -166,8 +166,7 @@ void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lan
 	assert_true(f->n_requests <= POOL_RESULTS_MAX);
 	*userdata = (struct request){.f = f, .name = volume, .op = (uint16_t)op};
 	assert_int_equal(make_request(op, &mount, &request, &err), STATUS_OK);
-	assert_int_equal(helper_client_request(f->client, &request, lane, on_done, userdata, &err),
-			 STATUS_OK);
+	assert_ok(helper_client_request(f->client, &request, lane, on_done, userdata, &err));
 }
 
 void pool_inject(struct pool *f, enum fake_fault fault, const char *volume, uint32_t calls)

@@ -21,8 +21,7 @@ struct pool {
 	unsigned int ready, down, stale;
 	struct error last_down;
 	struct request *requests; /* of pool.c */
-	unsigned int n_requests;
-	unsigned int n_results;
+	unsigned int n_requests, n_results;
 	struct result {
 		const char *name;
 		uint16_t op;

@@ -45,17 +45,11 @@ struct claim_grant records_grant(const struct alloc_record *record, uint32_t i)
 	struct claim_grant grant = {
 		.claim = {.mode = CLAIM_WRITE, .generation = 40 + i},
 		.volume = {.type = VOLUME_NATIVE,
-			   .source = {.class = SOURCE_TMPFS,
-				      .size_bytes = 4096,
-				      .inodes = 9,
-				      .server = "192.0.2.7",
-				      .export = "/a",
-				      .host_volume = "data"}},
+			   .source = ROW(.class = SOURCE_TMPFS, .size_bytes = 4096, .inodes = 9,
+					 .server = "192.0.2.7", .export = "/a", .host_volume = "data")},
 		.has_ticket = true,
-		.ticket = {.magic = TICKET_MAGIC,
-			   .version = TICKET_VERSION,
-			   .not_after_ms = 1000000,
-			   .generation = 40 + i},
+		.ticket = ROW(.magic = TICKET_MAGIC, .version = TICKET_VERSION, .not_after_ms = 1000000,
+			      .generation = 40 + i),
 	};
 
 	(void)str_format(grant.claim.id, sizeof(grant.claim.id), "0190a5a0-0000-7000-8000-00000000c1%02u", i);
@@ -72,8 +66,8 @@ struct claim_grant records_grant(const struct alloc_record *record, uint32_t i)
 struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t i)
 {
 	struct claim_grant grant = records_grant(record, i);
-	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__ClaimVolumeResponse response = V1(claim_volume_response, .volume = &volume);
 	Holdfast__V1__Volume__SecretsEntry secret = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
 	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
 	char key[] = "key", value[] = "records-secret";
@@ -89,7 +83,6 @@ struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t
 	secret.value = value;
 	volume.secrets = secrets;
 	volume.n_secrets = 1;
-	response.volume = &volume;
 	assert_int_equal(claim_details_new(&response, &grant.details, NULL), STATUS_OK);
 	return grant;
 }

@@ -109,23 +109,20 @@ static enum status ignore_receipt(const struct receipt *receipt, void *userdata,
 void age_journal(struct world *w)
 {
 	static const struct journal_reader reader = {.on_alloc = keep_record, .on_receipt = ignore_receipt};
-	struct alloc_record *record = NULL;
+	cleanup_free struct alloc_record *record = NULL;
 	struct journal *journal;
 	struct error err;
 
-	assert_int_equal(journal_open(w->event,
-				      &(struct journal_options){.data_dir = w->config.data_dir,
-								.cluster = MODEL_CLUSTER,
-								.node_id = "n1"},
-				      &journal, &err),
-			 STATUS_OK);
+	assert_ok(journal_open(w->event,
+			       &(struct journal_options){.data_dir = w->config.data_dir,
+							 .cluster = MODEL_CLUSTER,
+							 .node_id = "n1"},
+			       &journal, &err));
 	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
 	assert_non_null(record);
 	(void)str_copy(record->boot_id, sizeof(record->boot_id), EARLIER_BOOT);
-	assert_int_equal(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err),
-			 STATUS_OK);
+	assert_ok(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err));
 	journal_close(journal);
-	free(record);
 }
 
 static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -151,19 +148,16 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 
 struct drain_answer ask_drain(struct world *w, uint32_t timeout_ms, bool cancel, int64_t follows_ms)
 {
-	Holdfast__V1__DrainAgentRequest request = HOLDFAST__V1__DRAIN_AGENT_REQUEST__INIT;
+	Holdfast__V1__DrainAgentRequest request =
+		V1(drain_agent_request, .timeout_ms = timeout_ms, .cancel = cancel, .follows_ms = follows_ms);
 	const struct rpc_endpoint endpoint = {.unix_path = w->config.socket};
 	struct rpc_client *client;
 	struct drain_answer answer = {0};
 	struct error err;
 
-	request.timeout_ms = timeout_ms;
-	request.cancel = cancel;
-	request.follows_ms = follows_ms;
 	assert_int_equal(rpc_client_new(w->event, &endpoint, &client, &err), STATUS_OK);
-	assert_int_equal(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Drain", &request.base,
-					 5 * USEC_PER_SEC, on_answer, &answer, NULL, &err),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Drain", &request.base,
+				  5 * USEC_PER_SEC, on_answer, &answer, NULL, &err));
 	while (!answer.is_there)
 		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
 	rpc_client_free(client);

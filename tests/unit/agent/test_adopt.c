@@ -50,14 +50,13 @@ static void show(struct mount_snapshot *observed, uint32_t volume, enum kernel_v
 	if (view == KERNEL_OTHER_DEVICE)
 		published.dev_minor = 7;
 	if (view != KERNEL_STAGED)
-		assert_int_equal(mount_snapshot_add(observed, MH_LIST_PUBLISHED, &published, &err),
-				 STATUS_OK);
+		assert_ok(mount_snapshot_add(observed, MH_LIST_PUBLISHED, &published, &err));
 }
 
 static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, enum kernel_view first,
 				enum kernel_view second, const char *boot_id, struct error *why)
 {
-	struct alloc_record *record = records_make(2);
+	cleanup_free struct alloc_record *record = records_make(2);
 	struct mount_snapshot *observed = mount_snapshot_new();
 	enum adopt_action action;
 
@@ -66,7 +65,6 @@ static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, en
 	show(observed, 1, second);
 	action = adopt_decide(record, observed, NULL, boot_id, why);
 	mount_snapshot_free(observed);
-	free(record);
 	return action;
 }
 
@@ -139,7 +137,7 @@ TEST(a_missing_mount_is_named)
 
 TEST(a_missing_mount_is_not_remade_under_a_running_unit)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 	struct mount_snapshot *observed = mount_snapshot_new();
 	struct error why;
 
@@ -151,7 +149,6 @@ TEST(a_missing_mount_is_not_remade_under_a_running_unit)
 	show(observed, 0, KERNEL_PUBLISHED);
 	assert_false(adopt_is_missing(record, 0, observed));
 	mount_snapshot_free(observed);
-	free(record);
 }
 
 TEST(a_device_is_looked_for_in_the_mount_table)
@@ -160,8 +157,7 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 	static const struct {
 		const char *at;
 		uint32_t minor;
-		bool is_no_device;
-		bool has_table;
+		bool is_no_device, has_table;
 		enum adopt_action expected;
 		const char *words;
 	} rows[] = {
@@ -174,7 +170,7 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 	static char some_table;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct alloc_record *record = records_make(1);
+		cleanup_free struct alloc_record *record = records_make(1);
 		struct mount_snapshot *observed = mount_snapshot_new();
 		struct error why = {0};
 
@@ -196,6 +192,5 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 		if (rows[i].words)
 			assert_non_null(strstr(why.msg, rows[i].words));
 		mount_snapshot_free(observed);
-		free(record);
 	}
 }

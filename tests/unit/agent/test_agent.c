@@ -329,8 +329,7 @@ WORLD_TEST(a_grant_for_another_boot_is_not_used)
 	world_start_agent(w);
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_failed);
-	assert_non_null(
-		strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "another boot"));
+	assert_contains(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "another boot");
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
@@ -340,8 +339,8 @@ static void use_foreign_ticket(struct world *w, size_t size)
 	world_start_agent(w);
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_failed);
-	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "Next: upgrade this node"));
+	assert_contains(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			"Next: upgrade this node");
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
@@ -415,11 +414,11 @@ static const char *problem_with(struct world *w, const char *what, char problems
 	return NULL;
 }
 
-TEST_FIXTURE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node, world_setup,
-	     world_teardown)
+#define CASE(name) TEST_ON(name, struct world, w, world_setup, world_teardown)
+
+CASE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	struct world *w = *state;
 
 	w->fake.state->no_trail = 1;
 	world_start_agent(w);
@@ -427,16 +426,14 @@ TEST_FIXTURE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
-	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "its trail cannot be written"));
+	assert_contains(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			"its trail cannot be written");
 	assert_non_null(problem_with(w, "trail cannot be written", problems));
 }
 
-TEST_FIXTURE(an_agent_whose_disk_is_full_refuses_an_allocation_and_mounts_nothing, world_setup,
-	     world_teardown)
+CASE(an_agent_whose_disk_is_full_refuses_an_allocation_and_mounts_nothing)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	struct world *w = *state;
 
 	w->config.disk_reserve = UINT64_C(1) << 60; /* no disk has so much free */
 	world_start_agent(w);
@@ -444,14 +441,13 @@ TEST_FIXTURE(an_agent_whose_disk_is_full_refuses_an_allocation_and_mounts_nothin
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
-	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "this node takes no new allocation: its disk is full: "));
+	assert_contains(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			"this node takes no new allocation: its disk is full: ");
 }
 
-TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_reports_it, world_setup, world_teardown)
+CASE(a_refusal_that_a_wrong_clock_explains_reports_it)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	struct world *w = *state;
 
 	w->server.clock_ms = -200000;
 	w->server.ticket_ttl_ms = -80000; /* granted for two minutes by the server's clock */
@@ -460,16 +456,15 @@ TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_reports_it, world_setup, worl
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
-	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "this node's clock is 3m"));
+	assert_contains(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			"this node's clock is 3m");
 	assert_non_null(problem_with(w, "clock", problems));
 	assert_true(w->server.hello_clock_ms != 0);
 }
 
-TEST_FIXTURE(a_refusal_that_a_clock_does_not_explain_reports_nothing_of_clocks, world_setup, world_teardown)
+CASE(a_refusal_that_a_clock_does_not_explain_reports_nothing_of_clocks)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	struct world *w = *state;
 
 	w->server.clock_ms = -200000; /* and the ticket is good all the same */
 	w->fake.state->refuse_stage = 1;

@@ -160,11 +160,10 @@ WORLD_TEST(another_propagation_than_asked_for_is_undone)
 }
 
 /* They belong to plugins, which are fingerprinted apart. */
-TEST_FIXTURE(profiles_of_class_csi_are_not_offered, world_setup, world_teardown)
+TEST_ON(profiles_of_class_csi_are_not_offered, struct world, w, world_setup, world_teardown)
 {
 	static const enum mh_class classes[] = {MH_CLASS_CSI, MH_CLASS_TMPFS, MH_CLASS_CSI, MH_CLASS_BIND,
 						MH_CLASS_NFS4};
-	struct world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
 		w->fake.state->profiles[i] = (struct fake_profile){

@@ -116,7 +116,7 @@ static bool journal_holds(const struct world *w, const char *text)
 	assert_non_null(folder);
 	while (!holds && (entry = readdir(folder))) {
 		char path[TEMP_PATH_SIZE];
-		char *bytes = NULL;
+		cleanup_free char *bytes = NULL;
 		size_t n = 0;
 
 		if (!str_starts_with(entry->d_name, "agent.db"))
@@ -124,7 +124,6 @@ static bool journal_holds(const struct world *w, const char *text)
 		if (file_read(temp_dir_path(path, w->config.data_dir, entry->d_name), 1 << 26, &bytes, &n) ==
 		    0)
 			holds = memmem(bytes, n, text, strlen(text)) != NULL;
-		free(bytes);
 	}
 	(void)closedir(folder);
 	return holds;

@@ -41,8 +41,8 @@ TEST(how_a_drain_stands_follows_from_five_facts)
 			.is_time_over = rows[i].is_time_over,
 		};
 
-		if (drain_classify(&facts) != rows[i].stands)
-			fail_msg("row %zu: %d instead of %d", i, drain_classify(&facts), rows[i].stands);
+		assert_msg(drain_classify(&facts) == rows[i].stands, "row %zu: %d instead of %d", i,
+			   drain_classify(&facts), rows[i].stands);
 	}
 }
 
@@ -51,8 +51,7 @@ static drain_pb *take(struct drain_answer answer)
 {
 	static Holdfast__V1__DrainAgentResponse *kept;
 
-	if (answer.err.status != STATUS_OK)
-		fail_msg("%s", answer.err.msg);
+	assert_msg(answer.err.status == STATUS_OK, "%s", answer.err.msg);
 	protobuf_c_message_free_unpacked((ProtobufCMessage *)kept, NULL);
 	kept = answer.response;
 	return kept ? kept->drain : NULL;
@@ -97,8 +96,7 @@ static drain_pb *until_time_is_over(struct world *w, uint32_t time_ms)
 
 static void expect_words(const char *text, const char *words)
 {
-	if (!strstr(text, words))
-		fail_msg("'%s' lacks '%s'", text, words);
+	assert_msg(strstr(text, words), "'%s' lacks '%s'", text, words);
 }
 
 static int teardown(void **state)
@@ -121,7 +119,7 @@ CASE(all_is_released_reported_and_written_down)
 {
 	const struct model_alloc *a;
 	drain_pb *drain;
-	char *text;
+	cleanup_free char *text = NULL;
 
 	start_with_a(w, 2);
 	assert_null(read_file(w));
@@ -150,7 +148,6 @@ CASE(all_is_released_reported_and_written_down)
 	assert_non_null(text);
 	expect_words(text, "\"state\": \"done\"");
 	expect_words(text, "\"vol1\"");
-	free(text);
 }
 
 CASE(a_node_with_nothing_on_it_is_drained_at_once)
@@ -380,10 +377,9 @@ CASE(the_time_has_limits)
 	}
 }
 
-TEST_FIXTURE(a_result_that_cannot_be_read_is_no_reason_not_to_start, world_setup, teardown)
+CASE(a_result_that_cannot_be_read_is_no_reason_not_to_start)
 {
 	static const char *const texts[] = {"", "{", "[]", "{\"state\": 7}", "{\"nonsense\": true}"};
-	struct world *w = *state;
 	char path[PATH_MAX];
 
 	(void)str_format(path, sizeof(path), "%s/" DRAIN_FILE, w->config.data_dir);

@@ -14,8 +14,7 @@ static struct {
 	struct rpc_call *watch;	   /* Fingerprint */
 	bool is_sick;
 	char dir[TEMP_DIR_SIZE]; /* of drivers */
-	char folder[TEMP_PATH_SIZE];
-	char socket[TEMP_PATH_SIZE];
+	char folder[TEMP_PATH_SIZE], socket[TEMP_PATH_SIZE];
 } driver;
 
 static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -122,9 +121,7 @@ enum { LOOK_MS = 20 };
 struct shown {
 	size_t n;
 	bool is_healthy;
-	char name[64];
-	char version[64];
-	char reason[ERROR_MSG_MAX];
+	char name[64], version[64], reason[ERROR_MSG_MAX];
 };
 
 static struct shown shown(struct world *w)

@@ -13,16 +13,14 @@ enum { NOW_MS = 100000 };
 
 static void print(const char *json_text, struct strbuf *to)
 {
-	json_t *json = json_loads(json_text, 0, NULL);
-	ProtobufCMessage *report = NULL;
+	cleanup(json_decrefp) json_t *json = json_loads(json_text, 0, NULL);
+	cleanup_pb ProtobufCMessage *report = NULL;
 	struct error err = {.msg = ""};
 
-	if (pbjson_decode(&holdfast__v1__get_agent_status_response__descriptor, json, 0, &report, &err) !=
-	    STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(
+		pbjson_decode(&holdfast__v1__get_agent_status_response__descriptor, json, 0, &report, &err),
+		err);
 	agent_metrics_print((const void *)report, NOW_MS, to);
-	protobuf_c_message_free_unpacked(report, NULL);
-	json_decref(json);
 }
 
 static void expect(const char *json, const char *const *lines, size_t n)
@@ -31,8 +29,7 @@ static void expect(const char *json, const char *const *lines, size_t n)
 
 	print(json, &sb);
 	for (size_t i = 0; i < n; i++)
-		if (!strstr(sb.data, lines[i]))
-			fail_msg("%s is not in\n%s", lines[i], sb.data);
+		assert_msg(strstr(sb.data, lines[i]), "%s is not in\n%s", lines[i], sb.data);
 }
 
 TEST(an_agent_at_rest_has_every_metric)

@@ -221,11 +221,10 @@ static bool a_waits_for_its_plugin(struct world *w)
 	return a && strstr(alloc_description(&a->alloc), "waiting until its plugin ebs");
 }
 
-TEST_FIXTURE(an_allocation_runs_when_its_plugin_is_healthy, setup, teardown)
+CASE(an_allocation_runs_when_its_plugin_is_healthy)
 {
 	const struct alloc alloc = plugin_alloc(0);
 	Holdfast__V1__GetAgentStatusResponse *report;
-	struct world *w = *state;
 
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);

@@ -32,8 +32,7 @@ WORLD_TEST(running_allocations_are_reported_with_their_claims)
 	assert_int_equal(w->server.reported_allocs[0].n_volumes, 2);
 	assert_int_equal(w->server.n_reported, 2);
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct claim *told = &w->server.reported[i];
-		const struct claim *granted = NULL;
+		const struct claim *told = &w->server.reported[i], *granted = NULL;
 
 		for (unsigned int k = 0; k < w->server.n_claims; k++)
 			if (str_eq(w->server.claims[k].claim.id, told->id))

@@ -33,13 +33,9 @@ static void expect_next(const struct alloc_record *record, enum alloc_action act
 }
 
 static char handle_state[] = "the container", empty[] = "";
-static const Holdfast__Driver__V1__TaskHandle handle = {
-	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__task_handle__descriptor),
-	.alloc_id = empty,
-	.task = empty,
-	.state = handle_state,
-	.started_ms = 1000,
-};
+static const Holdfast__Driver__V1__TaskHandle handle =
+	ROW(.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__task_handle__descriptor),
+	    .alloc_id = empty, .task = empty, .state = handle_state, .started_ms = 1000);
 
 static uint8_t order_bytes[] = "the order";
 static const Holdfast__Driver__V1__StartTaskRequest start = {
@@ -49,11 +45,9 @@ static const Holdfast__Driver__V1__StartTaskRequest start = {
 };
 
 static char spec_state[] = "the network";
-static const Holdfast__Driver__V1__NetworkSpec spec = {
-	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__network_spec__descriptor),
-	.alloc_id = empty,
-	.state = spec_state,
-};
+static const Holdfast__Driver__V1__NetworkSpec spec =
+	ROW(.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__network_spec__descriptor),
+	    .alloc_id = empty, .state = spec_state);
 
 /* With @n_tasks called a, b, ... of driver container. */
 static struct alloc_record *with_tasks(uint32_t n_volumes, uint32_t n_tasks)
@@ -176,7 +170,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 
 TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_released)
 {
-	struct alloc_record *record = with_tasks(2, 2);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(2, 2);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -190,12 +184,11 @@ TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_released)
 	assert_int_equal(status_of(record, 1)->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED);
 	assert_int_equal(status_of(record, 1)->started_ms, 1000);
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
-	alloc_record_free(record);
 }
 
 TEST(a_task_that_has_ended_is_taken_away_before_the_volumes_too)
 {
-	struct alloc_record *record = with_tasks(1, 2);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(1, 2);
 	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
 	struct alloc_event event = {.task = 0, .result = &result, .now_ms = 2000};
 	char trace[64];
@@ -215,12 +208,11 @@ TEST(a_task_that_has_ended_is_taken_away_before_the_volumes_too)
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s1s0U0F0");
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
-	alloc_record_free(record);
 }
 
 TEST(a_task_that_fails_fails_its_allocation_and_ends_the_others)
 {
-	struct alloc_record *record = with_tasks(1, 2);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(1, 2);
 	struct error why;
 	struct alloc_event event = {.task = 1, .err = &why};
 	char trace[64];
@@ -235,7 +227,6 @@ TEST(a_task_that_fails_fails_its_allocation_and_ends_the_others)
 	assert_string_equal(trace, "s1s0U0F0");
 	assert_int_equal(record->alloc.client_status, CLIENT_FAILED);
 	assert_int_equal(record->alloc.client_code, STATUS_ABORTED);
-	alloc_record_free(record);
 }
 
 static struct alloc_record *restarted(struct alloc_record *record);
@@ -307,20 +298,19 @@ TEST(a_task_that_is_restarted_keeps_its_mounts_its_claims_and_its_order)
 
 TEST(a_task_whose_order_is_not_kept_is_not_restarted)
 {
-	struct alloc_record *record = with_tasks(1, 1);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(1, 1);
 	struct error why = {.status = STATUS_ABORTED, .msg = "x"};
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_FAILED, .err = &why}));
 	assert_int_equal(record->tasks[0].state, TASK_RECORD_RUNNING);
-	alloc_record_free(record);
 }
 
 /* It was going to be restarted: what the driver has of it goes first. */
 TEST(a_task_that_waits_for_its_restart_is_taken_away_with_its_allocation)
 {
-	struct alloc_record *record = with_restart();
+	cleanup(alloc_record_freep) struct alloc_record *record = with_restart();
 	struct error why = {.status = STATUS_ABORTED, .msg = "x"};
 	char trace[64];
 
@@ -331,12 +321,11 @@ TEST(a_task_that_waits_for_its_restart_is_taken_away_with_its_allocation)
 		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s1s0U0F0");
-	alloc_record_free(record);
 }
 
 TEST(a_task_that_may_have_been_started_is_stopped_like_one_that_runs)
 {
-	struct alloc_record *record = with_tasks(0, 2);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(0, 2);
 	char trace[64];
 
 	expect_next(record, ALLOC_DO_START_TASK, 0);
@@ -346,19 +335,17 @@ TEST(a_task_that_may_have_been_started_is_stopped_like_one_that_runs)
 		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s0F0"); /* the other was never asked of its driver */
-	alloc_record_free(record);
 }
 
 /* @record as an agent finds it in its journal; it is freed. */
 static struct alloc_record *restarted(struct alloc_record *record)
 {
 	struct alloc_record *after;
-	uint8_t *bytes;
+	cleanup_free uint8_t *bytes = NULL;
 	size_t n;
 
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
-	free(bytes);
 	alloc_record_free(record);
 	return after;
 }
@@ -373,7 +360,7 @@ static struct alloc_record *with_network(uint32_t n_volumes)
 
 TEST(a_network_is_made_before_the_first_task_and_goes_when_nothing_needs_it)
 {
-	struct alloc_record *record = with_network(1);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_network(1);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -387,14 +374,12 @@ TEST(a_network_is_made_before_the_first_task_and_goes_when_nothing_needs_it)
 		record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_START, .driver = "container"}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s1s0U0n0F0"); /* no volume waits for it */
-	alloc_record_free(record);
 }
 
 TEST(a_network_that_may_be_there_is_destroyed_wherever_it_ends)
 {
 	static const struct {
-		bool is_up;
-		bool is_restarted;
+		bool is_up, is_restarted;
 	} rows[] = {{false, false}, {false, true}, {true, false}, {true, true}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -441,10 +426,10 @@ TEST(a_network_is_looked_at_after_a_restart_as_long_as_no_task_is_in_it)
 
 TEST(a_reboot_leaves_no_network_and_a_network_without_its_handle_no_record)
 {
-	struct alloc_record *record = with_network(0);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_network(0);
 	struct alloc_record *after;
 	char trace[64];
-	uint8_t *bytes;
+	cleanup_free uint8_t *bytes = NULL;
 	size_t n;
 
 	play(record, trace, sizeof(trace));
@@ -452,15 +437,13 @@ TEST(a_reboot_leaves_no_network_and_a_network_without_its_handle_no_record)
 	record->network.spec = NULL;
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_DATA_LOSS);
-	free(bytes);
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
 	assert_false(network_record_is_live(&record->network));
-	alloc_record_free(record);
 }
 
 TEST(a_volume_that_is_mounted_again_starts_no_task_again)
 {
-	struct alloc_record *record = with_tasks(1, 1);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(1, 1);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -468,12 +451,11 @@ TEST(a_volume_that_is_mounted_again_starts_no_task_again)
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "C0M0R0");
-	alloc_record_free(record);
 }
 
 TEST(tasks_are_in_the_journal_with_their_handles)
 {
-	struct alloc_record *record = with_tasks(1, 2);
+	cleanup(alloc_record_freep) struct alloc_record *record = with_tasks(1, 2);
 	struct alloc_record *after;
 	char trace[64];
 	uint8_t *bytes;
@@ -495,12 +477,11 @@ TEST(tasks_are_in_the_journal_with_their_handles)
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_DATA_LOSS);
 	free(bytes);
-	alloc_record_free(record);
 }
 
 TEST(volumes_are_claimed_and_mounted_in_order_and_released_in_reverse)
 {
-	struct alloc_record *record = records_make(3);
+	cleanup_free struct alloc_record *record = records_make(3);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -520,7 +501,6 @@ TEST(volumes_are_claimed_and_mounted_in_order_and_released_in_reverse)
 	assert_int_equal(record->phase, ALLOC_STOPPED);
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
 	assert_int_equal(record->alloc.n_published, 0);
-	free(record);
 }
 
 TEST(a_new_record_ignores_published_paths_of_the_server)
@@ -528,7 +508,7 @@ TEST(a_new_record_ignores_published_paths_of_the_server)
 	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
 	char description[] = "it ran";
 	struct alloc alloc = records_alloc(ALLOC_ID, 1);
-	struct alloc_record *record;
+	cleanup_free struct alloc_record *record = NULL;
 
 	alloc.published = published;
 	alloc.n_published = 2; /* more than it has volumes */
@@ -539,7 +519,6 @@ TEST(a_new_record_ignores_published_paths_of_the_server)
 	assert_string_equal(alloc_description(&record->alloc), "");
 	memset(alloc.volumes, 'x', sizeof(alloc.volumes[0]));
 	assert_string_equal(record->alloc.volumes[0].source, "vol0");
-	free(record);
 }
 
 static struct alloc_record *with_unit(uint32_t n)
@@ -564,7 +543,7 @@ static bool task_step_is(struct alloc_record *record, enum alloc_event_type type
 
 TEST(a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount)
 {
-	struct alloc_record *record = with_unit(2);
+	cleanup_free struct alloc_record *record = with_unit(2);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -575,7 +554,6 @@ TEST(a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount)
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "S0U1U0F0");
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
-	free(record);
 }
 
 /* Wherever it is when it is stopped or fails: what may run is stopped first, what never was is not. */
@@ -587,7 +565,7 @@ TEST(whatever_may_run_is_stopped_first)
 
 	for (size_t e = 0; e < 2; e++)
 		for (int task = TASK_RECORD_NONE; task <= TASK_RECORD_RUNNING; task++) {
-			struct alloc_record *record = with_unit(1);
+			cleanup_free struct alloc_record *record = with_unit(1);
 			char trace[64];
 
 			records_drive(record, ALLOC_MOUNTING, 1, 1);
@@ -604,7 +582,6 @@ TEST(whatever_may_run_is_stopped_first)
 			assert_false(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "y", NULL));
 			play(record, trace, sizeof(trace));
 			assert_string_equal(trace, traces[task]);
-			free(record);
 		}
 }
 
@@ -614,7 +591,7 @@ TEST(a_unit_that_ends_by_itself_ends_the_allocation)
 	const struct error *const ends[] = {NULL, &failure};
 
 	for (size_t e = 0; e < 2; e++) {
-		struct alloc_record *record = with_unit(1);
+		cleanup_free struct alloc_record *record = with_unit(1);
 		char trace[64];
 
 		play(record, trace, sizeof(trace));
@@ -627,13 +604,12 @@ TEST(a_unit_that_ends_by_itself_ends_the_allocation)
 		assert_int_equal(record->alloc.client_status, ends[e] ? CLIENT_FAILED : CLIENT_COMPLETE);
 		assert_int_equal(record->alloc.client_code, ends[e] ? STATUS_ABORTED : STATUS_OK);
 		assert_string_equal(alloc_description(&record->alloc), ends[e] ? failure.msg : "");
-		free(record);
 	}
 }
 
 TEST(another_invocation_is_recorded_and_the_same_one_changes_nothing)
 {
-	struct alloc_record *record = with_unit(1);
+	cleanup_free struct alloc_record *record = with_unit(1);
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
@@ -646,17 +622,15 @@ TEST(another_invocation_is_recorded_and_the_same_one_changes_nothing)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
 	assert_int_equal(record->alloc.client_status, CLIENT_LOST);
 	assert_int_equal(record->task.state, TASK_RECORD_ENDED);
-	free(record);
 }
 
 TEST(without_a_unit_nothing_of_it_happens)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 
 	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_START, "", NULL));
 	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "x", NULL));
 	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_ENDED, NULL, NULL));
-	free(record);
 }
 
 TEST(a_unit_and_its_driver_belong_together)
@@ -676,20 +650,19 @@ TEST(a_unit_and_its_driver_belong_together)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct alloc alloc = records_alloc(ALLOC_ID, 1);
-		struct alloc_record *record = NULL;
+		cleanup_free struct alloc_record *record = NULL;
 		char unit[64];
 
 		(void)str_copy(alloc.driver, sizeof(alloc.driver), rows[i].driver);
 		(void)str_copy(unit, sizeof(unit), rows[i].unit);
 		alloc.unit = unit;
 		assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), rows[i].status);
-		free(record);
 	}
 }
 
 TEST(without_volumes_it_simply_runs)
 {
-	struct alloc_record *record = records_make(0);
+	cleanup_free struct alloc_record *record = records_make(0);
 	char trace[16];
 
 	play(record, trace, sizeof(trace));
@@ -697,7 +670,6 @@ TEST(without_volumes_it_simply_runs)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "F0");
-	free(record);
 }
 
 /* Stopped or failed with any number of volumes claimed and published: exactly those are undone, in reverse.
@@ -710,7 +682,7 @@ TEST(each_grant_is_released)
 	for (uint32_t claimed = 0; claimed <= 3; claimed++) {
 		for (uint32_t published = claimed ? claimed - 1 : 0; published <= claimed; published++) {
 			for (size_t e = 0; e < 2; e++) {
-				struct alloc_record *record = records_make(3);
+				cleanup_free struct alloc_record *record = records_make(3);
 				char trace[64], expected[64] = "";
 
 				records_drive(record, claimed ? ALLOC_MOUNTING : ALLOC_NEW, published,
@@ -729,7 +701,6 @@ TEST(each_grant_is_released)
 						    ends[e] == ALLOC_EVENT_FAIL ? "no such device" : "");
 				assert_int_equal(record->alloc.client_code,
 						 ends[e] == ALLOC_EVENT_FAIL ? STATUS_NOT_FOUND : STATUS_OK);
-				free(record);
 			}
 		}
 	}
@@ -739,7 +710,7 @@ TEST(a_failure_stays_a_failure_when_a_stop_follows)
 {
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "first"};
 	const struct error later = {.status = STATUS_ABORTED, .msg = "second"};
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 
 	records_drive(record, ALLOC_RUNNING, 1, 1);
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &failure}));
@@ -747,7 +718,6 @@ TEST(a_failure_stays_a_failure_when_a_stop_follows)
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &later}));
 	assert_int_equal(record->final_status, CLIENT_FAILED);
 	assert_string_equal(alloc_description(&record->alloc), "first");
-	free(record);
 }
 
 /* From every phase: what was granted is undone as at a stop, and it is lost as after a reboot. */
@@ -764,7 +734,7 @@ TEST(allocations_that_end_with_the_host_are_undone_and_lost)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct alloc_record *record = records_make(3);
+		cleanup_free struct alloc_record *record = records_make(3);
 		char trace[64];
 
 		records_drive(record, rows[i].phase, rows[i].n_published, rows[i].n_claimed);
@@ -775,13 +745,12 @@ TEST(allocations_that_end_with_the_host_are_undone_and_lost)
 		assert_int_equal(record->alloc.client_status, CLIENT_LOST);
 		assert_int_equal(record->alloc.client_code, STATUS_ABORTED);
 		assert_string_equal(alloc_description(&record->alloc), "node was shut down");
-		free(record);
 	}
 }
 
 TEST(a_shutdown_does_not_change_a_stop_in_progress)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 	char trace[16];
 
 	records_drive(record, ALLOC_RUNNING, 1, 1);
@@ -789,13 +758,12 @@ TEST(a_shutdown_does_not_change_a_stop_in_progress)
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
 	play(record, trace, sizeof(trace));
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
-	free(record);
 }
 
 /* The power went before all was undone. */
 TEST(a_shutdown_cut_short_is_over_after_the_reboot)
 {
-	struct alloc_record *record = records_make(2);
+	cleanup_free struct alloc_record *record = records_make(2);
 
 	records_drive(record, ALLOC_RUNNING, 2, 2);
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
@@ -804,12 +772,11 @@ TEST(a_shutdown_cut_short_is_over_after_the_reboot)
 	assert_int_equal(record->alloc.client_status, CLIENT_LOST);
 	assert_string_equal(alloc_description(&record->alloc), "node was shut down");
 	assert_int_equal(record->volumes[1].state, VOLUME_RELEASED);
-	free(record);
 }
 
 TEST(a_grant_that_comes_after_the_stop_is_released)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 	struct claim_grant grant = records_grant(record, 0);
 	char trace[16];
 
@@ -818,7 +785,6 @@ TEST(a_grant_that_comes_after_the_stop_is_released)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .grant = &grant}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "U0F0");
-	free(record);
 }
 
 /* In every phase every event: what the drawn table allows and nothing else. */
@@ -847,19 +813,14 @@ TEST(events_are_taken_in_their_phases_only)
 		for (enum alloc_phase p = 0; p < ALLOC_PHASE_N; p++) {
 			bool is_of_network = e >= ALLOC_EVENT_NETWORK_START && e <= ALLOC_EVENT_NETWORK_GONE;
 			bool is_of_task = e >= ALLOC_EVENT_TASK_START && e <= ALLOC_EVENT_NETWORK_GONE;
-			struct alloc_record *record = is_of_task ? with_tasks(1, 1) : with_unit(1);
+			cleanup(alloc_record_freep) struct alloc_record *record =
+				is_of_task ? with_tasks(1, 1) : with_unit(1);
 			struct claim_grant grant = records_grant(record, 0);
 			struct volume_mounted mounted = records_mounted(0);
-			struct alloc_event event = {.type = e,
-						    .grant = &grant,
-						    .mounted = &mounted,
-						    .err = &failure,
-						    .invocation = "x",
-						    .driver = "container",
-						    .network = &spec,
-						    .handle = &handle,
-						    .start = &start,
-						    .health = "healthy"};
+			struct alloc_event event =
+				ROW(.type = e, .grant = &grant, .mounted = &mounted, .err = &failure,
+				    .invocation = "x", .driver = "container", .network = &spec,
+				    .handle = &handle, .start = &start, .health = "healthy");
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
@@ -874,14 +835,13 @@ TEST(events_are_taken_in_their_phases_only)
 			if (e == ALLOC_EVENT_TASK_HEALTH || e == ALLOC_EVENT_TASK_FAILED)
 				set_running(record);
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
-			alloc_record_free(record);
 		}
 	}
 }
 
 TEST(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused)
 {
-	struct alloc_record *record = records_make(2);
+	cleanup_free struct alloc_record *record = records_make(2);
 	struct claim_grant grant = records_grant(record, 0);
 	struct volume_mounted mounted = records_mounted(0);
 
@@ -895,12 +855,11 @@ TEST(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED, .volume = 0}));
 	assert_int_equal(record->volumes[0].state, VOLUME_NONE);
-	free(record);
 }
 
 TEST(a_grant_becomes_the_target_of_the_mount)
 {
-	struct alloc_record *record = records_make(2);
+	cleanup_free struct alloc_record *record = records_make(2);
 	struct claim_grant grant = records_grant(record, 1);
 	const struct volume_target *target = &record->volumes[1].target;
 
@@ -922,7 +881,6 @@ TEST(a_grant_becomes_the_target_of_the_mount)
 	assert_string_equal(target->profile, "scratch");
 	assert_memory_equal(&target->ticket, &grant.ticket, sizeof(grant.ticket));
 	assert_int_equal(record->volumes[1].generation, 41);
-	free(record);
 }
 
 static void grant_csi(struct alloc_record *record, uint32_t i)
@@ -938,7 +896,7 @@ static void grant_csi(struct alloc_record *record, uint32_t i)
 
 TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup(alloc_record_freep) struct alloc_record *record = records_make(1);
 	const struct volume_target *target = &record->volumes[0].target;
 
 	grant_csi(record, 0);
@@ -952,13 +910,12 @@ TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 	/* once more, as after a new ticket */
 	grant_csi(record, 0);
 	expect_next(record, ALLOC_DO_MOUNT, 0);
-	alloc_record_free(record);
 	alloc_record_free(NULL);
 }
 
 TEST(claim_details_are_wiped_after_mount_or_undo)
 {
-	struct alloc_record *record = records_make(2);
+	cleanup_free struct alloc_record *record = records_make(2);
 	struct volume_mounted mounted = records_mounted(0);
 
 	n_wiped = 0;
@@ -976,7 +933,6 @@ TEST(claim_details_are_wiped_after_mount_or_undo)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED, .volume = 1}));
 	assert_null(record->volumes[1].target.details);
 	assert_int_equal(n_wiped, 2);
-	free(record);
 }
 
 TEST(a_csi_volume_is_claimed_again_when_its_details_are_gone)
@@ -1007,7 +963,7 @@ TEST(a_csi_volume_is_claimed_again_when_its_details_are_gone)
 TEST(a_readers_stage_is_as_writable_as_its_ticket_says)
 {
 	for (int stage_read_only = 0; stage_read_only < 2; stage_read_only++) {
-		struct alloc_record *record = records_make(2);
+		cleanup_free struct alloc_record *record = records_make(2);
 		struct claim_grant grant = records_grant(record, 1);
 		const struct volume_target *target = &record->volumes[1].target;
 
@@ -1021,24 +977,22 @@ TEST(a_readers_stage_is_as_writable_as_its_ticket_says)
 			&(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = 1, .grant = &grant}));
 		assert_true(target->read_only);
 		assert_int_equal(target->stage_read_only, stage_read_only);
-		free(record);
 	}
 }
 
 TEST(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 
 	record->alloc.volumes[0].read_only = true;
 	records_drive(record, ALLOC_MOUNTING, 0, 1);
 	assert_false(record->volumes[0].target.stage_read_only);
 	assert_true(record->volumes[0].target.read_only);
-	free(record);
 }
 
 TEST(a_fresh_grant_is_mounted_and_a_journaled_one_is_claimed_again)
 {
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 	struct volume_record *volume = &record->volumes[0];
 
 	records_drive(record, ALLOC_MOUNTING, 0, 1);
@@ -1049,7 +1003,6 @@ TEST(a_fresh_grant_is_mounted_and_a_journaled_one_is_claimed_again)
 	expect_next(record, ALLOC_DO_CLAIM, 0);
 	volume->target.has_ticket = false;
 	expect_next(record, ALLOC_DO_CLAIM, 0);
-	free(record);
 }
 
 /* A journal that another version has left: its tickets have another size, or the same and another meaning. */
@@ -1057,7 +1010,7 @@ TEST(a_journalled_ticket_of_another_version_has_run_out)
 {
 	const struct ticket as_long = {
 		.magic = TICKET_MAGIC, .version = TICKET_VERSION + 1, .not_after_ms = TICKET_END_MS};
-	struct alloc_record *record = records_make(1);
+	cleanup_free struct alloc_record *record = records_make(1);
 	Holdfast__V1__JournalAlloc *pb;
 	uint8_t earlier[sizeof(struct ticket) + 16];
 	struct alloc_record *after;
@@ -1093,7 +1046,6 @@ TEST(a_journalled_ticket_of_another_version_has_run_out)
 	holdfast__v1__journal_alloc__free_unpacked(pb, NULL);
 	free(bytes);
 	alloc_record_free(after);
-	free(record);
 }
 
 TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
@@ -1107,7 +1059,7 @@ TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct alloc_record *record = records_make(2);
+		cleanup_free struct alloc_record *record = records_make(2);
 		uint32_t n = cases[i].phase == ALLOC_NEW || cases[i].phase == ALLOC_CLAIMING ? 0 : 2;
 
 		records_drive(record, cases[i].phase, n, n);
@@ -1120,7 +1072,6 @@ TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
 		expect_next(record, ALLOC_DO_NOTHING, 0);
 		for (uint32_t v = 0; v < 2; v++)
 			assert_false(volume_record_is_live(&record->volumes[v]));
-		free(record);
 	}
 }
 

@@ -13,30 +13,20 @@
 #define GOOD "cluster = \"prod\"\nnode_id = \"n1\"\n" SERVER
 
 struct fixture {
-	char dir[TEMP_DIR_SIZE];
-	char path[TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], path[TEMP_PATH_SIZE];
 	struct config config;
 	struct error err;
 };
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
 	temp_dir_make(f->dir);
 	(void)temp_dir_path(f->path, f->dir, "agent.hcl");
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	temp_dir_remove(f->dir);
-	free(f);
-	return 0;
 }
 
 static enum status load(struct fixture *f, const char *text)
@@ -75,14 +65,12 @@ CASE(metadata_of_the_node_are_named_as_constraints_name_them)
 
 CASE(everything_can_be_set)
 {
-	assert_int_equal(
-		load(f, "cluster = \"c\"\nnode_id = \"n\"\ndata_dir = \"/d\"\nsocket = \"/s\"\n"
-			"log_level = \"debug\"\nclaim_timeout = \"7s\"\nconnect_timeout = \"8s\"\n"
-			"server {\n host = \"h\"\n port = 1\n server_uri = \"holdfast://c/server/x\"\n}\n"
-			"tls {\n ca = \"/ca\"\n cert = \"/cert\"\n key = \"/key\"\n}\n"
-			"helper {\n path = \"/h\"\n start_timeout = \"2s\"\n request_timeout = \"3s\"\n"
-			" socket = \"/r/h.sock\"\n instances = 4\n}\n"),
-		STATUS_OK);
+	assert_ok(load(f, "cluster = \"c\"\nnode_id = \"n\"\ndata_dir = \"/d\"\nsocket = \"/s\"\n"
+			  "log_level = \"debug\"\nclaim_timeout = \"7s\"\nconnect_timeout = \"8s\"\n"
+			  "server {\n host = \"h\"\n port = 1\n server_uri = \"holdfast://c/server/x\"\n}\n"
+			  "tls {\n ca = \"/ca\"\n cert = \"/cert\"\n key = \"/key\"\n}\n"
+			  "helper {\n path = \"/h\"\n start_timeout = \"2s\"\n request_timeout = \"3s\"\n"
+			  " socket = \"/r/h.sock\"\n instances = 4\n}\n"));
 	assert_string_equal(f->config.data_dir, "/d");
 	assert_string_equal(f->config.socket, "/s");
 	assert_int_equal(f->config.log_level, LOG_DEBUG);
@@ -102,8 +90,7 @@ CASE(everything_can_be_set)
 
 CASE(servers_may_be_a_list)
 {
-	assert_int_equal(load(f, "cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"[::1]:2\"]\n"),
-			 STATUS_OK);
+	assert_ok(load(f, "cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"[::1]:2\"]\n"));
 	assert_string_equal(f->config.servers[0], "a:1");
 	assert_string_equal(f->config.servers[1], "[::1]:2");
 	assert_string_equal(f->config.servers[2], "");
@@ -114,10 +101,9 @@ CASE(a_fence_service_has_parameters_and_credentials)
 {
 	const struct fence_args *args = &f->config.fences[1];
 
-	assert_int_equal(
-		load(f, GOOD "fence \"a.b\" {\n}\nfence \"san\" {\n parameters {\n  clusterID = \"one\"\n }\n"
-			     " secrets {\n  userKey = \"san.key\"\n }\n}\n"),
-		STATUS_OK);
+	assert_ok(load(f,
+		       GOOD "fence \"a.b\" {\n}\nfence \"san\" {\n parameters {\n  clusterID = \"one\"\n }\n"
+			    " secrets {\n  userKey = \"san.key\"\n }\n}\n"));
 	assert_int_equal(f->config.n_fences, 2);
 	assert_string_equal(args->plugin_id, "san");
 	assert_int_equal(args->n, 2);
@@ -133,8 +119,7 @@ CASE(units_are_a_list_of_full_names)
 	char text[16384];
 	size_t n;
 
-	assert_int_equal(load(f, GOOD "task {\n systemd_units = [\"a.service\", \"b@c.service\"]\n}\n"),
-			 STATUS_OK);
+	assert_ok(load(f, GOOD "task {\n systemd_units = [\"a.service\", \"b@c.service\"]\n}\n"));
 	assert_string_equal(f->config.task.systemd_units[0], "a.service");
 	assert_string_equal(f->config.task.systemd_units[1], "b@c.service");
 	assert_string_equal(f->config.task.systemd_units[2], "");

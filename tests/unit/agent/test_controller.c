@@ -55,8 +55,7 @@ static void set_ability(const char *name, bool value)
 			*(bool *)((char *)&now.facts + abilities[i].at) = value;
 			n++;
 		}
-	if (n == 0)
-		fail_msg("%s is no ability", name);
+	assert_msg(n != 0, "%s is no ability", name);
 }
 
 static ProtobufCMessage *read_message(const ProtobufCMessageDescriptor *descriptor,
@@ -141,7 +140,7 @@ static size_t see_request(const struct case_step *step)
 
 static size_t see_reply(const struct case_step *step)
 {
-	struct controller_reply reply;
+	cleanup(controller_reply_release) struct controller_reply reply;
 	struct error err = {.msg = ""};
 	enum status status;
 	size_t n;
@@ -156,7 +155,6 @@ static size_t see_reply(const struct case_step *step)
 		assert_int_equal(status, err.status);
 		n = compare_error(step, status, &err);
 	}
-	controller_reply_release(&reply);
 	return n;
 }
 
@@ -183,13 +181,11 @@ TEST_CASES(CASES, run_step)
 
 TEST(a_request_of_a_later_server_is_not_known)
 {
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__PluginCall call = V1(plugin_call, .plugin_id = (char[]){"ebs"});
 	struct error err = {.msg = ""};
 
-	call.plugin_id = (char[]){"ebs"};
 	assert_int_equal(controller_method(&call), CSI_METHOD_N);
-	assert_int_equal(controller_check(&call, NULL, &err), STATUS_UNIMPLEMENTED);
-	assert_non_null(strstr(err.msg, "upgrade"));
+	assert_error(controller_check(&call, NULL, &err), STATUS_UNIMPLEMENTED, err, "upgrade");
 }
 
 static const Holdfast__V1__PluginCall__RequestCase kinds[] = {
@@ -216,12 +212,10 @@ TEST(only_a_detach_accepts_not_found)
 	const struct error busy = {.status = STATUS_FAILED_PRECONDITION, .msg = "busy"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+		Holdfast__V1__PluginCall call = V1(plugin_call, .call_id = 9, .request_case = kinds[i]);
 		bool is_detach = kinds[i] == CALL(DETACH);
-		struct controller_reply reply;
+		cleanup(controller_reply_release) struct controller_reply reply;
 
-		call.call_id = 9;
-		call.request_case = kinds[i];
 		assert_int_equal(controller_reply_fail(&call, &gone, &reply), is_detach);
 		assert_int_equal(reply.pb.code, is_detach ? 0 : STATUS_NOT_FOUND);
 		assert_int_equal(reply.pb.call_id, 9);
@@ -234,7 +228,6 @@ TEST(only_a_detach_accepts_not_found)
 		assert_int_equal(reply.pb.code, STATUS_FAILED_PRECONDITION);
 		assert_string_equal(reply.pb.message, "busy");
 		assert_int_equal(reply.pb.response_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
-		controller_reply_release(&reply);
 	}
 }
 
@@ -273,22 +266,20 @@ TEST(the_time_of_a_snapshot_is_kept_if_it_is_one)
 		{INT64_MAX, 0, 0},
 		{INT64_MAX / 1000 - 1, 0, (INT64_MAX / 1000 - 1) * 1000},
 	};
-	Csi__V1__CreateSnapshotResponse response = CSI__V1__CREATE_SNAPSHOT_RESPONSE__INIT;
 	Csi__V1__Snapshot snapshot = CSI__V1__SNAPSHOT__INIT;
+	Csi__V1__CreateSnapshotResponse response =
+		PB(csi__v1__create_snapshot_response, .snapshot = &snapshot);
 	Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__PluginCall call = V1(plugin_call, .request_case = CALL(CREATE_SNAPSHOT));
 	const struct node_plugin facts = {.plugin_id = "ebs", .has_controller = true};
 	struct controller_reply reply;
 
-	call.request_case = CALL(CREATE_SNAPSHOT);
-	response.snapshot = &snapshot;
 	snapshot.snapshot_id = (char[]){"s"};
 	snapshot.creation_time = &time;
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		time.seconds = times[i].seconds;
 		time.nanos = times[i].nanos;
-		assert_int_equal(controller_reply_make(&call, &facts, &response.base, &reply, NULL),
-				 STATUS_OK);
+		assert_ok(controller_reply_make(&call, &facts, &response.base, &reply, NULL));
 		assert_int_equal(reply.pb.create_snapshot->snapshot->create_time_ms, times[i].ms);
 		controller_reply_release(&reply);
 	}

@@ -90,10 +90,8 @@ static int setup(void **state)
 		.controller = {.attach_detach = true, .create_delete = true, .list_volumes = true},
 		.node = {.expand = true}};
 	assert_true(sd_event_new(&world.event) >= 0);
-	assert_int_equal(service_client_new(world.event, &csi_kind, &options, &world.client, NULL),
-			 STATUS_OK);
-	assert_int_equal(controller_calls_new(world.event, NULL, NULL, on_reply, &world, &world.calls, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world.event, &csi_kind, &options, &world.client, NULL));
+	assert_ok(controller_calls_new(world.event, NULL, NULL, on_reply, &world, &world.calls, NULL));
 	return 0;
 }
 

@@ -50,7 +50,7 @@ struct grant {
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 static void grant_init(struct grant *grant)
@@ -236,11 +236,10 @@ TEST(an_expansion_is_of_the_target)
 		{UINT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, true},
 	};
 	const struct volume_target target = make_target(NULL, false, false);
-	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
+	Holdfast__V1__NodeExpandRequest expand = V1(node_expand_request, .volume_id = text("data"));
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	struct csi_volume_request request;
 
-	expand.volume_id = text("data");
 	make_paths(&target, &request);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		expand.capacity_min = rows[i].min;
@@ -400,8 +399,7 @@ TEST(mounts_of_a_device_are_reported_from_those_elsewhere)
 {
 	static const struct {
 		const char *within[2];
-		bool is_elsewhere;
-		bool is_whole;
+		bool is_elsewhere, is_whole;
 	} rows[] = {
 		{{"", ""}, true, false},	 {{"/proc", ""}, false, true},
 		{{"", "/proc"}, false, true},	 {{"/pro", "/proc/"}, true, false},
@@ -424,8 +422,7 @@ TEST(mounts_of_a_device_are_reported_from_those_elsewhere)
 TEST(a_device_is_mounted_where_the_root_of_its_mount_is)
 {
 	static const struct {
-		const char *point;
-		const char *within[2];
+		const char *point, *within[2];
 		bool is_there;
 	} rows[] = {
 		{"/proc", {"", ""}, true},

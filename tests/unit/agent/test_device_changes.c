@@ -17,8 +17,7 @@ enum {
 struct fake_mount {
 	uint64_t id;
 	unsigned int minor;
-	const char *root;
-	const char *point;
+	const char *root, *point;
 	bool stands; /* attached or not */
 };
 

@@ -24,8 +24,7 @@ struct fixture {
 	unsigned int n_results;
 	struct result {
 		bool is_answered;
-		uint16_t op;
-		uint16_t status;
+		uint16_t op, status;
 		struct error err;
 	} results[RESULTS_MAX];
 };
@@ -81,31 +80,23 @@ static void make_client(struct fixture *f, uint64_t request_timeout_ms)
 	assert_int_equal(helper_client_start(f->client, &err), STATUS_OK);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
-	assert_non_null(f);
 	fake_helper_init(&f->fake);
 	assert_true(sd_event_new(&f->event) >= 0);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	assert_string_equal(f->fake.state->violation, "");
 	helper_client_free(f->client);
 	sd_event_unref(f->event);
 	fake_helper_release(&f->fake);
-	free(f);
-	return 0;
 }
 
 static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
@@ -143,10 +134,8 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 	case MH_OP_N:
 		fail();
 	}
-	assert_int_equal(helper_client_request(f->client, &req,
-					       op == MH_OP_LIST ? HELPER_URGENT : HELPER_NORMAL, on_done, f,
-					       &err),
-			 STATUS_OK);
+	assert_ok(helper_client_request(f->client, &req, op == MH_OP_LIST ? HELPER_URGENT : HELPER_NORMAL,
+					on_done, f, &err));
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
@@ -222,9 +211,8 @@ CASE(a_trail_that_takes_no_record_is_known_until_it_takes_one)
 	assert_false(info->is_without_trail);
 }
 
-TEST_FIXTURE(a_start_without_record_is_known_with_its_reason_until_a_mount_is_recorded, setup, teardown)
+CASE(a_start_without_record_is_known_with_its_reason_until_a_mount_is_recorded)
 {
-	struct fixture *f = *state;
 	const struct helper_info *info;
 
 	f->fake.state->hello_trail = TRAIL_AUDIT;

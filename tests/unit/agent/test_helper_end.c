@@ -88,10 +88,8 @@ TEST(an_exit_code_alone_is_explained)
 
 TEST(only_a_whole_failure_is_one)
 {
-	struct mh_failure failure = {.header = {.magic = MH_MAGIC,
-						.version = MH_VERSION,
-						.op = MH_OP_FAILURE,
-						.length = sizeof(failure)},
+	struct mh_failure failure = {.header = ROW(.magic = MH_MAGIC, .version = MH_VERSION,
+						   .op = MH_OP_FAILURE, .length = sizeof(failure)),
 				     .word = START_STATE,
 				     .detail = "/var/log/x"};
 	struct mh_failure got, broken = failure;

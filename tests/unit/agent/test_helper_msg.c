@@ -10,15 +10,9 @@ static const struct mh_source tmpfs = {.class = MH_CLASS_TMPFS, .u.tmpfs = {.siz
 
 static struct helper_mount mount_ok(void)
 {
-	return (struct helper_mount){
-		.volume = "db-0123456789abcdef",
-		.profile = "scratch",
-		.alloc = ALLOC,
-		.slot = MH_SLOT_MAX,
-		.read_only = true,
-		.propagation = PROPAGATION_HOST_TO_TASK,
-		.source = &tmpfs,
-	};
+	return (struct helper_mount)ROW(.volume = "db-0123456789abcdef", .profile = "scratch", .alloc = ALLOC,
+					.slot = MH_SLOT_MAX, .read_only = true,
+					.propagation = PROPAGATION_HOST_TO_TASK, .source = &tmpfs);
 }
 
 TEST(requests_are_the_wire_structs)
@@ -85,8 +79,7 @@ TEST(a_value_beyond_the_wire_format_is_refused)
 	memset(&untouched, 0, sizeof(untouched));
 	mount = mount_ok();
 	mount.volume = "../x";
-	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "'../x'"));
+	assert_error(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT, err, "'../x'");
 	mount = mount_ok();
 	mount.profile = "";
 	assert_int_equal(helper_request_stage(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
@@ -115,10 +108,8 @@ TEST(a_value_beyond_the_wire_format_is_refused)
 static struct mh_hello hello_ok(void)
 {
 	return (struct mh_hello){
-		.header = {.magic = MH_MAGIC,
-			   .version = MH_VERSION,
-			   .op = MH_OP_HELLO,
-			   .length = sizeof(struct mh_hello)},
+		.header = ROW(.magic = MH_MAGIC, .version = MH_VERSION, .op = MH_OP_HELLO,
+			      .length = sizeof(struct mh_hello)),
 		.cluster = "prod",
 		.node = "n1",
 		.publish_base = "/run/holdfast/publish",
@@ -187,8 +178,8 @@ TEST(another_version_is_reported_apart_from_damage)
 	struct error err;
 
 	hello.header.version = MH_VERSION + 1;
-	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_UNIMPLEMENTED);
-	assert_non_null(strstr(err.msg, "same release"));
+	assert_error(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_UNIMPLEMENTED, err,
+		     "same release");
 }
 
 TEST(no_change_of_framing_in_a_reply_is_accepted)
@@ -327,18 +318,12 @@ TEST(a_list_must_end_and_stay_within_its_page)
 
 TEST(every_outcome_has_a_code_and_a_sentence)
 {
-	static const enum status expected[MH_STATUS_N] = {
-		[MH_OK] = STATUS_OK,
-		[MH_ALREADY] = STATUS_OK,
-		[MH_REFUSED] = STATUS_PERMISSION_DENIED,
-		[MH_NOT_FOUND] = STATUS_NOT_FOUND,
-		[MH_BUSY] = STATUS_FAILED_PRECONDITION,
-		[MH_CONFLICT] = STATUS_ALREADY_EXISTS,
-		[MH_LIMIT] = STATUS_RESOURCE_EXHAUSTED,
-		[MH_UNAVAILABLE] = STATUS_UNAVAILABLE,
-		[MH_KERNEL] = STATUS_INTERNAL,
-		[MH_INTERNAL] = STATUS_INTERNAL,
-	};
+	static const enum status expected[MH_STATUS_N] =
+		ROW([MH_OK] = STATUS_OK, [MH_ALREADY] = STATUS_OK, [MH_REFUSED] = STATUS_PERMISSION_DENIED,
+		    [MH_NOT_FOUND] = STATUS_NOT_FOUND, [MH_BUSY] = STATUS_FAILED_PRECONDITION,
+		    [MH_CONFLICT] = STATUS_ALREADY_EXISTS, [MH_LIMIT] = STATUS_RESOURCE_EXHAUSTED,
+		    [MH_UNAVAILABLE] = STATUS_UNAVAILABLE, [MH_KERNEL] = STATUS_INTERNAL,
+		    [MH_INTERNAL] = STATUS_INTERNAL);
 
 	for (unsigned int i = 0; i < MH_STATUS_N; i++) {
 		struct mh_reply reply = {
@@ -365,19 +350,18 @@ TEST(a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things
 	struct error err;
 
 	assert_true(helper_reply_is_without_trail(&reply));
-	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "its trail cannot be written"));
+	assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE, err,
+		     "its trail cannot be written");
 	assert_null(strstr(err.msg, "file system type"));
 	reply.step = STEP_CREATE;
 	assert_false(helper_reply_is_without_trail(&reply));
-	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "the kernel lacks the file system type"));
+	assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE, err,
+		     "the kernel lacks the file system type");
 }
 
 #define REASON_ROW(name, word, sentence) {word, sentence},
 static const struct {
-	const char *word;
-	const char *sentence;
+	const char *word, *sentence;
 } reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
 
 /* Each that an answer may carry. Those that end the helper and say nothing more have none. */
@@ -386,10 +370,8 @@ TEST(every_reason_is_reported_with_a_sentence_and_the_policys_line)
 	char beginning[128];
 
 	for (unsigned int i = REASON_RATE; i < REASON_N; i++) {
-		const struct mh_reply reply = {.header.op = MH_OP_STAGE,
-					       .status = MH_REFUSED,
-					       .reason = (uint16_t)i,
-					       .policy_line = 4711};
+		const struct mh_reply reply = ROW(.header.op = MH_OP_STAGE, .status = MH_REFUSED,
+						  .reason = (uint16_t)i, .policy_line = 4711);
 		bool has_line = strstr(reasons[i].sentence, "line N") != NULL;
 		struct error err = {0};
 
@@ -415,8 +397,8 @@ TEST(a_reason_that_does_not_exist_is_reported_as_its_status)
 	const struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_N};
 	struct error err = {0};
 
-	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
+	assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED, err,
+		     "mount helper: a limit of its policy is reached (see");
 }
 
 TEST(a_used_up_rate_is_distinguished_from_other_limits)
@@ -429,8 +411,8 @@ TEST(a_used_up_rate_is_distinguished_from_other_limits)
 	assert_true(helper_reply_is_over_rate(&reply));
 	assert_false(helper_reply_is_over_rate(&other));
 	assert_false(helper_reply_is_locked(&reply));
-	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
+	assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED, err,
+		     "rate-limit: more requests than ops_per_second and burst");
 }
 
 TEST(an_unusable_device_is_reported_by_step_and_errno)
@@ -447,14 +429,13 @@ TEST(an_unusable_device_is_reported_by_step_and_errno)
 		    {STEP_SOURCE, ENOENT, "no entry in /dev/disk/by-id"}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct mh_reply reply = {.header.op = MH_OP_STAGE,
-					       .status = MH_KERNEL,
-					       .step = (uint16_t)rows[i].step,
-					       .sys_errno = (uint16_t)rows[i].sys_errno};
+		const struct mh_reply reply =
+			ROW(.header.op = MH_OP_STAGE, .status = MH_KERNEL, .step = (uint16_t)rows[i].step,
+			    .sys_errno = (uint16_t)rows[i].sys_errno);
 		struct error err = {0};
 
-		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_INTERNAL);
-		assert_non_null(strstr(err.msg, rows[i].text));
+		assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_INTERNAL, err,
+			     rows[i].text);
 	}
 }
 
@@ -469,14 +450,13 @@ TEST(leftovers_of_a_plugin_are_reported_by_errno)
 		    {EBUSY, "a process has files open"}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct mh_reply reply = {.header.op = MH_OP_UNSTAGE,
-					       .status = MH_BUSY,
-					       .step = STEP_UNMOUNT,
-					       .sys_errno = (uint16_t)rows[i].sys_errno};
+		const struct mh_reply reply =
+			ROW(.header.op = MH_OP_UNSTAGE, .status = MH_BUSY, .step = STEP_UNMOUNT,
+			    .sys_errno = (uint16_t)rows[i].sys_errno);
 		struct error err = {0};
 
-		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_FAILED_PRECONDITION);
-		assert_non_null(strstr(err.msg, rows[i].word));
+		assert_error(helper_reply_outcome(&reply, "volume db", &err), STATUS_FAILED_PRECONDITION, err,
+			     rows[i].word);
 	}
 }
 

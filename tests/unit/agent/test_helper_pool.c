@@ -153,10 +153,9 @@ CASE(when_all_hang_all_are_replaced)
 	assert_int_equal(f->stale, 2);
 }
 
-TEST_FIXTURE(there_are_never_more_instances_than_the_helper_allows, pool_setup, pool_teardown)
+CASE(there_are_never_more_instances_than_the_helper_allows)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
-	struct pool *f = *state;
 	unsigned int hanging = 0;
 
 	pool_inject(f, FAKE_HANG, "", 1000);
@@ -338,16 +337,14 @@ CASE(a_replacement_that_does_not_start_stops_the_replacing)
 	pool_count(f, &f->down, 3);
 	assert_false(f->was_down);
 	assert_int_equal(f->fake.state->starts, 5);
-	assert_non_null(
-		strstr(f->last_down.msg, "policy-agent: nofile: the policy has no block for agent uid 1024"));
+	assert_contains(f->last_down.msg, "policy-agent: nofile: the policy has no block for agent uid 1024");
 	pool_count(f, &f->ready, 4);
 	assert_int_equal(f->fake.state->starts, 7);
 }
 
-TEST_FIXTURE(asking_for_new_ones_does_not_wait_for_the_next_attempt, pool_setup, pool_teardown)
+CASE(asking_for_new_ones_does_not_wait_for_the_next_attempt)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
-	struct pool *f = *state;
 
 	f->fake.state->start = FAKE_START_FAILURE;
 	f->fake.state->start_word = START_STATE;
@@ -367,10 +364,9 @@ TEST_FIXTURE(asking_for_new_ones_does_not_wait_for_the_next_attempt, pool_setup,
 }
 
 /* 40 changes at 12 a second, 10 at once, take longer than a request may wait for a helper. */
-TEST_FIXTURE(more_than_the_rate_allows_is_done_at_its_pace, pool_setup, pool_teardown)
+CASE(more_than_the_rate_allows_is_done_at_its_pace)
 {
 	static const char names[] = "abcdefghijklmnopqrst";
-	struct pool *f = *state;
 	char volumes_of_rate[20][2] = {{0}};
 
 	rate_init(&f->fake.state->rate, 12, 10, clock_monotonic_us());

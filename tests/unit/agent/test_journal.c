@@ -40,32 +40,22 @@ static void open_journal(struct fixture *f)
 {
 	struct error err;
 
-	if (open_as(f, "c", "n1", &f->journal, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(open_as(f, "c", "n1", &f->journal, &err), err);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
 	temp_dir_make(f->dir);
 	assert_true(sd_event_new(&f->event) >= 0);
 	open_journal(f);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	journal_close(f->journal);
 	sd_event_unref(f->event);
 	temp_dir_remove(f->dir);
 	free(f->record);
-	free(f);
-	return 0;
 }
 
 static void on_written(const struct error *err, void *userdata)
@@ -114,8 +104,7 @@ static void read_again(struct fixture *f)
 	f->journal = NULL;
 	open_journal(f);
 	f->n_allocs = f->n_receipts = 0;
-	if (journal_read(f->journal, &reader, f, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(journal_read(f->journal, &reader, f, &err), err);
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
@@ -146,10 +135,9 @@ CASE(a_record_comes_back_as_it_was_in_every_phase)
 	}
 }
 
-TEST_FIXTURE(unit_state_is_read_back_from_the_journal, setup, teardown)
+CASE(unit_state_is_read_back_from_the_journal)
 {
 	static char unit[] = "db@1.service";
-	struct fixture *f = *state;
 
 	for (int task = TASK_RECORD_NONE; task < TASK_RECORD_EXITED; task++) {
 		struct alloc alloc = records_alloc(ALLOC_ID, 1);
@@ -218,8 +206,7 @@ static bool folder_holds(const char *dir, const char *text)
 
 	assert_non_null(folder);
 	while (!holds && (entry = readdir(folder))) {
-		char path[TEMP_PATH_SIZE];
-		char *bytes = NULL;
+		char path[TEMP_PATH_SIZE], *bytes = NULL;
 		size_t n = 0;
 
 		(void)temp_dir_path(path, dir, entry->d_name);
@@ -356,8 +343,8 @@ CASE(the_journal_of_another_node_is_refused)
 
 	journal_close(f->journal);
 	f->journal = NULL;
-	assert_int_equal(open_as(f, "c", "n2", &other, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "node n1 of cluster c"));
+	assert_error(open_as(f, "c", "n2", &other, &err), STATUS_FAILED_PRECONDITION, err,
+		     "node n1 of cluster c");
 	assert_int_equal(open_as(f, "d", "n1", &other, &err), STATUS_FAILED_PRECONDITION);
 	open_journal(f);
 }
@@ -468,13 +455,9 @@ CASE(plugin_facts_are_read_back_and_dropped)
 
 static Holdfast__V1__Mark make_mark(char *store_id, uint64_t epoch, uint64_t index)
 {
-	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
+	Holdfast__V1__Mark mark = V1(mark, .store_id = store_id, .epoch = epoch, .index = index, .nodes = 4);
 	static uint8_t proof[] = {1, 2, 3};
 
-	mark.store_id = store_id;
-	mark.epoch = epoch;
-	mark.index = index;
-	mark.nodes = 4;
 	mark.proof = (ProtobufCBinaryData){.len = sizeof(proof), .data = proof};
 	return mark;
 }
@@ -536,6 +519,6 @@ CASE(a_mark_that_cannot_be_read_is_a_reason_not_to_start)
 	assert_int_equal(kv_open_sqlite(f->event, path, &kv, &err), STATUS_OK);
 	assert_int_equal(kv_submit(kv, &txn, NULL, NULL, &err), STATUS_OK);
 	kv_close(kv);
-	assert_int_equal(open_as(f, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "the record mark cannot be read"));
+	assert_error(open_as(f, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS, err,
+		     "the record mark cannot be read");
 }

@@ -79,8 +79,7 @@ static enum status on_alloc(struct alloc_record *record, void *userdata, struct 
 
 static enum status open_journal(struct fixture *f, struct error *err)
 {
-	assert_int_equal(journal_disk_new(f->event, FOLDER, RESERVE, on_changed, f, &f->disk, err),
-			 STATUS_OK);
+	assert_ok(journal_disk_new(f->event, FOLDER, RESERVE, on_changed, f, &f->disk, err));
 	return journal_open(f->event,
 			    &(struct journal_options){
 				    .data_dir = FOLDER, .cluster = "c", .node_id = "n1", .disk = f->disk},
@@ -100,35 +99,25 @@ static void use_disk(struct fixture *f, const char *options)
 {
 	struct error err;
 
-	if (mount("hf-test-disk", DISK, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
-		fail_msg("cannot mount a tmpfs with %s: %s", options, strerror(errno));
+	assert_msg(mount("hf-test-disk", DISK, "tmpfs", MS_NOSUID | MS_NODEV, options) >= 0,
+		   "cannot mount a tmpfs with %s: %s", options, strerror(errno));
 	assert_int_equal(mkdir(FOLDER, 0777), 0);
-	if (open_journal(f, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(open_journal(f, &err), err);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
 	is_quota_used_up = false;
 	assert_int_equal(unshare(CLONE_NEWNS), 0);
 	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	assert_true(sd_event_new(&f->event) >= 0);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	close_journal(f);
 	sd_event_unref(f->event);
 	assert_int_equal(umount2(DISK, MNT_DETACH), 0);
-	free(f);
-	return 0;
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
@@ -138,9 +127,7 @@ static void write_one(struct fixture *f)
 	struct alloc_record *record = records_make(2);
 	struct error err;
 
-	assert_int_equal(
-		journal_write(f->journal, &(struct journal_write){.alloc = record}, on_written, f, &err),
-		STATUS_OK);
+	assert_ok(journal_write(f->journal, &(struct journal_write){.alloc = record}, on_written, f, &err));
 	free(record);
 }
 
@@ -166,8 +153,7 @@ static void expect_trouble(struct fixture *f, enum node_disk kind, const char *w
 	struct error err;
 
 	RUN_UNTIL(f->event, trouble(f) == kind);
-	assert_int_equal(journal_disk_check(f->disk, &err), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, words));
+	assert_error(journal_disk_check(f->disk, &err), STATUS_RESOURCE_EXHAUSTED, err, words);
 	assert_non_null(strstr(err.msg, FOLDER));
 }
 

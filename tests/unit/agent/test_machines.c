@@ -37,8 +37,7 @@ static int step_volume(int state, int event)
 static const struct machine {
 	const char *name;
 	int (*step)(int state, int event);
-	int n_states, n_events;
-	int first, last;
+	int n_states, n_events, first, last;
 	int other_first; /* where it begins after a restart of the agent */
 } machines[] = {
 	{"allocation", step_alloc, ALLOC_PHASE_N, ALLOC_EVENT_N, ALLOC_NEW, ALLOC_STOPPED, ALLOC_NEW},
@@ -76,8 +75,7 @@ TEST(every_state_is_reached_from_the_first)
 		walk(machine, machine->first, reached);
 		walk(machine, machine->other_first, reached);
 		for (int s = 0; s < machine->n_states; s++) {
-			if (!reached[s])
-				fail_msg("%s: state %d is never reached", machine->name, s);
+			assert_msg(reached[s], "%s: state %d is never reached", machine->name, s);
 		}
 	}
 }
@@ -90,8 +88,8 @@ TEST(the_last_state_is_reached_from_every_other)
 			bool reached[STATES_MAX] = {false};
 
 			walk(machine, s, reached);
-			if (!reached[machine->last])
-				fail_msg("%s: state %d has no way to the end", machine->name, s);
+			assert_msg(reached[machine->last], "%s: state %d has no way to the end",
+				   machine->name, s);
 		}
 	}
 }

@@ -79,8 +79,7 @@ TEST(every_kind_is_bounded)
 		entry = staged(i);
 		assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &err), STATUS_OK);
 	}
-	assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &err),
-			 STATUS_OK); /* replaced */
+	assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &err)); /* replaced */
 	entry = staged(MOUNT_SNAPSHOT_STAGED_MAX);
 	assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &err),
 			 STATUS_RESOURCE_EXHAUSTED);

@@ -46,18 +46,14 @@ static void open_gate(void)
 	gate[1] = -1;
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
 	struct error err;
 
-	assert_non_null(f);
 	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
 	atomic_store(&looks, 0);
 	assert_true(sd_event_new(&f->event) >= 0);
 	assert_int_equal(path_probes_new(f->event, &f->probes, &err), STATUS_OK);
-	*state = f;
-	return 0;
 }
 
 static void run(struct fixture *f)
@@ -65,18 +61,14 @@ static void run(struct fixture *f)
 	assert_true(sd_event_run(f->event, 10 * USEC_PER_MSEC) >= 0);
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	open_gate();
 	while (path_probes_running(f->probes) > 0)
 		run(f);
 	path_probes_free(f->probes);
 	sd_event_unref(f->event);
 	assert_int_equal(close(gate[0]), 0);
-	free(f);
-	return 0;
 }
 
 static void on_seen(const struct path_seen *seen, void *userdata)

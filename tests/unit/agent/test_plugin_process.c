@@ -21,8 +21,7 @@ static pid_t start(const char *command, const char *argument, bool has_session)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		char sh[] = "sh", flag[] = "-c", name[] = "mount";
-		char *argv[] = {sh,  flag, (char *)(uintptr_t)command, name, (char *)(uintptr_t)argument,
-				NULL};
+		char *argv[] = {sh, flag, TEXT(command), name, TEXT(argument), NULL};
 
 		if (has_session)
 			(void)setsid();

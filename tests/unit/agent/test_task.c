@@ -26,11 +26,9 @@ struct stand {
 	struct task *task;
 	bool is_held; /* on_start() is not answered */
 	unsigned int starts, runs, troubles;
-	bool is_over, is_stopped;
-	bool was_refused;
+	bool is_over, is_stopped, was_refused;
 	unsigned int tellings;
-	char before[TASK_INVOCATION_SIZE];
-	char invocation[TASK_INVOCATION_SIZE];
+	char before[TASK_INVOCATION_SIZE], invocation[TASK_INVOCATION_SIZE];
 	struct error over, trouble;
 };
 
@@ -39,10 +37,7 @@ static struct {
 	unsigned int n;
 	int priority;
 	enum log_event event;
-	char alloc[UUID_TEXT_SIZE];
-	char unit[ID_UNIT_MAX + 1];
-	char text[256];
-	char why[ERROR_MSG_MAX];
+	char alloc[UUID_TEXT_SIZE], unit[ID_UNIT_MAX + 1], text[256], why[ERROR_MSG_MAX];
 } told;
 
 void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
@@ -142,19 +137,15 @@ static void on_trouble(const struct error *err, void *userdata)
 
 static const struct task_events events = {on_start, on_runs, on_over, on_stopped, on_trouble};
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct stand, s)
 {
 	const struct tasks_options options = {.units = listed, .file = "/etc/holdfast/agent.hcl"};
-	struct stand *s = calloc(1, sizeof(*s));
 
-	assert_non_null(s);
 	told.n = 0;
 	assert_true(sd_event_new(&s->event) >= 0);
 	s->systemd = fake_systemd_init(s->event);
 	s->db = fake_systemd_add("db.service");
 	assert_int_equal(tasks_new(s->event, &options, &s->tasks, NULL), STATUS_OK);
-	*state = s;
-	return 0;
 }
 
 static int teardown(void **state)

@@ -152,8 +152,7 @@ static struct error explain(bool is_socket, bool no_new_privs, const struct mh_f
 
 static void says(const struct error *err, const char *text)
 {
-	if (!strstr(err->msg, text))
-		fail_msg("'%s' is not in: %s", text, err->msg);
+	assert_msg(strstr(err->msg, text), "'%s' is not in: %s", text, err->msg);
 }
 
 TEST_FIXTURE(a_dead_setuid_bit_is_reported_with_the_option_that_disables_it, setup, teardown)

@@ -49,8 +49,7 @@ static const char *step_of(const struct csi_user *user)
 static void turn_until_step(struct csi_node *node, const struct csi_user *user, const char *step)
 {
 	for (unsigned int i = 0; !str_eq(step_of(user), step); i++) {
-		if (i > 2000)
-			fail_msg("step '%s' instead of '%s'", step_of(user), step);
+		assert_msg(i <= 2000, "step '%s' instead of '%s'", step_of(user), step);
 		csi_node_turn(node);
 	}
 }
@@ -62,9 +61,10 @@ static void stop_all(struct csi_node *node)
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
-TEST_FIXTURE(a_volume_goes_by_its_plugin_and_back, csi_node_setup, csi_node_teardown)
+#define CASE(name) TEST_ON(name, struct csi_node, node, csi_node_setup, csi_node_teardown)
+
+CASE(a_volume_goes_by_its_plugin_and_back)
 {
-	struct csi_node *node = *state;
 	const struct csi_user *user = csi_node_add(node, "v", false, false);
 	const struct fake_csi_volume *volume;
 
@@ -122,9 +122,8 @@ NODE_TEST(a_plugin_gets_no_access_mode_that_it_does_not_know)
 	stop_all(node);
 }
 
-TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_teardown)
+CASE(a_profile_that_the_policy_lacks_is_named)
 {
-	struct csi_node *node = *state;
 	struct mh_list_entry profile = {.volume = CSI_PLUGIN, .class = MH_CLASS_BLOCK};
 	static const struct {
 		enum mh_class class;
@@ -154,9 +153,8 @@ TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_
 	stop_all(node);
 }
 
-TEST_FIXTURE(an_existing_mount_needs_no_plugin, csi_node_setup, csi_node_teardown)
+CASE(an_existing_mount_needs_no_plugin)
 {
-	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -176,9 +174,8 @@ TEST_FIXTURE(an_existing_mount_needs_no_plugin, csi_node_setup, csi_node_teardow
 }
 
 /* The agent that had it mounted has forgotten it. */
-TEST_FIXTURE(an_existing_mount_is_removed_by_its_plugin, csi_node_setup, csi_node_teardown)
+CASE(an_existing_mount_is_removed_by_its_plugin)
 {
-	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -335,10 +332,8 @@ NODE_TEST(an_ok_of_the_plugin_is_not_trusted_alone)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(the_helper_removes_mounts_that_a_plugin_denies, csi_node_setup, csi_node_teardown)
+CASE(the_helper_removes_mounts_that_a_plugin_denies)
 {
-	struct csi_node *node = *state;
-
 	(void)csi_node_add(node, "v", false, false);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
@@ -361,9 +356,8 @@ NODE_TEST(not_found_from_the_plugin_counts_as_released)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(volumes_of_an_absent_plugin_stay_mounted, csi_node_setup, csi_node_teardown)
+CASE(volumes_of_an_absent_plugin_stay_mounted)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -580,9 +574,8 @@ NODE_TEST(an_allocation_may_have_more_or_less_patience)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_hanging_step_shows_the_work_it_blocks, csi_node_setup, csi_node_teardown)
+CASE(a_hanging_step_shows_the_work_it_blocks)
 {
-	struct csi_node *node = *state;
 	struct csi_user *first, *second;
 	struct volume_op_info info;
 
@@ -703,9 +696,8 @@ NODE_TEST(a_failed_call_without_users_is_not_retried)
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_pause_between_two_calls_ends_with_a_cancel, csi_node_setup, csi_node_teardown)
+CASE(a_pause_between_two_calls_ends_with_a_cancel)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_UNAVAILABLE);
@@ -720,9 +712,8 @@ TEST_FIXTURE(a_pause_between_two_calls_ends_with_a_cancel, csi_node_setup, csi_n
 }
 
 /* A copy of the mount in another namespace is a writer still. */
-TEST_FIXTURE(a_file_system_that_lives_on_is_not_released, csi_node_setup, csi_node_teardown)
+CASE(a_file_system_that_lives_on_is_not_released)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user, *other;
 
 	node->major = 8;
@@ -764,10 +755,8 @@ TEST_FIXTURE(a_file_system_that_lives_on_is_not_released, csi_node_setup, csi_no
 }
 
 /* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
-TEST_FIXTURE(a_mount_made_by_hand_keeps_the_volume_from_being_released, csi_node_setup, csi_node_teardown)
+CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 {
-	struct csi_node *node = *state;
-
 	node->major = 8;
 	node->superblock_lives = true; /* its own, as long as it is mounted */
 	for (int restarts = 0; restarts <= 1; restarts++) {
@@ -889,11 +878,8 @@ NODE_TEST(new_plugin_mounts_need_no_read_of_the_whole_table)
 }
 
 /* The agent died between the plugin's mount and its own note of it. */
-TEST_FIXTURE(a_device_never_classified_is_the_hosts_only_if_a_part_is_bound, csi_node_setup,
-	     csi_node_teardown)
+CASE(a_device_never_classified_is_the_hosts_only_if_a_part_is_bound)
 {
-	struct csi_node *node = *state;
-
 	node->major = 8;
 	node->superblock_lives = true;
 	node->elsewhere = "/srv";
@@ -930,10 +916,9 @@ NODE_TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once)
 }
 
 /* What may have been carried out is called again before anything else of the volume. */
-TEST_FIXTURE(an_undoing_of_unknown_outcome_comes_before_all_others, csi_node_setup, csi_node_teardown)
+CASE(an_undoing_of_unknown_outcome_comes_before_all_others)
 {
 	static const enum csi_method methods[] = {CSI_NODE_UNPUBLISH_VOLUME, CSI_NODE_UNSTAGE_VOLUME};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		unsigned int before = calls(node, methods[i]), staged;
@@ -961,9 +946,8 @@ TEST_FIXTURE(an_undoing_of_unknown_outcome_comes_before_all_others, csi_node_set
 	}
 }
 
-TEST_FIXTURE(a_refused_operation_lets_others_go_first, csi_node_setup, csi_node_teardown)
+CASE(a_refused_operation_lets_others_go_first)
 {
-	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", false, false), *second;
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -1043,8 +1027,7 @@ static bool live(struct csi_node *node, const char *name, unsigned int restart_a
 			csi_node_restart(node);
 			is_short = false;
 		}
-		if (turns > 5000)
-			fail_msg("%s does not end: %s", step_of(user), user->last_retry.msg);
+		assert_msg(turns <= 5000, "%s does not end: %s", step_of(user), user->last_retry.msg);
 		csi_node_turn(node);
 		plugin_comes_back(node);
 		if (user->state == CSI_USER_MOUNTED && !user->wants_stop)
@@ -1101,13 +1084,12 @@ static void order_helper(struct fake_state *helper, unsigned int answer)
 	helper->fault = answer % 2 == 0 ? FAKE_DIE_BEFORE : FAKE_DIE_AFTER;
 }
 
-TEST_FIXTURE(whatever_helper_and_plugin_do_nothing_is_left, csi_node_setup, csi_node_teardown)
+CASE(whatever_helper_and_plugin_do_nothing_is_left)
 {
 	static const enum fake_csi_way ways[] = {FAKE_CSI_OK, FAKE_CSI_FAIL_DONE, FAKE_CSI_HANG_DONE,
 						 FAKE_CSI_VANISH_DONE};
 	enum { ANSWERS = 4 + 2 * 6 };
 	const struct sample sample = sample_of_environment();
-	struct csi_node *node = *state;
 	unsigned int n = 0;
 
 	for (unsigned int answer = 0; answer < ANSWERS; answer++) {
@@ -1427,12 +1409,14 @@ static void data_external(char ret[static sizeof("ext/") + WIRE_VOLUME_SIZE])
 
 static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expansion *ret)
 {
-	Holdfast__V1__NodeExpandRequest request = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry entry =
 		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry *entries[] = {&entry};
-	char id[] = "data", key[] = "key", value[] = "expand-secret";
+	char key[] = "key", value[] = "expand-secret";
 	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
+	Holdfast__V1__NodeExpandRequest request =
+		V1(node_expand_request, .volume_id = "data", .external_id = external, .capacity_min = 1 << 20,
+		   .secrets = entries, .n_secrets = 1);
 
 	entry.key = key;
 	entry.value = value;
@@ -1440,15 +1424,9 @@ static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expa
 	while (helper_client_info(node->helper)->stage_base[0] == '\0')
 		csi_node_turn(node);
 	data_external(external);
-	request.volume_id = id;
-	request.external_id = external;
-	request.capacity_min = 1 << 20;
-	request.secrets = entries;
-	request.n_secrets = 1;
 	*ret = (struct expansion){0};
-	assert_int_equal(volume_manager_expand(node->manager, CSI_PLUGIN, &request, timeout_us, on_expanded,
-					       ret, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(volume_manager_expand(node->manager, CSI_PLUGIN, &request, timeout_us, on_expanded, ret,
+					NULL, NULL));
 	assert_false(ret->is_done);
 }
 
@@ -1482,9 +1460,8 @@ NODE_TEST(a_grown_volume_is_expanded_by_its_plugin)
 	stop_all(node);
 }
 
-TEST_FIXTURE(a_grown_volume_is_expanded_where_it_is_mounted, csi_node_setup, csi_node_teardown)
+CASE(a_grown_volume_is_expanded_where_it_is_mounted)
 {
-	struct csi_node *node = *state;
 	struct expansion expansion;
 	struct csi_user *reader = add_named(node, "data", true);
 	struct csi_user *writer;
@@ -1572,7 +1549,7 @@ static void retry_times(struct csi_node *node, const struct csi_user *user, unsi
 }
 
 /* What a plugin answers, or not, that will never release it; whatever it is, an operator may bypass it. */
-TEST_FIXTURE(a_stuck_plugin_is_bypassed_when_the_server_forces_it, csi_node_setup, csi_node_teardown)
+CASE(a_stuck_plugin_is_bypassed_when_the_server_forces_it)
 {
 	static const struct {
 		enum csi_method method; /* that fails */
@@ -1585,7 +1562,6 @@ TEST_FIXTURE(a_stuck_plugin_is_bypassed_when_the_server_forces_it, csi_node_setu
 		{CSI_NODE_UNPUBLISH_VOLUME, STATUS_DEADLINE_EXCEEDED, false},
 		{CSI_NODE_UNSTAGE_VOLUME, STATUS_UNKNOWN, true},
 	};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct csi_user *user;
@@ -1626,9 +1602,8 @@ NODE_TEST(a_plugin_that_releases_after_all_is_not_reported_as_bypassed)
 }
 
 /* The helper's word is not passed over. */
-TEST_FIXTURE(the_helpers_refusal_holds_without_the_plugin_too, csi_node_setup, csi_node_teardown)
+CASE(the_helpers_refusal_holds_without_the_plugin_too)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	node->major = 8;
@@ -1649,9 +1624,8 @@ TEST_FIXTURE(the_helpers_refusal_holds_without_the_plugin_too, csi_node_setup, c
 	EXPECT_WORDS(user->kernel, "nothing stood at the stage");
 }
 
-TEST_FIXTURE(a_use_beside_another_one_is_not_ended_without_the_plugin, csi_node_setup, csi_node_teardown)
+CASE(a_use_beside_another_one_is_not_ended_without_the_plugin)
 {
-	struct csi_node *node = *state;
 	struct csi_user *reader = csi_node_add(node, "v", true, false);
 	struct csi_user *writer = csi_node_add(node, "v", false, false);
 

@@ -21,14 +21,11 @@ struct fixture {
 	struct volume_manager *manager;
 	bool in_use;
 	char asked[UUID_TEXT_SIZE]; /* allocation that in_use was last asked about */
-	unsigned int ready;
-	unsigned int n_done;
-	unsigned int retries;
+	unsigned int ready, n_done, retries;
 	struct result {
 		const char *name;
 		enum status status;
-		char path[ALLOC_PATH_MAX + 1];
-		char why[sizeof(((struct error *)0)->msg)];
+		char path[ALLOC_PATH_MAX + 1], why[sizeof(((struct error *)0)->msg)];
 	} results[RESULTS_MAX];
 };
 
@@ -119,18 +116,16 @@ static void on_retry(const struct error *err, void *userdata)
 	((struct request *)userdata)->f->retries++;
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
 	static const struct helper_client_events events = {
 		.on_ready = on_ready, .on_down = on_down, .on_stale = on_stale};
-	struct fixture *f = calloc(1, sizeof(*f));
 	struct helper_client_options options = {.instances = HELPER_POOL_DEFAULT,
 						.start_timeout_us = 5 * USEC_PER_SEC,
 						.request_timeout_us = 5 * USEC_PER_SEC};
 	sigset_t set;
 	struct error err;
 
-	assert_non_null(f);
 	seen_state = PATH_MOUNTED;
 	told[0] = '\0';
 	ahead_us = 0;
@@ -143,21 +138,15 @@ static int setup(void **state)
 	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->helper, &err), STATUS_OK);
 	assert_int_equal(volume_manager_new(f->event, f->helper, in_use, f, &f->manager, &err), STATUS_OK);
 	assert_int_equal(helper_client_start(f->helper, &err), STATUS_OK);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	assert_string_equal(f->fake.state->violation, "");
 	helper_client_free(f->helper);
 	volume_manager_free(f->manager);
 	sd_event_unref(f->event);
 	fake_helper_release(&f->fake);
-	free(f);
-	return 0;
 }
 
 static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
@@ -186,9 +175,7 @@ static void mount(struct request *request, const char *volume, const char *alloc
 	struct volume_target t = target(volume, alloc);
 	struct error err;
 
-	assert_int_equal(
-		volume_manager_mount(request->f->manager, &t, on_done, request, &request->task, &err),
-		STATUS_OK);
+	assert_ok(volume_manager_mount(request->f->manager, &t, on_done, request, &request->task, &err));
 }
 
 static void unmount(struct request *request, const char *volume, const char *alloc)
@@ -196,9 +183,8 @@ static void unmount(struct request *request, const char *volume, const char *all
 	struct volume_target t = target(volume, alloc);
 	struct error err;
 
-	assert_int_equal(volume_manager_unmount(request->f->manager, &t, on_done, on_retry, request,
-						&request->task, &err),
-			 STATUS_OK);
+	assert_ok(volume_manager_unmount(request->f->manager, &t, on_done, on_retry, request, &request->task,
+					 &err));
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
@@ -306,12 +292,11 @@ static void run_until_staging(struct fixture *f, const struct request *request)
 	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 
 	while (request->task && !str_eq(volume_op_info(request->task).step, "stage")) {
-		if (__real_clock_monotonic_us() > end)
-			fail_msg("%s waited in vain to be staged", request->name);
+		assert_msg(__real_clock_monotonic_us() <= end, "%s waited in vain to be staged",
+			   request->name);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 	}
-	if (!request->task)
-		fail_msg("%s ended before it was seen to be staged", request->name);
+	assert_msg(request->task, "%s ended before it was seen to be staged", request->name);
 }
 
 CASE(a_mount_that_is_not_wanted_any_more_ends_early)
@@ -363,13 +348,12 @@ CASE(a_mount_waits_for_another_instance_at_work_on_its_volume)
 }
 
 /* The last attempt is made before its patience is over. */
-TEST_FIXTURE(a_mount_waits_for_another_instance_no_longer_than_its_patience, setup, teardown)
+CASE(a_mount_waits_for_another_instance_no_longer_than_its_patience)
 {
 	static const struct {
 		uint64_t after_ms;
 		bool is_tried_again;
 	} rows[] = {{VOLUME_MOUNT_PATIENCE_MS - 10000, true}, {VOLUME_MOUNT_PATIENCE_MS, false}};
-	struct fixture *f = *state;
 
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -446,8 +430,8 @@ CASE(volumes_are_scheduled_in_the_order_of_the_requests)
 		mount(&requests[i], requests[i].name, ALLOC_A);
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	while (begun < sizeof(requests) / sizeof(*requests)) {
-		if (__real_clock_monotonic_us() > end)
-			fail_msg("%s was never scheduled", requests[begun].name);
+		assert_msg(__real_clock_monotonic_us() <= end, "%s was never scheduled",
+			   requests[begun].name);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 		while (begun < sizeof(requests) / sizeof(*requests) &&
 		       (!requests[begun].task ||

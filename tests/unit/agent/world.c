@@ -296,8 +296,7 @@ uint64_t world_deadline(void)
 
 void world_turn(struct world *w, uint64_t deadline_us, const char *what)
 {
-	if (clock_monotonic_us() > deadline_us)
-		fail_msg("waited in vain for %s", what);
+	assert_msg(clock_monotonic_us() <= deadline_us, "waited in vain for %s", what);
 	assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
 }
 
@@ -331,18 +330,16 @@ static void on_report(enum status status, const ProtobufCMessage *response, cons
 		      void *userdata)
 {
 	struct answer *answer = userdata;
-	uint8_t *bytes;
+	cleanup_free uint8_t *bytes = NULL;
 	size_t n;
 
-	if (status != STATUS_OK)
-		fail_msg("%s", err->msg);
+	assert_msg(status == STATUS_OK, "%s", err->msg);
 	answer->is_there = true;
 	/* a copy that outlives the callback */
 	n = protobuf_c_message_get_packed_size(response);
 	bytes = malloc(n + 1);
 	(void)protobuf_c_message_pack(response, bytes);
 	answer->report = holdfast__v1__get_agent_status_response__unpack(NULL, n, bytes);
-	free(bytes);
 }
 
 Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w)
@@ -354,9 +351,8 @@ Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w)
 	struct error err;
 
 	assert_int_equal(rpc_client_new(w->event, &endpoint, &client, &err), STATUS_OK);
-	assert_int_equal(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Status", &request.base,
-					 5 * USEC_PER_SEC, on_report, &answer, NULL, &err),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Status", &request.base,
+				  5 * USEC_PER_SEC, on_report, &answer, NULL, &err));
 	while (!answer.is_there)
 		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
 	rpc_client_free(client);

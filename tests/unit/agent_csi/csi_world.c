@@ -16,8 +16,7 @@ int csi_world_setup(void **state)
 	assert_true(sd_event_new(&world->event) >= 0);
 	(void)plugin_setup(&world->plugin, world->event);
 	options.socket = world->plugin.path;
-	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world->event, &csi_kind, &options, &world->client, NULL));
 	*state = world;
 	return 0;
 }
@@ -78,8 +77,7 @@ void csi_world_call(struct csi_world *world, enum csi_method method, uint64_t ti
 {
 	struct error err;
 
-	if (csi_world_start(world, method, timeout_us, end, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(csi_world_start(world, method, timeout_us, end, &err), err);
 	csi_world_run(world, &end->n_done, 1);
 }
 

@@ -80,8 +80,7 @@ static void send_frame(struct plugin_conn *conn, uint8_t type, uint8_t flags, ui
 /* HPACK, literal without indexing and without Huffman. */
 static size_t put_text(uint8_t *place, const char *text, size_t n)
 {
-	size_t rest = n;
-	size_t at = 0;
+	size_t rest = n, at = 0;
 
 	if (n < 127) {
 		place[at++] = (uint8_t)n;

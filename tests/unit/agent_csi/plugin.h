@@ -74,8 +74,7 @@ struct plugin_request {
 	char headers[PLUGIN_HEADERS_SIZE]; /* "name: value\n", sorted as sent */
 	uint8_t body[PLUGIN_BODY_SIZE];	   /* its beginning */
 	size_t body_len;		   /* all of it */
-	bool is_whole;
-	bool was_reset;
+	bool is_whole, was_reset;
 	uint32_t reset_code;
 };
 
@@ -83,8 +82,7 @@ struct plugin_conn;
 
 struct plugin {
 	sd_event *event;
-	char dir[TEMP_DIR_SIZE];
-	char path[TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], path[TEMP_PATH_SIZE];
 	int listener;
 	sd_event_source *accepting;
 	struct plugin_conn *conns[PLUGIN_CONNS_MAX];

@@ -14,8 +14,7 @@ static void start(struct csi_world *world, enum csi_method method, uint64_t time
 	struct error err;
 
 	*end = (struct end){.n_done = 0};
-	if (csi_world_start(world, method, timeout_us, end, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(csi_world_start(world, method, timeout_us, end, &err), err);
 }
 
 static struct service_stats stats_of(const struct csi_world *world)
@@ -72,9 +71,7 @@ WORLD_TEST(so_many_calls_are_in_flight_and_the_others_wait_in_their_order)
 WORLD_TEST(a_probe_passes_calls_that_hang_and_calls_that_wait)
 {
 	enum { N = CSI_CALLS_MAX + 5 };
-	static struct end ends[N];
-	static struct end probe;
-	static struct end other;
+	static struct end ends[N], probe, other;
 
 	world->plugin.holds = true;
 	for (size_t i = 0; i < N; i++)
@@ -97,8 +94,7 @@ WORLD_TEST(a_probe_passes_calls_that_hang_and_calls_that_wait)
 WORLD_TEST(a_deadline_begins_at_the_start_and_not_when_the_turn_comes)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	static struct end ends[N];
-	static struct end late;
+	static struct end ends[N], late;
 
 	world->plugin.holds = true;
 	for (size_t i = 0; i < N; i++)
@@ -134,8 +130,7 @@ WORLD_TEST(the_plugin_gets_the_time_that_is_left)
 WORLD_TEST(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	static struct end ends[N];
-	static struct end next;
+	static struct end ends[N], next;
 
 	world->plugin.holds = true;
 	for (size_t i = 0; i < N; i++)
@@ -155,9 +150,7 @@ WORLD_TEST(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another
 WORLD_TEST(cancelled_calls_are_never_heard_of_again_and_make_room)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	static struct end ends[N];
-	static struct end waits;
-	static struct end next;
+	static struct end ends[N], waits, next;
 
 	world->plugin.holds = true;
 	for (size_t i = 0; i < N; i++)
@@ -202,10 +195,9 @@ WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words)
 /* A CreateVolume of @n bytes. */
 static enum status start_large(struct csi_world *world, size_t n, struct end *end, struct error *err)
 {
-	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	Csi__V1__CreateVolumeRequest request = PB(csi__v1__create_volume_request, .name = malloc(n + 1));
 	enum status status;
 
-	request.name = malloc(n + 1);
 	assert_non_null(request.name);
 	memset(request.name, 'n', n);
 	request.name[n] = '\0';

@@ -114,8 +114,7 @@ TEST(headers_above_the_limit_are_refused_in_words)
 		/* one field that HPACK's decoder does not take: nothing can be decoded after it */
 		{70 * 1024, 1, STATUS_UNAVAILABLE, "breaks its rules: ", 2},
 	};
-	static char block[200 * 1024];
-	static char value[80 * 1024];
+	static char block[200 * 1024], value[80 * 1024];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		size_t at = (size_t)snprintf(block, sizeof(block), GRPC "grpc-status: 13\n");
@@ -128,8 +127,7 @@ TEST(headers_above_the_limit_are_refused_in_words)
 					       k == 0 ? "grpc-message" : "x", value);
 		call_with_headers(block, &end, &n_conns);
 		assert_int_equal(end.err.status, cases[i].status);
-		if (!strstr(end.err.msg, cases[i].text))
-			fail_msg("%s", end.err.msg);
+		assert_msg(strstr(end.err.msg, cases[i].text), "%s", end.err.msg);
 		assert_int_equal(n_conns, cases[i].n_conns);
 	}
 }
@@ -156,8 +154,7 @@ WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused)
 	struct end end = {0};
 
 	service_client_free(world->client);
-	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world->event, &csi_kind, &options, &world->client, NULL));
 	for (size_t i = 0; i < 2; i++) {
 		memcpy(steps[i], (struct step[]){HEAD(GRPC), DATA(""), LAST(OK), {.kind = STEP_END}},
 		       sizeof(steps[i]));
@@ -182,25 +179,22 @@ WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent)
 		NUMBER(STEP_RESET, 0),
 		{.kind = STEP_END}};
 	static const struct step window[] = {NUMBER(STEP_WINDOW, 65535), {.kind = STEP_END}};
-	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
 	static char name[1 << 20];
+	Csi__V1__CreateVolumeRequest request = PB(csi__v1__create_volume_request, .name = name);
 	struct end end = {0};
 
 	fill(name, sizeof(name) - 1, 'n');
-	request.name = name;
 	world->plugin.scripts[0] = refusal;
 	world->plugin.n_scripts = 1;
-	assert_int_equal(service_call_start(world->client,
-					    &(struct service_request){.method = CSI_CREATE_VOLUME,
-								      .message = &request.base,
-								      .done = csi_world_done,
-								      .userdata = &end},
-					    NULL, NULL),
-			 STATUS_OK);
+	assert_ok(service_call_start(world->client,
+				     &(struct service_request){.method = CSI_CREATE_VOLUME,
+							       .message = &request.base,
+							       .done = csi_world_done,
+							       .userdata = &end},
+				     NULL, NULL));
 	csi_world_run(world, &end.n_done, 1);
 	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(
-		strstr(end.err.msg, "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received"));
+	assert_contains(end.err.msg, "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received");
 	assert_true(world->plugin.requests[0].body_len < sizeof(name));
 	plugin_play(&world->plugin, 0, window);
 	csi_world_call(world, CSI_PROBE, 0, &end);
@@ -277,8 +271,7 @@ WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it)
 	struct end end = {0};
 
 	service_client_free(world->client);
-	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world->event, &csi_kind, &options, &world->client, NULL));
 	plugin_doze(&world->plugin);
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
@@ -359,8 +352,7 @@ WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words)
 
 	fill(path, sizeof(path) - 1, 'p');
 	service_client_free(world->client);
-	assert_int_equal(service_client_new(world->event, &csi_kind, &options, &world->client, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world->event, &csi_kind, &options, &world->client, NULL));
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_int_equal(end.err.status, STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(end.err.msg, "is longer than 107 bytes"));

@@ -9,10 +9,7 @@ enum { LINES_MAX = 8, LINE_SIZE = 4096 };
 
 struct line {
 	int priority;
-	char text[LINE_SIZE];
-	char plugin[64];
-	char op[64];
-	char why[ERROR_MSG_MAX];
+	char text[LINE_SIZE], plugin[64], op[64], why[ERROR_MSG_MAX];
 };
 
 static struct line lines[LINES_MAX];

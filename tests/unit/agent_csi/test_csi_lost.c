@@ -15,8 +15,7 @@ struct setting {
 	unsigned int done;
 	enum status status;
 	int sys_errno;
-	unsigned int lost;
-	unsigned int done_when_lost;
+	unsigned int lost, done_when_lost;
 	bool frees;
 };
 
@@ -32,29 +31,21 @@ static void on_lost(void *userdata)
 	}
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct setting, s)
 {
-	struct setting *s = calloc(1, sizeof(*s));
 	struct service_client_options options = {.name = "ebs", .on_lost = on_lost, .userdata = s};
 
-	assert_non_null(s);
 	assert_true(sd_event_new(&s->event) >= 0);
 	assert_int_equal(plugin_setup(&s->plugin, s->event), 0);
 	options.socket = s->plugin.path;
 	assert_int_equal(service_client_new(s->event, &csi_kind, &options, &s->client, NULL), STATUS_OK);
-	*state = s;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct setting, s)
 {
-	struct setting *s = *state;
-
 	service_client_free(s->client);
 	plugin_teardown(&s->plugin);
 	sd_event_unref(s->event);
-	free(s);
-	return 0;
 }
 
 static void on_done(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -70,13 +61,11 @@ static void probe(struct setting *s)
 {
 	const Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 
-	assert_int_equal(service_call_start(s->client,
-					    &(struct service_request){.method = CSI_PROBE,
-								      .message = &request.base,
-								      .done = on_done,
-								      .userdata = s},
-					    NULL, NULL),
-			 STATUS_OK);
+	assert_ok(service_call_start(
+		s->client,
+		&(struct service_request){
+			.method = CSI_PROBE, .message = &request.base, .done = on_done, .userdata = s},
+		NULL, NULL));
 }
 
 #define UNTIL(s, condition) RUN_UNTIL((s)->event, condition)

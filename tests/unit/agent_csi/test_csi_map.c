@@ -47,9 +47,7 @@ static const char *show(const Csi__V1__VolumeCapability *pb, char text[static 25
 
 TEST(a_capability_survives_the_wire_as_it_was_meant)
 {
-	char ext4[] = "ext4";
-	char noatime[] = "noatime";
-	char discard[] = "discard";
+	char ext4[] = "ext4", noatime[] = "noatime", discard[] = "discard";
 	char *flags[] = {noatime, discard};
 	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
 	const struct {
@@ -69,7 +67,7 @@ TEST(a_capability_survives_the_wire_as_it_was_meant)
 	options.n_mount_flags = 2;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct csi_capability capability;
-		Csi__V1__VolumeCapability *back;
+		cleanup_pb Csi__V1__VolumeCapability *back = NULL;
 		uint8_t packed[256];
 		char text[256];
 		size_t n;
@@ -80,7 +78,6 @@ TEST(a_capability_survives_the_wire_as_it_was_meant)
 		back = csi__v1__volume_capability__unpack(NULL, n, packed);
 		assert_non_null(back);
 		assert_string_equal(show(back, text), cases[i].text);
-		csi__v1__volume_capability__free_unpacked(back, NULL);
 	}
 }
 
@@ -88,8 +85,7 @@ TEST(a_capability_survives_the_wire_as_it_was_meant)
 struct sketch {
 	int mode;  /* -1: no message at all */
 	char type; /* 'm' mount, 'b' block, 0 none */
-	const char *fs;
-	const char *flags[3];
+	const char *fs, *flags[3];
 };
 
 struct drawing {
@@ -111,18 +107,17 @@ static const Csi__V1__VolumeCapability *draw(const struct sketch *sketch, struct
 	if (sketch->type == 0)
 		capability->pb.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE__NOT_SET;
 	if (sketch->fs)
-		capability->mount.fs_type = (char *)(uintptr_t)sketch->fs;
+		capability->mount.fs_type = TEXT(sketch->fs);
 	capability->mount.mount_flags = drawing->flags;
 	for (size_t i = 0; i < 3 && sketch->flags[i]; i++) {
-		drawing->flags[i] = (char *)(uintptr_t)sketch->flags[i];
+		drawing->flags[i] = TEXT(sketch->flags[i]);
 		capability->mount.n_mount_flags = i + 1;
 	}
 	return &capability->pb;
 }
 
 static const struct {
-	struct sketch confirmed;
-	struct sketch wanted;
+	struct sketch confirmed, wanted;
 	bool is_confirmed;
 } confirmations[] = {
 	{{1, 'm', "ext4", {NULL}}, {1, 'm', "ext4", {NULL}}, true},
@@ -154,8 +149,7 @@ static const struct {
 TEST(capability_confirmation_follows_the_plugins_reply)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(confirmations); i++) {
-		struct drawing confirmed;
-		struct drawing wanted;
+		struct drawing confirmed, wanted;
 
 		if (csi_capability_confirms(draw(&confirmations[i].confirmed, &confirmed),
 					    draw(&confirmations[i].wanted, &wanted)) !=
@@ -168,8 +162,7 @@ enum { MANY = TOPOLOGY_SEGMENTS_MAX + 1 };
 
 struct segments {
 	Csi__V1__Topology pb;
-	Csi__V1__Topology__SegmentsEntry entries[MANY];
-	Csi__V1__Topology__SegmentsEntry *list[MANY];
+	Csi__V1__Topology__SegmentsEntry entries[MANY], *list[MANY];
 };
 
 static const Csi__V1__Topology *segments(struct segments *ret, const char *const (*pairs)[2], size_t n)
@@ -179,8 +172,8 @@ static const Csi__V1__Topology *segments(struct segments *ret, const char *const
 	ret->pb.n_segments = n;
 	for (size_t i = 0; i < n; i++) {
 		csi__v1__topology__segments_entry__init(&ret->entries[i]);
-		ret->entries[i].key = (char *)(uintptr_t)pairs[i][0];
-		ret->entries[i].value = (char *)(uintptr_t)pairs[i][1];
+		ret->entries[i].key = TEXT(pairs[i][0]);
+		ret->entries[i].value = TEXT(pairs[i][1]);
 		ret->list[i] = &ret->entries[i];
 	}
 	return &ret->pb;
@@ -192,8 +185,7 @@ TEST(topology_is_the_same_in_whatever_order_its_segments_come)
 	static const char *const other[][2] = {
 		{"region", "e"}, {"zone", "old"}, {"rack", "r1"}, {"zone", "z1"}};
 	struct segments space;
-	struct topology a;
-	struct topology b;
+	struct topology a, b;
 
 	memset(&a, 0xaa, sizeof(a));
 	memset(&b, 0x55, sizeof(b));
@@ -216,8 +208,7 @@ TEST(topology_that_is_too_large_is_refused_and_changes_nothing)
 	char keys[MANY][8];
 	const char *pairs[MANY][2];
 	const struct {
-		const char *key;
-		const char *value;
+		const char *key, *value;
 		bool is_taken;
 	} cases[] = {
 		{fits, fits, true}, {is_long, "v", false}, {"k", is_long, false},

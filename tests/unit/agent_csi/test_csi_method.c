@@ -75,9 +75,8 @@ TEST(every_code_of_every_method_has_the_outcome_of_the_specification)
 		assert_int_equal(rows[i].method, i);
 		for (unsigned int code = 1; code < STATUS_N; code++)
 			have[code - 1] = letter(rows[i].method, (enum status)code);
-		if (!str_eq(have, rows[i].letters))
-			fail_msg("%s: %s, expected %s", csi_methods[rows[i].method].name, have,
-				 rows[i].letters);
+		assert_msg(str_eq(have, rows[i].letters), "%s: %s, expected %s",
+			   csi_methods[rows[i].method].name, have, rows[i].letters);
 	}
 }
 

@@ -14,8 +14,7 @@
 enum { SIZE = 600 };
 
 static const struct {
-	const char *text;
-	const char *line;
+	const char *text, *line;
 } lines[] = {
 	{NULL, ""},
 	{"", ""},
@@ -137,8 +136,7 @@ static bool is_known(ProtobufCType type)
 static void check_types(const ProtobufCMessageDescriptor *type)
 {
 	for (unsigned int i = 0; i < type->n_fields; i++) {
-		if (!is_known(type->fields[i].type))
-			fail_msg("%s.%s", type->name, type->fields[i].name);
+		assert_msg(is_known(type->fields[i].type), "%s.%s", type->name, type->fields[i].name);
 		if (type->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
 			check_types(type->fields[i].descriptor);
 	}
@@ -160,12 +158,11 @@ static void show_all(const char *text, void (*check)(const ProtobufCMessage *mes
 		const ProtobufCMessageDescriptor *types[] = {info->request, info->response};
 
 		for (size_t k = 0; k < ARRAY_SIZE(types); k++) {
-			ProtobufCMessage *message = full(types[k], text);
+			cleanup_pb ProtobufCMessage *message = full(types[k], text);
 			char shown[8192];
 
 			csi_text(message, shown, sizeof(shown));
 			check(message, shown);
-			protobuf_c_message_free_unpacked(message, NULL);
 		}
 	}
 }
@@ -239,12 +236,11 @@ TEST(a_message_is_shown_with_its_fields_and_maps_with_their_keys)
 				  "access_mode={mode=SINGLE_NODE_WRITER}} readonly=true secrets=[redacted] "
 				  "volume_context={\"share\" \"share\"}");
 	for (size_t size = 1; size < 64; size++) {
-		char *small = malloc(size);
+		cleanup_free char *small = malloc(size);
 
 		assert_non_null(small);
 		csi_text(&request.base, small, size);
 		assert_in_range(strlen(small), 0, size - 1);
-		free(small);
 	}
 }
 
@@ -277,8 +273,7 @@ TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 static size_t count_marks(char names[][64], size_t max)
 {
 	cleanup_fclose FILE *file = fopen(CSI_PROTO, "re");
-	char message[64] = "";
-	char line[512];
+	char message[64] = "", line[512];
 	size_t n = 0;
 
 	assert_non_null(file);
@@ -326,8 +321,7 @@ TEST(the_list_of_secrets_is_that_of_the_marks_in_the_interface)
 
 /* What a plugin says after it was given password=hunter2 and the flags vers=3.0, ro, pw=sesame-open. */
 static const struct {
-	const char *said;
-	const char *shown;
+	const char *said, *shown;
 } sayings[] = {
 	{"", ""},
 	{"nothing of it", "nothing of it"},
@@ -386,8 +380,7 @@ TEST(secrets_that_a_plugin_repeats_are_redacted)
 
 TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
 {
-	Csi__V1__CreateVolumeRequest__ParametersEntry entries[5];
-	Csi__V1__CreateVolumeRequest__ParametersEntry *list[5];
+	Csi__V1__CreateVolumeRequest__ParametersEntry entries[5], *list[5];
 	static const char *const keys[] = {"b", "a", "zz", "c", "z"};
 	static const size_t orders[][5] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}};
 	uint8_t packed[ARRAY_SIZE(orders)][256];
@@ -422,7 +415,7 @@ TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
 TEST(every_request_is_copied_whole)
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
-		ProtobufCMessage *message = full(csi_methods[(enum csi_method)i].request, "text");
+		cleanup_pb ProtobufCMessage *message = full(csi_methods[(enum csi_method)i].request, "text");
 		ProtobufCMessage *copy = csi_request_copy(message);
 		uint8_t packed[2][2048];
 		size_t n = protobuf_c_message_pack(message, packed[0]);
@@ -431,7 +424,6 @@ TEST(every_request_is_copied_whole)
 		assert_int_equal(protobuf_c_message_pack(copy, packed[1]), n);
 		assert_memory_equal(packed[0], packed[1], n);
 		csi_request_free(copy);
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }
 
@@ -451,7 +443,7 @@ TEST(a_request_is_about_its_volume_or_snapshot)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		ProtobufCMessage *message = full(csi_methods[cases[i].method].request, "text");
+		cleanup_pb ProtobufCMessage *message = full(csi_methods[cases[i].method].request, "text");
 		const char *kind = NULL;
 		const char *subject = csi_request_subject(message, &kind);
 
@@ -461,6 +453,5 @@ TEST(a_request_is_about_its_volume_or_snapshot)
 		} else {
 			assert_null(subject);
 		}
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }

@@ -148,9 +148,8 @@ TEST_ON(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does, struct csi_worl
 	client->timing.keepalive_us = 2000;
 	client->timing.silence_us = 2000;
 	world->plugin.holds = true;
-	assert_int_equal(rpc_client_call(client, &csi__v1__identity__descriptor, "Probe", &request.base,
-					 10 * USEC_PER_SEC, on_done, &done, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(client, &csi__v1__identity__descriptor, "Probe", &request.base,
+				  10 * USEC_PER_SEC, on_done, &done, NULL, NULL));
 	csi_world_run(world, &world->plugin.n_whole, 1);
 	for (int i = 0; i < 2; i++) { /* while it runs, and when it has ended */
 		sd_event_source *pause = NULL;

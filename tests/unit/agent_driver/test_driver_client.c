@@ -123,16 +123,14 @@ static void serve(const char *path)
 /* ---- its caller ---- */
 
 struct end {
-	unsigned int n_done;
-	unsigned int n_messages;
+	unsigned int n_done, n_messages;
 	bool has_response;
 	struct error err;
 	struct service_call *call;
 };
 
 struct world {
-	char dir[TEMP_DIR_SIZE];
-	char path[TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], path[TEMP_PATH_SIZE];
 	sd_event *event;
 	struct service_client *client;
 	pid_t pid; /* of the driver; 0: none */
@@ -142,17 +140,12 @@ struct world {
 	struct end watch; /* a Fingerprint that stays */
 };
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct world, world)
 {
-	struct world *world = calloc(1, sizeof(*world));
-
-	assert_non_null(world);
 	(void)signal(SIGPIPE, SIG_IGN);
 	temp_dir_make(world->dir);
 	(void)temp_dir_path(world->path, world->dir, "driver.sock");
 	assert_true(sd_event_new(&world->event) >= 0);
-	*state = world;
-	return 0;
 }
 
 static void kill_driver(struct world *world)
@@ -164,17 +157,13 @@ static void kill_driver(struct world *world)
 	(void)close(world->fd);
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct world, world)
 {
-	struct world *world = *state;
-
 	service_client_free(world->client);
 	if (world->pid != 0)
 		kill_driver(world);
 	(void)sd_event_unref(world->event);
 	temp_dir_remove(world->dir);
-	free(world);
-	return 0;
 }
 
 static int on_byte(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -211,8 +200,7 @@ static void start_client(struct world *world, uint64_t exit_wait_us)
 	const struct service_client_options options = {
 		.name = "container", .socket = world->path, .exit_wait_us = exit_wait_us};
 
-	assert_int_equal(service_client_new(world->event, &driver_kind, &options, &world->client, NULL),
-			 STATUS_OK);
+	assert_ok(service_client_new(world->event, &driver_kind, &options, &world->client, NULL));
 }
 
 static void on_done(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -234,20 +222,15 @@ static void on_stream_message(const ProtobufCMessage *message, void *userdata)
 static void start(struct world *world, enum driver_method method, uint64_t timeout_us, struct end *end)
 {
 	_Alignas(16) char space[512];
-	const struct service_request request = {
-		.method = method,
-		.message = (ProtobufCMessage *)space,
-		.timeout_us = timeout_us,
-		.on_message = driver_kind.methods[method].is_stream ? on_stream_message : NULL,
-		.done = on_done,
-		.userdata = end,
-	};
+	const struct service_request request =
+		ROW(.method = method, .message = (ProtobufCMessage *)space, .timeout_us = timeout_us,
+		    .on_message = driver_kind.methods[method].is_stream ? on_stream_message : NULL,
+		    .done = on_done, .userdata = end);
 	struct error err;
 
 	*end = (struct end){.n_done = 0};
 	init(SERVICE->methods[method].input, space);
-	if (service_call_start(world->client, &request, &end->call, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(service_call_start(world->client, &request, &end->call, &err), err);
 	assert_int_equal(end->n_done, 0);
 }
 
@@ -257,8 +240,7 @@ static void run(struct world *world, const unsigned int *count, unsigned int n)
 
 	while (*count < n) {
 		assert_true(sd_event_run(world->event, RUN_US) >= 0);
-		if (clock_monotonic_us() > end_us)
-			fail_msg("waited too long: %u of %u", *count, n);
+		assert_msg(clock_monotonic_us() <= end_us, "waited too long: %u of %u", *count, n);
 	}
 }
 
@@ -354,9 +336,8 @@ TEST_FIXTURE(another_code_is_waited_for_in_no_method, setup, teardown)
 
 static void start_unavailable(struct world *world)
 {
-	start_driver(world, &(struct manner){.status = STATUS_UNAVAILABLE,
-					     .is_served = "Capabilities",
-					     .is_absent = "InspectTask"});
+	start_driver(world, &(struct manner)ROW(.status = STATUS_UNAVAILABLE, .is_served = "Capabilities",
+						.is_absent = "InspectTask"));
 	start_client(world, never_us);
 	meet(world);
 }
@@ -473,12 +454,12 @@ CASE(so_many_calls_are_in_flight_and_no_more)
 	start_client(world, never_us); /* nobody listens, and nothing is sent before the loop runs */
 	for (size_t i = 0; i < DRIVER_CALLS_MAX; i++)
 		start(world, DRIVER_WAIT_TASK, never_us, &ends[i]);
-	assert_int_equal(service_call_start(world->client,
-					    &(struct service_request){.method = DRIVER_WAIT_TASK,
-								      .message = &wait.base,
-								      .done = on_done},
-					    NULL, &err),
-			 STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(
+		service_call_start(world->client,
+				   &(struct service_request)ROW(.method = DRIVER_WAIT_TASK,
+								.message = &wait.base, .done = on_done),
+				   NULL, &err),
+		STATUS_RESOURCE_EXHAUSTED);
 	service_call_cancel(ends[3].call);
 	start(world, DRIVER_WAIT_TASK, never_us, &ends[3]);
 }

@@ -118,8 +118,7 @@ static void expect_asked(const ProtobufCMessage *request, const char *part)
 
 	assert_int_equal(pbjson_encode(request, PBJSON_PROTO_NAMES, &json, NULL), STATUS_OK);
 	text = json_dumps(json, JSON_COMPACT);
-	if (!strstr(text, part))
-		fail_msg("'%s' is not in %s", part, text);
+	assert_msg(strstr(text, part), "'%s' is not in %s", part, text);
 	json_decref(json);
 }
 
@@ -270,14 +269,12 @@ static const struct driver_task_events events = {.on_start = notify_start,
 
 #define UNTIL(world, condition) RUN_UNTIL((world)->event, condition)
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct world, world)
 {
-	struct world *world = calloc(1, sizeof(*world));
 	struct drivers_options options = {.driver_dir = NULL};
 	struct rpc_endpoint endpoint = {.unix_path = NULL};
 	char folder[TEMP_PATH_SIZE];
 
-	assert_non_null(world);
 	(void)signal(SIGPIPE, SIG_IGN);
 	temp_dir_make(world->dir);
 	(void)mkdir(temp_dir_path(world->drivers_path, world->dir, "drivers"), 0700);
@@ -286,23 +283,18 @@ static int setup(void **state)
 	(void)temp_dir_path(world->driver_path, world->dir, "drivers/container/driver.sock");
 	(void)temp_dir_path(world->server_path, world->dir, "server.sock");
 	assert_true(sd_event_new(&world->event) >= 0);
-	assert_int_equal(rpc_server_new(world->event, &driver_service, 1, NULL, world, &world->driver, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_new(world->event, &driver_service, 1, NULL, world, &world->driver, NULL));
 	assert_int_equal(rpc_server_listen_unix(world->driver, world->driver_path, 0600, NULL), STATUS_OK);
-	assert_int_equal(rpc_server_new(world->event, &server_service, 1, NULL, world, &world->server, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_new(world->event, &server_service, 1, NULL, world, &world->server, NULL));
 	assert_int_equal(rpc_server_listen_unix(world->server, world->server_path, 0600, NULL), STATUS_OK);
 	endpoint.unix_path = world->server_path;
 	assert_int_equal(rpc_client_new(world->event, &endpoint, &world->client, NULL), STATUS_OK);
 	assert_int_equal(drivers_new(world->event, &options, &world->drivers, NULL), STATUS_OK);
 	assert_int_equal(drivers_start(world->drivers, NULL), STATUS_OK);
-	*state = world;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct world, world)
 {
-	struct world *world = *state;
 	char path[TEMP_PATH_SIZE];
 
 	driver_task_free(world->task);
@@ -316,8 +308,6 @@ static int teardown(void **state)
 	(void)rmdir(temp_dir_path(path, world->dir, "drivers"));
 	(void)sd_event_unref(world->event);
 	temp_dir_remove(world->dir);
-	free(world);
-	return 0;
 }
 
 static void begin(struct world *world, enum driver_task_state from, const char *errors)
@@ -394,8 +384,8 @@ CASE(each_answer_leads_where_its_row_says)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		begin(world, rows[i].from, rows[i].errors);
 		UNTIL(world, strpbrk(world->trace, "xfg"));
-		if (!str_eq(world->trace, rows[i].trace))
-			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		assert_msg(str_eq(world->trace, rows[i].trace), "row %zu: %s instead of %s", i, world->trace,
+			   rows[i].trace);
 		assert_string_equal(world->errors, "");
 	}
 }
@@ -424,8 +414,8 @@ CASE(a_task_that_failed_is_restarted_by_its_own_order)
 		begin(world, rows[i].from, rows[i].errors);
 		UNTIL(world,
 		      strchr(world->trace, 'f') || (strchr(world->trace, 'x') && world->restarts_left < 0));
-		if (!str_eq(world->trace, rows[i].trace))
-			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		assert_msg(str_eq(world->trace, rows[i].trace), "row %zu: %s instead of %s", i, world->trace,
+			   rows[i].trace);
 		driver_task_stop(world->task);
 		UNTIL(world, strchr(world->trace, 'g'));
 	}
@@ -448,8 +438,8 @@ CASE(a_restart_waits_for_its_volumes)
 
 CASE(a_stop_ends_the_wait_for_a_restart)
 {
-	static char name[] = "web", driver[] = "container";
-	Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig config =
+		PB(holdfast__driver__v1__task_config, .task = "web", .driver = "container");
 	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
 	const struct driver_task_request request = {
 		.event = world->event,
@@ -464,8 +454,6 @@ CASE(a_stop_ends_the_wait_for_a_restart)
 		.userdata = world,
 	};
 
-	config.task = name;
-	config.driver = driver;
 	world->errors = "";
 	assert_int_equal(driver_task_new(&request, &world->task, NULL), STATUS_OK);
 	assert_string_equal(driver_task_info(world->task).step, "restart");
@@ -566,8 +554,8 @@ CASE(each_answer_about_a_network_leads_where_its_row_says)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		begin(world, rows[i].from, rows[i].errors);
 		UNTIL(world, strpbrk(world->trace, "uf"));
-		if (!str_eq(world->trace, rows[i].trace))
-			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		assert_msg(str_eq(world->trace, rows[i].trace), "row %zu: %s instead of %s", i, world->trace,
+			   rows[i].trace);
 		assert_string_equal(world->errors, "");
 		if (rows[i].stopped)
 			stop_network(world, rows[i].stopped);

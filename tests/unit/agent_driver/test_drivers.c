@@ -17,8 +17,7 @@ enum { RUN_US = 60 * USEC_PER_SEC, MODELS = 2, CALLS = 4 };
 struct model {
 	struct rpc_server *server; /* NULL: it does not run */
 	char path[TEMP_PATH_SIZE];
-	const char *name;
-	const char *version;
+	const char *name, *version;
 	uint32_t order_version;
 	Holdfast__Driver__V1__Health health;
 	const char *description;
@@ -61,11 +60,10 @@ static Holdfast__Driver__V1__CapabilitiesResponse capabilities_of(const struct m
 		.n_limits = ARRAY_SIZE(limits),
 		.limits = limits};
 	static Holdfast__Driver__V1__PluginLimits *plugins[] = {&plugin};
-	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__Driver__V1__CapabilitiesResponse said =
+		PB(holdfast__driver__v1__capabilities_response, .name = TEXT(model->name),
+		   .version = TEXT(model->version), .order_version = model->order_version);
 
-	said.name = (char *)(uintptr_t)model->name;
-	said.version = (char *)(uintptr_t)model->version;
-	said.order_version = model->order_version;
 	said.send_signals = said.exec = said.exec_streaming = said.must_initiate_network = true;
 	said.disable_log_collection = said.task_logs = said.task_stats = true;
 	said.csi_plugins = said.restart_tasks = said.health_checks = true;
@@ -112,10 +110,10 @@ static void on_wait(struct rpc_call *call, const ProtobufCMessage *request, void
 
 static void say(const struct model *model)
 {
-	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
+	Holdfast__Driver__V1__FingerprintResponse said =
+		PB(holdfast__driver__v1__fingerprint_response, .health = model->health,
+		   .description = TEXT(model->description));
 
-	said.health = model->health;
-	said.description = (char *)(uintptr_t)model->description;
 	assert_int_equal(rpc_call_send(model->watch, &said.base, NULL), STATUS_OK);
 }
 
@@ -165,15 +163,13 @@ static void model_stop(struct model *model)
 static void model_start(struct world *world, size_t i, const char *socket)
 {
 	struct model *model = &world->models[i];
-	char folder[TEMP_PATH_SIZE];
-	char name[64];
+	char folder[TEMP_PATH_SIZE], name[64];
 
 	(void)snprintf(name, sizeof(name), "container/%s", socket);
 	(void)temp_dir_path(model->path, world->dir, name);
 	(void)mkdir(temp_dir_path(folder, world->dir, "container"), 0700);
 	(void)str_copy(model->set, sizeof(model->set), "");
-	assert_int_equal(rpc_server_new(world->event, services, 1, NULL, model, &model->server, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_new(world->event, services, 1, NULL, model, &model->server, NULL));
 	assert_int_equal(rpc_server_listen_unix(model->server, model->path, 0600, NULL), STATUS_OK);
 }
 
@@ -198,12 +194,10 @@ static const Holdfast__Driver__V1__SetConfigRequest *config_of(const char *name,
 	return &config;
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct world, world)
 {
-	struct world *world = calloc(1, sizeof(*world));
 	struct drivers_options options = {.config = config_of, .changed = on_change, .userdata = world};
 
-	assert_non_null(world);
 	(void)signal(SIGPIPE, SIG_IGN);
 	temp_dir_make(world->dir);
 	options.driver_dir = world->dir;
@@ -218,13 +212,10 @@ static int setup(void **state)
 		};
 	assert_int_equal(drivers_new(world->event, &options, &world->drivers, NULL), STATUS_OK);
 	assert_int_equal(drivers_start(world->drivers, NULL), STATUS_OK);
-	*state = world;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct world, world)
 {
-	struct world *world = *state;
 	char folder[TEMP_PATH_SIZE];
 
 	drivers_free(world->drivers);
@@ -236,8 +227,6 @@ static int teardown(void **state)
 	(void)rmdir(temp_dir_path(folder, world->dir, "container"));
 	(void)sd_event_unref(world->event);
 	temp_dir_remove(world->dir);
-	free(world);
-	return 0;
 }
 
 #define UNTIL(world, condition) RUN_UNTIL((world)->event, condition)
@@ -288,13 +277,12 @@ static void start_wait(struct world *world)
 	struct service_client *client;
 
 	assert_int_equal(drivers_client(world->drivers, "container", &client, NULL), STATUS_OK);
-	assert_int_equal(service_call_start(client,
-					    &(struct service_request){.method = DRIVER_WAIT_TASK,
-								      .message = &request.base,
-								      .done = on_done,
-								      .userdata = world},
-					    NULL, NULL),
-			 STATUS_OK);
+	assert_ok(service_call_start(client,
+				     &(struct service_request){.method = DRIVER_WAIT_TASK,
+							       .message = &request.base,
+							       .done = on_done,
+							       .userdata = world},
+				     NULL, NULL));
 	UNTIL(world, world->models[0].held || world->models[1].held);
 }
 
@@ -340,8 +328,8 @@ CASE(every_field_of_the_capabilities_is_kept)
 	UNTIL(world, is_healthy(world));
 	kept = &info_of(world).capabilities->base;
 	for (unsigned int i = 0; i < said.base.descriptor->n_fields; i++)
-		if (!is_set(kept, &said.base.descriptor->fields[i]))
-			fail_msg("%s", said.base.descriptor->fields[i].name);
+		assert_msg(is_set(kept, &said.base.descriptor->fields[i]), "%s",
+			   said.base.descriptor->fields[i].name);
 	assert_true(n <= sizeof(bytes[0]));
 	assert_int_equal(protobuf_c_message_get_packed_size(kept), n);
 	(void)protobuf_c_message_pack(&said.base, bytes[0]);
@@ -437,8 +425,8 @@ CASE(a_driver_of_another_name_is_not_used)
 	world->models[0].name = "engine";
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, has_reason(world, "it calls itself 'engine'"));
-	assert_int_equal(drivers_client(world->drivers, "container", &client, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "it calls itself 'engine'"));
+	assert_error(drivers_client(world->drivers, "container", &client, &err), STATUS_UNAVAILABLE, err,
+		     "it calls itself 'engine'");
 }
 
 CASE(a_driver_for_other_orders_is_not_used)

@@ -22,10 +22,9 @@ static char *text_of(size_t n)
 
 static enum status take_info(struct node_plugin *facts, char *name, char *version, struct error *err)
 {
-	Csi__V1__GetPluginInfoResponse pb = CSI__V1__GET_PLUGIN_INFO_RESPONSE__INIT;
+	Csi__V1__GetPluginInfoResponse pb =
+		PB(csi__v1__get_plugin_info_response, .name = name, .vendor_version = version);
 
-	pb.name = name;
-	pb.vendor_version = version;
 	return facts_take_info(facts, &pb, err);
 }
 
@@ -143,21 +142,19 @@ static struct controller_half controller_of(const int *types, size_t n)
 /* Each number sets its own member and no other. */
 TEST(each_controller_capability_is_its_own)
 {
-	static const size_t members[] = {
-		[1] = offsetof(struct controller_half, create_delete),
-		[2] = offsetof(struct controller_half, attach_detach),
-		[3] = offsetof(struct controller_half, list_volumes),
-		[4] = offsetof(struct controller_half, get_capacity),
-		[5] = offsetof(struct controller_half, create_delete_snapshot),
-		[6] = offsetof(struct controller_half, list_snapshots),
-		[7] = offsetof(struct controller_half, clone),
-		[8] = offsetof(struct controller_half, readonly_attach),
-		[9] = offsetof(struct controller_half, expand),
-		[11] = offsetof(struct controller_half, condition),
-		[12] = offsetof(struct controller_half, get_volume),
-		[13] = offsetof(struct controller_half, single_node_multi_writer),
-		[15] = 0,
-	};
+	static const size_t members[] =
+		ROW([1] = offsetof(struct controller_half, create_delete),
+		    [2] = offsetof(struct controller_half, attach_detach),
+		    [3] = offsetof(struct controller_half, list_volumes),
+		    [4] = offsetof(struct controller_half, get_capacity),
+		    [5] = offsetof(struct controller_half, create_delete_snapshot),
+		    [6] = offsetof(struct controller_half, list_snapshots),
+		    [7] = offsetof(struct controller_half, clone),
+		    [8] = offsetof(struct controller_half, readonly_attach),
+		    [9] = offsetof(struct controller_half, expand),
+		    [11] = offsetof(struct controller_half, condition),
+		    [12] = offsetof(struct controller_half, get_volume),
+		    [13] = offsetof(struct controller_half, single_node_multi_writer), [15] = 0);
 
 	for (int number = -1; number < 40; number++) {
 		struct controller_half expected = {.healthy = true}, half = controller_of(&number, 1);
@@ -194,14 +191,10 @@ static struct node_half node_of(const int *types, size_t n)
 
 TEST(each_node_capability_is_its_own)
 {
-	static const size_t members[] = {
-		[1] = offsetof(struct node_half, stage),
-		[2] = offsetof(struct node_half, stats),
-		[3] = offsetof(struct node_half, expand),
-		[4] = offsetof(struct node_half, condition),
-		[5] = offsetof(struct node_half, single_node_multi_writer),
-		[6] = 0,
-	};
+	static const size_t members[] =
+		ROW([1] = offsetof(struct node_half, stage), [2] = offsetof(struct node_half, stats),
+		    [3] = offsetof(struct node_half, expand), [4] = offsetof(struct node_half, condition),
+		    [5] = offsetof(struct node_half, single_node_multi_writer), [6] = 0);
 
 	for (int number = -1; number < 40; number++) {
 		struct node_half expected = {0}, half = node_of(&number, 1);
@@ -250,9 +243,8 @@ TEST(a_nonpositive_limit_means_no_limit)
 	static const struct {
 		int64_t said, taken;
 	} rows[] = {{0, 0}, {-1, 0}, {INT64_MIN, 0}, {1, 1}, {INT64_MAX, INT64_MAX}};
-	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
+	Csi__V1__NodeGetInfoResponse pb = PB(csi__v1__node_get_info_response, .node_id = (char[]){"n"});
 
-	pb.node_id = (char[]){"n"};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct node_plugin facts = fresh();
 

@@ -26,30 +26,22 @@ static void on_lost(void *userdata)
 	s->lost++;
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct setting, s)
 {
-	struct setting *s = calloc(1, sizeof(*s));
 	struct service_client_options options = {
 		.name = "a", .socket = SOCKET, .on_lost = on_lost, .userdata = s};
 
 	fake_csi_init();
-	assert_non_null(s);
 	assert_true(sd_event_new(&s->event) >= 0);
 	s->plugin = fake_csi_add(SOCKET);
 	assert_int_equal(service_client_new(s->event, &csi_kind, &options, &s->client, NULL), STATUS_OK);
-	*state = s;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct setting, s)
 {
-	struct setting *s = *state;
-
 	service_client_free(s->client);
 	sd_event_unref(s->event);
-	free(s);
 	fake_csi_release();
-	return 0;
 }
 
 static void on_done(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -63,13 +55,11 @@ static void on_done(const ProtobufCMessage *response, const struct error *err, v
 
 static void start(struct setting *s, enum csi_method method, const ProtobufCMessage *request)
 {
-	assert_int_equal(service_call_start(s->client,
-					    &(struct service_request){.method = method,
-								      .message = request,
-								      .done = on_done,
-								      .userdata = s},
-					    NULL, NULL),
-			 STATUS_OK);
+	assert_ok(service_call_start(
+		s->client,
+		&(struct service_request){
+			.method = method, .message = request, .done = on_done, .userdata = s},
+		NULL, NULL));
 }
 
 static enum status call(struct setting *s, enum csi_method method, const ProtobufCMessage *request)

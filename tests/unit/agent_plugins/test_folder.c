@@ -64,11 +64,10 @@ YARD_TEST(folders_that_are_no_ids_are_passed_over)
 	assert_non_null(yard_entry(y, "a"));
 }
 
-TEST_FIXTURE(earlier_sockets_are_found_newest_first, yard_setup, yard_teardown)
+TEST_ON(earlier_sockets_are_found_newest_first, struct yard, y, yard_setup, yard_teardown)
 {
 	static const struct timespec before[] = {{.tv_sec = 1},
 						 {.tv_sec = 1}}; /* the file system's clock is coarse */
-	struct yard *y = *state;
 	struct fake_csi_plugin *newest;
 
 	(void)yard_plugin(y, "a", "z-old.sock");

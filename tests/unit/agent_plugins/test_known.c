@@ -395,8 +395,7 @@ static void on_ready(const struct error *err, void *userdata)
 
 static void await(struct yard *y, uint64_t timeout_us, struct plugin_wait **ret)
 {
-	assert_int_equal(plugins_wait(y->plugins, "a", PLUGIN_NODE, timeout_us, on_ready, y, ret, NULL),
-			 STATUS_OK);
+	assert_ok(plugins_wait(y->plugins, "a", PLUGIN_NODE, timeout_us, on_ready, y, ret, NULL));
 }
 
 YARD_TEST(a_wait_ends_when_the_plugin_can_be_called)

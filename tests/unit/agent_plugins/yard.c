@@ -104,14 +104,13 @@ static void clear_dir(const char *path)
 
 int yard_teardown(void **state)
 {
-	struct yard *y = *state;
+	cleanup_free struct yard *y = *state;
 
 	is_slow_now = false;
 	yard_close(y);
 	sd_event_unref(y->event);
 	clear_dir(y->dir);
 	temp_dir_remove(y->dir);
-	free(y);
 	fake_csi_release();
 	return 0;
 }

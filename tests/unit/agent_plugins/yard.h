@@ -30,8 +30,7 @@ struct yard {
 	struct error last_failure;
 	unsigned int ready, not_ready; /* waits */
 	struct error last_wait;
-	bool forgets_upon_failure;
-	bool forgets_when_met;
+	bool forgets_upon_failure, forgets_when_met;
 };
 
 int yard_setup(void **state); /* empty, not started */

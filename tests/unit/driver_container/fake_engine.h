@@ -14,8 +14,7 @@ struct fake {
 	size_t repeat;	    /* of junk behind it */
 	int fd;
 	pthread_t thread;
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 };
 
 static inline void fake_begin(struct fake *fake, void *(*serve)(void *fake))

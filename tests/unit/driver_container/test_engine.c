@@ -197,7 +197,7 @@ TEST(an_engine_that_is_away_is_reported)
 TEST(a_cancelled_request_reports_nothing)
 {
 	const struct engine_request request = {.method = "GET", .path = "/x"};
-	struct fake fake = {.answer = NULL};
+	cleanup(fake_end) struct fake fake = {.answer = NULL};
 	struct engine_call *call = NULL;
 	struct engine *engine = NULL;
 	struct said said = {.n = 0};
@@ -213,5 +213,4 @@ TEST(a_cancelled_request_reports_nothing)
 	engine_free(engine); /* with one in flight */
 	(void)sd_event_unref(said.event);
 	assert_int_equal(said.n, 0);
-	fake_end(&fake);
 }

@@ -15,8 +15,7 @@
 static void *serve(void *userdata)
 {
 	struct fake *fake = userdata;
-	int silent = -1;
-	int fd;
+	int silent = -1, fd;
 
 	while ((fd = accept(fake->fd, NULL, NULL)) >= 0) {
 		char request[4096] = "";

@@ -12,8 +12,7 @@
 struct was_read {
 	struct http_answer http;
 	char body[256];
-	size_t n_body;
-	size_t n;
+	size_t n_body, n;
 };
 
 /* In pieces of @piece bytes. */
@@ -22,8 +21,7 @@ static void read_all(struct was_read *ret, const char *text, size_t n, size_t pi
 	*ret = (struct was_read){.http = {.state = HTTP_HEAD}};
 	while (ret->n < n && ret->http.state < HTTP_OVER) {
 		const char *body = NULL;
-		size_t n_body = 0;
-		size_t most = n - ret->n < piece ? n - ret->n : piece;
+		size_t n_body = 0, most = n - ret->n < piece ? n - ret->n : piece;
 
 		ret->n += http_answer_read(&ret->http, text + ret->n, most, &body, &n_body);
 		assert_true(ret->n_body + n_body < sizeof(ret->body));

@@ -67,9 +67,8 @@ static enum status load(const char *folder, const char *task, const struct last_
 		unsigned int stream;
 		size_t used, n;
 
-		assert_int_equal(frames_next(&frames, (const uint8_t *)bytes.data + at, bytes.len - at, &used,
-					     &stream, &piece, &n, NULL),
-				 STATUS_OK);
+		assert_ok(frames_next(&frames, (const uint8_t *)bytes.data + at, bytes.len - at, &used,
+				      &stream, &piece, &n, NULL));
 		(void)strncat(stream == FRAMES_STDERR ? err_out : out, (const char *)piece, n);
 		at += used;
 	}
@@ -114,7 +113,7 @@ TEST_FIXTURE(output_of_a_task_is_found_by_stream_and_by_its_last_lines, setup, t
 TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
 {
 	static char large[LAST_OUTPUT_MAX + 4096], out[2 * LAST_OUTPUT_MAX], err[LAST_OUTPUT_MAX];
-	struct last_output output;
+	cleanup(last_output_release) struct last_output output;
 
 	last_output_init(&output);
 	for (int i = 0; i < 20000; i++) {
@@ -135,7 +134,6 @@ TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
 	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
 	assert_in_range(strlen(err), LAST_OUTPUT_MAX / 2, LAST_OUTPUT_MAX);
 	assert_int_equal(err[strlen(err) - 1], '!');
-	last_output_release(&output);
 }
 
 TEST_FIXTURE(an_invalid_frame_of_an_engine_ends_the_output, setup, teardown)

@@ -14,8 +14,7 @@ static void expect(const struct driver *driver, const char *const *lines, size_t
 
 	driver_metrics_print(driver, &sb);
 	for (size_t i = 0; i < n; i++)
-		if (!strstr(sb.data, lines[i]))
-			fail_msg("%s is not in\n%s", lines[i], sb.data);
+		assert_msg(strstr(sb.data, lines[i]), "%s is not in\n%s", lines[i], sb.data);
 }
 
 TEST(the_driver_counts_orders_calls_and_its_engine)

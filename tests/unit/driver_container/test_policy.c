@@ -47,8 +47,7 @@ static struct settings read_settings(const char *more)
 TEST(wrong_settings_are_named_with_their_line)
 {
 	static const struct {
-		const char *text;
-		const char *said;
+		const char *text, *said;
 	} wrong[] = {
 		{"", "users"}, /* as whom tasks run is never left to the image by silence */
 		{USERS "privilegd = true\n", "privileged"},
@@ -66,8 +65,7 @@ TEST(wrong_settings_are_named_with_their_line)
 		(void)snprintf(text, sizeof(text), "%s%s", BASE, wrong[i].text);
 		assert_int_equal(settings_parse(text, "driver.hcl", &settings, &err),
 				 STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, wrong[i].said))
-			fail_msg("%s", err.msg);
+		assert_msg(strstr(err.msg, wrong[i].said), "%s", err.msg);
 		assert_true(str_starts_with(err.msg, "driver.hcl:"));
 	}
 	assert_int_equal(
@@ -79,12 +77,9 @@ TEST(wrong_settings_are_named_with_their_line)
 /* A task with one of each. */
 struct sample {
 	Holdfast__Driver__V1__TaskConfig task;
-	Holdfast__Driver__V1__ConfigValue value[4];
-	Holdfast__Driver__V1__ConfigValue *config[4];
-	Holdfast__Driver__V1__VolumeMount volume;
-	Holdfast__Driver__V1__VolumeMount *volumes[1];
-	Holdfast__Driver__V1__KeyValue path;
-	Holdfast__Driver__V1__KeyValue *paths[1];
+	Holdfast__Driver__V1__ConfigValue value[4], *config[4];
+	Holdfast__Driver__V1__VolumeMount volume, *volumes[1];
+	Holdfast__Driver__V1__KeyValue path, *paths[1];
 	char *caps[1];
 };
 
@@ -100,7 +95,7 @@ static void fill(struct sample *s)
 	s->task.driver = (char *)(uintptr_t) "container";
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		holdfast__driver__v1__config_value__init(&s->value[i]);
-		s->value[i].key = (char *)(uintptr_t)keys[i];
+		s->value[i].key = TEXT(keys[i]);
 		s->config[i] = &s->value[i];
 	}
 	s->value[0].text = (char *)(uintptr_t) "localhost/bb:1";
@@ -140,8 +135,7 @@ static void expect_offer(const struct settings *settings, const struct sample *s
 		     !task_limits_find_forbidden(&s->task, s->task.network,
 						 s->task.csi_plugin ? s->task.csi_plugin->id : NULL,
 						 &offer.response, forbidden);
-	if (is_offered != is_allowed)
-		fail_msg("offered %d, allowed %d: %s", is_offered, is_allowed, forbidden);
+	assert_msg(is_offered == is_allowed, "offered %d, allowed %d: %s", is_offered, is_allowed, forbidden);
 }
 
 static void expect(const char *more, const struct sample *s, enum status status, const char *reason)
@@ -206,13 +200,13 @@ TEST(an_ambiguous_request_is_refused)
 
 	fill(&s);
 	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
-		s.value[0].text = (char *)(uintptr_t)images[i];
+		s.value[0].text = TEXT(images[i]);
 		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	}
 	s.value[0].text = (char *)(uintptr_t) "localhost/bb:1";
 	s.task.n_volumes = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		s.volume.destination = (char *)(uintptr_t)places[i];
+		s.volume.destination = TEXT(places[i]);
 		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	}
 	s.task.n_volumes = 0;
@@ -271,7 +265,7 @@ TEST(a_text_that_an_engine_could_split_is_refused)
 	memset(long_path, 'a', sizeof(long_path) - 1);
 	long_path[0] = '/';
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		char *bad = (char *)(uintptr_t)texts[i];
+		char *bad = TEXT(texts[i]);
 		Holdfast__Driver__V1__KeyValue env = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
 		Holdfast__Driver__V1__KeyValue *envs[] = {&env};
 		Holdfast__Driver__V1__CsiPluginMount plugin = HOLDFAST__DRIVER__V1__CSI_PLUGIN_MOUNT__INIT;
@@ -301,8 +295,8 @@ TEST(a_text_that_an_engine_could_split_is_refused)
 				assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
 			}
 			*fields[field] = bad;
-			if (task_spec_read(&s.task, &spec, &err) != STATUS_INVALID_ARGUMENT)
-				fail_msg("field %zu took '%.64s'", field, bad);
+			assert_msg(task_spec_read(&s.task, &spec, &err) == STATUS_INVALID_ARGUMENT,
+				   "field %zu took '%.64s'", field, bad);
 			empty(&s);
 		}
 	}
@@ -321,7 +315,7 @@ TEST(a_work_dir_in_the_kernels_trees_is_refused)
 	s.value[1].key = (char *)(uintptr_t) "work_dir";
 	s.value[1].n_list = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		s.value[1].text = (char *)(uintptr_t)places[i];
+		s.value[1].text = TEXT(places[i]);
 		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	}
 	s.value[1].text = (char *)(uintptr_t) "/process";
@@ -333,10 +327,9 @@ TEST(no_container_is_without_the_floor)
 {
 	struct settings settings = read_settings(IMAGE);
 	struct task_spec spec;
-	const json_t *mount;
-	const json_t *host;
+	const json_t *mount, *host;
 	struct sample s;
-	json_t *body;
+	cleanup(json_decrefp) json_t *body = NULL;
 
 	fill(&s);
 	s.task.n_volumes = 1;
@@ -364,7 +357,6 @@ TEST(no_container_is_without_the_floor)
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(mount, "BindOptions"), "Propagation")),
 		"rslave");
-	json_decref(body);
 	empty(&s);
 }
 
@@ -474,7 +466,9 @@ TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 	struct settings settings = read_settings("plugin_dir = \"/run/p\"\nstage_dir = \"/run/s\"\n");
 	json_t *image =
 		json_pack("{s:{s:[s], s:[s,s]}}", "Config", "Entrypoint", "/driver", "Cmd", "-v", "1");
-	Holdfast__Driver__V1__KeyValue own = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue own =
+		PB(holdfast__driver__v1__key_value, .key = (char *)(uintptr_t) "CSI_ENDPOINT",
+		   .value = (char *)(uintptr_t) "unix://x");
 	Holdfast__Driver__V1__KeyValue *env[] = {&own};
 	Holdfast__Driver__V1__CsiPluginMount plugin;
 	struct task_spec spec;
@@ -509,8 +503,6 @@ TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 	assert_string_equal(container.plugin, "ebs");
 	assert_string_equal(container.plugin_socket, "csi.sock");
 	json_decref(body);
-	own.key = (char *)(uintptr_t) "CSI_ENDPOINT";
-	own.value = (char *)(uintptr_t) "unix://x";
 	s.task.env = env;
 	s.task.n_env = 1;
 	s.task.n_config = 2;
@@ -533,9 +525,7 @@ TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 TEST(a_plugin_of_no_proper_name_is_refused)
 {
 	static const struct {
-		const char *id;
-		const char *socket;
-		const char *destination;
+		const char *id, *socket, *destination;
 		enum status status;
 	} rows[] = {
 		{"ebs", "csi.sock", "/csi", STATUS_OK},
@@ -555,9 +545,9 @@ TEST(a_plugin_of_no_proper_name_is_refused)
 	as_plugin(&s, &plugin);
 	s.task.n_volumes = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		plugin.id = (char *)(uintptr_t)rows[i].id;
-		plugin.socket = (char *)(uintptr_t)rows[i].socket;
-		plugin.destination = (char *)(uintptr_t)rows[i].destination;
+		plugin.id = TEXT(rows[i].id);
+		plugin.socket = TEXT(rows[i].socket);
+		plugin.destination = TEXT(rows[i].destination);
 		assert_int_equal(task_spec_read(&s.task, &spec, NULL), rows[i].status);
 	}
 	empty(&s);
@@ -576,8 +566,8 @@ TEST(a_plugins_folder_is_made_and_an_orphaned_socket_removed)
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/ebs/csi.sock", folder);
 	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "is served at"));
+	assert_error(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION, err,
+		     "is served at");
 	assert_int_equal(plugin_folder_make(folder, "ebs", "other.sock", &err), STATUS_OK);
 	assert_int_equal(plugin_folder_clear(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(stat(address.sun_path, &st), 0);
@@ -626,8 +616,9 @@ static void remove_marks(int fd)
 TEST(a_request_is_granted_whole_or_refused)
 {
 	struct settings settings = read_settings(IMAGE);
-	Holdfast__Driver__V1__HealthCheck health = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
 	char *bad[] = {(char *)(uintptr_t) "\xff"};
+	Holdfast__Driver__V1__HealthCheck health =
+		PB(holdfast__driver__v1__health_check, .n_argv = 1, .argv = bad);
 	struct task_spec spec;
 	const json_t *mount;
 	struct sample s;
@@ -647,8 +638,6 @@ TEST(a_request_is_granted_whole_or_refused)
 	s.value[1].list = bad;
 	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.value[1].list = s.caps;
-	health.n_argv = 1;
-	health.argv = bad;
 	s.task.health = &health;
 	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.task.health = NULL;
@@ -690,8 +679,7 @@ TEST(propagation_is_that_of_the_grant)
 		{STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION},
 	};
 	cleanup_close int fd = -EBADF;
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 	const char *reason;
 	struct sample s;
 
@@ -730,8 +718,7 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 	static const char table[] =
 		"30 1 0:5 / /srv/data rw - tmpfs t rw\n31 1 0:5 / /srv/data2 rw - tmpfs t rw\n"
 		"32 1 0:5 / /srv/web/a\\040b rw - tmpfs t rw\n";
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 	struct error err;
 
 	folder_make(folder);
@@ -739,8 +726,8 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
 	assert_int_equal(publish_check_host_path(path, "/srv/data", &err), STATUS_OK);
 	assert_int_equal(publish_check_host_path(path, "/srv/other", &err), STATUS_OK);
-	assert_int_equal(publish_check_host_path(path, "/srv/web", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "/srv/web/a b"));
+	assert_error(publish_check_host_path(path, "/srv/web", &err), STATUS_FAILED_PRECONDITION, err,
+		     "/srv/web/a b");
 	assert_int_equal(publish_check_host_path(path, "/srv", &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(publish_check_host_path("/nonexistent", "/srv", &err), STATUS_INTERNAL);
 	(void)unlink(path);
@@ -750,8 +737,7 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 /* Whoever owns a folder above puts a link in its place. */
 TEST(a_path_of_the_host_is_where_root_alone_could_put_it)
 {
-	char folder[FOLDER_SIZE];
-	char link[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], link[FOLDER_SIZE + 16];
 	struct error err;
 
 	folder_make(folder);
@@ -773,8 +759,7 @@ TEST(a_writer_is_refused_where_the_publish_is_read_only)
 {
 	static const char table[] = "30 1 0:5 / /run/holdfast/publish/" ALLOC "/0 ro - tmpfs t rw\n";
 	cleanup_close int fd = -EBADF;
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 	const char *reason = "";
 	struct sample s;
 
@@ -824,12 +809,9 @@ TEST(frames_are_read_however_they_are_cut)
 			size_t n = sizeof(wire) - at < cut ? sizeof(wire) - at : cut;
 			const uint8_t *bytes;
 			unsigned int stream;
-			size_t n_bytes;
-			size_t used;
+			size_t n_bytes, used;
 
-			assert_int_equal(
-				frames_next(&frames, wire + at, n, &used, &stream, &bytes, &n_bytes, NULL),
-				STATUS_OK);
+			assert_ok(frames_next(&frames, wire + at, n, &used, &stream, &bytes, &n_bytes, NULL));
 			if (n_bytes > 0)
 				(void)strncat(out[stream], (const char *)bytes, n_bytes);
 			at += used;
@@ -841,8 +823,7 @@ TEST(frames_are_read_however_they_are_cut)
 		struct frames frames = {.left = 0};
 		const uint8_t *bytes;
 		unsigned int stream;
-		size_t n_bytes;
-		size_t used;
+		size_t n_bytes, used;
 
 		assert_int_equal(frames_next(&frames, nonsense[i], 8, &used, &stream, &bytes, &n_bytes, NULL),
 				 STATUS_INTERNAL);
@@ -917,18 +898,16 @@ TEST(containers_of_an_earlier_boot_are_leftovers)
 		{"[]", false},
 	};
 	struct settings settings = read_settings(IMAGE);
-	json_t *filters = container_leftover_filters(&settings);
+	cleanup(json_decrefp) json_t *filters = container_leftover_filters(&settings);
 	const char *alloc, *task;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		json_t *listed = json_loads(rows[i].json, 0, NULL);
+		cleanup(json_decrefp) json_t *listed = json_loads(rows[i].json, 0, NULL);
 
 		assert_non_null(listed);
 		assert_int_equal(container_is_leftover(listed, order.boot_id, &alloc, &task),
 				 rows[i].is_leftover);
-		json_decref(listed);
 	}
 	assert_string_equal(json_string_value(json_array_get(json_object_get(filters, "label"), 0)),
 			    "dev.holdfast.node=prod/node-1");
-	json_decref(filters);
 }

@@ -68,9 +68,7 @@ static const char inside_table[] =
 #define RAW "0000000000002000"
 
 struct fixture {
-	char folder[FOLDER_SIZE];
-	char host[FOLDER_SIZE + 16];
-	char inside[FOLDER_SIZE + 16];
+	char folder[FOLDER_SIZE], host[FOLDER_SIZE + 16], inside[FOLDER_SIZE + 16];
 	struct readback *readback;
 };
 
@@ -82,13 +80,11 @@ static void put(const char *path, const char *text)
 static struct readback *read_asked(const char *host, const char *text, bool drops_flags)
 {
 	struct readback *readback = NULL;
-	json_t *asked = json_loads(text, 0, NULL);
+	cleanup(json_decrefp) json_t *asked = json_loads(text, 0, NULL);
 	struct error err;
 
 	assert_non_null(asked);
-	if (readback_new(host, PUBLISH, asked, drops_flags, &readback, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	json_decref(asked);
+	assert_succeeds(readback_new(host, PUBLISH, asked, drops_flags, &readback, &err), err);
 	return readback;
 }
 
@@ -106,16 +102,12 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+UNIT_TEARDOWN(end, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	readback_free(f->readback);
 	(void)unlink(f->host);
 	(void)unlink(f->inside);
 	(void)rmdir(f->folder);
-	free(f);
-	return 0;
 }
 
 /* @text with the first @old in it replaced. Owned by the caller. */
@@ -124,25 +116,24 @@ static char *replaced(const char *text, const char *old, const char *new)
 	const char *at = strstr(text, old);
 	char *ret = malloc(strlen(text) + strlen(new) + 1);
 
-	if (!at)
-		fail_msg("'%s' is not there", old);
+	assert_msg(at, "'%s' is not there", old);
 	(void)sprintf(ret, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
 	return ret;
 }
 
 static bool inspect(struct fixture *f, const char *text, struct readback_fault *fault)
 {
-	json_t *json = json_loads(text, 0, NULL);
+	cleanup(json_decrefp) json_t *json = json_loads(text, 0, NULL);
 	bool is_same;
 
-	if (!json)
-		fail_msg("no JSON: %s", text);
+	assert_msg(json, "no JSON: %s", text);
 	is_same = readback_inspect(f->readback, json, fault);
-	json_decref(json);
 	return is_same;
 }
 
-TEST_FIXTURE(each_field_that_an_engine_describes_otherwise_is_found, begin, end)
+#define CASE(name) TEST_ON(name, struct fixture, f, begin, end)
+
+CASE(each_field_that_an_engine_describes_otherwise_is_found)
 {
 	static const struct {
 		const char *old, *new, *field;
@@ -182,21 +173,19 @@ TEST_FIXTURE(each_field_that_an_engine_describes_otherwise_is_found, begin, end)
 		{HEX64, HEX64 "-db", "mount"}, /* a volume of somebody's, called so */
 		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
 	};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
-	if (!inspect(f, answer_text, &fault))
-		fail_msg("%s: '%s' instead of '%s'", fault.field, fault.found, fault.ordered);
+	assert_msg(inspect(f, answer_text, &fault), "%s: '%s' instead of '%s'", fault.field, fault.found,
+		   fault.ordered);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		cleanup_free char *text = replaced(answer_text, rows[i].old, rows[i].new);
 
-		if (inspect(f, text, &fault))
-			fail_msg("row %zu, %s, was taken", i, rows[i].field);
+		assert_msg(!inspect(f, text, &fault), "row %zu, %s, was taken", i, rows[i].field);
 		assert_string_equal(fault.field, rows[i].field);
 	}
 }
 
-TEST_FIXTURE(each_mount_that_the_kernel_has_otherwise_is_found, begin, end)
+CASE(each_mount_that_the_kernel_has_otherwise_is_found)
 {
 	static const struct {
 		const char *old, *new, *field;
@@ -227,30 +216,28 @@ TEST_FIXTURE(each_mount_that_the_kernel_has_otherwise_is_found, begin, end)
 		{"48 40", "50 47 8:7 / /host/below rw - ext4 /dev/sdd rw\n48 40", "mount"},
 		{"48 40", "50 45 8:9 / /ro rw - ext4 /dev/sdd rw\n48 40", "mount_source"}, /* over it */
 	};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	assert_true(inspect(f, answer_text, &fault));
-	if (!readback_mounts(f->readback, f->inside, f->host, &fault))
-		fail_msg("%s: '%s' instead of '%s'", fault.field, fault.found, fault.ordered);
+	assert_msg(readback_mounts(f->readback, f->inside, f->host, &fault), "%s: '%s' instead of '%s'",
+		   fault.field, fault.found, fault.ordered);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		cleanup_free char *text = replaced(inside_table, rows[i].old, rows[i].new);
 
 		put(f->inside, text);
-		if (readback_mounts(f->readback, f->inside, f->host, &fault))
-			fail_msg("row %zu, %s, was taken", i, rows[i].field);
-		if (!str_eq(fault.field, rows[i].field))
-			fail_msg("row %zu: %s instead of %s", i, fault.field, rows[i].field);
+		assert_msg(!readback_mounts(f->readback, f->inside, f->host, &fault),
+			   "row %zu, %s, was taken", i, rows[i].field);
+		assert_msg(str_eq(fault.field, rows[i].field), "row %zu: %s instead of %s", i, fault.field,
+			   rows[i].field);
 	}
 	assert_false(readback_mounts(f->readback, "/nonexistent", f->host, &fault));
 }
 
 /* /var/run/x is /run/x in an image where /var/run is a link. */
-TEST_FIXTURE(a_mount_behind_an_image_symlink_is_found_by_identity, begin, end)
+CASE(a_mount_behind_an_image_symlink_is_found_by_identity)
 {
 	cleanup_free char *text = replaced(inside_table, "/rw rw,nosuid", "/run/rw rw,nosuid");
 	cleanup_free char *other = replaced(inside_table, "/rw rw,nosuid", "/proc/rw rw,nosuid");
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	assert_true(inspect(f, answer_text, &fault));
@@ -260,7 +247,7 @@ TEST_FIXTURE(a_mount_behind_an_image_symlink_is_found_by_identity, begin, end)
 	assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
 }
 
-TEST_FIXTURE(a_swapped_source_is_found_before_the_start, begin, end)
+CASE(a_swapped_source_is_found_before_the_start)
 {
 	static const struct {
 		const char *old, *new;
@@ -272,7 +259,6 @@ TEST_FIXTURE(a_swapped_source_is_found_before_the_start, begin, end)
 		 ""}, /* an empty folder */
 		{"8:1 / /", "8:9 / /"},
 	};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	assert_true(readback_sources(f->readback, f->host, &fault));
@@ -311,7 +297,7 @@ TEST_ON(flags_of_a_source_are_kept_by_not_asking_twice, struct fixture, f, begin
 	}
 }
 
-TEST_FIXTURE(each_right_that_the_kernel_has_otherwise_is_found, begin, end)
+CASE(each_right_that_the_kernel_has_otherwise_is_found)
 {
 	static const struct {
 		const char *status, *field;
@@ -336,7 +322,6 @@ TEST_FIXTURE(each_right_that_the_kernel_has_otherwise_is_found, begin, end)
 		{"NoNewPrivs:\t1\n", "capabilities"},
 	};
 	const struct readback_users users = {.n = 0};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -348,7 +333,7 @@ TEST_FIXTURE(each_right_that_the_kernel_has_otherwise_is_found, begin, end)
 }
 
 /* By name, by number and as the image says; 0 is reached by its own names alone. */
-TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
+CASE(no_task_runs_as_root_or_as_the_helper_by_another_name)
 {
 	static const struct {
 		const char *asked, *uid;
@@ -363,7 +348,6 @@ TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
 		{"64997", "64997", false, false}, {"web", "64997", false, false},
 		{"", "64998", true, false},	  {"root", "33", true, true},
 	};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -375,8 +359,8 @@ TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
 		(void)snprintf(status, sizeof(status),
 			       STATUS_OF("%s\t%s\t%s\t%s", NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, "1"),
 			       rows[i].uid, rows[i].uid, rows[i].uid, rows[i].uid);
-		if (readback_rights(f->readback, status, &users, &fault) != rows[i].is_right)
-			fail_msg("row %zu: '%s' as %s", i, rows[i].asked, rows[i].uid);
+		assert_msg(readback_rights(f->readback, status, &users, &fault) == rows[i].is_right,
+			   "row %zu: '%s' as %s", i, rows[i].asked, rows[i].uid);
 	}
 }
 
@@ -384,7 +368,7 @@ TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
 	STATUS_OF_IDS(UIDS("1000"), gid, groups, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, "1")
 
 /* A group that is named is the only one; without it the image decides, but for the groups of our accounts. */
-TEST_FIXTURE(each_group_that_the_kernel_has_otherwise_is_found, begin, end)
+CASE(each_group_that_the_kernel_has_otherwise_is_found)
 {
 	static const struct {
 		const char *asked, *status, *field;
@@ -419,7 +403,6 @@ TEST_FIXTURE(each_group_that_the_kernel_has_otherwise_is_found, begin, end)
 		 "groups"},
 	};
 	const struct readback_users users = {.never_groups = {64997, 64998}, .n_groups = 2};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -432,7 +415,7 @@ TEST_FIXTURE(each_group_that_the_kernel_has_otherwise_is_found, begin, end)
 	}
 }
 
-TEST_FIXTURE(each_network_that_is_another_one_is_found, begin, end)
+CASE(each_network_that_is_another_one_is_found)
 {
 	static const struct {
 		const char *mode;
@@ -445,14 +428,13 @@ TEST_FIXTURE(each_network_that_is_another_one_is_found, begin, end)
 		{"container:n", {7, 1, 7}, true},  {"container:n", {7, 1, 8}, false},
 		{"container:n", {7, 1, 0}, false}, {"container:n", {1, 1, 1}, false},
 	};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		(void)json_object_set_new(json_object_get(readback_asked(f->readback), "HostConfig"),
 					  "NetworkMode", json_string(rows[i].mode));
-		if (readback_network(f->readback, &rows[i].networks, &fault) != rows[i].is_right)
-			fail_msg("row %zu", i);
+		assert_msg(readback_network(f->readback, &rows[i].networks, &fault) == rows[i].is_right,
+			   "row %zu", i);
 	}
 }
 
@@ -470,14 +452,13 @@ TEST_ON(each_limit_that_is_not_kept_is_found, struct fixture, f, begin, end)
 }
 
 /* A privileged container has the devices, all capabilities, and nothing else that was not asked for. */
-TEST_FIXTURE(privileged_widens_devices_and_capabilities_alone, begin, end)
+CASE(privileged_widens_devices_and_capabilities_alone)
 {
 	cleanup_free char *asked = replaced(asked_text, "\"Privileged\":false", "\"Privileged\":true");
 	cleanup_free char *answer = replaced(answer_text, "\"Privileged\":false", "\"Privileged\":true");
 	cleanup_free char *devices =
 		replaced(inside_table, "0:52 / /dev rw,nosuid - tmpfs", "0:6 / /dev rw,nosuid - devtmpfs");
 	const struct readback_users users = {.n = 0};
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	readback_free(f->readback);
