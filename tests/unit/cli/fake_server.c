@@ -344,21 +344,19 @@ static void log_request(const ProtobufCServiceDescriptor *service, const char *m
 			const ProtobufCMessage *request)
 {
 	size_t n = strlen(fake.requests);
-	json_t *json = NULL;
-	char *text;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
 
 	if (pbjson_encode(request, PBJSON_PROTO_NAMES, &json, NULL) != STATUS_OK)
 		abort();
 	text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
 	(void)str_format(fake.requests + n, sizeof(fake.requests) - n, "%s.%s %s\n", service->short_name,
 			 method, text);
-	free(text);
-	json_decref(json);
 }
 
 static ProtobufCMessage *from_json(const ProtobufCMessageDescriptor *descriptor, const char *text)
 {
-	json_t *json = json_loads(text, 0, NULL);
+	cleanup(json_decrefp) json_t *json = json_loads(text, 0, NULL);
 	ProtobufCMessage *message = NULL;
 	struct error err = {.msg = ""};
 
@@ -366,7 +364,6 @@ static ProtobufCMessage *from_json(const ProtobufCMessageDescriptor *descriptor,
 		(void)fprintf(stderr, "%s is no %s: %s\n", text, descriptor->name, err.msg);
 		abort();
 	}
-	json_decref(json);
 	return message;
 }
 
@@ -435,10 +432,9 @@ static int deliver(sd_event_source *source, void *userdata)
 	struct error err;
 
 	for (size_t i = 0; i < FAKE_MAX && fake.events[i]; i++) {
-		ProtobufCMessage *event = from_json(stream->output, fake.events[i]);
+		cleanup_pb ProtobufCMessage *event = from_json(stream->output, fake.events[i]);
 
 		stream->events->on_message(stream, event, stream->userdata);
-		protobuf_c_message_free_unpacked(event, NULL);
 	}
 	if (fake.stream_end != STATUS_OK)
 		(void)error_set(&err, fake.stream_end, 0, "the server ends the stream");
@@ -486,8 +482,7 @@ WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
 	uint64_t timeout_us, ProtobufCMessage **ret_response, struct error *err)
 {
 	static const struct {
-		const char *service;
-		const char *method;
+		const char *service, *method;
 		ProtobufCMessage *(*answer)(const ProtobufCMessage *request);
 	} methods[] = {
 		{"Volumes", "List", list_volumes},

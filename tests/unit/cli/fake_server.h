@@ -35,8 +35,7 @@ struct fake_server {
 
 	/* what it holds */
 	const char *volume_ids[FAKE_MAX];
-	const char *node_ids[FAKE_MAX];
-	const char *alloc_ids[FAKE_MAX];
+	const char *node_ids[FAKE_MAX], *alloc_ids[FAKE_MAX];
 	struct fake_alloc_step
 		steps[8]; /* what an allocation goes through, one per Get; the last one stays */
 
@@ -57,8 +56,7 @@ struct fake_server {
 	char token[FAKE_TEXT];
 	unsigned int given[16]; /* how often each of answers was */
 	char calls[512];	/* "Volumes.List(d) Volumes.Get(db) " */
-	char attest_reason[FAKE_TEXT];
-	char without_plugin_reason[FAKE_TEXT];
+	char attest_reason[FAKE_TEXT], without_plugin_reason[FAKE_TEXT];
 	char spec_id[FAKE_TEXT]; /* of the volume or allocation it got */
 	char node_id[FAKE_TEXT];
 	bool why;

@@ -28,8 +28,7 @@ void will_refuse(size_t i, const char *method, enum status status)
 void run(const char *line)
 {
 	static char copy[1024];
-	char *argv[WORDS_MAX + 1];
-	char *rest = copy;
+	char *argv[WORDS_MAX + 1], *rest = copy;
 	struct invocation inv;
 	int saved = dup(STDOUT_FILENO);
 	int out = memfd_create("output", 0);
@@ -43,8 +42,7 @@ void run(const char *line)
 	argv[argc] = NULL;
 	protobuf_c_message_free_unpacked(ending.details, NULL);
 	ending = (struct ending){.status = STATUS_OK};
-	if (command_parse(argc, argv, &inv, &ending.err) != STATUS_OK)
-		fail_msg("%s: %s", line, ending.err.msg);
+	assert_msg(command_parse(argc, argv, &inv, &ending.err) == STATUS_OK, "%s: %s", line, ending.err.msg);
 	(void)fflush(stdout);
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
 	ending.status = command_run(&inv, &ending.err);
@@ -63,8 +61,7 @@ void run(const char *line)
 void expect_ok(const char *line)
 {
 	run(line);
-	if (ending.status != STATUS_OK)
-		fail_msg("%s: %s", line, ending.err.msg);
+	assert_msg(ending.status == STATUS_OK, "%s: %s", line, ending.err.msg);
 }
 
 void expect_failure(const char *line, enum status status, const char *text)
@@ -85,14 +82,12 @@ void expect_usage_error(const char *line, const char *text)
 
 void expect_output(const char *text)
 {
-	if (!strstr(ending.output, text))
-		fail_msg("'%s' is not in:\n%s", text, ending.output);
+	assert_msg(strstr(ending.output, text), "'%s' is not in:\n%s", text, ending.output);
 }
 
 void expect_request(const char *text)
 {
-	if (!strstr(fake.requests, text))
-		fail_msg("'%s' is not in:\n%s", text, fake.requests);
+	assert_msg(strstr(fake.requests, text), "'%s' is not in:\n%s", text, fake.requests);
 }
 
 int run_setup(void **state)

@@ -93,14 +93,14 @@ static const struct row {
 		    "mount_options.mount_flags[0]: no\n"
 		    "FILE: plugin_id: it is missing",
 	    .asked = "Volumes.Get",
-	    .answer = {.method = "Volumes.Register",
-		       .status = STATUS_INVALID_ARGUMENT,
-		       .details = "{\"fields\": [{\"field\": \"id\", \"description\": \"is wrong\"}, "
-				  "{\"field\": \"source.size_bytes\", \"description\": \"is too large\"}, "
-				  "{\"field\": \"source.by_id\", \"description\": \"it is missing\"}, "
-				  "{\"field\": \"capability[1].access_mode\", \"description\": \"is odd\"}, "
-				  "{\"field\": \"mount_options.mount_flags[0]\", \"description\": \"no\"}, "
-				  "{\"field\": \"plugin_id\", \"description\": \"it is missing\"}]}"}),
+	    .answer =
+		    ROW(.method = "Volumes.Register", .status = STATUS_INVALID_ARGUMENT,
+			.details = "{\"fields\": [{\"field\": \"id\", \"description\": \"is wrong\"}, "
+				   "{\"field\": \"source.size_bytes\", \"description\": \"is too large\"}, "
+				   "{\"field\": \"source.by_id\", \"description\": \"it is missing\"}, "
+				   "{\"field\": \"capability[1].access_mode\", \"description\": \"is odd\"}, "
+				   "{\"field\": \"mount_options.mount_flags[0]\", \"description\": \"no\"}, "
+				   "{\"field\": \"plugin_id\", \"description\": \"it is missing\"}]}")),
 	ROW(.typed = "alloc run @",
 	    .file = "name = \"app\"\nvolume \"a\" {\n  source = \"x\"\n}\nvolume \"b\" {\n  source = "
 		    "\"y\"\n}\n",
@@ -109,12 +109,12 @@ static const struct row {
 		    "c: ?\n"
 		    "FILE: [9.: !",
 	    .asked = "Allocations.Get",
-	    .answer = {.method = "Allocations.Run",
-		       .status = STATUS_INVALID_ARGUMENT,
-		       .details = "{\"fields\": [{\"field\": \"volume b\", \"description\": \"access_mode is "
+	    .answer = ROW(.method = "Allocations.Run", .status = STATUS_INVALID_ARGUMENT,
+			  .details =
+				  "{\"fields\": [{\"field\": \"volume b\", \"description\": \"access_mode is "
 				  "missing\"}, {\"field\": \"volume b.source\", \"description\": \"no\"}, "
 				  "{\"field\": \"volume c\", \"description\": \"?\"}, {\"field\": \"[9.\", "
-				  "\"description\": \"!\"}]}"}),
+				  "\"description\": \"!\"}]}")),
 	ROW(.typed = "job run @",
 	    .file = "job \"web\" {\n  type = \"service\"\n  group \"a\" {\n    count = 2\n    volume "
 		    "\"data\" {\n"
@@ -126,15 +126,15 @@ static const struct row {
 		    "FILE:10: group a.update.min_healthy_time: no\nFILE:3: group a.reschedule.interval: no\n"
 		    "FILE:14: group b.task t: no\nFILE:1: id: no",
 	    .asked = "Jobs.Get",
-	    .answer = {.method = "Jobs.Run",
-		       .status = STATUS_INVALID_ARGUMENT,
-		       .details =
-			       "{\"fields\": [{\"field\": \"group a.count\", \"description\": \"no\"}, "
-			       "{\"field\": \"group a.volume data.access_mode\", \"description\": \"no\"}, "
-			       "{\"field\": \"group a.update.min_healthy_time\", \"description\": \"no\"}, "
-			       "{\"field\": \"group a.reschedule.interval\", \"description\": \"no\"}, "
-			       "{\"field\": \"group b.task t\", \"description\": \"no\"}, {\"field\": "
-			       "\"id\", \"description\": \"no\"}]}"}),
+	    .answer =
+		    ROW(.method = "Jobs.Run", .status = STATUS_INVALID_ARGUMENT,
+			.details =
+				"{\"fields\": [{\"field\": \"group a.count\", \"description\": \"no\"}, "
+				"{\"field\": \"group a.volume data.access_mode\", \"description\": \"no\"}, "
+				"{\"field\": \"group a.update.min_healthy_time\", \"description\": \"no\"}, "
+				"{\"field\": \"group a.reschedule.interval\", \"description\": \"no\"}, "
+				"{\"field\": \"group b.task t\", \"description\": \"no\"}, {\"field\": "
+				"\"id\", \"description\": \"no\"}]}")),
 	/* ... or the file's name, when the server names no field. */
 	ROW(.typed = "volume register @", .file = "id = \"db\"\n", .status = STATUS_INVALID_ARGUMENT,
 	    .says = "FILE: the server refuses", .asked = "Volumes.Get",
@@ -153,10 +153,8 @@ static const struct row {
 	    .says = "cannot connect: connect: Connection refused. Next: is --address right? On its machine: "
 		    "systemctl status holdfast-server",
 	    .asked = "Volumes",
-	    .answer = {.method = "Operator.Status",
-		       .status = STATUS_UNAVAILABLE,
-		       .lost = "cannot connect: connect: Connection refused",
-		       .sys_errno = ECONNREFUSED}),
+	    .answer = ROW(.method = "Operator.Status", .status = STATUS_UNAVAILABLE,
+			  .lost = "cannot connect: connect: Connection refused", .sys_errno = ECONNREFUSED)),
 	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
 	    .says = "cannot connect: certificate has expired. Next: openssl x509 -noout -subject -issuer "
 		    "-dates -in FILE, of --cert and --ca; at the server: systemctl status holdfast-server",
@@ -176,10 +174,8 @@ static const struct row {
 	    .says = "cannot connect: connect: No such file or directory. Next: systemctl status "
 		    "holdfast-agent",
 	    .asked = "Volumes",
-	    .answer = {.method = "Agent.Status",
-		       .status = STATUS_UNAVAILABLE,
-		       .lost = "cannot connect: connect: No such file or directory",
-		       .sys_errno = ENOENT}),
+	    .answer = ROW(.method = "Agent.Status", .status = STATUS_UNAVAILABLE,
+			  .lost = "cannot connect: connect: No such file or directory", .sys_errno = ENOENT)),
 	/* ... or the server does, which knows best. */
 	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE, .says = "the server refuses",
 	    .asked = "Volumes", .answer = {.method = "Operator.Status", .status = STATUS_UNAVAILABLE}),
@@ -201,8 +197,7 @@ static const struct row {
 
 static void expect_says(const struct row *row)
 {
-	const char *at = ending.err.msg;
-	const char *want = row->says;
+	const char *at = ending.err.msg, *want = row->says;
 
 	while (*want != '\0') {
 		size_t n = strcspn(want, "F");
@@ -268,7 +263,7 @@ TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 	};
 
 	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
-		char *shown = NULL;
+		cleanup_free char *shown = NULL;
 		size_t n = 0;
 		FILE *out = open_memstream(&shown, &n);
 
@@ -276,7 +271,6 @@ TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 		print_reasons(out, text, shows[i].columns);
 		(void)fclose(out);
 		assert_string_equal(shown, shows[i].shown);
-		free(shown);
 	}
 }
 
@@ -284,7 +278,7 @@ TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 TEST(a_refusal_of_many_reasons_is_shown_whole)
 {
 	char text[ERROR_MSG_MAX];
-	char *shown = NULL;
+	cleanup_free char *shown = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&shown, &n);
 
@@ -295,7 +289,6 @@ TEST(a_refusal_of_many_reasons_is_shown_whole)
 	print_reasons(out, text, 80);
 	(void)fclose(out);
 	assert_true(n > sizeof(text));
-	free(shown);
 }
 
 TEST_FIXTURE(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup, NULL)

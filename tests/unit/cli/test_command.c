@@ -8,8 +8,7 @@ enum { WORDS_MAX = 16 };
 /* Split @line at its blanks and parse it as a command line. */
 static enum status parse(const char *line, struct invocation *inv, struct error *err)
 {
-	static char copy[256];
-	static char *argv[WORDS_MAX + 1];
+	static char copy[256], *argv[WORDS_MAX + 1];
 	char *rest = copy;
 	int argc = 0;
 
@@ -24,8 +23,7 @@ static void good(const char *line, const char *path, struct invocation *inv)
 {
 	struct error err = {.msg = ""};
 
-	if (parse(line, inv, &err) != STATUS_OK)
-		fail_msg("%s: %s", line, err.msg);
+	assert_msg(parse(line, inv, &err) == STATUS_OK, "%s: %s", line, err.msg);
 	assert_non_null(inv->command);
 	assert_string_equal(inv->command->path, path);
 }
@@ -101,9 +99,7 @@ TEST(the_version_is_an_option_too)
 
 /* Commands as users of Nomad, kubectl and systemctl type them: what runs, or a part of the hint. */
 static const struct {
-	const char *line;
-	const char *path;
-	const char *hint;
+	const char *line, *path, *hint;
 } first_tries[] = {
 	{"volume ls", "volume status", NULL},
 	{"volume list", "volume status", NULL},
@@ -170,8 +166,7 @@ TEST(commands_of_other_programs_run_the_one_of_holdfast_or_hint_at_it)
 			continue;
 		}
 		assert_int_equal(parse(first_tries[i].line, &inv, &err), STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, first_tries[i].hint))
-			fail_msg("'%s': %s", first_tries[i].line, err.msg);
+		assert_msg(strstr(err.msg, first_tries[i].hint), "'%s': %s", first_tries[i].line, err.msg);
 	}
 	assert_true(n_done >= 34);
 }
@@ -197,8 +192,7 @@ TEST(words_after_two_dashes_are_arguments)
 TEST(mistyped_commands_get_a_suggestion)
 {
 	static const struct {
-		const char *line;
-		const char *error;
+		const char *line, *error;
 	} cases[] = {
 		{"", "no command is given"},
 		{"volume", "what should 'volume' do?"},
@@ -229,8 +223,8 @@ TEST(mistyped_commands_get_a_suggestion)
 		struct invocation inv;
 		struct error err = {.msg = ""};
 
-		if (parse(cases[i].line, &inv, &err) != STATUS_INVALID_ARGUMENT)
-			fail_msg("'%s' passed", cases[i].line);
+		assert_msg(parse(cases[i].line, &inv, &err) == STATUS_INVALID_ARGUMENT, "'%s' passed",
+			   cases[i].line);
 		assert_string_equal(err.msg, cases[i].error);
 	}
 }
@@ -267,8 +261,7 @@ TEST(a_repeated_option_keeps_every_value_in_order)
 
 TEST(more_values_than_there_is_room_for_are_refused)
 {
-	static char line[64 + (OPTION_REPEATS_MAX + 1) * 16];
-	static char *argv[8 + OPTION_REPEATS_MAX];
+	static char line[64 + (OPTION_REPEATS_MAX + 1) * 16], *argv[8 + OPTION_REPEATS_MAX];
 	struct invocation inv;
 	struct error err;
 	char *rest = line;
@@ -339,7 +332,7 @@ TEST(an_option_fills_a_field_but_does_not_contradict_the_file)
 {
 	struct invocation inv = {.options = {[OPT_NODE] = "n1"}};
 	struct error err = {.msg = ""};
-	char *field = strdup("");
+	cleanup_free char *field = strdup("");
 
 	assert_int_equal(option_apply(&inv, OPT_ID, &field, &err), STATUS_OK);
 	assert_string_equal(field, "");
@@ -352,5 +345,4 @@ TEST(an_option_fills_a_field_but_does_not_contradict_the_file)
 	assert_true(inv.is_usage_error);
 	assert_string_equal(err.msg, "--node n2 contradicts the file, which says 'n1'");
 	assert_string_equal(field, "n1");
-	free(field);
 }

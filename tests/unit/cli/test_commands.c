@@ -13,7 +13,7 @@
 
 TEST_FIXTURE(volumes_are_listed_in_a_table_or_json, run_setup, NULL)
 {
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	expect_ok("volume status");
 	assert_string_equal(fake.calls, "Volumes.List() ");
@@ -25,7 +25,6 @@ TEST_FIXTURE(volumes_are_listed_in_a_table_or_json, run_setup, NULL)
 	json = json_loads(ending.output, 0, NULL);
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 3);
 	assert_string_equal(json_string_value(json_object_get(json, "index")), "0");
-	json_decref(json);
 }
 
 TEST_FIXTURE(one_volume_is_found_by_its_beginning, run_setup, NULL)

@@ -25,7 +25,8 @@ static char *printed(void (*print)(FILE *out))
 TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
-		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator enroll driver "
+		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator enroll "
+		"driver "
 		"context version "
 		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
@@ -33,7 +34,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
 		"\t\"audit\") words=\" show verify\" ;;\n",
 	};
-	char *script = printed(completion_bash);
+	cleanup_free char *script = printed(completion_bash);
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		const char *at = strstr(script, lines[i]);
@@ -48,7 +49,6 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 	assert_non_null(
 		strstr(script, "\tvolume|node|plugin|alloc|job|context)\n")); /* ids that the server knows */
 	assert_null(strstr(script, "--json|"));
-	free(script);
 }
 
 /* With every other option that has a name of @set: two commands may each have their own. */
@@ -87,7 +87,7 @@ static bool names_exactly(const char *words, option_set options)
 
 TEST(the_script_knows_options_and_arguments_of_every_command)
 {
-	char *script = printed(completion_bash);
+	cleanup_free char *script = printed(completion_bash);
 	size_t n = 0;
 
 	for (size_t i = 0; i < command_count(); i++) {
@@ -97,8 +97,7 @@ TEST(the_script_knows_options_and_arguments_of_every_command)
 		(void)str_format(want, sizeof(want), "\t\"%s\"*) path=\"%s\" kinds=(", command_at(i)->path,
 				 command_at(i)->path);
 		line = strstr(script, want);
-		if (!line)
-			fail_msg("the script lacks %s", command_at(i)->path);
+		assert_msg(line, "the script lacks %s", command_at(i)->path);
 		words = line ? strstr(line, "options=\"") : NULL;
 		if (!words ||
 		    !names_exactly(words + strlen("options=\""), common_options | command_at(i)->options))
@@ -110,13 +109,12 @@ TEST(the_script_knows_options_and_arguments_of_every_command)
 	assert_non_null(strstr(script, "path=\"node attest\" kinds=(node volume)"));
 	assert_non_null(strstr(script, "path=\"audit show\" kinds=(file file)"));
 	assert_non_null(strstr(script, "\t--node) kind='node' ;;"));
-	free(script);
 }
 
 /* Shorter paths must not catch the lines of longer ones. */
 TEST(the_script_looks_for_longer_commands_first)
 {
-	char *script = printed(completion_bash);
+	cleanup_free char *script = printed(completion_bash);
 
 	for (size_t i = 0; i < command_count(); i++)
 		for (size_t k = 0; k < command_count(); k++) {
@@ -128,13 +126,11 @@ TEST(the_script_looks_for_longer_commands_first)
 			(void)str_format(shorter, sizeof(shorter), "\t\"%s\"*)", command_at(k)->path);
 			assert_true(strstr(script, longer) < strstr(script, shorter));
 		}
-	free(script);
 }
 
 static void expect_in(const char *script, const char *line)
 {
-	if (!strstr(script, line))
-		fail_msg("the script lacks %s", line);
+	assert_msg(strstr(script, line), "the script lacks %s", line);
 }
 
 TEST(the_scripts_of_zsh_and_fish_have_every_command_and_option)
@@ -213,11 +209,10 @@ static void take_command(struct manual *manual, const char *line, size_t length)
 	for (size_t i = 0; i < command_count(); i++) {
 		if (strlen(command_at(i)->path) != n || strncmp(command_at(i)->path, line + 1, n) != 0)
 			continue;
-		if (manual->has_command[i])
-			fail_msg("the manual has %s twice", command_at(i)->path);
+		assert_msg(!manual->has_command[i], "the manual has %s twice", command_at(i)->path);
 		manual->has_command[i] = true;
-		if (with_namesakes(options_on(line, length)) != with_namesakes(command_at(i)->options))
-			fail_msg("the manual has other options for %s than the program", command_at(i)->path);
+		assert_msg(with_namesakes(options_on(line, length)) == with_namesakes(command_at(i)->options),
+			   "the manual has other options for %s than the program", command_at(i)->path);
 		return;
 	}
 	fail_msg("the manual has a command that is none: %.*s", (int)length, line);
@@ -251,14 +246,13 @@ static void read_manuals(struct manual *manual)
 	assert_int_equal(glob(MANUALS "/holdfast*.1.scd", 0, NULL, &found), 0);
 	assert_true(found.gl_pathc >= 6);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
-		char *page = NULL;
+		cleanup_free char *page = NULL;
 
 		assert_int_equal(file_read(found.gl_pathv[i], 1 << 20, &page, NULL), 0);
 		if (!page)
 			continue;
 		take_page(manual, page);
 		(void)fputs(page, all);
-		free(page);
 	}
 	globfree(&found);
 	(void)fclose(all);
@@ -284,14 +278,12 @@ TEST(the_manual_has_the_commands_and_options_of_the_program_and_no_others)
 	assert_true(command_count() <= ARRAY_SIZE(manual.has_command));
 	read_manuals(&manual);
 	for (size_t i = 0; i < command_count(); i++)
-		if (!manual.has_command[i])
-			fail_msg("the manual lacks %s", command_at(i)->path);
+		assert_msg(manual.has_command[i], "the manual lacks %s", command_at(i)->path);
 	for (int id = 0; id < OPTION_N; id++)
 		if ((common_options & ~manual.general) & OPTION_BIT(id))
 			fail_msg("the manual lacks --%s among the options", command_options[id].name);
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-		if (!strstr(manual.text, variables[i]))
-			fail_msg("the manual lacks %s", variables[i]);
+		assert_msg(strstr(manual.text, variables[i]), "the manual lacks %s", variables[i]);
 	free(manual.text);
 }
 
@@ -320,17 +312,16 @@ TEST(every_command_shows_an_example_that_is_one)
 		while (argc < 31 && (words[argc] = strsep(&rest, " ")) != NULL)
 			argc += words[argc][0] != '\0';
 		words[argc] = NULL;
-		if (command_parse(argc, words, &inv, &err) != STATUS_OK)
-			fail_msg("the example of %s: %s", command_at(i)->path, err.msg);
+		assert_msg(command_parse(argc, words, &inv, &err) == STATUS_OK, "the example of %s: %s",
+			   command_at(i)->path, err.msg);
 		assert_string_equal(inv.command->path, command_at(i)->path);
 	}
 }
 
 TEST(the_skeleton_of_the_manual_has_every_command_and_option)
 {
-	char *page = printed(completion_man);
+	cleanup_free char *page = printed(completion_man);
 
 	assert_non_null(strstr(page, "*volume register* _FILE|-_\n\tRegister a volume from its file.\n"));
 	assert_non_null(strstr(page, "*-h*, *--help*\n\tshow this text.\n"));
-	free(page);
 }

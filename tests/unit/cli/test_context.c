@@ -31,8 +31,7 @@ static void parse(const char *line, struct invocation *ret_inv)
 	while (argc < 31 && (argv[argc] = strsep(&rest, " ")) != NULL)
 		argc++;
 	argv[argc] = NULL;
-	if (command_parse(argc, argv, ret_inv, &err) != STATUS_OK)
-		fail_msg("%s: %s", line, err.msg);
+	assert_msg(command_parse(argc, argv, ret_inv, &err) == STATUS_OK, "%s: %s", line, err.msg);
 }
 
 static void expect(const char *line, enum status status, const char *text)
@@ -54,8 +53,7 @@ static void expect_server(const char *line, const char *address, const char *ca,
 	const char *value;
 
 	parse(line, &inv);
-	if (context_apply(&inv, &err) != STATUS_OK)
-		fail_msg("%s: %s", line, err.msg);
+	assert_msg(context_apply(&inv, &err) == STATUS_OK, "%s: %s", line, err.msg);
 	value = setting_value(&inv, OPT_ADDRESS);
 	assert_string_equal(value ? value : "", address);
 	value = setting_value(&inv, OPT_CA);

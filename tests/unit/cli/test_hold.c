@@ -112,9 +112,8 @@ TEST(it_lives_as_it_should)
 		for (int k = 0; k < life->n_steps; k++) {
 			enum hold_action action = hold_step(&hold, life->steps[k].event);
 
-			if (action != life->steps[k].action)
-				fail_msg("%s: step %d: action %d, not %d", life->what, k, (int)action,
-					 (int)life->steps[k].action);
+			assert_msg(action == life->steps[k].action, "%s: step %d: action %d, not %d",
+				   life->what, k, (int)action, (int)life->steps[k].action);
 		}
 		if (hold.state != life->end || hold.outcome != life->outcome)
 			fail_msg("%s: %s with %d, not %s with %d", life->what, hold_state_name(hold.state),
@@ -233,15 +232,12 @@ TEST(an_allocation_is_classified_by_desired_and_client_status)
 	Holdfast__V1__Claim *claims[] = {&claim};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-		Holdfast__V1__GetAllocationResponse answer = HOLDFAST__V1__GET_ALLOCATION_RESPONSE__INIT;
+		Holdfast__V1__Allocation alloc = V1(
+			allocation, .node_id = (char *)(uintptr_t) "n1", .desired_status = cases[i].desired,
+			.client_status = cases[i].client, .n_published = cases[i].n_published);
+		Holdfast__V1__GetAllocationResponse answer =
+			V1(get_allocation_response, .allocation = &alloc, .claims = claims);
 
-		alloc.node_id = (char *)(uintptr_t) "n1";
-		alloc.desired_status = cases[i].desired;
-		alloc.client_status = cases[i].client;
-		alloc.n_published = cases[i].n_published;
-		answer.allocation = &alloc;
-		answer.claims = claims;
 		assert_int_equal(hold_classify_get(&answer), cases[i].without_claim);
 		assert_int_not_equal(hold_classify_alloc(&alloc), HOLD_FREED);
 		answer.n_claims = 1;
@@ -258,9 +254,9 @@ TEST(an_allocation_is_classified_by_desired_and_client_status)
 
 TEST(a_pending_allocation_without_a_node_waits_in_a_queue)
 {
-	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__Allocation alloc =
+		V1(allocation, .client_status = HOLDFAST__V1__CLIENT_STATUS__PENDING);
 
-	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__PENDING;
 	assert_int_equal(hold_classify_alloc(&alloc), HOLD_QUEUED);
 	alloc.desired_status = HOLDFAST__V1__DESIRED_STATUS__STOP;
 	assert_int_equal(hold_classify_alloc(&alloc), HOLD_ENDING);

@@ -318,8 +318,7 @@ TEST_FIXTURE(a_publish_tree_that_roots_setting_does_not_name_is_not_followed, se
 TEST_FIXTURE(a_file_system_is_read_only_by_its_superblock_and_not_by_a_flag_of_a_mount, set_up, tear_down)
 {
 	static const struct {
-		const char *flags;
-		const char *super;
+		const char *flags, *super;
 		bool is_read_only;
 	} rows[] = {
 		{"rw", "rw", false}, {"ro", "rw", false}, {"ro", "ro", true}, {"rw", "rw,errors=ro", false}};

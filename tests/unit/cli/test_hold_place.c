@@ -118,14 +118,13 @@ TEST(a_missing_or_unmounted_path_counts_as_gone)
 TEST(folders_with_long_names_are_refused)
 {
 	struct hold_place got;
-	char *name = calloc(1, PATH_MAX + 1);
+	cleanup_free char *name = calloc(1, PATH_MAX + 1);
 
 	assert_non_null(name);
 	memset(name, '/', PATH_MAX - NAME_MAX - 11 - 1); /* "/allocation" and the NUL */
 	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_OK);
 	name[strlen(name)] = '/';
 	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_INVALID_ARGUMENT);
-	free(name);
 }
 
 #define VOLUME "volume \"data\" {\n source = \"db\"\n access_mode = \"single-node-writer\"\n}\n"

@@ -60,8 +60,9 @@ static uint32_t wait_ms;
 static enum hold_outcome hold(const char *text)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT, *volumes = &volume;
-	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest volume = V1(volume_request, .source = (char *)(uintptr_t) "db"),
+				    *volumes = &volume;
+	Holdfast__V1__Allocation alloc = V1(allocation, .volumes = &volumes, .n_volumes = 1);
 	struct hold_unit unit = {
 		.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC, .wait_ms = wait_ms},
 		.place = &place,
@@ -70,15 +71,11 @@ static enum hold_outcome hold(const char *text)
 	enum hold_outcome outcome = HOLD_FAILED;
 	struct error err = {.msg = ""};
 
-	alloc.volumes = &volumes;
-	alloc.n_volumes = 1;
-	volume.source = (char *)(uintptr_t) "db";
 	memset(fake.given, 0, sizeof(fake.given));
 	assert_int_equal(connect_server(&inv, &connection, &err), STATUS_OK);
 	unit.holder.connection = connection;
 	(void)hold_unit_run(&unit, &outcome, &err);
-	if (!strstr(err.msg, text))
-		fail_msg("'%s' is not in: %s", text, err.msg);
+	assert_msg(strstr(err.msg, text), "'%s' is not in: %s", text, err.msg);
 	return outcome;
 }
 

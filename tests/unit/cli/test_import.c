@@ -19,15 +19,13 @@ static const char *const words[] = {"taken", "changed", "dropped", "refused"};
 static struct nomad_import import_text(const char *text, const char *variable, const char *value)
 {
 	struct nomad_import import = {.text = NULL};
-	json_t *values = variable ? json_pack("{ss}", variable, value) : NULL;
-	struct conf *conf = NULL;
+	cleanup(json_decrefp) json_t *values = variable ? json_pack("{ss}", variable, value) : NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 
 	if (conf_parse_whole(text, "s.hcl", CONF_EXPRESSIONS, &conf, &err) != STATUS_OK ||
 	    conf_mistakes(conf, &err) != STATUS_OK || nomad_import(conf, values, &import, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
-	conf_free(conf);
-	json_decref(values);
 	return import;
 }
 
@@ -49,7 +47,7 @@ static char *print(const struct nomad_import *import)
 static enum status plan(const char *text, struct error *err)
 {
 	Holdfast__V1__Job *job = NULL;
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	enum status status = conf_parse_whole(text, "out.hcl", CONF_REFERENCES, &conf, err);
 
 	if (status == STATUS_OK)
@@ -58,7 +56,6 @@ static enum status plan(const char *text, struct error *err)
 		status = job_validate(job, err);
 	if (job)
 		protobuf_c_message_free_unpacked(&job->base, NULL);
-	conf_free(conf);
 	return status;
 }
 
@@ -67,8 +64,7 @@ static char *read_file(const char *path)
 	char *text = NULL;
 	size_t n;
 
-	if (file_read(path, CONF_SIZE_MAX, &text, &n) < 0)
-		fail_msg("%s cannot be read", path);
+	assert_msg(file_read(path, CONF_SIZE_MAX, &text, &n) >= 0, "%s cannot be read", path);
 	return text;
 }
 
@@ -86,8 +82,7 @@ static bool see_file(const char *path)
 	if (getenv("HOLDFAST_WRITE_GOLDEN"))
 		assert_int_equal(file_write_atomic(out, 0644, got, strlen(got)), 0);
 	wanted = read_file(out);
-	if (strcmp(got, wanted) != 0)
-		fail_msg("%s: is\n%s", out, got);
+	assert_msg(strcmp(got, wanted) == 0, "%s: is\n%s", out, got);
 	if (is_whole && plan(import.text, &err) != STATUS_OK)
 		fail_msg("%s: %s", path, err.msg);
 	nomad_import_release(&import);
@@ -109,8 +104,7 @@ TEST(files_as_people_write_them_are_imported)
 
 /* The text of a file before and behind a member of a block. */
 static const struct {
-	const char *before;
-	const char *behind;
+	const char *before, *behind;
 } frames[NOMAD_BLOCK_N] = {
 	[NOMAD_FILE] = {"job \"a\" {}\n", ""},
 	[NOMAD_JOB] = {"job \"a\" {\n", "}"},
@@ -143,7 +137,7 @@ TEST(each_key_that_holdfast_lacks_has_one_remark_with_its_line)
 	for (size_t i = 0; i < nomad_key_count(); i++) {
 		const struct nomad_key *row = nomad_key_at(i);
 		char member[128], text[512], wanted[512];
-		struct nomad_import import;
+		cleanup(nomad_import_release) struct nomad_import import = {.text = NULL};
 
 		if (row->fate != NOMAD_DROPPED && row->fate != NOMAD_REFUSED)
 			continue;
@@ -154,12 +148,10 @@ TEST(each_key_that_holdfast_lacks_has_one_remark_with_its_line)
 			       frames[row->block].behind);
 		(void)snprintf(wanted, sizeof(wanted), "%s is %s: %s", row->key, words[row->fate], row->text);
 		import = import_text(text, NULL, NULL);
-		if (!has_remark(&import, 2, wanted))
-			fail_msg("%s: no remark '%s'", text, wanted);
+		assert_msg(has_remark(&import, 2, wanted), "%s: no remark '%s'", text, wanted);
 		assert_int_equal(import.n_refused, row->fate == NOMAD_REFUSED);
 		if (strstr(import.text, row->key) && row->block != NOMAD_UPDATE)
 			fail_msg("%s is still in %s", row->key, import.text);
-		nomad_import_release(&import);
 	}
 }
 
@@ -182,8 +174,7 @@ TEST(each_key_that_holdfast_lacks_has_a_hint_with_its_line)
 		(void)snprintf(wanted, sizeof(wanted), "out.hcl:2: '%s' of Nomad does not exist here: %s",
 			       row->key, row->text);
 		assert_int_equal(plan(text, &err), STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, wanted))
-			fail_msg("%s: %s", wanted, err.msg);
+		assert_msg(strstr(err.msg, wanted), "%s: %s", wanted, err.msg);
 	}
 }
 
@@ -217,13 +208,12 @@ TEST(a_variable_without_default_gets_its_value_from_the_command_line)
 static void expect_error(const char *text, const char *wanted)
 {
 	struct nomad_import import = {.text = NULL};
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 
 	assert_int_equal(conf_parse_whole(text, "s.hcl", CONF_EXPRESSIONS, &conf, &err), STATUS_OK);
 	assert_int_equal(nomad_import(conf, NULL, &import, &err), STATUS_INVALID_ARGUMENT);
 	assert_string_equal(err.msg, wanted);
-	conf_free(conf);
 }
 
 TEST(a_file_without_a_job_is_refused)
@@ -266,7 +256,7 @@ TEST(expressions_have_the_values_that_nomad_gives_them)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char text[1024], wanted[128];
-		struct nomad_import import;
+		cleanup(nomad_import_release) struct nomad_import import = {.text = NULL};
 
 		(void)snprintf(text, sizeof(text),
 			       "variable \"s\" {\n default = \"x\"\n}\nvariable \"m\" {\n default = { k = "
@@ -281,6 +271,5 @@ TEST(expressions_have_the_values_that_nomad_gives_them)
 		import = import_text(text, NULL, NULL);
 		if (cases[i].value ? !strstr(import.text, wanted) : import.n_refused == 0)
 			fail_msg("%s: %s", cases[i].expression, print(&import));
-		nomad_import_release(&import);
 	}
 }

@@ -70,7 +70,7 @@ TEST_FIXTURE(pages_leave_no_trace_in_any_output, run_setup, NULL)
 
 TEST_FIXTURE(an_empty_list_is_a_whole_answer, run_setup, NULL)
 {
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	will_answer(0, "Volumes.List", "{\"index\": 7}");
 	expect_ok("volume status --json");
@@ -87,7 +87,6 @@ TEST_FIXTURE(an_empty_list_is_a_whole_answer, run_setup, NULL)
 	expect_ok("volume status --json");
 	json = json_loads(ending.output, 0, NULL);
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 2);
-	json_decref(json);
 }
 
 TEST_FIXTURE(a_list_that_breaks_off_fails, run_setup, NULL)

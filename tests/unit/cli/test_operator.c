@@ -23,12 +23,11 @@ static const char *backup_line(const char *options)
 
 static void expect_file(const char *text)
 {
-	char *found = NULL;
+	cleanup_free char *found = NULL;
 	size_t n;
 
 	assert_int_equal(file_read(spec_path, 1 << 20, &found, &n), 0);
 	assert_string_equal(found, text);
-	free(found);
 }
 
 TEST_FIXTURE(a_backup_is_fetched_in_parts_and_checked, run_setup, NULL)

@@ -83,11 +83,10 @@ static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
 
 static ProtobufCMessage *list_audit(const Holdfast__V1__ListAuditRequest *request)
 {
-	Holdfast__V1__ListAuditResponse response = HOLDFAST__V1__LIST_AUDIT_RESPONSE__INIT;
 	Record *page[PER_PAGE];
+	Holdfast__V1__ListAuditResponse response =
+		V1(list_audit_response, .records = page, .head = &model.head);
 
-	response.records = page;
-	response.head = &model.head;
 	for (size_t i = 0; i < model.n; i++) {
 		if (model.records[i]->sequence <= request->after)
 			continue;
@@ -147,7 +146,7 @@ static void hash(const Record *record, uint8_t ret[static SHA256_DIGEST_LENGTH])
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 /* Records @first and the following ones, with their head. */
@@ -156,11 +155,9 @@ static void fill_chain(uint64_t first)
 	uint8_t previous[SHA256_DIGEST_LENGTH] = {1};
 
 	for (size_t i = 0; i < RECORDS; i++) {
-		Record record = HOLDFAST__V1__AUDIT_RECORD__INIT;
+		Record record = V1(audit_record, .sequence = first + i, .who = text("operator/ann"),
+				   .what = text("Volumes.Register"));
 
-		record.sequence = first + i;
-		record.who = text("operator/ann");
-		record.what = text("Volumes.Register");
 		if (record.sequence > 1)
 			record.previous_sha256 =
 				(ProtobufCBinaryData){.len = sizeof(previous), .data = previous};
@@ -235,23 +232,16 @@ struct folder {
 	char dir[64];
 };
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct folder, folder)
 {
-	struct folder *folder = calloc(1, sizeof(*folder));
-
-	assert_non_null(folder);
 	(void)str_copy(folder->dir, sizeof(folder->dir), "/tmp/holdfast-operator-XXXXXX");
 	assert_non_null(mkdtemp(folder->dir));
 	model.head = (Holdfast__V1__AuditHead)HOLDFAST__V1__AUDIT_HEAD__INIT;
 	model.head.first = 1;
-	*state = folder;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct folder, folder)
 {
-	struct folder *folder = *state;
-
 	empty_model();
 	if (model.policy)
 		holdfast__v1__access_policy__free_unpacked(model.policy, NULL);
@@ -260,8 +250,6 @@ static int teardown(void **state)
 		holdfast__v1__token__free_unpacked(model.token, NULL);
 	model.token = NULL;
 	folder_remove(folder->dir);
-	free(folder);
-	return 0;
 }
 
 static mode_t mode_of(const struct folder *folder, const char *name)
@@ -294,8 +282,7 @@ CASE(init_makes_all_files_of_a_first_server_and_changes_nothing_the_second_time)
 	};
 	char path[PATH_MAX];
 
-	assert_int_equal(run("operator init prod --host a,192.0.2.1 --out %s", folder->dir).status,
-			 STATUS_OK);
+	assert_ok(run("operator init prod --host a,192.0.2.1 --out %s", folder->dir).status);
 	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
 		assert_int_equal(mode_of(folder, made[i].path), made[i].mode);
 	(void)str_format(path, sizeof(path), "%s/etc/holdfast/server.hcl", folder->dir);
@@ -308,13 +295,11 @@ CASE(init_makes_all_files_of_a_first_server_and_changes_nothing_the_second_time)
 CASE(certificates_are_made_from_the_ca_of_the_folder)
 {
 	static const char *const files[] = {"ca", "server", "server-s2", "node-n1", "operator-ann"};
-	char path[PATH_MAX];
-	char name[64];
+	char path[PATH_MAX], name[64];
 	int64_t at_ms = 0;
 
 	assert_int_equal(run("operator cert ca prod --out %s", folder->dir).status, STATUS_OK);
-	assert_int_equal(run("operator cert server --out %s --host s,10.0.0.1,::1", folder->dir).status,
-			 STATUS_OK);
+	assert_ok(run("operator cert server --out %s --host s,10.0.0.1,::1", folder->dir).status);
 	assert_int_equal(run("operator cert server s2 --out %s --host s2", folder->dir).status, STATUS_OK);
 	assert_int_equal(run("operator cert node n1 --out %s --json", folder->dir).status, STATUS_OK);
 	assert_int_equal(run("operator cert operator ann --out %s --days 2", folder->dir).status, STATUS_OK);
@@ -387,14 +372,13 @@ CASE(a_policy_file_is_read_as_nomad_writes_it)
 {
 	const Holdfast__V1__AccessPolicy *p;
 
-	assert_int_equal(put(folder, "description = \"d\"\n"
-				     "namespace \"team-*\" {\n  policy = \"read\"\n"
-				     "  capabilities = [\"submit-job\", \"csi-mount-volume\"]\n}\n"
-				     "namespace \"default\" {\n  policy = \"deny\"\n}\n"
-				     "plugin {\n  policy = \"list\"\n}\nnode {\n  policy = \"read\"\n}\n"
-				     "operator {\n  policy = \"write\"\n}\n")
-				 .status,
-			 STATUS_OK);
+	assert_ok(put(folder, "description = \"d\"\n"
+			      "namespace \"team-*\" {\n  policy = \"read\"\n"
+			      "  capabilities = [\"submit-job\", \"csi-mount-volume\"]\n}\n"
+			      "namespace \"default\" {\n  policy = \"deny\"\n}\n"
+			      "plugin {\n  policy = \"list\"\n}\nnode {\n  policy = \"read\"\n}\n"
+			      "operator {\n  policy = \"write\"\n}\n")
+			  .status);
 	p = model.policy;
 	assert_string_equal(p->name, "deploy");
 	assert_string_equal(p->description, "d");
@@ -421,8 +405,8 @@ CASE(mistakes_in_a_policy_file_are_reported)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct ending ending = put(folder, bad[i]);
 
-		if (ending.status != STATUS_INVALID_ARGUMENT)
-			fail_msg("%s: %s", bad[i], status_name(ending.status));
+		assert_msg(ending.status == STATUS_INVALID_ARGUMENT, "%s: %s", bad[i],
+			   status_name(ending.status));
 		assert_non_null(strstr(ending.err.msg, "policy.hcl"));
 	}
 }
@@ -459,8 +443,7 @@ static void assert_broken_at(uint64_t sequence)
 
 	assert_int_equal(ending.status, STATUS_DATA_LOSS);
 	(void)str_format(want, sizeof(want), "record %llu is the first", (unsigned long long)sequence);
-	if (!strstr(ending.err.msg, want))
-		fail_msg("%s instead of %s", ending.err.msg, want);
+	assert_msg(strstr(ending.err.msg, want), "%s instead of %s", ending.err.msg, want);
 	empty_model();
 }
 

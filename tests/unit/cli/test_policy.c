@@ -24,8 +24,7 @@ static struct error run(const char *line)
 	static char copy[512];
 	struct error err = {.msg = ""};
 	struct invocation inv;
-	char *argv[32];
-	char *rest = copy;
+	char *argv[32], *rest = copy;
 	int argc = 0;
 
 	assert_int_equal(str_copy(copy, sizeof(copy), line), 0);

@@ -32,8 +32,7 @@ static struct error run(const char *line)
 	static char copy[512];
 	struct error err = {.msg = ""};
 	struct invocation inv;
-	char *argv[32];
-	char *rest = copy;
+	char *argv[32], *rest = copy;
 	int argc = 0;
 
 	assert_int_equal(str_copy(copy, sizeof(copy), line), 0);
@@ -51,20 +50,15 @@ TEST(the_text_is_a_policy_for_the_accounts_of_the_machine)
 	char text[POLICY_TEXT_SIZE];
 
 	for (int i = 0; i < 2; i++) {
-		struct policy_words words = {.cluster = "prod",
-					     .node = NAME_63,
-					     .ticket_key = KEY,
-					     .agent_uid = 996,
-					     .helper_uid = UINT32_MAX - 1,
-					     .helper_gid = 993,
-					     .is_container = i == 1};
+		struct policy_words words =
+			ROW(.cluster = "prod", .node = NAME_63, .ticket_key = KEY, .agent_uid = 996,
+			    .helper_uid = UINT32_MAX - 1, .helper_gid = 993, .is_container = i == 1);
 		struct error err = {.msg = ""};
 		int n = policy_text(&words, text);
 		const struct agent_policy *agent;
 
 		assert_true(n > 0);
-		if (policy_parse("text", text, (size_t)n, &policy, &line_of_mistake, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(policy_parse("text", text, (size_t)n, &policy, &line_of_mistake, &err), err);
 		assert_int_equal(policy.n_agents, 1);
 		agent = &policy.agents[0];
 		assert_int_equal(agent->uid, 996);
@@ -82,12 +76,8 @@ TEST(the_examples_in_it_are_right_as_well)
 {
 	static struct policy policy;
 	unsigned int line_of_mistake;
-	const struct policy_words words = {.cluster = "prod",
-					   .node = "n",
-					   .ticket_key = KEY,
-					   .agent_uid = 996,
-					   .helper_uid = 994,
-					   .helper_gid = 993};
+	const struct policy_words words = ROW(.cluster = "prod", .node = "n", .ticket_key = KEY,
+					      .agent_uid = 996, .helper_uid = 994, .helper_gid = 993);
 	struct error err = {.msg = ""};
 	char text[POLICY_TEXT_SIZE];
 	bool is_example = false;
@@ -103,8 +93,7 @@ TEST(the_examples_in_it_are_right_as_well)
 		if (is_end)
 			is_example = false;
 	}
-	if (policy_parse("text", text, strlen(text), &policy, &line_of_mistake, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(policy_parse("text", text, strlen(text), &policy, &line_of_mistake, &err), err);
 	assert_int_equal(policy.n_profiles, 5);
 }
 

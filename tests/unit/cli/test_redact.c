@@ -11,8 +11,7 @@
 
 /* Each contains PLANTED or is a form of its own. */
 static const struct {
-	const char *text;
-	const char *redacted;
+	const char *text, *redacted;
 } cases[] = {
 	{"{\"secrets\": {\"userID\": \"admin\", \"userKey\": \"PLANTED\"}, \"id\": \"db\"}",
 	 "{\"secrets\": [redacted], \"id\": \"db\"}"},
@@ -42,13 +41,12 @@ static const struct {
 TEST(planted_secrets_of_every_kind_are_removed_and_the_rest_stays)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *text = redact(cases[i].text, strlen(cases[i].text));
+		cleanup_free char *text = redact(cases[i].text, strlen(cases[i].text));
 
 		assert_non_null(text);
 		assert_string_equal(text, cases[i].redacted);
 		if (!strstr(cases[i].redacted, "PLANTED"))
 			assert_null(strstr(text, "PLANTED"));
-		free(text);
 	}
 }
 
@@ -142,20 +140,18 @@ static const char *const leaks[] = {
 TEST(forms_of_secrets_that_hide_are_removed)
 {
 	for (size_t i = 0; i < sizeof(leaks) / sizeof(leaks[0]); i++) {
-		char *text = redact(leaks[i], strlen(leaks[i]));
+		cleanup_free char *text = redact(leaks[i], strlen(leaks[i]));
 
 		assert_non_null(text);
 		if (strstr(text, "PLANTED"))
 			print_error("leak %zu: %s becomes %s\n", i, leaks[i], text);
 		assert_null(strstr(text, "PLANTED"));
-		free(text);
 	}
 }
 
 TEST(a_long_name_counts_as_secret)
 {
-	char text[512];
-	char *redacted;
+	char text[512], *redacted;
 
 	memset(text, 'a', sizeof(text));
 	(void)snprintf(text + 300, sizeof(text) - 300, "password=PLANTED");
@@ -167,10 +163,9 @@ TEST(a_long_name_counts_as_secret)
 TEST(a_zero_byte_ends_no_text)
 {
 	static const char text[] = "a\0b token=PLANTED\nend";
-	char *redacted = redact(text, sizeof(text) - 1);
+	cleanup_free char *redacted = redact(text, sizeof(text) - 1);
 
 	assert_string_equal(redacted, "a?b token=[redacted]\nend");
-	free(redacted);
 }
 
 TEST(text_that_is_cut_anywhere_is_read_to_its_end)

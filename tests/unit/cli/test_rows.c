@@ -22,8 +22,7 @@ static const ProtobufCFieldDescriptor *find(const ProtobufCMessageDescriptor *of
 {
 	const ProtobufCFieldDescriptor *field = of ? reflect_path(of, path, n) : NULL;
 
-	if (!field)
-		fail_msg("%s has no %.*s", of ? of->name : "nothing", (int)n, path);
+	assert_msg(field, "%s has no %.*s", of ? of->name : "nothing", (int)n, path);
 	return field;
 }
 
@@ -119,18 +118,15 @@ static void expect_text(const Holdfast__V1__Node *node, const char *text, const 
 
 TEST(a_text_shows_the_values_at_its_paths)
 {
-	Holdfast__V1__Drain drain = HOLDFAST__V1__DRAIN__INIT;
+	Holdfast__V1__Drain drain = V1(drain, .deadline_ms = 4000);
 	Holdfast__V1__NodePlugin first = HOLDFAST__V1__NODE_PLUGIN__INIT, last = first;
 	Holdfast__V1__NodePlugin *plugins[] = {&first, &last};
-	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
+	Holdfast__V1__Node node =
+		V1(node, .id = (char *)(uintptr_t) "worker", .status = HOLDFAST__V1__NODE_STATUS__READY,
+		   .plugins = plugins, .n_plugins = 2);
 
-	node.id = (char *)(uintptr_t) "worker";
-	node.status = HOLDFAST__V1__NODE_STATUS__READY;
-	node.plugins = plugins;
-	node.n_plugins = 2;
 	last.plugin_id = (char *)(uintptr_t) "ebs";
 	last.class_ = HOLDFAST__V1__SOURCE_CLASS__SOURCE_CLASS_UNSPECIFIED;
-	drain.deadline_ms = 4000;
 	expect_text(&node, "{id} is {status}, {ineligible}", "worker is ready, no");
 	expect_text(&node, "{id:4}{ineligible?no|{id?yes}}{address?at {address}}", "workyes");
 	expect_text(&node, "{plugins}: {plugins.plugin_id} {plugins.class}[{#}] {^index}", "2: ebs [] 7");
@@ -232,8 +228,8 @@ static void check_width(const struct rows *rows)
 	assert_int_equal(table_print(table, "title", &err), STATUS_OK);
 	table_free(table);
 	(void)read_terminal(fd, saved, text, sizeof(text));
-	if (longest_line(text) > TERMINAL)
-		fail_msg("a table of %s is %zu columns wide", rows->descriptor->name, longest_line(text));
+	assert_msg(longest_line(text) <= TERMINAL, "a table of %s is %zu columns wide",
+		   rows->descriptor->name, longest_line(text));
 }
 
 TEST(every_table_fits_a_terminal_of_80_columns_with_long_names)

@@ -65,10 +65,9 @@ TEST_FIXTURE(missing_settings_are_usage_errors, clear_environment, NULL)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct invocation inv = {.options = {[OPT_ADDRESS] = cases[i].address,
-						     [OPT_CA] = cases[i].ca,
-						     [OPT_CERT] = cases[i].cert,
-						     [OPT_KEY] = cases[i].key}};
+		struct invocation inv = {.options =
+						 ROW([OPT_ADDRESS] = cases[i].address, [OPT_CA] = cases[i].ca,
+						     [OPT_CERT] = cases[i].cert, [OPT_KEY] = cases[i].key)};
 		struct server_settings settings;
 		struct error err = {.msg = ""};
 
@@ -94,9 +93,7 @@ TEST_FIXTURE(the_dev_folder_answers_everything_and_options_still_win, clear_envi
 	struct invocation inv = {.command = NULL};
 	struct server_settings settings;
 	struct error err = {.msg = ""};
-	char dir[] = "/tmp/cli-XXXXXX";
-	char path[64];
-	char want[64];
+	char dir[] = "/tmp/cli-XXXXXX", path[64], want[64];
 
 	assert_non_null(mkdtemp(dir));
 	inv.options[OPT_DEV_DIR] = dir;
@@ -160,8 +157,7 @@ static void take_credentials(const char *folder, const char *const *names)
 TEST_FIXTURE(the_token_is_a_credential_and_one_of_its_own_comes_first, clear_environment, NULL)
 {
 	static const struct {
-		const char *names[3];
-		const char *token;
+		const char *names[3], *token;
 	} cases[] = {
 		{{NULL}, ""},
 		{{"holdfast.token", NULL}, "holdfast.token"},
@@ -178,8 +174,7 @@ TEST_FIXTURE(the_token_is_a_credential_and_one_of_its_own_comes_first, clear_env
 
 		give_credentials(folder, cases[i].names);
 		settings_prefer_credential(&inv, "holdfast.token.db", path);
-		if (server_settings_resolve(&inv, &settings, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(server_settings_resolve(&inv, &settings, &err), err);
 		assert_string_equal(settings.token, cases[i].token);
 		inv.options[OPT_TOKEN_FILE] = "/nowhere/token";
 		settings_prefer_credential(&inv, "holdfast.token.db", path);

@@ -17,8 +17,7 @@ static struct conf *parse(const char *text)
 	struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 
-	if (conf_parse_whole(text, "s.hcl", CONF_REFERENCES, &conf, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(conf_parse_whole(text, "s.hcl", CONF_REFERENCES, &conf, &err), err);
 	return conf;
 }
 
@@ -80,8 +79,7 @@ static size_t see_message(const struct case_step *step)
 	cleanup_free char *text = NULL;
 	bool is_same;
 
-	if (now.status != STATUS_OK)
-		fail_msg("line %d: %s", step->line, now.err.msg);
+	assert_msg(now.status == STATUS_OK, "line %d: %s", step->line, now.err.msg);
 	assert_int_equal(pbjson_encode(now.message, PBJSON_PROTO_NAMES, &json, NULL), STATUS_OK);
 	is_same = json_equal(wanted, json);
 	text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
@@ -143,8 +141,8 @@ TEST(secrets_come_from_a_file_beside_the_volume)
 	conf_free(conf);
 	assert_int_equal(file_write_atomic(path, 0600, bad, strlen(bad)), 0);
 	conf = parse(text);
-	assert_int_equal(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, ":2: the value of 'password' must be a text in quotes"));
+	assert_error(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_INVALID_ARGUMENT, err,
+		     ":2: the value of 'password' must be a text in quotes");
 	assert_null(strstr(err.msg, "1234567"));
 	conf_free(conf);
 	(void)unlink(path);

@@ -111,11 +111,9 @@ TEST(every_edit_of_a_byte_shows)
 
 			trail.lines[i][k] ^= 1;
 			check = check_lines(trail.lines, LINES, false, good.prev);
-			if (check.faults == 0)
-				fail_msg("byte %zu of line %d", k, i + 1);
-			if (check.fault_line > (uint64_t)i + 2)
-				fail_msg("byte %zu of line %d shows in line %d", k, i + 1,
-					 (int)check.fault_line);
+			assert_msg(check.faults != 0, "byte %zu of line %d", k, i + 1);
+			assert_msg(check.fault_line <= (uint64_t)i + 2,
+				   "byte %zu of line %d shows in line %d", k, i + 1, (int)check.fault_line);
 		}
 	}
 }
@@ -215,9 +213,8 @@ TEST(a_line_torn_by_a_crash_is_reported_but_no_fault)
 		hash(trail.lines[2], trail.prev);
 		add(&trail, cut == length ? 4 : 3, "op=start phase=event seq=0");
 		check = check_lines(trail.lines, trail.n, false, trail.prev);
-		if (check.faults)
-			fail_msg("%s: line %d: %s", trail.lines[2], (int)check.fault_line,
-				 trail_fault_text(check.fault));
+		assert_msg(!check.faults, "%s: line %d: %s", trail.lines[2], (int)check.fault_line,
+			   trail_fault_text(check.fault));
 		assert_int_equal(check.torn, cut < length);
 		assert_int_equal(check.records, cut < length ? 3 : 4);
 	}
@@ -259,9 +256,8 @@ TEST(a_chain_continues_in_the_next_file)
 		struct trail_check check =
 			check_files(trail.lines, cut, trail.lines + cut, LINES - cut, trail.prev);
 
-		if (check.faults)
-			fail_msg("cut after %d: file %zu line %d: %s", cut, check.fault_file,
-				 (int)check.fault_line, trail_fault_text(check.fault));
+		assert_msg(!check.faults, "cut after %d: file %zu line %d: %s", cut, check.fault_file,
+			   (int)check.fault_line, trail_fault_text(check.fault));
 		assert_int_equal(check.records, LINES);
 	}
 }
@@ -333,9 +329,8 @@ TEST(a_head_mismatch_in_a_start_is_a_fault)
 static int feed(struct trail_open *open, const char *phase, int seq)
 {
 	struct trail_record record;
-	char line[128];
-	char copy[128];
-	char *out = NULL;
+	char line[128], copy[128];
+	cleanup_free char *out = NULL;
 	uint64_t n = 0;
 
 	(void)str_format(line, sizeof(line), "ts=1 op=stage phase=%s seq=%d vol=v peer_pid=7 prev=0", phase,
@@ -347,7 +342,6 @@ static int feed(struct trail_open *open, const char *phase, int seq)
 		*strstr(out, " vol=") = '\0';
 		assert_int_equal(parse_u64(strstr(out, "seq=") + strlen("seq="), 1, 1000, &n), 0);
 	}
-	free(out);
 	return (int)n;
 }
 
@@ -470,7 +464,7 @@ TEST(a_rotated_file_may_begin_anywhere)
 
 TEST(a_line_may_be_as_long_as_the_limit_and_no_longer)
 {
-	char *text = malloc(TRAIL_LINE_MAX + 3);
+	cleanup_free char *text = malloc(TRAIL_LINE_MAX + 3);
 	char line[TRAIL_LINE_MAX + 1];
 	FILE *file = tmpfile();
 	bool complete = false;
@@ -494,19 +488,17 @@ TEST(a_line_may_be_as_long_as_the_limit_and_no_longer)
 	assert_false(complete);
 	assert_false(trail_read_line(file, line, &n, &complete));
 	(void)fclose(file);
-	free(text);
 }
 
 TEST(a_line_that_is_too_long_is_a_fault)
 {
 	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
-	char *line = calloc(1, TRAIL_LINE_MAX + 1);
+	cleanup_free char *line = calloc(1, TRAIL_LINE_MAX + 1);
 
 	trail_check_line(&check, line, TRAIL_LINE_MAX, true);
 	assert_int_equal(check.faults, 0);
 	trail_check_line(&check, line, TRAIL_LINE_MAX + 1, true);
 	expect_fault(&check, TRAIL_TOO_LONG, 2);
-	free(line);
 }
 
 TEST(records_are_split_or_refused)
@@ -536,8 +528,7 @@ TEST(records_are_split_or_refused)
 		char line[64];
 
 		(void)str_copy(line, sizeof(line), cases[i].line);
-		if (trail_parse(line, &record) != cases[i].is_good)
-			fail_msg("'%s'", cases[i].line);
+		assert_msg(trail_parse(line, &record) == cases[i].is_good, "'%s'", cases[i].line);
 	}
 }
 
@@ -546,7 +537,7 @@ TEST(a_record_may_have_as_many_fields_as_the_limit)
 	for (int extra = 0; extra <= 1; extra++) {
 		struct strbuf line = STRBUF_INIT(4096);
 		struct trail_record record;
-		char *text;
+		cleanup_free char *text = NULL;
 
 		strbuf_puts(&line, "ts=1");
 		for (int i = 0; i < TRAIL_FIELDS_MAX - 2 + extra; i++)
@@ -554,7 +545,6 @@ TEST(a_record_may_have_as_many_fields_as_the_limit)
 		strbuf_puts(&line, " prev=1");
 		text = strbuf_take(&line);
 		assert_int_equal(trail_parse(text, &record), extra == 0);
-		free(text);
 	}
 }
 
@@ -591,8 +581,7 @@ TEST(filters_pick_by_volume_allocation_result_and_time)
 		struct trail_record record;
 
 		assert_true(trail_parse(line, &record));
-		if (trail_matches(&record, &cases[i].filter) != cases[i].matches)
-			fail_msg("case %zu", i);
+		assert_msg(trail_matches(&record, &cases[i].filter) == cases[i].matches, "case %zu", i);
 	}
 }
 
@@ -600,13 +589,11 @@ TEST(a_record_is_an_object_of_strings_in_json)
 {
 	char line[] = "ts=1 rec=2 vol= prev=ab";
 	struct trail_record record;
-	json_t *json;
-	char *text;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
 
 	assert_true(trail_parse(line, &record));
 	json = trail_to_json(&record);
 	text = json_dumps(json, JSON_COMPACT);
 	assert_string_equal(text, "{\"ts\":\"1\",\"rec\":\"2\",\"vol\":\"\",\"prev\":\"ab\"}");
-	free(text);
-	json_decref(json);
 }

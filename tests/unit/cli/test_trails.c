@@ -124,8 +124,7 @@ TEST_FIXTURE(a_trail_that_was_rewound_and_went_on_is_found, trails_setup, NULL)
 /* Shown since, and shorter than what was shown before. */
 TEST_FIXTURE(a_trail_that_went_back_before_the_servers_eyes_is_found, trails_setup, NULL)
 {
-	char kept[160], shown[160];
-	char more[512];
+	char kept[160], shown[160], more[512];
 
 	keep(&forged, 1, 8);
 	(void)head_json(&forged, 8, 3, shown);

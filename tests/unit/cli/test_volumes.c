@@ -8,7 +8,7 @@
 
 TEST_FIXTURE(lists_come_whole_in_pages, run_setup, NULL)
 {
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	will_answer(0, "Volumes.List",
 		    "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], \"next_token\": \"c\", \"index\": 7}");
@@ -18,7 +18,6 @@ TEST_FIXTURE(lists_come_whole_in_pages, run_setup, NULL)
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 3);
 	assert_string_equal(json_string_value(json_object_get(json, "next_token")), "");
 	assert_string_equal(json_string_value(json_object_get(json, "index")), "7");
-	json_decref(json);
 	expect_request("Volumes.List {\"namespace\":\"*\",\"per_page\":1000}\n"
 		       "Volumes.List {\"namespace\":\"*\",\"next_token\":\"c\",\"per_page\":1000}\n");
 }
@@ -57,8 +56,7 @@ TEST_FIXTURE(an_output_that_a_command_lacks_is_refused_before_its_call, run_setu
 
 TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 {
-	json_t *json;
-	json_t *plugin;
+	json_t *json, *plugin;
 
 	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
 	will_answer(1, "Plugins.Get",
@@ -83,7 +81,7 @@ TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 
 TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 {
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	will_answer(
 		0, "Volumes.List",
@@ -93,7 +91,6 @@ TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 	json = json_loads(ending.output, 0, NULL);
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 2);
 	assert_string_equal(json_string_value(json_object_get(json, "next_token")), "d");
-	json_decref(json);
 	fake.requests[0] = '\0';
 	memset(fake.given, 0, sizeof(fake.given));
 	fake.answers[0].json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], \"next_token\": \"c\"}";

@@ -143,11 +143,10 @@ TEST_FIXTURE(a_state_is_checked_before_the_server_is_asked, run_setup, NULL)
 
 TEST_FIXTURE(a_wait_prints_the_answer_as_json, run_setup, NULL)
 {
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	will_answer(0, "Volumes.Get", VOLUME());
 	expect_ok("volume wait db --for free --json");
 	json = json_loads(ending.output, 0, NULL);
 	assert_string_equal(json_string_value(json_object_get(json_object_get(json, "volume"), "id")), "db");
-	json_decref(json);
 }
