@@ -13,19 +13,16 @@ static struct conf *parse(const char *text)
 	struct conf *conf = NULL;
 	struct error err = {0};
 
-	if (conf_parse(text, "t.hcl", &conf, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(conf_parse(text, "t.hcl", &conf, &err), err);
 	return conf;
 }
 
 static void expect_tree(const char *text, const char *want)
 {
-	struct conf *conf = parse(text);
-	char *got = json_dumps(conf_root(conf), JSON_COMPACT);
+	cleanup(conf_freep) struct conf *conf = parse(text);
+	cleanup_free char *got = json_dumps(conf_root(conf), JSON_COMPACT);
 
 	assert_string_equal(got, want);
-	free(got);
-	conf_free(conf);
 }
 
 static void expect_error(const char *text, const char *want)
@@ -34,22 +31,18 @@ static void expect_error(const char *text, const char *want)
 	struct error err = {0};
 	enum status status = conf_parse(text, "t.hcl", &conf, &err);
 
-	if (status != STATUS_INVALID_ARGUMENT)
-		fail_msg("%s: %s", text, status_name(status));
+	assert_msg(status == STATUS_INVALID_ARGUMENT, "%s: %s", text, status_name(status));
 	assert_null(conf);
 	assert_string_equal(err.msg, want);
 }
 
 TEST(a_volume_file_and_its_json_form_give_the_same_tree)
 {
-	struct conf *hcl = NULL;
-	struct conf *json = NULL;
+	struct conf *hcl = NULL, *json = NULL;
 	struct error err = {0};
 
-	if (conf_load(GOLDEN_DIR "/volume.hcl", &hcl, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	if (conf_load(GOLDEN_DIR "/volume.json", &json, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(conf_load(GOLDEN_DIR "/volume.hcl", &hcl, &err), err);
+	assert_succeeds(conf_load(GOLDEN_DIR "/volume.json", &json, &err), err);
 	assert_true(json_equal(conf_root(hcl), conf_root(json)));
 	conf_free(hcl);
 	conf_free(json);
@@ -58,8 +51,7 @@ TEST(a_volume_file_and_its_json_form_give_the_same_tree)
 TEST(every_form_of_the_subset_is_read)
 {
 	static const struct {
-		const char *text;
-		const char *tree;
+		const char *text, *tree;
 	} cases[] = {
 		{"", "{}"},
 		{"\n \t\r\n# c\n// c\n/* c\n c */", "{}"},
@@ -99,8 +91,7 @@ TEST(every_form_of_the_subset_is_read)
 TEST(every_mistake_is_reported_with_its_line)
 {
 	static const struct {
-		const char *text;
-		const char *error;
+		const char *text, *error;
 	} cases[] = {
 		{"a = 1\na = 2", "t.hcl:2: 'a' is given twice, first in line 1"},
 		{"\na {}\na = 2", "t.hcl:3: 'a' is given twice, first in line 2"},
@@ -187,8 +178,7 @@ TEST(every_mistake_is_reported_with_its_line)
 TEST(all_mistakes_of_a_text_are_reported_at_once)
 {
 	static const struct {
-		const char *text;
-		const char *error;
+		const char *text, *error;
 	} cases[] = {
 		{"a = yes\nb = 1\nc = 10GiB",
 		 "t.hcl:1: 'yes' must be quoted, only true, false and null are not\n"
@@ -221,7 +211,7 @@ TEST(all_mistakes_of_a_text_are_reported_at_once)
 static void expect_whole(const char *text, enum conf_templates templates, const char *tree,
 			 const char *mistakes)
 {
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 	cleanup_free char *got = NULL;
 
@@ -230,7 +220,6 @@ static void expect_whole(const char *text, enum conf_templates templates, const 
 	assert_string_equal(got, tree);
 	assert_int_equal(conf_mistakes(conf, &err), mistakes[0] ? STATUS_INVALID_ARGUMENT : STATUS_OK);
 	assert_string_equal(err.msg, mistakes);
-	conf_free(conf);
 }
 
 TEST(a_text_with_mistakes_gives_all_the_rest)
@@ -245,7 +234,7 @@ TEST(a_mistake_in_a_list_leaves_the_level_of_the_next_line)
 {
 	static const char mistake[] = "x = [y\n]\n";
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(4096);
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	struct error err;
 
 	for (int i = 0; i < CONF_DEPTH_MAX + 1; i++)
@@ -253,7 +242,6 @@ TEST(a_mistake_in_a_list_leaves_the_level_of_the_next_line)
 	strbuf_puts(&text, "a = [1]");
 	assert_int_equal(conf_parse_whole(text.data, "t.hcl", CONF_NO_TEMPLATES, &conf, &err), STATUS_OK);
 	assert_non_null(json_object_get(conf_root(conf), "a"));
-	conf_free(conf);
 }
 
 TEST(references_are_kept_as_they_are_written)
@@ -274,8 +262,7 @@ TEST(references_are_kept_as_they_are_written)
 TEST(expressions_are_kept_as_texts)
 {
 	static const struct {
-		const char *text;
-		const char *tree;
+		const char *text, *tree;
 	} cases[] = {
 		{"a = var.x # c", "{\"a\":\"${var.x}\"}"},
 		{"a = var.x // c\nb = 1", "{\"a\":\"${var.x}\",\"b\":1}"},
@@ -323,8 +310,9 @@ TEST(nesting_ends_at_the_limit_in_every_form)
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		for (int depth = CONF_DEPTH_MAX; depth <= CONF_DEPTH_MAX + 1; depth++) {
-			char *body = repeat(forms[i].open, forms[i].middle, forms[i].close, depth);
-			struct conf *conf = NULL;
+			cleanup_free char *body =
+				repeat(forms[i].open, forms[i].middle, forms[i].close, depth);
+			cleanup(conf_freep) struct conf *conf = NULL;
 			struct error err = {0};
 			char text[4096];
 			enum status status;
@@ -337,8 +325,6 @@ TEST(nesting_ends_at_the_limit_in_every_form)
 				assert_int_equal(status, STATUS_INVALID_ARGUMENT);
 				assert_non_null(strstr(err.msg, ": nested deeper than 32 levels"));
 			}
-			conf_free(conf);
-			free(body);
 		}
 	}
 }
@@ -354,18 +340,17 @@ TEST(siblings_do_not_count_as_levels)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		char *body = repeat(forms[i].each, "", "", 2 * CONF_DEPTH_MAX);
+		cleanup_free char *body = repeat(forms[i].each, "", "", 2 * CONF_DEPTH_MAX);
 		char text[4096];
 
 		(void)str_format(text, sizeof(text), "%s%s%s", forms[i].start, body, forms[i].end);
 		conf_free(parse(text));
-		free(body);
 	}
 }
 
 TEST(a_file_may_be_as_long_as_the_limit_and_no_longer)
 {
-	char *text = malloc(CONF_SIZE_MAX + 2);
+	cleanup_free char *text = malloc(CONF_SIZE_MAX + 2);
 	char path[] = "/tmp/conf-XXXXXX";
 	struct conf *conf = NULL;
 	struct error err = {0};
@@ -388,7 +373,6 @@ TEST(a_file_may_be_as_long_as_the_limit_and_no_longer)
 	assert_null(conf);
 	assert_int_equal(unlink(path), 0);
 	(void)close(fd);
-	free(text);
 }
 
 TEST(a_path_without_a_file_is_refused)
@@ -450,10 +434,10 @@ TEST(members_know_their_lines_in_both_forms)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		struct conf *conf = parse(texts[i]);
+		cleanup(conf_freep) struct conf *conf = parse(texts[i]);
 		json_t *root = conf_root(conf);
 		json_t *b = json_object_get(root, "b");
-		json_t *other = json_object();
+		cleanup(json_decrefp) json_t *other = json_object();
 
 		expect_place(conf, root, "a", "t.hcl:1: x");
 		expect_place(conf, root, "b", "t.hcl:2: x");
@@ -464,14 +448,13 @@ TEST(members_know_their_lines_in_both_forms)
 		expect_place(conf, b, "missing", "t.hcl:2: x");
 		expect_place(conf, b, NULL, "t.hcl:2: x");
 		expect_place(conf, other, "a", "t.hcl: x");
-		json_decref(other);
-		conf_free(conf);
 	}
 }
 
 TEST(a_list_of_blocks_knows_the_lines_of_each)
 {
-	struct conf *conf = parse("b { a = 1 }\n\nb { a = 2 }\nl \"x\" {\n  a = 3 }\nl \"y\" { a = 4 }");
+	cleanup(conf_freep) struct conf *conf =
+		parse("b { a = 1 }\n\nb { a = 2 }\nl \"x\" {\n  a = 3 }\nl \"y\" { a = 4 }");
 	json_t *root = conf_root(conf);
 	json_t *list = json_object_get(root, "b");
 	json_t *labelled = json_object_get(root, "l");
@@ -481,7 +464,6 @@ TEST(a_list_of_blocks_knows_the_lines_of_each)
 	expect_place(conf, json_array_get(list, 1), NULL, "t.hcl:3: x");
 	expect_place(conf, json_object_get(labelled, "x"), "a", "t.hcl:5: x");
 	expect_place(conf, labelled, "y", "t.hcl:6: x");
-	conf_free(conf);
 }
 
 /* Of what was read when it failed nothing stays. */

@@ -4,13 +4,10 @@
 #include "conf/conf.h"
 
 struct settings {
-	char name[8];
-	char dir[32];
+	char name[8], dir[32];
 	bool enabled;
 	uint32_t port;
-	uint64_t count;
-	uint64_t size;
-	uint64_t timeout_us;
+	uint64_t count, size, timeout_us;
 	char blocks[64]; /* labels and values, in the order they came */
 };
 
@@ -45,13 +42,11 @@ static const struct conf_field fields[] = {
 
 static enum status bind(const char *text, struct settings *settings, struct error *err)
 {
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	enum status status;
 
-	if (conf_parse(text, "t.hcl", &conf, err) != STATUS_OK)
-		fail_msg("%s", err->msg);
+	assert_succeeds(conf_parse(text, "t.hcl", &conf, err), *err);
 	status = conf_bind(conf, conf_root(conf), fields, ARRAY_SIZE(fields), settings, err);
-	conf_free(conf);
 	return status;
 }
 
@@ -60,10 +55,11 @@ TEST(good_values_are_filled_in_and_absent_ones_keep_their_defaults)
 	struct settings settings = {.name = "keep", .port = 7, .count = 9};
 	struct error err = {0};
 
-	if (bind("data_dir = \"/var/lib/x\"\nenabled = true\nsize = \"4KiB\"\ntimeout = \"1m\"\nname = null\n"
-		 "peer \"b\" { weight = 1 }\npeer \"a\" { weight = 4294967295 }",
-		 &settings, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(bind("data_dir = \"/var/lib/x\"\nenabled = true\nsize = \"4KiB\"\ntimeout = "
+			     "\"1m\"\nname = null\n"
+			     "peer \"b\" { weight = 1 }\npeer \"a\" { weight = 4294967295 }",
+			     &settings, &err),
+			err);
 	assert_string_equal(settings.name, "keep");
 	assert_string_equal(settings.dir, "/var/lib/x");
 	assert_true(settings.enabled);
@@ -86,8 +82,7 @@ TEST(the_ends_of_every_range_are_inside)
 		struct settings settings = {.port = 7};
 		struct error err = {0};
 
-		if (bind(texts[i], &settings, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(bind(texts[i], &settings, &err), err);
 	}
 }
 
@@ -98,14 +93,13 @@ TEST(a_number_fills_its_member_and_no_other)
 		uint32_t number, behind;
 	} narrow = {.behind = 7};
 	const struct conf_field field = {.key = "number", .type = CONF_U32, .offset = 0};
-	struct conf *conf = NULL;
+	cleanup(conf_freep) struct conf *conf = NULL;
 	struct error err = {0};
 
 	assert_int_equal(bind("count = 9223372036854775807", &settings, &err), STATUS_OK);
 	assert_true(settings.count == INT64_MAX);
 	assert_int_equal(conf_parse("number = 4294967295", "t.hcl", &conf, &err), STATUS_OK);
 	assert_int_equal(conf_bind(conf, conf_root(conf), &field, 1, &narrow, &err), STATUS_OK);
-	conf_free(conf);
 	assert_int_equal(narrow.number, UINT32_MAX);
 	assert_int_equal(narrow.behind, 7);
 }
@@ -113,8 +107,7 @@ TEST(a_number_fills_its_member_and_no_other)
 TEST(wrong_values_are_reported_with_file_and_line)
 {
 	static const struct {
-		const char *text;
-		const char *error;
+		const char *text, *error;
 	} cases[] = {
 		{"\nporrt = 5", "t.hcl:2: unknown key 'porrt', did you mean 'port'?"},
 		{"zzz = 5", "t.hcl:1: unknown key 'zzz'"},
@@ -165,8 +158,7 @@ TEST(wrong_values_are_reported_with_file_and_line)
 TEST(blocks_come_in_every_form)
 {
 	static const struct {
-		const char *text;
-		const char *blocks;
+		const char *text, *blocks;
 	} cases[] = {
 		{"peer { weight = 1 }", "-=1 "},
 		{"peer { weight = 1 }\npeer { weight = 2 }", "-=1 -=2 "},
@@ -182,8 +174,7 @@ TEST(blocks_come_in_every_form)
 		struct settings settings = {.port = 7};
 		struct error err = {0};
 
-		if (bind(cases[i].text, &settings, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(bind(cases[i].text, &settings, &err), err);
 		assert_string_equal(settings.blocks, cases[i].blocks);
 	}
 }

@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 
 struct tree {
-	char main[64];
-	char dir[64];
+	char main[64], dir[64];
 	char names[CONF_DROPINS_MAX + 8][32]; /* files of dir, to be removed */
 	int n;
 };
@@ -56,8 +55,7 @@ static struct conf *load(const struct tree *tree)
 	struct conf *conf = NULL;
 	struct error err = {0};
 
-	if (conf_load_merged(tree->main, tree->dir, &conf, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(conf_load_merged(tree->main, tree->dir, &conf, &err), err);
 	return conf;
 }
 
@@ -67,8 +65,7 @@ static void expect_place(const struct conf *conf, const char *block, const char 
 	struct error err = {0};
 
 	assert_int_equal(conf_error(conf, object, key, &err, "x"), STATUS_INVALID_ARGUMENT);
-	if (!strstr(err.msg, want))
-		fail_msg("'%s' is not in '%s'", want, err.msg);
+	assert_msg(strstr(err.msg, want), "'%s' is not in '%s'", want, err.msg);
 }
 
 #define CASE(name) TEST_ON(name, struct tree, tree, setup, teardown)
@@ -77,8 +74,8 @@ CASE(later_files_replace_values_and_merge_objects)
 {
 	static const char main_text[] =
 		"a = 1\nb { x = 1\n y = [1, 2] }\nc = \"main\"\np \"one\" { k = 1 }\n";
-	struct conf *conf;
-	char *got;
+	cleanup(conf_freep) struct conf *conf = NULL;
+	cleanup_free char *got = NULL;
 
 	assert_int_equal(file_write_atomic(tree->main, 0600, main_text, strlen(main_text)), 0);
 	dropin(tree, "20-b.json", "{\n\"a\": 3,\n\"b\": {\"y\": [3]}}");
@@ -90,7 +87,6 @@ CASE(later_files_replace_values_and_merge_objects)
 	assert_string_equal(
 		got, "{\"a\":3,\"b\":{\"x\":1,\"y\":[3],\"z\":9},\"c\":\"main\",\"p\":{\"one\":{\"k\":2},"
 		     "\"two\":{}},\"d\":true}");
-	free(got);
 	expect_place(conf, NULL, "a", "/agent.d/20-b.json:2: x");
 	expect_place(conf, NULL, "c", "/agent.hcl:4: x");
 	expect_place(conf, NULL, "d", "/agent.d/10-a.hcl:5: x");
@@ -98,13 +94,12 @@ CASE(later_files_replace_values_and_merge_objects)
 	expect_place(conf, "b", "y", "/agent.d/20-b.json:3: x");
 	expect_place(conf, "b", "z", "/agent.d/10-a.hcl:4: x");
 	expect_place(conf, "p", "two", "/agent.d/10-a.hcl:7: x");
-	conf_free(conf);
 }
 
 CASE(a_replaced_object_gives_way_to_a_value_and_back)
 {
-	struct conf *conf;
-	char *got;
+	cleanup(conf_freep) struct conf *conf = NULL;
+	cleanup_free char *got = NULL;
 
 	assert_int_equal(file_write_atomic(tree->main, 0600, "a { b = 1 }\nc = 1\n", 18), 0);
 	dropin(tree, "1.hcl", "a = 5\nc { d = 1 }");
@@ -112,8 +107,6 @@ CASE(a_replaced_object_gives_way_to_a_value_and_back)
 	conf = load(tree);
 	got = json_dumps(conf_root(conf), JSON_COMPACT);
 	assert_string_equal(got, "{\"a\":5,\"c\":{\"d\":1,\"e\":2}}");
-	free(got);
-	conf_free(conf);
 }
 
 CASE(a_missing_folder_is_fine_and_a_missing_main_file_is_not)
@@ -139,8 +132,8 @@ CASE(a_mistake_in_a_drop_in_names_that_file)
 	assert_int_equal(file_write_atomic(tree->main, 0600, "a = 1", 5), 0);
 	dropin(tree, "1.hcl", "b = 1\n");
 	dropin(tree, "2.hcl", "b = 1\nc = ]\n");
-	assert_int_equal(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "/agent.d/2.hcl:2: a value expected"));
+	assert_error(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT, err,
+		     "/agent.d/2.hcl:2: a value expected");
 	assert_null(conf);
 }
 
@@ -158,15 +151,14 @@ CASE(the_number_of_drop_ins_is_limited)
 	}
 	conf_free(load(tree));
 	dropin(tree, "one-more.hcl", "a = 3");
-	assert_int_equal(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "more than 256 files"));
+	assert_error(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT, err,
+		     "more than 256 files");
 	assert_null(conf);
 }
 
 TEST(the_drop_in_folder_is_named_after_the_file)
 {
-	char dir[PATH_MAX];
-	char path[PATH_MAX];
+	char dir[PATH_MAX], path[PATH_MAX];
 	struct error err;
 
 	assert_int_equal(conf_dropin_dir("/etc/holdfast/agent.hcl", dir, &err), STATUS_OK);
