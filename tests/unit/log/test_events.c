@@ -16,9 +16,7 @@
 enum { CATALOGUE_MAX = 1 << 20, ID_DIGITS = 32 };
 
 struct row {
-	const char *name;
-	const char *id;
-	const char *result;
+	const char *name, *id, *result;
 };
 
 #define EVENT_ROW(symbol, name, id, result) {name, id, result},

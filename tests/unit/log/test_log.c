@@ -15,8 +15,7 @@ enum { CAPTURE_MAX = 1 << 20 };
 
 static struct {
 	uint64_t now_us;
-	int journal_result;
-	int n_entries;
+	int journal_result, n_entries;
 	char entry[20000]; /* the last one, a field a line */
 } fake;
 
@@ -52,11 +51,8 @@ struct capture {
 	FILE *file;
 };
 
-static int capture_setup(void **state)
+UNIT_SETUP(capture_setup, struct capture, c)
 {
-	struct capture *c = calloc(1, sizeof(*c));
-
-	assert_non_null(c);
 	c->saved_fd = dup(STDERR_FILENO);
 	c->file = tmpfile();
 	assert_non_null(c->file);
@@ -68,19 +64,13 @@ static int capture_setup(void **state)
 	fake.entry[0] = '\0';
 	assert_int_equal(unsetenv("JOURNAL_STREAM"), 0);
 	log_init("test", LOG_INFO);
-	*state = c;
-	return 0;
 }
 
-static int capture_teardown(void **state)
+UNIT_TEARDOWN(capture_teardown, struct capture, c)
 {
-	struct capture *c = *state;
-
 	assert_true(dup2(c->saved_fd, STDERR_FILENO) >= 0);
 	(void)close(c->saved_fd);
 	(void)fclose(c->file);
-	free(c);
-	return 0;
 }
 
 /* What was written to standard error so far; free(). */
@@ -220,25 +210,11 @@ TEST_FIXTURE(an_overlong_line_is_cut_but_stays_one_line, capture_setup, capture_
 TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 {
 	const struct error err = {.status = STATUS_ABORTED, .sys_errno = EBUSY, .msg = "busy"};
-	const struct log_ctx ctx = {
-		.volume = "v",
-		.wire_volume = "w",
-		.alloc = "a",
-		.node = "n",
-		.claim = "c",
-		.plugin = "p",
-		.driver = "d",
-		.unit = "u",
-		.op = "stage",
-		.peer = "uid:1",
-		.evidence = "receipt",
-		.relayed = "r",
-		.relayed_reason = "none",
-		.record = 9,
-		.generation = 7,
-		.event = LOG_EVENT_CLAIM_REFUSED,
-		.err = &err,
-	};
+	const struct log_ctx ctx =
+		ROW(.volume = "v", .wire_volume = "w", .alloc = "a", .node = "n", .claim = "c", .plugin = "p",
+		    .driver = "d", .unit = "u", .op = "stage", .peer = "uid:1", .evidence = "receipt",
+		    .relayed = "r", .relayed_reason = "none", .record = 9, .generation = 7,
+		    .event = LOG_EVENT_CLAIM_REFUSED, .err = &err);
 	char expected[1024];
 	cleanup_free char *text = NULL;
 

@@ -42,8 +42,7 @@ TEST(a_line_has_the_fields_that_are_set)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char line[512];
-		char expected[512];
+		char line[512], expected[512];
 		size_t n =
 			log_format(line, sizeof(line), "holdfast-agent", LOG_NOTICE, &cases[i].ctx, "done");
 
@@ -64,8 +63,7 @@ TEST(a_line_needs_no_context)
 TEST(values_are_quoted_and_escaped_where_needed)
 {
 	static const struct {
-		const char *value;
-		const char *expected;
+		const char *value, *expected;
 	} cases[] = {
 		{"a-b_c.d/e:f@g+h,i0", "a-b_c.d/e:f@g+h,i0"},
 		{"", "\"\""},
@@ -78,9 +76,9 @@ TEST(values_are_quoted_and_escaped_where_needed)
 		{"\x01\x1f\x7f", "\"\\x01\\x1f\\x7f\""},
 		{"\x1b[31m", "\"\\x1b[31m\""},
 		{"gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\""},
-		{"\xc2\x9b"
-		 "c1",
-		 "\"\\xc2\\x9bc1\""}, /* CSI in one character */
+		ROW("\xc2\x9b"
+		    "c1",
+		    "\"\\xc2\\x9bc1\""), /* CSI in one character */
 		{"\xc2\xa0", "\"\xc2\xa0\""},
 		{"bad\xff\xc3", "\"bad\\xff\\xc3\""},
 		{"\xed\xa0\x80", "\"\\xed\\xa0\\x80\""},
@@ -120,8 +118,7 @@ TEST(levels_have_their_names)
 {
 	static const char *const names[] = {"emerg",   "alert",	 "crit", "err",
 					    "warning", "notice", "info", "debug"};
-	char expected[64];
-	char line[512];
+	char expected[64], line[512];
 
 	for (int i = 0; i < 8; i++) {
 		(void)log_format(line, sizeof(line), "i", i, NULL, "m");
@@ -134,12 +131,8 @@ TEST(levels_have_their_names)
 
 TEST(a_line_is_cut_at_the_end_wherever_that_is)
 {
-	const struct log_ctx ctx = {.volume = "v\n",
-				    .alloc = "a",
-				    .claim = "gr\xc3\xbc\xc3\x9f",
-				    .generation = 7,
-				    .event = LOG_EVENT_CLAIM_GRANTED,
-				    .err = &not_found};
+	const struct log_ctx ctx = ROW(.volume = "v\n", .alloc = "a", .claim = "gr\xc3\xbc\xc3\x9f",
+				       .generation = 7, .event = LOG_EVENT_CLAIM_GRANTED, .err = &not_found);
 	char whole[512];
 	size_t len = log_format(whole, sizeof(whole), "i", LOG_INFO, &ctx, "hello world");
 

@@ -29,14 +29,12 @@ static void write_text(char *dst, size_t size, void *userdata)
 	(void)str_copy(dst, size, f->text);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct fixture *f = calloc(1, sizeof(*f));
 	char path[TEMP_PATH_SIZE];
 	struct error err;
 
-	assert_non_null(f);
 	temp_dir_make(f->dir);
 	(void)temp_dir_path(path, f->dir, "notify");
 	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
@@ -46,19 +44,16 @@ static int setup(void **state)
 	assert_int_equal(sd_event_new(&f->event), 0);
 	f->text = "well";
 	assert_int_equal(service_status_new(f->event, write_text, f, &f->status, &err), STATUS_OK);
-	*state = f;
-	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct fixture *f = *state;
+	cleanup_free struct fixture *f = *state;
 
 	service_status_free(f->status);
 	sd_event_unref(f->event);
 	close(f->manager);
 	temp_dir_remove(f->dir);
-	free(f);
 	return unsetenv("NOTIFY_SOCKET");
 }
 
@@ -115,8 +110,7 @@ CASE(readiness_is_reported_at_once_with_the_status)
 
 CASE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later)
 {
-	int r = 0;
-	int n = 0;
+	int r = 0, n = 0;
 
 	while ((r = service_send("STATUS=flood\n")) == 0 && n < FLOOD_MAX)
 		n++;
