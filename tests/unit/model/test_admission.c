@@ -59,8 +59,7 @@ TEST(each_check_has_its_own_error)
 	assert_int_equal(check(&w, &err), STATUS_NOT_FOUND);
 	make_world(&w);
 	w.in.alloc = NULL;
-	assert_int_equal(check(&w, &err), STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, ALLOC_2));
+	assert_error(check(&w, &err), STATUS_NOT_FOUND, err, ALLOC_2);
 	make_world(&w);
 	w.node = a_node("n3");
 	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
@@ -75,8 +74,7 @@ TEST(each_check_has_its_own_error)
 	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
 	make_world(&w);
 	w.alloc.volumes[0].access_mode = MULTI_NODE_MULTI_WRITER;
-	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "multi-node-multi-writer"));
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "multi-node-multi-writer");
 	make_world(&w);
 	w.in.plugin = NULL;
 	assert_int_equal(check(&w, &err), STATUS_UNAVAILABLE);
@@ -95,8 +93,7 @@ TEST(a_second_writer_error_names_holder_and_next_step)
 
 	make_world(&w);
 	w.in.n_claims = 1;
-	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, ALLOC_1));
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_non_null(strstr(err.msg, "claim taken"));
 	assert_non_null(strstr(err.msg, "holdfast alloc status " ALLOC_1));
@@ -224,9 +221,8 @@ TEST(a_refused_reader_only_claim_names_the_mode_to_request)
 	w.in.n_claims = 1;
 	assert_int_equal(check(&w, NULL), STATUS_OK); /* it is on n1, this is on n2 */
 	(void)str_copy(w.held.node_id, sizeof(w.held.node_id), "n2");
-	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(
-		strstr(err.msg, "attached to node n2 as multi-node-multi-writer by allocation " ALLOC_1));
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err,
+		     "attached to node n2 as multi-node-multi-writer by allocation " ALLOC_1);
 	assert_non_null(strstr(err.msg, "ask for multi-node-multi-writer there (with read_only = true"));
 	assert_null(strstr(err.msg, "alloc stop")); /* its holder does nothing wrong */
 }

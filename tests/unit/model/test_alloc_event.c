@@ -40,7 +40,7 @@ TEST(each_allocation_change_is_noted_once)
 	struct volume_request request = {.name = "data"};
 	struct alloc_volume published = {.name = "data"};
 	cleanup(alloc_release) struct alloc a = {.node_id = "n1", .desired_status = DESIRED_RUN};
-	struct alloc before;
+	cleanup(alloc_release) struct alloc before;
 
 	(void)str_copy(a.job_id, sizeof(a.job_id), "web");
 	a.job_version = 3;
@@ -73,7 +73,6 @@ TEST(each_allocation_change_is_noted_once)
 	assert_true(alloc_own(&before));
 	assert_true(alloc_note_events(&a, &before, 3000)); /* nothing has changed */
 	assert_int_equal(message_list_n(a.events), 5);
-	alloc_release(&before);
 }
 
 TEST(how_a_task_ended_and_why_it_failed_is_noted)
@@ -93,12 +92,11 @@ TEST(how_a_task_ended_and_why_it_failed_is_noted)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		cleanup(alloc_release) struct alloc a = {.node_id = "n1", .client_status = CLIENT_RUNNING};
 		cleanup(alloc_release) struct alloc before = {.node_id = "n1"};
-		Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+		Holdfast__Driver__V1__ExitResult result =
+			PB(holdfast__driver__v1__exit_result, .exit_code = rows[i].exit_code,
+			   .signal = rows[i].signal, .oom_killed = rows[i].oom_killed,
+			   .error = TEXT(rows[i].error));
 
-		result.exit_code = rows[i].exit_code;
-		result.signal = rows[i].signal;
-		result.oom_killed = rows[i].oom_killed;
-		result.error = (char *)(uintptr_t)rows[i].error;
 		a.desired_status = before.desired_status = DESIRED_RUN;
 		before.client_status = CLIENT_RUNNING;
 		set_status(&before, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING, 1, NULL);

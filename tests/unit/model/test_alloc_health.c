@@ -8,13 +8,11 @@
 
 static void set_tasks(struct alloc *alloc, bool has_check)
 {
-	static char web[] = "web";
-	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	Holdfast__Driver__V1__HealthCheck check = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .task = "web", .health = has_check ? &check : NULL);
 	ProtobufCMessage *list[] = {&task.base};
 
-	task.task = web;
-	task.health = has_check ? &check : NULL;
 	message_list_unref(alloc->tasks);
 	assert_true(message_list_new(list, 1, &alloc->tasks));
 }
@@ -22,17 +20,13 @@ static void set_tasks(struct alloc *alloc, bool has_check)
 static void set_status(struct alloc *alloc, Holdfast__Driver__V1__TaskState state, int32_t exit_code,
 		       const char *health, uint32_t restarts)
 {
-	static char web[] = "web";
-	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
-	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	Holdfast__Driver__V1__ExitResult result =
+		PB(holdfast__driver__v1__exit_result, .exit_code = exit_code);
+	Holdfast__Driver__V1__TaskStatus status =
+		PB(holdfast__driver__v1__task_status, .task = "web", .state = state, .health = TEXT(health),
+		   .restarts = restarts, .result = state == EXITED ? &result : NULL);
 	ProtobufCMessage *list[] = {&status.base};
 
-	status.task = web;
-	status.state = state;
-	status.health = (char *)(uintptr_t)health;
-	status.restarts = restarts;
-	result.exit_code = exit_code;
-	status.result = state == EXITED ? &result : NULL;
 	message_list_unref(alloc->task_status);
 	assert_true(message_list_new(list, 1, &alloc->task_status));
 }

@@ -6,11 +6,9 @@
 
 static Holdfast__V1__Constraint constraint(const char *attribute, const char *operator, const char * value)
 {
-	Holdfast__V1__Constraint one = HOLDFAST__V1__CONSTRAINT__INIT;
+	Holdfast__V1__Constraint one = V1(constraint, .attribute = TEXT(attribute),
+					  .operator_ = TEXT(operator), .value = TEXT(value));
 
-	one.attribute = (char *)(uintptr_t)attribute;
-	one.operator_ = (char *)(uintptr_t) operator;
-	one.value = (char *)(uintptr_t)value;
 	return one;
 }
 
@@ -34,8 +32,8 @@ static struct message_list *attributes(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		holdfast__driver__v1__key_value__init(&pairs[i]);
-		pairs[i].key = (char *)(uintptr_t)texts[i][0];
-		pairs[i].value = (char *)(uintptr_t)texts[i][1];
+		pairs[i].key = TEXT(texts[i][0]);
+		pairs[i].value = TEXT(texts[i][1]);
 		list[i] = &pairs[i].base;
 	}
 	assert_true(message_list_new(list, ARRAY_SIZE(texts), &ret));
@@ -80,8 +78,8 @@ TEST(operators_compare_the_attribute_of_the_node)
 		bool is_unmet = constraints_find_unmet(&alloc, "n1", have, 0, text);
 
 		assert_int_equal(alloc_validate(&alloc, NULL), STATUS_OK);
-		if (is_unmet != (cases[i].unmet != NULL))
-			fail_msg("%s %s %s", cases[i].attribute, cases[i].operator, cases[i].value);
+		assert_msg(is_unmet == (cases[i].unmet != NULL), "%s %s %s", cases[i].attribute,
+			   cases[i].operator, cases[i].value);
 		if (is_unmet)
 			assert_string_equal(text, cases[i].unmet);
 		message_list_unref(alloc.constraints);
@@ -125,8 +123,7 @@ TEST(a_constraint_that_no_node_could_meet_is_refused)
 		struct error err = {.msg = ""};
 
 		assert_int_equal(alloc_validate(&alloc, &err), STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, cases[i].error))
-			fail_msg("%s", err.msg);
+		assert_msg(strstr(err.msg, cases[i].error), "%s", err.msg);
 		message_list_unref(alloc.constraints);
 	}
 }

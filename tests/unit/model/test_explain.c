@@ -201,8 +201,7 @@ static bool ends_something(enum explain_command command)
 static void check_any(const struct claim *claim, const struct holder *holder)
 {
 	struct explanation ex;
-	char text[EXPLAIN_SIZE];
-	char command[EXPLAIN_COMMAND_SIZE];
+	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE];
 	bool may_be_mounted = claim->state <= CLAIM_UNPUBLISHING;
 
 	explain(claim, holder, NOW_MS, &ex);
@@ -264,8 +263,7 @@ TEST(a_bypassed_plugin_is_named_with_the_operator)
 	assert_non_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "--without-plugin"));
 	assert_int_equal(str_copy(claim.plugin_waiver, sizeof(claim.plugin_waiver), "ann: gone"), 0);
 	(void)explain_claim(&claim, &holder, NOW_MS, text);
-	assert_non_null(
-		strstr(text, "the node continues without plugin ceph, as an operator wants (ann: gone)"));
+	assert_contains(text, "the node continues without plugin ceph, as an operator wants (ann: gone)");
 	assert_null(strstr(text, "--without-plugin"));
 }
 
@@ -310,13 +308,12 @@ TEST(a_command_names_a_namespace_that_is_not_the_default)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-	char command[EXPLAIN_COMMAND_SIZE];
+	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE];
 
 	assert_null(strstr(explain_claim(&claim, &lost, NOW_MS, text), "--namespace"));
 	assert_int_equal(str_copy(claim.namespace, sizeof(claim.namespace), "shop"), 0);
-	assert_non_null(strstr(explain_claim(&claim, &lost, NOW_MS, text),
-			       "holdfast volume detach db n1 --namespace shop --attest REASON"));
+	assert_contains(explain_claim(&claim, &lost, NOW_MS, text),
+			"holdfast volume detach db n1 --namespace shop --attest REASON");
 	assert_string_equal(explain_command(EXPLAIN_COMMAND_AGAIN, &claim, command),
 			    "holdfast volume status db --namespace shop --why");
 }
@@ -337,14 +334,12 @@ TEST(how_a_claim_was_freed_is_reported)
 	claim.detach_evidence = EVIDENCE_OPERATOR;
 	assert_int_equal(str_copy(claim.detach_detail, sizeof(claim.detach_detail), "bob: console"), 0);
 	(void)explain_claim(&claim, &unknown, NOW_MS, text);
-	assert_non_null(strstr(text,
-			       "that the provider released it: operator, weaker than its controller's word, "
-			       "(bob: console)"));
+	assert_contains(text, "that the provider released it: operator, weaker than its controller's word, "
+			      "(bob: console)");
 	claim.detach_evidence = EVIDENCE_NONE;
 	claim.evidence = EVIDENCE_NEW_BOOT;
 	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), BOOT_2), 0);
-	assert_non_null(
-		strstr(explain_claim(&claim, &unknown, NOW_MS, text), "evidence: new_boot (" BOOT_2 ")"));
+	assert_contains(explain_claim(&claim, &unknown, NOW_MS, text), "evidence: new_boot (" BOOT_2 ")");
 }
 
 static void fill(char *dst, size_t size)
@@ -362,8 +357,8 @@ TEST(a_mount_is_shown_with_its_nodes_report)
 	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE], said[1024];
 
 	claim.sent_to_node = true;
-	assert_non_null(strstr(explain_claim(&claim, &holder, NOW_MS, text),
-			       "; its node says: mounting volume db: plugin ebs: NodeStageVolume"));
+	assert_contains(explain_claim(&claim, &holder, NOW_MS, text),
+			"; its node says: mounting volume db: plugin ebs: NodeStageVolume");
 	claim.state = CLAIM_TAKEN;
 	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node says"));
 	claim.state = CLAIM_RESERVED;
@@ -381,8 +376,7 @@ TEST(the_longest_names_leave_the_command_whole)
 {
 	const struct holder lost = {.is_stopping = true, .disconnected_ms = 1};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-	char command[EXPLAIN_COMMAND_SIZE];
+	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE];
 
 	fill(claim.last_error, sizeof(claim.last_error));
 	fill(claim.volume_id, sizeof(claim.volume_id));
@@ -409,10 +403,9 @@ TEST(programs_get_the_same)
 {
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
 		struct claim claim = claim_in(&situations[i]);
-		Holdfast__V1__ClaimExplanation *pb;
+		cleanup_pb Holdfast__V1__ClaimExplanation *pb = NULL;
 		struct explanation ex;
-		char text[EXPLAIN_SIZE];
-		char command[EXPLAIN_COMMAND_SIZE];
+		char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE];
 
 		assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "verbatim"), 0);
 		explain(&claim, &situations[i].holder, NOW_MS, &ex);
@@ -440,6 +433,5 @@ TEST(programs_get_the_same)
 		assert_string_equal(pb->next_command, explain_command(ex.next, &claim, command));
 		assert_string_equal(pb->then_command, explain_command(ex.then, &claim, command));
 		assert_string_equal(pb->text, explanation_text(&ex, text));
-		holdfast__v1__claim_explanation__free_unpacked(pb, NULL);
 	}
 }

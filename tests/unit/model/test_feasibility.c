@@ -16,21 +16,18 @@ struct world {
 	struct claim claim;
 	const struct claim *claims[1];
 	Holdfast__V1__Topology topology;
-	Holdfast__V1__Topology__SegmentsEntry entries[SEGMENTS];
-	Holdfast__V1__Topology__SegmentsEntry *segments[SEGMENTS];
+	Holdfast__V1__Topology__SegmentsEntry entries[SEGMENTS], *segments[SEGMENTS];
 	Holdfast__V1__Topology *topologies[1];
 	struct wanted_volume wanted[VOLUMES];
 	Holdfast__Driver__V1__TaskConfig task;
 	Holdfast__Driver__V1__RestartPolicy restart;
 	Holdfast__Driver__V1__HealthCheck health;
-	Holdfast__Driver__V1__VolumeMount mount;
-	Holdfast__Driver__V1__VolumeMount *mounts[1];
+	Holdfast__Driver__V1__VolumeMount mount, *mounts[1];
 	Holdfast__V1__NodeDriver driver;
 	Holdfast__Driver__V1__ConfigValue values[3], *config[3];
 	Holdfast__Driver__V1__CapabilitiesResponse offer;
 	Holdfast__Driver__V1__NetworkMode network;
-	struct wanted_task two_tasks[2];
-	struct wanted_task wanted_task;
+	struct wanted_task two_tasks[2], wanted_task;
 	struct feasibility in;
 };
 
@@ -39,13 +36,9 @@ static void want(struct world *w, size_t i, const char *id)
 	w->volumes[i] = a_volume();
 	assert_int_equal(str_copy(w->volumes[i].id, sizeof(w->volumes[i].id), id), 0);
 	w->requests[i] = an_alloc(ALLOC_1, "n1").volumes[0];
-	w->wanted[i] = (struct wanted_volume){
-		.volume = &w->volumes[i],
-		.request = &w->requests[i],
-		.plugin = &w->plugin,
-		.topologies = w->topologies,
-		.claims = w->claims,
-	};
+	w->wanted[i] = (struct wanted_volume)ROW(.volume = &w->volumes[i], .request = &w->requests[i],
+						 .plugin = &w->plugin, .topologies = w->topologies,
+						 .claims = w->claims);
 }
 
 static void make_world(struct world *w)
@@ -61,11 +54,8 @@ static void make_world(struct world *w)
 	w->topology.segments = w->segments;
 	w->topologies[0] = &w->topology;
 	want(w, 0, "db");
-	w->in = (struct feasibility){.node = &w->node,
-				     .node_id = "n1",
-				     .is_connected = true,
-				     .volumes = w->wanted,
-				     .n_volumes = 1};
+	w->in = (struct feasibility)ROW(.node = &w->node, .node_id = "n1", .is_connected = true,
+					.volumes = w->wanted, .n_volumes = 1);
 }
 
 /* And runs task web by driver container, which is healthy and offers network none. */

@@ -40,14 +40,9 @@ static void sign(struct fence_order *order)
 
 static struct fence_order an_order(void)
 {
-	struct fence_order order = {.magic = FENCE_ORDER_MAGIC,
-				    .version = FENCE_ORDER_VERSION,
-				    .action = FENCE_ORDER_OFF,
-				    .cluster = "prod",
-				    .fencer = "f1",
-				    .node = "node-1",
-				    .who = "operator/alice",
-				    .not_after_ms = END};
+	struct fence_order order = ROW(.magic = FENCE_ORDER_MAGIC, .version = FENCE_ORDER_VERSION,
+				       .action = FENCE_ORDER_OFF, .cluster = "prod", .fencer = "f1",
+				       .node = "node-1", .who = "operator/alice", .not_after_ms = END);
 
 	sign(&order);
 	return order;
@@ -56,12 +51,9 @@ static struct fence_order an_order(void)
 static enum status check(const struct fence_order *order, int64_t now_ms, int64_t floor_ms)
 {
 	uint8_t keys[2][FENCE_ORDER_KEY_SIZE] = {{1}};
-	const struct fence_order_place place = {.cluster = "prod",
-						.fencer = "f1",
-						.keys = (const uint8_t(*)[FENCE_ORDER_KEY_SIZE])keys,
-						.n_keys = 2,
-						.now_ms = now_ms,
-						.floor_ms = floor_ms};
+	const struct fence_order_place place =
+		ROW(.cluster = "prod", .fencer = "f1", .keys = (const uint8_t(*)[FENCE_ORDER_KEY_SIZE])keys,
+		    .n_keys = 2, .now_ms = now_ms, .floor_ms = floor_ms);
 
 	public_key(keys[1]);
 	return fence_order_check(order, &place, NULL);

@@ -10,17 +10,12 @@
 /* A volume with something of every sort of field. */
 struct world {
 	Holdfast__V1__Volume volume;
-	Holdfast__V1__Capability capabilities[2];
-	Holdfast__V1__Capability *capability_list[2];
-	Holdfast__V1__Volume__ParametersEntry parameters[2];
-	Holdfast__V1__Volume__ParametersEntry *parameter_list[2];
-	Holdfast__V1__Topology topology;
-	Holdfast__V1__Topology *topology_list[1];
-	Holdfast__V1__Topology__SegmentsEntry segment;
-	Holdfast__V1__Topology__SegmentsEntry *segment_list[1];
+	Holdfast__V1__Capability capabilities[2], *capability_list[2];
+	Holdfast__V1__Volume__ParametersEntry parameters[2], *parameter_list[2];
+	Holdfast__V1__Topology topology, *topology_list[1];
+	Holdfast__V1__Topology__SegmentsEntry segment, *segment_list[1];
 	Holdfast__V1__MountOptions mount_options;
-	char *flags[2];
-	char texts[16][16];
+	char *flags[2], texts[16][16];
 	size_t n_texts;
 };
 
@@ -179,8 +174,7 @@ TEST(filter_expressions_match_as_written)
 TEST(filter_errors_name_the_column)
 {
 	static const struct {
-		const char *expression;
-		const char *says;
+		const char *expression, *says;
 	} cases[] = {
 		{"", "column 1:"},
 		{"id", "column 3: expected ==, !="},
@@ -287,10 +281,8 @@ TEST(a_member_of_a_oneof_that_is_not_chosen_is_not_there)
 
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
 	call.delete_ = &request; /* where all of them are */
-	assert_int_equal(
-		filter_new("create is not empty or not delete is not empty or attach.read_only == true",
-			   &holdfast__v1__plugin_call__descriptor, &filter, NULL),
-		STATUS_OK);
+	assert_ok(filter_new("create is not empty or not delete is not empty or attach.read_only == true",
+			     &holdfast__v1__plugin_call__descriptor, &filter, NULL));
 	assert_false(filter_matches(filter, &call.base));
 	filter_free(filter);
 }

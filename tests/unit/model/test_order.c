@@ -19,15 +19,9 @@ static void public_key(uint8_t ret[static ORDER_KEY_SIZE])
 
 static struct order an_order(void)
 {
-	struct order order = {.magic = ORDER_MAGIC,
-			      .version = ORDER_VERSION,
-			      .kind = ORDER_START,
-			      .cluster = "prod",
-			      .node = "node-1",
-			      .driver = "container",
-			      .task = "web",
-			      .who = "operator alice",
-			      .not_after_ms = 1000};
+	struct order order = ROW(.magic = ORDER_MAGIC, .version = ORDER_VERSION, .kind = ORDER_START,
+				 .cluster = "prod", .node = "node-1", .driver = "container", .task = "web",
+				 .who = "operator alice", .not_after_ms = 1000);
 
 	assert_int_equal(order_sign(&order, seed, NULL), STATUS_OK);
 	return order;

@@ -185,57 +185,48 @@ TEST(a_message_that_borrows_says_the_same_as_a_copy)
 TEST(text_one_byte_too_long_is_refused_by_name)
 {
 	char text[VOLUME_ID_MAX + 2];
-	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume pb = V1(volume, .id = text);
 	struct volume v = {.id = "untouched"};
 	struct error err;
 
 	memset(text, 'a', sizeof(text));
 	text[VOLUME_ID_MAX] = '\0';
-	pb.id = text;
 	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_OK);
 	assert_int_equal(strlen(v.id), VOLUME_ID_MAX);
 	text[VOLUME_ID_MAX] = 'a';
 	text[VOLUME_ID_MAX + 1] = '\0';
 	(void)str_copy(v.id, sizeof(v.id), "untouched");
-	assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "id"));
+	assert_error(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT, err, "id");
 	assert_string_equal(v.id, "untouched");
 }
 
 TEST(names_are_refused_and_texts_cleaned_when_they_are_not_printable)
 {
-	char name[] = "db\x1b[2J";
-	char text[] = "bad\xff news";
-	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__Volume pb = V1(volume, .name = "db\x1b[2J");
+	Holdfast__V1__NodePlugin plugin = V1(node_plugin, .health_description = "bad\xff news");
 	struct node_plugin got = {0};
 	struct volume v = {0};
 	struct error err;
 
-	pb.name = name;
-	assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "name"));
-	plugin.health_description = text;
+	assert_error(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT, err, "name");
 	assert_int_equal(node_plugin_from_pb(&plugin, &got, NULL), STATUS_OK);
 	assert_string_equal(got.health_description, "bad? news");
 }
 
 TEST(values_outside_an_enum_are_refused_with_their_path)
 {
-	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__Capability good = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability bad = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *list[] = {&good, &bad};
+	Holdfast__V1__Volume pb = V1(volume, .requested_capabilities = list, .n_requested_capabilities = 2);
 	static const int wrong[] = {-1, ACCESS_MODE_N, INT32_MAX};
 	struct volume v;
 	struct error err;
 
-	pb.requested_capabilities = list;
-	pb.n_requested_capabilities = 2;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		memcpy(&bad.access_mode, &wrong[i], sizeof(int));
-		assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
-		assert_non_null(strstr(err.msg, "requested_capabilities[1]: access_mode"));
+		assert_error(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT, err,
+			     "requested_capabilities[1]: access_mode");
 	}
 }
 
@@ -261,38 +252,34 @@ TEST(one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was)
 	Holdfast__V1__VolumeRequest bad = HOLDFAST__V1__VOLUME_REQUEST__INIT;
 	Holdfast__V1__VolumeRequest *list[ALLOC_VOLUMES_MAX + 1];
 	Holdfast__V1__Allocation pb = HOLDFAST__V1__ALLOCATION__INIT;
-	struct alloc a = {.id = "untouched"};
+	cleanup(alloc_release) struct alloc a = {.id = "untouched"};
 	struct error err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		list[i] = &good;
 	pb.volumes = list;
 	pb.n_volumes = ALLOC_VOLUMES_MAX + 1;
-	assert_int_equal(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "volumes: 17 entries"));
+	assert_error(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT, err, "volumes: 17 entries");
 	bad.access_mode = (Holdfast__V1__AccessMode)ACCESS_MODE_N;
 	list[1] = &bad;
 	pb.n_volumes = ALLOC_VOLUMES_MAX;
-	assert_int_equal(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "volumes[1]: access_mode"));
+	assert_error(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT, err, "volumes[1]: access_mode");
 	assert_string_equal(a.id, "untouched");
 	assert_null(a.volumes);
 	list[1] = &good;
 	assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);
 	assert_int_equal(a.n_volumes, ALLOC_VOLUMES_MAX);
-	alloc_release(&a);
 }
 
 TEST(a_description_is_cleaned_and_cut_where_it_is_too_long)
 {
 	char text[ALLOC_DESCRIPTION_MAX + 2];
-	Holdfast__V1__Allocation pb = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__Allocation pb = V1(allocation, .client_description = text);
 	struct alloc a;
 
 	memset(text, 'a', sizeof(text));
 	text[0] = '\x1b';
 	text[sizeof(text) - 1] = '\0';
-	pb.client_description = text;
 	for (size_t n = sizeof(text) - 1; n >= ALLOC_DESCRIPTION_MAX - 1; n--) {
 		text[n] = '\0';
 		assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);

@@ -77,8 +77,7 @@ TEST(a_node_that_has_to_release_is_asked_and_never_passed_over)
 TEST(the_controller_is_asked_whether_or_not_the_node_is_there)
 {
 	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
-	struct claim asked = claim;
-	struct claim never = claim;
+	struct claim asked = claim, never = claim;
 	struct claim detached = attached(CLAIM_CONTROLLER_DETACHED, OLDER);
 
 	asked.attach = ATTACH_ASKED;
@@ -174,8 +173,7 @@ TEST(a_claim_that_may_be_detaching_is_not_attached)
 	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++)
 		for (int bits = 0; bits < 8; bits++) {
 			struct claim claim = attached((enum claim_state)s, OLDER);
-			bool is_unsent = bits & 1;
-			bool expected;
+			bool is_unsent = bits & 1, expected;
 
 			claim.fence_asked = bits & 2;
 			claim.attach = bits & 4 ? ATTACH_ASKED : ATTACH_NONE;

@@ -14,12 +14,9 @@ typedef Holdfast__Driver__V1__RestartPolicy policy_t;
 static policy_t policy(Holdfast__Driver__V1__RestartMode mode, uint32_t attempts, uint32_t interval_ms,
 		       uint32_t delay_ms)
 {
-	policy_t one = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
+	policy_t one = PB(holdfast__driver__v1__restart_policy, .mode = mode, .attempts = attempts,
+			  .interval_ms = interval_ms, .delay_ms = delay_ms);
 
-	one.mode = mode;
-	one.attempts = attempts;
-	one.interval_ms = interval_ms;
-	one.delay_ms = delay_ms;
 	return one;
 }
 

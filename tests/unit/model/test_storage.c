@@ -24,8 +24,7 @@ static struct storage_id with_context(const char *external_id, const char *a, co
 {
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	struct volume volume = csi(external_id);
-	context_entry entries[2];
-	context_entry *list[2];
+	context_entry entries[2], *list[2];
 	const char *texts[] = {a, b};
 	char keys[2][64];
 	struct storage_id id;

@@ -10,8 +10,7 @@
 struct work {
 	struct alloc alloc;
 	Holdfast__Driver__V1__TaskConfig tasks[2];
-	Holdfast__Driver__V1__VolumeMount mounts[2];
-	Holdfast__Driver__V1__VolumeMount *list[2];
+	Holdfast__Driver__V1__VolumeMount mounts[2], *list[2];
 	size_t n;
 };
 
@@ -127,8 +126,7 @@ static void all_of_the_hosts(struct work *w)
 }
 static Holdfast__Driver__V1__ConfigValue *config(struct work *w, const char *key)
 {
-	static Holdfast__Driver__V1__ConfigValue value;
-	static Holdfast__Driver__V1__ConfigValue *list[1];
+	static Holdfast__Driver__V1__ConfigValue value, *list[1];
 
 	holdfast__driver__v1__config_value__init(&value);
 	value.key = text(key);
@@ -165,8 +163,7 @@ static void expect_mistake(struct work *w, const char *says)
 	struct error err;
 
 	assert_int_equal(judge(w, &err), STATUS_INVALID_ARGUMENT);
-	if (!strstr(err.msg, says))
-		fail_msg("'%s' is not in: %s", says, err.msg);
+	assert_msg(strstr(err.msg, says), "'%s' is not in: %s", says, err.msg);
 }
 
 /* Statements without a loop around them, which would count as branches of the case. */
@@ -324,7 +321,7 @@ TEST(a_task_needs_no_volume)
 TEST(a_driver_order_names_slots_labels_and_owner)
 {
 	cleanup_free uint8_t *bytes = NULL;
-	Holdfast__Driver__V1__TaskConfig *task;
+	cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 	char label[WIRE_VOLUME_SIZE];
 	struct work w;
 	size_t n;
@@ -347,7 +344,6 @@ TEST(a_driver_order_names_slots_labels_and_owner)
 	assert_string_equal(task->volumes[1]->volume, label);
 	assert_string_equal(w.mounts[1].volume, "logs"); /* what is at rest stays */
 	assert_null(task->network_spec);
-	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 }
 
 static const char *env_of(const Holdfast__Driver__V1__TaskConfig *task, const char *key)
@@ -400,10 +396,7 @@ TEST(a_task_gets_identity_variables_unless_it_sets_them)
 TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 {
 	static const struct {
-		const char *socket;
-		const char *mount_dir;
-		const char *ordered_socket;
-		const char *destination;
+		const char *socket, *mount_dir, *ordered_socket, *destination;
 	} rows[] = {
 		{"", "", "csi.sock", "/csi"},
 		{"a.sock", "/run/csi", "a.sock", "/run/csi"},
@@ -411,7 +404,7 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		cleanup_free uint8_t *bytes = NULL;
-		Holdfast__Driver__V1__TaskConfig *task;
+		cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 		struct work w;
 		size_t n;
 
@@ -420,14 +413,12 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 		w.tasks[0].csi_plugin = plugin_mount(rows[i].mount_dir);
 		(void)str_copy(plugins[0].socket, sizeof(plugins[0].socket), rows[i].socket);
 		assert_int_equal(judge(&w, NULL), STATUS_OK);
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL),
-				 STATUS_OK);
+		assert_ok(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL));
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_true(order_is_canonical(&task->base, bytes, n));
 		assert_string_equal(task->csi_plugin->id, "ebs");
 		assert_string_equal(task->csi_plugin->socket, rows[i].ordered_socket);
 		assert_string_equal(task->csi_plugin->destination, rows[i].destination);
-		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	}
 }
 
@@ -438,7 +429,7 @@ TEST(only_a_plugin_with_a_node_service_is_ordered_to_mount)
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		cleanup_free uint8_t *bytes = NULL;
-		Holdfast__Driver__V1__TaskConfig *task;
+		cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 		struct work w;
 		size_t n;
 
@@ -446,11 +437,9 @@ TEST(only_a_plugin_with_a_node_service_is_ordered_to_mount)
 		a_plugin_of_no_task(&w);
 		plugins[0].type = types[i];
 		w.tasks[0].csi_plugin = plugin_mount("");
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL),
-				 STATUS_OK);
+		assert_ok(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL));
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_int_equal(task->csi_plugin->mounts, types[i] != CSI_PLUGIN_CONTROLLER);
-		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	}
 }
 
@@ -464,16 +453,14 @@ TEST(each_of_several_plugins_is_ordered_with_its_own_folder)
 	assert_int_equal(judge(&w, NULL), STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		cleanup_free uint8_t *bytes = NULL;
-		Holdfast__Driver__V1__TaskConfig *task;
+		cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 		size_t n;
 
-		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[i], NULL, NULL, &bytes, &n, NULL),
-				 STATUS_OK);
+		assert_ok(alloc_pack_task(&w.alloc, &w.tasks[i], NULL, NULL, &bytes, &n, NULL));
 		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 		assert_string_equal(task->csi_plugin->id, wanted[i][0]);
 		assert_string_equal(task->csi_plugin->socket, wanted[i][1]);
 		assert_string_equal(task->csi_plugin->destination, wanted[i][2]);
-		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	}
 }
 
@@ -481,7 +468,7 @@ TEST(a_task_is_ordered_with_the_network_that_it_joins)
 {
 	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
 	cleanup_free uint8_t *bytes = NULL;
-	Holdfast__Driver__V1__TaskConfig *task;
+	cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 	char much[NETWORK_STATE_MAX + 2];
 	struct work w;
 	size_t n;
@@ -499,7 +486,6 @@ TEST(a_task_is_ordered_with_the_network_that_it_joins)
 	assert_true(order_is_canonical(&task->base, bytes, n));
 	assert_int_equal(task->network, spec.mode);
 	assert_string_equal(task->network_spec->state, "the network");
-	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	spec.alloc_id = text("0190a6f2-0000-7000-8000-000000000099");
 	assert_false(alloc_network_is_right(&w.alloc, &spec)); /* that of another allocation */
 	spec.alloc_id = text(ALLOC_1);
@@ -572,8 +558,7 @@ TEST(references_are_replaced_when_a_task_is_ordered)
 		struct error err = {.msg = ""};
 		const char *value = ordered_env(cases[i].text, &err);
 
-		if (!value)
-			fail_msg("%s: %s", cases[i].text, err.msg);
+		assert_msg(value, "%s: %s", cases[i].text, err.msg);
 		assert_string_equal(value, cases[i].value);
 	}
 }
@@ -604,9 +589,8 @@ TEST(a_text_with_its_values_is_as_short_as_one_that_is_submitted)
 	one.value = long_text;
 	w.tasks[0].env = list;
 	w.tasks[0].n_env = 1;
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, &err),
-			 STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "is not at most 32768 bytes"));
+	assert_error(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, &err),
+		     STATUS_INVALID_ARGUMENT, err, "is not at most 32768 bytes");
 }
 
 static void expect_refused(struct work *w, const char *wanted)
@@ -614,8 +598,7 @@ static void expect_refused(struct work *w, const char *wanted)
 	struct error err = {.msg = ""};
 
 	assert_int_equal(judge(w, &err), STATUS_INVALID_ARGUMENT);
-	if (!strstr(err.msg, wanted))
-		fail_msg("%s", err.msg);
+	assert_msg(strstr(err.msg, wanted), "%s", err.msg);
 }
 
 TEST(references_are_checked_at_submission)

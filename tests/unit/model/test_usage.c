@@ -10,11 +10,8 @@ typedef Holdfast__V1__VolumeUsage usage_t;
 
 static usage_t usage_of(uint64_t total, uint64_t used, uint64_t free)
 {
-	usage_t usage = HOLDFAST__V1__VOLUME_USAGE__INIT;
+	usage_t usage = V1(volume_usage, .total_bytes = total, .used_bytes = used, .free_bytes = free);
 
-	usage.total_bytes = total;
-	usage.used_bytes = used;
-	usage.free_bytes = free;
 	return usage;
 }
 

@@ -152,8 +152,7 @@ TEST(an_id_is_a_name_and_of_a_member_of_a_job_has_its_index_behind)
 TEST(wire_names_are_labels_and_differ_where_ids_or_namespaces_differ)
 {
 	static const char *const ids[] = {"db", "DB", "d_b", "d-b", "0", "Z_9-x", "db[3]", "db-3"};
-	char seen[2 * ARRAY_SIZE(ids)][WIRE_VOLUME_SIZE];
-	char longest[VOLUME_ID_MAX + 1];
+	char seen[2 * ARRAY_SIZE(ids)][WIRE_VOLUME_SIZE], longest[VOLUME_ID_MAX + 1];
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {

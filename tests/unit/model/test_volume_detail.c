@@ -197,8 +197,7 @@ TEST(every_limit_holds_at_its_value_and_not_one_above)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-		assert_int_equal(with_many(lists[i].before, lists[i].item, lists[i].max, lists[i].behind),
-				 STATUS_OK);
+		assert_ok(with_many(lists[i].before, lists[i].item, lists[i].max, lists[i].behind));
 		assert_int_equal(with_many(lists[i].before, lists[i].item, lists[i].max + 1, lists[i].behind),
 				 STATUS_INVALID_ARGUMENT);
 	}
@@ -211,34 +210,28 @@ TEST(every_limit_holds_at_its_value_and_not_one_above)
 
 TEST(server_owned_fields_are_not_taken_from_callers)
 {
-	struct volume_parts parts;
+	cleanup(volume_parts_release) struct volume_parts parts;
 
-	assert_int_equal(read_parts(CSI
-				    ",\"capacity\":\"5\",\"phase\":\"VOLUME_DELETING\",\"phaseError\":\"x\","
-				    "\"nodeCapacities\":[{\"nodeId\":\"n1\",\"bytes\":\"5\"}]}",
-				    NULL, &parts, NULL),
-			 STATUS_OK);
+	assert_ok(read_parts(CSI ",\"capacity\":\"5\",\"phase\":\"VOLUME_DELETING\",\"phaseError\":\"x\","
+				 "\"nodeCapacities\":[{\"nodeId\":\"n1\",\"bytes\":\"5\"}]}",
+			     NULL, &parts, NULL));
 	assert_int_equal(parts.detail->capacity, 0);
 	assert_int_equal(parts.detail->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 	assert_string_equal(parts.detail->phase_error, "");
 	assert_int_equal(parts.detail->n_node_capacities, 0);
-	volume_parts_release(&parts);
 }
 
 TEST(topologies_begin_as_the_required_ones)
 {
-	struct volume_parts parts;
+	cleanup(volume_parts_release) struct volume_parts parts;
 
-	assert_int_equal(read_parts(CSI
-				    ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}",
-				    NULL, &parts, NULL),
-			 STATUS_OK);
+	assert_ok(read_parts(CSI ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}",
+			     NULL, &parts, NULL));
 	assert_int_equal(volume_parts_begin(&parts, NULL), STATUS_OK);
 	assert_int_equal(parts.detail->n_topologies, 1);
 	assert_string_equal(parts.detail->topologies[0]->segments[0]->value, "a");
 	assert_int_equal(volume_parts_begin(&parts, NULL), STATUS_OK);
 	assert_int_equal(parts.detail->n_topologies, 1);
-	volume_parts_release(&parts);
 }
 
 #define STORED                                                                                             \
@@ -308,8 +301,8 @@ TEST(merging_follows_the_rules_of_each_field)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		static const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
-		struct volume_parts current = VOLUME_PARTS_INIT;
-		struct volume_parts update = VOLUME_PARTS_INIT;
+		cleanup(volume_parts_release) struct volume_parts current = VOLUME_PARTS_INIT;
+		cleanup(volume_parts_release) struct volume_parts update = VOLUME_PARTS_INIT;
 		struct error err = {0};
 		bool changed = false;
 		enum status st;
@@ -323,15 +316,12 @@ TEST(merging_follows_the_rules_of_each_field)
 		if (st != cases[i].status || changed != cases[i].changed ||
 		    (cases[i].field && !str_starts_with(err.msg, cases[i].field)))
 			fail_msg("%s: %d %d %s", cases[i].json, (int)st, changed, err.msg);
-		volume_parts_release(&current);
-		volume_parts_release(&update);
 	}
 }
 
 TEST(a_context_is_replaced_whole_and_never_erased)
 {
-	struct volume_parts current;
-	struct volume_parts update;
+	cleanup(volume_parts_release) struct volume_parts current, update;
 	bool changed;
 
 	assert_int_equal(read_parts(STORED "}", NULL, &current, NULL), STATUS_OK);
@@ -341,19 +331,14 @@ TEST(a_context_is_replaced_whole_and_never_erased)
 	assert_int_equal(current.detail->n_context, 1);
 	assert_string_equal(current.detail->context[0]->value, "1");
 	volume_parts_release(&update);
-	assert_int_equal(
-		read_parts(CSI
-			   ",\"context\":{\"d\":\"2\"},\"secrets\":{\"user\":\"[redacted]\"}" SAME_TOPOLOGY
-			   "}",
-			   &current.volume, &update, NULL),
-		STATUS_OK);
+	assert_ok(read_parts(
+		CSI ",\"context\":{\"d\":\"2\"},\"secrets\":{\"user\":\"[redacted]\"}" SAME_TOPOLOGY "}",
+		&current.volume, &update, NULL));
 	assert_int_equal(volume_parts_merge(&current, &update, NULL, 0, &changed, NULL), STATUS_OK);
 	assert_int_equal(current.detail->n_context, 1);
 	assert_string_equal(current.detail->context[0]->key, "d");
 	assert_int_equal(current.secrets->n_secrets, 1); /* replaced: the one not named is gone */
 	assert_string_equal(current.secrets->secrets[0]->value, "u");
-	volume_parts_release(&update);
-	volume_parts_release(&current);
 }
 
 TEST(fields_are_copied_and_compared_from_a_number_on)
@@ -391,25 +376,22 @@ TEST(plain_fields_are_those_of_the_last_registration)
 		{NATIVE "}", "", true},
 	};
 	static const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
-	struct volume_parts current;
+	cleanup(volume_parts_release) struct volume_parts current;
 
 	assert_int_equal(read_parts(NATIVE "}", NULL, &current, NULL), STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Holdfast__V1__Volume *view = read_volume("{\"id\":\"db\"}");
-		struct volume_parts update;
+		cleanup(volume_parts_release) struct volume_parts update;
 		bool changed;
 
 		assert_int_equal(read_parts(cases[i].json, &current.volume, &update, NULL), STATUS_OK);
-		assert_int_equal(volume_parts_merge(&current, &update, &in_use, 1, &changed, NULL),
-				 STATUS_OK);
+		assert_ok(volume_parts_merge(&current, &update, &in_use, 1, &changed, NULL));
 		assert_int_equal(changed, cases[i].changed);
 		assert_true(volume_show(view, current.detail, current.secrets));
 		assert_string_equal(view->description, cases[i].description);
 		assert_string_equal(view->id, "db"); /* not a plain field */
 		holdfast__v1__volume__free_unpacked(view, NULL);
-		volume_parts_release(&update);
 	}
-	volume_parts_release(&current);
 }
 
 TEST(sizes_grow_within_their_bounds)
@@ -433,12 +415,10 @@ TEST(sizes_grow_within_their_bounds)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+		Holdfast__V1__VolumeDetail detail =
+			V1(volume_detail, .capacity_min = 10, .capacity_max = 20, .capacity = 15);
 		bool changed = false;
 
-		detail.capacity_min = 10;
-		detail.capacity_max = 20;
-		detail.capacity = 15;
 		assert_int_equal(volume_detail_resize(&detail, cases[i].min, cases[i].max, &changed, NULL),
 				 cases[i].status);
 		assert_int_equal(changed, cases[i].changed);
@@ -465,12 +445,10 @@ TEST(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing)
 	Holdfast__V1__Volume *view = read_volume("{\"id\":\"db\"}");
 	struct volume_parts parts;
 
-	assert_int_equal(read_parts(CSI
-				    ",\"secrets\":{\"pass\":\"KNOWN\",\"user\":\"KNOWN2\"},\"mountOptions\":{"
-				    "\"fsType\":\"ext4\",\"mountFlags\":[\"ro\",\"pw=KNOWN\"]},"
-				    "\"parameters\":{\"a\":\"b\"}}",
-				    NULL, &parts, NULL),
-			 STATUS_OK);
+	assert_ok(read_parts(CSI ",\"secrets\":{\"pass\":\"KNOWN\",\"user\":\"KNOWN2\"},\"mountOptions\":{"
+				 "\"fsType\":\"ext4\",\"mountFlags\":[\"ro\",\"pw=KNOWN\"]},"
+				 "\"parameters\":{\"a\":\"b\"}}",
+			     NULL, &parts, NULL));
 	assert_true(volume_show(view, parts.detail, parts.secrets));
 	assert_false(shows(view, "KNOWN"));
 	assert_true(shows(view, "pass"));
@@ -490,19 +468,14 @@ TEST(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing)
 
 TEST(secrets_of_a_request_lie_over_those_that_are_stored)
 {
-	struct volume_parts stored;
-	struct volume_parts request;
+	cleanup(volume_parts_release) struct volume_parts stored, request;
 
-	assert_int_equal(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL),
-			 STATUS_OK);
-	assert_int_equal(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL),
-			 STATUS_OK);
+	assert_ok(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL));
+	assert_ok(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL));
 	assert_true(volume_secrets_overlay(stored.secrets, VOLUME_MAP(request.secrets->secrets),
 					   request.secrets->n_secrets));
 	assert_int_equal(stored.secrets->n_secrets, 3);
 	assert_string_equal(stored.secrets->secrets[0]->value, "1");
 	assert_string_equal(stored.secrets->secrets[1]->value, "3");
 	assert_string_equal(stored.secrets->secrets[2]->value, "4");
-	volume_parts_release(&stored);
-	volume_parts_release(&request);
 }
