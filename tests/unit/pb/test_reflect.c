@@ -114,11 +114,11 @@ static void check_wire(const ProtobufCMessageDescriptor *descriptor, const Proto
 {
 	ProtobufCMessage *message = with(descriptor, field);
 	size_t n = protobuf_c_message_get_packed_size(message);
-	uint8_t *theirs = malloc(n);
+	cleanup_free uint8_t *theirs = malloc(n);
 	struct reflect_values values;
 	ProtobufCMessage *copy;
 	size_t n_ours = 0;
-	uint8_t *ours = pack_message(message, 0, &n_ours);
+	cleanup_free uint8_t *ours = pack_message(message, 0, &n_ours);
 
 	assert_non_null(theirs);
 	(void)protobuf_c_message_pack(message, theirs);
@@ -136,8 +136,6 @@ static void check_wire(const ProtobufCMessageDescriptor *descriptor, const Proto
 		assert_int_equal(reflect_number(field->type, reflect_value(&values, 0)), 1);
 	release(copy);
 	release(message);
-	free(ours);
-	free(theirs);
 }
 
 TEST(a_field_keeps_its_value_over_the_wire)
@@ -152,8 +150,7 @@ static bool is_foreign(const ProtobufCMessageDescriptor *descriptor)
 
 static void check_json(const ProtobufCMessageDescriptor *descriptor, const ProtobufCFieldDescriptor *field)
 {
-	ProtobufCMessage *message;
-	ProtobufCMessage *copy = NULL;
+	ProtobufCMessage *message, *copy = NULL;
 	json_t *json = NULL;
 	struct error err;
 
