@@ -35,7 +35,7 @@ static uint8_t *by_protobuf_c(const ProtobufCMessage *message, size_t *ret_n)
 static void expect_same(const ProtobufCMessage *message)
 {
 	size_t n_wanted = 0;
-	uint8_t *wanted = by_protobuf_c(message, &n_wanted);
+	cleanup_free uint8_t *wanted = by_protobuf_c(message, &n_wanted);
 	size_t n = 0;
 	uint8_t *bytes = pack_message(message, 3, &n);
 
@@ -49,17 +49,15 @@ static void expect_same(const ProtobufCMessage *message)
 	assert_int_equal(n, n_wanted);
 	assert_memory_equal(bytes, wanted, n);
 	free(bytes);
-	free(wanted);
 }
 
 TEST(every_message_has_the_bytes_that_protobuf_c_makes)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
+		cleanup_pb ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
 
 		assert_non_null(message);
 		expect_same(message);
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }
 
@@ -77,11 +75,11 @@ TEST(an_empty_message_has_no_bytes)
 TEST(an_oversized_message_fails_without_writing_past_the_buffer)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
+		cleanup_pb ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
 		size_t n_wanted = protobuf_c_message_get_packed_size(message);
 
 		for (size_t size = 0; size <= n_wanted + 2; size++) {
-			uint8_t *room = malloc(size + (size_t)2 * GUARD);
+			cleanup_free uint8_t *room = malloc(size + (size_t)2 * GUARD);
 			const uint8_t *at;
 			size_t n = 0;
 
@@ -95,9 +93,7 @@ TEST(an_oversized_message_fails_without_writing_past_the_buffer)
 			}
 			if (at)
 				assert_ptr_equal(at + n, room + GUARD + size);
-			free(room);
 		}
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }
 
@@ -116,12 +112,11 @@ TEST(a_message_larger_than_is_usual_is_packed_too)
 	assert_non_null(field);
 	bytes = (ProtobufCBinaryData *)(void *)((char *)&message + field->offset);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		uint8_t *data = calloc(1, sizes[i]);
+		cleanup_free uint8_t *data = calloc(1, sizes[i]);
 
 		assert_non_null(data);
 		*bytes = (ProtobufCBinaryData){.len = sizes[i], .data = data};
 		expect_same(&message.base);
-		free(data);
 	}
 }
 
@@ -131,15 +126,11 @@ TEST(fields_of_a_later_version_stay)
 	uint8_t text[] = {3, 'a', 'b', 'c'};
 	ProtobufCMessageUnknownField unknown[] = {
 		{.tag = 5000, .wire_type = PROTOBUF_C_WIRE_TYPE_VARINT, .len = sizeof(one), .data = one},
-		{.tag = 77,
-		 .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
-		 .len = sizeof(text),
-		 .data = text},
+		ROW(.tag = 77, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = sizeof(text),
+		    .data = text),
 	};
-	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
-	char id[] = "c1";
+	Holdfast__V1__Claim claim = V1(claim, .id = "c1");
 
-	claim.id = id;
 	claim.base.n_unknown_fields = 2;
 	claim.base.unknown_fields = unknown;
 	expect_same(&claim.base);
@@ -147,13 +138,11 @@ TEST(fields_of_a_later_version_stay)
 
 TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 {
-	Test__V1__All message = TEST__V1__ALL__INIT;
+	Test__V1__All message = PB(test__v1__all, .kind_case = TEST__V1__ALL__KIND_K_STR, .k_str = NULL);
 	char text[] = "";
 
-	message.kind_case = TEST__V1__ALL__KIND_K_STR;
-	message.k_str = NULL;
 	expect_same(&message.base);
-	message.k_str = (char *)(uintptr_t)protobuf_c_empty_string;
+	message.k_str = TEXT(protobuf_c_empty_string);
 	expect_same(&message.base);
 	message.k_str = text;
 	expect_same(&message.base);
@@ -167,8 +156,7 @@ TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 
 TEST(proto2_packs_set_and_required_fields)
 {
-	Test__V1__Old inner = TEST__V1__OLD__INIT;
-	Test__V1__Old message = TEST__V1__OLD__INIT;
+	Test__V1__Old inner = TEST__V1__OLD__INIT, message = TEST__V1__OLD__INIT;
 	char text[] = "t";
 	uint8_t raw[] = {1, 2};
 	int32_t numbers[] = {0, -1, 300};

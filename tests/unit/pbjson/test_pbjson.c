@@ -24,8 +24,7 @@ static json_t *load(const char *text)
 	json_error_t why;
 	json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
 
-	if (!json)
-		fail_msg("%s: %s", text, why.text);
+	assert_msg(json, "%s: %s", text, why.text);
 	return json;
 }
 
@@ -44,42 +43,36 @@ static void expect_text(const ProtobufCMessage *message, unsigned int flags, con
 static void expect_json(const ProtobufCMessage *message, unsigned int flags, const char *want)
 {
 	struct error err = {0};
-	json_t *json = NULL;
-	char *text;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
 
-	if (pbjson_encode(message, flags, &json, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_msg(pbjson_encode(message, flags, &json, &err) == STATUS_OK, "%s", err.msg);
 	text = json_dumps(json, JSON_COMPACT);
 	assert_string_equal(text, want);
 	expect_text(message, flags, json);
-	free(text);
-	json_decref(json);
 }
 
 static ProtobufCMessage *decode(const ProtobufCMessageDescriptor *descriptor, const char *text,
 				unsigned int flags)
 {
-	json_t *json = load(text);
+	cleanup(json_decrefp) json_t *json = load(text);
 	ProtobufCMessage *message = NULL;
 	struct error err = {0};
 
-	if (pbjson_decode(descriptor, json, flags, &message, &err) != STATUS_OK)
-		fail_msg("%s: %s", text, err.msg);
-	json_decref(json);
+	assert_msg(pbjson_decode(descriptor, json, flags, &message, &err) == STATUS_OK, "%s: %s", text,
+		   err.msg);
 	return message;
 }
 
 static void expect_error(const ProtobufCMessageDescriptor *descriptor, const char *text, unsigned int flags,
 			 const char *want)
 {
-	json_t *json = load(text);
+	cleanup(json_decrefp) json_t *json = load(text);
 	ProtobufCMessage *message = NULL;
 	struct error err = {0};
 	enum status status = pbjson_decode(descriptor, json, flags, &message, &err);
 
-	json_decref(json);
-	if (status != STATUS_INVALID_ARGUMENT)
-		fail_msg("%s: %s", text, status_name(status));
+	assert_msg(status == STATUS_INVALID_ARGUMENT, "%s: %s", text, status_name(status));
 	assert_null(message);
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 	assert_string_equal(err.msg, want);
@@ -171,42 +164,36 @@ TEST(a_map_entry_without_value_is_the_empty_message)
 static void expect_same(const ProtobufCMessage *a, const ProtobufCMessage *b, uint64_t seed)
 {
 	size_t n = protobuf_c_message_get_packed_size(a);
-	uint8_t *bytes_a = malloc(n + 1);
-	uint8_t *bytes_b;
+	cleanup_free uint8_t *bytes_a = malloc(n + 1);
+	cleanup_free uint8_t *bytes_b = NULL;
 
-	if (protobuf_c_message_get_packed_size(b) != n)
-		fail_msg("%s of seed %" PRIu64 " came back with another size", a->descriptor->name, seed);
+	assert_msg(protobuf_c_message_get_packed_size(b) == n,
+		   "%s of seed %" PRIu64 " came back with another size", a->descriptor->name, seed);
 	bytes_b = malloc(n + 1);
 	(void)protobuf_c_message_pack(a, bytes_a);
 	(void)protobuf_c_message_pack(b, bytes_b);
 	assert_memory_equal(bytes_a, bytes_b, n);
-	free(bytes_a);
-	free(bytes_b);
 }
 
 static void there_and_back(const ProtobufCMessageDescriptor *descriptor, uint64_t seed)
 {
-	ProtobufCMessage *message = random_message(descriptor, seed);
+	cleanup_pb ProtobufCMessage *message = random_message(descriptor, seed);
 	unsigned int flags = (unsigned int)(seed & (PBJSON_DEFAULTS | PBJSON_PROTO_NAMES));
 	struct error err = {0};
-	ProtobufCMessage *back = NULL;
-	json_t *json = NULL;
-	json_t *read;
-	char *text;
+	cleanup_pb ProtobufCMessage *back = NULL;
+	json_t *json = NULL, *read;
+	cleanup_free char *text = NULL;
 
-	if (pbjson_encode(message, flags, &json, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_msg(pbjson_encode(message, flags, &json, &err) == STATUS_OK, "%s", err.msg);
 	expect_text(message, flags, json);
 	text = json_dumps(json, JSON_COMPACT);
 	read = load(text);
-	if (pbjson_decode(descriptor, read, (unsigned int)(seed & PBJSON_SPEC), &back, &err) != STATUS_OK)
-		fail_msg("%s: %s", text, err.msg);
+	assert_msg(pbjson_decode(descriptor, read, (unsigned int)(seed & PBJSON_SPEC), &back, &err) ==
+			   STATUS_OK,
+		   "%s: %s", text, err.msg);
 	expect_same(message, back, seed);
-	protobuf_c_message_free_unpacked(message, NULL);
-	protobuf_c_message_free_unpacked(back, NULL);
 	json_decref(json);
 	json_decref(read);
-	free(text);
 }
 
 TEST(every_message_comes_back_as_it_went)
@@ -281,8 +268,7 @@ TEST(both_spellings_null_and_enum_numbers_are_read)
 TEST(wrong_input_is_refused_with_the_path_of_the_field)
 {
 	static const struct {
-		const char *json;
-		const char *error;
+		const char *json, *error;
 	} cases[] = {
 		{"[]", "wants an object, not a list"},
 		{"\"x\"", "'x' is not an object"},
@@ -377,8 +363,7 @@ TEST(specifications_may_use_dashed_words_sizes_and_single_blocks)
 TEST(the_forms_of_specifications_have_their_own_limits)
 {
 	static const struct {
-		const char *json;
-		const char *error;
+		const char *json, *error;
 	} cases[] = {
 		{"{\"color\":\"dark-bluee\"}",
 		 "color: 'dark-bluee' is unknown, use one of: plain-green, red, dark-blue"},
@@ -436,13 +421,13 @@ TEST(nesting_ends_at_the_limit_in_both_directions)
 {
 	const ProtobufCMessageDescriptor *inner = &test__v1__inner__descriptor;
 	Test__V1__Inner outer = TEST__V1__INNER__INIT;
-	char *good = nested(PBJSON_DEPTH_MAX);
-	char *bad = nested(PBJSON_DEPTH_MAX + 1);
-	ProtobufCMessage *deepest = decode(inner, good, 0);
+	cleanup_free char *good = nested(PBJSON_DEPTH_MAX);
+	cleanup_free char *bad = nested(PBJSON_DEPTH_MAX + 1);
+	cleanup_pb ProtobufCMessage *deepest = decode(inner, good, 0);
 	ProtobufCMessage *message = NULL;
 	Test__V1__Inner *kids[] = {(Test__V1__Inner *)deepest};
 	struct error err = {0};
-	json_t *json = NULL;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	expect_json(deepest, 0, good);
 	outer.n_kids = 1;
@@ -453,10 +438,6 @@ TEST(nesting_ends_at_the_limit_in_both_directions)
 	json = load(bad);
 	assert_int_equal(pbjson_decode(inner, json, 0, &message, &err), STATUS_INVALID_ARGUMENT);
 	assert_null(message);
-	json_decref(json);
-	protobuf_c_message_free_unpacked(deepest, NULL);
-	free(good);
-	free(bad);
 }
 
 TEST(types_with_a_json_form_of_their_own_are_not_mapped_wrongly)
@@ -464,7 +445,7 @@ TEST(types_with_a_json_form_of_their_own_are_not_mapped_wrongly)
 	Google__Protobuf__Duration duration = GOOGLE__PROTOBUF__DURATION__INIT;
 	Test__V1__Timed timed = TEST__V1__TIMED__INIT;
 	json_t *json = NULL;
-	json_t *given = load("{\"after\":{}}");
+	cleanup(json_decrefp) json_t *given = load("{\"after\":{}}");
 	ProtobufCMessage *message = NULL;
 
 	timed.after = &duration;
@@ -473,17 +454,16 @@ TEST(types_with_a_json_form_of_their_own_are_not_mapped_wrongly)
 			 STATUS_UNIMPLEMENTED);
 	assert_null(json);
 	assert_null(message);
-	json_decref(given);
 }
 
 TEST(a_long_path_cuts_the_message_but_nothing_else)
 {
-	char *text = nested(PBJSON_DEPTH_MAX);
+	cleanup_free char *text = nested(PBJSON_DEPTH_MAX);
 	char *end = strstr(text, "{}");
-	char *whole = calloc(1, strlen(text) + 2000);
+	cleanup_free char *whole = calloc(1, strlen(text) + 2000);
 	ProtobufCMessage *message = NULL;
 	struct error err = {0};
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	(void)snprintf(whole, strlen(text) + 2000, "%.*s{\"%01500d\":1%s", (int)(end - text), text, 0,
 		       end + 1);
@@ -492,7 +472,4 @@ TEST(a_long_path_cuts_the_message_but_nothing_else)
 			 STATUS_INVALID_ARGUMENT);
 	assert_true(strlen(err.msg) < sizeof(err.msg));
 	assert_true(str_starts_with(err.msg, "kids[0].kids[0]."));
-	json_decref(json);
-	free(text);
-	free(whole);
 }
