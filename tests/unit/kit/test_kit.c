@@ -79,17 +79,14 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
 	const char *const paths[] = {w->store, w->kit, w->secret, w->cert, w->key, w->other};
 
 	kit_release(&w->files);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		(void)unlink(paths[i]);
 	(void)rmdir(w->dir);
-	free(w);
-	return 0;
 }
 
 static enum status read_it(const struct world *w, const struct kit_key *key, struct kit *ret,
@@ -103,7 +100,7 @@ static enum status read_it(const struct world *w, const struct kit_key *key, str
 
 static void expect_content(const struct world *w, const struct kit_key *key)
 {
-	struct kit kit = {.n = 0};
+	cleanup(kit_release) struct kit kit = {.n = 0};
 	const struct kit_file *file;
 
 	assert_int_equal(read_it(w, key, &kit, NULL), STATUS_OK);
@@ -118,7 +115,6 @@ static void expect_content(const struct world *w, const struct kit_key *key)
 	assert_int_equal(file->len, 12);
 	assert_memory_equal(file->data, "very secret\n", 12);
 	assert_non_null(kit_find(&kit, KIT_DROPINS "10-a.hcl"));
-	kit_release(&kit);
 }
 
 #define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
@@ -267,7 +263,7 @@ static void add(struct tar *tar, const char *name, const char *data)
 TEST(a_tar_of_another_kind_is_refused)
 {
 	struct tar good = {.n = 0};
-	struct kit kit = {.n = 0};
+	cleanup(kit_release) struct kit kit = {.n = 0};
 
 	add(&good, "a", "1");
 	add(&good, "b", "22");
@@ -289,5 +285,4 @@ TEST(a_tar_of_another_kind_is_refused)
 	}
 	add(&good, "a", "twice");
 	assert_int_equal(kit_tar_read(good.bytes, good.n + KIT_TAR_BLOCK, &kit, NULL), STATUS_DATA_LOSS);
-	kit_release(&kit);
 }
