@@ -70,7 +70,7 @@ DEFINE_CLEANUP(int, count_free)
 
 TEST(a_pointer_is_freed_once_or_handed_over)
 {
-	int *taken;
+	cleanup_free int *taken = NULL;
 
 	{
 		cleanup(count_freep) int *a = malloc(sizeof(*a));
@@ -83,7 +83,6 @@ TEST(a_pointer_is_freed_once_or_handed_over)
 	}
 	assert_int_equal(freed, 1);
 	assert_non_null(taken);
-	free(taken);
 }
 
 TEST(arrays_know_their_size)

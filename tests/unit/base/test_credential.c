@@ -26,8 +26,7 @@ static int teardown(void **state)
 
 TEST_FIXTURE(a_credential_is_found_by_its_name, setup, teardown)
 {
-	char path[PATH_MAX] = "as it was";
-	char wanted[TEMP_PATH_SIZE];
+	char path[PATH_MAX] = "as it was", wanted[TEMP_PATH_SIZE];
 
 	assert_int_equal(credential_path("other.key", path, sizeof(path)), -ENOENT);
 	assert_string_equal(path, "as it was");

@@ -7,8 +7,7 @@ TEST(only_operator_errors_prevent_a_restart)
 {
 	static const struct {
 		enum status status;
-		int sys_errno;
-		int code;
+		int sys_errno, code;
 	} cases[] = {
 		{STATUS_INVALID_ARGUMENT, 0, 78},
 		{STATUS_NOT_FOUND, ENOENT, 78},

@@ -86,8 +86,7 @@ static bool disarm(void)
 /* --- fixture --- */
 
 struct fixture {
-	char dir[TEMP_DIR_SIZE];
-	char path[TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], path[TEMP_PATH_SIZE];
 };
 
 static int setup(void **state)
@@ -244,21 +243,19 @@ CASE(reading_without_memory_reports_it)
 
 	assert_int_equal(file_write_atomic(f->path, 0600, bytes, sizeof(bytes)), 0);
 	for (int n = 2; n < 5; n++) { /* the first call is open */
-		char *text = NULL;
+		cleanup_free char *text = NULL;
 		int r;
 
 		arm(ENOMEM, n);
 		r = file_read(f->path, sizeof(bytes), &text, NULL);
 		assert_int_equal(r, disarm() ? -ENOMEM : 0);
 		assert_int_equal(text != NULL, r == 0);
-		free(text);
 	}
 }
 
 CASE(a_temporary_file_left_behind_does_not_matter)
 {
-	char tmp[TEMP_PATH_SIZE + 32];
-	char target[TEMP_PATH_SIZE];
+	char tmp[TEMP_PATH_SIZE + 32], target[TEMP_PATH_SIZE];
 
 	(void)str_format(tmp, sizeof(tmp), "%s.%d.tmp", f->path, getpid());
 	assert_int_equal(file_write_atomic(tmp, 0600, "left", 4), 0);

@@ -160,8 +160,7 @@ TEST(a_service_unit_is_one_that_can_be_started)
 	char text[ID_UNIT_MAX + 2];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (id_is_service_unit(cases[i].text) != cases[i].expected)
-			fail_msg("'%s'", cases[i].text);
+		assert_msg(id_is_service_unit(cases[i].text) == cases[i].expected, "'%s'", cases[i].text);
 	for (size_t n = ID_UNIT_MAX; n <= ID_UNIT_MAX + 1; n++) {
 		memset(text, 'a', n);
 		memcpy(text + n - strlen(".service"), ".service", sizeof(".service"));

@@ -96,8 +96,7 @@ TEST(malformed_lines_are_refused)
 	struct mount_entry e;
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
-		if (parse(lines[i], &e) != -EBADMSG)
-			fail_msg("accepted: %s", lines[i]);
+		assert_msg(parse(lines[i], &e) == -EBADMSG, "accepted: %s", lines[i]);
 }
 
 TEST(options_are_compared_as_whole_words)
@@ -141,7 +140,7 @@ static int count_text(const char *text, size_t n, int *ret_count)
 TEST(the_whole_table_is_read_however_long_it_is)
 {
 	enum { LINES = 20000 };
-	char *text = malloc((size_t)LINES * 64);
+	cleanup_free char *text = malloc((size_t)LINES * 64);
 	size_t n = 0;
 	int found = 0;
 
@@ -152,14 +151,12 @@ TEST(the_whole_table_is_read_however_long_it_is)
 	assert_int_equal(count_text(text, n - 1, &found), -EBADMSG); /* the last line is cut */
 	assert_int_equal(found, LINES - 1);
 	assert_int_equal(count_text("", 0, &found), 0);
-	free(text);
 }
 
 /* A well-formed line of exactly @n bytes with its newline; not NUL-terminated. */
 static char *long_line(size_t n)
 {
-	static const char begin[] = "1 0 0:1 / /";
-	static const char end[] = " rw - t s rw\n";
+	static const char begin[] = "1 0 0:1 / /", end[] = " rw - t s rw\n";
 	char *text = malloc(n + 1);
 
 	memset(text, 'a', n);
@@ -174,8 +171,8 @@ static char *long_line(size_t n)
 TEST(a_line_has_a_limit_and_no_nul)
 {
 	static const char with_nul[] = "1 0 0:1 / /\0a rw - t s rw\n";
-	char *fits = long_line(MOUNTINFO_LINE_MAX);
-	char *too_long = long_line(MOUNTINFO_LINE_MAX + 1);
+	cleanup_free char *fits = long_line(MOUNTINFO_LINE_MAX);
+	cleanup_free char *too_long = long_line(MOUNTINFO_LINE_MAX + 1);
 	int found;
 
 	assert_int_equal(count_text(fits, MOUNTINFO_LINE_MAX, &found), 0);
@@ -183,8 +180,6 @@ TEST(a_line_has_a_limit_and_no_nul)
 	assert_int_equal(count_text(too_long, MOUNTINFO_LINE_MAX + 1, &found), -EMSGSIZE);
 	assert_int_equal(found, 0);
 	assert_int_equal(count_text(with_nul, sizeof(with_nul) - 1, &found), -EBADMSG);
-	free(fits);
-	free(too_long);
 }
 
 static int stop_at_second(const struct mount_entry *entry, void *userdata)

@@ -169,8 +169,7 @@ TEST(networks_are_addresses_without_stray_bits)
 	static const struct {
 		const char *text;
 		uint8_t family; /* 0: refused */
-		uint8_t bits;
-		uint8_t addr[16];
+		uint8_t bits, addr[16];
 	} networks[] = {
 		{"10.0.0.1", 4, 32, {10, 0, 0, 1}},
 		{"10.16.0.0/12", 4, 12, {10, 16}},
@@ -201,8 +200,7 @@ TEST(networks_are_addresses_without_stray_bits)
 
 	for (size_t i = 0; i < ARRAY_SIZE(networks); i++) {
 		uint8_t addr[16] = {77};
-		uint8_t family = 77;
-		uint8_t bits = 77;
+		uint8_t family = 77, bits = 77;
 		int r = parse_network(networks[i].text, &family, addr, &bits);
 
 		assert_int_equal(r, networks[i].family ? 0 : -EINVAL);
@@ -216,8 +214,7 @@ TEST(networks_are_addresses_without_stray_bits)
 TEST(a_network_contains_addresses_that_share_its_first_bits)
 {
 	static const struct {
-		const char *net;
-		const char *addr;
+		const char *net, *addr;
 		bool is_in;
 	} cases[] = {
 		{"0.0.0.0/0", "255.1.2.3", true},
@@ -235,11 +232,7 @@ TEST(a_network_contains_addresses_that_share_its_first_bits)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		uint8_t net[16];
-		uint8_t addr[16];
-		uint8_t family;
-		uint8_t bits;
-		uint8_t all;
+		uint8_t net[16], addr[16], family, bits, all;
 
 		assert_int_equal(parse_network(cases[i].net, &family, net, &bits), 0);
 		assert_int_equal(parse_network(cases[i].addr, &family, addr, &all), 0);

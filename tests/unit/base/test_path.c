@@ -27,8 +27,7 @@ TEST(normal_paths_are_absolute_and_plain)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (path_is_normal(cases[i].path) != cases[i].expected)
-			fail_msg("%s", cases[i].path);
+		assert_msg(path_is_normal(cases[i].path) == cases[i].expected, "%s", cases[i].path);
 }
 
 TEST(normal_paths_and_their_components_have_limits)
@@ -110,8 +109,7 @@ CASE(system_folders_are_trusted_for_everybody)
 {
 	cleanup_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int fd = path_open_trusted(root_fd, "/usr/share");
-	struct stat opened;
-	struct stat expected;
+	struct stat opened, expected;
 
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &opened), 0);
@@ -150,8 +148,7 @@ static void require_root(void)
 
 CASE(a_walk_ends_at_the_folder_that_is_meant)
 {
-	struct stat expected;
-	struct stat opened;
+	struct stat expected, opened;
 
 	require_root();
 	for (const char *const *p = (const char *const[]){"/", "/a", "/a/b", "/a/b/c", NULL}; *p; p++) {
@@ -201,8 +198,7 @@ CASE(every_level_but_the_last_must_be_roots_alone)
 CASE(the_parent_is_opened_and_the_last_name_returned)
 {
 	char name[NAME_MAX + 1];
-	struct stat st;
-	struct stat root;
+	struct stat st, root;
 
 	require_root();
 	assert_int_equal(fstat(f->root_fd, &root), 0);
@@ -232,8 +228,7 @@ CASE(the_parent_itself_must_be_roots_alone)
 
 CASE(the_longest_name_fits)
 {
-	char path[NAME_MAX + 2];
-	char name[NAME_MAX + 1];
+	char path[NAME_MAX + 2], name[NAME_MAX + 1];
 	int fd;
 
 	require_root();

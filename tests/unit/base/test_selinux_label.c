@@ -47,8 +47,7 @@ static int look(const char *enforce, const char *current, char ret[static SELINU
 TEST(only_another_domain_under_an_enforcing_kernel_is_wrong)
 {
 	static const struct {
-		const char *enforce;
-		const char *current;
+		const char *enforce, *current;
 		int result;
 	} rows[] = {
 		{NULL, NULL, 0},
@@ -77,8 +76,7 @@ TEST(only_another_domain_under_an_enforcing_kernel_is_wrong)
 
 TEST(a_context_is_of_bounded_length)
 {
-	char current[SELINUX_LABEL_MAX + 2];
-	char context[SELINUX_LABEL_MAX + 1];
+	char current[SELINUX_LABEL_MAX + 2], context[SELINUX_LABEL_MAX + 1];
 
 	memset(current, 'x', sizeof(current));
 	current[SELINUX_LABEL_MAX] = '\0';
@@ -92,10 +90,9 @@ TEST(the_message_names_the_file_the_domain_and_the_command)
 {
 	struct error err;
 
-	assert_int_equal(selinux_label_error("/usr/sbin/holdfast-agent", "holdfast_agent_t",
-					     "system_u:system_r:initrc_t:s0", &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "system_u:system_r:initrc_t:s0"));
+	assert_error(selinux_label_error("/usr/sbin/holdfast-agent", "holdfast_agent_t",
+					 "system_u:system_r:initrc_t:s0", &err),
+		     STATUS_FAILED_PRECONDITION, err, "system_u:system_r:initrc_t:s0");
 	assert_non_null(strstr(err.msg, "holdfast_agent_t"));
 	assert_non_null(strstr(err.msg, "restorecon -v /usr/sbin/holdfast-agent,"));
 	assert_non_null(strstr(err.msg, "restart its unit"));

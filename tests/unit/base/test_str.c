@@ -33,8 +33,7 @@ TEST(a_formatted_text_fits_or_is_empty)
 TEST(a_number_is_written_as_printf_writes_it_or_not_at_all)
 {
 	static const uint64_t numbers[] = {0, 1, 9, 10, 31, 99, 100, UINT32_MAX, UINT64_MAX};
-	char wanted[21];
-	char dst[21];
+	char wanted[21], dst[21];
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		int n = str_format(wanted, sizeof(wanted), "%" PRIu64, numbers[i]);
@@ -62,8 +61,7 @@ TEST(comparison_is_of_the_whole_or_of_the_beginning)
 
 TEST(every_byte_survives_hex)
 {
-	uint8_t bytes[256];
-	uint8_t back[256];
+	uint8_t bytes[256], back[256];
 	char hex[513];
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
@@ -143,8 +141,7 @@ TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 {
 	static const struct {
 		size_t size;
-		const char *from;
-		const char *to;
+		const char *from, *to;
 		bool is_clean;
 	} cases[] = {
 		{1, "a", "", true},

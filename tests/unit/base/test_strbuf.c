@@ -136,8 +136,7 @@ enum { MODEL_MAX = 3000 };
 TEST(random_use_agrees_with_a_plain_array)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(MODEL_MAX);
-	char model[MODEL_MAX];
-	char piece[400];
+	char model[MODEL_MAX], piece[400];
 	size_t len = 0;
 
 	srandom(3);
