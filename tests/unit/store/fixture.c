@@ -31,12 +31,11 @@ int fixture_setup(void **state)
 
 int fixture_teardown(void **state)
 {
-	struct fixture *f = *state;
+	cleanup_free struct fixture *f = *state;
 
 	fixture_close(f);
 	sd_event_unref(f->event);
 	temp_dir_remove(f->dir);
-	free(f);
 	return 0;
 }
 
@@ -81,9 +80,8 @@ void put_async(struct fixture *f, const char *key, const char *value, struct ans
 {
 	struct kv_op op = {.key = key, .value = value, .len = value ? strlen(value) : 0};
 
-	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1},
-				   answer ? answer_fill : NULL, answer, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, answer ? answer_fill : NULL,
+			    answer, NULL));
 }
 
 uint64_t put(struct fixture *f, const char *key, const char *value)
@@ -92,8 +90,7 @@ uint64_t put(struct fixture *f, const char *key, const char *value)
 
 	put_async(f, key, value, &answer);
 	await(f, &answer);
-	if (answer.err.status != STATUS_OK)
-		fail_msg("%s", answer.err.msg);
+	assert_msg(answer.err.status == STATUS_OK, "%s", answer.err.msg);
 	return answer.revision;
 }
 

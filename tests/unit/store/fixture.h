@@ -11,8 +11,7 @@
 enum { PATIENCE_US = 20 * 1000000 }; /* for one turn of a loop that has something to do */
 
 struct fixture {
-	char dir[TEMP_DIR_SIZE];
-	char path[TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], path[TEMP_PATH_SIZE];
 	sd_event *event;
 	struct kv *kv; /* NULL while closed */
 };

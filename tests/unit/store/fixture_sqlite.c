@@ -14,8 +14,7 @@ void fixture_open(struct fixture *f)
 {
 	struct error err = {0};
 
-	if (kv_open_sqlite(f->event, f->path, &f->kv, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_open_sqlite(f->event, f->path, &f->kv, &err), err);
 }
 
 void fixture_close(struct fixture *f)

@@ -160,9 +160,8 @@ STORE_TEST(many_submissions_are_answered_in_order_with_few_commits)
 		struct kv_op op = {.key = key, .value = "v", .len = 1};
 
 		(void)str_format(key, sizeof(key), "k%d", i % 100);
-		assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, check_sequence,
-					   &sequence, NULL),
-				 STATUS_OK);
+		assert_ok(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, check_sequence,
+				    &sequence, NULL));
 		assert_int_equal(sequence.n, 0); /* never from inside kv_submit */
 	}
 	assert_int_equal(kv_stats(f->kv).pending, 3000);
@@ -372,8 +371,7 @@ STORE_TEST(a_done_function_may_close_the_store)
 	struct answer after = {0};
 	struct kv_op op = {.key = "a", .value = "v", .len = 1};
 
-	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, close_in_answer, f, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, close_in_answer, f, NULL));
 	put_async(f, "b", "v", &after);
 	while (f->kv)
 		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);

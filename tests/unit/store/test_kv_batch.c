@@ -37,8 +37,7 @@ STORE_TEST(a_put_overwritten_in_its_batch_leaves_no_trace)
 	enum { N = 2000 };
 	struct model_key model[] = {{.key = "a"}, {.key = "b"}, {.key = "head"}};
 	struct answer last = {0};
-	uint64_t revision = 0;
-	uint64_t random = 1;
+	uint64_t revision = 0, random = 1;
 	char expected[128] = "";
 
 	for (int i = 0; i < N; i++) {
@@ -62,8 +61,7 @@ STORE_TEST(a_put_overwritten_in_its_batch_leaves_no_trace)
 		}
 		txn.n_conditions = random % 8 == 0;
 		revision += is_changed;
-		assert_int_equal(kv_submit(f->kv, &txn, i == N - 1 ? answer_fill : NULL, &last, NULL),
-				 STATUS_OK);
+		assert_ok(kv_submit(f->kv, &txn, i == N - 1 ? answer_fill : NULL, &last, NULL));
 	}
 	await(f, &last);
 	assert_int_equal(last.err.status, STATUS_OK);
@@ -91,9 +89,8 @@ static void put_rows(struct fixture *f, int n)
 				      {.key = key, .value = "v", .len = 1}};
 
 		(void)str_format(key, sizeof(key), "%c%d", i % 4 == 0 ? 'b' : 'k', i / 4);
-		assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = ops, .n_ops = 2},
-					   i == 4 * n - 1 ? answer_fill : NULL, &last, NULL),
-				 STATUS_OK);
+		assert_ok(kv_submit(f->kv, &(struct kv_txn){.ops = ops, .n_ops = 2},
+				    i == 4 * n - 1 ? answer_fill : NULL, &last, NULL));
 	}
 	await(f, &last);
 }

@@ -33,8 +33,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 
 static void submit_next(struct stream *stream)
 {
-	char first[32];
-	char second[32];
+	char first[32], second[32];
 	struct kv_op ops[] = {{.key = first, .value = "v", .len = 1},
 			      {.key = second, .value = "v", .len = 1}};
 
@@ -90,8 +89,7 @@ static uint64_t read_acks(int fd, uint64_t last)
 static uint64_t stream_and_kill(const char *path, int64_t after_us, uint64_t last)
 {
 	cleanup_close int reader = -EBADF;
-	int ends[2];
-	int status;
+	int ends[2], status;
 	pid_t pid;
 
 	assert_int_equal(pipe(ends), 0);
@@ -156,8 +154,7 @@ static void use_new_folder(struct fixture *f)
 CLOSED_STORE_TEST(everything_acknowledged_survives_kill_9_at_any_moment)
 {
 	const struct sample sample = sample_of_environment();
-	uint64_t total = 0;
-	uint64_t revision = 0;
+	uint64_t total = 0, revision = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
 		/* from the very first instruction of opening to the middle of a long stream */
@@ -184,8 +181,7 @@ CLOSED_STORE_TEST(everything_acknowledged_survives_kill_9_at_any_moment)
 CLOSED_STORE_TEST(a_store_whose_creation_was_killed_can_be_opened)
 {
 	const struct sample sample = sample_of_environment();
-	int n_missing = 0;
-	int n_streaming = 0;
+	int n_missing = 0, n_streaming = 0;
 
 	for (int round = 0; round < CREATIONS; round++) {
 		uint64_t acknowledged;

@@ -194,9 +194,7 @@ static void submit_work(struct fixture *f, struct answer answers[static 2])
 				    {.key = "new", .value = "1", .len = 1},
 				    {.key = "gone", .value = NULL}};
 
-	assert_int_equal(
-		kv_submit(f->kv, &(struct kv_txn){&condition, 1, ops, 3}, answer_fill, &answers[0], NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(f->kv, &(struct kv_txn){&condition, 1, ops, 3}, answer_fill, &answers[0], NULL));
 	assert_int_equal(kv_barrier(f->kv, answer_fill, &answers[1], NULL), STATUS_OK);
 }
 

@@ -307,9 +307,8 @@ CLOSED_STORE_TEST(answered_txns_are_in_the_mark)
 	for (int i = 0; i < 50; i++) {
 		struct kv_op op = {.key = "a", .value = "1", .len = 1};
 
-		assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, look_at_mark,
-					   &watcher, NULL),
-				 STATUS_OK);
+		assert_ok(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, look_at_mark, &watcher,
+				    NULL));
 		while (i % 3 == 0 && watcher.n_seen <= i)
 			assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
 	}

@@ -11,8 +11,7 @@ enum { KEYS = 40, STEPS = 12000, OUTSTANDING = 64, OPS = 6, CONDITIONS = 3, VALU
 
 struct entry {
 	char value[VALUE_SIZE]; /* empty: does not exist */
-	uint64_t create_revision;
-	uint64_t mod_revision;
+	uint64_t create_revision, mod_revision;
 };
 
 struct expectation {
@@ -25,8 +24,7 @@ struct model {
 	struct entry entries[KEYS];
 	uint64_t revision;
 	struct expectation expected[OUTSTANDING]; /* ring */
-	size_t n_submitted;
-	size_t n_answered;
+	size_t n_submitted, n_answered;
 	uint64_t seed;
 };
 
@@ -84,14 +82,12 @@ static void model_apply(struct model *m, uint32_t index, const char *value, uint
 
 static void random_transaction(struct model *m)
 {
-	char names[CONDITIONS + OPS][16];
-	char values[OPS][VALUE_SIZE];
+	char names[CONDITIONS + OPS][16], values[OPS][VALUE_SIZE];
 	struct kv_condition conditions[CONDITIONS];
 	struct kv_op ops[OPS];
 	struct kv_txn txn = {conditions, draw(m, CONDITIONS + 1), ops, draw(m, OPS + 1)};
 	uint64_t next = m->revision + 1;
-	bool holds = true;
-	bool changed = false;
+	bool holds = true, changed = false;
 
 	for (size_t i = 0; i < txn.n_conditions; i++) {
 		uint32_t index = draw(m, KEYS);

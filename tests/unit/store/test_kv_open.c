@@ -63,8 +63,7 @@ static char *make_store(struct fixture *f, size_t *ret_len)
 CLOSED_STORE_TEST(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside)
 {
 	struct stat st;
-	char wal[TEMP_PATH_SIZE + 8];
-	char lock[TEMP_PATH_SIZE + 8];
+	char wal[TEMP_PATH_SIZE + 8], lock[TEMP_PATH_SIZE + 8];
 	mode_t before = umask(0);
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
@@ -103,8 +102,7 @@ CLOSED_STORE_TEST(content_is_there_after_reopening)
 CLOSED_STORE_TEST(durability_is_switched_on)
 {
 	static const struct {
-		const char *query;
-		const char *expected;
+		const char *query, *expected;
 	} cases[] = {
 		{"PRAGMA journal_mode", "wal"},
 		{"PRAGMA synchronous", "2"},
@@ -279,8 +277,7 @@ CLOSED_STORE_TEST(a_foreign_database_is_refused_and_untouched)
 {
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
-	size_t before_len;
-	size_t after_len;
+	size_t before_len, after_len;
 
 	run_sql(f->path, "CREATE TABLE t(a); INSERT INTO t VALUES(1);");
 	assert_int_equal(file_read(f->path, FILE_MAX, &before, &before_len), 0);
@@ -303,8 +300,7 @@ CLOSED_STORE_TEST(a_newer_schema_is_refused)
 CLOSED_STORE_TEST(a_refused_store_keeps_its_log)
 {
 	char wal[TEMP_PATH_SIZE + 8];
-	struct stat before;
-	struct stat after;
+	struct stat before, after;
 	pid_t pid;
 	int status;
 
@@ -383,8 +379,7 @@ CLOSED_STORE_TEST(foreign_sql_in_a_file_is_refused_and_not_run)
 	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
 		cleanup_free char *before = NULL;
 		cleanup_free char *after = NULL;
-		size_t n_before = 0;
-		size_t n_after = 0;
+		size_t n_before = 0, n_after = 0;
 
 		write_file(f->path, bytes, n);
 		run_sql(f->path, statements[i]);
@@ -500,8 +495,7 @@ CLOSED_STORE_TEST(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing)
 	enum { STEP = 31 };
 	cleanup_free char *bytes = NULL;
 	cleanup_free char *before = NULL;
-	size_t refused = 0;
-	size_t n;
+	size_t refused = 0, n;
 
 	bytes = make_store(f, &n);
 	before = read_all(f, NULL);
