@@ -39,11 +39,7 @@ static bool takes_connections(const char *path)
 /* etcd wants unix://NAME:PORT, and makes a socket of that name in its folder. */
 static void run_etcd(const struct etcd_world *world, size_t member)
 {
-	char name[8];
-	char folder[8];
-	char client[32];
-	char peer[32];
-	char cluster[128];
+	char name[8], folder[8], client[32], peer[32], cluster[128];
 	int log;
 
 	for (size_t i = 0, n = 0; i < world->n; i++)
@@ -161,14 +157,12 @@ struct etcd_world *etcd_world_new(size_t n)
 
 static void make_ca(const struct etcd_world *world, const char *name)
 {
-	char key[128];
-	char cert[128];
+	char key[128], cert[128];
 	struct error err;
 
 	(void)str_format(key, sizeof(key), "%s/%s.key", world->folder, name);
 	(void)str_format(cert, sizeof(cert), "%s/%s.crt", world->folder, name);
-	if (pki_make_ca(key, cert, "lab", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(pki_make_ca(key, cert, "lab", &err), err);
 }
 
 static void issue(const struct etcd_world *world, const char *ca, const char *name)
@@ -188,8 +182,7 @@ static void issue(const struct etcd_world *world, const char *ca, const char *na
 	(void)str_format(paths[1], sizeof(paths[1]), "%s/%s.crt", world->folder, ca);
 	(void)str_format(paths[2], sizeof(paths[2]), "%s/%s.key", world->folder, name);
 	(void)str_format(paths[3], sizeof(paths[3]), "%s/%s.crt", world->folder, name);
-	if (pki_issue(paths[0], paths[1], &request, paths[2], paths[3], &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(pki_issue(paths[0], paths[1], &request, paths[2], paths[3], &err), err);
 }
 
 struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first)
@@ -301,8 +294,7 @@ void part_start(struct part *part, sd_event *event, const struct etcd_settings *
 	struct error err;
 
 	*part = (struct part){.event = event};
-	if (etcd_new(event, settings, &events, part, &part->etcd, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(etcd_new(event, settings, &events, part, &part->etcd, &err), err);
 }
 
 void part_stop(struct part *part)
@@ -317,8 +309,7 @@ void part_open(struct part *part)
 {
 	struct error err;
 
-	if (kv_open_etcd(part->etcd, &part->kv, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_open_etcd(part->etcd, &part->kv, &err), err);
 }
 
 void part_lead(struct part *part)
@@ -363,12 +354,11 @@ static ProtobufCBinaryData bytes_of(const char *text)
 
 static int64_t put(const char *url, const char *key, const char *value)
 {
-	Etcdserverpb__PutRequest request = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__PutRequest request =
+		PB(etcdserverpb__put_request, .key = bytes_of(key), .value = bytes_of(value));
 	ProtobufCMessage *response = NULL;
 	int64_t revision;
 
-	request.key = bytes_of(key);
-	request.value = bytes_of(value);
 	call(url, &etcdserverpb__kv__descriptor, "Put", &request.base, &response);
 	revision = ((const Etcdserverpb__PutResponse *)response)->header->revision;
 	protobuf_c_message_free_unpacked(response, NULL);
@@ -377,9 +367,9 @@ static int64_t put(const char *url, const char *key, const char *value)
 
 void etcd_world_put(const char *url, const char *key, const char *value)
 {
-	Etcdserverpb__DeleteRangeRequest request = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+	Etcdserverpb__DeleteRangeRequest request =
+		PB(etcdserverpb__delete_range_request, .key = bytes_of(key));
 
-	request.key = bytes_of(key);
 	if (value)
 		(void)put(url, key, value);
 	else
@@ -388,12 +378,11 @@ void etcd_world_put(const char *url, const char *key, const char *value)
 
 bool etcd_world_find(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written)
 {
-	Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__RangeRequest request = PB(etcdserverpb__range_request, .key = bytes_of(key));
 	const Etcdserverpb__RangeResponse *range;
 	ProtobufCMessage *response = NULL;
 	bool is_there;
 
-	request.key = bytes_of(key);
 	call(url, &etcdserverpb__kv__descriptor, "Range", &request.base, &response);
 	range = (const Etcdserverpb__RangeResponse *)response;
 	is_there = range->n_kvs == 1;
@@ -412,10 +401,9 @@ void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created
 
 void etcd_world_compact(const char *url)
 {
-	Etcdserverpb__CompactionRequest request = ETCDSERVERPB__COMPACTION_REQUEST__INIT;
+	Etcdserverpb__CompactionRequest request =
+		PB(etcdserverpb__compaction_request, .revision = put(url, "beside", "x"), .physical = true);
 
-	request.revision = put(url, "beside", "x");
-	request.physical = true;
 	call(url, &etcdserverpb__kv__descriptor, "Compact", &request.base, NULL);
 }
 
@@ -428,11 +416,12 @@ void etcd_world_defragment(const char *url)
 
 void etcd_world_alarm(const char *url, bool is_on)
 {
-	Etcdserverpb__AlarmRequest request = ETCDSERVERPB__ALARM_REQUEST__INIT;
+	Etcdserverpb__AlarmRequest request =
+		PB(etcdserverpb__alarm_request,
+		   .action = is_on ? ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE
+				   : ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__DEACTIVATE,
+		   .alarm = ETCDSERVERPB__ALARM_TYPE__NOSPACE);
 
-	request.action = is_on ? ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE
-			       : ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__DEACTIVATE;
-	request.alarm = ETCDSERVERPB__ALARM_TYPE__NOSPACE;
 	call(url, &etcdserverpb__maintenance__descriptor, "Alarm", &request.base, NULL);
 }
 

@@ -51,16 +51,12 @@ struct part {
 	sd_event *event; /* borrowed */
 	struct etcd *etcd;
 	struct kv *kv; /* NULL: not open */
-	int n_leading;
-	int n_lost;
-	int n_trouble;
-	int n_aside;
+	int n_leading, n_lost, n_trouble, n_aside;
 	bool has_other_key;
 	uint32_t aside;	  /* the schema for which it stands aside */
 	char leader[256]; /* that it follows */
 	int64_t since_ms;
-	struct error lost;
-	struct error trouble;
+	struct error lost, trouble;
 };
 
 enum { LEASE_S = 3, CALL_MS = 400 };

@@ -14,24 +14,18 @@ enum { LINKS_MAX = 64, SLOW_US = 30000, BUFFER_SIZE = 1 << 16, HELD_MAX = 1 << 2
 struct link {
 	int client; /* -1: free, or gone while its requests are held */
 	int server; /* -1: free */
-	bool drops_answers;
-	bool drops_requests;
-	bool holds;
+	bool drops_answers, drops_requests, holds;
 	uint8_t *held; /* owned */
 	size_t n_held;
 };
 
 struct proxy {
-	char upstream[108];
-	char path[108];
-	int listener;
-	int wake[2];
+	char upstream[108], path[108];
+	int listener, wake[2];
 	pthread_t thread;
 	pthread_mutex_t lock; /* for all below */
 	struct link links[LINKS_MAX];
-	bool refuses;
-	bool is_slow;
-	bool is_ending;
+	bool refuses, is_slow, is_ending;
 };
 
 static struct sockaddr_un address_of(const char *path)

@@ -45,7 +45,7 @@ static size_t fill(struct submission_list *queue, struct batch *batch)
 TEST(a_key_is_once_in_it_as_it_was_put_last)
 {
 	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
-	struct batch_request *request;
+	cleanup_free struct batch_request *request = NULL;
 	struct batch batch;
 
 	add(&queue, "a", "1");
@@ -63,7 +63,6 @@ TEST(a_key_is_once_in_it_as_it_was_put_last)
 	assert_bytes(message_of(request)->success[1]->request_delete_range->key, "/p/e/1/b");
 	assert_bytes(message_of(request)->success[2]->request_put->key, "/p/sequence");
 	assert_bytes(message_of(request)->success[2]->request_put->value, "a 2");
-	free(request);
 	submission_list_free(&batch.list);
 }
 
@@ -71,7 +70,7 @@ TEST(it_compares_the_leaders_key_and_the_sequence_key_and_reads_both_if_not)
 {
 	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
 	const Etcdserverpb__TxnRequest *txn;
-	struct batch_request *request;
+	cleanup_free struct batch_request *request = NULL;
 	struct batch batch;
 
 	add(&queue, "a", "1");
@@ -88,7 +87,6 @@ TEST(it_compares_the_leaders_key_and_the_sequence_key_and_reads_both_if_not)
 	assert_int_equal(txn->n_failure, 2);
 	assert_bytes(txn->failure[BATCH_READ_LEADER]->request_range->key, "/p/leader");
 	assert_bytes(txn->failure[BATCH_READ_SEQUENCE]->request_range->key, "/p/sequence");
-	free(request);
 	submission_list_free(&batch.list);
 }
 
@@ -171,7 +169,7 @@ static int64_t compared(uint64_t mod_revision, uint64_t offset)
 	const struct kv_condition condition = {.key = "c", .mod_revision = mod_revision};
 	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
 	const Etcdserverpb__TxnRequest *txn;
-	struct batch_request *request;
+	cleanup_free struct batch_request *request = NULL;
 	struct batch batch;
 	int64_t revision;
 
@@ -180,7 +178,6 @@ static int64_t compared(uint64_t mod_revision, uint64_t offset)
 	request = batch_request_new(&batch, &with, &(struct known_revisions){.leader_revision = 1});
 	txn = (const Etcdserverpb__TxnRequest *)batch_request_message(request);
 	revision = txn->compare[2]->mod_revision;
-	free(request);
 	submission_list_free(&batch.list);
 	return revision;
 }

@@ -26,7 +26,7 @@ TEST(a_lease_that_was_slept_through_is_not_led_by)
 	const char *url = world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/clock", "s1");
 	sd_event *event = NULL;
-	struct part part;
+	cleanup(part_stop) struct part part;
 
 	assert_int_equal(sd_event_new(&event), 0);
 	settings.call_us = settings.lease_us;
@@ -39,7 +39,6 @@ TEST(a_lease_that_was_slept_through_is_not_led_by)
 	assert_non_null(strstr(part.trouble.msg, "the election took longer than its lease"));
 	assert_int_equal(part.n_leading, 0);
 	run_until(event, &part.n_leading, 1); /* when etcd has ended that lease, by another */
-	part_stop(&part);
 	sd_event_unref(event);
 	etcd_world_free(world);
 }

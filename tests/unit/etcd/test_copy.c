@@ -28,8 +28,7 @@ struct follower {
 struct copies {
 	sd_event *event;
 	struct proxy *proxy;
-	char proxy_url[WORLD_URL_SIZE];
-	char prefix[32];
+	char proxy_url[WORLD_URL_SIZE], prefix[32];
 	struct part leader;
 	struct follower follower;
 	int n_done;
@@ -122,20 +121,17 @@ static void follow(struct copies *c, const char *url)
 	struct error err;
 
 	settings.lease_us = USEC_PER_SEC; /* it begins to read soon */
-	if (etcd_new(c->event, &settings, &events, &c->follower, &c->follower.etcd, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(etcd_new(c->event, &settings, &events, &c->follower, &c->follower.etcd, &err), err);
 }
 
 /* --- who leads --- */
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct copies, c)
 {
 	static int n;
-	struct copies *c = calloc(1, sizeof(*c));
 	const char *url = etcd_world->urls[0];
 	struct etcd_settings settings;
 
-	assert_non_null(c);
 	(void)str_format(c->prefix, sizeof(c->prefix), "/copies/%d", n++);
 	(void)str_format(c->proxy_url, sizeof(c->proxy_url), "unix:%s/copy%d", etcd_world->folder, n);
 	c->proxy = proxy_new(c->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
@@ -144,29 +140,22 @@ static int setup(void **state)
 	settings.lease_us = 60 * USEC_PER_SEC;
 	part_start(&c->leader, c->event, &settings);
 	part_lead(&c->leader);
-	*state = c;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct copies, c)
 {
-	struct copies *c = *state;
-
 	if (c->leader.etcd)
 		part_stop(&c->leader);
 	etcd_free(c->follower.etcd);
 	proxy_free(c->proxy);
 	sd_event_unref(c->event);
-	free(c);
-	return 0;
 }
 
 static void on_done(uint64_t revision, const struct error *err, void *userdata)
 {
 	struct copies *c = userdata;
 
-	if (err)
-		fail_msg("%s", err->msg);
+	assert_msg(!err, "%s", err->msg);
 	c->n_done++;
 }
 
@@ -182,8 +171,7 @@ static void write_keys(struct copies *c, struct kv *kv, const char *const *keys,
 					.value = is_put ? values[i] : NULL,
 					.len = is_put ? strlen(values[i]) : 0};
 	}
-	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_done, c, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_done, c, NULL));
 }
 
 static void write_key(struct copies *c, const char *key, bool is_put)
@@ -218,8 +206,7 @@ static struct kv *take_over(struct copies *c)
 
 	part_stop(&c->leader);
 	run_until(c->event, &c->follower.n_leading, 1);
-	if (kv_open_etcd(c->follower.etcd, &kv, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_open_etcd(c->follower.etcd, &kv, &err), err);
 	return kv;
 }
 

@@ -50,9 +50,7 @@ static enum status put(struct part *part, const char *value)
 	const struct kv_op op = {.key = "a", .value = value, .len = strlen(value)};
 	int status = -1;
 
-	assert_int_equal(
-		kv_submit(part->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &status, NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(part->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &status, NULL));
 	run_until(part->event, &status, 0);
 	return (enum status)status;
 }
@@ -63,11 +61,11 @@ static bool keep(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(one_leads_and_the_others_know_which, setup, teardown)
+#define CASE(name) TEST_ON(name, sd_event, event, setup, teardown)
+
+CASE(one_leads_and_the_others_know_which)
 {
-	sd_event *event = *state;
-	struct part first;
-	struct part second;
+	cleanup(part_stop) struct part first, second;
 
 	start(&first, event, "server-one");
 	run_until(event, &first.n_leading, 1);
@@ -80,15 +78,11 @@ TEST_FIXTURE(one_leads_and_the_others_know_which, setup, teardown)
 	run_for(event, 2 * LEASE_S * 1000); /* the lease is kept alive */
 	assert_int_equal(first.n_lost, 0);
 	assert_int_equal(second.n_leading, 0);
-	part_stop(&second);
-	part_stop(&first);
 }
 
-TEST_FIXTURE(a_resignation_frees_the_lead_at_once, setup, teardown)
+CASE(a_resignation_frees_the_lead_at_once)
 {
-	sd_event *event = *state;
-	struct part first;
-	struct part second;
+	struct part first, second;
 
 	start(&first, event, "s1");
 	part_lead(&first);
@@ -102,13 +96,11 @@ TEST_FIXTURE(a_resignation_frees_the_lead_at_once, setup, teardown)
 }
 
 /* A revoked lease is not left lying for a part of a long lease. */
-TEST_FIXTURE(a_revoked_lease_is_taken_soon_however_long_it_was, setup, teardown)
+CASE(a_revoked_lease_is_taken_soon_however_long_it_was)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");
-	sd_event *event = *state;
-	struct part first;
-	struct part second;
+	struct part first, second;
 
 	settings.lease_us = 600 * USEC_PER_SEC;
 	part_start(&first, event, &settings);
@@ -122,29 +114,23 @@ TEST_FIXTURE(a_revoked_lease_is_taken_soon_however_long_it_was, setup, teardown)
 	part_stop(&second);
 }
 
-TEST_FIXTURE(a_follower_opens_no_store, setup, teardown)
+CASE(a_follower_opens_no_store)
 {
-	sd_event *event = *state;
-	struct part first;
-	struct part second;
+	cleanup(part_stop) struct part first, second;
 	struct error err;
 
 	start(&first, event, "s1");
 	run_until(event, &first.n_leading, 1);
 	start(&second, event, "s2");
 	run_for(event, 100);
-	assert_int_equal(kv_open_etcd(second.etcd, &second.kv, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "not the leader"));
-	part_stop(&second);
-	part_stop(&first);
+	assert_error(kv_open_etcd(second.etcd, &second.kv, &err), STATUS_FAILED_PRECONDITION, err,
+		     "not the leader");
 }
 
-TEST_FIXTURE(a_leader_without_etcd_knows_when_its_lease_may_be_over, setup, teardown)
+CASE(a_leader_without_etcd_knows_when_its_lease_may_be_over)
 {
-	sd_event *event = *state;
-	uint64_t begin_us;
-	uint64_t lasted_us;
-	struct part part;
+	uint64_t begin_us, lasted_us;
+	cleanup(part_stop) struct part part;
 
 	start(&part, event, "s1");
 	part_lead(&part);
@@ -158,7 +144,6 @@ TEST_FIXTURE(a_leader_without_etcd_knows_when_its_lease_may_be_over, setup, tear
 	assert_false(etcd_is_leading(part.etcd));
 	assert_int_equal(put(&part, "1"), STATUS_FAILED_PRECONDITION);
 	etcd_world_start(etcd_world, 0);
-	part_stop(&part);
 }
 
 /* A server in a process of its own, which leads, says so, and writes again when it is let. */
@@ -183,14 +168,11 @@ static int run_child(int said, int let)
 	return status == STATUS_FAILED_PRECONDITION ? 0 : 4;
 }
 
-TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, teardown)
+CASE(a_leader_stopped_past_its_lease_neither_leads_nor_writes)
 {
-	sd_event *event = *state;
 	struct part part;
 	char value[16] = "";
-	int said[2];
-	int let[2];
-	int status;
+	int said[2], let[2], status;
 	siginfo_t info;
 	pid_t pid;
 
@@ -218,13 +200,12 @@ TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, te
 	}
 }
 
-TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup, teardown)
+CASE(three_members_serve_without_one_and_stand_still_without_two)
 {
 	struct etcd_world *three = etcd_world_new(3);
 	const char *const urls[] = {three->urls[0], three->urls[1], three->urls[2]};
 	struct etcd_settings settings = part_settings(urls, 3, "/three", "s1");
-	sd_event *event = *state;
-	struct part part;
+	cleanup(part_stop) struct part part;
 
 	settings.lease_us = 20 * USEC_PER_SEC;
 	part_start(&part, event, &settings);
@@ -244,20 +225,17 @@ TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup,
 	etcd_world_kill(three, 1);
 	assert_int_equal(put(&part, "4"), STATUS_FAILED_PRECONDITION);
 	run_until(event, &part.n_lost, 1);
-	part_stop(&part);
 	etcd_world_free(three);
 }
 
 /* Servers of two versions: those of the schema at which the cluster is lead, and after it was raised the
  * others. */
-TEST_FIXTURE(a_server_of_another_schema_follows_until_it_is_raised, setup, teardown)
+CASE(a_server_of_another_schema_follows_until_it_is_raised)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings earlier = part_settings(&url, 1, "/schema", "earlier");
 	struct etcd_settings newer = part_settings(&url, 1, "/schema", "newer");
-	sd_event *event = *state;
-	struct part old;
-	struct part new;
+	struct part old, new;
 	uint32_t before;
 
 	earlier.schema = 4;
@@ -298,12 +276,11 @@ TEST_FIXTURE(a_server_of_another_schema_follows_until_it_is_raised, setup, teard
 }
 
 /* What was raised between its look at the schema and its election is not overlooked, nor written over. */
-TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
+CASE(a_schema_that_is_raised_during_an_election_counts)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings earlier = part_settings(&url, 1, "/race", "earlier");
 	struct etcd_settings newer = part_settings(&url, 1, "/race", "newer");
-	sd_event *event = *state;
 	struct part old;
 	int64_t elected, raised, created;
 	uint32_t before;
@@ -331,13 +308,11 @@ TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
 }
 
 /* Of two that might lead at once, the one that came first leaves it to the other. */
-TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown)
+CASE(a_leader_that_yields_stays_away_for_the_given_time)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/yield", "s1");
-	sd_event *event = *state;
-	struct part yielding;
-	struct part other;
+	struct part yielding, other;
 
 	settings.yield_us = 600 * USEC_PER_SEC;
 	part_start(&yielding, event, &settings);
@@ -359,14 +334,12 @@ TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown
 }
 
 /* A takeover by it would have every node refuse the tickets of the cluster. */
-TEST_FIXTURE(a_server_with_another_ticket_key_follows_and_does_not_lead, setup, teardown)
+CASE(a_server_with_another_ticket_key_follows_and_does_not_lead)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings ours = part_settings(&url, 1, "/key", "ours");
 	struct etcd_settings other = part_settings(&url, 1, "/key", "other");
-	sd_event *event = *state;
-	struct part own;
-	struct part stranger;
+	struct part own, stranger;
 
 	ours.ticket_key = "aa11";
 	other.ticket_key = "bb22";
@@ -394,12 +367,11 @@ TEST_FIXTURE(a_server_with_another_ticket_key_follows_and_does_not_lead, setup, 
 
 /* Between its look at the key and its election the key is replaced: wherever that falls, it does not lead by
  * the old one. */
-TEST_FIXTURE(a_ticket_key_that_is_replaced_during_an_election_counts, setup, teardown)
+CASE(a_ticket_key_that_is_replaced_during_an_election_counts)
 {
 	const char *const url = etcd_world->urls[0];
 	struct etcd_settings ours = part_settings(&url, 1, "/keyrace", "ours");
 	struct etcd_settings other = part_settings(&url, 1, "/keyrace", "other");
-	sd_event *event = *state;
 	struct part own;
 	int64_t elected, replaced, created;
 
@@ -426,10 +398,9 @@ TEST_FIXTURE(a_ticket_key_that_is_replaced_during_an_election_counts, setup, tea
 }
 
 /* Each refused grant is an entry in the log of a full etcd. */
-TEST_FIXTURE(a_full_etcd_is_asked_for_a_lease_less_and_less_often, setup, teardown)
+CASE(a_full_etcd_is_asked_for_a_lease_less_and_less_often)
 {
-	sd_event *event = *state;
-	struct part part;
+	cleanup(part_stop) struct part part;
 
 	etcd_world_alarm(etcd_world->urls[0], true);
 	start(&part, event, "s1");
@@ -440,5 +411,4 @@ TEST_FIXTURE(a_full_etcd_is_asked_for_a_lease_less_and_less_often, setup, teardo
 	assert_int_equal(part.n_leading, 0);
 	etcd_world_alarm(etcd_world->urls[0], false);
 	part_lead(&part);
-	part_stop(&part);
 }

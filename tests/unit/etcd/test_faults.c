@@ -12,37 +12,28 @@
 
 struct faults {
 	struct proxy *proxy;
-	char proxy_url[WORLD_URL_SIZE];
-	char prefix[32];
+	char proxy_url[WORLD_URL_SIZE], prefix[32];
 	sd_event *event;
 	struct part part;
 };
 
 TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct faults, f)
 {
 	static int n;
-	struct faults *f = calloc(1, sizeof(*f));
 
-	assert_non_null(f);
 	(void)str_format(f->prefix, sizeof(f->prefix), "/faults/%d", n++);
 	(void)str_format(f->proxy_url, sizeof(f->proxy_url), "unix:%s/proxy%d", etcd_world->folder, n);
 	f->proxy = proxy_new(f->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
 	assert_int_equal(sd_event_new(&f->event), 0);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct faults, f)
 {
-	struct faults *f = *state;
-
 	part_stop(&f->part);
 	proxy_free(f->proxy);
 	sd_event_unref(f->event);
-	free(f);
-	return 0;
 }
 
 static void start(struct faults *f, uint64_t lease_us)
@@ -83,9 +74,7 @@ static void put(struct faults *f, const char *key, const char *value, struct ans
 	const struct kv_op op = {.key = key, .value = value, .len = strlen(value)};
 
 	*answer = (struct answer){0};
-	assert_int_equal(
-		kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, answer, NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, answer, NULL));
 }
 
 static void await(struct faults *f, const struct answer *answer)
@@ -100,8 +89,7 @@ static void put_ok(struct faults *f, const char *key, const char *value)
 
 	put(f, key, value, &answer);
 	await(f, &answer);
-	if (answer.err.status != STATUS_OK)
-		fail_msg("%s", answer.err.msg);
+	assert_msg(answer.err.status == STATUS_OK, "%s", answer.err.msg);
 }
 
 struct read {
@@ -125,8 +113,7 @@ static void assert_store(struct faults *f, const char *expected)
 	struct read read = {0};
 	struct error err;
 
-	if (kv_range(f->part.kv, "", add_item, &read, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_range(f->part.kv, "", add_item, &read, &err), err);
 	assert_string_equal(read.text, expected);
 }
 
@@ -339,9 +326,7 @@ static void fill(struct faults *f, int n)
 		const struct kv_op op = {.key = key, .value = "v", .len = 1};
 
 		(void)str_format(key, sizeof(key), "k%05d", i);
-		assert_int_equal(
-			kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL),
-			STATUS_OK);
+		assert_ok(kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL));
 	}
 	put_ok(f, "last", "v");
 }
@@ -367,8 +352,8 @@ CASE(a_range_that_a_compaction_overtook_reports_it)
 	int n = 0;
 
 	fill(f, 17000);
-	assert_int_equal(kv_range(f->part.kv, "", compact_once, &n, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "etcd was compacted while it was read"));
+	assert_error(kv_range(f->part.kv, "", compact_once, &n, &err), STATUS_UNAVAILABLE, err,
+		     "etcd was compacted while it was read");
 	n = 0;
 	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_OK);
 	assert_int_equal(n, 17001);
@@ -387,18 +372,17 @@ CASE(a_changed_value_is_data_loss)
 	put_ok(f, "a", "1");
 	(void)str_format(key, sizeof(key), "%s/e/1/a", f->prefix);
 	etcd_world_put(etcd_world->urls[0], key, "XXXXXXXX1");
-	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "/e/1/a is not what was written"));
+	assert_error(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS, err,
+		     "/e/1/a is not what was written");
 	assert_int_equal(n, 0);
 }
 
 struct refusal {
 	const char *key; /* behind the prefix */
-	const char *value;
-	const char *message;
+	const char *value, *message;
 };
 
-TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
+TEST_ON(a_prefix_that_is_not_this_clusters_is_refused, struct faults, f, setup, teardown)
 {
 	static const struct refusal cases[] = {
 		{"schema", "holdfast-store 2 lab", "has schema 2, this version knows up to 1; upgrade it"},
@@ -406,12 +390,10 @@ TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
 		{"schema", "x", "is not of a store of Holdfast"},
 		{"registry/pods", "x", "registry/pods, and no store of Holdfast at"},
 	};
-	struct faults *f = *state;
 	const char *url = f->proxy_url;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char prefix[64];
-		char key[128];
+		char prefix[64], key[128];
 		struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");
 		struct error err = {0};
 
@@ -421,18 +403,16 @@ TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
 		part_start(&f->part, f->event, &settings);
 		run_until(f->event, &f->part.n_leading, 1);
 		assert_int_equal(kv_open_etcd(f->part.etcd, &f->part.kv, &err), STATUS_FAILED_PRECONDITION);
-		if (!strstr(err.msg, cases[i].message))
-			fail_msg("%s", err.msg);
+		assert_msg(strstr(err.msg, cases[i].message), "%s", err.msg);
 		part_stop(&f->part);
 	}
 }
 
-TEST_FIXTURE(invalid_endpoints_are_refused, setup, teardown)
+TEST_ON(invalid_endpoints_are_refused, struct faults, f, setup, teardown)
 {
 	static const char *const urls[] = {
 		"http://localhost:2379", "https://localhost:2379", "https://:1", "unix:relative", "",
 		"localhost:2379"};
-	struct faults *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
 		const struct etcd_settings settings = part_settings(&urls[i], 1, f->prefix, "s1");
@@ -440,9 +420,8 @@ TEST_FIXTURE(invalid_endpoints_are_refused, setup, teardown)
 		struct etcd *etcd = NULL;
 		struct error err;
 
-		assert_int_equal(etcd_new(f->event, &settings, &events, NULL, &etcd, &err),
-				 STATUS_INVALID_ARGUMENT);
-		assert_non_null(strstr(err.msg, "is no endpoint"));
+		assert_error(etcd_new(f->event, &settings, &events, NULL, &etcd, &err),
+			     STATUS_INVALID_ARGUMENT, err, "is no endpoint");
 	}
 }
 

@@ -11,8 +11,7 @@ enum { EPOCH = 7 };
 struct marked {
 	sd_event *event;
 	struct part part;
-	char prefix[32];
-	char mark[WORLD_FOLDER_SIZE + 16];
+	char prefix[32], mark[WORLD_FOLDER_SIZE + 16];
 };
 
 TEST_GROUP(etcd_world_setup, etcd_world_teardown)
@@ -27,29 +26,21 @@ static void begin(struct marked *m)
 	part_lead(&m->part);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct marked, m)
 {
 	static int number;
-	struct marked *m = calloc(1, sizeof(*m));
 
-	assert_non_null(m);
 	(void)str_format(m->prefix, sizeof(m->prefix), "/marks/%d", number++);
 	(void)str_format(m->mark, sizeof(m->mark), "%s/mark", etcd_world->folder);
 	(void)unlink(m->mark);
 	assert_int_equal(sd_event_new(&m->event), 0);
 	begin(m);
-	*state = m;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct marked, m)
 {
-	struct marked *m = *state;
-
 	part_stop(&m->part);
 	sd_event_unref(m->event);
-	free(m);
-	return 0;
 }
 
 static struct kv_marks marks_of(const struct marked *m)
@@ -104,9 +95,7 @@ static void put(struct marked *m, const char *key)
 	const struct kv_op op = {.key = key, .value = "1", .len = 1};
 	struct answer answer = {.m = m};
 
-	assert_int_equal(
-		kv_submit(m->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &answer, NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(m->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &answer, NULL));
 	run_until(m->event, &answer.n, 1);
 }
 

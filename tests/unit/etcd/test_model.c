@@ -39,8 +39,7 @@ struct world {
 	size_t n_planned;
 	int n_answered;
 	uint64_t seed;
-	unsigned int n_value;
-	unsigned int n_lost;
+	unsigned int n_value, n_lost;
 	bool is_held; /* requests are, by the proxy */
 };
 
@@ -76,8 +75,7 @@ static void read_state(struct world *w, struct state *ret)
 	struct error err;
 
 	*ret = (struct state){0};
-	if (kv_range(w->part.kv, "k", add_item, ret, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_range(w->part.kv, "k", add_item, ret, &err), err);
 }
 
 static bool is_same(const struct state *a, const struct state *b)
@@ -107,17 +105,14 @@ static void submit_conditional(struct world *w, struct planned *planned, const s
 	const struct kv_condition condition = {.key = op->key};
 
 	planned->holds = is_absent;
-	assert_int_equal(
-		kv_submit(w->part.kv, &(struct kv_txn){&condition, 1, op, 1}, on_done, planned, NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(w->part.kv, &(struct kv_txn){&condition, 1, op, 1}, on_done, planned, NULL));
 }
 
 static void submit_one(struct world *w)
 {
 	struct planned *planned = &w->planned[w->n_planned];
 	const struct state *before = w->n_planned > 0 ? &planned[-1].after : &w->state;
-	char keys[OPS][8];
-	char values[OPS][VALUE_SIZE];
+	char keys[OPS][8], values[OPS][VALUE_SIZE];
 	struct kv_op ops[OPS];
 	size_t n = draw(w, OPS + 1);
 	bool is_conditional = n == 1 && draw(w, 2) == 0;
@@ -140,9 +135,8 @@ static void submit_one(struct world *w)
 	if (is_conditional)
 		submit_conditional(w, planned, &ops[0], before->values[first][0] == '\0');
 	else
-		assert_int_equal(kv_submit(w->part.kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_done,
-					   planned, NULL),
-				 STATUS_OK);
+		assert_ok(kv_submit(w->part.kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_done, planned,
+				    NULL));
 }
 
 /* The store as it is now is what one of the unanswered submissions leaves, or the last answered one. */

@@ -37,8 +37,7 @@ static int compare(const void *a, const void *b)
 }
 
 struct filling {
-	int asked;
-	int done;
+	int asked, done;
 };
 
 static void on_done(uint64_t revision, const struct error *err, void *userdata)
@@ -104,8 +103,7 @@ static size_t count(const char *prefix, const char *from)
 TEST(each_key_is_read_once_and_in_its_place)
 {
 	static const struct {
-		const char *prefix;
-		const char *from;
+		const char *prefix, *from;
 		size_t limit;
 	} rows[] = {
 		{"", "", SIZE_MAX},   {"m/", "", SIZE_MAX}, {"m/dense/", "m/dense/011111", SIZE_MAX},
@@ -116,7 +114,7 @@ TEST(each_key_is_read_once_and_in_its_place)
 	const char *url = world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/p", "a");
 	sd_event *event = NULL;
-	struct part part;
+	cleanup(part_stop) struct part part;
 
 	assert_true(sd_event_new(&event) >= 0);
 	make_keys();
@@ -132,12 +130,10 @@ TEST(each_key_is_read_once_and_in_its_place)
 		size_t first = reading.next;
 
 		wanted = wanted < rows[i].limit ? wanted : rows[i].limit;
-		assert_int_equal(kv_range_from(part.kv, rows[i].prefix, rows[i].from, rows[i].limit, is_next,
-					       &reading, NULL),
-				 STATUS_OK);
+		assert_ok(kv_range_from(part.kv, rows[i].prefix, rows[i].from, rows[i].limit, is_next,
+					&reading, NULL));
 		assert_int_equal(reading.next - first, wanted);
 	}
-	part_stop(&part);
 	sd_event_unref(event);
 	etcd_world_free(world);
 }

@@ -10,14 +10,11 @@ enum { RECORDS = 1500, LARGE = 400 };
 
 struct rewriting {
 	struct proxy *proxy;
-	char proxy_url[WORLD_URL_SIZE];
-	char prefix[32];
+	char proxy_url[WORLD_URL_SIZE], prefix[32];
 	sd_event *event;
 	struct part part;
 	int n_puts;
-	bool fails;
-	bool is_deposed;
-	bool loses_answers;
+	bool fails, is_deposed, loses_answers;
 };
 
 TEST_GROUP(etcd_world_setup, etcd_world_teardown)
@@ -42,18 +39,15 @@ static void put(struct rewriting *w, const char *key, const char *value, int *n)
 {
 	const struct kv_op op = {.key = key, .value = value, .len = strlen(value)};
 
-	assert_int_equal(kv_submit(w->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, n, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(w->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, n, NULL));
 }
 
 /* r0000 to r1499, each with the value "old". */
-static int setup(void **state)
+UNIT_SETUP(setup, struct rewriting, w)
 {
 	static int number;
-	struct rewriting *w = calloc(1, sizeof(*w));
 	int n = 0;
 
-	assert_non_null(w);
 	(void)str_format(w->prefix, sizeof(w->prefix), "/rewrite/%d", number++);
 	(void)str_format(w->proxy_url, sizeof(w->proxy_url), "unix:%s/proxy%d", etcd_world->folder, number);
 	w->proxy = proxy_new(w->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
@@ -66,19 +60,13 @@ static int setup(void **state)
 		put(w, key, "old", &n);
 	}
 	run_until(w->event, &n, RECORDS);
-	*state = w;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct rewriting, w)
 {
-	struct rewriting *w = *state;
-
 	part_stop(&w->part);
 	proxy_free(w->proxy);
 	sd_event_unref(w->event);
-	free(w);
-	return 0;
 }
 
 struct counted {
@@ -151,8 +139,7 @@ TEST_FIXTURE(a_rewrite_of_any_size_becomes_durable_as_a_whole, setup, teardown)
 			w = *state;
 		}
 		w->n_puts = sizes[i];
-		if (kv_rewrite(w->part.kv, change, w, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(kv_rewrite(w->part.kv, change, w, &err), err);
 		assert_counts(w, RECORDS - 2 * third, 2 * third);
 		part_stop(&w->part);
 		begin(w);
@@ -210,14 +197,13 @@ CASE(a_retired_store_is_opened_by_no_server_until_it_is_rewritten)
 	struct etcd_settings settings = part_settings(&url, 1, w->prefix, "s2");
 	struct error err = {0};
 
-	if (kv_retire_etcd(w->part.kv, "s9", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_retire_etcd(w->part.kv, "s9", &err), err);
 	assert_string_equal(kv_etcd_retired_by(w->part.kv), "s9");
 	part_stop(&w->part);
 	part_start(&w->part, w->event, &settings);
 	run_until(w->event, &w->part.n_leading, 1);
-	assert_int_equal(kv_open_etcd(w->part.etcd, &w->part.kv, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "was moved to the sqlite of server s9"));
+	assert_error(kv_open_etcd(w->part.etcd, &w->part.kv, &err), STATUS_FAILED_PRECONDITION, err,
+		     "was moved to the sqlite of server s9");
 	assert_non_null(strstr(err.msg, "systemctl disable --now holdfast-server"));
 	w->part.kv = NULL;
 	part_stop(&w->part);
@@ -262,8 +248,8 @@ CASE(a_deposed_leader_rewrites_nothing)
 	for (size_t i = 1; i < ARRAY_SIZE(sizes); i++) {
 		w->is_deposed = true;
 		w->n_puts = sizes[i];
-		assert_int_equal(kv_rewrite(w->part.kv, change, w, &err), STATUS_FAILED_PRECONDITION);
-		assert_non_null(strstr(err.msg, "not the leader"));
+		assert_error(kv_rewrite(w->part.kv, change, w, &err), STATUS_FAILED_PRECONDITION, err,
+			     "not the leader");
 		part_stop(&w->part);
 		begin(w);
 		assert_counts(w, RECORDS, 0);
@@ -276,8 +262,7 @@ CASE(lost_answers_hold_a_rewrite_up)
 
 	w->loses_answers = true;
 	w->n_puts = 3 * LARGE;
-	if (kv_rewrite(w->part.kv, change, w, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(kv_rewrite(w->part.kv, change, w, &err), err);
 	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
 }
 
@@ -316,12 +301,10 @@ static int put_if(struct rewriting *w, const char *key, uint64_t mod_revision)
 	const struct kv_op op = {.key = key, .value = "2", .len = 1};
 	int answer = 0;
 
-	assert_int_equal(
-		kv_submit(
-			w->part.kv,
-			&(struct kv_txn){.conditions = &condition, .n_conditions = 1, .ops = &op, .n_ops = 1},
-			on_answer, &answer, NULL),
-		STATUS_OK);
+	assert_ok(kv_submit(
+		w->part.kv,
+		&(struct kv_txn){.conditions = &condition, .n_conditions = 1, .ops = &op, .n_ops = 1},
+		on_answer, &answer, NULL));
 	run_until(w->event, &answer, 1);
 	return answer;
 }
@@ -336,8 +319,7 @@ CASE(revisions_never_run_backwards_on_an_etcd_that_is_behind)
 		uint64_t before;
 
 		above = kv_revision(w->part.kv) + 1000000;
-		if (kv_rewrite(w->part.kv, advance, &above, &err) != STATUS_OK)
-			fail_msg("%s", err.msg);
+		assert_succeeds(kv_rewrite(w->part.kv, advance, &above, &err), err);
 		before = kv_revision(w->part.kv);
 		assert_true(before > above && before < above + 5000);
 		assert_true(revision_of(w, "r0000") > above); /* of all records */

@@ -13,8 +13,7 @@ static struct rpc_tls *load(const struct etcd_world *world, const char *ca, cons
 	(void)str_format(paths[0], sizeof(paths[0]), "%s/%s.crt", world->folder, ca);
 	(void)str_format(paths[1], sizeof(paths[1]), "%s/%s.crt", world->folder, name);
 	(void)str_format(paths[2], sizeof(paths[2]), "%s/%s.key", world->folder, name);
-	if (rpc_tls_new(&files, &tls, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(rpc_tls_new(&files, &tls, &err), err);
 	return tls;
 }
 
@@ -37,8 +36,7 @@ static void lead_and_write(struct etcd_world *world, sd_event *event)
 	settings.endpoints.tls = load(world, "ca", "client");
 	part_start(&part, event, &settings);
 	part_lead(&part);
-	assert_int_equal(kv_submit(part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &n, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &n, NULL));
 	run_until(event, &n, 1);
 	part_stop(&part);
 	rpc_tls_free(settings.endpoints.tls);
@@ -57,8 +55,7 @@ static void be_refused(struct etcd_world *world, sd_event *event, const char *ca
 	run_until(event, &part.n_trouble, 1);
 	assert_int_equal(part.trouble.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(part.trouble.msg, "127.0.0.1"));
-	if (!strstr(part.trouble.msg, why))
-		fail_msg("%s", part.trouble.msg);
+	assert_msg(strstr(part.trouble.msg, why), "%s", part.trouble.msg);
 	run_for(event, 200);
 	assert_int_equal(part.n_leading, 0);
 	part_stop(&part);

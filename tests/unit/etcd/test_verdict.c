@@ -9,10 +9,9 @@ enum { LEADER = 5, SEQUENCE = 7 }; /* revisions that this process knows */
 
 static Etcdserverpb__KeyValue key(int64_t create_revision, int64_t mod_revision, const char *value)
 {
-	Etcdserverpb__KeyValue kv = ETCDSERVERPB__KEY_VALUE__INIT;
+	Etcdserverpb__KeyValue kv =
+		PB(etcdserverpb__key_value, .create_revision = create_revision, .mod_revision = mod_revision);
 
-	kv.create_revision = create_revision;
-	kv.mod_revision = mod_revision;
 	kv.value = (ProtobufCBinaryData){.len = strlen(value), .data = (uint8_t *)(uintptr_t)value};
 	return kv;
 }
