@@ -18,10 +18,7 @@ static struct chain_log_head head;
 
 /* How often the trail asked the kernel, and the clock it sees. */
 static struct {
-	int reads;
-	int syncs;
-	int reservations;
-	int sync_result;
+	int reads, syncs, reservations, sync_result;
 	uint64_t now_us;
 } seam;
 
@@ -56,12 +53,10 @@ WRAPPED(uint64_t, clock_monotonic_us, void)
 /* A process that has just started on the file. */
 static void open_trail(struct chain_log *ret)
 {
-	*ret = (struct chain_log){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
-				  .read_fd = open(path, O_RDONLY | O_CLOEXEC),
-				  .lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600),
-				  .lock_at = 7,
-				  .sha256 = crypto_hash_sha256,
-				  .head = &head};
+	*ret = (struct chain_log)ROW(.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
+				     .read_fd = open(path, O_RDONLY | O_CLOEXEC),
+				     .lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600),
+				     .lock_at = 7, .sha256 = crypto_hash_sha256, .head = &head);
 	keyline_words(&ret->origin, "cluster", "demo", "node", "n1");
 	assert_true(ret->fd >= 0 && ret->read_fd >= 0);
 }
@@ -141,7 +136,7 @@ static __attribute__((noinline)) char *whole_file(void)
 static int check_chain(void)
 {
 	char prev[65] = "0000000000000000000000000000000000000000000000000000000000000000";
-	char *text = whole_file();
+	cleanup_free char *text = whole_file();
 	char *line = text;
 	int lines = 0;
 
@@ -161,13 +156,12 @@ static int check_chain(void)
 		line = end + 1;
 		lines++;
 	}
-	free(text);
 	return lines;
 }
 
 TEST_FIXTURE(records_are_numbered_and_chained, setup, teardown)
 {
-	char *text;
+	cleanup_free char *text = NULL;
 
 	for (uint64_t i = 1; i <= 20; i++)
 		assert_int_equal(append("stage"), i);
@@ -175,7 +169,6 @@ TEST_FIXTURE(records_are_numbered_and_chained, setup, teardown)
 	text = whole_file();
 	assert_non_null(strstr(text, " rec=7 cluster=demo node=n1 op=stage prev="));
 	assert_memory_equal(text, "ts=20", 5);
-	free(text);
 }
 
 TEST_FIXTURE(another_instance_continues_in_the_same_chain, setup, teardown)
@@ -222,9 +215,8 @@ TEST_FIXTURE(the_end_is_read_only_when_somebody_else_was_there, setup, teardown)
 
 TEST_FIXTURE(a_torn_line_stays_in_the_chain_wherever_it_was_cut, setup, teardown)
 {
-	char *text;
-	size_t first;
-	size_t n;
+	cleanup_free char *text = NULL;
+	size_t first, n;
 
 	for (int i = 0; i < 11; i++)
 		(void)append("stage");
@@ -246,7 +238,6 @@ TEST_FIXTURE(a_torn_line_stays_in_the_chain_wherever_it_was_cut, setup, teardown
 		assert_int_equal(append("unstage"), rec + 1);
 		assert_int_equal(check_chain(), 13);
 	}
-	free(text);
 }
 
 TEST_FIXTURE(a_death_after_the_newline_that_repairs_is_repaired_too, setup, teardown)
@@ -271,7 +262,7 @@ TEST_FIXTURE(a_file_that_is_no_trail_is_left_alone, setup, teardown)
 	char big[8192];
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 77;
-	char *text;
+	cleanup_free char *text = NULL;
 
 	put_raw(junk, sizeof(junk) - 1);
 	assert_int_equal(append_to(&trail, &record, &rec), -EBADMSG);
@@ -281,7 +272,6 @@ TEST_FIXTURE(a_file_that_is_no_trail_is_left_alone, setup, teardown)
 	assert_int_equal(rec, 77);
 	text = whole_file();
 	assert_int_equal(strlen(text), sizeof(junk) - 1 + sizeof(big));
-	free(text);
 }
 
 #define CHAIN " prev=0000000000000000000000000000000000000000000000000000000000000000"
@@ -321,20 +311,18 @@ TEST_FIXTURE(only_a_whole_record_has_a_number, setup, teardown)
 static const char *last_line(void)
 {
 	static char line[CHAIN_LOG_LINE_MAX + 1];
-	char *text = whole_file();
+	cleanup_free char *text = whole_file();
 	size_t n = strlen(text);
 	const char *start = memrchr(text, '\n', n - 1);
 
 	assert_true(n > 0);
 	(void)str_copy(line, sizeof(line), start ? start + 1 : text);
-	free(text);
 	return line;
 }
 
 TEST_FIXTURE(an_empty_file_continues_the_chain_of_the_one_before, setup, teardown)
 {
-	char before[CHAIN_LOG_DIGEST_HEX + 1];
-	char want[128];
+	char before[CHAIN_LOG_DIGEST_HEX + 1], want[128];
 
 	(void)append("stage");
 	(void)append("stage");
@@ -387,7 +375,7 @@ TEST_FIXTURE(a_writer_to_the_old_file_reports_it_and_keeps_the_head, setup, tear
 
 TEST_FIXTURE(a_log_whose_end_was_cut_off_is_reported, setup, teardown)
 {
-	char *text;
+	cleanup_free char *text = NULL;
 	size_t n;
 
 	for (int i = 0; i < 5; i++)
@@ -396,7 +384,6 @@ TEST_FIXTURE(a_log_whose_end_was_cut_off_is_reported, setup, teardown)
 	n = (size_t)(strstr(text, "rec=5 ") - text);
 	while (text[n - 1] != '\n')
 		n--;
-	free(text);
 	assert_int_equal(truncate(path, (off_t)n), 0);
 	assert_int_equal(append("publish"), 5); /* even while the helper runs */
 	assert_non_null(strstr(last_line(), " head=mismatch "));
@@ -551,14 +538,13 @@ TEST_FIXTURE(a_failed_sync_shows_with_the_next_record, setup, teardown)
 TEST_FIXTURE(room_is_reserved_ahead_without_changing_the_size, setup, teardown)
 {
 	struct stat st;
-	char *text;
+	cleanup_free char *text = NULL;
 
 	(void)append("stage");
 	assert_int_equal(seam.reservations, 1);
 	text = whole_file();
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_size, strlen(text));
-	free(text);
 	if (st.st_blocks * 512 >= CHAIN_LOG_AHEAD) { /* not every file system can */
 		for (int i = 0; i < 100; i++)
 			(void)append("stage");

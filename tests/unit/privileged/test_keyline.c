@@ -92,8 +92,7 @@ TEST(a_full_line_takes_no_more)
 TEST(a_line_takes_another_one_whole_or_not_at_all)
 {
 	char value[KEYLINE_VALUE_MAX + 1];
-	struct keyline line = KEYLINE_INIT;
-	struct keyline more = KEYLINE_INIT;
+	struct keyline line = KEYLINE_INIT, more = KEYLINE_INIT;
 	size_t full;
 
 	keyline_append(&line, &more);

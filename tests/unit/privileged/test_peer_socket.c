@@ -7,8 +7,7 @@
 #include <sys/wait.h>
 
 struct ends {
-	int own;
-	int theirs;
+	int own, theirs;
 	struct ucred peer;
 };
 
@@ -95,13 +94,10 @@ CASE(a_descriptor_never_arrives)
 	} control = {.bytes = {0}};
 	char byte = 'x';
 	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
+	struct msghdr msg = ROW(.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+				.msg_controllen = sizeof(control.bytes));
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	const int fd = STDIN_FILENO;
-	const int on = 1;
+	const int fd = STDIN_FILENO, on = 1;
 	int before = dup(STDIN_FILENO);
 	int after;
 	char buf[8];
@@ -133,8 +129,7 @@ CASE(without_credentials_nothing_is_believed)
 CASE(sending_never_waits_and_never_kills)
 {
 	char bytes[512] = "";
-	int r = 0;
-	int n = 0;
+	int r = 0, n = 0;
 
 	for (; n < 10000 && r == 0; n++)
 		r = peer_socket_send(ends->own, bytes, sizeof(bytes));

@@ -83,8 +83,7 @@ TEST(only_directories_of_that_very_name_are_opened)
 /* The id of a mount as the table knows it. */
 static uint64_t id_in_table(int fd)
 {
-	char path[64];
-	char line[128];
+	char path[64], line[128];
 	unsigned long long id = 0;
 	FILE *f;
 

@@ -12,8 +12,7 @@ TEST(an_own_instance_is_this_machines)
 {
 	cleanup_close int fd = procfs_make();
 	cleanup_close int known = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char own[UUID_SIZE];
-	char text[UUID_SIZE];
+	char own[UUID_SIZE], text[UUID_SIZE];
 
 	assert_int_equal(procfs_boot_id(known, text), 0);
 	if (geteuid() != 0) {
@@ -33,8 +32,7 @@ TEST(a_directory_that_is_no_procfs_is_refused)
 					  "0a1b2c3d-1111-2222-3333-4444555566667",
 					  "0a1b2c3d-1111-2222-3333-44445555666g\n"};
 	static const char good[] = "0a1b2c3d-1111-2222-3333-444455556666\n";
-	char dir[TEMP_DIR_SIZE];
-	char id[UUID_SIZE] = "untouched";
+	char dir[TEMP_DIR_SIZE], id[UUID_SIZE] = "untouched";
 	int fd;
 
 	temp_dir_make(dir);
