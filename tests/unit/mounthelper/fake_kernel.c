@@ -452,8 +452,7 @@ static int get_tree(struct descriptor *context, bool exclusive)
 {
 	const struct fs_type *type = &fs_types[context->mount];
 	bool block = type->class == MH_CLASS_BLOCK;
-	char source[80] = "";
-	char number[32] = "0";
+	char source[80] = "", number[32] = "0";
 	struct system *fs;
 
 	assert_true(option("source", source, sizeof(source)));
@@ -626,8 +625,7 @@ int model_mount_setattr(int fd, const char *path, unsigned int flags, const stru
 
 int model_umount2(const char *name, int flags)
 {
-	int node;
-	int mount;
+	int node, mount;
 	bool busy;
 
 	assert_is_component(name);
@@ -766,9 +764,7 @@ static void make_table(void)
 	for (int i = 0; i < MOUNTS; i++) {
 		const struct mount *m = &k.mounts[i];
 		const struct system *fs = &k.systems[m->fs];
-		char point[512];
-		char root[256];
-		char tags[64] = "";
+		char point[512], root[256], tags[64] = "";
 
 		if (!m->used || !m->attached)
 			continue;

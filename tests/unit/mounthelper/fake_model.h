@@ -24,34 +24,27 @@ struct node {
 
 struct system {
 	bool used;
-	char type[16];
-	char source[80];
-	uint32_t dev_major;
-	uint32_t dev_minor;
+	char type[16], source[80];
+	uint32_t dev_major, dev_minor;
 	bool ro;
-	uint64_t blocks;
-	uint64_t inodes;
+	uint64_t blocks, inodes;
 	int root;
 };
 
 struct mount {
-	bool used;
-	bool attached;
-	bool busy;
+	bool used, attached, busy;
 	bool expiring;	 /* marked by MNT_EXPIRE, and not looked at since */
 	uint64_t id;	 /* of mountinfo; UNIQUE_ID more for statx and statmount */
 	uint64_t group;	 /* peer group, or 0 */
 	uint64_t master; /* peer group it is a slave of, or 0 */
 	int fs;
 	int root; /* node */
-	int at_mount;
-	int at_node;
+	int at_mount, at_node;
 	uint64_t attr;
 };
 
 struct position {
-	int mount;
-	int node;
+	int mount, node;
 };
 
 enum fd_kind { FD_FREE, FD_PATH, FD_MOUNT, FD_CONTEXT };
@@ -72,8 +65,7 @@ struct model {
 	struct descriptor fds[FDS];
 	struct position base[6]; /* root, stage, publish, dev, sysfs, its block devices */
 	struct position cwd;
-	uint64_t next_mount_id;
-	uint64_t next_group;
+	uint64_t next_mount_id, next_group;
 	int passes; /* over the mount table */
 	uint64_t next_ino;
 	uint32_t next_anonymous;
@@ -82,15 +74,9 @@ struct model {
 	char table[LOG];
 	size_t table_len;
 	char options[1024];
-	uint32_t rdev_major;
-	uint32_t rdev_minor;
-	bool no_excl;
-	bool image_unsupported;
-	bool opened_devices_of_image;
-	bool lock_held;
-	bool log_full;
-	bool log_deleted;
-	bool log_short;
+	uint32_t rdev_major, rdev_minor;
+	bool no_excl, image_unsupported, opened_devices_of_image, lock_held, log_full;
+	bool log_deleted, log_short;
 	bool has_no_options;	 /* statmount(2) tells none, as before Linux 6.11 */
 	bool has_stopped_writes; /* every file system shows it in its options */
 	bool superblock_elsewhere;
@@ -98,8 +84,7 @@ struct model {
 	bool private_has_no_effect;
 	uint64_t lost_attributes;
 	unsigned int timer_s;
-	const char *race_path;
-	const char *stack_path;
+	const char *race_path, *stack_path;
 	uint32_t race_major;
 	struct flock locks[8];
 	size_t n_locks;

@@ -9,9 +9,7 @@
 static struct {
 	enum fake_fault fault;
 	const char *name; /* of the calls that count, NULL: all */
-	int at;
-	int err;
-	int calls;
+	int at, err, calls;
 	bool fired;
 } f;
 

@@ -16,11 +16,8 @@ static struct {
 		int error;
 	} answers[ANSWERS]; /* to be fetched */
 	size_t n_answers;
-	int confirmed;
-	int answer;
-	bool is_off;
-	bool is_mute;
-	bool takes_nothing;
+	int confirmed, answer;
+	bool is_off, is_mute, takes_nothing;
 	off_t reserved; /* end of the reserved room */
 } s;
 

@@ -6,9 +6,7 @@
 
 static int make_path(const char *path, uint32_t uid, uint16_t mode)
 {
-	char copy[512];
-	char *part;
-	char *rest = copy;
+	char copy[512], *part, *rest = copy;
 	int node = k.systems[0].root;
 
 	(void)str_copy(copy, sizeof(copy), path + 1);
@@ -23,9 +21,7 @@ static int make_path(const char *path, uint32_t uid, uint16_t mode)
 /* Where the path leads, through the mounts on the way but not through one on its end. */
 static bool walk(const char *path, struct position *ret)
 {
-	char copy[512];
-	char *part;
-	char *rest = copy;
+	char copy[512], *part, *rest = copy;
 	struct position at = root_of(0);
 
 	(void)str_copy(copy, sizeof(copy), path + 1);
@@ -181,8 +177,7 @@ static const char *propagation_words(int mount)
 {
 	static char words[1200];
 	const struct mount *m = &k.mounts[mount];
-	char peer[560] = "";
-	char master[560] = " slave";
+	char peer[560] = "", master[560] = " slave";
 
 	if (m->group != 0)
 		name_member(m->group, mount, "peer of", peer, sizeof(peer));
@@ -195,11 +190,9 @@ static const char *propagation_words(int mount)
 
 const char *fake_summary(void)
 {
-	static char lines[128][640];
-	static char text[128 * 640];
+	static char lines[128][640], text[128 * 640];
 	const char *sorted[128];
-	size_t n = 0;
-	size_t used = 0;
+	size_t n = 0, used = 0;
 
 	for (int i = 0; i < NODES; i++) {
 		char path[512];

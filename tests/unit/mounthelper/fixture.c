@@ -6,8 +6,7 @@
 #include <sodium.h>
 
 static struct {
-	uint8_t public_key[crypto_sign_PUBLICKEYBYTES];
-	uint8_t secret[crypto_sign_SECRETKEYBYTES];
+	uint8_t public_key[crypto_sign_PUBLICKEYBYTES], secret[crypto_sign_SECRETKEYBYTES];
 	bool made;
 } pairs[3];
 
@@ -127,8 +126,7 @@ void fixture_policy(const char *extra, struct policy *ret)
 	struct error err = {.msg = ""};
 	unsigned int line;
 
-	if (policy_parse("fixture", text, strlen(text), ret, &line, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(policy_parse("fixture", text, strlen(text), ret, &line, &err), err);
 }
 
 static struct ticket grant(const char *volume, const char *alloc, const char *profile,

@@ -37,8 +37,7 @@ void fixture_policy(const char *extra, struct policy *ret);
 
 /* How tickets are signed together; FIXTURE_TREE is right. */
 struct fixture_tree {
-	uint8_t leaf_prefix;
-	uint8_t node_prefix;
+	uint8_t leaf_prefix, node_prefix;
 	uint32_t magic;
 	uint16_t version;
 	int which; /* key: 0 to 2 */

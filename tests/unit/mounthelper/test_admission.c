@@ -80,9 +80,7 @@ TEST_FIXTURE(tmpfs_has_its_limits, setup, NULL)
 }
 
 struct server {
-	uint8_t family;
-	uint8_t addr[16];
-	uint8_t bits;
+	uint8_t family, addr[16], bits;
 };
 
 TEST(a_prefix_allows_servers_but_no_special_address)
@@ -145,8 +143,7 @@ TEST(a_prefix_allows_servers_but_no_special_address)
 TEST(an_export_is_allowed_below_a_prefix_on_a_component_boundary)
 {
 	static const struct {
-		const char *prefix;
-		const char *export;
+		const char *prefix, *export;
 		bool allowed;
 	} rows[] = {
 		{"/srv", "/srv", true},	     {"/srv", "/srv/a", true}, {"/srv", "/srv2", false},
@@ -323,8 +320,7 @@ TEST(a_by_id_link_leads_to_one_name_in_dev)
 	static const char *const bad[] = {"../..",    "../../",	    "../../a/b",    "../../..",
 					  "../loop0", "",	    "../../../sda", "/dev/loop0",
 					  "loop0",    "../../Loop", "../../a.b",    ".."};
-	char name[DEVICE_NAME_SIZE];
-	char longest[6 + DEVICE_NAME_SIZE + 1] = "../../";
+	char name[DEVICE_NAME_SIZE], longest[6 + DEVICE_NAME_SIZE + 1] = "../../";
 
 	assert_int_equal(by_id_target("../../loop0", name), 0);
 	assert_string_equal(name, "loop0");

@@ -7,15 +7,12 @@
 enum { KIND_TOP = 0, KIND_A = 1, KIND_B = 2, KIND_OPEN = 3 };
 
 struct object {
-	uint32_t kind;
-	uint32_t number;
+	uint32_t kind, number;
 	uint64_t size;
 	bool flag;
 	char text[8];
 	uint8_t hex[2][2];
-	uint32_t n_hex;
-	uint32_t word;
-	uint32_t n_inner;
+	uint32_t n_hex, word, n_inner;
 };
 
 static bool is_lower(const char *text)
@@ -108,18 +105,16 @@ TEST(blocks_stand_inside_of_blocks)
 {
 	struct object object[2] = {{.kind = 0}};
 
-	assert_int_equal(
+	assert_ok(
 		read_text("\n# two\nblock x { number = 2; inner y { text = in }\n inner z { word = zero } }\n"
 			  "block x { inner y { text = last } ; number = 2 } ;\n",
-			  KIND_TOP, object, NULL),
-		STATUS_OK);
+			  KIND_TOP, object, NULL));
 	assert_int_equal(object[0].n_inner, 3);
 	assert_string_equal(object[1].text, "last");
 	assert_string_equal(object[0].text, "");
 	assert_int_equal(object[1].word, 1);
 	/* blocks of the text need no end of a statement between them, those inside do */
-	assert_int_equal(read_text("block x { number = 2 } block x { number = 2 }", KIND_TOP, object, NULL),
-			 STATUS_OK);
+	assert_ok(read_text("block x { number = 2 } block x { number = 2 }", KIND_TOP, object, NULL));
 	assert_int_equal(read_text("", KIND_TOP, object, NULL), STATUS_OK);
 }
 
@@ -127,10 +122,9 @@ TEST(values_go_where_the_table_says)
 {
 	struct object object = {.kind = 0};
 
-	assert_int_equal(read_block("x {\n kind = b; flag = yes # comment\n\n text = abcdefg; hex = 0aFF\n"
-				    "hex = 0102; word = zero }",
-				    KIND_OPEN, &object, NULL),
-			 STATUS_OK);
+	assert_ok(read_block("x {\n kind = b; flag = yes # comment\n\n text = abcdefg; hex = 0aFF\n"
+			     "hex = 0102; word = zero }",
+			     KIND_OPEN, &object, NULL));
 	assert_int_equal(object.kind, KIND_B);
 	assert_true(object.flag);
 	assert_string_equal(object.text, "abcdefg");
@@ -148,8 +142,7 @@ TEST(mistakes_are_reported_with_line_and_key)
 {
 	static const struct {
 		uint32_t kind;
-		const char *text;
-		const char *message;
+		const char *text, *message;
 	} cases[] = {
 		{KIND_TOP, "{", "f:1: expected a name"},
 		{KIND_TOP, "x\n{", "f:1: expected { after the name"},

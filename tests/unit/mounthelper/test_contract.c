@@ -10,8 +10,7 @@
 
 /* Bytes of a request that are no text: numbers, addresses, the signed ticket. */
 struct gap {
-	size_t begin;
-	size_t end;
+	size_t begin, end;
 };
 
 #define GAP(type, member)                                                                  \
@@ -69,8 +68,8 @@ static void assert_takes_no(const union mh_request *good, const struct gap *gaps
 			if (*c == '/' && is_export(good, at))
 				continue;
 			req.bytes[at] = (uint8_t)*c;
-			if (wire_decode(&req, req.header.length, 2, &ignored) == REASON_NONE)
-				fail_msg("op %u takes '%c' at byte %zu", req.header.op, *c, at);
+			assert_msg(wire_decode(&req, req.header.length, 2, &ignored) != REASON_NONE,
+				   "op %u takes '%c' at byte %zu", req.header.op, *c, at);
 		}
 	}
 }
@@ -122,8 +121,7 @@ static struct policy parsed;
 
 /* A block of a policy up to the word in question, and from there on. */
 struct around {
-	const char *before;
-	const char *after;
+	const char *before, *after;
 };
 
 static bool is_accepted(struct around block, const char *word)
@@ -183,8 +181,7 @@ TEST_FIXTURE(no_option_that_names_a_file_a_device_or_a_user_can_be_chosen, setup
 		"profile x { class = block; fstype = ext4; trust = trusted; by_id = y; options = ", " }"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
-		if (is_accepted(block, refused[i]))
-			fail_msg("%s is accepted", refused[i]);
+		assert_msg(!is_accepted(block, refused[i]), "%s is accepted", refused[i]);
 	assert_true(is_accepted(block, "noatime"));
 }
 
@@ -211,8 +208,7 @@ TEST_FIXTURE(every_option_of_the_table_is_one_that_was_agreed_on, setup, teardow
 				 o->value ? o->value : "");
 		for (size_t j = 0; j < ARRAY_SIZE(agreed); j++)
 			is_agreed = is_agreed || str_eq(agreed[j], said);
-		if (!is_agreed)
-			fail_msg("%s was not agreed on", said);
+		assert_msg(is_agreed, "%s was not agreed on", said);
 		n++;
 	}
 	assert_int_equal(n, ARRAY_SIZE(agreed));

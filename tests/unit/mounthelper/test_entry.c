@@ -83,8 +83,7 @@ TEST(every_start_word_has_its_own_word_and_a_code_of_its_step)
 #define REASON_ROW(name, code, word, sentence) {code, word, sentence},
 	static const struct {
 		int code;
-		const char *word;
-		const char *sentence;
+		const char *word, *sentence;
 	} rows[] = {MH_STARTS(REASON_ROW)};
 
 	assert_int_equal(ARRAY_SIZE(rows), START_N);
@@ -111,16 +110,14 @@ TEST(the_manual_has_every_word_with_code_and_sentence)
 {
 #define ENTRY(name, code, word, sentence) "*" word "* (" #code ") " sentence,
 	static const char *const entries[] = {MH_STARTS(ENTRY)};
-	char wanted[1024];
-	char *manual;
+	char wanted[1024], *manual;
 
 	assert_int_equal(file_read(HELPER_MANUAL, 1 << 20, &manual, NULL), 0);
 	squeeze(manual);
 	for (size_t i = 1; i < ARRAY_SIZE(entries); i++) {
 		assert_int_equal(str_copy(wanted, sizeof(wanted), entries[i]), 0);
 		squeeze(wanted);
-		if (!strstr(manual, wanted))
-			fail_msg("not in " HELPER_MANUAL ": %s", entries[i]);
+		assert_msg(strstr(manual, wanted), "not in " HELPER_MANUAL ": %s", entries[i]);
 	}
 	free(manual);
 }

@@ -78,12 +78,10 @@ TEST(an_nfs4_source_is_allowed_by_a_server_and_an_export)
 			    "allowed\n1:agent 995\n10:profile nas\n12:server = 192.168.0.0/16\n"
 			    "14:export = /srv\nticket");
 	q.source.u.nfs4.addr[1] = 1;
-	assert_non_null(
-		strstr(ask(extra, &q), "11:profile nas has no server that holds the address: server = 10."));
+	assert_contains(ask(extra, &q), "11:profile nas has no server that holds the address: server = 10.");
 	q.source.u.nfs4.addr[1] = 168;
 	(void)str_copy(q.source.u.nfs4.export, MH_EXPORT_SIZE, "/srvx");
-	assert_non_null(
-		strstr(ask(extra, &q), "13:profile nas has no export that the path is below: export = /a"));
+	assert_contains(ask(extra, &q), "13:profile nas has no export that the path is below: export = /a");
 	q = stage("data", NULL);
 	assert_string_equal(ask(extra, &q), "allowed\n1:agent 995\n16:hostvol data\n16:path = /data\nticket");
 	assert_string_equal(
@@ -103,20 +101,19 @@ TEST(a_refusal_names_the_line_and_key)
 	q = stage("none", "x");
 	assert_string_equal(ask("", &q), "refused\n1:agent 995 has no profile or hostvol of that name");
 	q = stage("mem", "x");
-	assert_non_null(strstr(
-		ask("", &q), "17:profile mem is of another class than the source asked for: class = tmpfs"));
+	assert_contains(ask("", &q),
+			"17:profile mem is of another class than the source asked for: class = tmpfs");
 	q = stage("ro", "holdfast-demo-1");
 	assert_non_null(strstr(ask("", &q), "13:profile ro can be mounted read-only alone: ro = yes"));
 	q = (struct question){.op = MH_OP_PUBLISH, .profile = "ro", .read_only = true, .exec = true};
 	assert_string_equal(ask("", &q),
 			    "refused\n13:profile ro does not allow programs to be run: exec is not set");
 	q = (struct question){.op = MH_OP_PUBLISH, .profile = "db", .propagation = 1};
-	assert_non_null(strstr(ask("", &q),
-			       "11:profile db does not allow this propagation; bidirectional needs to "
-			       "be writable: shared is not set"));
+	assert_contains(ask("", &q), "11:profile db does not allow this propagation; bidirectional needs to "
+				     "be writable: shared is not set");
 	q = (struct question){.op = MH_OP_PUBLISH, .profile = "db", .slot = 3};
-	assert_non_null(strstr(ask("\nmax_per_alloc = 3", &q),
-			       "\n11:agent 995 does not allow that slot: max_per_alloc = 3"));
+	assert_contains(ask("\nmax_per_alloc = 3", &q),
+			"\n11:agent 995 does not allow that slot: max_per_alloc = 3");
 	q = (struct question){.op = MH_OP_UNPUBLISH, .detach = true};
 	assert_string_equal(ask("", &q), "refused\n1:agent 995 does not allow a busy mount to be detached: "
 					 "allow_detach is not set");
@@ -126,8 +123,7 @@ TEST(a_refusal_names_the_line_and_key)
 	assert_non_null(strstr(ask("", &q), "17:profile mem does not allow that size: max_size = 2MiB"));
 	q.source.u.tmpfs.size_bytes = 1;
 	q.source.u.tmpfs.inodes = 1001;
-	assert_non_null(
-		strstr(ask("", &q), "17:profile mem does not allow so many inodes: max_inodes = 1000"));
+	assert_contains(ask("", &q), "17:profile mem does not allow so many inodes: max_inodes = 1000");
 }
 
 TEST(keys_of_other_blocks_are_not_taken_for_it)

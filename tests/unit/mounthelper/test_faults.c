@@ -243,8 +243,7 @@ enum { SUMMARY = 8192 };
 /* One run: what was there, and what shall be. */
 struct experiment {
 	const struct operation *op;
-	char before[SUMMARY];
-	char end[SUMMARY];
+	char before[SUMMARY], end[SUMMARY];
 	size_t log_before;
 };
 
@@ -266,8 +265,7 @@ static void learn_end(struct experiment *e, const struct operation *op)
 {
 	e->op = op;
 	begin(e);
-	if (!is_done(e->op->perform()))
-		fail_msg("%s: %s", op->name, last_record());
+	assert_msg(is_done(e->op->perform()), "%s: %s", op->name, last_record());
 	(void)str_copy(e->end, sizeof(e->end), fake_summary());
 	assert_true(fake_cwd_is_root());
 }
@@ -332,8 +330,7 @@ static bool mounts_differ(const char *a, const char *b)
 static void assert_counts_are_high_enough(void)
 {
 	const struct state_table *table = helper.state;
-	uint32_t staged_mounts = 0;
-	uint32_t published_mounts = 0;
+	uint32_t staged_mounts = 0, published_mounts = 0;
 
 	for (const char *at = fake_summary(); *at != '\0'; at += strcspn(at, "\n") + 1) {
 		staged_mounts += str_starts_with(at, "mount /srv/stage/") && !strstr(at, "/staging ");
@@ -403,8 +400,7 @@ static void repeat(const struct experiment *e, int call)
 
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	status = e->op->perform();
-	if (!is_done(status))
-		fail_msg("%s, call %d, repeated: %s", e->op->name, call, last_record());
+	assert_msg(is_done(status), "%s, call %d, repeated: %s", e->op->name, call, last_record());
 	assert_string_equal(fake_summary(), e->end);
 	assert_counts_are_high_enough();
 	assert_trail_is_chain(fake_log());

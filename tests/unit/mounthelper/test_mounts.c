@@ -728,8 +728,7 @@ TEST_FIXTURE(a_publish_that_may_exist_stays_counted, setup, teardown)
 }
 
 struct cost {
-	int calls[9];
-	int passes;
+	int calls[9], passes;
 };
 
 static int calls_of(struct mh_reply reply, enum mh_status want)
@@ -766,8 +765,7 @@ static struct cost live_a_life(int foreign)
 
 TEST_FIXTURE(no_request_costs_more_because_others_have_mounts, setup, teardown)
 {
-	struct cost alone;
-	struct cost crowded;
+	struct cost alone, crowded;
 
 	alone = live_a_life(0);
 	crowded = live_a_life(200);

@@ -376,10 +376,9 @@ TEST_FIXTURE(intent_and_result_are_on_record, setup, teardown)
 
 	reply = stage(fixture_stage());
 	log = fake_log();
-	assert_non_null(strstr(log, "op=stage phase=intent seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
-				    " profile=db ro=0 src=" FIXTURE_BY_ID
-				    " dev=7:3 fstype=ext4 gen=7 peer_uid=995 "
-				    "peer_pid=4711 door=setuid policy=sha256:0000000000000000 prev="));
+	assert_contains(log, "op=stage phase=intent seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+			     " profile=db ro=0 src=" FIXTURE_BY_ID " dev=7:3 fstype=ext4 gen=7 peer_uid=995 "
+			     "peer_pid=4711 door=setuid policy=sha256:0000000000000000 prev=");
 	ASSERT_RECORDED("op=stage phase=result seq=2 vol=vol-1 ");
 	ASSERT_RECORDED("status=ok errno=0 step=none reason=none res=success prev=");
 	(void)str_format(wanted, sizeof(wanted), " rec=%u ", (unsigned int)reply.record);

@@ -387,8 +387,7 @@ TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 		enum status status = parse(refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
 
 		if (!refusals[i].message) {
-			if (status != STATUS_OK)
-				fail_msg("row %zu: %s", i, err.msg);
+			assert_msg(status == STATUS_OK, "row %zu: %s", i, err.msg);
 			continue;
 		}
 		if (status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
@@ -407,14 +406,13 @@ TEST(every_key_is_required_or_has_a_default)
 
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
 		struct error err = {.msg = ""};
-		char *copy = strdup(text);
+		cleanup_free char *copy = strdup(text);
 		char *at = strstr(copy, required[i]);
 
 		assert_non_null(at);
 		at[0] = '#';
 		assert_int_equal(parse(copy, strlen(copy), &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 		assert_string_equal(err.msg + strlen("p:1: agent 995 has no "), required[i]);
-		free(copy);
 	}
 	assert_int_equal(parse(text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 }
@@ -482,8 +480,7 @@ TEST(numbers_of_profiles_and_agents_are_bounded)
 
 TEST(paths_of_255_bytes_fit_and_longer_ones_do_not)
 {
-	char text[1024];
-	char path[MH_PATH_SIZE + 1];
+	char text[1024], path[MH_PATH_SIZE + 1];
 	struct error err = {.msg = ""};
 	int n;
 
@@ -530,8 +527,7 @@ static bool allows_by_id(const struct profile *profile, const char *by_id)
 TEST(by_id_rules_match_prefixes_and_whole_names)
 {
 	const struct agent_policy *agent;
-	const struct profile *prefix;
-	const struct profile *exact;
+	const struct profile *prefix, *exact;
 
 	fixture_policy("", &policy);
 	agent = policy_agent(&policy, FIXTURE_UID);

@@ -21,8 +21,7 @@ static void compile(const char *extra)
 	struct error err = {.msg = ""};
 	unsigned int line;
 
-	if (policy_compile("p", text, strlen(text), &file, &line, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(policy_compile("p", text, strlen(text), &file, &line, &err), err);
 }
 
 static bool is_accepted(const struct policy_file *from, size_t n)
@@ -178,9 +177,8 @@ TEST(each_field_out_of_its_range_is_refused)
 		changed = file;
 		memcpy((char *)&changed + out_of_range[i].at, &value, size);
 		policy_file_digest(&changed, changed.digest);
-		if (is_accepted(&changed, sizeof(changed)))
-			fail_msg("row %zu: %llu at %zu is accepted", i, (unsigned long long)value,
-				 out_of_range[i].at);
+		assert_msg(!is_accepted(&changed, sizeof(changed)), "row %zu: %llu at %zu is accepted", i,
+			   (unsigned long long)value, out_of_range[i].at);
 	}
 }
 
@@ -229,8 +227,7 @@ TEST(a_flip_of_any_byte_is_refused)
 	compile(every_class);
 	for (size_t i = 0; i < sizeof(file); i += i < offsetof(struct policy_file, policy) ? 1 : 997) {
 		((uint8_t *)&file)[i] ^= (uint8_t)(1U << (i % 8));
-		if (is_accepted(&file, sizeof(file)))
-			fail_msg("a flip of byte %zu is accepted", i);
+		assert_msg(!is_accepted(&file, sizeof(file)), "a flip of byte %zu is accepted", i);
 		((uint8_t *)&file)[i] ^= (uint8_t)(1U << (i % 8));
 	}
 	assert_true(is_accepted(&file, sizeof(file)));
@@ -328,6 +325,6 @@ TEST(the_offsets_are_those_of_the_version)
 {
 	assert_int_equal(POLICY_VERSION, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(version_1); i++)
-		if (version_1[i].is != version_1[i].was)
-			fail_msg("row %zu: %zu, was %zu", i, version_1[i].is, version_1[i].was);
+		assert_msg(version_1[i].is == version_1[i].was, "row %zu: %zu, was %zu", i, version_1[i].is,
+			   version_1[i].was);
 }

@@ -14,8 +14,7 @@ enum { TEXT_MAX = 1 << 20 };
 static void read_text(const char *path, char **ret)
 {
 	*ret = NULL;
-	if (file_read(path, TEXT_MAX, ret, NULL) < 0)
-		fail_msg("%s cannot be read", path);
+	assert_msg(file_read(path, TEXT_MAX, ret, NULL) >= 0, "%s cannot be read", path);
 }
 
 /* The rows of the parser's table begin with a tab, a brace and the name. */
@@ -50,8 +49,8 @@ static void accept(const char *text)
 	struct error err = {.msg = ""};
 	unsigned int line;
 
-	if (policy_parse("example", text, strlen(text), &policy, &line, &err) != STATUS_OK)
-		fail_msg("%s\n%s", err.msg, text);
+	assert_msg(policy_parse("example", text, strlen(text), &policy, &line, &err) == STATUS_OK, "%s\n%s",
+		   err.msg, text);
 }
 
 TEST(every_example_is_accepted)

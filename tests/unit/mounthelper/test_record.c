@@ -338,8 +338,7 @@ static void fill(char *label, size_t size)
 /* Whatever is asked for can be put on record. */
 TEST_FIXTURE(the_longest_names_fit_a_record, setup, teardown)
 {
-	static char cluster[TICKET_CLUSTER_SIZE];
-	static char node[TICKET_NODE_SIZE];
+	static char cluster[TICKET_CLUSTER_SIZE], node[TICKET_NODE_SIZE];
 	const struct profile profile = {.kind = FS_SQUASHFS};
 	const struct ticket ticket = {.generation = UINT64_MAX};
 	const struct admission admission = {.profile = &profile, .ticket = &ticket};

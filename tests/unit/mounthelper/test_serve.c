@@ -11,8 +11,7 @@
 
 static struct {
 	union mh_request in[4];
-	int n_in;
-	int given;
+	int n_in, given;
 	ssize_t end;	   /* what comes after them: 0 at the end of the socket, or a negative errno */
 	int send_fails_at; /* counted from 1, HELLO first; 0: never */
 	int n_sent;

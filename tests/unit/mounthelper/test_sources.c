@@ -607,8 +607,7 @@ TEST_FIXTURE(an_older_mount_that_a_plugin_moved_below_its_own_is_found, begin_te
 {
 	struct mh_stage req = request(PLUGIN);
 	struct position inside;
-	int moved;
-	int fs;
+	int moved, fs;
 
 	fake_mount_device("/mnt");
 	for (moved = MOUNTS - 1; !k.mounts[moved].used; moved--)
@@ -910,9 +909,8 @@ TEST_FIXTURE(every_class_survives_every_fault, begin_test, teardown)
 			start_helper("");
 			use_policy();
 			(void)stage_of(profile);
-			if (!str_eq(fake_summary(), end))
-				fail_msg("profile %d, fault %d, call %d: %s", profile, (int)(i % 3), call,
-					 last_record());
+			assert_msg(str_eq(fake_summary(), end), "profile %d, fault %d, call %d: %s", profile,
+				   (int)(i % 3), call, last_record());
 			if (!fired)
 				break;
 		}

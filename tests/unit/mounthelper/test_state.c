@@ -369,8 +369,7 @@ static void prepare_for_death(void)
 /* What a store can change, of all the table. */
 struct watched {
 	struct state_header header;
-	struct state_slot a;
-	struct state_slot old;
+	struct state_slot a, old;
 };
 
 static struct watched watch(size_t a, size_t old)
@@ -387,9 +386,7 @@ static int step_through(void (*store)(void))
 	size_t old = (size_t)(state_find(table, "old") - table->slot);
 	struct watched before = watch(a, old);
 	pid_t pid = fork();
-	int status = 0;
-	int steps = 0;
-	int n = 0;
+	int status = 0, steps = 0, n = 0;
 
 	if (pid == 0) {
 		(void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);

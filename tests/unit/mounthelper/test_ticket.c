@@ -293,8 +293,7 @@ TEST(the_source_digest_leaves_out_device_numbers_and_nothing_else)
 	static const char known[] = "037050cca5e71781f89226732affbe7c3a3ebf3675b2d382234eba09a0ff5c96";
 	char hex[2 * TICKET_DIGEST_SIZE + 1];
 	struct mh_stage req = fixture_stage();
-	uint8_t digest[TICKET_DIGEST_SIZE];
-	uint8_t other[TICKET_DIGEST_SIZE];
+	uint8_t digest[TICKET_DIGEST_SIZE], other[TICKET_DIGEST_SIZE];
 
 	ticket_source_digest(&req.source, digest);
 	hex_encode(hex, digest, sizeof(digest));

@@ -11,9 +11,7 @@ TEST(the_servers_tree_is_that_of_rfc_9162)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	const struct mh_stage req = fixture_stage();
-	struct ticket made[TICKET_BATCH_MAX];
-	struct ticket wanted[TICKET_BATCH_MAX];
-	struct ticket *tickets[TICKET_BATCH_MAX];
+	struct ticket made[TICKET_BATCH_MAX], wanted[TICKET_BATCH_MAX], *tickets[TICKET_BATCH_MAX];
 
 	for (size_t n = 1; n <= TICKET_BATCH_MAX; n++) {
 		struct ticket_root root;
@@ -51,8 +49,7 @@ TEST(a_ticket_of_the_server_is_good_for_the_helper)
 			      .alloc = FIXTURE_ALLOC_BYTES,
 			      .profile = "db"};
 	struct ticket_keys keys = {.n = 1};
-	struct ticket t[TICKET_BATCH_MAX];
-	struct ticket *tickets[TICKET_BATCH_MAX];
+	struct ticket t[TICKET_BATCH_MAX], *tickets[TICKET_BATCH_MAX];
 
 	memcpy(keys.key[0], fixture_public_key(0), TICKET_KEY_SIZE);
 	ticket_source_digest(&req.source, need.source_digest);
@@ -73,10 +70,8 @@ TEST(a_ticket_of_the_server_is_good_for_the_helper)
 TEST(a_hash_that_fails_is_computed_in_another_way)
 {
 	const struct mh_stage req = fixture_stage();
-	struct ticket t = req.ticket;
-	struct ticket *ticket = &t;
-	struct ticket_root root;
-	struct ticket_root other;
+	struct ticket t = req.ticket, *ticket = &t;
+	struct ticket_root root, other;
 
 	root = ticket_tree_make(EVP_sha256(), &ticket, 1);
 	other = ticket_tree_make(NULL, &ticket, 1);

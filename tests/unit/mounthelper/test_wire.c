@@ -500,7 +500,7 @@ TEST(the_fuzz_corpus_is_accepted)
 	assert_non_null(dir);
 	while ((entry = readdir(dir))) {
 		char path[PATH_MAX];
-		char *bytes = NULL;
+		cleanup_free char *bytes = NULL;
 		union mh_request req;
 		size_t len;
 
@@ -510,7 +510,6 @@ TEST(the_fuzz_corpus_is_accepted)
 		assert_int_equal(file_read(path, 1 + MH_MESSAGE_MAX, &bytes, &len), 0);
 		if (wire_decode(bytes + 1, len - 1, (uint8_t)bytes[0], &req) != REASON_NONE)
 			fail_msg("%s", entry->d_name);
-		free(bytes);
 		n++;
 	}
 	(void)closedir(dir);
