@@ -113,9 +113,8 @@ struct rpc_client *gate_client(struct gate *gate)
 void gate_run(struct world *world,
 	      void (*body)(struct world *world, struct gate *gate, struct rpc_client *client))
 {
-	struct gate gate;
+	cleanup(gate_close) struct gate gate;
 
 	gate_open(&gate, world);
 	body(world, &gate, gate_client(&gate));
-	gate_close(&gate);
 }

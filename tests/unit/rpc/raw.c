@@ -118,11 +118,10 @@ void raw_expect(struct raw *raw, const char *end)
 	while (!strstr(raw->text, end)) {
 		size_t before = raw->n_received;
 
-		if (raw->closed)
-			fail_msg("closed after: %s", raw->text);
+		assert_msg(!raw->closed, "closed after: %s", raw->text);
 		while (raw->n_received == before && !raw->closed)
-			if (sd_event_run(raw->world->event, WORLD_CALL_US) <= 0)
-				fail_msg("waiting for %s after: %s", end, raw->text);
+			assert_msg(sd_event_run(raw->world->event, WORLD_CALL_US) > 0,
+				   "waiting for %s after: %s", end, raw->text);
 	}
 }
 
@@ -250,10 +249,9 @@ void raw_reset(struct raw *raw, const struct raw_answer *answer)
 
 size_t raw_get_frame(uint8_t *frame, const char *id)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = TEXT(id));
 	size_t n;
 
-	request.id = (char *)(uintptr_t)id;
 	n = protobuf_c_message_pack(&request.base, frame + 5);
 	assert_true(n < 59);
 	frame[0] = frame[1] = frame[2] = frame[3] = 0;
@@ -263,9 +261,8 @@ size_t raw_get_frame(uint8_t *frame, const char *id)
 
 void raw_run(struct world *world, void (*body)(struct world *world, struct raw *raw))
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, true);
 	body(world, &raw);
-	raw_close(&raw);
 }

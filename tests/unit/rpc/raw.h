@@ -44,8 +44,7 @@ void raw_read(struct raw *raw, bool reads);
 size_t raw_send(struct raw *raw, const void *bytes, size_t n);
 
 struct raw_field {
-	const char *name;
-	const char *value;
+	const char *name, *value;
 };
 
 struct raw_request {

@@ -7,8 +7,7 @@
 #include <nghttp2/nghttp2.h>
 
 struct stranger_field {
-	const char *name;
-	const char *value;
+	const char *name, *value;
 };
 
 /* What it does with every request once that has come whole, in this order. */
@@ -40,8 +39,7 @@ struct stranger {
 	bool paused;
 	int32_t stream_id; /* of the last request */
 	int32_t answered;  /* the stream answered in this turn; 0: none */
-	size_t n_requests;
-	size_t n_connections;
+	size_t n_requests, n_connections;
 	struct rpc_client *client; /* of this server */
 	char headers[2048];	   /* of the last request, "name: value\n" */
 };

@@ -39,8 +39,7 @@ TEST(addresses_are_a_host_and_a_port)
 		char text[RPC_SERVER_NAME_SIZE];
 		int r = rpc_address_parse(cases[i].text, &address);
 
-		if ((r == 0) != (cases[i].host != NULL))
-			fail_msg("'%s' gave %d", cases[i].text, r);
+		assert_msg((r == 0) == (cases[i].host != NULL), "'%s' gave %d", cases[i].text, r);
 		if (r < 0)
 			continue;
 		assert_string_equal(address.host, cases[i].host);
@@ -84,8 +83,7 @@ TEST(a_list_has_commas_between_its_addresses)
 	struct rpc_address list[RPC_SERVERS_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (rpc_addresses_parse(cases[i].text, list) != cases[i].n)
-			fail_msg("'%s'", cases[i].text);
+		assert_msg(rpc_addresses_parse(cases[i].text, list) == cases[i].n, "'%s'", cases[i].text);
 	assert_int_equal(rpc_addresses_parse("a:1, [::2]:2", list), 2);
 	assert_string_equal(list[0].host, "a");
 	assert_string_equal(list[1].host, "::2");

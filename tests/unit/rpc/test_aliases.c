@@ -40,13 +40,9 @@ static int setup(void **state)
 
 /* One request and what its answer has to hold; each of the texts may be NULL. */
 struct row {
-	const char *method;
-	const char *target;
+	const char *method, *target;
 	const char *type; /* of the body */
-	const char *body;
-	const char *status;
-	const char *header;
-	const char *text;
+	const char *body, *status, *header, *text;
 };
 
 static const struct row rows[] = {
@@ -133,9 +129,8 @@ CASE(every_request_over_http1_gets_the_same_answer)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct row *row = &rows[i];
 		const char *body = row->body ? row->body : "";
-		char request[512];
-		char line[64];
-		struct raw raw;
+		char request[512], line[64];
+		cleanup(raw_close) struct raw raw;
 		int n;
 
 		n = str_format(request, sizeof(request),
@@ -154,21 +149,19 @@ CASE(every_request_over_http1_gets_the_same_answer)
 		}
 		if (row->text)
 			raw_expect(&raw, row->text);
-		raw_close(&raw);
 	}
 }
 
 CASE(a_route_with_text_may_fail_like_a_call)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	world->answer_bytes = 1;
 	raw_open(&raw, world, false);
 	(void)raw_send(&raw, request, strlen(request));
 	raw_expect(&raw, "HTTP/1.1 403 ");
 	raw_expect(&raw, "\"code\":\"permission_denied\"");
-	raw_close(&raw);
 }
 
 CASE(the_token_comes_with_an_address_too)
@@ -177,7 +170,7 @@ CASE(the_token_comes_with_an_address_too)
 		"GET /v1/volume/csi/hold HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\n\r\n";
 	static const char bad[] =
 		"GET /v1/volume/csi/db HTTP/1.1\r\nHost: x\r\nAuthorization: Basic s3cret\r\n\r\n";
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	(void)raw_send(&raw, request, strlen(request));
@@ -190,27 +183,24 @@ CASE(the_token_comes_with_an_address_too)
 	(void)raw_send(&raw, bad, strlen(bad));
 	raw_expect(&raw, "HTTP/1.1 401 ");
 	assert_null(strstr(raw.text, "s3cret"));
-	raw_close(&raw);
 }
 
 CASE(grpc_has_no_addresses)
 {
 	static const struct raw_field fields[] = RAW_POST("/v1/get", "application/grpc");
 	struct raw_answer answer;
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, true);
 	raw_call(&raw, &(struct raw_request){.fields = fields}, &answer);
 	assert_true(has_line(answer.headers, "grpc-status: 12"));
-	raw_close(&raw);
 }
 
 CASE(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not)
 {
 	for (size_t over = 0; over <= 1; over++) {
-		char request[REQUEST_PATH_MAX + 64];
-		char target[REQUEST_PATH_MAX + 2];
-		struct raw raw;
+		char request[REQUEST_PATH_MAX + 64], target[REQUEST_PATH_MAX + 2];
+		cleanup(raw_close) struct raw raw;
 		int n;
 
 		memset(target, 'x', sizeof(target));
@@ -220,6 +210,5 @@ CASE(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not)
 		raw_open(&raw, world, false);
 		assert_int_equal(raw_send(&raw, request, (size_t)n), n);
 		raw_expect(&raw, over ? "HTTP/1.1 414 " : "HTTP/1.1 200 ");
-		raw_close(&raw);
 	}
 }

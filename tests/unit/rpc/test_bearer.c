@@ -33,8 +33,7 @@ TEST(a_malformed_token_is_refused)
 		"Bearer =", "Bearer a=b", "Bearerabc", "Bearer \"a\"", "Bearer a,b", "Bearer \xc3\xa9"};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-		if (read_text(values[i]) != -EINVAL)
-			fail_msg("'%s' is taken", values[i]);
+		assert_msg(read_text(values[i]) == -EINVAL, "'%s' is taken", values[i]);
 	assert_int_equal(bearer_read((const uint8_t *)"Bearer a\0b", 10), -EINVAL);
 }
 
@@ -49,8 +48,7 @@ TEST(a_token_may_be_as_long_as_the_limit_and_no_longer)
 }
 
 struct field {
-	const char *name;
-	const char *value;
+	const char *name, *value;
 };
 
 static enum status check(const struct field *fields, struct request_head *head, int *ret_http,

@@ -4,9 +4,8 @@
 
 TEST(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes)
 {
-	struct byteq q = BYTEQ_INIT;
-	uint8_t in = 0;
-	uint8_t out = 0;
+	cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
+	uint8_t in = 0, out = 0;
 	unsigned int seed = 7;
 
 	for (int round = 0; round < 2000; round++) {
@@ -23,25 +22,23 @@ TEST(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes)
 		byteq_take(&q, take);
 		assert_int_equal((uint8_t)(in - out), (uint8_t)byteq_len(&q));
 	}
-	byteq_release(&q);
 }
 
 TEST(an_empty_queue_has_no_bytes_and_can_be_taken_from)
 {
-	struct byteq q = BYTEQ_INIT;
+	cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
 
 	assert_int_equal(byteq_len(&q), 0);
 	byteq_take(&q, 0);
 	assert_true(byteq_put(&q, NULL, 0));
 	assert_int_equal(byteq_len(&q), 0);
-	byteq_release(&q);
 }
 
 TEST(a_queue_that_was_large_gives_its_memory_back_when_empty)
 {
-	struct byteq q = BYTEQ_INIT;
+	cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
 	const size_t mebibyte = (size_t)1024 * 1024;
-	char *block = calloc(1, mebibyte);
+	cleanup_free char *block = calloc(1, mebibyte);
 
 	assert_non_null(block);
 	assert_true(byteq_put(&q, block, mebibyte));
@@ -49,8 +46,6 @@ TEST(a_queue_that_was_large_gives_its_memory_back_when_empty)
 	assert_int_equal(q.buf.cap, 0);
 	assert_true(byteq_put(&q, "again", 5));
 	assert_memory_equal(byteq_data(&q), "again", 5);
-	byteq_release(&q);
-	free(block);
 }
 
 /* A server has three queues per session, and most of them idle. */
@@ -59,18 +54,17 @@ TEST(an_empty_queue_keeps_little_whatever_it_held)
 	static const char block[8192];
 
 	for (size_t n = 1; n <= sizeof(block); n++) {
-		struct byteq q = BYTEQ_INIT;
+		cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
 
 		assert_true(byteq_put(&q, block, n));
 		byteq_take(&q, n);
 		assert_true(q.buf.cap <= 2048);
-		byteq_release(&q);
 	}
 }
 
 TEST(consumed_bytes_do_not_pile_up_in_front)
 {
-	struct byteq q = BYTEQ_INIT;
+	cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
 	char chunk[1000] = {0};
 
 	assert_true(byteq_put(&q, chunk, sizeof(chunk)));
@@ -79,5 +73,4 @@ TEST(consumed_bytes_do_not_pile_up_in_front)
 		byteq_take(&q, sizeof(chunk));
 	}
 	assert_true(q.buf.cap <= 16 * sizeof(chunk));
-	byteq_release(&q);
 }

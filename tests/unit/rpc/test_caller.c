@@ -103,14 +103,11 @@ static void count_refused(const struct rpc_peer *peer, const struct error *why, 
 
 static enum status get_for(struct tls_world *tw, const struct rpc_behalf *behalf, struct answer *answer)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	char id[] = "db";
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db");
 
-	request.id = id;
 	*answer = (struct answer){.done = false};
-	assert_int_equal(rpc_client_call_for(tw->client, behalf, &holdfast__v1__volumes__descriptor, "Get",
-					     &request.base, WORLD_CALL_US, world_on_done, answer, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call_for(tw->client, behalf, &holdfast__v1__volumes__descriptor, "Get",
+				      &request.base, WORLD_CALL_US, world_on_done, answer, NULL, NULL));
 	world_run_until(tw->world, &answer->done);
 	return answer->status;
 }

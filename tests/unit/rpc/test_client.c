@@ -34,22 +34,18 @@ WORLD_TEST(requests_look_as_every_server_wants_them)
 		"grpc-timeout: 15000000u\n",
 	};
 	struct answer answer;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
-	assert_int_equal(call(world, &stranger,
-			      &(struct stranger_script){.headers = grpc_headers,
-							.body = db_frame,
-							.body_len = DB_FRAME_LEN,
-							.trailers = ok_trailers},
-			      &answer),
-			 STATUS_OK);
+	assert_ok(call(world, &stranger,
+		       &(struct stranger_script)ROW(.headers = grpc_headers, .body = db_frame,
+						    .body_len = DB_FRAME_LEN, .trailers = ok_trailers),
+		       &answer));
 	assert_string_equal(answer.id, "db");
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
 		if (!strstr(stranger.headers, lines[i]))
 			fail_msg("%s is missing: %s", lines[i], stranger.headers);
 	assert_null(strstr(stranger.headers, "grpc-encoding"));
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(malformed_answers_become_precise_errors)
@@ -95,10 +91,8 @@ WORLD_TEST(malformed_answers_become_precise_errors)
 			.trailers = odd_status),
 		    STATUS_UNKNOWN, "UNKNOWN"),
 		ROW("no status in the trailers",
-		    {.headers = grpc_headers,
-		     .body = db_frame,
-		     .body_len = DB_FRAME_LEN,
-		     .trailers = no_status},
+		    ROW(.headers = grpc_headers, .body = db_frame, .body_len = DB_FRAME_LEN,
+			.trailers = no_status),
 		    STATUS_UNKNOWN, "without a status"),
 		ROW("no trailers", {.headers = grpc_headers, .body = db_frame, .body_len = DB_FRAME_LEN},
 		    STATUS_UNKNOWN, "without a status"),
@@ -109,10 +103,8 @@ WORLD_TEST(malformed_answers_become_precise_errors)
 		    {.headers = grpc_headers, .body = "\1\0\0\0\0", .body_len = 5, .trailers = ok_trailers},
 		    STATUS_INTERNAL, "compressed"),
 		ROW("no protobuf",
-		    {.headers = grpc_headers,
-		     .body = "\0\0\0\0\1\xff",
-		     .body_len = 6,
-		     .trailers = ok_trailers},
+		    ROW(.headers = grpc_headers, .body = "\0\0\0\0\1\xff", .body_len = 6,
+			.trailers = ok_trailers),
 		    STATUS_INTERNAL, "GetVolumeResponse"),
 		ROW("a page", {.headers = html, .body = "<html>", .body_len = 6}, STATUS_UNKNOWN,
 		    "without a status"),
@@ -132,7 +124,7 @@ WORLD_TEST(malformed_answers_become_precise_errors)
 		    STATUS_UNAVAILABLE, "on this connection: too many here?[2J"),
 		{"hung up", {.hang_up = true}, STATUS_UNAVAILABLE, "connection lost"},
 	};
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -144,13 +136,12 @@ WORLD_TEST(malformed_answers_become_precise_errors)
 		if (st != STATUS_OK && st != STATUS_NOT_FOUND)
 			assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get at unix:"));
 	}
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline)
 {
 	struct answer answer;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
 	stranger.script = (struct stranger_script){.reset = true, .reset_code = NGHTTP2_CANCEL};
@@ -159,7 +150,6 @@ WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline)
 	LIST_FIRST(&stranger.client->calls)->deadline_us = 0;
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages)
@@ -175,26 +165,22 @@ WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages)
 					0x80 | (WHY >> 7 & 0x7f),
 					WHY >> 14};
 	static uint8_t body[2 * FRAME];
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 	struct answer answer;
 
 	memset(body, 'w', sizeof(body));
 	memcpy(body, head, sizeof(head));
 	memcpy(body + FRAME, head, sizeof(head));
 	stranger_open(&stranger, world);
-	assert_int_equal(call(world, &stranger,
-			      &(struct stranger_script){.headers = grpc_headers,
-							.body = body,
-							.body_len = FRAME,
-							.trailers = ok_trailers},
-			      &answer),
-			 STATUS_OK);
+	assert_ok(call(
+		world, &stranger,
+		&(struct stranger_script){
+			.headers = grpc_headers, .body = body, .body_len = FRAME, .trailers = ok_trailers},
+		&answer));
 	assert_int_equal(answer.why_len, WHY);
-	stranger.script = (struct stranger_script){.headers = grpc_headers,
-						   .body = body,
-						   .body_len = sizeof(body),
-						   .pause_at = FRAME,
-						   .trailers = ok_trailers};
+	stranger.script =
+		(struct stranger_script)ROW(.headers = grpc_headers, .body = body, .body_len = sizeof(body),
+					    .pause_at = FRAME, .trailers = ok_trailers);
 	(void)world_get(world, stranger.client, "db", WORLD_CALL_US, &answer);
 	world_settle(world);
 	assert_false(answer.done);
@@ -203,13 +189,10 @@ WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages)
 	assert_int_equal(answer.status, STATUS_INTERNAL);
 	assert_non_null(strstr(answer.err.msg, "more than one"));
 	assert_int_equal(call(world, &stranger,
-			      &(struct stranger_script){.headers = grpc_headers,
-							.body = body,
-							.body_len = sizeof(body),
-							.trailers = ok_trailers},
+			      &(struct stranger_script)ROW(.headers = grpc_headers, .body = body,
+							   .body_len = sizeof(body), .trailers = ok_trailers),
 			      &answer),
 			 STATUS_INTERNAL);
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(an_answer_to_half_a_request_ends_the_call)
@@ -220,7 +203,7 @@ WORLD_TEST(an_answer_to_half_a_request_ends_the_call)
 						       {"grpc-message", "no"},
 						       {NULL, NULL}};
 	struct answer answer;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 	char id[200000];
 
 	memset(id, 'i', sizeof(id) - 1);
@@ -229,13 +212,12 @@ WORLD_TEST(an_answer_to_half_a_request_ends_the_call)
 	stranger.script = (struct stranger_script){.headers = denied, .at_once = true};
 	assert_int_equal(world_get_now(world, stranger.client, id, &answer), STATUS_PERMISSION_DENIED);
 	assert_string_equal(answer.err.msg, "no");
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(a_stream_ends_with_the_servers_last_word)
 {
 	struct session session;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
 	stranger.script = (struct stranger_script){
@@ -244,7 +226,6 @@ WORLD_TEST(a_stream_ends_with_the_servers_last_word)
 	world_run_until(world, &session.closed);
 	assert_true(session.opened);
 	assert_int_equal(session.status, STATUS_OK);
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open)
@@ -252,7 +233,7 @@ WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open)
 	static const struct stranger_field denied[] = {
 		{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "7"}, {NULL, NULL}};
 	struct session session;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
 	stranger.script = (struct stranger_script){.headers = denied, .at_once = true};
@@ -260,7 +241,6 @@ WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open)
 	world_run_until(world, &session.closed);
 	assert_false(session.opened);
 	assert_int_equal(session.status, STATUS_PERMISSION_DENIED);
-	stranger_close(&stranger);
 }
 
 WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused)
@@ -269,7 +249,7 @@ WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused)
 	struct stranger_field trailers[] = {{"grpc-status", "13"}, {"grpc-message", message}, {"x1", message},
 					    {"x2", message},	   {"x3", message},	      {NULL, NULL}};
 	struct answer answer;
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 
 	stranger_open(&stranger, world);
 	memset(message, 'm', 10000);
@@ -287,7 +267,6 @@ WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused)
 			     .headers = grpc_headers, .body = "", .body_len = 0, .trailers = trailers},
 		     &answer),
 		STATUS_RESOURCE_EXHAUSTED);
-	stranger_close(&stranger);
 }
 
 /* Says one thing to everybody who comes. */
@@ -344,7 +323,7 @@ WORLD_TEST(a_silent_server_is_given_longer_the_rarer_heartbeats_are)
 WORLD_TEST(a_long_goaway_reason_is_cut)
 {
 	static char goaway_reason[10000];
-	struct stranger stranger;
+	cleanup(stranger_close) struct stranger stranger;
 	struct answer answer;
 	const char *at;
 
@@ -357,5 +336,4 @@ WORLD_TEST(a_long_goaway_reason_is_cut)
 	at = strstr(answer.err.msg, "connection: ");
 	assert_non_null(at);
 	assert_int_equal(strlen(at + strlen("connection: ")), 255);
-	stranger_close(&stranger);
 }

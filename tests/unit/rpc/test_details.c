@@ -32,8 +32,7 @@ static char *fill(Holdfast__V1__ErrorDetails *details, Holdfast__V1__NodeExplana
 static Holdfast__V1__ErrorDetails *exchange(struct world *world, size_t size, size_t message,
 					    struct answer *answer)
 {
-	Holdfast__V1__NodeExplanation *nodes[1];
-	Holdfast__V1__NodeExplanation node;
+	Holdfast__V1__NodeExplanation *nodes[1], node;
 	Holdfast__V1__ErrorDetails details;
 	char *text = fill(&details, &node, nodes, size);
 	struct error err = {.status = STATUS_FAILED_PRECONDITION};
@@ -86,10 +85,8 @@ WORLD_TEST(details_are_those_of_the_last_call_alone)
 
 WORLD_TEST(a_stream_ends_with_details_too)
 {
-	Holdfast__V1__NodeExplanation *nodes[1];
-	Holdfast__V1__NodeExplanation node;
-	Holdfast__V1__ErrorDetails details;
-	Holdfast__V1__ErrorDetails *got;
+	Holdfast__V1__NodeExplanation *nodes[1], node;
+	Holdfast__V1__ErrorDetails details, *got;
 	char *text = fill(&details, &node, nodes, 50);
 	struct session session;
 	struct error err;
@@ -113,13 +110,12 @@ WORLD_TEST(json_errors_show_their_details)
 {
 	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Volumes/Get", "application/json");
 	static const char hold[] = "{\"id\": \"hold\"}";
-	Holdfast__V1__NodeExplanation *nodes[1];
-	Holdfast__V1__NodeExplanation node;
+	Holdfast__V1__NodeExplanation *nodes[1], node;
 	Holdfast__V1__ErrorDetails details;
 	char *text = fill(&details, &node, nodes, 20);
 	struct raw_answer answer = {.done = false};
 	struct error err;
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, true);
 	raw_start(&raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
@@ -128,9 +124,7 @@ WORLD_TEST(json_errors_show_their_details)
 	(void)error_set(&err, STATUS_ABORTED, 0, "held");
 	rpc_call_fail_details(TAKE_PTR(world->held[0]), &err, &details.base);
 	world_run_until(world, &answer.done);
-	assert_non_null(
-		strstr(answer.body, "\"message\":\"held\",\"details\":{\"nodes\":[{\"reason\":\"dddd"));
-	raw_close(&raw);
+	assert_contains(answer.body, "\"message\":\"held\",\"details\":{\"nodes\":[{\"reason\":\"dddd");
 	free(text);
 }
 

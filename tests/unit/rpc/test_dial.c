@@ -193,8 +193,7 @@ TEST_FIXTURE(a_dial_may_be_cancelled_at_any_time, setup, teardown)
 	add_address("127.0.0.1", port);
 	for (int turns = 0; turns < 4; turns++) {
 		outcome = (struct outcome){.fd = -1};
-		assert_int_equal(dial_tcp(*state, "several.test", port, on_done, &outcome, &dial, &err),
-				 STATUS_OK);
+		assert_ok(dial_tcp(*state, "several.test", port, on_done, &outcome, &dial, &err));
 		for (int i = 0; i < turns && !outcome.done; i++)
 			assert_true(sd_event_run(*state, USEC_PER_SEC) >= 0);
 		if (outcome.done)

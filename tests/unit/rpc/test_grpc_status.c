@@ -11,9 +11,7 @@ static size_t decode(char *dst, size_t size, const char *text)
 
 TEST(messages_survive_the_wire_whatever_bytes_they_hold)
 {
-	char message[256];
-	char encoded[GRPC_MESSAGE_SIZE];
-	char back[ERROR_MSG_MAX];
+	char message[256], encoded[GRPC_MESSAGE_SIZE], back[ERROR_MSG_MAX];
 
 	for (int c = 1; c < 256; c++)
 		message[c - 1] = (char)c;
@@ -29,8 +27,7 @@ TEST(no_encoded_message_begins_or_ends_with_a_space)
 {
 	static const char *const messages[] = {
 		" ", "  ", " a", "a ", "  a b  ", "cannot connect: there is no ", "a b c d"};
-	char encoded[64];
-	char back[64];
+	char encoded[64], back[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
 		for (size_t size = 1; size <= sizeof(encoded); size++) {
@@ -47,9 +44,7 @@ TEST(no_encoded_message_begins_or_ends_with_a_space)
 
 TEST(the_largest_message_fits_even_if_every_byte_is_escaped)
 {
-	char message[ERROR_MSG_MAX];
-	char encoded[GRPC_MESSAGE_SIZE];
-	char back[ERROR_MSG_MAX];
+	char message[ERROR_MSG_MAX], encoded[GRPC_MESSAGE_SIZE], back[ERROR_MSG_MAX];
 
 	memset(message, '%', sizeof(message) - 1);
 	message[sizeof(message) - 1] = '\0';
@@ -78,8 +73,7 @@ TEST(encoding_never_overruns_and_never_cuts_an_escape)
 TEST(odd_escapes_are_decoded_as_other_implementations_send_them)
 {
 	static const struct row {
-		const char *wire;
-		const char *text;
+		const char *wire, *text;
 	} rows[] = {
 		{"", ""},
 		{"OK", "OK"},
@@ -106,28 +100,19 @@ TEST(a_message_that_is_too_long_is_cut_between_characters)
 {
 	/* one, two, three and four bytes */
 	static const char wire[] = "aa%C3%AF%E2%82%AC%F0%9F%98%80zz";
-	static const char *const cut[] = {
-		[1] = "",
-		[2] = "a",
-		[3] = "aa",
-		[4] = "aa",
-		[5] = "aa\xc3\xaf",
-		[6] = "aa\xc3\xaf",
-		[7] = "aa\xc3\xaf",
-		[8] = "aa\xc3\xaf\xe2\x82\xac",
-		[11] = "aa\xc3\xaf\xe2\x82\xac",
-		[12] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80",
-		[13] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80z",
-	};
+	static const char *const cut[] =
+		ROW([1] = "", [2] = "a", [3] = "aa", [4] = "aa", [5] = "aa\xc3\xaf", [6] = "aa\xc3\xaf",
+		    [7] = "aa\xc3\xaf", [8] = "aa\xc3\xaf\xe2\x82\xac", [11] = "aa\xc3\xaf\xe2\x82\xac",
+		    [12] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80",
+		    [13] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80z");
 
 	for (size_t size = 1; size < ARRAY_SIZE(cut); size++) {
-		char *text = malloc(size);
+		cleanup_free char *text = malloc(size);
 
 		assert_non_null(text);
 		(void)decode(text, size, wire);
 		if (cut[size])
 			assert_string_equal(text, cut[size]);
-		free(text);
 	}
 }
 

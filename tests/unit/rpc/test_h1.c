@@ -15,7 +15,7 @@ static void say(struct raw *raw, const char *text)
 
 WORLD_TEST(calls_are_answered_over_http1_one_after_the_other)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("12") "\r\n{\"id\": \"d1\"}");
@@ -25,7 +25,6 @@ WORLD_TEST(calls_are_answered_over_http1_one_after_the_other)
 	raw_expect(&raw, "HTTP/1.1 404 ");
 	raw_expect(&raw, "\"code\":\"not_found\"");
 	assert_false(raw.closed);
-	raw_close(&raw);
 }
 
 WORLD_TEST(any_cut_of_an_http1_request_gives_the_same_answer)
@@ -50,7 +49,7 @@ WORLD_TEST(any_cut_of_an_http1_request_gives_the_same_answer)
 WORLD_TEST(requests_sent_ahead_are_answered_in_their_order)
 {
 	const char *second;
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("14") "\r\n{\"id\": \"hold\"}" H1_POST("12") "\r\n{\"id\": \"d2\"}");
@@ -61,7 +60,6 @@ WORLD_TEST(requests_sent_ahead_are_answered_in_their_order)
 	raw_expect(&raw, "\"id\":\"d2\"");
 	second = strstr(raw.text, "\"id\":\"d2\"");
 	assert_true(strstr(raw.text, "\"id\":\"d1\"") < second);
-	raw_close(&raw);
 }
 
 WORLD_TEST(too_much_sent_ahead_ends_the_connection)
@@ -82,19 +80,18 @@ WORLD_TEST(too_much_sent_ahead_ends_the_connection)
 
 WORLD_TEST(the_connection_is_closed_when_the_client_asks_for_it)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("12") "Connection: close\r\n\r\n{\"id\": \"d1\"}");
 	world_run_until(world, &raw.closed);
 	assert_non_null(strstr(raw.text, "connection: close\r\n"));
 	assert_non_null(strstr(raw.text, "\"id\":\"d1\""));
-	raw_close(&raw);
 }
 
 WORLD_TEST(the_body_and_the_answer_of_the_last_request_may_take_their_time)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("14") "Connection: close\r\n\r\n");
@@ -106,12 +103,11 @@ WORLD_TEST(the_body_and_the_answer_of_the_last_request_may_take_their_time)
 	world_answer(TAKE_PTR(world->held[0]), "d1");
 	world_run_until(world, &raw.closed);
 	assert_non_null(strstr(raw.text, "\"id\":\"d1\""));
-	raw_close(&raw);
 }
 
 WORLD_TEST(a_large_answer_is_sent_whole_before_the_connection_closes)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	world->answer_bytes = 2000000;
 	raw_open(&raw, world, false);
@@ -121,12 +117,11 @@ WORLD_TEST(a_large_answer_is_sent_whole_before_the_connection_closes)
 	raw_read(&raw, true);
 	world_run_until(world, &raw.closed);
 	assert_true(raw.n_received > 2000000);
-	raw_close(&raw);
 }
 
 WORLD_TEST(the_body_of_a_refused_request_is_skipped)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, "POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
@@ -134,14 +129,12 @@ WORLD_TEST(the_body_of_a_refused_request_is_skipped)
 	raw_expect(&raw, "HTTP/1.1 501 ");
 	say(&raw, ": \"d1\"}" H1_POST("12") "\r\n{\"id\": \"d2\"}");
 	raw_expect(&raw, "\"id\":\"d2\"");
-	raw_close(&raw);
 }
 
 WORLD_TEST(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends)
 {
 	static const struct row {
-		const char *text;
-		const char *answer;
+		const char *text, *answer;
 	} rows[] = {
 		{"GARBAGE\r\n\r\n", "HTTP/1.1 400 "},
 		{H1_POST("1000001") "\r\n", "HTTP/1.1 413 "},
@@ -152,40 +145,36 @@ WORLD_TEST(http1_requests_that_cannot_be_read_are_answered_and_the_connection_en
 
 	world->server->limits.message_bytes = 1000000;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct raw raw;
+		cleanup(raw_close) struct raw raw;
 
 		raw_open(&raw, world, false);
 		say(&raw, rows[i].text);
 		world_run_until(world, &raw.closed);
-		if (!strstr(raw.text, rows[i].answer))
-			fail_msg("row %zu: %s", i, raw.text);
+		assert_msg(strstr(raw.text, rows[i].answer), "row %zu: %s", i, raw.text);
 		assert_non_null(strstr(raw.text, "connection: close\r\n"));
-		raw_close(&raw);
 	}
 	assert_int_equal(world->n_calls, 0);
 }
 
 WORLD_TEST(a_grpc_call_cannot_be_made_over_http1)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw,
 	    "POST /holdfast.v1.Volumes/Get HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\n\r\n");
 	raw_expect(&raw, "HTTP/1.1 415 ");
-	raw_close(&raw);
 }
 
 WORLD_TEST(a_client_that_waits_for_100_gets_it)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("12") "Expect: 100-continue\r\n\r\n");
 	raw_expect(&raw, "HTTP/1.1 100 Continue\r\n\r\n");
 	say(&raw, "{\"id\": \"d1\"}");
 	raw_expect(&raw, "\"id\":\"d1\"");
-	raw_close(&raw);
 }
 
 WORLD_TEST(slow_http1_clients_are_disconnected)
@@ -198,19 +187,18 @@ WORLD_TEST(slow_http1_clients_are_disconnected)
 
 	world->server->timing.first_request_us = 30 * USEC_PER_MSEC;
 	for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
-		struct raw raw;
+		cleanup(raw_close) struct raw raw;
 
 		raw_open(&raw, world, false);
 		say(&raw, beginnings[i]);
 		world_run_until(world, &raw.closed);
-		raw_close(&raw);
 	}
 	assert_int_equal(world->server->n_conns, 0);
 }
 
 WORLD_TEST(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	say(&raw, H1_POST("14") "Connect-Timeout-Ms: 30\r\n\r\n{\"id\": \"hold\"}");
@@ -221,7 +209,6 @@ WORLD_TEST(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it)
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	world_settle(world);
 	assert_null(strstr(raw.text, "late"));
-	raw_close(&raw);
 }
 
 WORLD_TEST(an_http1_client_that_dies_leaves_the_call_to_its_handler)
@@ -241,8 +228,7 @@ WORLD_TEST(an_http1_client_that_dies_leaves_the_call_to_its_handler)
 
 WORLD_TEST(the_server_may_be_freed_with_http1_calls_in_progress)
 {
-	struct raw held;
-	struct raw partial;
+	cleanup(raw_close) struct raw held, partial;
 
 	raw_open(&held, world, false);
 	raw_open(&partial, world, false);
@@ -254,6 +240,4 @@ WORLD_TEST(the_server_may_be_freed_with_http1_calls_in_progress)
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
 	world_run_until(world, &held.closed);
 	world_run_until(world, &partial.closed);
-	raw_close(&held);
-	raw_close(&partial);
 }

@@ -129,7 +129,7 @@ TEST(a_head_may_be_as_large_as_the_limit_and_no_larger)
 	static const uint8_t end[4] = {'\r', '\n', '\r', '\n'};
 
 	for (size_t n = H1_HEAD_MAX; n <= H1_HEAD_MAX + 1; n++) {
-		char *text = malloc(n);
+		cleanup_free char *text = malloc(n);
 		struct h1_head head;
 		int http = 0;
 
@@ -141,6 +141,5 @@ TEST(a_head_may_be_as_large_as_the_limit_and_no_larger)
 				 n == H1_HEAD_MAX ? H1_HEAD_WHOLE : H1_HEAD_BAD);
 		assert_int_equal(http, n == H1_HEAD_MAX ? 0 : 431);
 		assert_int_equal(h1_head_read(text, H1_HEAD_MAX - 1, &head, &http, NULL), H1_HEAD_MORE);
-		free(text);
 	}
 }

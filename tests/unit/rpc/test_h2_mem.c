@@ -59,8 +59,7 @@ TEST(small_blocks_and_a_second_large_one_come_from_the_heap)
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
 	void *small = of.malloc(H2_MEM_LARGE - 1, of.mem_user_data);
-	void *first;
-	void *second;
+	void *first, *second;
 
 	assert_null(mem.pages);
 	first = of.malloc(FRAME, of.mem_user_data);

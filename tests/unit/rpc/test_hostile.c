@@ -18,7 +18,7 @@ static void check_alive(struct world *world)
 /* Send bytes, half-close, wait for the server to be done with the connection. */
 static void throw_at(struct world *world, const void *bytes, size_t n, bool with_preface)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, false);
 	if (with_preface)
@@ -26,7 +26,6 @@ static void throw_at(struct world *world, const void *bytes, size_t n, bool with
 	(void)raw_send(&raw, bytes, n);
 	(void)shutdown(raw.fd, SHUT_WR);
 	world_run_until(world, &raw.closed);
-	raw_close(&raw);
 }
 
 WORLD_TEST(random_bytes_end_the_connection_and_nothing_else)
@@ -75,11 +74,7 @@ WORLD_TEST(random_frames_end_the_connection_and_nothing_else)
 	check_alive(world);
 }
 
-#define GRPC_HEAD                                   \
-	{":method", "POST"}, {":scheme", "http"},   \
-	{                                           \
-		":path", "/holdfast.v1.Volumes/Get" \
-	}
+#define GRPC_HEAD {":method", "POST"}, {":scheme", "http"}, ROW(":path", "/holdfast.v1.Volumes/Get")
 
 RAW_TEST(calls_that_are_wrong_get_the_answer_that_reports_it)
 {
@@ -140,9 +135,8 @@ RAW_TEST(calls_that_are_wrong_get_the_answer_that_reports_it)
 		struct raw_answer answer;
 
 		raw_call(raw,
-			 &(struct raw_request){.fields = rows[i].fields,
-					       .body = rows[i].body,
-					       .body_len = rows[i].body_len},
+			 &(struct raw_request)ROW(.fields = rows[i].fields, .body = rows[i].body,
+						  .body_len = rows[i].body_len),
 			 &answer);
 		for (size_t k = 0; k < ARRAY_SIZE(rows[i].expected) && rows[i].expected[k]; k++)
 			if (!strstr(answer.headers, rows[i].expected[k]))
@@ -155,8 +149,7 @@ RAW_TEST(calls_that_are_wrong_get_the_answer_that_reports_it)
 RAW_TEST(refusals_do_not_wait_for_the_rest_of_the_request)
 {
 	static const struct raw_field unknown[] = RAW_POST("/a.B/C", "application/grpc");
-	struct raw_answer answer;
-	struct raw_answer second;
+	struct raw_answer answer, second;
 
 	raw_ask(raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 12\n"));
@@ -272,10 +265,9 @@ RAW_TEST(malformed_pseudo_headers_reset_the_stream_alone)
 
 RAW_TEST(trailers_of_a_request_change_nothing)
 {
-	static const nghttp2_nv trailer = {.name = (uint8_t *)(uintptr_t) "content-type",
-					   .value = (uint8_t *)(uintptr_t) "application/json",
-					   .namelen = 12,
-					   .valuelen = 16};
+	static const nghttp2_nv trailer =
+		ROW(.name = (uint8_t *)(uintptr_t) "content-type",
+		    .value = (uint8_t *)(uintptr_t) "application/json", .namelen = 12, .valuelen = 16);
 	struct raw_answer answer;
 	uint8_t frame[64];
 
@@ -351,7 +343,7 @@ WORLD_TEST(endless_headers_end_the_connection)
 	static const uint8_t headers[9] = {0, 0, 0, 1, 0, 0, 0, 0, 1};
 	static const uint8_t field[4] = {0, 1, 'a', 0};
 	uint8_t continuation[9 + 256] = {0, 1, 0, 9, 0, 0, 0, 0, 1};
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	/* literal fields without indexing, name "a", empty value, again and again */
 	for (size_t i = 9; i + sizeof(field) <= sizeof(continuation); i += sizeof(field))
@@ -365,7 +357,6 @@ WORLD_TEST(endless_headers_end_the_connection)
 	}
 	assert_true(raw.closed);
 	check_alive(world);
-	raw_close(&raw);
 }
 
 WORLD_TEST(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind)
@@ -434,7 +425,7 @@ WORLD_TEST(references_to_a_large_field_are_not_read_on_and_the_connection_ends_s
 	enum { REQUESTS = 8, MOST = 2 * REQUEST_HEADERS_MAX / VALUE + 3 };
 	static uint8_t frame[HPACK_FRAME];
 	size_t n = reference_bomb(frame, 1);
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 	uint8_t i;
 
 	raw_open(&raw, world, false);
@@ -454,5 +445,4 @@ WORLD_TEST(references_to_a_large_field_are_not_read_on_and_the_connection_ends_s
 	assert_int_equal(i, 4);
 	assert_true(n_fields <= (size_t)4 * MOST);
 	check_alive(world);
-	raw_close(&raw);
 }

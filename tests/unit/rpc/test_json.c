@@ -16,8 +16,7 @@ static const char *text_of(const char *body, const char *key)
 	json_t *json = json_loads(body, 0, &err);
 	const char *value;
 
-	if (!json)
-		fail_msg("no JSON: %s", body);
+	assert_msg(json, "no JSON: %s", body);
 	value = json_string_value(json_object_get(json, key));
 	assert_int_equal(str_copy(text, sizeof(text), value ? value : ""), 0);
 	json_decref(json);
@@ -58,8 +57,7 @@ RAW_TEST(errors_have_connects_code_and_status_and_the_whole_message)
 RAW_TEST(requests_that_are_no_json_or_no_message_report_where)
 {
 	static const struct row {
-		const char *body;
-		const char *text;
+		const char *body, *text;
 	} rows[] = {
 		{"", "empty"},
 		{"{", "line 1"},
@@ -78,8 +76,8 @@ RAW_TEST(requests_that_are_no_json_or_no_message_report_where)
 		post(raw, rows[i].body, &answer);
 		assert_non_null(strstr(answer.headers, ":status: 400\n"));
 		assert_string_equal(text_of(answer.body, "code"), "invalid_argument");
-		if (!strstr(text_of(answer.body, "message"), rows[i].text))
-			fail_msg("row %zu: %s", i, answer.body);
+		assert_msg(strstr(text_of(answer.body, "message"), rows[i].text), "row %zu: %s", i,
+			   answer.body);
 	}
 	assert_int_equal(world->n_calls, 0);
 }
@@ -89,7 +87,7 @@ WORLD_TEST(deeply_nested_json_is_refused)
 	enum { DEPTH = 60000 };
 	struct raw_answer answer;
 	char *body = malloc(DEPTH + 1);
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	assert_non_null(body);
 	memset(body, '[', DEPTH);
@@ -97,7 +95,6 @@ WORLD_TEST(deeply_nested_json_is_refused)
 	raw_open(&raw, world, true);
 	post(&raw, body, &answer);
 	assert_non_null(strstr(answer.headers, ":status: 400\n"));
-	raw_close(&raw);
 	free(body);
 }
 
@@ -105,9 +102,7 @@ RAW_TEST(other_paths_kinds_and_methods_are_refused_with_their_status)
 {
 	static const struct row {
 		struct raw_field fields[6];
-		const char *status;
-		const char *code;
-		const char *text;
+		const char *status, *code, *text;
 	} rows[] = {
 		ROW({{":method", "POST"},
 		     {":scheme", "http"},
@@ -218,7 +213,7 @@ static char *padded_request(size_t n)
 
 TEST_ON(json_requests_have_the_limit_of_messages, struct world, world, setup_small, world_teardown)
 {
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, true);
 	for (size_t n = 1000; n <= 1001; n++) {
@@ -229,7 +224,6 @@ TEST_ON(json_requests_have_the_limit_of_messages, struct world, world, setup_sma
 		assert_non_null(strstr(answer.headers, n == 1000 ? ":status: 200\n" : ":status: 429\n"));
 		free(body);
 	}
-	raw_close(&raw);
 }
 
 struct curl {
@@ -254,8 +248,7 @@ static int on_curl_output(sd_event_source *source, int fd, uint32_t events, void
 static void run_curl(struct world *world, const char *const *args, struct curl *curl)
 {
 	sd_event_source *io = NULL;
-	int status = 0;
-	int fds[2];
+	int status = 0, fds[2];
 	pid_t pid;
 
 	*curl = (struct curl){.n = 0};

@@ -170,11 +170,9 @@ TEST_ON(requests_that_come_in_together_share_the_connections_limit, struct world
 	for (size_t over = 0; over <= 1; over++) {
 		/* two halves: the one is not complete, the other one uses up what is left */
 		static const uint8_t prefix[5] = {0, 0, 0, 0xff, 0xff};
-		size_t first = 12000;
-		size_t second = HELD - first + over;
+		size_t first = 12000, second = HELD - first + over;
 		uint8_t *body = calloc(1, HELD);
-		struct raw_answer a;
-		struct raw_answer b;
+		struct raw_answer a, b;
 		struct raw raw;
 
 		assert_non_null(body);
@@ -206,9 +204,8 @@ TEST_ON(abandoned_requests_no_longer_count, struct world, world, setup_wide_mess
 					0x80 | ((HELD - 9) & 0x7f),
 					0x80 | ((HELD - 9) >> 7 & 0x7f),
 					(HELD - 9) >> 14};
-	struct raw_answer answers[20];
-	struct raw_answer last;
-	struct raw raw;
+	struct raw_answer answers[20], last;
+	cleanup(raw_close) struct raw raw;
 
 	assert_non_null(body);
 	body[3] = 0xff;
@@ -225,14 +222,12 @@ TEST_ON(abandoned_requests_no_longer_count, struct world, world, setup_wide_mess
 	memcpy(body, head, sizeof(head));
 	raw_call(&raw, &(struct raw_request){.body = body, .body_len = HELD}, &last);
 	assert_non_null(strstr(last.headers, "grpc-status: 0\n"));
-	raw_close(&raw);
 	free(body);
 }
 
 CASE(calls_above_the_limit_are_queued)
 {
-	struct answer answers[CALLS + 1];
-	struct answer first;
+	struct answer answers[CALLS + 1], first;
 
 	/* so that the client knows the server's limit */
 	assert_int_equal(world_get_now(world, world->client, "db", &first), STATUS_OK);
@@ -274,7 +269,7 @@ CASE(calls_that_were_abandoned_but_not_answered_still_count)
 	struct raw_answer answers[CALLS + 2];
 	uint8_t frame[64];
 	struct raw_request request = {.body = frame, .body_len = raw_get_frame(frame, "hold")};
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 
 	raw_open(&raw, world, true);
 	for (size_t i = 0; i < CALLS; i++) {
@@ -289,7 +284,6 @@ CASE(calls_that_were_abandoned_but_not_answered_still_count)
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	raw_start(&raw, &request, &answers[CALLS + 1]);
 	world_run_until_count(world, &world->n_held, CALLS + 1);
-	raw_close(&raw);
 }
 
 CASE(connections_above_the_limit_are_closed_at_once)
@@ -376,7 +370,7 @@ WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	static const uint8_t ping[17] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1};
-	struct raw raw;
+	cleanup(raw_close) struct raw raw;
 	size_t sent = 0;
 
 	raw_open(&raw, world, false);
@@ -393,7 +387,6 @@ WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off)
 	}
 	assert_true(sent < 10000000);
 	assert_int_equal(world->server->n_conns, 0);
-	raw_close(&raw);
 }
 
 /* A literal field without indexing; returns its length. */
@@ -414,9 +407,8 @@ WORLD_TEST(a_peer_that_calls_without_reading_the_answers_is_cut_off)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	uint8_t request[256] = {0, 0, 0, 1, 5};
-	size_t n = 9;
-	size_t sent = 0;
-	struct raw raw;
+	size_t n = 9, sent = 0;
+	cleanup(raw_close) struct raw raw;
 
 	n += put_field(request + n, ":method", "POST");
 	n += put_field(request + n, ":scheme", "http");
@@ -441,13 +433,11 @@ WORLD_TEST(a_peer_that_calls_without_reading_the_answers_is_cut_off)
 	}
 	assert_true(sent < 5000000);
 	assert_int_equal(world->server->n_conns, 0);
-	raw_close(&raw);
 }
 
 RAW_TEST(running_out_of_descriptors_does_not_spin_and_passes)
 {
-	struct rlimit before;
-	struct rlimit few;
+	struct rlimit before, few;
 	struct answer answer;
 	size_t turns = 0;
 	uint64_t until_us;

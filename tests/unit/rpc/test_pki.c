@@ -16,28 +16,18 @@
 #define NODE_URI "holdfast://lab/node/n1"
 
 struct folder {
-	char dir[TEMP_DIR_SIZE];
-	char paths[8][TEMP_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], paths[8][TEMP_PATH_SIZE];
 	size_t next;
 };
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct folder, folder)
 {
-	struct folder *folder = calloc(1, sizeof(*folder));
-
-	assert_non_null(folder);
 	temp_dir_make(folder->dir);
-	*state = folder;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct folder, folder)
 {
-	struct folder *folder = *state;
-
 	temp_dir_remove(folder->dir);
-	free(folder);
-	return 0;
 }
 
 static const char *path(struct folder *folder, const char *name)
@@ -108,11 +98,9 @@ CASE(keys_are_for_their_owner_and_certificates_for_everybody)
 CASE(an_issued_certificate_chains_to_its_ca_for_its_purpose)
 {
 	static const struct {
-		int purpose;
-		int verdict;
+		int purpose, verdict;
 	} purposes[] = {{X509_PURPOSE_SSL_SERVER, 0}, {X509_PURPOSE_SSL_CLIENT, 1}}; /* of a node */
-	X509 *ca;
-	X509 *cert;
+	X509 *ca, *cert;
 
 	make_pair(folder);
 	ca = load(folder, "ca.crt");
@@ -150,8 +138,7 @@ static void critical(const X509 *cert, int nid, bool expected)
 
 CASE(certificates_state_their_usage)
 {
-	X509 *ca;
-	X509 *cert;
+	X509 *ca, *cert;
 
 	make_pair(folder);
 	ca = load(folder, "ca.crt");
@@ -190,8 +177,7 @@ CASE(an_issued_certificate_carries_all_its_names)
 CASE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for)
 {
 	X509 *cert;
-	int days = 0;
-	int seconds = 0;
+	int days = 0, seconds = 0;
 
 	make_pair(folder);
 	cert = load(folder, "n.crt");
@@ -205,8 +191,7 @@ CASE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for)
 
 CASE(serial_numbers_are_long_and_differ)
 {
-	X509 *first;
-	X509 *second;
+	X509 *first, *second;
 
 	make_pair(folder);
 	first = load(folder, "n.crt");
@@ -243,13 +228,11 @@ CASE(half_a_pair_is_explained_and_not_completed)
 
 	make_pair(folder);
 	for (size_t i = 0; i < ARRAY_SIZE(halves); i++) {
-		const char *missing = halves[i];
-		const char *there = halves[1 - i];
+		const char *missing = halves[i], *there = halves[1 - i];
 		struct error err;
 
 		assert_int_equal(unlink(path(folder, missing)), 0);
-		assert_int_equal(issue(folder, &node_request, &err), STATUS_ALREADY_EXISTS);
-		assert_non_null(strstr(err.msg, missing));
+		assert_error(issue(folder, &node_request, &err), STATUS_ALREADY_EXISTS, err, missing);
 		assert_non_null(strstr(err.msg, there));
 		assert_non_null(strstr(err.msg, "missing half"));
 		assert_int_not_equal(access(path(folder, missing), F_OK), 0);
@@ -260,8 +243,7 @@ CASE(half_a_pair_is_explained_and_not_completed)
 
 CASE(requests_that_make_no_sense_are_refused)
 {
-	static char long_uri[RPC_URI_SIZE + 1];
-	static char long_name[66];
+	static char long_uri[RPC_URI_SIZE + 1], long_name[66];
 	struct pki_cert_request bad[9];
 	struct error err;
 	size_t n = 0;
@@ -300,8 +282,7 @@ CASE(a_certificate_ends_before_its_ca)
 {
 	struct pki_cert_request request = node_request;
 	char cluster[PKI_CLUSTER_SIZE];
-	int64_t expiry_ms = 0;
-	int64_t left_ms;
+	int64_t expiry_ms = 0, left_ms;
 	struct error err;
 
 	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", 0, NULL),
@@ -309,9 +290,7 @@ CASE(a_certificate_ends_before_its_ca)
 	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab",
 					 PKI_DAYS_MAX + 1, NULL),
 			 STATUS_INVALID_ARGUMENT);
-	assert_int_equal(
-		pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", PKI_DAYS_MAX, NULL),
-		STATUS_OK);
+	assert_ok(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", PKI_DAYS_MAX, NULL));
 	request.days = PKI_DAYS_MAX - 1;
 	assert_int_equal(issue(folder, &request, NULL), STATUS_OK);
 	assert_int_equal(pki_expiry(path(folder, "n.crt"), &expiry_ms, NULL), STATUS_OK);
@@ -321,11 +300,9 @@ CASE(a_certificate_ends_before_its_ca)
 	assert_int_equal(unlink(path(folder, "n.crt")), 0);
 	assert_int_equal(unlink(path(folder, "ca.key")), 0);
 	assert_int_equal(unlink(path(folder, "ca.crt")), 0);
-	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", 10, NULL),
-			 STATUS_OK);
+	assert_ok(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", 10, NULL));
 	request.days = 11;
-	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "fewer days"));
+	assert_error(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT, err, "fewer days");
 	assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
 	request.days = 9;
 	assert_int_equal(issue(folder, &request, NULL), STATUS_OK);
@@ -345,21 +322,18 @@ CASE(names_that_cannot_be_written_leave_nothing_behind)
 	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);
 	request.ip_addresses = no_address;
 	request.n_ip_addresses = 1;
-	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "not-an-address"));
+	assert_error(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT, err, "not-an-address");
 	request = node_request;
 	request.dns_names = no_name;
 	request.n_dns_names = 1;
-	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "two words"));
+	assert_error(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT, err, "two words");
 	request.dns_names = (const char *const[]){"n1\x7f"};
 	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
 	/* a key whose certificate cannot be written is taken back */
-	assert_int_equal(
+	assert_error(
 		pki_make_ca(path(folder, "new.key"), path(folder, "no/such/folder/new.crt"), "lab", &err),
-		STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "no/such/folder/new.crt"));
+		STATUS_NOT_FOUND, err, "no/such/folder/new.crt");
 	assert_int_not_equal(access(path(folder, "new.key"), F_OK), 0);
 }
 
@@ -369,10 +343,9 @@ CASE(a_ca_whose_halves_do_not_match_issues_nothing)
 
 	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);
 	assert_int_equal(pki_make_ca(path(folder, "cb.key"), path(folder, "cb.crt"), "lab", &err), STATUS_OK);
-	assert_int_equal(pki_issue(path(folder, "ca.key"), path(folder, "cb.crt"), &node_request,
-				   path(folder, "n.key"), path(folder, "n.crt"), &err),
-			 STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "ca.key"));
+	assert_error(pki_issue(path(folder, "ca.key"), path(folder, "cb.crt"), &node_request,
+			       path(folder, "n.key"), path(folder, "n.crt"), &err),
+		     STATUS_INVALID_ARGUMENT, err, "ca.key");
 	assert_non_null(strstr(err.msg, "cb.crt"));
 	assert_int_equal(ERR_peek_error(), 0); /* it would be the next connection's */
 	assert_int_equal(pki_issue(path(folder, "gone.key"), path(folder, "ca.crt"), &node_request,
@@ -440,8 +413,7 @@ static void expect_refused_by_clock(struct folder *folder, int64_t at_ms, uint64
 		unit_clock_advance(3600 * USEC_PER_SEC); /* the clock of the node is that much ahead */
 	status = pki_check_pair(cert, key, uri, path(folder, "ca.crt"), &err);
 	assert_int_equal(status, STATUS_FAILED_PRECONDITION);
-	if (!strstr(err.msg, says ? says : "and this clock: certificate has expired"))
-		fail_msg("%s", err.msg);
+	assert_msg(strstr(err.msg, says ? says : "and this clock: certificate has expired"), "%s", err.msg);
 	pki_key_free(key);
 	free(csr);
 	free(cert);

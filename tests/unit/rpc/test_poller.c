@@ -26,12 +26,12 @@ static void close_all(void)
 		raw_close(&raws[i]);
 }
 
-TEST_FIXTURE(an_event_costs_the_same_however_many_connections_are_ready, setup, world_teardown)
+TEST_ON(an_event_costs_the_same_however_many_connections_are_ready, struct world, world, setup,
+	world_teardown)
 {
 	static const char request[] = "POST /holdfast.v1.Volumes/Get HTTP/1.1\r\nhost: h\r\n"
 				      "content-type: application/json\r\ncontent-length: 13\r\n\r\n"
 				      "{\"id\": \"vol\"}";
-	struct world *world = *state;
 
 	for (size_t i = 0; i < MANY; i++) {
 		raw_open(&raws[i], world, false);
@@ -44,8 +44,8 @@ TEST_FIXTURE(an_event_costs_the_same_however_many_connections_are_ready, setup, 
 		(void)raw_send(&raws[i], request, sizeof(request) - 1);
 	unit_clock_events = 0;
 	world_settle(world);
-	if (unit_clock_events > (size_t)4 * MANY)
-		fail_msg("%zu events for %d requests", unit_clock_events, MANY);
+	assert_msg(unit_clock_events <= (size_t)4 * MANY, "%zu events for %d requests", unit_clock_events,
+		   MANY);
 	for (size_t i = 0; i < MANY; i++) {
 		size_t before = raws[i].n_received;
 
@@ -119,8 +119,7 @@ TEST_ON(a_turn_ends_though_hundreds_of_connections_are_ready, struct world, worl
 		if (world->n_messages - before > most)
 			most = world->n_messages - before;
 	}
-	if (most > 4)
-		fail_msg("%zu messages of %d us in one turn", most, WORK_US);
+	assert_msg(most <= 4, "%zu messages of %d us in one turn", most, WORK_US);
 	close_all();
 }
 
@@ -134,8 +133,8 @@ TEST_ON(a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready, struct wor
 	while (world->n_messages == 0)
 		assert_true(sd_event_run(world->event, WORLD_CALL_US) > 0);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
-	if (world->n_messages > MANY / 4)
-		fail_msg("answered after %zu of %d messages of sessions", world->n_messages, MANY);
+	assert_msg(world->n_messages <= MANY / 4, "answered after %zu of %d messages of sessions",
+		   world->n_messages, MANY);
 	world_run_until_count(world, &world->n_messages, MANY); /* and they have their turns too */
 	close_all();
 }
@@ -147,8 +146,7 @@ enum { ITEMS = 3 };
 struct watched {
 	struct poll_item item;
 	int fds[2];
-	size_t n_ready;
-	size_t n_woken;
+	size_t n_ready, n_woken;
 	struct watched *removes; /* when it is called */
 	struct poller *frees;
 };
@@ -171,11 +169,8 @@ struct small_world {
 	struct watched items[ITEMS];
 };
 
-static int small_setup(void **state)
+UNIT_SETUP(small_setup, struct small_world, small)
 {
-	struct small_world *small = calloc(1, sizeof(*small));
-
-	assert_non_null(small);
 	assert_true(sd_event_new(&small->event) >= 0);
 	assert_int_equal(poller_new(small->event, &small->poller), 0);
 	for (size_t i = 0; i < ITEMS; i++) {
@@ -186,14 +181,10 @@ static int small_setup(void **state)
 		assert_int_equal(
 			poller_add(small->poller, &watched->item, watched->fds[0], EPOLLIN, on_watched), 0);
 	}
-	*state = small;
-	return 0;
 }
 
-static int small_teardown(void **state)
+UNIT_TEARDOWN(small_teardown, struct small_world, small)
 {
-	struct small_world *small = *state;
-
 	for (size_t i = 0; i < ITEMS; i++) {
 		poller_remove(&small->items[i].item);
 		(void)close(small->items[i].fds[0]);
@@ -201,8 +192,6 @@ static int small_teardown(void **state)
 	}
 	poller_free(small->poller);
 	(void)sd_event_unref(small->event);
-	free(small);
-	return 0;
 }
 
 #define CASE(name) TEST_ON(name, struct small_world, small, small_setup, small_teardown)
@@ -296,8 +285,7 @@ CASE(woken_items_of_one_poller_do_not_hold_up_those_of_another)
 	assert_int_equal(write(calm.fds[1], "x", 1), 1);
 	for (turns = 0; turns < 8 && calm.n_ready == 0; turns++)
 		assert_true(sd_event_run(small->event, 0) > 0);
-	if (calm.n_ready == 0)
-		fail_msg("not called in %zu turns of the loop", turns);
+	assert_msg(calm.n_ready != 0, "not called in %zu turns of the loop", turns);
 	assert_true(small->items[0].n_woken > 5); /* which has its turns too */
 	poller_remove(&calm.item);
 	poller_free(other);

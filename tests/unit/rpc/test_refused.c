@@ -77,16 +77,13 @@ static void expire(struct tls_world *tw, const char *name)
 static struct rpc_tls *load_intruder(struct tls_world *tw, const char *name)
 {
 	struct rpc_tls *tls = NULL;
-	char cert[WORLD_PATH_SIZE + 8];
-	char key[WORLD_PATH_SIZE + 8];
+	char cert[WORLD_PATH_SIZE + 8], key[WORLD_PATH_SIZE + 8];
 
 	(void)str_format(cert, sizeof(cert), "%s.crt", world_path(tw->world, name));
 	(void)str_format(key, sizeof(key), "%s.key", world_path(tw->world, name));
-	assert_int_equal(rpc_tls_new(&(struct rpc_tls_files){.ca = world_path(tw->world, "ca.crt"),
-							     .cert = cert,
-							     .key = key},
-				     &tls, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_tls_new(
+		&(struct rpc_tls_files){.ca = world_path(tw->world, "ca.crt"), .cert = cert, .key = key},
+		&tls, NULL));
 	return tls;
 }
 
@@ -118,8 +115,7 @@ CASE(a_refused_certificate_is_reported_to_both_sides)
 		tls = load_intruder(tw, name);
 		client = tls_world_client(tw, tls, SERVER_URI);
 		assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
-		if (!strstr(answer.err.msg, rows[i].client))
-			fail_msg("row %zu: %s", i, answer.err.msg);
+		assert_msg(strstr(answer.err.msg, rows[i].client), "row %zu: %s", i, answer.err.msg);
 		world_run_until_count(tw->world, &told.n, i + 1);
 		assert_int_equal(told.why.status, STATUS_UNAUTHENTICATED);
 		assert_non_null(strstr(told.why.msg, rows[i].server));
@@ -362,8 +358,7 @@ CASE(connections_that_do_not_shake_hands_give_their_place_to_others)
 }
 
 struct tally {
-	uint64_t n[STATUS_N];
-	uint64_t streams[STATUS_N];
+	uint64_t n[STATUS_N], streams[STATUS_N];
 };
 
 static void add(const char *service, const char *method, enum status status, uint64_t n, void *userdata)

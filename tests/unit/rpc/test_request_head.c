@@ -6,8 +6,7 @@ enum { FIELDS_MAX = 8 };
 
 /* A header block, ended by a NULL name. */
 struct field {
-	const char *name;
-	const char *value;
+	const char *name, *value;
 };
 
 static void collect(struct request_head *head, const struct field *fields)
@@ -146,7 +145,7 @@ TEST(a_path_may_be_as_long_as_the_limit_and_no_longer)
 	int http = 0;
 
 	for (size_t n = REQUEST_PATH_MAX; n <= REQUEST_PATH_MAX + 1; n++) {
-		char *path = calloc(1, n + 1);
+		cleanup_free char *path = calloc(1, n + 1);
 
 		assert_non_null(path);
 		memset(path, '/', n);
@@ -161,7 +160,6 @@ TEST(a_path_may_be_as_long_as_the_limit_and_no_longer)
 			assert_string_equal(head.path, "");
 			assert_int_equal(request_head_check_form(&head, &http, &err), STATUS_UNIMPLEMENTED);
 		}
-		free(path);
 	}
 }
 

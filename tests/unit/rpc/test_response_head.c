@@ -3,8 +3,7 @@
 #include "rpc/response_head.h"
 
 struct field {
-	const char *name;
-	const char *value;
+	const char *name, *value;
 };
 
 static void collect(struct response_head *head, const struct field *fields)

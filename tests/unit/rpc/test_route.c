@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "../unit.h"
 #include "holdfast/v1/operator.pb-c.h"
 #include "holdfast/v1/volumes.pb-c.h"
@@ -21,30 +22,27 @@ static enum status make(const struct rpc_route *route, const ProtobufCMessageDes
 
 TEST(parameters_fill_fields_of_every_kind)
 {
-	Holdfast__V1__ListVolumesRequest *request = NULL;
+	cleanup_pb Holdfast__V1__ListVolumesRequest *request = NULL;
 	ProtobufCMessage *message = NULL;
 	bool pretty = true;
 	struct error err;
 
-	assert_int_equal(make(&list, &holdfast__v1__list_volumes_request__descriptor,
-			      "/v1/volumes?prefix=d%20b&per_page=7&index=18446744073709551615&wait_ms=5", "",
-			      &pretty, &message, &err),
-			 STATUS_OK);
+	assert_ok(make(&list, &holdfast__v1__list_volumes_request__descriptor,
+		       "/v1/volumes?prefix=d%20b&per_page=7&index=18446744073709551615&wait_ms=5", "",
+		       &pretty, &message, &err));
 	request = (Holdfast__V1__ListVolumesRequest *)message;
 	assert_string_equal(request->prefix, "d b");
 	assert_int_equal(request->per_page, 7);
 	assert_true(request->index == UINT64_MAX);
 	assert_int_equal(request->wait_ms, 5);
 	assert_false(pretty);
-	holdfast__v1__list_volumes_request__free_unpacked(request, NULL);
 }
 
 TEST(flags_may_stand_alone_and_pretty_is_nobodys_field)
 {
 	static const struct row {
 		const char *target;
-		bool why;
-		bool pretty;
+		bool why, pretty;
 	} rows[] = {
 		{"/v1/volume/csi/db", false, false},	       {"/v1/volume/csi/db?why", true, false},
 		{"/v1/volume/csi/db?why=", true, false},       {"/v1/volume/csi/db?why=true", true, false},
@@ -52,69 +50,61 @@ TEST(flags_may_stand_alone_and_pretty_is_nobodys_field)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		ProtobufCMessage *message = NULL;
+		cleanup_pb ProtobufCMessage *message = NULL;
 		bool pretty = !rows[i].pretty;
 		struct error err;
 
-		assert_int_equal(make(&get, &holdfast__v1__get_volume_request__descriptor, rows[i].target, "",
-				      &pretty, &message, &err),
-				 STATUS_OK);
+		assert_ok(make(&get, &holdfast__v1__get_volume_request__descriptor, rows[i].target, "",
+			       &pretty, &message, &err));
 		assert_string_equal(((Holdfast__V1__GetVolumeRequest *)message)->id, "db");
 		assert_int_equal(((Holdfast__V1__GetVolumeRequest *)message)->why, rows[i].why);
 		assert_int_equal(pretty, rows[i].pretty);
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }
 
 TEST(a_body_is_merged_over_the_path)
 {
 	Holdfast__V1__RegisterVolumeRequest *request;
-	ProtobufCMessage *message = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	bool pretty = false;
 	struct error err;
 
-	assert_int_equal(make(&put, &holdfast__v1__register_volume_request__descriptor,
-			      "/v1/volume/csi/a%2Fb?volume.namespace=prod",
-			      "{\"volume\": {\"plugin_id\": \"p\", \"id\": \"a/b\", \"type\": \"csi\"}}",
-			      &pretty, &message, &err),
-			 STATUS_OK);
+	assert_ok(make(&put, &holdfast__v1__register_volume_request__descriptor,
+		       "/v1/volume/csi/a%2Fb?volume.namespace=prod",
+		       "{\"volume\": {\"plugin_id\": \"p\", \"id\": \"a/b\", \"type\": \"csi\"}}", &pretty,
+		       &message, &err));
 	request = (Holdfast__V1__RegisterVolumeRequest *)message;
 	assert_string_equal(request->volume->id, "a/b");
 	assert_string_equal(request->volume->plugin_id, "p");
 	assert_string_equal(request->volume->namespace_, "prod");
 	assert_int_equal(request->volume->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
-	protobuf_c_message_free_unpacked(message, NULL);
 }
 
 TEST(lists_are_given_by_repetition)
 {
 	static const struct rpc_route watch = {.method = "GET", .pattern = "/v1/watch"};
 	Holdfast__V1__WatchRequest *request;
-	ProtobufCMessage *message = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	bool pretty = false;
 	struct error err;
 
-	assert_int_equal(make(&watch, &holdfast__v1__watch_request__descriptor,
-			      "/v1/watch?topics=volume&topics=node", "", &pretty, &message, &err),
-			 STATUS_OK);
+	assert_ok(make(&watch, &holdfast__v1__watch_request__descriptor,
+		       "/v1/watch?topics=volume&topics=node", "", &pretty, &message, &err));
 	request = (Holdfast__V1__WatchRequest *)message;
 	assert_int_equal(request->n_topics, 2);
 	assert_string_equal(request->topics[0], "volume");
 	assert_string_equal(request->topics[1], "node");
-	protobuf_c_message_free_unpacked(message, NULL);
 }
 
 TEST(a_parameter_may_have_another_name_than_its_field)
 {
-	ProtobufCMessage *message = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	bool pretty = false;
 	struct error err;
 
-	assert_int_equal(make(&detach, &holdfast__v1__detach_volume_request__descriptor,
-			      "/v1/volume/csi/db/detach?node=n1", "", &pretty, &message, &err),
-			 STATUS_OK);
+	assert_ok(make(&detach, &holdfast__v1__detach_volume_request__descriptor,
+		       "/v1/volume/csi/db/detach?node=n1", "", &pretty, &message, &err));
 	assert_string_equal(((Holdfast__V1__DetachVolumeRequest *)message)->node_id, "n1");
-	protobuf_c_message_free_unpacked(message, NULL);
 }
 
 TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
@@ -142,7 +132,7 @@ TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct route_body body = {rows[i].body, strlen(rows[i].body), rows[i].header};
 		Holdfast__V1__DeleteVolumeRequest *request;
-		ProtobufCMessage *message = NULL;
+		cleanup_pb ProtobufCMessage *message = NULL;
 		bool pretty;
 		struct error err;
 		enum status status;
@@ -163,7 +153,6 @@ TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
 		request = (Holdfast__V1__DeleteVolumeRequest *)message;
 		assert_int_equal(request->n_secrets, rows[i].n);
 		assert_string_equal(request->secrets[rows[i].n - 1]->value, rows[i].text);
-		protobuf_c_message_free_unpacked(message, NULL);
 	}
 }
 
@@ -206,8 +195,7 @@ TEST(invalid_parameters_are_refused_by_name)
 	static const struct row {
 		const struct rpc_route *route;
 		const ProtobufCMessageDescriptor *descriptor;
-		const char *target;
-		const char *body;
+		const char *target, *body;
 		const char *text; /* in the message */
 	} rows[] = {
 		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?typ=csi", "",
@@ -264,11 +252,10 @@ TEST(invalid_parameters_are_refused_by_name)
 		bool pretty = false;
 		struct error err = {0};
 
-		if (make(rows[i].route, rows[i].descriptor, rows[i].target, rows[i].body, &pretty, &message,
-			 &err) != STATUS_INVALID_ARGUMENT)
-			fail_msg("%s is taken: %s", rows[i].target, err.msg);
-		if (!strstr(err.msg, rows[i].text))
-			fail_msg("%s: %s", rows[i].target, err.msg);
+		assert_msg(make(rows[i].route, rows[i].descriptor, rows[i].target, rows[i].body, &pretty,
+				&message, &err) == STATUS_INVALID_ARGUMENT,
+			   "%s is taken: %s", rows[i].target, err.msg);
+		assert_msg(strstr(err.msg, rows[i].text), "%s: %s", rows[i].target, err.msg);
 		assert_null(message);
 	}
 }
@@ -281,8 +268,7 @@ TEST(a_path_that_others_methods_have_says_which)
 		{.method = "DELETE", .pattern = "/v1/volume/csi/{id}/detach"},
 	};
 	static const struct row {
-		const char *method;
-		const char *target;
+		const char *method, *target;
 		int found; /* -1: none */
 		const char *allow;
 		bool near;

@@ -49,9 +49,8 @@ static uint16_t second_port(struct list *list)
 {
 	uint16_t port = 0;
 
-	assert_int_equal(rpc_server_listen_tls(list->tw->world->server, "127.0.0.1", 0, list->tw->server_tls,
-					       &port, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_listen_tls(list->tw->world->server, "127.0.0.1", 0, list->tw->server_tls, &port,
+					NULL));
 	return port;
 }
 
@@ -135,8 +134,7 @@ CASE(a_server_that_is_another_is_passed_by)
 
 	tls_world_issue(list->tw, "ca", "other", "holdfast://other/server/s9");
 	other = tls_world_load(list->tw, "ca", "other");
-	assert_int_equal(rpc_server_listen_tls(list->tw->world->server, "127.0.0.1", 0, other, &port, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_listen_tls(list->tw->world->server, "127.0.0.1", 0, other, &port, NULL));
 	add(list, port);
 	add(list, list->tw->port);
 	connect_list(list, "holdfast://lab/server/");
@@ -183,11 +181,9 @@ CASE(a_call_that_was_sent_is_not_sent_to_another_server)
 	struct rpc_server *second = NULL;
 	uint16_t port = 0;
 
-	assert_int_equal(rpc_server_new(world->event, world->services, ARRAY_SIZE(world->services), NULL,
-					world, &second, NULL),
-			 STATUS_OK);
-	assert_int_equal(rpc_server_listen_tls(second, "127.0.0.1", 0, list->tw->server_tls, &port, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_new(world->event, world->services, ARRAY_SIZE(world->services), NULL, world,
+				 &second, NULL));
+	assert_ok(rpc_server_listen_tls(second, "127.0.0.1", 0, list->tw->server_tls, &port, NULL));
 	add(list, list->tw->port);
 	add(list, port);
 	connect_list(list, SERVER_URI);
@@ -206,8 +202,7 @@ CASE(a_call_that_was_sent_is_not_sent_to_another_server)
 CASE(a_client_that_moves_on_finishes_its_calls_and_closes)
 {
 	struct world *world = list->tw->world;
-	struct answer held;
-	struct answer answer;
+	struct answer held, answer;
 	uint64_t limit = clock_monotonic_us() + WORLD_CALL_US;
 
 	add(list, list->tw->port);

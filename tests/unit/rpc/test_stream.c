@@ -461,13 +461,13 @@ WORLD_TEST(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered)
 
 WORLD_TEST(a_client_that_half_closes_still_receives)
 {
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &welcome);
 	struct session session;
 	struct error err;
 
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &welcome;
 	world->handlers.on_half_close = note_half_close;
 	open_session(&session, world, world->client);
 	session_say(&session, "last");
@@ -488,8 +488,7 @@ enum { WINDOW = 1024 * 1024 };
 WORLD_TEST(a_paused_stream_holds_a_window_and_others_continue)
 {
 	struct rpc_call *flooding;
-	struct session paused;
-	struct session other;
+	struct session paused, other;
 
 	open_session(&paused, world, world->client);
 	flooding = world->stream;
@@ -554,9 +553,7 @@ struct pump {
 	struct world *world;
 	struct rpc_stream *stream;
 	bool opened;
-	size_t n_drained;
-	size_t n_sent;
-	size_t n_come;
+	size_t n_drained, n_sent, n_come;
 };
 
 static void on_pump_open(struct rpc_stream *stream, void *userdata)
@@ -595,22 +592,20 @@ static void pump_open(struct pump *pump, struct world *world)
 	struct error err;
 
 	*pump = (struct pump){.world = world};
-	assert_int_equal(rpc_stream_open(world->client, &holdfast__v1__nodes__descriptor, "Session",
-					 WORLD_CALL_US, &events, pump, &pump->stream, &err),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(world->client, &holdfast__v1__nodes__descriptor, "Session", WORLD_CALL_US,
+				  &events, pump, &pump->stream, &err));
 	world_run_until(world, &pump->opened);
 }
 
 /* Send until it is full, or @n times. */
 static void pump_some(struct pump *pump, const char *text, size_t n)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+	Holdfast__V1__Heartbeat heartbeat = V1(heartbeat, .boot_id = TEXT(text));
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT,
+		   .heartbeat = &heartbeat);
 	struct error err;
 
-	heartbeat.boot_id = (char *)(uintptr_t)text;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
-	up.heartbeat = &heartbeat;
 	for (; n > 0 && !rpc_stream_is_full(pump->stream); n--) {
 		assert_int_equal(rpc_stream_send(pump->stream, &up.base, &err), STATUS_OK);
 		pump->n_sent++;
@@ -638,8 +633,7 @@ WORLD_TEST(much_goes_through_a_reader_that_pauses_in_bounded_memory)
 	pump_open(&pump, world);
 	call = world->stream;
 	while (pump.n_sent < N) {
-		size_t drained = pump.n_drained;
-		size_t before;
+		size_t drained = pump.n_drained, before;
 
 		rpc_call_pause(call, true);
 		before = world->n_messages;
@@ -700,14 +694,13 @@ WORLD_TEST(a_reader_of_one_message_at_a_time_is_sent_a_window_ahead_and_no_more)
 /* Answers until it is full, and how many. */
 static size_t answer_some(struct rpc_call *call, const char *text)
 {
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionWelcome welcome = V1(session_welcome, .server_version = TEXT(text));
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &welcome);
 	struct error err;
 	size_t n = 0;
 
-	welcome.server_version = (char *)(uintptr_t)text;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &welcome;
 	for (; !rpc_call_is_full(call); n++)
 		assert_int_equal(rpc_call_send(call, &down.base, &err), STATUS_OK);
 	return n;

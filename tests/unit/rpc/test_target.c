@@ -84,8 +84,7 @@ TEST(a_query_that_fills_the_whole_path_fits)
 TEST(a_path_fits_a_pattern_segment_by_segment)
 {
 	static const struct row {
-		const char *pattern;
-		const char *path;
+		const char *pattern, *path;
 		bool fits;
 	} rows[] = {
 		{"/v1/volumes", "/v1/volumes", true},

@@ -35,9 +35,8 @@ TLS_TEST(a_key_that_others_can_touch_is_refused_with_the_command_that_helps)
 	(void)str_format(command, sizeof(command), "chmod 600 %s", key);
 	for (size_t i = 0; i < ARRAY_SIZE(open_modes); i++) {
 		assert_int_equal(chmod(key, open_modes[i]), 0);
-		assert_int_equal(load(tw, "ca.crt", "node.crt", "node.key", &err),
-				 STATUS_FAILED_PRECONDITION);
-		assert_non_null(strstr(err.msg, command));
+		assert_error(load(tw, "ca.crt", "node.crt", "node.key", &err), STATUS_FAILED_PRECONDITION,
+			     err, command);
 	}
 	assert_int_equal(chmod(key, 0400), 0);
 	assert_int_equal(load(tw, "ca.crt", "node.crt", "node.key", &err), STATUS_OK);
@@ -48,9 +47,7 @@ TLS_TEST(a_key_that_others_can_touch_is_refused_with_the_command_that_helps)
 TLS_TEST(files_that_are_missing_wrong_or_do_not_match_are_named)
 {
 	static const struct row {
-		const char *ca;
-		const char *cert;
-		const char *key;
+		const char *ca, *cert, *key;
 		enum status status;
 		const char *named;
 	} rows[] = {
@@ -80,8 +77,7 @@ TLS_TEST(files_that_are_missing_wrong_or_do_not_match_are_named)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		err = (struct error){0};
 		assert_int_equal(load(tw, rows[i].ca, rows[i].cert, rows[i].key, &err), rows[i].status);
-		if (!strstr(err.msg, rows[i].named))
-			fail_msg("row %zu: %s", i, err.msg);
+		assert_msg(strstr(err.msg, rows[i].named), "row %zu: %s", i, err.msg);
 	}
 }
 
@@ -118,8 +114,8 @@ TLS_TEST(an_encrypted_key_is_refused_without_a_prompt)
 	assert_int_equal(fclose(f), 0);
 	EVP_PKEY_free(key);
 	assert_int_equal(chmod(world_path(tw->world, "locked.key"), 0600), 0);
-	assert_int_equal(load(tw, "ca.crt", "node.crt", "locked.key", &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "pass phrase"));
+	assert_error(load(tw, "ca.crt", "node.crt", "locked.key", &err), STATUS_INVALID_ARGUMENT, err,
+		     "pass phrase");
 }
 
 /* A certificate that is nothing but its subjectAltName. */
@@ -157,8 +153,7 @@ TEST(an_identity_is_one_printable_uri_and_nothing_else)
 	static const char nul[] = NODE_URI "\0.evil";
 	const char *two[] = {NODE_URI, "holdfast://lab/operator/root"};
 	const size_t two_lengths[] = {strlen(two[0]), strlen(two[1])};
-	char longest[RPC_URI_SIZE + 1];
-	char text[RPC_URI_SIZE] = "x";
+	char longest[RPC_URI_SIZE + 1], text[RPC_URI_SIZE] = "x";
 	X509 *cert;
 
 	check_uri(NODE_URI, strlen(NODE_URI), NODE_URI);

@@ -107,9 +107,8 @@ WORLD_TEST(an_unknown_method_is_unimplemented_by_name)
 	struct answer answer = {.done = false};
 	struct error err;
 
-	assert_int_equal(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "List",
-					 &request.base, WORLD_CALL_US, world_on_done, &answer, NULL, &err),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "List", &request.base,
+				  WORLD_CALL_US, world_on_done, &answer, NULL, &err));
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.status, STATUS_UNIMPLEMENTED);
 	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/List"));
@@ -122,10 +121,9 @@ WORLD_TEST(a_call_without_a_deadline_is_not_started)
 	struct answer answer = {.done = false};
 	struct error err;
 
-	assert_int_equal(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "Get",
-					 &request.base, 0, world_on_done, &answer, NULL, &err),
-			 STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "holdfast.v1.Volumes/Get"));
+	assert_error(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "Get", &request.base,
+				     0, world_on_done, &answer, NULL, &err),
+		     STATUS_INVALID_ARGUMENT, err, "holdfast.v1.Volumes/Get");
 	assert_false(answer.done);
 }
 
@@ -189,8 +187,7 @@ RAW_TEST(a_deadline_of_zero_has_passed)
 
 WORLD_TEST(a_cancelled_call_is_not_heard_of_again)
 {
-	struct answer cancelled;
-	struct answer answer;
+	struct answer cancelled, answer;
 	struct rpc_pending *pending = world_get(world, world->client, "hold", WORLD_CALL_US, &cancelled);
 
 	world_run_until_count(world, &world->n_held, 1);
@@ -241,7 +238,7 @@ WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler)
 
 WORLD_TEST(the_next_call_connects_again)
 {
-	struct gate gate;
+	cleanup(gate_close) struct gate gate;
 	struct rpc_client *client;
 	struct answer answer;
 
@@ -257,7 +254,6 @@ WORLD_TEST(the_next_call_connects_again)
 	assert_int_equal(world_get_now(world, client, "c", &answer), STATUS_OK);
 	assert_string_equal(answer.id, "c");
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
 GATE_TEST(a_connection_outlives_the_time_for_making_it)
@@ -344,9 +340,7 @@ WORLD_TEST(a_request_cut_off_after_any_byte_ends_only_its_call)
 WORLD_TEST(freeing_the_client_ends_its_calls_at_once)
 {
 	struct rpc_client *client = world_client(world);
-	struct answer connecting;
-	struct answer a;
-	struct answer b;
+	struct answer connecting, a, b;
 
 	(void)world_get(world, client, "hold", WORLD_CALL_US, &connecting);
 	rpc_client_free(client);
@@ -388,16 +382,13 @@ static void free_client(enum status status, const ProtobufCMessage *response, co
 
 WORLD_TEST(a_client_may_be_freed_by_an_answer_while_others_wait)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = (char *)(uintptr_t) "db");
 	struct suicide suicide = {.client = world_client(world)};
 	struct error err;
 
-	request.id = (char *)(uintptr_t) "db";
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(rpc_client_call(suicide.client, &holdfast__v1__volumes__descriptor, "Get",
-						 &request.base, WORLD_CALL_US, free_client, &suicide, NULL,
-						 &err),
-				 STATUS_OK);
+		assert_ok(rpc_client_call(suicide.client, &holdfast__v1__volumes__descriptor, "Get",
+					  &request.base, WORLD_CALL_US, free_client, &suicide, NULL, &err));
 	world_run_until_count(world, &suicide.n_done, 2);
 	assert_int_equal(suicide.last, STATUS_CANCELLED);
 	assert_int_equal(suicide.nested, STATUS_CANCELLED);
@@ -406,14 +397,12 @@ WORLD_TEST(a_client_may_be_freed_by_an_answer_while_others_wait)
 
 WORLD_TEST(a_synchronous_call_returns_its_answer_or_its_error)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = (char *)(uintptr_t) "db");
 	ProtobufCMessage *response = NULL;
 	struct error err;
 
-	request.id = (char *)(uintptr_t) "db";
-	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
-					      &request.base, WORLD_CALL_US, &response, &err),
-			 STATUS_OK);
+	assert_ok(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
+				       &request.base, WORLD_CALL_US, &response, &err));
 	assert_string_equal(((Holdfast__V1__GetVolumeResponse *)response)->volume->id, "db");
 	protobuf_c_message_free_unpacked(response, NULL);
 	response = NULL;
@@ -435,12 +424,11 @@ static int end_loop(sd_event_source *source, uint64_t usec, void *userdata)
 
 WORLD_TEST(a_synchronous_call_ends_with_the_event_loop)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = (char *)(uintptr_t) "hold");
 	sd_event_source *timer = NULL;
 	ProtobufCMessage *response = NULL;
 	struct error err;
 
-	request.id = (char *)(uintptr_t) "hold";
 	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, 20000, 1000, end_loop,
 					       NULL) >= 0);
 	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",

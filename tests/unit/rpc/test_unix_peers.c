@@ -82,10 +82,10 @@ TEST_ON(one_account_has_as_many_connections_as_its_limit_and_no_more, struct wor
 	assert_true(RB_EMPTY(&world->server->peers));
 }
 
-TEST_FIXTURE(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, setup, world_teardown)
+TEST_ON(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, struct world, world, setup,
+	world_teardown)
 {
 	const uid_t privileged[] = {0, geteuid()};
-	struct world *world = *state;
 	int fds[ALL + 1];
 
 	for (size_t i = 0; i <= ALL; i++) {

@@ -34,19 +34,18 @@ static uint8_t *empty_statuses(size_t n)
 TEST(a_message_takes_no_more_memory_than_a_multiple_of_the_limit)
 {
 	enum { N = 500000 };
-	uint8_t *bytes = empty_statuses(N);
+	cleanup_free uint8_t *bytes = empty_statuses(N);
 	struct error err;
 
 	assert_int_equal(unpack(bytes, 2 * N, 1 << 20, &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "16777216 bytes of memory"));
 	assert_int_equal(unpack(bytes, 2000, 1 << 20, &err), STATUS_OK);
-	free(bytes);
 }
 
 /* The smallest limit that is enough, and one byte less; and each smaller one fails without a leak. */
 TEST(the_limit_is_exact_and_every_failure_clean)
 {
-	uint8_t *bytes = empty_statuses(20);
+	cleanup_free uint8_t *bytes = empty_statuses(20);
 	size_t enough = 1;
 	struct error err;
 
@@ -57,7 +56,6 @@ TEST(the_limit_is_exact_and_every_failure_clean)
 	assert_in_range(enough * UNPACK_FACTOR, 20 * (sizeof(Holdfast__V1__AllocStatus) + UNPACK_CHUNK),
 			40 * (sizeof(Holdfast__V1__AllocStatus) + UNPACK_CHUNK));
 	assert_int_equal(unpack(bytes, 40, enough - 1, &err), STATUS_RESOURCE_EXHAUSTED);
-	free(bytes);
 }
 
 TEST(rubbish_is_no_message)
@@ -118,7 +116,7 @@ TEST(a_document_has_a_number_of_values_at_most)
 {
 	for (size_t over = 0; over < 2; over++) {
 		size_t n = 2 * (JSON_VALUES_MAX - 1 + over);
-		char *text = malloc(n + 1);
+		cleanup_free char *text = malloc(n + 1);
 		struct error err;
 
 		assert_non_null(text);
@@ -128,14 +126,13 @@ TEST(a_document_has_a_number_of_values_at_most)
 		text[n - 1] = '1';
 		text[n] = ']';
 		assert_int_equal(parse(text, n + 1, &err), over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
-		free(text);
 	}
 }
 
 TEST(commas_inside_texts_do_not_count)
 {
 	size_t n = 4 * JSON_VALUES_MAX;
-	char *text = malloc(n);
+	cleanup_free char *text = malloc(n);
 	struct error err;
 
 	assert_non_null(text);
@@ -143,13 +140,12 @@ TEST(commas_inside_texts_do_not_count)
 	memcpy(text, "[\"\\\"", 4);
 	memcpy(text + n - 2, "\"]", 2);
 	assert_int_equal(parse(text, n, &err), STATUS_OK);
-	free(text);
 }
 
 TEST(commas_after_a_text_count)
 {
 	size_t n = 2 * JSON_VALUES_MAX + 5;
-	char *text = malloc(n);
+	cleanup_free char *text = malloc(n);
 	struct error err;
 
 	assert_non_null(text);
@@ -159,7 +155,6 @@ TEST(commas_after_a_text_count)
 	text[n - 1] = ']';
 	text[n - 2] = '1';
 	assert_int_equal(parse(text, n, &err), STATUS_RESOURCE_EXHAUSTED);
-	free(text);
 }
 
 TEST(depth_duplicates_and_cut_documents_are_refused)

@@ -25,8 +25,7 @@ static bool is_left(const char secret[static SECRET_SIZE])
 
 TEST(a_secret_on_the_heap_is_found)
 {
-	char secret[SECRET_SIZE];
-	char *copy;
+	char secret[SECRET_SIZE], *copy;
 
 	make_secret(secret, '0');
 	assert_false(is_left(secret));
@@ -89,12 +88,12 @@ static ProtobufCMessage *copy(const ProtobufCMessage *message)
 /* In a text, a list, a map inside a message inside another, bytes, a oneof, and a field that nobody knows. */
 static ProtobufCMessage *make_full(char *secret)
 {
-	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__ClaimVolumeResponse response = V1(claim_volume_response, .volume = &volume);
 	Holdfast__V1__Volume__SecretsEntry entry = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
 	Holdfast__V1__Volume__SecretsEntry *entries[] = {&entry};
-	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
 	char *flags[] = {secret, secret};
+	Holdfast__V1__MountOptions options = V1(mount_options, .mount_flags = flags, .n_mount_flags = 2);
 	uint8_t bytes[SECRET_SIZE - 1];
 	ProtobufCMessageUnknownField unknown = {.tag = 994,
 						.wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED};
@@ -102,13 +101,10 @@ static ProtobufCMessage *make_full(char *secret)
 	memcpy(bytes, secret, sizeof(bytes));
 	bytes[0] = sizeof(bytes) - 1; /* its length on the wire */
 	entry.key = entry.value = secret;
-	options.mount_flags = flags;
-	options.n_mount_flags = 2;
 	volume.id = secret;
 	volume.secrets = entries;
 	volume.n_secrets = 1;
 	volume.mount_options = &options;
-	response.volume = &volume;
 	response.ticket = (ProtobufCBinaryData){.data = (uint8_t *)secret, .len = SECRET_SIZE - 1};
 	unknown.data = bytes;
 	unknown.len = sizeof(bytes);
@@ -119,16 +115,16 @@ static ProtobufCMessage *make_full(char *secret)
 
 TEST(every_string_of_a_message_is_wiped)
 {
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &welcome);
 	ProtobufCMessage *messages[2];
 	char secret[SECRET_SIZE];
 
 	make_secret(secret, '4');
 	messages[0] = make_full(secret);
 	welcome.cluster = secret;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &welcome;
 	messages[1] = copy(&down.base);
 	for (int i = 0; i < 2; i++) {
 		assert_true(is_left(secret));
@@ -141,7 +137,7 @@ TEST(every_string_of_a_message_is_wiped)
 TEST(a_queue_keeps_nothing_that_was_taken)
 {
 	static const char filler[4096];
-	struct byteq queue = BYTEQ_INIT;
+	cleanup(byteq_release) struct byteq queue = BYTEQ_INIT;
 	char secret[SECRET_SIZE];
 
 	make_secret(secret, '5');
@@ -150,5 +146,4 @@ TEST(a_queue_keeps_nothing_that_was_taken)
 	byteq_take(&queue, strlen(secret));
 	byteq_take(&queue, sizeof(filler) - 1);
 	assert_false(is_left(secret));
-	byteq_release(&queue);
 }

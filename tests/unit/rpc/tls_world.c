@@ -13,8 +13,7 @@ void tls_world_make_ca(struct tls_world *tw, const char *name)
 {
 	struct error err;
 
-	if (pki_make_ca(file(tw, name, "key"), file(tw, name, "crt"), "lab", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(pki_make_ca(file(tw, name, "key"), file(tw, name, "crt"), "lab", &err), err);
 }
 
 void tls_world_issue(struct tls_world *tw, const char *ca, const char *name, const char *uri)
@@ -32,9 +31,9 @@ void tls_world_issue(struct tls_world *tw, const char *ca, const char *name, con
 	};
 	struct error err;
 
-	if (pki_issue(file(tw, ca, "key"), file(tw, ca, "crt"), &request, file(tw, name, "key"),
-		      file(tw, name, "crt"), &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(pki_issue(file(tw, ca, "key"), file(tw, ca, "crt"), &request, file(tw, name, "key"),
+				  file(tw, name, "crt"), &err),
+			err);
 }
 
 struct rpc_tls *tls_world_load(struct tls_world *tw, const char *ca, const char *name)
@@ -47,8 +46,7 @@ struct rpc_tls *tls_world_load(struct tls_world *tw, const char *ca, const char 
 	struct rpc_tls *tls = NULL;
 	struct error err;
 
-	if (rpc_tls_new(&files, &tls, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(rpc_tls_new(&files, &tls, &err), err);
 	return tls;
 }
 

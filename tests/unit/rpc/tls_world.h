@@ -12,8 +12,7 @@
 
 struct tls_world {
 	struct world *world;
-	struct rpc_tls *server_tls;
-	struct rpc_tls *node_tls;
+	struct rpc_tls *server_tls, *node_tls;
 	uint16_t port;
 	struct rpc_client *client; /* node_tls, expects SERVER_URI */
 };

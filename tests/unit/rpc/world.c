@@ -5,25 +5,21 @@
 
 void world_answer(struct rpc_call *call, const char *id)
 {
-	Holdfast__V1__GetVolumeResponse response = HOLDFAST__V1__GET_VOLUME_RESPONSE__INIT;
-	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume volume = V1(volume, .id = TEXT(id));
+	Holdfast__V1__GetVolumeResponse response = V1(get_volume_response, .volume = &volume);
 
-	volume.id = (char *)(uintptr_t)id;
-	response.volume = &volume;
 	rpc_call_reply(call, &response.base);
 }
 
 static void answer_with_bytes(struct rpc_call *call, size_t n)
 {
-	Holdfast__V1__GetVolumeResponse response = HOLDFAST__V1__GET_VOLUME_RESPONSE__INIT;
-	char *why = malloc(n + 1);
+	cleanup_free char *why = malloc(n + 1);
+	Holdfast__V1__GetVolumeResponse response = V1(get_volume_response, .why = why);
 
 	assert_non_null(why);
 	memset(why, 'w', n);
 	why[n] = '\0';
-	response.why = why;
 	rpc_call_reply(call, &response.base);
-	free(why);
 }
 
 static void fail_long(struct rpc_call *call)
@@ -59,12 +55,11 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 
 static enum status welcome(struct rpc_call *call, const char *text, struct error *err)
 {
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__SessionWelcome message = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionWelcome message = V1(session_welcome, .server_version = TEXT(text));
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &message);
 
-	message.server_version = (char *)(uintptr_t)text;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &message;
 	return rpc_call_send(call, &down.base, err);
 }
 
@@ -167,11 +162,9 @@ int world_setup_with(void **state, const struct rpc_server_limits *limits)
 	(void)str_format(world->socket, sizeof(world->socket), "%s/s", world->dir);
 	assert_true(sd_event_new(&world->event) >= 0);
 	fill_services(world);
-	assert_int_equal(rpc_server_new(world->event, world->services, ARRAY_SIZE(world->services), limits,
-					world, &world->server, &err),
-			 STATUS_OK);
-	if (rpc_server_listen_unix(world->server, world->socket, 0600, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_ok(rpc_server_new(world->event, world->services, ARRAY_SIZE(world->services), limits, world,
+				 &world->server, &err));
+	assert_succeeds(rpc_server_listen_unix(world->server, world->socket, 0600, &err), err);
 	world->client = world_client(world);
 	*state = world;
 	return 0;
@@ -184,7 +177,7 @@ int world_setup(void **state)
 
 int world_teardown(void **state)
 {
-	struct world *world = *state;
+	cleanup_free struct world *world = *state;
 
 	rpc_client_free(world->client);
 	rpc_server_free(world->server);
@@ -193,7 +186,6 @@ int world_teardown(void **state)
 			world_answer(world->held[i], "too late");
 	sd_event_unref(world->event);
 	temp_dir_remove(world->dir);
-	free(world);
 	return 0;
 }
 
@@ -201,8 +193,7 @@ static void run_once(struct world *world, uint64_t until_us)
 {
 	uint64_t now_us = clock_monotonic_us();
 
-	if (now_us >= until_us)
-		fail_msg("nothing happened for %d seconds", WORLD_WAIT_S);
+	assert_msg(now_us < until_us, "nothing happened for %d seconds", WORLD_WAIT_S);
 	assert_true(sd_event_run(world->event, until_us - now_us) >= 0);
 }
 
@@ -278,15 +269,14 @@ void world_on_done(enum status status, const ProtobufCMessage *response, const s
 struct rpc_pending *world_get(struct world *world, struct rpc_client *client, const char *id,
 			      uint64_t timeout_us, struct answer *answer)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = TEXT(id));
 	struct rpc_pending *pending = NULL;
 	struct error err;
 
-	request.id = (char *)(uintptr_t)id;
 	*answer = (struct answer){.done = false};
-	if (rpc_client_call(client, &holdfast__v1__volumes__descriptor, "Get", &request.base, timeout_us,
-			    world_on_done, answer, &pending, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(rpc_client_call(client, &holdfast__v1__volumes__descriptor, "Get", &request.base,
+					timeout_us, world_on_done, answer, &pending, &err),
+			err);
 	assert_false(answer->done);
 	return pending;
 }
@@ -346,9 +336,9 @@ static void open_stream(struct session *session, struct world *world, struct rpc
 	struct error err;
 
 	*session = (struct session){.world = world};
-	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, timeout_us, session_events,
-			    session, &session->stream, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, timeout_us,
+					session_events, session, &session->stream, &err),
+			err);
 	assert_false(session->opened);
 }
 
@@ -371,12 +361,11 @@ void session_open_method(struct session *session, struct world *world, struct rp
 
 enum status session_send(struct session *session, const char *boot_id, struct error *err)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+	Holdfast__V1__Heartbeat heartbeat = V1(heartbeat, .boot_id = TEXT(boot_id));
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT,
+		   .heartbeat = &heartbeat);
 
-	heartbeat.boot_id = (char *)(uintptr_t)boot_id;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
-	up.heartbeat = &heartbeat;
 	return rpc_stream_send(session->stream, &up.base, err);
 }
 
@@ -384,6 +373,5 @@ void session_say(struct session *session, const char *boot_id)
 {
 	struct error err = {.msg = ""};
 
-	if (session_send(session, boot_id, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(session_send(session, boot_id, &err), err);
 }

@@ -24,23 +24,19 @@ static const uint64_t WORLD_CALL_US = UINT64_C(15000000);
  * it is refused; anything else comes back as a welcome. */
 struct world {
 	sd_event *event;
-	char dir[TEMP_DIR_SIZE];
-	char socket[WORLD_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE], socket[WORLD_PATH_SIZE];
 	struct rpc_stream_handlers handlers; /* of Nodes/Session */
 	struct rpc_method node_methods[1];
 	struct rpc_service services[2];
 	struct rpc_server *server;
 	struct rpc_client *client;
 	struct rpc_call *held[WORLD_HELD_MAX];
-	size_t n_held;
-	size_t answer_bytes;
+	size_t n_held, answer_bytes;
 	size_t n_calls;	      /* that reached a unary handler */
 	struct rpc_peer peer; /* of the last of them */
 	size_t n_gone;	      /* clients of calls in held[], before their answer */
 	size_t n_opened;      /* streams */
-	size_t n_closed;
-	size_t n_half_closed;
-	size_t n_messages;
+	size_t n_closed, n_half_closed, n_messages;
 	size_t n_flood; /* messages sent until the refusal */
 	enum status flood_status;
 	struct rpc_call *stream; /* the last one opened, NULL when closed */
@@ -93,8 +89,7 @@ void world_answer(struct rpc_call *call, const char *id);
 struct session {
 	struct world *world;
 	struct rpc_stream *stream;
-	bool opened;
-	bool closed;
+	bool opened, closed;
 	enum status status;
 	struct error err;
 	size_t n_messages;
