@@ -26,5 +26,8 @@ enum status attest(struct fixture *f, const char *node, const char *volume, cons
 		   uint64_t valid_ms, bool dry_run, Holdfast__V1__AttestNodeResponse **ret,
 		   struct error *err);
 
+/** What volume status --why prints of db; until the next call. */
+char *why(struct fixture *f);
+
 /** The node goes away, and the server knows. */
 void lose(struct fixture *f, struct fake_node *node);

@@ -3,6 +3,7 @@
 
 #include "unit_loop.h"
 
+#include "identity/authority.h"
 #include "rpc/pbjson.h"
 #include "rpc/pki.h"
 
@@ -28,8 +29,7 @@ static unsigned int n_certificates;
 
 static void issue(struct fixture *f, const char *uri, char *cert, char *key)
 {
-	char ca[PATH_MAX];
-	char ca_key[PATH_MAX];
+	char ca[PATH_MAX], ca_key[PATH_MAX];
 	const struct pki_cert_request request = {.uri = uri, .common_name = "caller", .days = 1};
 
 	n_certificates++;
@@ -53,9 +53,7 @@ static void connect_with(struct caller_client *caller, struct fixture *f, const 
 
 void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token)
 {
-	char ca[PATH_MAX];
-	char cert[PATH_MAX];
-	char key[PATH_MAX];
+	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
 	struct rpc_tls_files files = {.ca = f->server ? f->server->in_use.ca : ca};
 
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
@@ -87,9 +85,7 @@ static void spoil(X509 *cert, enum certificate_fault fault)
 void caller_init_faulty(struct caller_client *caller, struct fixture *f, const char *uri,
 			enum certificate_fault fault)
 {
-	char ca[PATH_MAX];
-	char cert_path[PATH_MAX];
-	char key_path[PATH_MAX];
+	char ca[PATH_MAX], cert_path[PATH_MAX], key_path[PATH_MAX];
 	const struct rpc_tls_files files = {.ca = ca, .cert = cert_path, .key = key_path};
 	EVP_PKEY *signer;
 	X509 *cert;
@@ -145,8 +141,7 @@ static json_t *take_answer(ProtobufCMessage *response)
 {
 	json_t *json = NULL;
 
-	assert_int_equal(pbjson_encode(response, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, NULL),
-			 STATUS_OK);
+	assert_ok(pbjson_encode(response, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, NULL));
 	return json;
 }
 
@@ -154,12 +149,11 @@ static ProtobufCMessage *read_request(const ProtobufCMethodDescriptor *method, c
 {
 	ProtobufCMessage *message = NULL;
 	struct error err;
-	json_t *json = json_loads(text, 0, NULL);
+	cleanup(json_decrefp) json_t *json = json_loads(text, 0, NULL);
 
 	assert_non_null(json);
-	if (pbjson_decode(method->input, json, 0, &message, &err) != STATUS_OK)
-		fail_msg("%s: %s: %s", method->name, text, err.msg);
-	json_decref(json);
+	assert_msg(pbjson_decode(method->input, json, 0, &message, &err) == STATUS_OK, "%s: %s: %s",
+		   method->name, text, err.msg);
 	return message;
 }
 
@@ -169,14 +163,13 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 	const ProtobufCServiceDescriptor *service = NULL;
 	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
 	ProtobufCMessage *response = NULL;
-	ProtobufCMessage *message;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	enum status status;
 
 	assert_non_null(descriptor);
 	message = read_request(descriptor, request);
 	status = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US,
 				      &response, err);
-	protobuf_c_message_free_unpacked(message, NULL);
 	if (response && ret_json)
 		*ret_json = take_answer(response);
 	if (response)
@@ -185,8 +178,7 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 }
 
 struct ending {
-	bool is_open;
-	bool is_closed;
+	bool is_open, is_closed;
 	enum status status;
 };
 
@@ -215,15 +207,13 @@ enum status caller_stream(struct caller_client *caller, const char *method, cons
 	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
 	struct ending ending = {.is_open = false};
 	struct rpc_stream *stream = NULL;
-	ProtobufCMessage *message;
+	cleanup_pb ProtobufCMessage *message = NULL;
 
 	assert_non_null(descriptor);
 	message = read_request(descriptor, request);
-	assert_int_equal(rpc_stream_open(caller->client, service, descriptor->name, TIMEOUT_US, &events,
-					 &ending, &stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(caller->client, service, descriptor->name, TIMEOUT_US, &events, &ending,
+				  &stream, NULL));
 	assert_int_equal(rpc_stream_send(stream, message, NULL), STATUS_OK);
-	protobuf_c_message_free_unpacked(message, NULL);
 	RUN_UNTIL(caller->event, ending.is_open || ending.is_closed);
 	run_idle(caller->event);
 	if (ending.is_closed)
@@ -234,31 +224,46 @@ enum status caller_stream(struct caller_client *caller, const char *method, cons
 
 void operator_does(struct fixture *f, const char *method, const char *request)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct error err;
 	enum status status;
 
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
 	status = caller_call(&caller, method, request, NULL, &err);
-	if (status != STATUS_OK)
-		fail_msg("%s %s: %s", method, request, err.msg);
-	caller_release(&caller);
+	assert_msg(status == STATUS_OK, "%s %s: %s", method, request, err.msg);
 }
 
 char *make_token(struct fixture *f, const char *fields)
 {
 	struct caller_client caller;
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	char request[4096];
 	struct error err;
 	char *secret;
 
 	(void)str_format(request, sizeof(request), "{\"token\": %s}", fields);
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	if (caller_call(&caller, "Operator.CreateToken", request, &answer, &err) != STATUS_OK)
-		fail_msg("%s: %s", fields, err.msg);
+	assert_msg(caller_call(&caller, "Operator.CreateToken", request, &answer, &err) == STATUS_OK,
+		   "%s: %s", fields, err.msg);
 	caller_release(&caller);
 	secret = strdup(json_string_value(json_object_get(json_object_get(answer, "token"), "secret")));
-	json_decref(answer);
 	return secret;
+}
+
+void open_authority(struct fixture *f)
+{
+	struct config *config = &f->server->config;
+
+	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
+			 "%s/tls/ca.pem", f->dir);
+	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
+	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
+}
+
+int setup_authority(void **state)
+{
+	int r = setup_acl(state);
+
+	open_authority(*state);
+	return r;
 }

@@ -37,6 +37,10 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
  * open. */
 enum status caller_stream(struct caller_client *caller, const char *method, const char *request);
 
+/** The server issues certificates by the CA of its folder; the second is a fixture with rights. */
+void open_authority(struct fixture *f);
+int setup_authority(void **state);
+
 /** A call by the cluster's operator, which must succeed. */
 void operator_does(struct fixture *f, const char *method, const char *request);
 

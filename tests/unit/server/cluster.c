@@ -136,11 +136,10 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int teardown(void **state)
 {
-	struct fixture *f = *state;
+	cleanup_free struct fixture *f = *state;
 
 	cluster_stop(f);
 	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-	free(f);
 	return 0;
 }
 
@@ -161,28 +160,23 @@ enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service
 enum status register_disk(struct fixture *f, struct fake_node *as, const char *name, const char *disk,
 			  struct error *err)
 {
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &volume);
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char id[VOLUME_ID_MAX + 1];
-	char profile[] = "disk";
-	char by_id[BY_ID_MAX + 1];
+	char id[VOLUME_ID_MAX + 1], profile[] = "disk", by_id[BY_ID_MAX + 1];
+	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = by_id);
 
 	assert_int_equal(str_copy(id, sizeof(id), name) < 0, 0);
 	assert_int_equal(str_copy(by_id, sizeof(by_id), disk) < 0, 0);
 	capability.access_mode = f->access_mode;
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = by_id;
 	volume.id = id;
 	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
 	volume.profile = profile;
 	volume.source = &source;
 	volume.requested_capabilities = capabilities;
 	volume.n_requested_capabilities = 1;
-	request.volume = &volume;
 	return call(as, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
 }
 
@@ -214,13 +208,14 @@ static void store_csi_volume(struct fixture *f, const char *id)
 
 void register_csi(struct fixture *f, const char *id)
 {
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
 	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
-	Holdfast__V1__VolumeSecrets secrets = HOLDFAST__V1__VOLUME_SECRETS__INIT;
 	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
 	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
+	Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
 	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .mount_options = &options, .context = contexts, .n_context = 1);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char fs_type[] = "ext4", zone[] = "zone", z1[] = "z1", name[] = "key", value[] = "hunter2";
 	char path[OBJECT_KEY_SIZE];
@@ -230,11 +225,6 @@ void register_csi(struct fixture *f, const char *id)
 	context.value = z1;
 	secret.key = name;
 	secret.value = value;
-	detail.mount_options = &options;
-	detail.context = contexts;
-	detail.n_context = 1;
-	secrets.secrets = entries;
-	secrets.n_secrets = 1;
 	(void)str_format(path, sizeof(path), PREFIX_VOLUME_DETAIL "default/%s", id);
 	change_put_record(&change, path, &detail.base);
 	(void)str_format(path, sizeof(path), PREFIX_VOLUME_SECRETS "default/%s", id);
@@ -258,9 +248,8 @@ static bool has_reason(struct fixture *f, const struct model_attachment *attachm
 void expect_no_stray_attachment(struct fixture *f)
 {
 	for (size_t i = 0; i < f->plugin.n_attachments; i++)
-		if (!has_reason(f, &f->plugin.attachments[i]))
-			fail_msg("%s is attached to %s without a claim", f->plugin.attachments[i].volume,
-				 f->plugin.attachments[i].node);
+		assert_msg(has_reason(f, &f->plugin.attachments[i]), "%s is attached to %s without a claim",
+			   f->plugin.attachments[i].volume, f->plugin.attachments[i].node);
 }
 
 void connect_csi(struct fixture *f)
@@ -278,24 +267,17 @@ enum status run_alloc(struct fixture *f, const char *id, const char *node, struc
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
 	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
-	char alloc_id[UUID_TEXT_SIZE];
-	char node_id[NODE_ID_MAX + 1];
-	char name[] = "app";
-	char volume_name[] = "data";
-	char source[VOLUME_ID_MAX + 1];
+	char name[] = "app", volume_name[] = "data";
 
-	(void)str_copy(source, sizeof(source), f->source);
-	(void)str_copy(alloc_id, sizeof(alloc_id), id);
-	(void)str_copy(node_id, sizeof(node_id), node);
 	volume.name = volume_name;
-	volume.source = source;
+	volume.source = TEXT(f->source);
 	volume.access_mode = f->access_mode;
 	if (f->is_device)
 		volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
 	volume.read_only = f->read_only;
-	alloc.id = alloc_id;
+	alloc.id = TEXT(id);
 	alloc.name = name;
-	alloc.node_id = node_id;
+	alloc.node_id = TEXT(node);
 	alloc.volumes = volumes;
 	alloc.n_volumes = 1;
 	request.allocation = &alloc;
@@ -304,36 +286,24 @@ enum status run_alloc(struct fixture *f, const char *id, const char *node, struc
 
 enum status stop_alloc(struct fixture *f, const char *id, struct error *err)
 {
-	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
-	char alloc_id[UUID_TEXT_SIZE];
+	Holdfast__V1__StopAllocationRequest request = V1(stop_allocation_request, .id = TEXT(id));
 
-	(void)str_copy(alloc_id, sizeof(alloc_id), id);
-	request.id = alloc_id;
 	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, err);
 }
 
 enum status deregister_volume(struct fixture *f, struct error *err)
 {
-	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
-	char id[] = "db";
+	Holdfast__V1__DeregisterVolumeRequest request = V1(deregister_volume_request, .id = "db");
 
-	request.id = id;
 	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base, NULL,
 		    err);
 }
 
 enum status detach(struct fixture *f, const char *node, const char *reason, struct error *err)
 {
-	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
-	char id[] = "db";
-	char node_id[NODE_ID_MAX + 1];
-	char text[128];
+	Holdfast__V1__DetachVolumeRequest request =
+		V1(detach_volume_request, .id = "db", .node_id = TEXT(node), .attest_reason = TEXT(reason));
 
-	(void)str_copy(node_id, sizeof(node_id), node);
-	(void)str_copy(text, sizeof(text), reason);
-	request.id = id;
-	request.node_id = node_id;
-	request.attest_reason = text;
 	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
 }
 
@@ -375,8 +345,7 @@ size_t stored_history_of_db(struct fixture *f)
 {
 	size_t n = 0;
 
-	assert_int_equal(kv_range(f->server->kv, PREFIX_FREED NAMESPACE_DEFAULT "/db/", count_item, &n, NULL),
-			 STATUS_OK);
+	assert_ok(kv_range(f->server->kv, PREFIX_FREED NAMESPACE_DEFAULT "/db/", count_item, &n, NULL));
 	return n;
 }
 
@@ -440,9 +409,58 @@ void settle(struct fixture *f)
 	run_idle(f->event);
 }
 
+int setup_db(void **state)
+{
+	assert_int_equal(setup(state), 0);
+	register_csi(*state, "db");
+	connect_csi(*state);
+	return 0;
+}
+
+int setup_shared_db(void **state)
+{
+	assert_int_equal(setup(state), 0);
+	((struct fixture *)*state)->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	register_csi(*state, "db");
+	connect_csi(*state);
+	return 0;
+}
+
+int teardown_db(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->plugin.violation, "");
+	expect_no_stray_attachment(f);
+	return teardown(state);
+}
+
+void take_claim(struct fixture *f, struct fake_node *node, const char *volume, const char *alloc)
+{
+	int acks = node->acks;
+	struct claim claim;
+	struct error err;
+
+	f->source = volume;
+	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
+	assert_succeeds(fake_node_claim(node, volume, alloc, NULL, &err), err);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, node->acks > acks && state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+void release_claim(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_released(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
+}
+
 void take_volume(struct fixture *f)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim claim;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -450,8 +468,7 @@ void take_volume(struct fixture *f)
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	UNTIL(f, f->n1.runs == 1);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	claim = claim_of(f, ALLOC_1);
 	fake_node_send_mounted(&f->n1, &claim);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
@@ -474,11 +491,10 @@ void seal_store(struct sqlite3 *db)
 
 enum status restore_from(const struct config *config, const char *path, struct new_epoch_result *ret)
 {
-	struct restore_source source;
+	cleanup(restore_source_close) struct restore_source source;
 	enum status status;
 
 	assert_int_equal(restore_source_open(path, NULL, &source, NULL), STATUS_OK);
 	status = restore_offline(config, &source, false, false, ret, NULL);
-	restore_source_close(&source);
 	return status;
 }

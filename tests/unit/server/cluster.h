@@ -44,8 +44,7 @@ struct fixture {
 	struct model_plugin plugin; /* of CSI volumes, on whatever node runs it */
 	struct fake_node operator;  /* only its client is used */
 	size_t n_nodes;		    /* that have certificates: n1, n2, ...; 0: 2 */
-	struct fake_node n1;
-	struct fake_node n2;
+	struct fake_node n1, n2;
 };
 
 #define UNTIL(f, condition) RUN_UNTIL((f)->event, condition)
@@ -60,6 +59,11 @@ int setup_three(void **state); /* nodes */
 int setup_hundred(void **state);
 int setup_acl(void **state);
 int teardown(void **state);
+/* CSI volume db with its plugin on both nodes; the second lets several nodes write. */
+int setup_db(void **state);
+int setup_shared_db(void **state);
+/* No call broke the rules of CSI, and nothing is attached without its claim. */
+int teardown_db(void **state);
 #define CLUSTER_TEST(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
 /** The server and its clients, on the folder of the fixture; setup() has started them. */
@@ -129,6 +133,11 @@ size_t n_events(struct fixture *f, const char *about, const char *what, const ch
  * Server.WarnEnd
  * @ended times. */
 void expect_warning_events(struct fixture *f, const char *word, size_t begun, size_t ended);
+
+/** A new allocation runs on the node with its claim of @volume taken. */
+void take_claim(struct fixture *f, struct fake_node *node, const char *volume, const char *alloc);
+/** Its work is complete, and the node has released the claim. */
+void release_claim(struct fixture *f, struct fake_node *node, const char *alloc);
 
 /** Volume db, allocation 1 on n1 with its claim taken. */
 void take_volume(struct fixture *f);

@@ -92,7 +92,7 @@ static void add_object(struct strbuf *to, enum object_kind kind, const void *val
 	ProtobufCMessage *message = type->to_message(value);
 	char key[OBJECT_KEY_SIZE];
 	uint64_t created, modified;
-	uint8_t *bytes;
+	cleanup_free uint8_t *bytes = NULL;
 	size_t n;
 
 	assert_non_null(message);
@@ -108,7 +108,6 @@ static void add_object(struct strbuf *to, enum object_kind kind, const void *val
 		else
 			strbuf_printf(to, "\\%02x", bytes[i]);
 	strbuf_printf(to, "\n");
-	free(bytes);
 	type->drop_message(message);
 }
 

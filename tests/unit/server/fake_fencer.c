@@ -53,13 +53,12 @@ void fake_fencer_hello(struct fake_fencer *fencer, const char *error)
 	Holdfast__V1__FencerHello hello = HOLDFAST__V1__FENCER_HELLO__INIT;
 	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
 	Holdfast__V1__FencerNode *nodes[] = {&node};
-	char id[] = "n1", agent[] = "fence_dummy", text[64];
+	char id[] = "n1", agent[] = "fence_dummy";
 
-	(void)str_copy(text, sizeof(text), error);
 	node.id = id;
 	node.agent = agent;
 	node.checked_ms = 1;
-	node.error = text;
+	node.error = TEXT(error);
 	if (fencer->keys)
 		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
 	hello.nodes = nodes;
@@ -75,9 +74,8 @@ void fake_fencer_dial(struct fake_fencer *fencer)
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
 
 	fencer->is_welcome = false;
-	assert_int_equal(rpc_stream_open(fencer->caller.client, FENCES, "Session", TIMEOUT_US, &events,
-					 fencer, &fencer->stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(fencer->caller.client, FENCES, "Session", TIMEOUT_US, &events, fencer,
+				  &fencer->stream, NULL));
 }
 
 void fake_fencer_connect(struct fake_fencer *fencer, const char *error)
@@ -91,23 +89,22 @@ void fake_fencer_connect(struct fake_fencer *fencer, const char *error)
 void fake_fencer_answer(struct fake_fencer *fencer, const struct fence_order *order,
 			const Holdfast__V1__FenceAnswer *like)
 {
-	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
 	Holdfast__V1__FenceAnswer answer = *like;
+	Holdfast__V1__FencerUp up =
+		V1(fencer_up, .message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER, .answer = &answer);
 	char agent[] = "fence_dummy";
 
 	answer.nonce = (ProtobufCBinaryData){sizeof(order->nonce), (uint8_t *)(uintptr_t)order->nonce};
 	answer.agent = agent;
-	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER;
-	up.answer = &answer;
 	say(fencer, &up);
 }
 
 Holdfast__V1__FenceAnswer fake_fencer_proof(void)
 {
-	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+	Holdfast__V1__FenceAnswer answer =
+		V1(fence_answer, .off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
+		   .status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF);
 
-	answer.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
 	answer.off_ms = answer.status_ms = clock_realtime_ms();
 	return answer;
 }

@@ -24,10 +24,9 @@ static void send_up(struct fake_node *node, const Holdfast__V1__SessionUp *up)
 
 void fake_node_send_reply(struct fake_node *node, const Holdfast__V1__PluginReply *reply)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionUp up = V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY,
+					.reply = (Holdfast__V1__PluginReply *)(uintptr_t)reply);
 
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY;
-	up.reply = (Holdfast__V1__PluginReply *)(uintptr_t)reply;
 	send_up(node, &up);
 }
 
@@ -35,8 +34,7 @@ static void take_call(struct fake_node *node, const Holdfast__V1__PluginCall *ca
 {
 	struct model_answer answer;
 
-	if (!node->plugin)
-		fail_msg("the node is asked for what it has not offered");
+	assert_msg(node->plugin, "the node is asked for what it has not offered");
 	node->calls++;
 	assert_true(call->call_id > node->last_call_id);
 	node->last_call_id = call->call_id;
@@ -171,9 +169,7 @@ static const struct rpc_stream_events events = {
 void fake_node_init_at(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
 		       const struct rpc_address *servers, size_t n)
 {
-	char ca[PATH_MAX];
-	char pem[PATH_MAX];
-	char key[PATH_MAX];
+	char ca[PATH_MAX], pem[PATH_MAX], key[PATH_MAX];
 	const struct rpc_tls_files files = {.ca = ca, .cert = pem, .key = key};
 	struct rpc_endpoint endpoint = {.servers = servers, .n_servers = n};
 
@@ -232,16 +228,11 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 {
 	const struct fake_csi *csi = &node->csi;
 
-	*f = (struct fingerprint){
-		.native = HOLDFAST__V1__NODE_PLUGIN__INIT,
-		.csi = HOLDFAST__V1__NODE_PLUGIN__INIT,
-		.controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
-		.half = HOLDFAST__V1__NODE_HALF__INIT,
-		.native_id = "native",
-		.profile = "disk",
-		.csi_id = CSI_PLUGIN,
-		.n = 1,
-	};
+	*f = (struct fingerprint)ROW(.native = HOLDFAST__V1__NODE_PLUGIN__INIT,
+				     .csi = HOLDFAST__V1__NODE_PLUGIN__INIT,
+				     .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
+				     .half = HOLDFAST__V1__NODE_HALF__INIT, .native_id = "native",
+				     .profile = "disk", .csi_id = CSI_PLUGIN, .n = 1);
 	f->native.plugin_id = f->native_id;
 	f->native.profile = f->profile;
 	f->native.healthy = true;
@@ -267,7 +258,7 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 	f->half.fence_clients = f->client_list;
 	for (size_t i = 0; i < ARRAY_SIZE(f->clients) && csi->clients[i]; i++) {
 		holdfast__v1__fence_client__init(&f->clients[i]);
-		f->clients[i].cidr = (char *)(uintptr_t)csi->clients[i]; /* only read */
+		f->clients[i].cidr = TEXT(csi->clients[i]); /* only read */
 		f->client_list[i] = &f->clients[i];
 		f->half.n_fence_clients = i + 1;
 	}
@@ -290,12 +281,12 @@ static Holdfast__V1__Fingerprint fingerprint_of(const struct fake_node *node, st
 
 void fake_node_send_fingerprint(struct fake_node *node)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	struct fingerprint made;
 	Holdfast__V1__Fingerprint fingerprint = fingerprint_of(node, &made);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT,
+		   .fingerprint = &fingerprint);
 
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
-	up.fingerprint = &fingerprint;
 	send_up(node, &up);
 }
 
@@ -304,9 +295,8 @@ void fake_node_open(struct fake_node *node, const char *id, const char *boot_id)
 	forget_what_came(node);
 	assert_int_equal(str_copy(node->id, sizeof(node->id), id), 0);
 	copy_id(node->boot_id, boot_id);
-	assert_int_equal(rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session",
-					 TIMEOUT_US, &events, node, &node->stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US,
+				  &events, node, &node->stream, NULL));
 }
 
 void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id,
@@ -316,8 +306,7 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__Fingerprint fingerprint;
 	struct fingerprint made;
-	char version[256] = "";
-	char machine[NODE_MACHINE_MAX + 1] = "";
+	char version[256] = "", machine[NODE_MACHINE_MAX + 1] = "";
 	Holdfast__V1__MountedClaim mounted = HOLDFAST__V1__MOUNTED_CLAIM__INIT;
 	Holdfast__V1__MountedClaim *all_mounted[1] = {&mounted};
 	char claim_id[UUID_TEXT_SIZE];
@@ -379,21 +368,19 @@ void fake_node_disconnect(struct fake_node *node)
 
 void fake_node_send_heartbeat(struct fake_node *node)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+	Holdfast__V1__Heartbeat heartbeat = V1(heartbeat, .boot_id = node->boot_id);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT,
+		   .heartbeat = &heartbeat);
 
-	heartbeat.boot_id = node->boot_id;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
-	up.heartbeat = &heartbeat;
 	send_up(node, &up);
 }
 
 void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT, .report = report);
 
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
-	up.report = report;
 	send_up(node, &up);
 }
 
@@ -405,13 +392,11 @@ void fake_node_send(struct fake_node *node, const Holdfast__V1__SessionUp *up)
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	static char broken[] = "it is broken";
 	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__AllocStatus alloc = V1(alloc_status, .alloc_id = id, .client_status = status);
 
 	copy_id(id, alloc_id);
-	alloc.alloc_id = id;
-	alloc.client_status = status;
 	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED || status == HOLDFAST__V1__CLIENT_STATUS__PENDING)
 		alloc.description = broken;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
@@ -422,76 +407,63 @@ void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast
 static void send_receipt(struct fake_node *node, const struct claim *claim,
 			 Holdfast__V1__ClaimReceipt *receipt)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT, .receipt = receipt);
 	struct claim copy = *claim;
 
 	receipt->claim_id = copy.id;
 	receipt->boot_id = copy.boot_id;
 	receipt->generation = copy.generation;
 	receipt->trail = node->trail;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
-	up.receipt = receipt;
 	send_up(node, &up);
 }
 
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim)
 {
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED, .mounted = true);
 
-	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
-	receipt.mounted = true;
 	send_receipt(node, claim, &receipt);
 }
 
 void fake_node_send_released(struct fake_node *node, const struct claim *claim)
 {
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED, .released = true);
 
-	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
-	receipt.released = true;
 	send_receipt(node, claim, &receipt);
 }
 
 void fake_node_send_without_plugin(struct fake_node *node, const struct claim *claim, const char *kernel)
 {
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
-	char text[1024];
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED, .released = true,
+		   .without_plugin = true, .kernel = TEXT(kernel));
 
-	assert_int_equal(str_copy(text, sizeof(text), kernel), 0);
-	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
-	receipt.released = true;
-	receipt.without_plugin = true;
-	receipt.kernel = text;
 	send_receipt(node, claim, &receipt);
 }
 
 void fake_node_send_not_released(struct fake_node *node, const struct claim *claim)
 {
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED, .released = false);
 
-	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
-	receipt.released = false;
 	send_receipt(node, claim, &receipt);
 }
 
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, enum status code,
 			   const char *error)
 {
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
-	char text[1024];
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .error = TEXT(error), .error_code = (uint32_t)code);
 
-	assert_int_equal(str_copy(text, sizeof(text), error), 0);
-	receipt.error = text;
-	receipt.error_code = (uint32_t)code;
 	send_receipt(node, claim, &receipt);
 }
 
 /* A request with the memory of its texts. */
 struct claim_request {
 	Holdfast__V1__ClaimVolumeRequest pb;
-	char volume[VOLUME_ID_MAX + 1];
-	char alloc[UUID_TEXT_SIZE];
-	char name[8];
+	char volume[VOLUME_ID_MAX + 1], alloc[UUID_TEXT_SIZE], name[8];
 };
 
 static void make_claim_request(struct claim_request *request, const char *volume, const char *alloc)
@@ -510,17 +482,22 @@ void fake_node_start_claim(struct fake_node *node, const char *volume, const cha
 	struct claim_request request;
 
 	make_claim_request(&request, volume, alloc);
-	assert_int_equal(rpc_client_call(node->client, &holdfast__v1__volumes__descriptor, "Claim",
-					 &request.pb.base, TIMEOUT_US, done, userdata, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(node->client, &holdfast__v1__volumes__descriptor, "Claim", &request.pb.base,
+				  TIMEOUT_US, done, userdata, NULL, NULL));
 }
 
 enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,
 			    Holdfast__V1__ClaimVolumeResponse **ret, struct error *err)
 {
+	ProtobufCMessage *response = NULL;
 	struct claim_request request;
 
 	make_claim_request(&request, volume, alloc);
-	return rpc_client_call_sync(node->client, &holdfast__v1__volumes__descriptor, "Claim",
-				    &request.pb.base, TIMEOUT_US, (ProtobufCMessage **)ret, err);
+	TRY(rpc_client_call_sync(node->client, &holdfast__v1__volumes__descriptor, "Claim", &request.pb.base,
+				 TIMEOUT_US, &response, err));
+	if (ret)
+		*ret = (Holdfast__V1__ClaimVolumeResponse *)response;
+	else
+		protobuf_c_message_free_unpacked(response, NULL);
+	return STATUS_OK;
 }

@@ -19,8 +19,7 @@ enum { FAKE_HELD_MAX = 16 };
 
 /* What the node says about the plugin; all false: it has none. */
 struct fake_csi {
-	bool has_node, has_controller;
-	bool node_sick, controller_sick;
+	bool has_node, has_controller, node_sick, controller_sick;
 	bool needs_no_controller; /* volumes of the plugin do not */
 	bool cannot_attach;	  /* its controller has no attach_detach */
 	bool can_create_delete;	  /* its controller does */
@@ -35,8 +34,7 @@ struct fake_node {
 	struct rpc_tls *tls;
 	struct rpc_client *client;
 	struct rpc_stream *stream; /* NULL: not connected */
-	char id[NODE_ID_MAX + 1];
-	char boot_id[UUID_TEXT_SIZE];
+	char id[NODE_ID_MAX + 1], boot_id[UUID_TEXT_SIZE];
 	const char *agent_version;	    /* borrowed; NULL: says none */
 	const char *machine;		    /* borrowed; NULL: says none */
 	int64_t clock_ahead_ms;		    /* of the server's */
@@ -68,15 +66,12 @@ struct fake_node {
 	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */
 	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */
 	int marks;			 /* that came by themselves */
-	char last_run[UUID_TEXT_SIZE];
-	char last_stop[UUID_TEXT_SIZE];
-	char last_ack[UUID_TEXT_SIZE];
+	char last_run[UUID_TEXT_SIZE], last_stop[UUID_TEXT_SIZE], last_ack[UUID_TEXT_SIZE];
 	bool last_ack_released;
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
 	char last_forced[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
 	enum claim_state last_release_state;
-	bool last_release_was_freed;
-	bool closed;
+	bool last_release_was_freed, closed;
 	enum status closed_status;
 	char closed_message[ERROR_MSG_MAX];
 };
@@ -130,6 +125,6 @@ void fake_node_send_failed(struct fake_node *node, const struct claim *claim, en
 void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,
 			   void *userdata);
 
-/** Volumes.Claim; @ret owned by the caller. */
+/** Volumes.Claim; @ret owned by the caller, or NULL. */
 enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,
 			    Holdfast__V1__ClaimVolumeResponse **ret, struct error *err);

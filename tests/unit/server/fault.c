@@ -165,8 +165,7 @@ pid_t fault_start(const struct fault *fault, int say_fd, void (*body)(void *user
 struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdata), void *userdata)
 {
 	struct fault_end end = {.died = false};
-	int ends[2];
-	int status;
+	int ends[2], status;
 	pid_t pid;
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);

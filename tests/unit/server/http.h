@@ -8,8 +8,7 @@ enum { HTTP_ANSWER_SIZE = 64 * 1024 };
 
 struct http_request {
 	const char *cert; /* of the fixture's folder, "operator"; NULL: none */
-	const char *method;
-	const char *target;
+	const char *method, *target;
 	const char *body; /* NULL: none */
 	const char *token;
 	const char *header; /* one more, with its line end; NULL: none */

@@ -115,20 +115,19 @@ static ProtobufCMessage *read_request(const char *method, const char *json)
 {
 	const ProtobufCMethodDescriptor *found =
 		protobuf_c_service_descriptor_get_method_by_name(volumes, method);
-	json_t *parsed = json_loads(json, 0, NULL);
+	cleanup(json_decrefp) json_t *parsed = json_loads(json, 0, NULL);
 	ProtobufCMessage *request = NULL;
 	struct error err;
 
 	if (!found || !parsed || pbjson_decode(found->input, parsed, 0, &request, &err) != STATUS_OK)
 		fail_msg("%s %s: %s", method, json,
 			 found && parsed ? err.msg : "no such method, or not JSON");
-	json_decref(parsed);
 	return request;
 }
 
 enum status ask(struct fixture *f, const char *method, const char *json, struct answer *ret)
 {
-	ProtobufCMessage *request = read_request(method, json);
+	cleanup_pb ProtobufCMessage *request = read_request(method, json);
 	ProtobufCMessage *response = NULL;
 	json_t *tree = NULL;
 	cleanup_free char *text = NULL;
@@ -137,7 +136,6 @@ enum status ask(struct fixture *f, const char *method, const char *json, struct 
 	ret->json[0] = '\0';
 	ret->err.msg[0] = '\0';
 	status = call(&f->operator, volumes, method, request, &response, &ret->err);
-	protobuf_c_message_free_unpacked(request, NULL);
 	if (status != STATUS_OK)
 		return status;
 	assert_int_equal(pbjson_encode(response, 0, &tree, NULL), STATUS_OK);
@@ -152,8 +150,7 @@ void must(struct fixture *f, const char *method, const char *json, const char *p
 {
 	static struct answer answer;
 
-	if (ask(f, method, json, &answer) != STATUS_OK)
-		fail_msg("%s %s: %s", method, json, answer.err.msg);
+	assert_msg(ask(f, method, json, &answer) == STATUS_OK, "%s %s: %s", method, json, answer.err.msg);
 	if (part && !strstr(answer.json, part))
 		fail_msg("%s %s: no %s in %s", method, json, part, answer.json);
 }
@@ -179,13 +176,11 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 
 void start_asking(struct fixture *f, const char *method, const char *json, struct pending *ret)
 {
-	ProtobufCMessage *request = read_request(method, json);
+	cleanup_pb ProtobufCMessage *request = read_request(method, json);
 
 	*ret = (struct pending){.ended = false};
-	assert_int_equal(rpc_client_call(f->operator.client, volumes, method, request, TIMEOUT_US, on_done,
-					 ret, NULL, NULL),
-			 STATUS_OK);
-	protobuf_c_message_free_unpacked(request, NULL);
+	assert_ok(rpc_client_call(f->operator.client, volumes, method, request, TIMEOUT_US, on_done, ret,
+				  NULL, NULL));
 }
 
 const Holdfast__V1__VolumeDetail *detail_of(struct fixture *f, const char *id)
@@ -197,13 +192,9 @@ const Holdfast__V1__VolumeDetail *detail_of(struct fixture *f, const char *id)
 
 void claim_volume(struct fixture *f, const char *id, const char *node, int n)
 {
-	struct claim claim = {.namespace = "default",
-			      .mode = CLAIM_WRITE,
-			      .access_mode = SINGLE_NODE_WRITER,
-			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-			      .state = CLAIM_TAKEN,
-			      .generation = 1,
-			      .boot_id = BOOT_1};
+	struct claim claim = ROW(.namespace = "default", .mode = CLAIM_WRITE,
+				 .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+				 .state = CLAIM_TAKEN, .generation = 1, .boot_id = BOOT_1);
 
 	(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012d", n);
 	(void)str_format(claim.allocation_id, sizeof(claim.allocation_id), "01890000-0000-7000-9000-%012d",

@@ -37,19 +37,17 @@ static void on_stored(uint64_t revision, const struct error *err, void *userdata
 /* What a restore does beside putting the older store in place. */
 static void raise_epoch(const char *path, uint64_t number)
 {
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = number);
 	uint8_t bytes[64];
 	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
 	sd_event *event = NULL;
 	struct kv *kv = NULL;
 	bool done = false;
 
-	epoch.number = number;
 	op.len = holdfast__v1__epoch__pack(&epoch, bytes);
 	assert_true(sd_event_new(&event) >= 0);
 	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
-	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL));
 	while (!done)
 		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
 	kv_close(kv);
@@ -111,20 +109,15 @@ struct ticket ticket_of(const struct fixture *f, const struct claim *claim)
 void report_with(struct fake_node *node, uint64_t epoch, const struct alloc *alloc, const struct claim *claim,
 		 const struct ticket *ticket, bool more)
 {
-	Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
 	Holdfast__V1__Allocation *allocs[1] = {alloc ? alloc_to_pb(alloc) : NULL};
 	Holdfast__V1__Claim *claims[1] = {claim ? claim_to_pb(claim) : NULL};
 	ProtobufCBinaryData tickets[1] = {
 		{.len = ticket ? sizeof(*ticket) : 0, .data = (uint8_t *)(uintptr_t)ticket}};
+	Holdfast__V1__NodeReport pb =
+		V1(node_report, .epoch = epoch, .allocations = allocs, .n_allocations = alloc != NULL,
+		   .claims = claims, .n_claims = claim != NULL, .tickets = tickets,
+		   .n_tickets = claim != NULL, .more = more);
 
-	pb.epoch = epoch;
-	pb.allocations = allocs;
-	pb.n_allocations = alloc != NULL;
-	pb.claims = claims;
-	pb.n_claims = claim != NULL;
-	pb.tickets = tickets;
-	pb.n_tickets = claim != NULL;
-	pb.more = more;
 	fake_node_send_report(node, &pb);
 	if (alloc)
 		holdfast__v1__allocation__free_unpacked(allocs[0], NULL);

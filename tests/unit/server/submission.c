@@ -10,7 +10,7 @@
 
 char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 void make_job(struct fixture *f, struct submission *s)
@@ -61,29 +61,25 @@ uint64_t run(struct fixture *f, const struct submission *s, struct error *err)
 
 Holdfast__V1__GetJobResponse *get(struct fixture *f)
 {
-	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	Holdfast__V1__GetJobRequest request = V1(get_job_request, .id = text("web"));
 	ProtobufCMessage *message = NULL;
 
-	request.id = text("web");
 	assert_int_equal(call(&f->operator, JOBS, "Get", &request.base, &message, NULL), STATUS_OK);
 	return (void *)message;
 }
 
 bool is_in(struct fixture *f, const char *state, size_t n_waits)
 {
-	Holdfast__V1__GetJobResponse *response = get(f);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
 	bool is = str_eq(response->state, state) && response->n_waits == n_waits;
 
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	return is;
 }
 
 enum status stop_job(struct fixture *f, bool purge, struct error *err)
 {
-	Holdfast__V1__StopJobRequest request = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
+	Holdfast__V1__StopJobRequest request = V1(stop_job_request, .id = text("web"), .purge = purge);
 
-	request.id = text("web");
-	request.purge = purge;
 	return call(&f->operator, JOBS, "Stop", &request.base, NULL, err);
 }
 
@@ -103,11 +99,9 @@ void connect_both(struct fixture *f)
 
 void start_last(struct fixture *f, struct fake_node *node)
 {
-	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
 	struct claim claim;
 
-	assert_int_equal(fake_node_claim(node, "db", node->last_run, &granted, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(granted, NULL);
+	assert_int_equal(fake_node_claim(node, "db", node->last_run, NULL, NULL), STATUS_OK);
 	claim = claim_of(f, node->last_run);
 	fake_node_send_mounted(node, &claim);
 	fake_node_send_alloc(node, node->last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);

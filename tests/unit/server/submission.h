@@ -13,14 +13,12 @@
 struct submission {
 	Holdfast__V1__RunJobRequest request;
 	Holdfast__V1__Job job;
-	Holdfast__V1__JobGroup group;
-	Holdfast__V1__JobGroup *groups[1];
+	Holdfast__V1__JobGroup group, *groups[1];
 	Holdfast__V1__JobUpdate update;
 	Holdfast__V1__JobReschedule reschedule;
 	Holdfast__V1__Allocation alloc;
 	Holdfast__V1__CsiPlugin plugin, *plugins[1];
-	Holdfast__V1__VolumeRequest volume;
-	Holdfast__V1__VolumeRequest *volumes[1];
+	Holdfast__V1__VolumeRequest volume, *volumes[1];
 	char *per_alloc[1];
 };
 

@@ -25,7 +25,7 @@ WRAPPED(const char *, rpc_call_token, const struct rpc_call *call)
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 static void put(struct server *server, const char *key, const ProtobufCMessage *message)
@@ -38,8 +38,8 @@ static void put(struct server *server, const char *key, const ProtobufCMessage *
 /* Token "secret" with the policy. */
 static void put_token(struct server *server, const Holdfast__V1__AccessPolicy *policy)
 {
-	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
 	Holdfast__V1__Token fields = HOLDFAST__V1__TOKEN__INIT;
+	Holdfast__V1__StoredToken stored = V1(stored_token, .token = &fields);
 	uint8_t hash[SHA256_DIGEST_LENGTH];
 	char *policies[] = {text("gone"), text("p")};
 
@@ -49,33 +49,23 @@ static void put_token(struct server *server, const Holdfast__V1__AccessPolicy *p
 	fields.type = HOLDFAST__V1__TOKEN_TYPE__CLIENT;
 	fields.policies = policies;
 	fields.n_policies = 2;
-	stored.token = &fields;
 	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
 	put(server, PREFIX_TOKEN "01890000-0000-7000-8000-000000000001", &stored.base);
 	put(server, PREFIX_POLICY "p", &policy->base);
 }
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct server, server)
 {
-	struct server *server = calloc(1, sizeof(*server));
-
-	assert_non_null(server);
 	state_init(&server->state);
 	server->config.acl = true;
 	(void)str_copy(server->config.cluster, sizeof(server->config.cluster), "c1");
 	peer = (struct rpc_peer){.kind = RPC_PEER_TLS};
 	token = "secret";
-	*state = server;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct server, server)
 {
-	struct server *server = *state;
-
 	state_release(&server->state);
-	free(server);
-	return 0;
 }
 
 #define R(name) (1U << ACCESS_##name)
@@ -93,7 +83,9 @@ static uint32_t rights_in(struct server *server, const char *namespace)
 	return given;
 }
 
-TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
+#define CASE(name) TEST_ON(name, struct server, server, setup, teardown)
+
+CASE(each_capability_opens_its_rights_in_its_namespace)
 {
 	static const struct {
 		const char *word;
@@ -114,20 +106,17 @@ TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
 		{"read-logs", R(READ_LOGS)},
 		{"deny", 0},
 	};
-	struct server *server = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 		Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
 		Holdfast__V1__NamespaceRule *rules[] = {&rule};
+		Holdfast__V1__AccessPolicy policy =
+			V1(access_policy, .name = text("p"), .namespaces = rules, .n_namespaces = 1);
 		char *words[] = {text(cases[i].word)};
 
 		rule.namespace_ = text("a");
 		rule.capabilities = words;
 		rule.n_capabilities = 1;
-		policy.name = text("p");
-		policy.namespaces = rules;
-		policy.n_namespaces = 1;
 		put_token(server, &policy);
 		assert_int_equal(rights_in(server, "a"), cases[i].rights);
 		assert_int_equal(rights_in(server, "b"), 0);
@@ -135,7 +124,7 @@ TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(each_level_opens_its_rights_everywhere, setup, teardown)
+CASE(each_level_opens_its_rights_everywhere)
 {
 	static const struct {
 		const char *plugin, *node, *operator, * backup;
@@ -155,43 +144,35 @@ TEST_FIXTURE(each_level_opens_its_rights_everywhere, setup, teardown)
 		 R(PLUGIN_LIST) | R(PLUGIN_READ) | R(NODE_READ) | R(NODE_WRITE) | R(OPERATOR_READ) |
 			 R(OPERATOR_WRITE) | R(BACKUP_KIT) | R(BACKUP_COPY)}, /* never management */
 	};
-	struct server *server = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+		Holdfast__V1__AccessPolicy policy =
+			V1(access_policy, .name = text("p"), .plugin = text(cases[i].plugin),
+			   .node = text(cases[i].node), .operator_ = text(cases[i].operator),
+			   .backup = text(cases[i].backup));
 
-		policy.name = text("p");
-		policy.plugin = text(cases[i].plugin);
-		policy.node = text(cases[i].node);
-		policy.operator_ = text(cases[i].operator);
-		policy.backup = text(cases[i].backup);
 		put_token(server, &policy);
 		assert_int_equal(rights_in(server, NULL), cases[i].rights);
 		assert_int_equal(rights_in(server, "a"), cases[i].rights);
 	}
 }
 
-TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
+CASE(a_bound_token_has_only_rights_that_are_of_a_node)
 {
-	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
 	Holdfast__V1__NamespaceRule *rules[] = {&rule};
+	Holdfast__V1__AccessPolicy policy =
+		V1(access_policy, .name = text("p"), .namespaces = rules, .n_namespaces = 1,
+		   .plugin = text("read"), .node = text("fence"), .operator_ = text("write"),
+		   .backup = text("copy"));
 	char *words[] = {text("csi-register-plugin"), text("alloc-run-unit"), text("csi-attest-volume"),
 			 text("csi-adopt-volume")};
-	struct server *server = *state;
 	struct record_entry *entry;
 
 	rule.namespace_ = text("*");
 	rule.policy = text("write");
 	rule.capabilities = words;
 	rule.n_capabilities = ARRAY_SIZE(words);
-	policy.name = text("p");
-	policy.namespaces = rules;
-	policy.n_namespaces = 1;
-	policy.plugin = text("read");
-	policy.node = text("fence");
-	policy.operator_ = text("write");
-	policy.backup = text("copy");
 	put_token(server, &policy);
 	assert_int_equal(rights_in(server, "a"), R(MANAGEMENT) - 1 - R(NONE));
 	entry = records_from(&server->state.records, PREFIX_TOKEN);
@@ -203,19 +184,15 @@ TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 
 TEST_ON(a_scope_shows_the_namespaces_of_its_caller_alone, struct server, server, setup, teardown)
 {
-	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
-	Holdfast__V1__NamespaceRule all = HOLDFAST__V1__NAMESPACE_RULE__INIT;
-	Holdfast__V1__NamespaceRule secret = HOLDFAST__V1__NAMESPACE_RULE__INIT;
+	Holdfast__V1__NamespaceRule all =
+		V1(namespace_rule, .namespace_ = text("team-*"), .policy = text("read"));
+	Holdfast__V1__NamespaceRule secret =
+		V1(namespace_rule, .namespace_ = text("team-secret"), .policy = text("deny"));
 	Holdfast__V1__NamespaceRule *rules[] = {&all, &secret};
+	Holdfast__V1__AccessPolicy policy =
+		V1(access_policy, .name = text("p"), .namespaces = rules, .n_namespaces = 2);
 	struct access_scope scope;
 
-	all.namespace_ = text("team-*");
-	all.policy = text("read");
-	secret.namespace_ = text("team-secret");
-	secret.policy = text("deny");
-	policy.name = text("p");
-	policy.namespaces = rules;
-	policy.n_namespaces = 2;
 	put_token(server, &policy);
 	assert_int_equal(access_scope_init(server, NULL, ACCESS_VOLUME_WRITE, &scope, NULL),
 			 STATUS_PERMISSION_DENIED);
@@ -239,9 +216,7 @@ TEST_ON(callers_are_named_without_their_secrets, struct server, server, setup, t
 {
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	static const struct {
-		const char *uri;
-		const char *token;
-		const char *who;
+		const char *uri, *token, *who;
 	} cases[] = {
 		{"", NULL, "anonymous"},
 		{"holdfast://c1/operator/ann", NULL, "operator/ann"},

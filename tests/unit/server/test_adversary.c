@@ -24,13 +24,12 @@ static void lose_node(struct fixture *f, struct fake_node *node)
 /* Allocation @alloc on @node gets its claim on db; a copy of the ticket. */
 static struct ticket get_ticket(struct fake_node *node, const char *alloc)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct ticket ticket;
 
 	assert_int_equal(fake_node_claim(node, "db", alloc, &response, NULL), STATUS_OK);
 	assert_int_equal(response->ticket.len, sizeof(ticket));
 	memcpy(&ticket, response->ticket.data, sizeof(ticket));
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	return ticket;
 }
 
@@ -89,13 +88,14 @@ CLUSTER_TEST(a_new_boot_is_stored_after_its_consequences)
 		    claim_of(f, ALLOC_1).modify_index);
 }
 
-TEST_FIXTURE(a_boot_id_is_a_lower_case_uuid, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_boot_id_is_a_lower_case_uuid)
 {
 	static const char *const refused[] = {
 		"B0010000-0000-4000-8000-000000000001", "b0010000-0000-4000-8000-00000000000",	"",
 		"b0010000-0000-4000-8000-00000000000g", "b00100000000-4000-8000-000000000001-",
 	};
-	struct fixture *f = *state;
 
 	take_volume(f);
 	lose_node(f, &f->n1);
@@ -175,18 +175,13 @@ static void ignore_answer(enum status status, const ProtobufCMessage *response, 
 
 CLUSTER_TEST(a_server_with_waiting_calls_can_end)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
-	char id[] = ALLOC_1;
+	Holdfast__V1__GetAllocationRequest request =
+		V1(get_allocation_request, .id = ALLOC_1, .index = UINT64_MAX, .wait_ms = UINT32_MAX);
 
 	take_volume(f);
-	request.id = id;
-	request.index = UINT64_MAX;
-	request.wait_ms = UINT32_MAX;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor,
-						 "Get", &request.base, TIMEOUT_US, ignore_answer, NULL, NULL,
-						 NULL),
-				 STATUS_OK);
+		assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor, "Get",
+					  &request.base, TIMEOUT_US, ignore_answer, NULL, NULL, NULL));
 	UNTIL(f, f->server->n_watches == 3);
 	restart(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
@@ -205,12 +200,11 @@ CLUSTER_TEST(a_receipt_that_denies_the_release_is_no_evidence)
 }
 
 /* An error takes back whatever else the receipt says. */
-TEST_FIXTURE(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says, setup, teardown)
+CASE(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says)
 {
 	static const struct {
 		bool is_release, without_plugin;
 	} cases[] = {{true, false}, {true, true}, {false, false}, {false, true}};
-	struct fixture *f = *state;
 	unsigned int n = 0;
 	struct claim claim;
 
@@ -219,17 +213,14 @@ TEST_FIXTURE(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says, setup
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
 		Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-		char error[] = "the mount is busy";
+		Holdfast__V1__ClaimReceipt receipt =
+			V1(claim_receipt, .claim_id = claim.id, .boot_id = claim.boot_id,
+			   .generation = claim.generation, .error = "the mount is busy",
+			   .what_case = cases[i].is_release ? HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
+							    : HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED);
 		int acks = f->n1.acks;
 
-		receipt.claim_id = claim.id;
-		receipt.boot_id = claim.boot_id;
-		receipt.generation = claim.generation;
-		receipt.error = error;
-		receipt.what_case = cases[i].is_release ? HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
-							: HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
 		receipt.released = true; /* both share their place */
 		receipt.without_plugin = cases[i].without_plugin;
 		up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
@@ -247,30 +238,27 @@ TEST_FIXTURE(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says, setup
 }
 
 /* A grant in the boot that was known last would be freed by the next hello, as of a boot that is over. */
-TEST_FIXTURE(a_node_without_a_session_is_granted_nothing_in_its_last_boot, setup, teardown)
+CASE(a_node_without_a_session_is_granted_nothing_in_its_last_boot)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct fixture *f = *state;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	take_volume(f);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
 	lose_node(f, &f->n1);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "no session"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_2, &response, &err), STATUS_UNAVAILABLE, err,
+		     "no session");
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL),
 			 STATUS_UNAVAILABLE); /* not even what it has */
 	assert_int_equal(f->server->state.n_claims, 1);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_volume_has_as_many_claims_as_there_may_be_and_no_more, setup, teardown)
+CASE(a_volume_has_as_many_claims_as_there_may_be_and_no_more)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct fixture *f = *state;
 	struct volume_entry *volume;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -348,11 +336,10 @@ CLUSTER_TEST(the_generation_of_a_volume_never_goes_back)
 	}
 }
 
-TEST_FIXTURE(an_operators_word_frees_any_number_of_claims_of_a_lost_node, setup, teardown)
+CASE(an_operators_word_frees_any_number_of_claims_of_a_lost_node)
 {
 	enum { CLAIMS = 70 };
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
-	struct fixture *f = *state;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -390,10 +377,9 @@ CLUSTER_TEST(an_operators_word_frees_nothing_when_one_claim_is_still_to_work)
 
 static void can_be_shown(const ProtobufCMessage *message)
 {
-	json_t *json = NULL;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	assert_int_equal(pbjson_encode(message, PBJSON_DEFAULTS, &json, NULL), STATUS_OK);
-	json_decref(json);
 }
 
 CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
@@ -401,8 +387,7 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__ListNodesRequest list = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char id[] = "db";
-	char text[603] = "";
+	char id[] = "db", text[603] = "";
 	struct claim claim;
 
 	take_volume(f);
@@ -414,9 +399,8 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 	request.id = id;
 	request.why = true;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
-				      &response, NULL),
-				 STATUS_OK);
+		assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			       &response, NULL));
 		can_be_shown(response);
 		protobuf_c_message_free_unpacked(response, NULL);
 		if (i == 0) {
@@ -429,9 +413,7 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 	f->n1.agent_version = "1\x1b[31m";
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL),
-		STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL));
 	can_be_shown(response);
 	protobuf_c_message_free_unpacked(response, NULL);
 	assert_string_equal(state_node(&f->server->state, "n1")->node.agent_version, "1?[31m");
@@ -504,10 +486,9 @@ static size_t count_records(struct fixture *f)
 	return n;
 }
 
-TEST_FIXTURE(the_store_does_not_grow_with_every_change, setup, teardown)
+CASE(the_store_does_not_grow_with_every_change)
 {
 	enum { STATUSES = 100 };
-	struct fixture *f = *state;
 	uint64_t before;
 	size_t n;
 

@@ -16,7 +16,7 @@
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 static const struct message_list *events_of(struct fixture *f, const char *id)
@@ -53,13 +53,10 @@ static void expect_events(const struct message_list *events, const struct wanted
 /* As Allocations.Get shows it; owned by the caller. */
 static Holdfast__V1__GetAllocationResponse *get(struct fixture *f, const char *id)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__GetAllocationRequest request = V1(get_allocation_request, .id = text(id));
 	Holdfast__V1__GetAllocationResponse *response = NULL;
 
-	request.id = text(id);
-	assert_int_equal(
-		call(&f->operator, ALLOCS, "Get", &request.base, (ProtobufCMessage **)&response, NULL),
-		STATUS_OK);
+	assert_ok(call(&f->operator, ALLOCS, "Get", &request.base, (ProtobufCMessage **)&response, NULL));
 	return response;
 }
 
@@ -88,29 +85,23 @@ static void connect_with_driver(struct fixture *f)
 /* ALLOC_1 on n1 with task web on volume db. */
 static void run_web(struct fixture *f)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = text("data"), .source = text("db"), .access_mode = f->access_mode);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
-	Holdfast__Driver__V1__VolumeMount mount = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT;
+	Holdfast__Driver__V1__VolumeMount mount =
+		PB(holdfast__driver__v1__volume_mount, .volume = text("data"), .destination = text("/data"));
 	Holdfast__Driver__V1__VolumeMount *mounts[] = {&mount};
-	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .task = text("web"), .driver = text("container"),
+		   .volumes = mounts, .n_volumes = 1);
 	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
-	Holdfast__V1__AllocationEvent forged = HOLDFAST__V1__ALLOCATION_EVENT__INIT;
+	Holdfast__V1__AllocationEvent forged = V1(allocation_event, .text = text("what a caller says of it"));
 	Holdfast__V1__AllocationEvent *events[] = {&forged};
 
-	forged.text = text("what a caller says of it");
 	alloc.events = events;
 	alloc.n_events = 1;
-	volume.name = text("data");
-	volume.source = text("db");
-	volume.access_mode = f->access_mode;
-	mount.volume = text("data");
-	mount.destination = text("/data");
-	task.task = text("web");
-	task.driver = text("container");
-	task.volumes = mounts;
-	task.n_volumes = 1;
 	alloc.id = text(ALLOC_1);
 	alloc.name = text("app");
 	alloc.node_id = text("n1");
@@ -118,7 +109,6 @@ static void run_web(struct fixture *f)
 	alloc.n_volumes = 1;
 	alloc.tasks = tasks;
 	alloc.n_tasks = 1;
-	request.allocation = &alloc;
 	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
 	UNTIL(f, f->n1.runs == 1);
 }
@@ -135,22 +125,21 @@ struct says {
 
 static void say(struct fixture *f, struct says says)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
-	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
+	Holdfast__V1__AllocVolume volume = V1(alloc_volume, .name = text("data"), .path = text("/stage/db"),
+					      .claim_id = text(says.claim ? says.claim : ""));
 	Holdfast__V1__AllocVolume *volumes[] = {&volume};
 	Holdfast__Driver__V1__TaskStatus task = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
 	Holdfast__Driver__V1__TaskStatus *tasks[] = {&task};
-	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	Holdfast__Driver__V1__ExitResult result =
+		PB(holdfast__driver__v1__exit_result, .exit_code = says.exit_code);
 
-	volume.name = text("data");
-	volume.path = text("/stage/db");
-	volume.claim_id = text(says.claim ? says.claim : "");
 	task.alloc_id = text(ALLOC_1);
 	task.task = text("web");
 	task.state = says.task;
 	task.restarts = says.restarts;
-	result.exit_code = says.exit_code;
 	task.result = says.task == STATE(EXITED) ? &result : NULL;
 	status.alloc_id = text(ALLOC_1);
 	status.client_status = says.client;
@@ -159,8 +148,6 @@ static void say(struct fixture *f, struct says says)
 	status.n_published = says.claim ? 1 : 0;
 	status.tasks = tasks;
 	status.n_tasks = says.task != STATE(UNSPECIFIED) ? 1 : 0;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &status;
 	fake_node_send(&f->n1, &up);
 	settle(f);
 }
@@ -168,10 +155,7 @@ static void say(struct fixture *f, struct says says)
 /* Its claim is made and its volume mounted. */
 static void claim_db(struct fixture *f, struct claim *ret)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	*ret = claim_of(f, ALLOC_1);
 	fake_node_send_mounted(&f->n1, ret);
 	settle(f);
@@ -202,7 +186,7 @@ CLUSTER_TEST(each_change_of_an_allocation_is_an_event_once)
 		{EVENT(STOPPING), ""},	  {EVENT(TASK_ENDED), "exit status 3"},
 		{EVENT(UNMOUNTED), ""},	  {EVENT(COMPLETE), "stopped"},
 	};
-	Holdfast__V1__GetAllocationResponse *shown;
+	cleanup_pb Holdfast__V1__GetAllocationResponse *shown = NULL;
 	struct claim claim;
 
 	run_and_mount(f, &claim);
@@ -217,7 +201,6 @@ CLUSTER_TEST(each_change_of_an_allocation_is_an_event_once)
 	assert_int_equal(shown->allocation->n_events, ARRAY_SIZE(ends));
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		expect_event(shown->allocation->events[i], &ends[i], i);
-	holdfast__v1__get_allocation_response__free_unpacked(shown, NULL);
 }
 
 CLUSTER_TEST(a_repeated_report_is_no_event)
@@ -286,8 +269,7 @@ CLUSTER_TEST(work_that_a_node_has_in_its_new_boot_is_stopped)
 /* ---- plugins ---- */
 
 static struct {
-	Holdfast__V1__NodePlugin plugin;
-	Holdfast__V1__NodePlugin *list[1];
+	Holdfast__V1__NodePlugin plugin, *list[1];
 	Holdfast__V1__NodeHalf node;
 	Holdfast__V1__ControllerHalf controller;
 } said;
@@ -315,18 +297,16 @@ static void send_plugin(struct fixture *f, const char *alloc, bool node, bool co
 
 static void run_plugin(struct fixture *f, const char *id, const char *node, const char *plugin)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__CsiPlugin runs = HOLDFAST__V1__CSI_PLUGIN__INIT;
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+	Holdfast__V1__CsiPlugin runs = V1(csi_plugin, .id = text(plugin),
+					  .type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH);
 
-	runs.id = text(plugin);
-	runs.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
 	alloc.id = text(id);
 	alloc.name = text("plugin");
 	alloc.node_id = text(node);
 	alloc.csi_plugins = (Holdfast__V1__CsiPlugin *[]){&runs};
 	alloc.n_csi_plugins = 1;
-	request.allocation = &alloc;
 	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
 }
 

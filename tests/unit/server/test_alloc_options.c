@@ -21,8 +21,7 @@
 struct submission {
 	Holdfast__V1__RunAllocationRequest request;
 	Holdfast__V1__Allocation alloc;
-	Holdfast__V1__VolumeRequest volume;
-	Holdfast__V1__VolumeRequest *volumes[1];
+	Holdfast__V1__VolumeRequest volume, *volumes[1];
 	Holdfast__V1__MountOptions options;
 	char *flags[VOLUME_MOUNT_FLAGS_MAX + 1];
 };
@@ -56,26 +55,17 @@ static enum status run(struct fixture *f, struct submission *s, ProtobufCMessage
 	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &s->request.base, ret, err);
 }
 
-static int setup_csi(void **state)
-{
-	assert_int_equal(setup(state), 0);
-	register_csi(*state, "db");
-	connect_csi(*state);
-	return 0;
-}
-
 static Holdfast__V1__ClaimVolumeResponse *claim_db(struct fixture *f)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
 	UNTIL(f, f->n1.runs >= 1);
-	if (fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), err);
 	return response;
 }
 
-TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_csi, teardown)
+TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_db, teardown)
 {
 	static const struct {
 		const char *fs_type;
@@ -87,7 +77,7 @@ TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_csi, teard
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fixture *f = *state;
-		Holdfast__V1__ClaimVolumeResponse *response;
+		cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 		struct submission s;
 
 		submission(&s, cases[i].fs_type, cases[i].n_flags);
@@ -103,23 +93,21 @@ TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_csi, teard
 		assert_int_equal(response->volume->mount_options->n_mount_flags, cases[i].n_flags);
 		if (cases[i].n_flags > 0)
 			assert_string_equal(response->volume->mount_options->mount_flags[0], SECRET);
-		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 		assert_int_equal(teardown(state), 0);
-		assert_int_equal(setup_csi(state), 0);
+		assert_int_equal(setup_db(state), 0);
 	}
 }
 
 static void assert_silent(const ProtobufCMessage *message)
 {
 	size_t n = protobuf_c_message_get_packed_size(message);
-	uint8_t *bytes = malloc(n + 1);
+	cleanup_free uint8_t *bytes = malloc(n + 1);
 
 	(void)protobuf_c_message_pack(message, bytes);
 	assert_null(memmem(bytes, n, SECRET, strlen(SECRET)));
-	free(bytes);
 }
 
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_db, teardown)
 
 CASE(no_read_shows_a_flag)
 {
@@ -139,18 +127,16 @@ CASE(no_read_shows_a_flag)
 	assert_non_null(kept);
 	assert_null(text_of(key, &kept->base)); /* for people with a shell */
 	get.id = T(ALLOC_1);
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base, &reply, NULL),
-		STATUS_OK);
+	assert_ok(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base, &reply, NULL));
 	assert_silent(reply);
 	got = (void *)reply;
 	assert_string_equal(got->allocation->volumes[0]->mount_options->fs_type, "xfs");
 	assert_int_equal(got->allocation->volumes[0]->mount_options->n_mount_flags, 1);
 	assert_string_equal(got->allocation->volumes[0]->mount_options->mount_flags[0], VOLUME_REDACTED);
 	protobuf_c_message_free_unpacked(reply, NULL);
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__allocations__descriptor, "List", &list.base, &reply, NULL),
-		STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "List", &list.base, &reply,
+		       NULL));
 	assert_silent(reply);
 	protobuf_c_message_free_unpacked(reply, NULL);
 }
@@ -183,9 +169,8 @@ CASE(they_go_with_the_allocation)
 	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_FAILED);
 	while (state_alloc(&f->server->state, ALLOC_1)) { /* what ended in this millisecond is kept */
 		gc.older_than_ms = 1;
-		assert_int_equal(
-			call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &gc.base, NULL, NULL),
-			STATUS_OK);
+		assert_ok(
+			call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &gc.base, NULL, NULL));
 	}
 	assert_null(records_get(&f->server->state.records, PREFIX_ALLOC_OPTIONS ALLOC_1));
 }
@@ -220,12 +205,11 @@ static void many_bytes(struct submission *s)
 	s->options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
 }
 
-TEST_FIXTURE(invalid_mount_options_are_refused_by_field, setup_csi, teardown)
+CASE(invalid_mount_options_are_refused_by_field)
 {
 	static const struct {
 		void (*break_it)(struct submission *);
-		const char *says;
-		const char *also;
+		const char *says, *also;
 	} cases[] = {
 		{device, "volume data: mount_options", "attachment_mode block-device"},
 		{bad_fs_type, "mount_options.fs_type", "ext4 -o x"},
@@ -234,7 +218,6 @@ TEST_FIXTURE(invalid_mount_options_are_refused_by_field, setup_csi, teardown)
 		{redacted, "mount_options.mount_flags", "give the flags"},
 		{many_bytes, "mount_options", "at most 4096"},
 	};
-	struct fixture *f = *state;
 	struct submission s;
 	struct error err;
 
@@ -251,14 +234,11 @@ TEST_FIXTURE(invalid_mount_options_are_refused_by_field, setup_csi, teardown)
 /* What is kept of the submission, in bytes. */
 static size_t kept_bytes(const struct submission *s)
 {
-	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = s->volume.name, .mount_options = s->volume.mount_options);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	Holdfast__V1__AllocationOptions options = V1(allocation_options, .volumes = volumes, .n_volumes = 1);
 
-	volume.name = s->volume.name;
-	volume.mount_options = s->volume.mount_options;
-	options.volumes = volumes;
-	options.n_volumes = 1;
 	return protobuf_c_message_get_packed_size(&options.base);
 }
 
@@ -292,20 +272,18 @@ CLUSTER_TEST(native_volumes_take_no_mount_options)
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	submission(&s, "xfs", 0);
-	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "volume data: mount_options"));
+	assert_error(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT, err, "volume data: mount_options");
 	assert_non_null(strstr(err.msg, "native"));
 }
 
 /* --- on_node_loss, which is kept with them --- */
 
-TEST_FIXTURE(an_allocation_has_the_loss_policy_with_which_it_was_submitted, setup_csi, teardown)
+CASE(an_allocation_has_the_loss_policy_with_which_it_was_submitted)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
 	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	const Holdfast__V1__OnNodeLoss *shown;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 	struct submission s;
 	struct error err;
 
@@ -314,8 +292,8 @@ TEST_FIXTURE(an_allocation_has_the_loss_policy_with_which_it_was_submitted, setu
 	s.alloc.on_node_loss = &loss;
 	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE;
 	loss.after_ms = 1;
-	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "on_node_loss.after: with a fence it is 5s to 24h"));
+	assert_error(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT, err,
+		     "on_node_loss.after: with a fence it is 5s to 24h");
 	loss.after_ms = 30000;
 	s.alloc.n_volumes = 0;
 	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
@@ -326,12 +304,10 @@ TEST_FIXTURE(an_allocation_has_the_loss_policy_with_which_it_was_submitted, setu
 	assert_int_equal(run(f, &s, NULL, &err), STATUS_ALREADY_EXISTS);
 	restart(f);
 	get.id = T(ALLOC_1);
-	assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base,
-			      &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base, &response,
+		       NULL));
 	shown = ((Holdfast__V1__GetAllocationResponse *)(void *)response)->allocation->on_node_loss;
 	assert_non_null(shown);
 	assert_int_equal(shown->after_ms, 30000);
 	assert_int_equal(shown->do_, HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE);
-	protobuf_c_message_free_unpacked(response, NULL);
 }

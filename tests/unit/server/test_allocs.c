@@ -13,8 +13,7 @@
 struct submission {
 	Holdfast__V1__RunAllocationRequest request;
 	Holdfast__V1__Allocation alloc;
-	Holdfast__V1__VolumeRequest volume;
-	Holdfast__V1__VolumeRequest *volumes[1];
+	Holdfast__V1__VolumeRequest volume, *volumes[1];
 	char id[UUID_TEXT_SIZE + 1], node[80], namespace[80], name[160], source[160];
 };
 
@@ -75,10 +74,11 @@ static void connect_both(struct fixture *f)
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 }
 
-TEST_FIXTURE(the_node_with_the_fewest_allocations_is_taken_then_the_first, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(the_node_with_the_fewest_allocations_is_taken_then_the_first)
 {
 	static const char *const where[] = {"n1", "n2", "n1", "n2"};
-	struct fixture *f = *state;
 	char node[NODE_ID_MAX + 1];
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -108,8 +108,7 @@ CLUSTER_TEST(a_dry_run_reports_where_and_changes_nothing)
 	settle(f);
 	assert_int_equal(f->n1.runs, 0);
 	(void)str_copy(s.source, sizeof(s.source), "nothing");
-	assert_int_equal(run(f, &s, node, &err), STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "holdfast volume register"));
+	assert_error(run(f, &s, node, &err), STATUS_NOT_FOUND, err, "holdfast volume register");
 }
 
 CLUSTER_TEST(the_same_submission_again_is_the_same_allocation)
@@ -139,14 +138,13 @@ CLUSTER_TEST(a_refusal_carries_the_claim_that_is_in_the_way)
 
 	take_volume(f);
 	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
-		Holdfast__V1__ErrorDetails *why;
+		cleanup_pb Holdfast__V1__ErrorDetails *why = NULL;
 		struct submission s;
 		char node[NODE_ID_MAX + 1];
 		struct error err;
 
 		make_submission(f, &s, ALLOC_2, nodes[i]);
-		assert_int_equal(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION);
-		assert_non_null(strstr(err.msg, ALLOC_1));
+		assert_error(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
 		why = details(f);
 		assert_int_equal(why->n_claims, 1);
 		assert_string_equal(why->claims[0]->allocation_id, ALLOC_1);
@@ -154,36 +152,33 @@ CLUSTER_TEST(a_refusal_carries_the_claim_that_is_in_the_way)
 		assert_int_equal(why->n_nodes, nodes[i][0] == '\0' ? 2 : 0);
 		for (size_t k = 0; k < why->n_nodes; k++)
 			assert_non_null(strstr(why->nodes[k]->reason, "not free"));
-		holdfast__v1__error_details__free_unpacked(why, NULL);
 	}
 }
 
 CLUSTER_TEST(a_refusal_reports_of_each_node_why_it_cannot)
 {
-	Holdfast__V1__ErrorDetails *why;
+	cleanup_pb Holdfast__V1__ErrorDetails *why = NULL;
 	struct submission s;
 	char node[NODE_ID_MAX + 1];
 	struct error err;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	make_submission(f, &s, ALLOC_1, "");
-	assert_int_equal(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "no node offers plugin native with profile disk"));
+	assert_error(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION, err,
+		     "no node offers plugin native with profile disk");
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
-	assert_int_equal(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "1 is not connected (node n1 is not connected)"));
+	assert_error(run(f, &s, node, &err), STATUS_FAILED_PRECONDITION, err,
+		     "1 is not connected (node n1 is not connected)");
 	why = details(f);
 	assert_int_equal(why->n_nodes, 1);
 	assert_string_equal(why->nodes[0]->reason, "node n1 is not connected");
 	assert_int_equal(why->n_claims, 0);
-	holdfast__v1__error_details__free_unpacked(why, NULL);
 	make_submission(f, &s, ALLOC_1, "n1"); /* named, it waits for the node */
 	assert_int_equal(run(f, &s, node, &err), STATUS_OK);
 	make_submission(f, &s, ALLOC_2, "n9");
-	assert_int_equal(run(f, &s, node, &err), STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "n9"));
+	assert_error(run(f, &s, node, &err), STATUS_NOT_FOUND, err, "n9");
 }
 
 static void no_fields(struct submission *s)
@@ -240,7 +235,7 @@ static void mode_of_no_kind(struct submission *s)
 	s->volume.access_mode = (Holdfast__V1__AccessMode)99;
 }
 
-TEST_FIXTURE(bad_submissions_have_their_codes_and_change_nothing, setup, teardown)
+CASE(bad_submissions_have_their_codes_and_change_nothing)
 {
 	static const struct {
 		void (*spoil)(struct submission *s);
@@ -261,7 +256,6 @@ TEST_FIXTURE(bad_submissions_have_their_codes_and_change_nothing, setup, teardow
 		{mode_that_it_has_not, STATUS_FAILED_PRECONDITION, "multi-node-multi-writer"},
 		{mode_of_no_kind, STATUS_INVALID_ARGUMENT, "access_mode"},
 	};
-	struct fixture *f = *state;
 
 	connect_both(f);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -272,16 +266,14 @@ TEST_FIXTURE(bad_submissions_have_their_codes_and_change_nothing, setup, teardow
 		make_submission(f, &s, ALLOC_1, i % 2 == 0 ? "n1" : "");
 		cases[i].spoil(&s);
 		assert_int_equal(run(f, &s, node, &err), cases[i].status);
-		if (!strstr(err.msg, cases[i].says))
-			fail_msg("case %zu: %s", i, err.msg);
+		assert_msg(strstr(err.msg, cases[i].says), "case %zu: %s", i, err.msg);
 	}
 	assert_int_equal(f->server->state.n_allocs, 0);
 }
 
-TEST_FIXTURE(nodes_neither_run_nor_stop_nor_list, setup, teardown)
+CASE(nodes_neither_run_nor_stop_nor_list)
 {
 	static const char *const methods[] = {"Run", "Stop", "Get", "List"};
-	struct fixture *f = *state;
 	struct submission s;
 
 	take_volume(f);
@@ -331,8 +323,7 @@ static void submit_many(struct fixture *f)
 	connect_both(f);
 	for (int i = 0; i < MANY; i++) {
 		struct submission s;
-		char node[NODE_ID_MAX + 1];
-		char id[UUID_TEXT_SIZE];
+		char node[NODE_ID_MAX + 1], id[UUID_TEXT_SIZE];
 
 		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012d", i);
 		make_submission(f, &s, id, i % 5 == 0 ? "n2" : "n1");
@@ -345,18 +336,16 @@ static void submit_many(struct fixture *f)
 static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *request, size_t *ret_pages)
 {
 	static char none[] = "";
-	char token[UUID_TEXT_SIZE] = "";
-	char last[UUID_TEXT_SIZE] = "";
+	char token[UUID_TEXT_SIZE] = "", last[UUID_TEXT_SIZE] = "";
 	size_t n = 0;
 
 	*ret_pages = 0;
 	do {
 		Holdfast__V1__ListAllocationsResponse *response;
-		ProtobufCMessage *message = NULL;
+		cleanup_pb ProtobufCMessage *message = NULL;
 
 		request->next_token = token;
-		assert_int_equal(call(&f->operator, ALLOCS, "List", &request->base, &message, NULL),
-				 STATUS_OK);
+		assert_ok(call(&f->operator, ALLOCS, "List", &request->base, &message, NULL));
 		response = (void *)message;
 		for (size_t i = 0; i < response->n_allocations; i++) {
 			assert_true(strcmp(response->allocations[i]->id, last) > 0);
@@ -366,24 +355,22 @@ static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *req
 		++*ret_pages;
 		assert_true(response->index > 0);
 		(void)str_copy(token, sizeof(token), response->next_token);
-		protobuf_c_message_free_unpacked(message, NULL);
 	} while (token[0] != '\0');
 	request->next_token = none;
 	return n;
 }
 
-TEST_FIXTURE(lists_come_in_pages_that_hold_each_allocation_once, setup, teardown)
+CASE(lists_come_in_pages_that_hold_each_allocation_once)
 {
 	static char n2[] = "n2", n9[] = "n9", other[] = "other", any[] = "*", even[] = "name == even";
 	static char prefix[] = "01890000-0000-7000-8000-00000000001";
-	struct fixture *f = *state;
 	size_t pages;
 
 	submit_many(f);
 	for (uint32_t per_page = 0; per_page <= MANY + 1; per_page++) {
-		Holdfast__V1__ListAllocationsRequest list = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+		Holdfast__V1__ListAllocationsRequest list =
+			V1(list_allocations_request, .per_page = per_page);
 
-		list.per_page = per_page;
 		assert_int_equal(count(f, &list, &pages), MANY);
 		assert_int_equal(pages, per_page == 0 ? 1 : (MANY + per_page - 1) / per_page);
 		list.node_id = n2;
@@ -402,13 +389,11 @@ TEST_FIXTURE(lists_come_in_pages_that_hold_each_allocation_once, setup, teardown
 	}
 }
 
-TEST_FIXTURE(bad_lists_are_refused, setup, teardown)
+CASE(bad_lists_are_refused)
 {
 	static char filter[] = "nonsense ==";
-	struct fixture *f = *state;
-	Holdfast__V1__ListAllocationsRequest list = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	Holdfast__V1__ListAllocationsRequest list = V1(list_allocations_request, .per_page = 5001);
 
-	list.per_page = 5001;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_INVALID_ARGUMENT);
 	list.per_page = 5000;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_OK);

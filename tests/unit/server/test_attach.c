@@ -19,22 +19,11 @@ static int setup_csi(void **state)
 {
 	struct fixture *f;
 
-	assert_int_equal(setup(state), 0);
+	assert_int_equal(setup_db(state), 0);
 	f = *state;
-	register_csi(f, "db");
-	connect_csi(f);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	UNTIL(f, f->n1.runs == 1);
 	return 0;
-}
-
-static int teardown_csi(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_string_equal(f->plugin.violation, "");
-	expect_no_stray_attachment(f);
-	return teardown(state);
 }
 
 static claim_response *claim_ok(struct fixture *f, struct fake_node *node, const char *alloc)
@@ -42,8 +31,7 @@ static claim_response *claim_ok(struct fixture *f, struct fake_node *node, const
 	claim_response *response = NULL;
 	struct error err;
 
-	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fake_node_claim(node, "db", alloc, &response, &err), err);
 	return response;
 }
 
@@ -82,11 +70,11 @@ static void expect_freed_unsent(struct fixture *f)
 	assert_int_equal(f->n1.releases, 0); /* the node never heard of it */
 }
 
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_db)
 
 CASE(the_volume_is_attached_before_its_node_has_the_claim)
 {
-	claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
+	cleanup_pb claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
 	struct claim claim = claim_of(f, ALLOC_1);
 	struct ticket ticket;
 
@@ -111,14 +99,14 @@ CASE(the_volume_is_attached_before_its_node_has_the_claim)
 	assert_true(claim.create_time_ms > 0 && claim.modify_time_ms >= claim.create_time_ms);
 	assert_true(claim.state_time_ms > 0);
 	assert_int_equal(claim.generation, 1);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
 /* The status of the one allocation, with its volume as a device or not. */
 static void send_published(struct fixture *f, bool is_device)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
 	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
 	Holdfast__V1__AllocVolume *volumes[] = {&volume};
 	char id[] = ALLOC_1, name[] = "data", path[] = "/stage/db/rw-publish";
@@ -130,16 +118,14 @@ static void send_published(struct fixture *f, bool is_device)
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.published = volumes;
 	status.n_published = 1;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &status;
 	fake_node_send(&f->n1, &up);
 }
 
-TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_csi)
+TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_db)
 {
 	struct fixture *f;
 	const struct alloc_entry *alloc;
-	claim_response *response;
+	cleanup_pb claim_response *response = NULL;
 	struct error err;
 
 	assert_int_equal(setup(state), 0);
@@ -151,7 +137,6 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 	UNTIL(f, f->n1.runs == 1);
 	response = claim_ok(f, &f->n1, ALLOC_1);
 	assert_int_equal(response->claim->attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(f->plugin.last_attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
 	alloc = state_alloc(&f->server->state, ALLOC_1);
 	send_published(f, false);
@@ -161,14 +146,13 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 	UNTIL(f, alloc->alloc.published[0].is_device);
 	f->is_device = false; /* to mount what has no such capability */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
-	if (!strstr(err.msg, "block-device"))
-		fail_msg("%s", err.msg);
+	assert_msg(strstr(err.msg, "block-device"), "%s", err.msg);
 }
 
 /* Registrations refuse such an id by now; a store may have one. */
 CASE(reader_only_volumes_are_attached_read_only)
 {
-	claim_response *response = NULL;
+	cleanup_pb claim_response *response = NULL;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
 	f->source = "ro";
@@ -178,7 +162,6 @@ CASE(reader_only_volumes_are_attached_read_only)
 	UNTIL(f, f->n2.runs == 1);
 	assert_int_equal(fake_node_claim(&f->n2, "ro", ALLOC_2, &response, NULL), STATUS_OK);
 	assert_true(f->plugin.attachments[0].is_read_only);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
 CASE(the_reservation_is_durable_before_the_controller_is_asked)
@@ -247,11 +230,10 @@ CASE(a_failed_attach_is_reported_with_its_code_and_can_be_tried_again)
 	assert_int_equal(f->server->state.n_claims, 1);
 }
 
-TEST_FIXTURE(an_unsent_claim_is_detached_and_freed_when_the_work_ends, setup_csi, teardown_csi)
+CASE(an_unsent_claim_is_detached_and_freed_when_the_work_ends)
 {
 	static const enum model_outcome outcomes[] = {MODEL_FAIL, MODEL_FAIL_DONE, MODEL_LOSE_BEFORE,
 						      MODEL_LOSE_AFTER};
-	struct fixture *f = *state;
 	struct error err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
@@ -316,8 +298,8 @@ CASE(without_the_providers_name_of_the_node_nothing_is_stored)
 	f->n1.csi.hides_node_id = true;
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "plugin ebs");
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_int_equal(f->server->state.n_claims, 0);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 0);
@@ -330,8 +312,8 @@ CASE(without_a_controller_nothing_is_stored)
 	f->n2.csi.controller_sick = true;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "plugin ebs");
 	assert_int_equal(f->server->state.n_claims, 0);
 }
 
@@ -345,8 +327,8 @@ CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 	lists->n_lists = 1;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "plugin ebs");
 	assert_int_equal(f->plugin.calls[ATTACH], 0);
 	assert_int_equal(f->server->state.n_claims, 0);
 	(void)str_copy(lists->lists[0].nodes[0], sizeof(lists->lists[0].nodes[0]), "n2");
@@ -383,11 +365,10 @@ CASE(a_repeated_claim_gets_the_publish_context_again)
 	fake_node_send_mounted(&f->n1, &before);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_TAKEN);
 	for (int i = 0; i < 2; i++) {
-		claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
+		cleanup_pb claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
 
 		assert_string_equal(response->claim->id, before.id);
 		assert_int_equal(response->n_publish_context, 1);
-		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	}
 	/* a repeat that fails takes nothing from who holds it */
 	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL, 1, STATUS_INTERNAL);
@@ -414,7 +395,7 @@ CASE(two_claims_of_one_allocation_at_once_are_one_claim)
 	assert_int_equal(f->plugin.most_in_flight, 1);
 }
 
-TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_csi)
+TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_db)
 {
 	static const enum model_outcome outcomes[] = {MODEL_HOLD, MODEL_HOLD_DONE};
 
@@ -435,7 +416,7 @@ TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, s
 		expect_freed_unsent(f);
 		assert_int_equal(f->plugin.calls[DETACH], 1);
 		if (i == 0) {
-			assert_int_equal(teardown_csi(state), 0);
+			assert_int_equal(teardown_db(state), 0);
 			assert_int_equal(setup_csi(state), 0);
 		}
 	}
@@ -490,17 +471,16 @@ CASE(an_answer_without_a_waiting_caller_counts_as_sent)
 
 CASE(a_publish_context_that_is_too_large_is_not_passed_on)
 {
-	claim_response *response;
+	cleanup_pb claim_response *response = NULL;
 	struct error err;
 
 	f->plugin.context_bytes = PUBLISH_CONTEXT_MAX + 1;
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_INTERNAL);
-	assert_non_null(strstr(err.msg, "publish context"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_INTERNAL, err,
+		     "publish context");
 	assert_false(claim_of(f, ALLOC_1).sent_to_node);
 	f->plugin.context_bytes = PUBLISH_CONTEXT_MAX - 32;
 	response = claim_ok(f, &f->n1, ALLOC_1);
 	assert_int_equal(strlen(response->publish_context[0]->value), PUBLISH_CONTEXT_MAX - 32);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
 /* The steps of a grant after which the server may be killed. */
@@ -517,7 +497,7 @@ static void go_to(struct fixture *f, enum step step, struct asked *asked)
 		UNTIL(f, f->n2.n_held == 1);
 }
 
-TEST_FIXTURE(a_server_killed_at_any_step_continues_with_the_grant_or_takes_it_back, setup_csi, teardown_csi)
+TEST_FIXTURE(a_server_killed_at_any_step_continues_with_the_grant_or_takes_it_back, setup_csi, teardown_db)
 {
 	for (int way = 0; way < 2 * STEP_N; way++) {
 		struct fixture *f = *state;
@@ -548,7 +528,7 @@ TEST_FIXTURE(a_server_killed_at_any_step_continues_with_the_grant_or_takes_it_ba
 				expect_freed_unsent(f);
 			}
 		}
-		assert_int_equal(teardown_csi(state), 0);
+		assert_int_equal(teardown_db(state), 0);
 		assert_int_equal(setup_csi(state), 0);
 	}
 }

@@ -31,12 +31,11 @@ static void record_many(struct fixture *f, int n)
 	char object[32];
 
 	for (int i = 0; i < n; i++) {
-		struct change change = CHANGE_INIT;
+		cleanup(change_release) struct change change = CHANGE_INIT;
 
 		(void)str_format(object, sizeof(object), "thing %d", i);
 		audit_own(f->server, &change, "Test.Do", object, NULL);
 		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-		change_release(&change);
 	}
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 }
@@ -52,10 +51,8 @@ static Holdfast__V1__ListAuditResponse *list_by(struct fixture *f,
 
 static Holdfast__V1__ListAuditResponse *list(struct fixture *f, uint64_t after, uint32_t per_page)
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .after = after, .per_page = per_page);
 
-	request.after = after;
-	request.per_page = per_page;
 	return list_by(f, &request);
 }
 
@@ -70,7 +67,7 @@ static void hash(const Holdfast__V1__AuditRecord *record, uint8_t ret[static SHA
 /* From its first record on, every record names the one before, and the head the last. */
 static void assert_chain(struct fixture *f, uint64_t first, uint64_t last)
 {
-	Holdfast__V1__ListAuditResponse *page = list(f, 0, 0);
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = list(f, 0, 0);
 	uint8_t sha256[SHA256_DIGEST_LENGTH];
 
 	assert_int_equal(page->n_records, last - first + 1);
@@ -89,7 +86,6 @@ static void assert_chain(struct fixture *f, uint64_t first, uint64_t last)
 	assert_int_equal(page->head->sequence, last);
 	assert_int_equal(page->head->sha256.len, sizeof(sha256));
 	assert_memory_equal(page->head->sha256.data, sha256, sizeof(sha256));
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
 CLUSTER_TEST(each_record_names_the_one_before_also_after_a_restart)
@@ -109,19 +105,15 @@ CLUSTER_TEST(each_record_names_the_one_before_also_after_a_restart)
 static void assert_newest(struct fixture *f, const char *about, uint64_t before, uint32_t n,
 			  const uint64_t *sequences, uint64_t next_before)
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *page;
+	Holdfast__V1__ListAuditRequest request =
+		V1(list_audit_request, .about = TEXT(about), .newest = true, .before = before, .per_page = n);
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 
-	request.about = (char *)(uintptr_t)about;
-	request.newest = true;
-	request.before = before;
-	request.per_page = n;
 	page = list_by(f, &request);
 	assert_int_equal(page->n_records, n);
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(page->records[i]->sequence, sequences[i]);
 	assert_int_equal(page->next_before, next_before);
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
 CLUSTER_TEST(the_newest_records_about_one_object_are_found_from_the_end)
@@ -151,9 +143,8 @@ CLUSTER_TEST(records_are_not_held_in_memory)
 
 CLUSTER_TEST(changes_that_cross_have_places_in_the_order_of_their_commits)
 {
-	struct change first = CHANGE_INIT;
-	struct change second = CHANGE_INIT;
-	Holdfast__V1__ListAuditResponse *page;
+	struct change first = CHANGE_INIT, second = CHANGE_INIT;
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 
 	audit_own(f->server, &first, "Test.Do", "staged first", NULL);
 	audit_own(f->server, &second, "Test.Do", "committed first", NULL);
@@ -162,7 +153,6 @@ CLUSTER_TEST(changes_that_cross_have_places_in_the_order_of_their_commits)
 	assert_chain(f, 1, 2);
 	page = list(f, 0, 0);
 	assert_string_equal(page->records[0]->object, "committed first");
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
 CLUSTER_TEST(a_change_that_is_refused_leaves_its_place_to_the_next)
@@ -182,11 +172,10 @@ CLUSTER_TEST(a_change_that_is_refused_leaves_its_place_to_the_next)
 CLUSTER_TEST(a_change_has_room_for_a_fixed_number_of_records)
 {
 	for (int extra = 0; extra < 2; extra++) {
-		struct change change = CHANGE_INIT;
-		Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
+		cleanup(change_release) struct change change = CHANGE_INIT;
+		Holdfast__V1__Schema schema = V1(schema, .version = 1);
 		char key[32];
 
-		schema.version = 1;
 		for (int i = 0; i < CHANGE_OBJECTS_MAX; i++) {
 			(void)str_format(key, sizeof(key), PREFIX_SNAPSHOT "%d", i);
 			change_put_record(&change, key, &schema.base);
@@ -195,7 +184,6 @@ CLUSTER_TEST(a_change_has_room_for_a_fixed_number_of_records)
 			audit_own(f->server, &change, "Test.Do", "x", NULL);
 		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL),
 				 extra ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
-		change_release(&change);
 	}
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_chain(f, 1, CHANGE_AUDIT_MAX);
@@ -204,7 +192,7 @@ CLUSTER_TEST(a_change_has_room_for_a_fixed_number_of_records)
 CLUSTER_TEST(text_is_cut_and_cleaned)
 {
 	char long_text[4000];
-	Holdfast__V1__ListAuditResponse *page;
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 	struct change change = CHANGE_INIT;
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
@@ -214,7 +202,6 @@ CLUSTER_TEST(text_is_cut_and_cleaned)
 	page = list(f, 0, 0);
 	assert_string_equal(page->records[0]->object, "a?[31m b?");
 	assert_int_equal(strlen(page->records[0]->why), AUDIT_WHY_SIZE - 1);
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
 CLUSTER_TEST(pages_follow_each_other)
@@ -241,15 +228,12 @@ CLUSTER_TEST(pages_follow_each_other)
 
 CLUSTER_TEST(a_filter_shows_matching_records)
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *page;
-	char object[] = "thing 1";
 	char who[] = "server";
+	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .object = "thing 1", .who = who);
 	char nobody[] = "serve";
 
 	record_many(f, 12);
-	request.object = object;
-	request.who = who;
 	page = list_by(f, &request);
 	assert_int_equal(page->n_records, 3); /* 1, 10 and 11 */
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
@@ -273,12 +257,12 @@ static void record_of(struct fixture *f, const char *who)
 	assert_non_null(record);
 	holdfast__v1__audit_record__init(record);
 	record->time_ms = clock_realtime_ms();
-	record->who = (char *)(uintptr_t)who;
+	record->who = TEXT(who);
 	change_take_audit(&change, record);
 	commit(f, &change);
 }
 
-TEST_FIXTURE(a_caller_is_found_by_a_part_of_its_name, setup, teardown)
+TEST_ON(a_caller_is_found_by_a_part_of_its_name, struct fixture, f, setup, teardown)
 {
 	static const struct {
 		const char *who;
@@ -287,32 +271,28 @@ TEST_FIXTURE(a_caller_is_found_by_a_part_of_its_name, setup, teardown)
 		{"operator/ann", 2}, {"ann", 2}, {"0192-a", 1}, {"ci", 1},	{"operator", 3},
 		{"an", 0},	     {"nn", 0},	 {"anna", 1},	{"tor/ann", 0}, {"token 0192-a (ci)", 1},
 	};
-	struct fixture *f = *state;
 
 	record_of(f, "operator/ann");
 	record_of(f, "operator/anna");
 	record_of(f, "token 0192-a (ci) of operator/ann");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-		Holdfast__V1__ListAuditResponse *page;
+		Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .who = TEXT(rows[i].who));
+		cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 
-		request.who = (char *)(uintptr_t)rows[i].who;
 		page = list_by(f, &request);
 		if (page->n_records != rows[i].n)
 			fail_msg("%s: %zu, not %zu", rows[i].who, page->n_records, rows[i].n);
-		holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 	}
 }
 
 CLUSTER_TEST(one_call_looks_at_a_bounded_number_of_records)
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *page;
 	char last[32];
+	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .object = last);
 
 	record_many(f, AUDIT_SCAN_MAX + 1);
 	(void)str_format(last, sizeof(last), "thing %d", AUDIT_SCAN_MAX);
-	request.object = last;
 	page = list_by(f, &request);
 	assert_int_equal(page->n_records, 0);
 	assert_int_equal(page->next_after, AUDIT_SCAN_MAX);

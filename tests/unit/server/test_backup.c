@@ -42,14 +42,10 @@ static enum status op(struct fixture *f, const char *method, const ProtobufCMess
 static enum status read_part(struct fixture *f, const char *id, uint64_t offset,
 			     Holdfast__V1__ReadBackupResponse **ret, struct error *err)
 {
-	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char copy[64];
+	Holdfast__V1__ReadBackupRequest request = V1(read_backup_request, .id = TEXT(id), .offset = offset);
 	enum status status;
 
-	(void)str_copy(copy, sizeof(copy), id);
-	request.id = copy;
-	request.offset = offset;
 	status = op(f, "ReadBackup", &request.base, &response, err);
 	*ret = (Holdfast__V1__ReadBackupResponse *)response;
 	return status;
@@ -66,14 +62,14 @@ static Holdfast__V1__BeginBackupResponse *begin_backup(struct fixture *f)
 
 static void take_copy(struct fixture *f, struct copy *copy)
 {
-	Holdfast__V1__BeginBackupResponse *begun = begin_backup(f);
+	cleanup_pb Holdfast__V1__BeginBackupResponse *begun = begin_backup(f);
 	bool is_end = false;
 
 	*copy = (struct copy){.bytes = malloc(begun->size_bytes), .index = begun->index};
 	assert_non_null(copy->bytes);
 	assert_int_equal(begun->sha256.len, sizeof(copy->sha256));
 	while (!is_end) {
-		Holdfast__V1__ReadBackupResponse *part = NULL;
+		cleanup_pb Holdfast__V1__ReadBackupResponse *part = NULL;
 
 		assert_int_equal(read_part(f, begun->id, copy->len, &part, NULL), STATUS_OK);
 		is_end = part->data.len == 0;
@@ -81,21 +77,19 @@ static void take_copy(struct fixture *f, struct copy *copy)
 		memcpy(copy->bytes + copy->len, part->data.data ? part->data.data : (const uint8_t *)"",
 		       part->data.len);
 		copy->len += part->data.len;
-		holdfast__v1__read_backup_response__free_unpacked(part, NULL);
 	}
 	assert_int_equal(copy->len, begun->size_bytes);
 	(void)SHA256(copy->bytes, copy->len, copy->sha256);
 	assert_memory_equal(copy->sha256, begun->sha256.data, sizeof(copy->sha256));
-	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
 static enum status begin_restore(struct fixture *f, struct copy *copy, char id[static 64], struct error *err)
 {
-	Holdfast__V1__BeginRestoreRequest request = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
+	Holdfast__V1__BeginRestoreRequest request =
+		V1(begin_restore_request, .size_bytes = copy->len,
+		   .sha256 = (ProtobufCBinaryData){sizeof(copy->sha256), copy->sha256});
 	ProtobufCMessage *response = NULL;
 
-	request.size_bytes = copy->len;
-	request.sha256 = (ProtobufCBinaryData){sizeof(copy->sha256), copy->sha256};
 	TRY(op(f, "BeginRestore", &request.base, &response, err));
 	(void)str_copy(id, 64, ((Holdfast__V1__BeginRestoreResponse *)response)->id);
 	protobuf_c_message_free_unpacked(response, NULL);
@@ -105,11 +99,9 @@ static enum status begin_restore(struct fixture *f, struct copy *copy, char id[s
 static enum status write_part(struct fixture *f, char *id, uint64_t offset, uint8_t *bytes, size_t n,
 			      struct error *err)
 {
-	Holdfast__V1__WriteRestoreRequest request = HOLDFAST__V1__WRITE_RESTORE_REQUEST__INIT;
+	Holdfast__V1__WriteRestoreRequest request = V1(write_restore_request, .id = id, .offset = offset,
+						       .data = (ProtobufCBinaryData){n, bytes});
 
-	request.id = id;
-	request.offset = offset;
-	request.data = (ProtobufCBinaryData){n, bytes};
 	return op(f, "WriteRestore", &request.base, NULL, err);
 }
 
@@ -128,14 +120,11 @@ static void send_copy(struct fixture *f, struct copy *copy, char id[static 64])
 static enum status apply(struct fixture *f, char *id, const char *reason,
 			 Holdfast__V1__ApplyRestoreResponse **ret, struct error *err)
 {
-	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char why[128];
+	Holdfast__V1__ApplyRestoreRequest request =
+		V1(apply_restore_request, .id = id, .reason = TEXT(reason));
 	enum status status;
 
-	(void)str_copy(why, sizeof(why), reason);
-	request.id = id;
-	request.reason = why;
 	status = op(f, "ApplyRestore", &request.base, &response, err);
 	if (ret)
 		*ret = (Holdfast__V1__ApplyRestoreResponse *)response;
@@ -183,7 +172,7 @@ CLUSTER_TEST(a_backup_is_whole_private_and_goes_when_it_was_read)
 {
 	cleanup(free_copyp) struct copy copy = {NULL};
 	Holdfast__V1__ReadBackupResponse *part = NULL;
-	Holdfast__V1__BeginBackupResponse *begun;
+	cleanup_pb Holdfast__V1__BeginBackupResponse *begun = NULL;
 	char path[PATH_MAX];
 	struct stat st;
 
@@ -199,7 +188,6 @@ CLUSTER_TEST(a_backup_is_whole_private_and_goes_when_it_was_read)
 	assert_int_equal(files_in(f, "backup", ""), 0);
 	assert_memory_equal(copy.bytes, "SQLite format 3", 16);
 	assert_true(copy.index >= 2);
-	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
 static void count_reply(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -238,10 +226,9 @@ CLUSTER_TEST(one_backup_is_made_at_a_time)
 	int counts[2] = {0, 0};
 
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor,
-						 "BeginBackup", &request.base, TIMEOUT_US, count_reply,
-						 counts, NULL, NULL),
-				 STATUS_OK);
+		assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor,
+					  "BeginBackup", &request.base, TIMEOUT_US, count_reply, counts, NULL,
+					  NULL));
 	UNTIL(f, counts[0] + counts[1] == 2);
 	assert_int_equal(counts[0], 1);
 	assert_int_equal(counts[1], 1);
@@ -261,11 +248,12 @@ static void damage_history(struct fixture *f)
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
 /* The server starts: history is read when it is shown. */
-TEST_FIXTURE(a_store_whose_history_is_damaged_gives_no_backup, setup, teardown)
+CASE(a_store_whose_history_is_damaged_gives_no_backup)
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
-	struct fixture *f = *state;
 	struct claim held;
 	struct error err;
 
@@ -275,8 +263,8 @@ TEST_FIXTURE(a_store_whose_history_is_damaged_gives_no_backup, setup, teardown)
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	restart_with(f, damage_history);
-	assert_int_equal(op(f, "BeginBackup", &request.base, NULL, &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "its record freed/default/db/"));
+	assert_error(op(f, "BeginBackup", &request.base, NULL, &err), STATUS_DATA_LOSS, err,
+		     "its record freed/default/db/");
 	assert_int_equal(files_in(f, "backup", ""), 0);
 }
 
@@ -288,7 +276,7 @@ CLUSTER_TEST(a_server_that_ends_leaves_no_backup)
 	assert_int_equal(files_in(f, "backup", ""), 0);
 }
 
-TEST_FIXTURE(a_node_gets_no_backup, setup, teardown)
+CASE(a_node_gets_no_backup)
 {
 	static const char *const methods[] = {"BeginBackup", "ReadBackup", "BeginRestore", "WriteRestore",
 					      "ApplyRestore"};
@@ -299,16 +287,14 @@ TEST_FIXTURE(a_node_gets_no_backup, setup, teardown)
 		&holdfast__v1__write_restore_request__descriptor,
 		&holdfast__v1__apply_restore_request__descriptor,
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		ProtobufCMessage *request = protobuf_c_message_unpack(requests[i], NULL, 0, NULL);
+		cleanup_pb ProtobufCMessage *request = protobuf_c_message_unpack(requests[i], NULL, 0, NULL);
 
 		assert_non_null(request);
 		assert_int_equal(
 			call(&f->n1, &holdfast__v1__operator__descriptor, methods[i], request, NULL, NULL),
 			STATUS_PERMISSION_DENIED);
-		protobuf_c_message_free_unpacked(request, NULL);
 	}
 }
 
@@ -317,7 +303,7 @@ TEST_FIXTURE(a_node_gets_no_backup, setup, teardown)
 CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 {
 	cleanup(free_copyp) struct copy copy = {NULL};
-	Holdfast__V1__ApplyRestoreResponse *applied = NULL;
+	cleanup_pb Holdfast__V1__ApplyRestoreResponse *applied = NULL;
 	const struct volume_entry *volume;
 	uint64_t index;
 	char id[64];
@@ -335,7 +321,6 @@ CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 	assert_int_equal(applied->epoch, 1);
 	assert_int_equal(applied->index, copy.index);
 	assert_int_equal(applied->nodes_to_report, 2);
-	holdfast__v1__apply_restore_response__free_unpacked(applied, NULL);
 	UNTIL(f, f->server->restarting);
 	restart(f);
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.desired_status, DESIRED_RUN);
@@ -355,12 +340,10 @@ CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 /* How many restores the audit knows of; @ret_why of the last one. */
 static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *response = NULL;
-	char object[] = "store";
+	cleanup_pb Holdfast__V1__ListAuditResponse *response = NULL;
+	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .object = "store");
 	size_t n = 0;
 
-	request.object = object;
 	assert_int_equal(audit_list(f->server, &request, &response, NULL), STATUS_OK);
 	for (size_t i = 0; i < response->n_records; i++) {
 		if (!str_eq(response->records[i]->what, "Operator.ApplyRestore"))
@@ -369,7 +352,6 @@ static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
 		assert_string_equal(response->records[i]->who, "server");
 		(void)str_copy(ret_why, 256, response->records[i]->why);
 	}
-	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
 	return n;
 }
 
@@ -411,8 +393,7 @@ CLUSTER_TEST(nothing_is_acknowledged_once_a_restore_was_answered)
 	claim = claim_of(f, ALLOC_1);
 	n_acks = f->n1.acks;
 	fake_node_send_released(&f->n1, &claim);
-	assert_int_equal(stop_alloc(f, ALLOC_1, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "another store takes the place"));
+	assert_error(stop_alloc(f, ALLOC_1, &err), STATUS_UNAVAILABLE, err, "another store takes the place");
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_UNAVAILABLE); /* as it is already */
 	UNTIL(f, f->server->restarting);
 	assert_int_equal(f->n1.acks, n_acks);
@@ -444,14 +425,12 @@ static void tamper(struct fixture *f, const struct copy *copy, const char *sql, 
 {
 	char path[PATH_MAX];
 	sqlite3 *db = NULL;
-	char *bytes = NULL;
-	char *message = NULL;
+	char *bytes = NULL, *message = NULL;
 
 	(void)str_format(path, sizeof(path), "%s/tampered.db", f->dir);
 	assert_int_equal(file_write_atomic(path, 0600, copy->bytes, copy->len), 0);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
-		fail_msg("%s: %s", sql, message);
+	assert_msg(sqlite3_exec(db, sql, NULL, NULL, &message) == SQLITE_OK, "%s: %s", sql, message);
 	seal_store(db);
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 	*ret = (struct copy){.index = copy->index};
@@ -470,7 +449,7 @@ static enum status try_restore(struct fixture *f, struct copy *copy, struct erro
 }
 
 /* Each in a copy that is well otherwise. The store in use stays as it is, and nothing lies about. */
-TEST_FIXTURE(a_hostile_copy_is_refused_and_the_store_stays, setup, teardown)
+CASE(a_hostile_copy_is_refused_and_the_store_stays)
 {
 	static const struct {
 		const char *sql, *why;
@@ -502,7 +481,6 @@ TEST_FIXTURE(a_hostile_copy_is_refused_and_the_store_stays, setup, teardown)
 		{"DELETE FROM kv WHERE key = 'volume/default/db'", "claim"}, /* it links nowhere */
 		{"UPDATE kv SET value = x'0805' WHERE key = 'meta/schema'", "schema"},
 	};
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	uint64_t index;
 
@@ -513,10 +491,8 @@ TEST_FIXTURE(a_hostile_copy_is_refused_and_the_store_stays, setup, teardown)
 		struct error err = {.status = STATUS_OK};
 
 		tamper(f, &copy, copies[i].sql, &hostile);
-		if (try_restore(f, &hostile, &err) == STATUS_OK)
-			fail_msg("taken: %s", copies[i].sql);
-		if (!strstr(err.msg, copies[i].why))
-			fail_msg("%s: %s", copies[i].sql, err.msg);
+		assert_msg(try_restore(f, &hostile, &err) != STATUS_OK, "taken: %s", copies[i].sql);
+		assert_msg(strstr(err.msg, copies[i].why), "%s: %s", copies[i].sql, err.msg);
 		for (const char *p = err.msg; *p != '\0'; p++)
 			assert_true(*p >= ' ' && *p <= '~');
 		assert_false(f->server->restarting);
@@ -532,10 +508,9 @@ TEST_FIXTURE(a_hostile_copy_is_refused_and_the_store_stays, setup, teardown)
 }
 
 /* Every page in turn is filled with something else: never more than a refusal, or a store that is whole. */
-TEST_FIXTURE(a_copy_with_a_page_of_rubbish_never_crashes_the_server, setup, teardown)
+CASE(a_copy_with_a_page_of_rubbish_never_crashes_the_server)
 {
 	enum { PAGE = 4096 };
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	unsigned int seed = 1;
 	int n_refused = 0;
@@ -580,7 +555,7 @@ CLUSTER_TEST(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy)
 {
 	cleanup(free_copyp) struct copy copy = {NULL};
 	struct volume db = {.namespace = "default", .id = "db"};
-	Holdfast__V1__Mark *mark;
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
 	struct error err;
 
 	take_copy(f, &copy);
@@ -590,14 +565,13 @@ CLUSTER_TEST(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy)
 	for (int i = 0; i < 2; i++) { /* and counts it once */
 		restore(f, &copy);
 		assert_int_equal(history_missing_nodes(f->server), 1);
-		assert_int_equal(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE);
-		assert_non_null(strstr(err.msg, "1 node that was registered"));
+		assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err,
+			     "1 node that was registered");
 	}
 	f->n1.shows = mark;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
 	assert_int_equal(history_missing_nodes(f->server), 0);
-	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
 CLUSTER_TEST(a_file_that_is_no_copy_is_refused_without_effect)
@@ -616,8 +590,7 @@ CLUSTER_TEST(a_file_that_is_no_copy_is_refused_without_effect)
 	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_NOT_FOUND); /* it is gone */
 	copy.sha256[0] ^= 1;
 	send_copy(f, &copy, id);
-	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "digest differs"));
+	assert_error(apply(f, id, "test", NULL, &err), STATUS_DATA_LOSS, err, "digest differs");
 	assert_ptr_equal(f->server, server);
 	assert_false(server->restarting);
 	assert_int_equal(epoch_of(f), 0);
@@ -632,8 +605,7 @@ CLUSTER_TEST(every_part_is_checked)
 	struct copy copy = {.bytes = big, .len = RESTORE_CHUNK_MAX + 1};
 	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	struct error err;
-	char id[64];
-	char other[] = "nothing";
+	char id[64], other[] = "nothing";
 
 	assert_non_null(big);
 	assert_int_equal(op(f, "BeginRestore", &begin.base, NULL, &err), STATUS_INVALID_ARGUMENT);

@@ -5,8 +5,7 @@
 #include "unit.h"
 
 static const struct row {
-	const char *method;
-	const char *target;
+	const char *method, *target;
 	const char *body;   /* NULL: none */
 	const char *status; /* of HTTP */
 	const char *says;   /* the whole message, as it stands in JSON */
@@ -49,7 +48,7 @@ CLUSTER_TEST(each_bad_request_gets_its_answer)
 }
 
 /* Two volumes name CSI_PLUGIN, which its nodes do not have any more; and nobody has ever had "other". */
-TEST_FIXTURE(a_departed_plugin_is_distinguished_from_an_unknown_one, setup, teardown)
+TEST_ON(a_departed_plugin_is_distinguished_from_an_unknown_one, struct fixture, f, setup, teardown)
 {
 #define CSI_VOLUME(plugin)                                                                             \
 	"{\"volume\": {\"type\": \"csi\", \"plugin_id\": \"" plugin "\", \"requested_capabilities\": " \
@@ -63,7 +62,6 @@ TEST_FIXTURE(a_departed_plugin_is_distinguished_from_an_unknown_one, setup, tear
 		 "plugin_id: no node has reported a plugin other; run it first, or correct the name: "
 		 "holdfast plugin status lists those that are known"},
 	};
-	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin *none[1] = {NULL};
 
 	connect_csi(f);

@@ -10,8 +10,7 @@
 
 static enum status load(const char *text, struct config *config, struct error *err)
 {
-	char dir[] = "/tmp/holdfast-config-XXXXXX";
-	char path[64];
+	char dir[] = "/tmp/holdfast-config-XXXXXX", path[64];
 	enum status status;
 
 	assert_non_null(mkdtemp(dir));
@@ -55,8 +54,7 @@ TEST(a_second_mark_is_a_path_and_absent_by_default)
 
 	assert_int_equal(load("cluster = \"c\"\n", &config, NULL), STATUS_OK);
 	assert_string_equal(config.mark_file, "");
-	assert_int_equal(load("cluster = \"c\"\nmark_file = \"/srv/m/server.mark\"\n", &config, NULL),
-			 STATUS_OK);
+	assert_ok(load("cluster = \"c\"\nmark_file = \"/srv/m/server.mark\"\n", &config, NULL));
 	assert_string_equal(config.mark_file, "/srv/m/server.mark");
 	assert_int_equal(load("cluster = \"c\"\nmark_file = \"server.mark\"\n", &config, NULL),
 			 STATUS_INVALID_ARGUMENT);
@@ -116,8 +114,8 @@ TEST(plugins_without_operators_words_are_a_bounded_list_of_names)
 	assert_int_equal(load_forbidden(CONFIG_FORBIDDEN_MAX, &config, &err), STATUS_OK);
 	assert_int_equal(load_forbidden(CONFIG_FORBIDDEN_MAX + 1, &config, &err), STATUS_INVALID_ARGUMENT);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		assert_int_equal(load(refused[i], &config, &err), STATUS_INVALID_ARGUMENT);
-		assert_non_null(strstr(err.msg, "attest_forbidden_plugins"));
+		assert_error(load(refused[i], &config, &err), STATUS_INVALID_ARGUMENT, err,
+			     "attest_forbidden_plugins");
 		assert_non_null(strstr(err.msg, "server.hcl:2"));
 	}
 }
@@ -189,10 +187,9 @@ TEST(the_nodes_of_a_fencer_are_ids_or_begins_of_ids)
 
 	assert_int_equal(load("cluster = \"c\"\n", &config, &err), STATUS_OK);
 	assert_true(fence_bindings_allow(bindings, "f1", "n1"));
-	assert_int_equal(load("cluster = \"c\"\nfencer \"f1\" { nodes = [ \"n1\", \"rack-*\" ] }\n"
-			      "fencer \"f2\" { nodes = [] }\nfencer \"f3\" { nodes = [ \"*\" ] }\n",
-			      &config, &err),
-			 STATUS_OK);
+	assert_ok(load("cluster = \"c\"\nfencer \"f1\" { nodes = [ \"n1\", \"rack-*\" ] }\n"
+		       "fencer \"f2\" { nodes = [] }\nfencer \"f3\" { nodes = [ \"*\" ] }\n",
+		       &config, &err));
 	assert_true(fence_bindings_allow(bindings, "f1", "n1"));
 	assert_false(fence_bindings_allow(bindings, "f1", "n11"));
 	assert_true(fence_bindings_allow(bindings, "f1", "rack-7"));
@@ -218,10 +215,9 @@ TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 	assert_true(controller_nodes_allow(&config.controller_nodes, "ebs", "n1"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n2"));
 	assert_true(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
-	assert_int_equal(load("cluster = \"c\"\ncontroller \"*\" {\n  nodes = [\"n9\"]\n}\n"
-			      "controller \"ebs\" {\n  nodes = []\n}\n",
-			      &config, &err),
-			 STATUS_OK);
+	assert_ok(load("cluster = \"c\"\ncontroller \"*\" {\n  nodes = [\"n9\"]\n}\n"
+		       "controller \"ebs\" {\n  nodes = []\n}\n",
+		       &config, &err));
 	assert_true(controller_nodes_allow(&config.controller_nodes, "nfs", "n9"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
@@ -250,9 +246,7 @@ TEST(a_store_in_etcd_has_endpoints_and_a_name)
 	assert_string_equal(config.etcd.prefix, "/holdfast/c");
 	assert_string_equal(config.etcd.key, "/etc/holdfast/tls/etcd.key");
 	assert_int_equal(config.etcd.lease_us, 5 * USEC_PER_SEC);
-	assert_int_equal(
-		load(ON_ETCD "prefix = \"/p\"\nlease = \"3s\"\nadvertise = \"h:1\"\n}\n", &config, NULL),
-		STATUS_OK);
+	assert_ok(load(ON_ETCD "prefix = \"/p\"\nlease = \"3s\"\nadvertise = \"h:1\"\n}\n", &config, NULL));
 	assert_string_equal(config.etcd.prefix, "/p");
 	assert_string_equal(config.etcd.advertise, "h:1");
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)

@@ -57,25 +57,19 @@ static bool is_wanted(struct server *server, void *userdata)
 
 static enum status start_on(int n, int kind, const char *node_id, struct error *err)
 {
-	Holdfast__V1__ControllerAttachRequest attach = HOLDFAST__V1__CONTROLLER_ATTACH_REQUEST__INIT;
 	Holdfast__V1__ControllerDetachRequest detach_request = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
 	Holdfast__V1__ControllerValidateRequest validate = HOLDFAST__V1__CONTROLLER_VALIDATE_REQUEST__INIT;
 	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__ControllerAttachRequest attach =
+		V1(controller_attach_request, .capability = &capability);
 	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
-	const struct controller_call controller = {
-		.plugin_id = CSI_PLUGIN,
-		.call = &pb,
-		.node_id = node_id,
-		.wanted = is_wanted,
-		.done = on_done,
-		.userdata = &world.outcomes[n],
-	};
-	char volume[64] = VOLUME;
-	char node[] = "i-n1";
+	const struct controller_call controller =
+		ROW(.plugin_id = CSI_PLUGIN, .call = &pb, .node_id = node_id, .wanted = is_wanted,
+		    .done = on_done, .userdata = &world.outcomes[n]);
+	char volume[64] = VOLUME, node[] = "i-n1";
 	enum status status;
 
-	attach.capability = &capability;
 	if (world.volume)
 		(void)str_copy(volume, sizeof(volume), world.volume);
 	attach.external_id = detach_request.external_id = validate.external_id = volume;
@@ -124,8 +118,7 @@ static void expect_failed(int n, enum status status, const char *text)
 
 	assert_false(outcome->has_reply);
 	assert_int_equal(outcome->error.status, status);
-	if (!strstr(outcome->error.msg, text))
-		fail_msg("'%s' does not say '%s'", outcome->error.msg, text);
+	assert_msg(strstr(outcome->error.msg, text), "'%s' does not say '%s'", outcome->error.msg, text);
 }
 
 /* Both nodes run controller and node service of the plugin. */
@@ -214,8 +207,7 @@ CASE(without_a_controller_nothing_is_begun)
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
 	assert_null(controller_capabilities(plugin));
-	assert_int_equal(start_on(0, ATTACH, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "holdfast plugin status ebs"));
+	assert_error(start_on(0, ATTACH, NULL, &err), STATUS_UNAVAILABLE, err, "holdfast plugin status ebs");
 	f->n1.csi = f->n2.csi = (struct fake_csi){0};
 	fake_node_send_fingerprint(&f->n1);
 	fake_node_send_fingerprint(&f->n2);
@@ -305,10 +297,9 @@ CASE(a_call_without_an_answer_in_time_frees_its_slot_and_a_late_answer_is_ignore
 	assert_false(f->n1.closed);
 }
 
-TEST_FIXTURE(a_lost_session_leaves_sent_calls_unknown_and_moves_the_rest, setup_both, teardown_both)
+CASE(a_lost_session_leaves_sent_calls_unknown_and_moves_the_rest)
 {
 	static const enum model_outcome losses[] = {MODEL_LOSE_BEFORE, MODEL_LOSE_AFTER};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(losses); i++) {
 		memset(world.outcomes, 0, sizeof(world.outcomes));
@@ -349,17 +340,15 @@ CASE(a_call_for_a_node_goes_there_and_nowhere_else)
 	f->n2.csi.has_node = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	assert_int_equal(start_on(3, EXPAND, "n2", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "node n2"));
+	assert_error(start_on(3, EXPAND, "n2", &err), STATUS_UNAVAILABLE, err, "node n2");
 	assert_int_equal(start_on(3, EXPAND, "n3", &err), STATUS_UNAVAILABLE);
 	fake_node_answer(&f->n1);
 	expect_failed(0, STATUS_INTERNAL, "took its time");
 }
 
-TEST_FIXTURE(unexpected_replies_change_nothing, setup_both, teardown_both)
+CASE(unexpected_replies_change_nothing)
 {
 	static const uint64_t ids[] = {0, 1, 2, 77, UINT64_MAX};
-	struct fixture *f = *state;
 	struct controller_stats stats;
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
 
@@ -384,10 +373,9 @@ TEST_FIXTURE(unexpected_replies_change_nothing, setup_both, teardown_both)
 	assert_false(f->n1.closed || f->n2.closed);
 }
 
-TEST_FIXTURE(an_answer_to_something_else_leaves_the_call_unknown, setup_both, teardown_both)
+CASE(an_answer_to_something_else_leaves_the_call_unknown)
 {
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
-	struct fixture *f = *state;
 
 	model_plugin_order(&world.plugin, ATTACH, MODEL_OTHER_ANSWER, 1, 0);
 	start_call(0, ATTACH);
@@ -400,11 +388,10 @@ TEST_FIXTURE(an_answer_to_something_else_leaves_the_call_unknown, setup_both, te
 	expect_failed(1, STATUS_UNKNOWN, "something else");
 }
 
-TEST_FIXTURE(an_answer_that_is_too_large_ends_the_session, setup_both, teardown_both)
+CASE(an_answer_that_is_too_large_ends_the_session)
 {
 	enum { TOO_LARGE = 2 * 1024 * 1024 };
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
-	struct fixture *f = *state;
 	cleanup_free char *text = malloc(TOO_LARGE + 1);
 
 	assert_non_null(text);
@@ -446,8 +433,8 @@ CASE(as_many_wait_as_there_is_room_for)
 	start_call(0, ATTACH);
 	for (int i = 0; i < CONTROLLER_QUEUE_MAX; i++)
 		assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
-	assert_int_equal(controller_call(f->server, &controller, &err), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_error(controller_call(f->server, &controller, &err), STATUS_RESOURCE_EXHAUSTED, err,
+		     "plugin ebs");
 	assert_int_equal(start_on(1, VALIDATE, NULL, NULL), STATUS_OK); /* which has room of its own */
 	expect_ok(1);
 	assert_int_equal(many.times, 0);
@@ -460,8 +447,9 @@ CASE(as_many_wait_as_there_is_room_for)
 
 CASE(a_call_that_is_too_large_is_refused_before_it_is_sent)
 {
-	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	Holdfast__V1__ControllerDeleteRequest del = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
+	plugin_call pb =
+		V1(plugin_call, .request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE, .delete_ = &del);
 	const struct controller_call controller = {
 		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &world.outcomes[0]};
 	cleanup_free char *id = calloc(1, CONTROLLER_CALL_BYTES_MAX + 1);
@@ -469,8 +457,6 @@ CASE(a_call_that_is_too_large_is_refused_before_it_is_sent)
 
 	assert_non_null(id);
 	memset(id, 'x', CONTROLLER_CALL_BYTES_MAX - 64);
-	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
-	pb.delete_ = &del;
 	del.external_id = id;
 	overhead = protobuf_c_message_get_packed_size(&pb.base) - strlen(id);
 	memset(id, 'x', CONTROLLER_CALL_BYTES_MAX - overhead + 1);

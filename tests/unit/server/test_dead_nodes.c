@@ -156,7 +156,7 @@ CLUSTER_TEST(a_job_whose_node_is_down_can_be_stopped_and_purged)
 
 CLUSTER_TEST(a_drain_of_a_node_that_is_down_ends)
 {
-	Holdfast__V1__DrainNodeResponse *response;
+	cleanup_pb Holdfast__V1__DrainNodeResponse *response = NULL;
 	const struct node_entry *node;
 	struct submission s;
 
@@ -164,7 +164,6 @@ CLUSTER_TEST(a_drain_of_a_node_that_is_down_ends)
 	lose(f, &f->n1);
 	response = drain_node(f, "n1", false, NULL);
 	assert_non_null(response);
-	holdfast__v1__drain_node_response__free_unpacked(response, NULL);
 	settle(f);
 	node = state_node(&f->server->state, "n1");
 	assert_int_equal(node->node.drain.done_ms, 0);

@@ -74,7 +74,7 @@ static enum status get_status(struct fixture *f, Holdfast__V1__GetStatusResponse
 
 static void expect_warning(struct fixture *f, const char *part)
 {
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 
 	assert_int_equal(get_status(f, &status), STATUS_OK);
 	if (part) {
@@ -85,7 +85,6 @@ static void expect_warning(struct fixture *f, const char *part)
 	} else {
 		assert_int_equal(status->n_warnings, 0);
 	}
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 }
 
 static void expect_metric(struct fixture *f, const char *line)

@@ -27,24 +27,6 @@
 #define OPERATOR "holdfast://c1/operator/ann"
 #define N1 "holdfast://c1/node/n1"
 
-static void open_authority(struct fixture *f)
-{
-	struct config *config = &f->server->config;
-
-	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
-			 "%s/tls/ca.pem", f->dir);
-	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
-	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
-}
-
-static int setup_authority(void **state)
-{
-	int r = setup_acl(state);
-
-	open_authority(*state);
-	return r;
-}
-
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_authority, teardown)
 
 /* --- the attempts that reach the server --- */
@@ -220,15 +202,13 @@ static void forget_rates(struct fixture *f)
 static char *make_line(struct fixture *f, const char *uri, const char *request)
 {
 	struct caller_client caller;
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	char *token;
 
 	caller_init(&caller, f, uri, NULL);
-	assert_int_equal(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL),
-			 STATUS_OK);
+	assert_ok(caller_call(&caller, "Operator.CreateEnrollment", request, &answer, NULL));
 	caller_release(&caller);
 	token = strdup(json_string_value(json_object_get(answer, "token")));
-	json_decref(answer);
 	return token;
 }
 
@@ -262,13 +242,11 @@ static Holdfast__V1__StoredEnrollment *stored_of(struct fixture *f, const char *
 
 static void use_line(struct world *w)
 {
-	struct caller_client caller;
-	char *text = expand(w, "{'node': 'n5', 'token': '$USED', 'csr': '$CSR_OF_N5'}");
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *text = expand(w, "{'node': 'n5', 'token': '$USED', 'csr': '$CSR_OF_N5'}");
 
 	caller_init(&caller, w->f, NULL, NULL);
 	assert_int_equal(caller_call(&caller, "Nodes.Enroll", text, NULL, NULL), STATUS_OK);
-	caller_release(&caller);
-	free(text);
 }
 
 static void make_world(struct world *w, struct fixture *f)
@@ -320,28 +298,25 @@ static void pass_time(struct world *w)
 static void try_by(struct world *w, struct caller_client *caller, const struct attempt *attempt)
 {
 	uint64_t before = audit_head(w->f->server).sequence;
-	char *text = expand(w, attempt->json);
+	cleanup_free char *text = expand(w, attempt->json);
 	struct error err = {.msg = ""};
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	enum status status;
 
 	forget_rates(w->f);
 	status = caller_call(caller, attempt->method, text, &answer, &err);
 	if (status != attempt->status || (attempt->says && !strstr(err.msg, attempt->says)))
 		fail_msg("%s: %d: %s", attempt->what, status, err.msg);
-	if (audit_head(w->f->server).sequence != before + 1)
-		fail_msg("%s is not on record: %s", attempt->what, err.msg);
-	json_decref(answer);
-	free(text);
+	assert_msg(audit_head(w->f->server).sequence == before + 1, "%s is not on record: %s", attempt->what,
+		   err.msg);
 }
 
 static void try_one(struct world *w, const struct attempt *attempt)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 
 	caller_init(&caller, w->f, attempt->uri, NULL);
 	try_by(w, &caller, attempt);
-	caller_release(&caller);
 }
 
 enum { RECORDED_AT_ONCE = 15 }; /* refusals of one caller */
@@ -350,7 +325,7 @@ CASE(no_attempt_gets_a_certificate_and_each_is_recorded)
 {
 	struct world w;
 	struct caller_client caller;
-	char *text;
+	cleanup_free char *text = NULL;
 
 	make_world(&w, f);
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
@@ -364,7 +339,6 @@ CASE(no_attempt_gets_a_certificate_and_each_is_recorded)
 	caller_init(&caller, f, NULL, NULL);
 	assert_int_equal(caller_call(&caller, "Nodes.Enroll", text, NULL, NULL), STATUS_OK);
 	caller_release(&caller);
-	free(text);
 	release_world(&w);
 }
 
@@ -404,8 +378,8 @@ static void on_enroll(struct rpc_call *call, const ProtobufCMessage *request, vo
 	struct middle *middle = userdata;
 
 	middle->n_tokens++;
-	response.certificate = (char *)(uintptr_t)middle->certificate;
-	response.ca = (char *)(uintptr_t)middle->ca;
+	response.certificate = TEXT(middle->certificate);
+	response.ca = TEXT(middle->ca);
 	rpc_call_reply(call, &response.base);
 }
 
@@ -447,13 +421,10 @@ static void listen_as(struct middle *middle, struct fixture *f, const char *uri,
 		assert_int_equal(pki_make_ca(ca_key, ca, "c1", NULL), STATUS_OK); /* of the same name */
 	assert_int_equal(pki_issue(ca_key, ca, &request, key, cert, NULL), STATUS_OK);
 	assert_int_equal(rpc_tls_new(&files, &middle->tls, NULL), STATUS_OK);
-	assert_int_equal(rpc_server_new(f->event, middle_services, ARRAY_SIZE(middle_services), NULL, middle,
-					&middle->server, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_server_new(f->event, middle_services, ARRAY_SIZE(middle_services), NULL, middle,
+				 &middle->server, NULL));
 	rpc_server_set_gate(middle->server, gate);
-	assert_int_equal(
-		rpc_server_listen_tls(middle->server, "127.0.0.1", 0, middle->tls, &middle->port, NULL),
-		STATUS_OK);
+	assert_ok(rpc_server_listen_tls(middle->server, "127.0.0.1", 0, middle->tls, &middle->port, NULL));
 }
 
 static void middle_release(struct middle *middle)
@@ -467,7 +438,7 @@ static void middle_release(struct middle *middle)
 static enum status enrol_at(struct middle *middle, struct error *err)
 {
 	struct enroll_line line = {.cluster = "c1", .n_servers = 1};
-	char *token = make_line(middle->f, OPERATOR, "{\"node\": \"n9\"}");
+	cleanup_free char *token = make_line(middle->f, OPERATOR, "{\"node\": \"n9\"}");
 	char text[ENROLL_LINE_SIZE], into[PATH_MAX], path[PATH_MAX];
 	struct enrolled enrolled;
 	enum status status;
@@ -484,7 +455,6 @@ static enum status enrol_at(struct middle *middle, struct error *err)
 	assert_int_equal(file_write_atomic(path_in(middle, "etc/tls/ca.pem", path), 0644, "CA", 2), 0);
 	assert_int_equal(file_write_atomic(path_in(middle, "etc/tls/node.key", path), 0600, "KEY", 3), 0);
 	status = enroll(middle->f->event, text, into, &enrolled, err);
-	free(token);
 	return status;
 }
 
@@ -523,15 +493,13 @@ CASE(a_man_in_the_middle_sees_no_token)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct error err = {.msg = ""};
-		struct middle middle;
+		cleanup(middle_release) struct middle middle;
 
 		listen_as(&middle, f, rows[i].uri, rows[i].own_ca);
 		if (enrol_at(&middle, &err) == STATUS_OK || middle.n_tokens > 0)
 			fail_msg("%s: %u tokens", rows[i].what, middle.n_tokens);
-		if (!strstr(err.msg, "127.0.0.1:"))
-			fail_msg("%s: %s", rows[i].what, err.msg);
+		assert_msg(strstr(err.msg, "127.0.0.1:"), "%s: %s", rows[i].what, err.msg);
 		expect_unchanged(&middle);
-		middle_release(&middle);
 	}
 }
 
@@ -571,7 +539,7 @@ CASE(a_stolen_server_hands_out_nothing_that_a_node_takes)
 
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 			struct error err = {.msg = ""};
-			struct middle middle;
+			cleanup(middle_release) struct middle middle;
 
 			listen_as(&middle, f, "holdfast://c1/server/s1", false);
 			middle.certificate = rows[i].certificate;
@@ -580,7 +548,6 @@ CASE(a_stolen_server_hands_out_nothing_that_a_node_takes)
 				fail_msg("%s", rows[i].what);
 			assert_int_equal(middle.n_tokens, 1);
 			expect_unchanged(&middle);
-			middle_release(&middle);
 		}
 	}
 	free(other);

@@ -19,14 +19,12 @@
 static uint32_t nodes_to_report(struct fixture *f)
 {
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
-	Holdfast__V1__GetStatusResponse *response = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *response = NULL;
 	uint32_t n;
 
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
-			      (ProtobufCMessage **)(void *)&response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+		       (ProtobufCMessage **)(void *)&response, NULL));
 	n = response->nodes_to_report;
-	holdfast__v1__get_status_response__free_unpacked(response, NULL);
 	return n;
 }
 
@@ -46,8 +44,7 @@ CLUSTER_TEST(grants_wait_for_the_report_of_every_node)
 	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
 	assert_int_equal(nodes_to_report(f), 1);
-	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "node n1"));
+	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err, "node n1");
 	assert_null(strstr(err.msg, "n2"));
 	assert_non_null(strstr(err.msg, "holdfast node attest n1 default/db --reason TEXT"));
 	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
@@ -63,8 +60,7 @@ CLUSTER_TEST(grants_wait_for_the_report_of_every_node)
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.state, CLAIM_TAKEN);
 	assert_true(claim.adopted);
-	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, ALLOC_1));
+	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
 	restart(f); /* all of it is durable; a report is given once */
 	assert_true(claim_of(f, ALLOC_1).adopted);
 	connect_node(&f->n1, "n1");
@@ -101,23 +97,19 @@ static void expect_two_writers(struct fixture *f)
 {
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	const Holdfast__V1__GetStatusResponse *status;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 	const struct volume_entry *db;
 	struct error err;
 
 	restart(f);
 	assert_int_equal(metric_of(f, "volumes_held_twice"), 1);
 	expect_warning_events(f, "held-twice", 1, 0);
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base, &response,
+		       NULL));
 	status = (const Holdfast__V1__GetStatusResponse *)response;
-	assert_non_null(
-		strstr(status->warnings[0], "Two may be writing to it: holdfast volume status db --why"));
-	protobuf_c_message_free_unpacked(response, NULL);
+	assert_contains(status->warnings[0], "Two may be writing to it: holdfast volume status db --why");
 	db = state_volume(&f->server->state, "default", "db");
-	assert_int_equal(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "n1"));
+	assert_error(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE, err, "n1");
 	assert_non_null(strstr(err.msg, "n2"));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	assert_int_equal(attest(f, "n2", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
@@ -259,22 +251,16 @@ static void send_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
 		claim->generation = UINT64_MAX;
 }
 
-TEST_FIXTURE(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, setup, teardown)
+TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct fixture, f, setup, teardown)
 {
-	static const enum status wanted[LIES] = {
-		[OTHER_EPOCH] = STATUS_INVALID_ARGUMENT,
-		[OTHERS_CLAIM] = STATUS_PERMISSION_DENIED,
-		[OTHERS_ALLOC] = STATUS_PERMISSION_DENIED,
-		[KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
-		[KNOWN_ALLOC_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
-		[OTHER_BOOT] = STATUS_INVALID_ARGUMENT,
-		[NO_MODE] = STATUS_INVALID_ARGUMENT,
-		[BAD_ID] = STATUS_INVALID_ARGUMENT,
-		[BAD_VOLUME] = STATUS_INVALID_ARGUMENT,
-		[LEAP] = STATUS_INVALID_ARGUMENT,
-		[NOT_ASKED] = STATUS_INVALID_ARGUMENT,
-	};
-	struct fixture *f = *state;
+	static const enum status wanted[LIES] =
+		ROW([OTHER_EPOCH] = STATUS_INVALID_ARGUMENT, [OTHERS_CLAIM] = STATUS_PERMISSION_DENIED,
+		    [OTHERS_ALLOC] = STATUS_PERMISSION_DENIED,
+		    [KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
+		    [KNOWN_ALLOC_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
+		    [OTHER_BOOT] = STATUS_INVALID_ARGUMENT, [NO_MODE] = STATUS_INVALID_ARGUMENT,
+		    [BAD_ID] = STATUS_INVALID_ARGUMENT, [BAD_VOLUME] = STATUS_INVALID_ARGUMENT,
+		    [LEAP] = STATUS_INVALID_ARGUMENT, [NOT_ASKED] = STATUS_INVALID_ARGUMENT);
 	struct backup backup = {0};
 	struct claim truth;
 	struct alloc true_alloc;
@@ -473,8 +459,7 @@ TEST_FIXTURE(a_store_that_went_back_grants_nothing_that_a_node_reports_it_holds,
 		restart(f); /* the doubt is durable */
 		connect_node(&f->n2, "n2");
 		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
-		assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
-		assert_non_null(strstr(err.msg, "node n1"));
+		assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err, "node n1");
 		connect_node(&f->n1, "n1");
 		UNTIL(f, f->n1.reports_wanted == 1);
 		report(f, &f->n1, f->n1.report_epoch, &alloc, &held, false);
@@ -544,8 +529,8 @@ CLUSTER_TEST(a_decision_that_cannot_be_read_is_a_reason_not_to_start)
 	config = f->server->config;
 	cluster_stop(f);
 	assert_int_equal(file_write_atomic(path, 0600, "\x0a", 1), 0);
-	assert_int_equal(server_new(&config, &server, &err), STATUS_DATA_LOSS);
-	assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
+	assert_error(server_new(&config, &server, &err), STATUS_DATA_LOSS, err,
+		     "holdfast-server --restore FILE");
 	assert_int_equal(unlink(path), 0);
 	cluster_start(f);
 }
@@ -567,8 +552,7 @@ struct model_node {
 struct model {
 	struct fixture *f;
 	struct model_node nodes[MODEL_NODES];
-	unsigned int seed;
-	unsigned int serial;
+	unsigned int seed, serial;
 	uint64_t epoch;
 };
 

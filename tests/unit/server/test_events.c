@@ -19,14 +19,12 @@ enum { REPORTED_MAX = 1024 };
 struct listener {
 	struct rpc_stream *stream; /* NULL once it is closed */
 	bool has_begun;		   /* the message that says from where on */
-	uint64_t from;
-	uint64_t last_index;
+	uint64_t from, last_index;
 	size_t n;
 	char told[REPORTED_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
 	size_t n_payloads;
 	char volume[64]; /* of the last payload */
-	uint64_t job_version;
-	uint64_t modify_index;
+	uint64_t job_version, modify_index;
 	bool is_closed;
 	enum status status;
 	char message[ERROR_MSG_MAX];
@@ -77,35 +75,28 @@ static const struct rpc_stream_events stream_events = {on_open, on_message, on_c
 
 static void send_request(struct listener *l, const char *topic, const char *namespace, uint64_t index)
 {
-	Holdfast__V1__WatchRequest request = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	char topic_text[64];
-	char namespace_text[128];
 	char *topics[] = {topic_text};
+	Holdfast__V1__WatchRequest request = V1(watch_request, .topics = topics, .n_topics = topic ? 1 : 0,
+						.namespace_ = TEXT(namespace), .index = index);
 
 	(void)str_copy(topic_text, sizeof(topic_text), topic ? topic : "");
-	(void)str_copy(namespace_text, sizeof(namespace_text), namespace);
-	request.topics = topics;
-	request.n_topics = topic ? 1 : 0;
-	request.namespace_ = namespace_text;
-	request.index = index;
 	assert_int_equal(rpc_stream_send(l->stream, &request.base, NULL), STATUS_OK);
 }
 
 static void open_stream(struct fake_node *as, struct listener *l)
 {
 	*l = (struct listener){.n = 0};
-	assert_int_equal(rpc_stream_open(as->client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
-					 &stream_events, l, &l->stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(as->client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &stream_events, l, &l->stream, NULL));
 }
 
 static void listen_with(struct fixture *f, struct rpc_client *client, struct listener *l, const char *topic,
 			const char *namespace)
 {
 	*l = (struct listener){.n = 0};
-	assert_int_equal(rpc_stream_open(client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
-					 &stream_events, l, &l->stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &stream_events, l, &l->stream, NULL));
 	send_request(l, topic, namespace, 0);
 	UNTIL(f, l->has_begun || l->is_closed);
 }
@@ -151,10 +142,7 @@ CLUSTER_TEST(every_change_is_reported_once_in_order)
 
 CLUSTER_TEST(a_watcher_hears_its_topics_and_its_namespace_only)
 {
-	struct listener claims;
-	struct listener elsewhere;
-	struct listener nodes;
-	struct listener all;
+	struct listener claims, elsewhere, nodes, all;
 
 	listen_as(f, &f->operator, & claims, "claim", "default", 0);
 	listen_as(f, &f->operator, & elsewhere, "claim", "other", 0);
@@ -178,8 +166,7 @@ CLUSTER_TEST(a_watcher_hears_its_topics_and_its_namespace_only)
 
 CLUSTER_TEST(a_watcher_of_jobs_sees_each_version_and_the_end)
 {
-	struct listener jobs;
-	struct listener elsewhere;
+	struct listener jobs, elsewhere;
 	struct submission s;
 
 	listen_as(f, &f->operator, & jobs, "job", "default", 0);
@@ -273,24 +260,24 @@ CLUSTER_TEST(events_are_kept_up_to_a_number)
 static void publish_big_volume(struct fixture *f, size_t size, uint64_t index)
 {
 	static const struct volume volume = {.namespace = "default", .id = "big"};
-	Holdfast__V1__Volume message = HOLDFAST__V1__VOLUME__INIT;
 	cleanup_free char *name = malloc(size + 1);
+	Holdfast__V1__Volume message = V1(volume, .name = name);
 	uint8_t *bytes;
 
 	assert_non_null(name);
 	memset(name, 'x', size);
 	name[size] = '\0';
-	message.name = name;
 	bytes = malloc(size + 100);
 	assert_non_null(bytes);
 	events_publish(f->server->events, OBJECT_VOLUME, &volume, bytes,
 		       protobuf_c_message_pack(&message.base, bytes), index);
 }
 
-TEST_FIXTURE(events_are_kept_up_to_a_number_of_bytes, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(events_are_kept_up_to_a_number_of_bytes)
 {
 	enum { PIECE = 1 << 20, FITTING = EVENTS_BYTES_MAX / PIECE - 1 };
-	struct fixture *f = *state;
 	struct listener l;
 	uint64_t start = kv_revision(f->server->kv);
 	uint64_t index;
@@ -310,8 +297,7 @@ TEST_FIXTURE(events_are_kept_up_to_a_number_of_bytes, setup, teardown)
 
 CLUSTER_TEST(a_peer_that_does_not_read_is_disconnected)
 {
-	struct listener slow;
-	struct listener quick;
+	struct listener slow, quick;
 
 	listen_as(f, &f->operator, & slow, "volume", "*", 0);
 	listen_as(f, &f->n1, &quick, "node", "*", 0); /* another connection; and no rights */
@@ -333,9 +319,9 @@ static void publish_volume_of(struct fixture *f, const char *namespace)
 
 TEST_ON(a_token_gets_only_events_it_may_still_read, struct fixture, f, setup_acl, teardown)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct listener l;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"team\", "
@@ -358,16 +344,13 @@ TEST_ON(a_token_gets_only_events_it_may_still_read, struct fixture, f, setup_acl
 	settle(f);
 	assert_int_equal(l.n, 1);
 	hang_up(&l);
-	caller_release(&caller);
-	free(secret);
 }
 
 /* Every token, as its operator would. */
 static void revoke_all(struct fixture *f)
 {
 	struct record_entry *entry = records_from(&f->server->state.records, PREFIX_TOKEN);
-	char accessors[8][64];
-	char request[128];
+	char accessors[8][64], request[128];
 	size_t n = 0;
 
 	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = records_next(entry))
@@ -413,10 +396,9 @@ static int count(struct listener *listeners, int n, struct listener **ret_closed
 	return n_begun;
 }
 
-TEST_FIXTURE(one_caller_does_not_take_all_places_of_watchers, setup, teardown)
+CASE(one_caller_does_not_take_all_places_of_watchers)
 {
 	enum { N = WATCHERS_PER_CALLER_MAX };
-	struct fixture *f = *state;
 	static struct listener listeners[N + 1];
 	struct listener *refused = NULL;
 	struct fake_node again; /* another connection, the same certificate */
@@ -439,10 +421,9 @@ TEST_FIXTURE(one_caller_does_not_take_all_places_of_watchers, setup, teardown)
 	fake_node_release(&again);
 }
 
-TEST_FIXTURE(watchers_are_bounded, setup, teardown)
+CASE(watchers_are_bounded)
 {
 	enum { CALLERS = WATCHERS_MAX / WATCHERS_PER_CALLER_MAX + 1 };
-	struct fixture *f = *state;
 	static struct listener listeners[WATCHERS_MAX + 1];
 	struct listener *refused = NULL;
 	struct caller_client callers[CALLERS];
@@ -455,10 +436,9 @@ TEST_FIXTURE(watchers_are_bounded, setup, teardown)
 	}
 	for (int i = 0; i <= WATCHERS_MAX; i++) {
 		listeners[i] = (struct listener){.n = 0};
-		assert_int_equal(rpc_stream_open(callers[i / WATCHERS_PER_CALLER_MAX].client,
-						 &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
-						 &stream_events, &listeners[i], &listeners[i].stream, NULL),
-				 STATUS_OK);
+		assert_ok(rpc_stream_open(callers[i / WATCHERS_PER_CALLER_MAX].client,
+					  &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+					  &stream_events, &listeners[i], &listeners[i].stream, NULL));
 		send_request(&listeners[i], "node", "*", 0);
 	}
 	UNTIL(f, count(listeners, WATCHERS_MAX + 1, &refused) == WATCHERS_MAX && refused);
@@ -470,30 +450,27 @@ TEST_FIXTURE(watchers_are_bounded, setup, teardown)
 }
 
 /* The stream alone: nobody holds a place of others' without being let in. */
-TEST_FIXTURE(a_caller_that_may_read_nothing_opens_no_watch, setup_acl, teardown)
+TEST_ON(a_caller_that_may_read_nothing_opens_no_watch, struct fixture, f, setup_acl, teardown)
 {
 	static const char *const uris[] = {NULL, "holdfast://c1/node/n1", "holdfast://c2/operator/o"};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(uris); i++) {
-		struct caller_client caller;
+		cleanup(caller_release) struct caller_client caller;
 		struct listener l = {.n = 0};
 
 		caller_init(&caller, f, uris[i], NULL);
-		assert_int_equal(rpc_stream_open(caller.client, &holdfast__v1__operator__descriptor, "Watch",
-						 TIMEOUT_US, &stream_events, &l, &l.stream, NULL),
-				 STATUS_OK);
+		assert_ok(rpc_stream_open(caller.client, &holdfast__v1__operator__descriptor, "Watch",
+					  TIMEOUT_US, &stream_events, &l, &l.stream, NULL));
 		UNTIL(f, l.is_closed);
 		assert_true(l.status == STATUS_UNAUTHENTICATED || l.status == STATUS_PERMISSION_DENIED);
-		caller_release(&caller);
 	}
 }
 
 TEST_ON(a_token_that_is_revoked_watches_no_longer, struct fixture, f, setup_acl, teardown)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct listener l;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"team\", "
@@ -507,8 +484,6 @@ TEST_ON(a_token_that_is_revoked_watches_no_longer, struct fixture, f, setup_acl,
 	UNTIL(f, l.is_closed);
 	assert_int_equal(l.status, STATUS_UNAUTHENTICATED);
 	assert_int_equal(l.n, 0);
-	caller_release(&caller);
-	free(secret);
 }
 
 struct waiting {
@@ -527,11 +502,12 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 
 TEST_ON(a_revoked_token_gets_no_answer_to_its_waiting_call, struct fixture, f, setup_acl, teardown)
 {
-	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	Holdfast__V1__ListVolumesRequest request =
+		V1(list_volumes_request, .index = UINT64_MAX, .wait_ms = 1000);
 	struct waiting waiting = {.is_done = false};
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct rpc_pending *pending;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	operator_does(f, "Operator.PutPolicy",
@@ -539,15 +515,10 @@ TEST_ON(a_revoked_token_gets_no_answer_to_its_waiting_call, struct fixture, f, s
 		      "\"policy\": \"read\"}]}}");
 	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
 	caller_init(&caller, f, NULL, secret);
-	request.index = UINT64_MAX;
-	request.wait_ms = 1000;
-	assert_int_equal(rpc_client_call(caller.client, &holdfast__v1__volumes__descriptor, "List",
-					 &request.base, TIMEOUT_US, on_answer, &waiting, &pending, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(caller.client, &holdfast__v1__volumes__descriptor, "List", &request.base,
+				  TIMEOUT_US, on_answer, &waiting, &pending, NULL));
 	UNTIL(f, f->server->n_watches == 1);
 	revoke_all(f);
 	UNTIL(f, waiting.is_done);
 	assert_int_equal(waiting.status, STATUS_UNAUTHENTICATED);
-	caller_release(&caller);
-	free(secret);
 }

@@ -60,8 +60,7 @@ CLUSTER_TEST(a_volume_is_registered_or_not_whenever_the_server_dies)
 /* --- exchanging the store --- */
 
 struct folder {
-	char dir[64];
-	char staged[PATH_MAX];
+	char dir[64], staged[PATH_MAX];
 };
 
 static void put_one(const char *path, const char *value)
@@ -72,8 +71,7 @@ static void put_one(const char *path, const char *value)
 
 	assert_true(sd_event_new(&event) >= 0);
 	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
-	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL));
 	kv_close(kv); /* waits */
 	(void)sd_event_unref(event);
 }
@@ -102,8 +100,7 @@ static void read_which(const char *dir, char ret[static 16])
 /* The old store with a log that was not folded in, the new one beside it. */
 static void make_folder(struct folder *folder)
 {
-	char path[PATH_MAX];
-	char wal[PATH_MAX];
+	char path[PATH_MAX], wal[PATH_MAX];
 
 	(void)str_copy(folder->dir, sizeof(folder->dir), "/tmp/holdfast-fault-XXXXXX");
 	assert_non_null(mkdtemp(folder->dir));

@@ -11,35 +11,13 @@
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
-static int setup_csi(void **state)
-{
-	struct fixture *f;
-
-	assert_int_equal(setup(state), 0);
-	f = *state;
-	register_csi(f, "db");
-	connect_csi(f);
-	return 0;
-}
-
+/* Some leave an attachment behind that a person answers for. */
 static int teardown_csi(void **state)
 {
 	struct fixture *f = *state;
 
 	assert_string_equal(f->plugin.violation, "");
 	return teardown(state);
-}
-
-static int setup_shared(void **state)
-{
-	struct fixture *f;
-
-	assert_int_equal(setup(state), 0);
-	f = *state;
-	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
-	register_csi(f, "db");
-	connect_csi(f);
-	return 0;
 }
 
 /* Several writers of one node. */
@@ -55,36 +33,10 @@ static int setup_local(void **state)
 	return 0;
 }
 
-static void take(struct fixture *f, struct fake_node *node, const char *alloc)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct claim claim;
-	struct error err;
-
-	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
-	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	claim = claim_of(f, alloc);
-	fake_node_send_mounted(node, &claim);
-	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
-}
-
-/* The node has released it, as far as it goes. */
-static void release_claim(struct fixture *f, struct fake_node *node, const char *alloc)
-{
-	struct claim claim = claim_of(f, alloc);
-
-	fake_node_send_released(node, &claim);
-	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
-	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
-}
-
 /* Work of @alloc that was ordered to end, on n1, which is away. */
 static void strand(struct fixture *f, const char *alloc)
 {
-	take(f, &f->n1, alloc);
+	take_claim(f, &f->n1, "db", alloc);
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, alloc, NULL), STATUS_OK);
 }
@@ -97,19 +49,13 @@ struct detach_args {
 static enum status ask_detach(struct fixture *f, const char *node, const struct detach_args *args,
 			      Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
 {
-	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
-	char id[] = "db";
-	char node_id[NODE_ID_MAX + 1];
-	char attest[512] = "";
-	char fence[512] = "";
+	char attest[512] = "", fence[512] = "";
+	Holdfast__V1__DetachVolumeRequest request =
+		V1(detach_volume_request, .id = "db", .node_id = TEXT(node), .attest_reason = attest,
+		   .fence_reason = fence);
 
-	(void)str_copy(node_id, sizeof(node_id), node);
 	(void)str_copy(attest, sizeof(attest), args->attest ? args->attest : "");
 	(void)str_copy(fence, sizeof(fence), args->fence ? args->fence : "");
-	request.id = id;
-	request.node_id = node_id;
-	request.attest_reason = attest;
-	request.fence_reason = fence;
 	request.dry_run = args->dry_run;
 	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base,
 		    (ProtobufCMessage **)ret, err);
@@ -127,45 +73,26 @@ static void expect_refused(struct fixture *f, const struct detach_args *args, en
 	unsigned int calls = f->plugin.calls[DETACH];
 
 	assert_int_equal(ask_detach(f, "n1", args, NULL, &err), status);
-	if (!strstr(err.msg, part))
-		fail_msg("%s", err.msg);
+	assert_msg(strstr(err.msg, part), "%s", err.msg);
 	assert_int_equal(f->plugin.calls[DETACH], calls);
 }
 
-static char *why(struct fixture *f)
-{
-	static char text[4096];
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
-	char id[] = "db";
-
-	request.id = id;
-	request.why = true;
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
-	str_copy_text(text, sizeof(text), ((Holdfast__V1__GetVolumeResponse *)response)->why);
-	protobuf_c_message_free_unpacked(response, NULL);
-	return text;
-}
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_db, teardown_csi)
 
 /* --- fence --- */
 
-TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume, setup_csi, teardown_csi)
+CASE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
-	struct fixture *f = *state;
-	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__DetachVolumeResponse *response = NULL;
 	struct claim claim;
 	struct error err;
 
 	strand(f, ALLOC_1);
 	assert_non_null(strstr(why(f), "holdfast volume detach db n1 --fence REASON"));
-	if (ask_detach(f, "n1", &args, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(ask_detach(f, "n1", &args, &response, &err), err);
 	assert_int_equal(response->n_claims, 1);
 	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__FREED);
-	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.state, CLAIM_FREED);
 	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
@@ -174,7 +101,7 @@ TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume
 	assert_int_equal(f->plugin.n_attachments, 0);
 	assert_int_equal(f->plugin.calls[DETACH], 1); /* that detach was the fence */
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
-	take(f, &f->n2, ALLOC_2);
+	take_claim(f, &f->n2, "db", ALLOC_2);
 	/* the node that comes back is ordered to end what it still has */
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);
@@ -182,14 +109,13 @@ TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_fence_that_endangers_work_or_detaches_nothing_is_refused, setup_csi, teardown_csi)
+CASE(a_fence_that_endangers_work_or_detaches_nothing_is_refused)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
-	struct fixture *f = *state;
 	char long_reason[400];
 
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holds no claim");
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is connected");
 	lose(f, &f->n1);
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_1);
@@ -208,10 +134,9 @@ TEST_FIXTURE(a_fence_that_endangers_work_or_detaches_nothing_is_refused, setup_c
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_volume_that_no_controller_attached_cannot_be_fenced, setup, teardown)
+TEST_ON(a_volume_that_no_controller_attached_cannot_be_fenced, struct fixture, f, setup, teardown)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
-	struct fixture *f = *state;
 
 	take_volume(f); /* native */
 	lose(f, &f->n1);
@@ -220,23 +145,19 @@ TEST_FIXTURE(a_volume_that_no_controller_attached_cannot_be_fenced, setup, teard
 	assert_null(strstr(why(f), "--fence"));
 }
 
-TEST_FIXTURE(a_dry_run_of_a_fence_changes_nothing, setup_csi, teardown_csi)
+CASE(a_dry_run_of_a_fence_changes_nothing)
 {
 	static const struct detach_args args = {.fence = "it does not answer", .dry_run = true};
-	struct fixture *f = *state;
-	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__DetachVolumeResponse *response = NULL;
 
 	strand(f, ALLOC_1);
 	assert_int_equal(ask_detach(f, "n1", &args, &response, NULL), STATUS_OK);
 	assert_int_equal(response->n_claims, 1);
-	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
 	settle(f);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 	assert_false(claim_of(f, ALLOC_1).fence_asked);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
-
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
 
 CASE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself)
 {
@@ -244,8 +165,7 @@ CASE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself)
 
 	strand(f, ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
-	assert_int_equal(fence(f, "n1", &err), STATUS_INTERNAL);
-	assert_non_null(strstr(err.msg, "the model says no"));
+	assert_error(fence(f, "n1", &err), STATUS_INTERNAL, err, "the model says no");
 	assert_non_null(strstr(err.msg, "nothing was released"));
 	settle(f);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
@@ -271,8 +191,7 @@ CASE(a_fence_answered_not_found_proves_nothing)
 
 	strand(f, ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
-	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "the model knows no such node"));
+	assert_error(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION, err, "the model knows no such node");
 	assert_non_null(strstr(err.msg, "nothing was released"));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
@@ -290,8 +209,7 @@ CASE(a_fence_that_was_done_before_a_crash_can_be_repeated)
 	f->n2.plugin = &f->plugin;
 	f->n2.csi.has_node = f->n2.csi.has_controller = true;
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
-	if (fence(f, "n1", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence(f, "n1", &err), err);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_STORAGE_FENCE);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
@@ -306,20 +224,18 @@ static void call_itself(struct fixture *f, const char *name)
 
 /* Else a node that holds a volume twice could have the provider detach it from a machine that does not exist.
  */
-TEST_FIXTURE(a_fence_detaches_each_provider_id_that_the_node_had, setup_local, teardown_csi)
+TEST_ON(a_fence_detaches_each_provider_id_that_the_node_had, struct fixture, f, setup_local, teardown_csi)
 {
-	struct fixture *f = *state;
 	struct error err;
 
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	call_itself(f, "ghost");
-	take(f, &f->n1, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
-	if (fence(f, "n1", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence(f, "n1", &err), err);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_STORAGE_FENCE);
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_STORAGE_FENCE);
 	assert_int_equal(f->plugin.n_attachments, 0);
@@ -327,14 +243,13 @@ TEST_FIXTURE(a_fence_detaches_each_provider_id_that_the_node_had, setup_local, t
 }
 
 /* A failure of the second detach leaves the claims of that one. */
-TEST_FIXTURE(a_fence_that_proves_nothing_keeps_both_provider_ids, setup_local, teardown_csi)
+TEST_ON(a_fence_that_proves_nothing_keeps_both_provider_ids, struct fixture, f, setup_local, teardown_csi)
 {
-	struct fixture *f = *state;
 	enum claim_state first, second;
 
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	call_itself(f, "ghost");
-	take(f, &f->n1, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
@@ -352,13 +267,12 @@ TEST_FIXTURE(a_fence_that_proves_nothing_keeps_both_provider_ids, setup_local, t
 }
 
 /* One detach takes away one attachment: each has to be asked for. */
-TEST_FIXTURE(each_provider_id_of_a_node_is_detached_when_its_claim_ends, setup_local, teardown_csi)
+TEST_ON(each_provider_id_of_a_node_is_detached_when_its_claim_ends, struct fixture, f, setup_local,
+	teardown_csi)
 {
-	struct fixture *f = *state;
-
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	call_itself(f, "ghost");
-	take(f, &f->n1, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
@@ -369,18 +283,18 @@ TEST_FIXTURE(each_provider_id_of_a_node_is_detached_when_its_claim_ends, setup_l
 }
 
 /* n1 has a claim of the same volume, by right; with the id of n2 the end of it would detach n2. */
-TEST_FIXTURE(the_provider_id_of_another_node_attaches_and_detaches_nothing, setup_shared, teardown_csi)
+TEST_ON(the_provider_id_of_another_node_attaches_and_detaches_nothing, struct fixture, f, setup_shared_db,
+	teardown_csi)
 {
-	struct fixture *f = *state;
 	struct error err;
 
-	take(f, &f->n2, ALLOC_2);
+	take_claim(f, &f->n2, "db", ALLOC_2);
 	f->n1.csi.node_id = "i-n2";
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "provider id of another node"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "provider id of another node");
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	settle(f);
@@ -389,15 +303,14 @@ TEST_FIXTURE(the_provider_id_of_another_node_attaches_and_detaches_nothing, setu
 	f->n1.csi.node_id = NULL; /* its own again */
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
-	take(f, &f->n1, ALLOC_3);
+	take_claim(f, &f->n1, "db", ALLOC_3);
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
 /* The node that had it first keeps it, also over a session and a restart of the server. */
-TEST_FIXTURE(a_provider_id_stays_with_the_node_that_reported_it_first, setup_shared, teardown_csi)
+TEST_ON(a_provider_id_stays_with_the_node_that_reported_it_first, struct fixture, f, setup_shared_db,
+	teardown_csi)
 {
-	struct fixture *f = *state;
-
 	fake_node_disconnect(&f->n2);
 	f->n1.csi.node_id = "i-n2";
 	fake_node_send_fingerprint(&f->n1);
@@ -408,17 +321,15 @@ TEST_FIXTURE(a_provider_id_stays_with_the_node_that_reported_it_first, setup_sha
 	f->n1.csi.node_id = "i-n2";
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
-	take(f, &f->n2, ALLOC_2);
+	take_claim(f, &f->n2, "db", ALLOC_2);
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
 }
 
 /* A hostile node that came first does not keep the id for ever. */
-TEST_FIXTURE(a_purge_of_a_node_frees_its_provider_id, setup_shared, teardown_csi)
+TEST_ON(a_purge_of_a_node_frees_its_provider_id, struct fixture, f, setup_shared_db, teardown_csi)
 {
-	struct fixture *f = *state;
-
 	lose(f, &f->n2);
 	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
 	call_itself(f, "i-n2");
@@ -430,7 +341,7 @@ TEST_FIXTURE(a_purge_of_a_node_frees_its_provider_id, setup_shared, teardown_csi
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
-	take(f, &f->n2, ALLOC_3);
+	take_claim(f, &f->n2, "db", ALLOC_3);
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
@@ -443,26 +354,20 @@ static void on_ended(enum status status, const ProtobufCMessage *response, const
 /* Asked and not waited for. */
 static void start_fence(struct fixture *f, int *ended)
 {
-	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
-	char id[] = "db";
-	char node[] = "n1";
-	char reason[] = "it does not answer";
+	Holdfast__V1__DetachVolumeRequest request =
+		V1(detach_volume_request, .id = "db", .node_id = "n1", .fence_reason = "it does not answer");
 
-	request.id = id;
-	request.node_id = node;
-	request.fence_reason = reason;
-	assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Detach",
-					 &request.base, TIMEOUT_US, on_ended, ended, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Detach",
+				  &request.base, TIMEOUT_US, on_ended, ended, NULL, NULL));
 }
 
 TEST_ON(a_fence_whose_second_detach_fails_keeps_that_claim, struct fixture, f, setup_local, teardown_csi)
 {
 	int ended = 0;
 
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	call_itself(f, "ghost");
-	take(f, &f->n1, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
@@ -478,9 +383,9 @@ TEST_ON(a_fence_whose_second_detach_fails_keeps_that_claim, struct fixture, f, s
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_ON(while_a_fence_is_in_flight_its_node_gets_no_new_claim, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(while_a_fence_is_in_flight_its_node_gets_no_new_claim, struct fixture, f, setup_shared_db,
+	teardown_csi)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 	int ended = 0;
 
@@ -490,31 +395,29 @@ TEST_ON(while_a_fence_is_in_flight_its_node_gets_no_new_claim, struct fixture, f
 	UNTIL(f, f->n2.n_held == 1);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
-	assert_non_null(strstr(err.msg, "is just being detached"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED, err,
+		     "is just being detached");
 	fake_node_answer(&f->n2);
 	UNTIL(f, ended == (int)STATUS_OK + 1);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, &err), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_OK);
 	assert_int_equal(f->plugin.n_attachments, 1);
 }
 
-TEST_ON(all_claims_on_the_node_are_cut_off_together_and_others_stay, struct fixture, f, setup_shared,
+TEST_ON(all_claims_on_the_node_are_cut_off_together_and_others_stay, struct fixture, f, setup_shared_db,
 	teardown_csi)
 {
 	struct error err;
 
-	take(f, &f->n1, ALLOC_1);
-	take(f, &f->n1, ALLOC_2);
-	take(f, &f->n2, ALLOC_3);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_2);
+	take_claim(f, &f->n2, "db", ALLOC_3);
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION); /* the other one may continue */
 	assert_non_null(strstr(err.msg, ALLOC_2));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
-	if (fence(f, "n1", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence(f, "n1", &err), err);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_FREED);
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_TAKEN);
@@ -526,29 +429,27 @@ TEST_ON(all_claims_on_the_node_are_cut_off_together_and_others_stay, struct fixt
 
 static void stick(struct fixture *f)
 {
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 }
 
-TEST_FIXTURE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word, setup_csi, teardown_csi)
+CASE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word)
 {
 	static const struct detach_args dry = {.attest = "console says so", .dry_run = true};
 	static const struct detach_args args = {.attest = "console says so"};
-	struct fixture *f = *state;
-	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__DetachVolumeResponse *response = NULL;
 	struct release_stats stats;
 	struct claim claim;
 	struct error err;
 
 	stick(f);
-	assert_non_null(strstr(why(f), "if it is certain that the provider has released it: "
-				       "holdfast volume detach db n1 --attest REASON"));
+	assert_contains(why(f), "if it is certain that the provider has released it: "
+				"holdfast volume detach db n1 --attest REASON");
 	assert_int_equal(ask_detach(f, "n1", &dry, &response, NULL), STATUS_OK);
 	assert_int_equal(response->n_claims, 1);
 	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED);
-	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	if (ask_detach(f, "n1", &args, NULL, &err) !=
 	    STATUS_OK) /* the node is connected, which is no matter */
@@ -565,12 +466,11 @@ TEST_FIXTURE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word, setup_csi,
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
 }
 
-TEST_FIXTURE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for, setup_csi, teardown_csi)
+CASE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for)
 {
 	static const struct detach_args args = {.attest = "console says so"};
-	struct fixture *f = *state;
 
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is connected and can give its own receipt");
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
 	release_claim(f, &f->n1, ALLOC_1);
@@ -585,9 +485,9 @@ TEST_FIXTURE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_
 
 CASE(a_plugin_that_is_gone_is_no_dead_end)
 {
-	Holdfast__V1__AttestNodeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__AttestNodeResponse *response = NULL;
 
-	take(f, &f->n1, ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	f->n2.csi.has_controller = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
@@ -597,7 +497,6 @@ CASE(a_plugin_that_is_gone_is_no_dead_end)
 	assert_int_equal(response->n_claims, 1);
 	assert_non_null(strstr(response->bypassed, "no controller of plugin ebs has confirmed"));
 	assert_null(strstr(response->bypassed, "has not confirmed that it unmounted"));
-	holdfast__v1__attest_node_response__free_unpacked(response, NULL);
 	/* a word for later is about nodes */
 	assert_int_equal(attest(f, "n1", NULL, "provider closed", 60000, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
@@ -606,20 +505,19 @@ CASE(a_plugin_that_is_gone_is_no_dead_end)
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
 }
 
-TEST_FIXTURE(all_claims_that_wait_for_one_detach_are_freed_by_one_word, setup_shared, teardown_csi)
+TEST_ON(all_claims_that_wait_for_one_detach_are_freed_by_one_word, struct fixture, f, setup_shared_db,
+	teardown_csi)
 {
 	static const struct detach_args args = {.attest = "console says so"};
-	struct fixture *f = *state;
 	struct error err;
 
-	take(f, &f->n1, ALLOC_1);
-	take(f, &f->n1, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one exists there still */
 	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, claim_of(f, ALLOC_2).attempts == 1);
-	if (ask_detach(f, "n1", &args, NULL, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(ask_detach(f, "n1", &args, NULL, &err), err);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_FREED);
 }

@@ -135,14 +135,13 @@ static void expire(struct fixture *f, const char *name)
 
 static enum status attempt(struct fixture *f, const struct attempt *one, const char *token)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	enum status status;
 
 	caller_init(&caller, f, one->uri, token);
 	status = str_eq(one->method, "Fences.Session")
 			 ? caller_stream(&caller, one->method, one->request)
 			 : caller_call(&caller, one->method, one->request, NULL, NULL);
-	caller_release(&caller);
 	return status;
 }
 
@@ -153,9 +152,8 @@ static bool has_record(struct fixture *f, const char *prefix)
 	return entry && str_starts_with(entry->key, prefix);
 }
 
-TEST_FIXTURE(no_attempt_without_the_right_fences_a_node, setup_acl, teardown)
+TEST_ON(no_attempt_without_the_right_fences_a_node, struct fixture, f, setup_acl, teardown)
 {
-	struct fixture *f = *state;
 	struct fake_fencer f1 = {.n = 0};
 	char *tokens[N_TOKENS] = {NULL};
 
@@ -177,9 +175,8 @@ TEST_FIXTURE(no_attempt_without_the_right_fences_a_node, setup_acl, teardown)
 		enum status status = attempt(f, &attempts[i], tokens[attempts[i].token]);
 
 		run_idle(f->event);
-		if (status != attempts[i].status)
-			fail_msg("%s: %s instead of %s", attempts[i].what, status_name(status),
-				 status_name(attempts[i].status));
+		assert_msg(status == attempts[i].status, "%s: %s instead of %s", attempts[i].what,
+			   status_name(status), status_name(attempts[i].status));
 		if (has_record(f, PREFIX_FENCE) || has_record(f, KEY_FENCING) || f1.n > 0 ||
 		    state_of(f, ALLOC_1) != CLAIM_TAKEN)
 			fail_msg("%s had an effect", attempts[i].what);

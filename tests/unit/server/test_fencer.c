@@ -49,14 +49,15 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int options)
 
 TEST(a_file_names_servers_keys_and_the_switch_of_each_node)
 {
-	struct fencer_settings settings;
+	cleanup(fencer_settings_release) struct fencer_settings settings;
 	const struct fencer_node *node;
 	struct error err;
 
-	if (fencer_settings_parse(NODE("  timeout = \"5s\"\n  options {\n    ip = \"192.0.2.7\"\n  }\n"
-				       "  secrets {\n    password = \"n1.bmc\"\n  }\n"),
-				  "fencer.hcl", &settings, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(
+		fencer_settings_parse(NODE("  timeout = \"5s\"\n  options {\n    ip = \"192.0.2.7\"\n  }\n"
+					   "  secrets {\n    password = \"n1.bmc\"\n  }\n"),
+				      "fencer.hcl", &settings, &err),
+		err);
 	assert_int_equal(settings.n_servers, 2);
 	assert_string_equal(settings.servers[1].host, "s2");
 	assert_int_equal(settings.n_keys, 1);
@@ -71,7 +72,6 @@ TEST(a_file_names_servers_keys_and_the_switch_of_each_node)
 	assert_false(node->options[0].is_secret);
 	assert_true(node->options[1].is_secret);
 	assert_string_equal(node->options[1].value, "n1.bmc");
-	fencer_settings_release(&settings);
 }
 
 TEST(a_file_that_names_anything_else_is_refused_by_line)
@@ -99,11 +99,10 @@ TEST(a_file_that_names_anything_else_is_refused_by_line)
 		struct fencer_settings settings;
 		struct error err;
 
-		if (fencer_settings_parse(wrong[i].text, "fencer.hcl", &settings, &err) !=
-		    STATUS_INVALID_ARGUMENT)
-			fail_msg("%zu: accepted", i);
-		if (!strstr(err.msg, wrong[i].part))
-			fail_msg("%zu: %s", i, err.msg);
+		assert_msg(fencer_settings_parse(wrong[i].text, "fencer.hcl", &settings, &err) ==
+				   STATUS_INVALID_ARGUMENT,
+			   "%zu: accepted", i);
+		assert_msg(strstr(err.msg, wrong[i].part), "%zu: %s", i, err.msg);
 	}
 }
 
@@ -178,31 +177,23 @@ struct ran {
 	char output[1024]; /* with blanks for ends of lines */
 };
 
-static int setup_ran(void **state)
+UNIT_SETUP(setup_ran, struct ran, ran)
 {
-	struct ran *ran = calloc(1, sizeof(*ran));
 	sigset_t set;
 
-	assert_non_null(ran);
 	folder_make(ran->dir);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 	assert_true(sd_event_new(&ran->event) >= 0);
 	ran->node = (struct fencer_node){.id = "n1", .agent = "fence_test", .timeout_us = 20 * USEC_PER_SEC};
-	*state = ran;
-	return 0;
 }
 
-static int teardown_ran(void **state)
+UNIT_TEARDOWN(teardown_ran, struct ran, ran)
 {
-	struct ran *ran = *state;
-
 	(void)unsetenv("CREDENTIALS_DIRECTORY");
 	folder_remove(ran->dir);
 	(void)sd_event_unref(ran->event);
-	free(ran);
-	return 0;
 }
 
 static void add_option(struct ran *ran, const char *name, const char *value, bool is_secret)
@@ -238,17 +229,14 @@ static void run_agent(struct ran *ran, enum agent_action action, const char *scr
 
 	write_file(ran, "fence_test", script, 0700);
 	ran->is_done = false;
-	if (agent_start(ran->event, ran->dir, &ran->node, action, on_done, ran, &run, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(agent_start(ran->event, ran->dir, &ran->node, action, on_done, ran, &run, &err), err);
 	RUN_UNTIL(ran->event, ran->is_done);
 }
 
-#define RAN_TEST(name) TEST_FIXTURE(name, setup_ran, teardown_ran)
+#define RAN_TEST(name) TEST_ON(name, struct ran, ran, setup_ran, teardown_ran)
 
 RAN_TEST(an_agent_gets_its_options_as_lines_and_nothing_else)
 {
-	struct ran *ran = *state;
-
 	add_option(ran, "ip", "192.0.2.7", false);
 	add_option(ran, "plug", "a b", false);
 	run_agent(ran, AGENT_OFF, "#!/bin/sh\n/bin/cat\n/usr/bin/env\necho args:$#\nls /proc/self/fd\npwd\n");
@@ -261,8 +249,6 @@ RAN_TEST(an_agent_gets_its_options_as_lines_and_nothing_else)
 
 RAN_TEST(exit_codes_are_those_of_the_fence_agent_api)
 {
-	struct ran *ran = *state;
-
 	run_agent(ran, AGENT_STATUS, "#!/bin/sh\nexit 0\n");
 	assert_int_equal(ran->result.outcome, FENCE_OUTCOME_IS_ON);
 	run_agent(ran, AGENT_STATUS, "#!/bin/sh\nexit 2\n");
@@ -292,7 +278,6 @@ static bool has_command_line(int pid)
 
 RAN_TEST(an_agent_that_hangs_is_killed_with_all_that_it_has_started)
 {
-	struct ran *ran = *state;
 	char path[FOLDER_SIZE + 16], script[2 * FOLDER_SIZE + 128], *text = NULL;
 
 	(void)str_format(path, sizeof(path), "%s/pid", ran->dir);
@@ -308,8 +293,6 @@ RAN_TEST(an_agent_that_hangs_is_killed_with_all_that_it_has_started)
 
 RAN_TEST(an_agent_that_hangs_is_killed_also_outside_its_process_group)
 {
-	struct ran *ran = *state;
-
 	ran->node.timeout_us = USEC_PER_SEC;
 	run_agent(ran, AGENT_STATUS,
 		  "#!/usr/bin/perl\nsetpgrp(0, getpgrp(getppid)) or die;\nsleep 60;\nexit 2;\n");
@@ -319,8 +302,6 @@ RAN_TEST(an_agent_that_hangs_is_killed_also_outside_its_process_group)
 
 RAN_TEST(an_agent_that_prints_without_end_is_killed)
 {
-	struct ran *ran = *state;
-
 	run_agent(ran, AGENT_OFF,
 		  "#!/bin/sh\nwhile :; do echo 0123456789012345678901234567890123456789; done\n");
 	assert_int_equal(ran->result.outcome, FENCE_OUTCOME_FAILED);
@@ -329,8 +310,6 @@ RAN_TEST(an_agent_that_prints_without_end_is_killed)
 
 RAN_TEST(a_secret_is_from_a_credential_and_in_no_message)
 {
-	struct ran *ran = *state;
-
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", ran->dir, 1), 0);
 	write_file(ran, "n1.bmc", "hunter2\n", 0400);
 	add_option(ran, "password", "n1.bmc", true);
@@ -344,30 +323,25 @@ RAN_TEST(a_secret_is_from_a_credential_and_in_no_message)
 
 RAN_TEST(an_agent_without_its_credential_or_its_program_is_not_run)
 {
-	struct ran *ran = *state;
 	struct agent_run *run = NULL;
 	struct error err;
 
-	assert_int_equal(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, &err),
-			 STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "install the fence agent"));
+	assert_error(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, &err),
+		     STATUS_NOT_FOUND, err, "install the fence agent");
 	write_file(ran, "fence_test", "#!/bin/sh\nexit 0\n", 0700);
 	add_option(ran, "password", "n1.bmc", true);
-	assert_int_equal(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, &err),
-			 STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "credential n1.bmc"));
+	assert_error(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, &err),
+		     STATUS_NOT_FOUND, err, "credential n1.bmc");
 	assert_null(run);
 }
 
 RAN_TEST(an_agent_that_dies_late_is_not_waited_for_and_reaped_later)
 {
-	struct ran *ran = *state;
 	struct agent_run *run = NULL;
 	siginfo_t info = {.si_pid = 0};
 
 	write_file(ran, "fence_test", "#!/bin/sh\nsleep 60\n", 0700);
-	assert_int_equal(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, NULL),
-			 STATUS_OK);
+	assert_ok(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, NULL));
 	dies_late = true;
 	agent_cancel(run);
 	dies_late = false;
@@ -377,12 +351,10 @@ RAN_TEST(an_agent_that_dies_late_is_not_waited_for_and_reaped_later)
 
 RAN_TEST(an_agent_that_is_cancelled_reports_nothing)
 {
-	struct ran *ran = *state;
 	struct agent_run *run = NULL;
 
 	write_file(ran, "fence_test", "#!/bin/sh\nsleep 1000\n", 0700);
-	assert_int_equal(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, NULL),
-			 STATUS_OK);
+	assert_ok(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, NULL));
 	agent_cancel(run);
 	run_idle(ran->event);
 	assert_false(ran->is_done);

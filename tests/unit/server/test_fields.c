@@ -383,8 +383,7 @@ TEST(every_text_field_of_every_request_is_classified)
 		for (unsigned int k = 0; k < services[i]->n_methods; k++)
 			look_at(&walk, services[i]->methods[k].input);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (!walk.used[i])
-			fail_msg("%s is no text field of a request", rows[i].field);
+		assert_msg(walk.used[i], "%s is no text field of a request", rows[i].field);
 	assert_int_equal(walk.n_unclassified, 0);
 	assert_true(walk.n_fields > ARRAY_SIZE(rows) / 2);
 }
@@ -397,8 +396,8 @@ TEST(each_field_that_names_foreign_things_has_a_test_that_refuses_it)
 
 	assert_int_equal(file_read(FOREIGN_IDS, 1 << 20, &source, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if ((rows[i].class == FOREIGN) != (rows[i].test != NULL))
-			fail_msg("%s: a test is for foreign fields, and each of them has one", rows[i].field);
+		assert_msg((rows[i].class == FOREIGN) == (rows[i].test != NULL),
+			   "%s: a test is for foreign fields, and each of them has one", rows[i].field);
 		if (!rows[i].test)
 			continue;
 		(void)str_format(text, sizeof(text), "(%s", rows[i].test);

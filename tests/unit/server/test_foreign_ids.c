@@ -42,13 +42,12 @@ static void caller_with(struct fixture *f, const char *namespaces, struct caller
 static enum status ask_as(struct caller_client *caller, const char *method, const char *json,
 			  char ret[static ERROR_MSG_MAX])
 {
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	struct error err = {.msg = ""};
 	enum status status = caller_call(caller, method, json, &answer, &err);
 	cleanup_free char *text = status == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
 
 	str_copy_text(ret, ERROR_MSG_MAX, text ? text : err.msg);
-	json_decref(answer);
 	return status;
 }
 
@@ -57,8 +56,7 @@ static void expect(struct caller_client *caller, const char *method, const char 
 	char text[ERROR_MSG_MAX];
 	enum status st = ask_as(caller, method, json, text);
 
-	if (st != status)
-		fail_msg("%s %s: %s %s", method, json, status_name(st), text);
+	assert_msg(st == status, "%s %s: %s %s", method, json, status_name(st), text);
 }
 
 /* Both are refused, and nothing but the id tells the two answers apart. */
@@ -83,7 +81,7 @@ static void make_things_of_a(struct fixture *f)
 
 CASE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 
 	make_things_of_a(f);
 	caller_with(f, WRITES, &b);
@@ -94,12 +92,11 @@ CASE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id)
 	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "own") NFS "}}", STATUS_OK);
 	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-2\"}}",
 	       STATUS_OK);
-	caller_release(&b);
 }
 
 CASE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 
 	make_things_of_a(f);
 	caller_with(f, WRITES, &b);
@@ -112,12 +109,11 @@ CASE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_i
 	       STATUS_OK);
 	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"snapshotId\":\"snap-2\"}}",
 	       STATUS_OK);
-	caller_release(&b);
 }
 
 CASE(a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 
 	make_things_of_a(f);
 	caller_with(f, WRITES, &b);
@@ -129,18 +125,16 @@ CASE(a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown
 	assert_int_equal(provider.calls[CALL_VALIDATE], 0);
 	expect(&b, "Volumes.Delete", "{\"id\":\"db\",\"namespace\":\"b\"}", STATUS_NOT_FOUND);
 	assert_int_equal(provider_volumes(), 1);
-	caller_release(&b);
 }
 
-TEST_FIXTURE(a_registration_of_a_host_storage_needs_the_right_to_adopt, provider_setup_acl, provider_teardown)
+CASE(a_registration_of_a_host_storage_needs_the_right_to_adopt)
 {
 	static const char *const sources[] = {
 		"{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}",
 		"{\"class\":\"NFS4\",\"server\":\"192.0.2.7\",\"export\":\"/a\"}",
 		"{\"class\":\"BIND\",\"hostVolume\":\"p\"}",
 	};
-	struct fixture *f = *state;
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 	char json[1024];
 
 	caller_with(f, WRITES, &b);
@@ -158,12 +152,11 @@ TEST_FIXTURE(a_registration_of_a_host_storage_needs_the_right_to_adopt, provider
 	(void)str_format(json, sizeof(json), "{\"volume\":{" IN("b", "w") NATIVE_HEAD "\"source\":%s}}",
 			 sources[0]);
 	expect(&b, "Volumes.Register", json, STATUS_OK);
-	caller_release(&b);
 }
 
 CASE(the_right_to_adopt_in_one_namespace_opens_no_id_of_another)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
 	make_things_of_a(f);
@@ -187,16 +180,13 @@ CASE(the_right_to_adopt_in_one_namespace_opens_no_id_of_another)
 	caller_release(&b);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
 	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "db") NFS ",\"cloneId\":\"vol-1\"}}", STATUS_OK);
-	caller_release(&b);
 }
 
-TEST_FIXTURE(another_context_under_an_id_of_another_namespace_needs_the_right_there, provider_setup_acl,
-	     provider_teardown)
+CASE(another_context_under_an_id_of_another_namespace_needs_the_right_there)
 {
 	static const char share_of_b[] =
 		"{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}";
-	struct fixture *f = *state;
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 
 	must(f, "Register",
 	     "{\"volume\":{" IN("a", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
@@ -206,12 +196,11 @@ TEST_FIXTURE(another_context_under_an_id_of_another_namespace_needs_the_right_th
 	caller_release(&b);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
 	expect(&b, "Volumes.Register", share_of_b, STATUS_OK);
-	caller_release(&b);
 }
 
 CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 
 	must(f, "Register",
 	     "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
@@ -224,15 +213,12 @@ CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
 	expect(&b, "Volumes.Register",
 	       "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
 	       STATUS_PERMISSION_DENIED);
-	caller_release(&b);
 }
 
-TEST_FIXTURE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see, provider_setup_acl,
-	     provider_teardown)
+CASE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see)
 {
 	static const char list[] = "{\"pluginId\":\"nfs\",\"nextToken\":\"more\"}";
-	struct fixture *f = *state;
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
 	make_things_of_a(f);
@@ -254,12 +240,11 @@ TEST_FIXTURE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see, 
 	assert_int_equal(ask_as(&b, "Volumes.ListExternal", list, text), STATUS_OK);
 	assert_null(strstr(text, "\"vol-1\""));
 	assert_non_null(strstr(text, "\"vol-3\"")); /* no record knows it */
-	caller_release(&b);
 }
 
 CASE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
 	make_things_of_a(f);
@@ -274,15 +259,12 @@ CASE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see)
 	assert_int_equal(ask_as(&b, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\"}", text), STATUS_OK);
 	assert_null(strstr(text, "snap-1"));
 	assert_non_null(strstr(text, "snap-2"));
-	caller_release(&b);
 }
 
-TEST_FIXTURE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
-	     provider_teardown)
+CASE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id)
 {
 	static const char foreign[] = "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}";
 	static const char unknown[] = "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-9\"}";
-	struct fixture *f = *state;
 	struct caller_client b;
 
 	make_things_of_a(f);
@@ -298,7 +280,7 @@ TEST_FIXTURE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_u
 
 CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 {
-	struct caller_client b;
+	cleanup(caller_release) struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
 	make_things_of_a(f);
@@ -312,7 +294,6 @@ CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 	assert_null(state_volume(&f->server->state, "b", "v"));
 	assert_int_equal(provider.calls[CALL_DELETE], 0);
 	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"a\"}", "vol-1");
-	caller_release(&b);
 }
 
 CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)

@@ -31,10 +31,8 @@ struct world {
 	char dir[FOLDER_SIZE];
 	struct config config;
 	sd_event *event;
-	struct rpc_tls *server_tls;
-	struct rpc_tls *client_tls;
-	struct rpc_server *leader;
-	struct rpc_server *follower;
+	struct rpc_tls *server_tls, *client_tls;
+	struct rpc_server *leader, *follower;
 	struct forward *forward;
 	uint16_t port; /* of the one that follows */
 	char address[LEAD_ADDRESS_SIZE];
@@ -107,16 +105,14 @@ WRAPPED(void, lead_forget, struct lead *lead)
 /* As long as it is taken. */
 static void flood(struct rpc_call *call)
 {
-	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	char *text = malloc(PIECE);
+	Holdfast__V1__ForgetAlloc forget = V1(forget_alloc, .alloc_id = text);
+	Holdfast__V1__SessionDown down = V1(
+		session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, .forget = &forget);
 
 	assert_non_null(text);
 	memset(text, 'x', PIECE - 1);
 	text[PIECE - 1] = '\0';
-	forget.alloc_id = text;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
-	down.forget = &forget;
 	while (world->n_sent < PIECES && !rpc_call_is_full(call)) {
 		char number[16];
 
@@ -215,14 +211,10 @@ static struct rpc_server *listen_here(uint16_t *ret_port)
 {
 	struct rpc_server *server = NULL;
 
-	assert_int_equal(
-		rpc_server_new(world->event, services, ARRAY_SIZE(services), NULL, NULL, &server, NULL),
-		STATUS_OK);
+	assert_ok(rpc_server_new(world->event, services, ARRAY_SIZE(services), NULL, NULL, &server, NULL));
 	rpc_server_set_vouching(server, vouching);
 	rpc_server_set_gate(server, gate);
-	assert_int_equal(
-		rpc_server_listen_tls(server, "127.0.0.1", *ret_port, world->server_tls, ret_port, NULL),
-		STATUS_OK);
+	assert_ok(rpc_server_listen_tls(server, "127.0.0.1", *ret_port, world->server_tls, ret_port, NULL));
 	return server;
 }
 
@@ -254,9 +246,8 @@ static int setup(void **state)
 	world->leader = listen_here(&port);
 	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
 	world->follower = listen_here(&world->port);
-	assert_int_equal(forward_new(world->event, world->follower, world->server_tls, "c1", changes,
-				     &world->forward, NULL),
-			 STATUS_OK);
+	assert_ok(forward_new(world->event, world->follower, world->server_tls, "c1", changes,
+			      &world->forward, NULL));
 	rpc_server_set_relay(world->follower, forward_relay, world->forward);
 	forward_follow(world->forward, (struct lead *)world); /* not looked into */
 	tell();
@@ -291,8 +282,7 @@ static struct rpc_client *client_as(size_t i, const char *token)
 		.host = "127.0.0.1", .port = world->port, .tls = world->client_tls, .token = token};
 
 	if (!world->clients[i])
-		assert_int_equal(rpc_client_new(world->event, &endpoint, &world->clients[i], NULL),
-				 STATUS_OK);
+		assert_ok(rpc_client_new(world->event, &endpoint, &world->clients[i], NULL));
 	return world->clients[i];
 }
 
@@ -349,9 +339,8 @@ static void open_reader(struct reader *reader, struct rpc_client *client)
 	static const struct rpc_stream_events events = {
 		.on_open = reader_on_open, .on_message = reader_on_message, .on_closed = reader_on_closed};
 
-	assert_int_equal(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session",
-					 PATIENCE_S * USEC_PER_SEC, &events, reader, &reader->stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session",
+				  PATIENCE_S * USEC_PER_SEC, &events, reader, &reader->stream, NULL));
 }
 
 /* What it does not take stays with who sends: at the one that follows there is a window and a little. */

@@ -19,12 +19,10 @@
 static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Holdfast__V1__GcResponse **ret,
 		      struct error *err)
 {
-	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
+	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = 1, .dry_run = dry_run);
 	ProtobufCMessage *message = NULL;
 	enum status status;
 
-	request.older_than_ms = 1;
-	request.dry_run = dry_run;
 	status = call(as, &holdfast__v1__operator__descriptor, "Gc", &request.base, &message, err);
 	*ret = (void *)message;
 	return status;
@@ -32,14 +30,13 @@ static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Hol
 
 static void expect(struct fixture *f, bool dry_run, uint32_t allocs, uint32_t claims)
 {
-	Holdfast__V1__GcResponse *response;
+	cleanup_pb Holdfast__V1__GcResponse *response = NULL;
 
 	for (int64_t now = clock_realtime_ms(); clock_realtime_ms() < now + 3;)
 		; /* what has just ended is older than a millisecond */
 	assert_int_equal(gc(f, &f->operator, dry_run, &response, NULL), STATUS_OK);
 	assert_int_equal(response->allocations, allocs);
 	assert_int_equal(response->claims, claims);
-	holdfast__v1__gc_response__free_unpacked(response, NULL);
 }
 
 static void end_alloc(struct fixture *f)
@@ -109,9 +106,8 @@ CLUSTER_TEST(gc_keeps_young_objects)
 	for (int i = 0; i < 2; i++) {
 		request.older_than_ms =
 			i == 0 ? 0 : UINT64_MAX; /* as configured; longer than there is time */
-		assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base,
-				      &message, NULL),
-				 STATUS_OK);
+		assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base,
+			       &message, NULL));
 		assert_int_equal(((Holdfast__V1__GcResponse *)(void *)message)->allocations, 0);
 		protobuf_c_message_free_unpacked(message, NULL);
 	}
@@ -121,12 +117,9 @@ CLUSTER_TEST(gc_keeps_young_objects)
 static void put_alloc(struct fixture *f, int number)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct alloc alloc = {.namespace = NAMESPACE_DEFAULT,
-			      .name = "app",
-			      .node_id = "n1",
-			      .driver = "none",
-			      .desired_status = DESIRED_STOP,
-			      .client_status = CLIENT_COMPLETE};
+	struct alloc alloc =
+		ROW(.namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n1", .driver = "none",
+		    .desired_status = DESIRED_STOP, .client_status = CLIENT_COMPLETE);
 
 	(void)str_format(alloc.id, sizeof(alloc.id), ALLOC_OF_N, number);
 	change_put_alloc(&change, &alloc);
@@ -155,18 +148,11 @@ static const char *put_volume_for(struct fixture *f, int number)
 static void put_freed_claim(struct fixture *f, int number)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim claim = {.namespace = NAMESPACE_DEFAULT,
-			      .external_id = "db",
-			      .plugin_id = PLUGIN_NATIVE,
-			      .profile = "disk",
-			      .node_id = "n1",
-			      .boot_id = BOOT_1,
-			      .mode = CLAIM_WRITE,
-			      .access_mode = SINGLE_NODE_WRITER,
-			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-			      .state = CLAIM_FREED,
-			      .evidence = EVIDENCE_RECEIPT,
-			      .modify_time_ms = 1};
+	struct claim claim =
+		ROW(.namespace = NAMESPACE_DEFAULT, .external_id = "db", .plugin_id = PLUGIN_NATIVE,
+		    .profile = "disk", .node_id = "n1", .boot_id = BOOT_1, .mode = CLAIM_WRITE,
+		    .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+		    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = 1);
 
 	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), put_volume_for(f, number));
 	(void)str_format(claim.id, sizeof(claim.id), CLAIM_OF_N, number);
@@ -175,13 +161,14 @@ static void put_freed_claim(struct fixture *f, int number)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
 /* More than one slice of everything, at +-1. */
-TEST_FIXTURE(however_much_there_is_all_of_it_goes_and_once, setup, teardown)
+CASE(however_much_there_is_all_of_it_goes_and_once)
 {
 	static const int amounts[] = {GC_SLICE_MAX - 1,	    GC_SLICE_MAX,	GC_SLICE_MAX + 1,
 				      3 * GC_SLICE_MAX + 7, FREED_SCAN_MAX - 1, FREED_SCAN_MAX,
 				      FREED_SCAN_MAX + 1};
-	struct fixture *f = *state;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -209,12 +196,10 @@ static void put_running(struct fixture *f, int n)
 		cleanup(change_release) struct change change = CHANGE_INIT;
 
 		for (int i = first; i < n && i < first + GC_SLICE_MAX; i++) {
-			struct alloc alloc = {.namespace = NAMESPACE_DEFAULT,
-					      .name = "app",
-					      .node_id = "n1",
-					      .driver = "none",
-					      .desired_status = DESIRED_RUN,
-					      .client_status = CLIENT_RUNNING};
+			struct alloc alloc =
+				ROW(.namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n1",
+				    .driver = "none", .desired_status = DESIRED_RUN,
+				    .client_status = CLIENT_RUNNING);
 
 			(void)str_format(alloc.id, sizeof(alloc.id), ALLOC_OF_N, i);
 			change_put_alloc(&change, &alloc);
@@ -237,21 +222,18 @@ CLUSTER_TEST(gc_removes_records_behind_a_full_slice)
 static void put_attestation(struct fixture *f, char *id, int64_t created_ms, int64_t expires_ms)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	Holdfast__V1__Attestation attestation = HOLDFAST__V1__ATTESTATION__INIT;
+	Holdfast__V1__Attestation attestation =
+		V1(attestation, .id = id, .create_time_ms = created_ms, .expires_at_ms = expires_ms);
 	char key[OBJECT_KEY_SIZE];
 
-	attestation.id = id;
-	attestation.create_time_ms = created_ms;
-	attestation.expires_at_ms = expires_ms;
 	(void)str_format(key, sizeof(key), PREFIX_ATTESTATION "%s", id);
 	change_put_record(&change, key, &attestation.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(attestations_go_when_they_have_expired, setup, teardown)
+CASE(attestations_go_when_they_have_expired)
 {
 	static char over[] = "a", valid[] = "b", at_once[] = "c", young[] = "d";
-	struct fixture *f = *state;
 	int64_t now_ms = clock_realtime_ms();
 
 	put_attestation(f, over, 1000, 2000);
@@ -270,25 +252,21 @@ TEST_FIXTURE(attestations_go_when_they_have_expired, setup, teardown)
 static void put_token(struct fixture *f, char *accessor, int64_t expires_ms)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
-	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
+	Holdfast__V1__Token token = V1(token, .accessor = accessor, .expires_at_ms = expires_ms);
+	Holdfast__V1__StoredToken stored = V1(stored_token, .token = &token);
 	uint8_t hash[TOKEN_HASH_SIZE] = {0};
 	char key[OBJECT_KEY_SIZE];
 
 	hash[0] = (uint8_t)accessor[0];
-	token.accessor = accessor;
-	token.expires_at_ms = expires_ms;
-	stored.token = &token;
 	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
 	(void)str_format(key, sizeof(key), PREFIX_TOKEN "%s", accessor);
 	change_put_record(&change, key, &stored.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(tokens_go_when_they_have_expired, setup, teardown)
+CASE(tokens_go_when_they_have_expired)
 {
 	static char over[] = "a", valid[] = "b", for_ever[] = "c";
-	struct fixture *f = *state;
 
 	put_token(f, over, 1000);
 	put_token(f, valid, clock_realtime_ms() + 1000000);
@@ -328,10 +306,9 @@ static void lose_plugin(struct fixture *f)
 
 static void collect(struct fixture *f)
 {
-	Holdfast__V1__GcResponse *response;
+	cleanup_pb Holdfast__V1__GcResponse *response = NULL;
 
 	assert_int_equal(gc(f, &f->operator, false, &response, NULL), STATUS_OK);
-	holdfast__v1__gc_response__free_unpacked(response, NULL);
 }
 
 static void reload(struct fixture *f)
@@ -359,7 +336,7 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 	for (int order = 0; order < N * N * N; order++) {
 		void *fixture = NULL;
 		struct fixture *f;
-		char *why;
+		cleanup_free char *why = NULL;
 		struct claim claim;
 
 		/* each part has all losses in each place, and both boots */
@@ -381,7 +358,6 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 		why = volume_why(f->server, state_volume(&f->server->state, NAMESPACE_DEFAULT, "db"));
 		assert_non_null(strstr(why, "held for write by allocation " ALLOC_1 " on node n1"));
 		assert_non_null(strstr(why, "holdfast volume detach db n1 --attest REASON"));
-		free(why);
 		fake_node_connect(&f->n1, "n1", order % 2 == 0 ? BOOT_1 : BOOT_2, NULL, 0);
 		if (order % 2 == 0) {
 			UNTIL(f, f->n1.releases >= 1);
@@ -430,19 +406,17 @@ static void on_gc(enum status status, const ProtobufCMessage *response, const st
 	assert_true(status == STATUS_OK || status == STATUS_RESOURCE_EXHAUSTED);
 }
 
-TEST_FIXTURE(runs_wait_for_each_other_and_their_number_is_bounded, setup, teardown)
+CASE(runs_wait_for_each_other_and_their_number_is_bounded)
 {
 	enum { MORE = 3 };
 
-	struct fixture *f = *state;
 	int counts[2] = {0, 0};
 
 	for (int i = 0; i < GC_RUNS_MAX + MORE; i++) {
 		Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
 
-		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor,
-						 "Gc", &request.base, TIMEOUT_US, on_gc, counts, NULL, NULL),
-				 STATUS_OK);
+		assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor, "Gc",
+					  &request.base, TIMEOUT_US, on_gc, counts, NULL, NULL));
 	}
 	UNTIL(f, counts[0] + counts[1] == GC_RUNS_MAX + MORE);
 	assert_int_equal(counts[0], GC_RUNS_MAX);

@@ -222,9 +222,10 @@ static void attack_fields(struct fixture *f, const ProtobufCServiceDescriptor *s
 	}
 }
 
-TEST_FIXTURE(one_message_costs_bounded_memory_and_time, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(one_message_costs_bounded_memory_and_time)
 {
-	struct fixture *f = *state;
 	struct bytes bytes = {.data = malloc(MESSAGE_BYTES + 256)};
 	const ProtobufCFieldDescriptor *path[DEPTH];
 	struct cost worst = {.sample = sample_of_environment()};
@@ -286,8 +287,7 @@ static bool send_hello(struct flooder *flooder, struct rpc_client *client)
 		.on_open = on_flood_open, .on_message = on_flood_message, .on_closed = on_flood_closed};
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	char id[] = "n2";
-	char boot[] = BOOT_1;
+	char id[] = "n2", boot[] = BOOT_1;
 
 	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US, &events, flooder,
 			    &flooder->stream, NULL) != STATUS_OK)
@@ -310,9 +310,7 @@ static bool say(struct flooder *flooder, enum flood kind, unsigned int i)
 	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
 	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
-	char id[] = ALLOC_3;
-	char boot[] = BOOT_1;
-	char native[] = "native";
+	char id[] = ALLOC_3, boot[] = BOOT_1, native[] = "native";
 	char profile[] = "disk";
 
 	receipt.claim_id = status.alloc_id = id;
@@ -363,9 +361,7 @@ static bool say(struct flooder *flooder, enum flood kind, unsigned int i)
 static _Noreturn void flood(struct fixture *f, enum flood kind)
 {
 	struct flooder flooder = {NULL};
-	char ca[PATH_MAX];
-	char cert[PATH_MAX];
-	char key[PATH_MAX];
+	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
 	const struct rpc_tls_files files = {.ca = ca, .cert = cert, .key = key};
 	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port};
 	struct rpc_client *client = NULL;
@@ -400,21 +396,15 @@ static _Noreturn void flood(struct fixture *f, enum flood kind)
 
 static uint64_t time_of_a_call(struct fixture *f)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	char id[] = "db";
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db");
 	uint64_t before = clock_monotonic_us();
 
-	request.id = id;
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, NULL, NULL),
-		STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, NULL, NULL));
 	return clock_monotonic_us() - before;
 }
 
-TEST_FIXTURE(a_node_that_floods_the_server_does_not_keep_others_waiting, setup, teardown)
+CASE(a_node_that_floods_the_server_does_not_keep_others_waiting)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_FAILED_PRECONDITION);
 	for (enum flood kind = 0; kind < FLOODS; kind++) {
@@ -436,9 +426,8 @@ TEST_FIXTURE(a_node_that_floods_the_server_does_not_keep_others_waiting, setup, 
 
 				request.id = id;
 				request.eligible = n % 32 == 0;
-				assert_int_equal(call(&f->operator, & holdfast__v1__nodes__descriptor,
-						      "SetEligibility", &request.base, NULL, NULL),
-						 STATUS_OK);
+				assert_ok(call(&f->operator, & holdfast__v1__nodes__descriptor,
+					       "SetEligibility", &request.base, NULL, NULL));
 			}
 			assert_true(state_node(&f->server->state, "n2") == NULL ||
 				    state_node(&f->server->state, "n2")->n_pending <

@@ -68,7 +68,7 @@ static Holdfast__V1__Job *import_job(const char *path)
 	struct conf *conf = NULL;
 	struct error err = {.msg = ""};
 	Holdfast__V1__Job *job = NULL;
-	char *text = NULL;
+	cleanup_free char *text = NULL;
 	size_t n;
 
 	assert_true(file_read(path, CONF_SIZE_MAX, &text, &n) >= 0);
@@ -83,17 +83,15 @@ static Holdfast__V1__Job *import_job(const char *path)
 	conf_free(conf);
 	nomad_import_release(&import);
 	json_decref(values);
-	free(text);
 	return job;
 }
 
 static plan_t *plan(struct fixture *f, const char *path, Holdfast__V1__Job *job)
 {
-	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	Holdfast__V1__PlanJobRequest request = V1(plan_job_request, .job = job);
 	ProtobufCMessage *answer = NULL;
 	struct error err;
 
-	request.job = job;
 	if (call(&f->operator, & holdfast__v1__jobs__descriptor, "Plan", &request.base, &answer, &err) !=
 	    STATUS_OK)
 		fail_msg("%s: %s", path, err.msg);
@@ -176,24 +174,22 @@ static void see_file(struct fixture *f, const char *path, Holdfast__V1__Job *job
 	holdfast__v1__plan_job_response__free_unpacked(answer, NULL);
 }
 
-TEST_FIXTURE(every_member_of_an_imported_file_is_placed_by_a_plan_once_its_volumes_are_registered,
-	     setup_hundred, teardown)
+TEST_ON(every_member_of_an_imported_file_is_placed_by_a_plan_once_its_volumes_are_registered, struct fixture,
+	f, setup_hundred, teardown)
 {
 	static struct fake_node nodes[NODES];
-	struct fixture *f = *state;
 	size_t n_planned = 0;
 	glob_t files;
 
 	connect_drivers(f, nodes);
 	assert_int_equal(glob(FOLDER "/*.nomad.hcl", 0, NULL, &files), 0);
 	for (size_t i = 0; i < files.gl_pathc; i++) {
-		Holdfast__V1__Job *job = import_job(files.gl_pathv[i]);
+		cleanup_pb Holdfast__V1__Job *job = import_job(files.gl_pathv[i]);
 
 		if (!job)
 			continue;
 		see_file(f, files.gl_pathv[i], job);
 		n_planned++;
-		holdfast__v1__job__free_unpacked(job, NULL);
 	}
 	globfree(&files);
 	for (size_t i = 0; i < NODES; i++)

@@ -104,7 +104,7 @@ static void visit_field(ProtobufCMessage *message, const ProtobufCFieldDescripto
 	_Alignas(16) char element[ELEMENT_SIZE] = {0};
 	const size_t size = message->descriptor->sizeof_message;
 	cleanup_free void *saved = malloc(size);
-	Holdfast__V1__Job *before = copy_of_job();
+	cleanup_pb Holdfast__V1__Job *before = copy_of_job();
 	uint64_t content = job_content(&group);
 	void *list;
 
@@ -117,7 +117,6 @@ static void visit_field(ProtobufCMessage *message, const ProtobufCFieldDescripto
 	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
 		visit((ProtobufCMessage *)(void *)element, path);
 	memcpy(message, saved, size);
-	holdfast__v1__job__free_unpacked(before, NULL);
 }
 
 static void visit(ProtobufCMessage *message, const char *path)

@@ -68,21 +68,20 @@ static void offer_all(struct fixture *f, struct tasks *t)
 /* Its node reports it as running, and its task with this health. */
 static void report(struct fixture *f, const struct alloc_entry *entry, const char *health)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
-	Holdfast__Driver__V1__TaskStatus task = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT, *tasks[] = {&task};
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = text(entry->id),
+					      .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__Driver__V1__TaskStatus task = PB(
+						 holdfast__driver__v1__task_status,
+						 .alloc_id = status.alloc_id, .task = text("main"),
+						 .state =
+							 HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING,
+						 .started_ms = 5, .health = text(health)),
+					 *tasks[] = {&task};
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
 
-	status.alloc_id = text(entry->id);
-	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
-	task.alloc_id = status.alloc_id;
-	task.task = text("main");
-	task.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
-	task.started_ms = 5;
-	task.health = text(health);
 	status.tasks = tasks;
 	status.n_tasks = 1;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &status;
 	fake_node_send(str_eq(entry->alloc.node_id, "n1") ? &f->n1 : &f->n2, &up);
 }
 
@@ -111,21 +110,19 @@ static void report_all(struct fixture *f, const char *health)
 
 static bool wait_is(struct fixture *f, const char *part)
 {
-	Holdfast__V1__GetJobResponse *response = get(f);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
 	bool is = false;
 
 	for (size_t i = 0; i < response->n_waits; i++)
 		is = is || strstr(response->waits[i]->text, part);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	return is;
 }
 
 static bool has_failed(struct fixture *f)
 {
-	Holdfast__V1__GetJobResponse *response = get(f);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
 	bool is = response->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED;
 
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	return is;
 }
 
@@ -145,11 +142,10 @@ CLUSTER_TEST(a_block_that_no_driver_offers_is_refused_with_a_line_for_each_node)
 	connect(f, &t);
 	assert_int_equal(run(f, &t.s, &err), 0);
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg,
-			       "group one.task main: task main asks for restart, which driver container of "
-			       "node n1 does not offer"));
-	assert_non_null(strstr(err.msg, "\ngroup one.task main: task main asks for restart, which driver "
-					"container of node n2 does not offer"));
+	assert_contains(err.msg, "group one.task main: task main asks for restart, which driver container of "
+				 "node n1 does not offer");
+	assert_contains(err.msg, "\ngroup one.task main: task main asks for restart, which driver "
+				 "container of node n2 does not offer");
 	t.restart.attempts = 0; /* it is never restarted */
 	t.task.health = NULL;
 	assert_int_equal(run(f, &t.s, &err), 1);
@@ -230,7 +226,7 @@ CLUSTER_TEST(an_update_over_unhealthy_members_stops_at_its_limit_and_says_so)
 CLUSTER_TEST(a_member_that_falls_ill_is_shown_and_stays)
 {
 	struct tasks t;
-	Holdfast__V1__GetJobResponse *response;
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 
 	connect(f, &t);
 	offer_all(f, &t);
@@ -246,7 +242,6 @@ CLUSTER_TEST(a_member_that_falls_ill_is_shown_and_stays)
 	assert_int_equal(response->groups[0]->healthy, 1);
 	assert_int_equal(response->job->update_status,
 			 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	settle(f);
 	assert_int_equal(f->n1.stops + f->n2.stops, 0);
 	assert_int_equal(n_allocs(f), 2);

@@ -12,12 +12,10 @@
 static Holdfast__V1__ListJobsResponse *list(struct fixture *f, const char *filter, uint32_t per_page,
 					    const char *next_token, struct error *err)
 {
-	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+	Holdfast__V1__ListJobsRequest request = V1(list_jobs_request, .filter = text(filter),
+						   .per_page = per_page, .next_token = text(next_token));
 	ProtobufCMessage *message = NULL;
 
-	request.filter = text(filter);
-	request.per_page = per_page;
-	request.next_token = text(next_token);
 	if (call(&f->operator, JOBS, "List", &request.base, &message, err) != STATUS_OK)
 		return NULL;
 	return (void *)message;
@@ -36,7 +34,7 @@ static void expect_ids(struct fixture *f, const char *filter, const char *wanted
 	char ids[256] = "", token[64] = "";
 
 	do {
-		Holdfast__V1__ListJobsResponse *page = list(f, filter, 1, token, NULL);
+		cleanup_pb Holdfast__V1__ListJobsResponse *page = list(f, filter, 1, token, NULL);
 		size_t n = strlen(ids);
 
 		assert_non_null(page);
@@ -44,7 +42,6 @@ static void expect_ids(struct fixture *f, const char *filter, const char *wanted
 		if (page->n_jobs == 1)
 			(void)str_format(ids + n, sizeof(ids) - n, "%s ", page->jobs[0]->id);
 		(void)str_copy(token, sizeof(token), page->next_token);
-		holdfast__v1__list_jobs_response__free_unpacked(page, NULL);
 	} while (token[0] != '\0');
 	assert_string_equal(ids, wanted);
 }
@@ -80,18 +77,16 @@ static void on_woken(enum status status, const ProtobufCMessage *response, const
 static void begin_list(struct fixture *f)
 {
 	Holdfast__V1__ListJobsRequest request = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
-	Holdfast__V1__ListJobsResponse *now;
+	cleanup_pb Holdfast__V1__ListJobsResponse *now = NULL;
 
 	settle(f);
 	now = list(f, "", 0, "", NULL);
 	assert_non_null(now);
 	request.index = now->index;
 	request.wait_ms = 300 * 1000;
-	holdfast__v1__list_jobs_response__free_unpacked(now, NULL);
 	woken = 0;
-	assert_int_equal(rpc_client_call(f->operator.client, JOBS, "List", &request.base, TIMEOUT_US * 20,
-					 on_woken, NULL, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(f->operator.client, JOBS, "List", &request.base, TIMEOUT_US * 20, on_woken,
+				  NULL, NULL, NULL));
 	settle(f);
 	assert_int_equal(woken, 0);
 }

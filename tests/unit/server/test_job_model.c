@@ -67,8 +67,7 @@ struct model_alloc {
 };
 
 struct model_claim {
-	char volume_id[NAME_SIZE];
-	char alloc_id[NAME_SIZE];
+	char volume_id[NAME_SIZE], alloc_id[NAME_SIZE];
 	uint32_t node;
 	enum access_mode access_mode;
 	enum claim_mode mode;
@@ -113,8 +112,7 @@ struct model {
 	} promises[JOBS][GROUPS][COUNT_MAX + NODES];
 	struct job_refusal refusals[GROUPS * (COUNT_MAX + NODES)]; /* of this turn */
 	size_t n_refusals;
-	uint32_t n_refused;
-	uint32_t n_unhealthy;
+	uint32_t n_refused, n_unhealthy;
 	uint32_t n_lost, n_zone_waits, n_shared_waits, n_promises;
 	uint32_t n_placed, n_failed_updates, n_settled, n_volume_waits, n_stopped_for_version;
 };
@@ -329,18 +327,18 @@ static size_t take_holders(struct model *m)
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n_claims; i++)
-		m->holders[n++] = (struct job_holder){.volume_id = m->claims[i].volume_id,
-						      .alloc_id = m->claims[i].alloc_id,
-						      .node_id = m->nodes[m->claims[i].node].id,
-						      .access_mode = m->claims[i].access_mode,
-						      .mode = m->claims[i].mode};
+		m->holders[n++] = (struct job_holder)ROW(.volume_id = m->claims[i].volume_id,
+							 .alloc_id = m->claims[i].alloc_id,
+							 .node_id = m->nodes[m->claims[i].node].id,
+							 .access_mode = m->claims[i].access_mode,
+							 .mode = m->claims[i].mode);
 	for (size_t i = 0; i < m->n_allocs; i++)
 		if (!has_ended(&m->allocs[i]) && m->allocs[i].has_volume && !m->allocs[i].view.is_queued)
-			m->holders[n++] = (struct job_holder){.volume_id = m->allocs[i].volume_id,
-							      .alloc_id = m->allocs[i].id,
-							      .node_id = m->nodes[m->allocs[i].node].id,
-							      .access_mode = m->allocs[i].access_mode,
-							      .mode = CLAIM_WRITE};
+			m->holders[n++] = (struct job_holder)ROW(.volume_id = m->allocs[i].volume_id,
+								 .alloc_id = m->allocs[i].id,
+								 .node_id = m->nodes[m->allocs[i].node].id,
+								 .access_mode = m->allocs[i].access_mode,
+								 .mode = CLAIM_WRITE);
 	if (m->unknown_volume[0] != '\0')
 		m->holders[n++] = (struct job_holder){.volume_id = m->unknown_volume};
 	return n;
@@ -348,16 +346,11 @@ static size_t take_holders(struct model *m)
 
 static void reconcile(struct model *m, uint32_t job, struct job_decisions *ret)
 {
-	struct job_world world = {.job = &m->jobs[job].spec,
-				  .allocs = m->views,
-				  .n_allocs = take_views(m, job),
-				  .nodes = m->node_views,
-				  .n_nodes = NODES,
-				  .holders = m->holders,
-				  .n_holders = take_holders(m),
-				  .refusals = m->refusals,
-				  .n_refusals = m->n_refusals,
-				  .now_ms = m->now_ms};
+	struct job_world world =
+		ROW(.job = &m->jobs[job].spec, .allocs = m->views, .n_allocs = take_views(m, job),
+		    .nodes = m->node_views, .n_nodes = NODES, .holders = m->holders,
+		    .n_holders = take_holders(m), .refusals = m->refusals, .n_refusals = m->n_refusals,
+		    .now_ms = m->now_ms);
 	uint32_t first = draw(m, NODES);
 
 	for (uint32_t i = 0; i < NODES; i++) {
@@ -422,12 +415,13 @@ static void refuse(struct model *m, uint32_t job, const struct job_action *actio
 		    (is_system ? str_eq(m->refusals[i].node_id, action->node_id)
 			       : is_every || m->refusals[i].index == action->index))
 			return;
-	m->refusals[m->n_refusals++] = (struct job_refusal){.group = action->group,
-							    .index = is_every	 ? JOB_EVERY_INDEX
-								     : is_system ? 0
-										 : action->index,
-							    .node_id = is_system ? action->node_id : NULL,
-							    .reason = m->reasons[job][action->group][number]};
+	m->refusals[m->n_refusals++] =
+		(struct job_refusal)ROW(.group = action->group,
+					.index = is_every    ? JOB_EVERY_INDEX
+						 : is_system ? 0
+							     : action->index,
+					.node_id = is_system ? action->node_id : NULL,
+					.reason = m->reasons[job][action->group][number]);
 }
 
 /* Decide, and again without those for which there was no place. */
@@ -838,13 +832,10 @@ static void place(struct model *m, uint32_t job, const struct job_action *action
 	*alloc = (struct model_alloc){
 		.job = job, .group = action->group, .node = node, .bad = m->jobs[job].bad[action->group]};
 	(void)str_format(alloc->id, sizeof(alloc->id), "a%u", m->n_ids++);
-	alloc->view = (struct job_alloc){.group = action->group,
-					 .index = action->index,
-					 .version = m->jobs[job].spec.version,
-					 .content = group->content,
-					 .desired = DESIRED_RUN,
-					 .client = CLIENT_PENDING,
-					 .create_ms = m->now_ms};
+	alloc->view = (struct job_alloc)ROW(.group = action->group, .index = action->index,
+					    .version = m->jobs[job].spec.version, .content = group->content,
+					    .desired = DESIRED_RUN, .client = CLIENT_PENDING,
+					    .create_ms = m->now_ms);
 	if (group->n_volumes > 0) {
 		job_volume_id(&group->volumes[0], action->index, volume_id);
 		alloc->has_volume = true;

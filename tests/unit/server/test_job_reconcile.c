@@ -14,14 +14,9 @@ static struct job_decisions decisions;
 
 static const struct job_decisions *decide(struct job_alloc *allocs, size_t n, struct job_holder *holder)
 {
-	struct job_world world = {.job = &job,
-				  .allocs = allocs,
-				  .n_allocs = n,
-				  .nodes = &node,
-				  .n_nodes = 1,
-				  .holders = holder,
-				  .n_holders = holder != NULL,
-				  .now_ms = 100000};
+	struct job_world world =
+		ROW(.job = &job, .allocs = allocs, .n_allocs = n, .nodes = &node, .n_nodes = 1,
+		    .holders = holder, .n_holders = holder != NULL, .now_ms = 100000);
 
 	job_reconcile(&world, &decisions);
 	return &decisions;
@@ -29,14 +24,9 @@ static const struct job_decisions *decide(struct job_alloc *allocs, size_t n, st
 
 static struct job_alloc alloc_of(const char *id, uint32_t index)
 {
-	return (struct job_alloc){.id = id,
-				  .node_id = node.id,
-				  .index = index,
-				  .version = job.version,
-				  .content = group.content,
-				  .desired = DESIRED_RUN,
-				  .client = CLIENT_PENDING,
-				  .create_ms = 90000};
+	return (struct job_alloc)ROW(.id = id, .node_id = node.id, .index = index, .version = job.version,
+				     .content = group.content, .desired = DESIRED_RUN,
+				     .client = CLIENT_PENDING, .create_ms = 90000);
 }
 
 static int reset(void **state)
@@ -82,11 +72,8 @@ JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 {
 	struct job_volume volume = {
 		.source = "db", .per_alloc = true, .access_mode = SINGLE_NODE_WRITER, .mode = CLAIM_WRITE};
-	struct job_holder holder = {.volume_id = "db[1]",
-				    .alloc_id = "other",
-				    .node_id = "n9",
-				    .access_mode = SINGLE_NODE_WRITER,
-				    .mode = CLAIM_WRITE};
+	struct job_holder holder = ROW(.volume_id = "db[1]", .alloc_id = "other", .node_id = "n9",
+				       .access_mode = SINGLE_NODE_WRITER, .mode = CLAIM_WRITE);
 	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 1)};
 	char text[JOB_WAIT_TEXT_SIZE];
 

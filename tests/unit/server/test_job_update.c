@@ -35,12 +35,11 @@ static int n_stops(const struct fixture *f)
 static void expect_unchanged(struct fixture *f, const struct submission *s, bool is_unchanged,
 			     uint64_t version)
 {
-	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	Holdfast__V1__PlanJobRequest request = V1(plan_job_request, .job = s->request.job);
 	ProtobufCMessage *message = NULL;
 	const Holdfast__V1__PlanJobResponse *plan;
 	const Holdfast__V1__RunJobResponse *answer;
 
-	request.job = s->request.job;
 	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
 	plan = (const void *)message;
 	assert_int_equal(plan->unchanged, is_unchanged);
@@ -53,9 +52,10 @@ static void expect_unchanged(struct fixture *f, const struct submission *s, bool
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-TEST_FIXTURE(a_submission_that_changes_nothing_is_reported_as_such, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_submission_that_changes_nothing_is_reported_as_such)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	connect_both(f);
@@ -70,17 +70,15 @@ TEST_FIXTURE(a_submission_that_changes_nothing_is_reported_as_such, setup, teard
 
 static void expect_stuck(struct fixture *f, bool is_stuck)
 {
-	Holdfast__V1__GetJobResponse *response;
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 
 	settle(f);
 	response = get(f);
 	assert_int_equal(response->is_stuck, is_stuck);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(an_update_is_stuck_while_only_others_can_bring_it_on, setup, teardown)
+CASE(an_update_is_stuck_while_only_others_can_bring_it_on)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	run_two(f, &s);
@@ -112,8 +110,7 @@ static void fewer_attempts(struct submission *s)
 
 static void another_group(struct submission *s)
 {
-	static Holdfast__V1__JobGroup other;
-	static Holdfast__V1__JobGroup *groups[2];
+	static Holdfast__V1__JobGroup other, *groups[2];
 
 	other = s->group;
 	other.name = text("two");
@@ -124,16 +121,15 @@ static void another_group(struct submission *s)
 	s->job.n_groups = 2;
 }
 
-TEST_FIXTURE(settings_unused_by_members_restart_no_member, setup, teardown)
+CASE(settings_unused_by_members_restart_no_member)
 {
 	static change_fn *const changes[] = {more_at_once, fewer_attempts, another_group};
-	struct fixture *f = *state;
 	struct submission s;
 	uint64_t version = 1;
 
 	run_two(f, &s);
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
-		Holdfast__V1__GetJobResponse *response;
+		cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 
 		changes[i](&s);
 		assert_int_equal(run(f, &s, NULL), ++version);
@@ -145,14 +141,12 @@ TEST_FIXTURE(settings_unused_by_members_restart_no_member, setup, teardown)
 		assert_string_equal(response->placed[1]->text, "running, updated in place from version 1");
 		assert_int_equal(response->job->update_status,
 				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
-		holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	}
 	assert_int_equal(n_allocs(f), 2);
 }
 
-TEST_FIXTURE(a_count_is_raised_lowered_and_paused_without_a_restart, setup, teardown)
+CASE(a_count_is_raised_lowered_and_paused_without_a_restart)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	run_two(f, &s);
@@ -172,9 +166,8 @@ TEST_FIXTURE(a_count_is_raised_lowered_and_paused_without_a_restart, setup, tear
 	assert_int_equal(n_allocs(f), 3);
 }
 
-TEST_FIXTURE(content_that_comes_back_is_that_of_members_that_are_left, setup, teardown)
+CASE(content_that_comes_back_is_that_of_members_that_are_left)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	run_two(f, &s);
@@ -188,9 +181,8 @@ TEST_FIXTURE(content_that_comes_back_is_that_of_members_that_are_left, setup, te
 	assert_int_equal(n_stops(f), 1);
 }
 
-TEST_FIXTURE(a_job_that_was_stopped_runs_its_work_again, setup, teardown)
+CASE(a_job_that_was_stopped_runs_its_work_again)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	connect_both(f);
@@ -209,9 +201,8 @@ TEST_FIXTURE(a_job_that_was_stopped_runs_its_work_again, setup, teardown)
 	UNTIL(f, n_allocs(f) == 2);
 }
 
-TEST_FIXTURE(a_plan_lists_placed_replaced_and_kept_members, setup, teardown)
+CASE(a_plan_lists_placed_replaced_and_kept_members)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
 	const Holdfast__V1__PlanJobResponse *plan;
 	ProtobufCMessage *message = NULL;
@@ -262,17 +253,14 @@ static const Holdfast__V1__JobMember *wait_of(const Holdfast__V1__GetJobResponse
 
 static void expect_wait(struct fixture *f, uint32_t index, const char *words)
 {
-	Holdfast__V1__GetJobResponse *response = get(f);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
 	const Holdfast__V1__JobMember *wait = wait_of(response, index);
 
-	if (!strstr(wait->text, words))
-		fail_msg("'%s' is not in: %s", words, wait->text);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	assert_msg(strstr(wait->text, words), "'%s' is not in: %s", words, wait->text);
 }
 
-TEST_FIXTURE(each_member_waits_for_its_own_reason_and_blocks_no_other, setup, teardown)
+CASE(each_member_waits_for_its_own_reason_and_blocks_no_other)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	assert_int_equal(register_disk(f, &f->operator, "db[2]", "disk-2", NULL), STATUS_OK);
@@ -289,9 +277,8 @@ TEST_FIXTURE(each_member_waits_for_its_own_reason_and_blocks_no_other, setup, te
 	UNTIL(f, n_allocs(f) == 2);
 }
 
-TEST_FIXTURE(members_behind_a_full_list_of_refused_ones_are_placed, setup, teardown)
+CASE(members_behind_a_full_list_of_refused_ones_are_placed)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	assert_int_equal(register_disk(f, &f->operator, "db[99]", "disk-99", NULL), STATUS_OK);
@@ -301,13 +288,12 @@ TEST_FIXTURE(members_behind_a_full_list_of_refused_ones_are_placed, setup, teard
 	UNTIL(f, f->n1.runs == 1);
 }
 
-TEST_FIXTURE(a_plan_matches_the_run, setup, teardown)
+CASE(a_plan_matches_the_run)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
 	const Holdfast__V1__PlanJobResponse *plan;
-	Holdfast__V1__GetJobResponse *response;
-	ProtobufCMessage *message = NULL;
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	struct submission s;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -325,13 +311,10 @@ TEST_FIXTURE(a_plan_matches_the_run, setup, teardown)
 		for (size_t k = 0; k < 4; k++)
 			if (response->placed[i]->index == plan->actions[k]->index)
 				assert_string_equal(response->placed[i]->node_id, plan->actions[k]->node_id);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
-	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-TEST_FIXTURE(a_member_whose_next_version_no_node_takes_keeps_running, setup, teardown)
+CASE(a_member_whose_next_version_no_node_takes_keeps_running)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	run_two(f, &s);
@@ -360,25 +343,22 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 static void begin_read(struct fixture *f, struct read *read)
 {
 	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
-	Holdfast__V1__GetJobResponse *now;
+	cleanup_pb Holdfast__V1__GetJobResponse *now = NULL;
 	struct rpc_pending *pending;
 
 	settle(f);
 	now = get(f);
 	request.id = text("web");
 	request.index = now->index;
-	holdfast__v1__get_job_response__free_unpacked(now, NULL);
 	request.wait_ms = 300 * 1000;
 	read->is_done = false;
-	assert_int_equal(rpc_client_call(f->operator.client, JOBS, "Get", &request.base, TIMEOUT_US * 20,
-					 on_read, read, &pending, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(f->operator.client, JOBS, "Get", &request.base, TIMEOUT_US * 20, on_read,
+				  read, &pending, NULL));
 	UNTIL(f, f->server->n_watches > 0);
 }
 
-TEST_FIXTURE(a_read_that_waits_wakes_when_the_job_or_a_member_changes, setup, teardown)
+CASE(a_read_that_waits_wakes_when_the_job_or_a_member_changes)
 {
-	struct fixture *f = *state;
 	struct read read;
 	struct submission s;
 

@@ -32,29 +32,25 @@ static uint64_t version_of(Holdfast__V1__RunJobResponse *response, uint64_t *ret
 
 static uint64_t revert(struct fixture *f, uint64_t version, uint64_t *ret_reverted_to, struct error *err)
 {
-	Holdfast__V1__RevertJobRequest request = HOLDFAST__V1__REVERT_JOB_REQUEST__INIT;
+	Holdfast__V1__RevertJobRequest request =
+		V1(revert_job_request, .id = text("web"), .version = version);
 
-	request.id = text("web");
-	request.version = version;
 	return version_of(change_job(f, "Revert", &request.base, err), ret_reverted_to);
 }
 
 static uint64_t scale(struct fixture *f, const char *group, uint32_t count, struct error *err)
 {
-	Holdfast__V1__ScaleJobRequest request = HOLDFAST__V1__SCALE_JOB_REQUEST__INIT;
+	Holdfast__V1__ScaleJobRequest request =
+		V1(scale_job_request, .id = text("web"), .group = text(group), .count = count);
 
-	request.id = text("web");
-	request.group = text(group);
-	request.count = count;
 	return version_of(change_job(f, "Scale", &request.base, err), NULL);
 }
 
 static uint64_t restart_job(struct fixture *f, const char *group, struct error *err)
 {
-	Holdfast__V1__RestartJobRequest request = HOLDFAST__V1__RESTART_JOB_REQUEST__INIT;
+	Holdfast__V1__RestartJobRequest request =
+		V1(restart_job_request, .id = text("web"), .group = text(group));
 
-	request.id = text("web");
-	request.group = text(group);
 	return version_of(change_job(f, "Restart", &request.base, err), NULL);
 }
 
@@ -107,10 +103,9 @@ static void run_two(struct fixture *f, struct submission *s)
 
 static Holdfast__V1__JobUpdateStatus update_of(struct fixture *f)
 {
-	Holdfast__V1__GetJobResponse *response = get(f);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
 	Holdfast__V1__JobUpdateStatus status = response->job->update_status;
 
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	return status;
 }
 

@@ -14,14 +14,12 @@
 /* Nodes with a driver of containers. */
 static void connect_hundred(struct fixture *f, struct fake_node *nodes)
 {
-	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
 	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__V1__NodeDriver driver =
+		V1(node_driver, .name = text("container"), .healthy = true, .capabilities = &offer);
 	Holdfast__V1__NodeDriver *drivers[] = {&driver};
 	char cert[16];
 
-	driver.name = text("container");
-	driver.healthy = true;
-	driver.capabilities = &offer;
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		assert_true(str_format(cert, sizeof(cert), "node-n%zu", i + 1) > 0);
 		fake_node_init(&nodes[i], f->event, f->dir, cert, f->port);
@@ -41,12 +39,11 @@ static size_t n_runs(const struct fixture *f, const struct fake_node *nodes)
 	return n;
 }
 
-TEST_FIXTURE(a_thousand_members_reach_a_hundred_nodes_evenly, setup_hundred, teardown)
+TEST_ON(a_thousand_members_reach_a_hundred_nodes_evenly, struct fixture, f, setup_hundred, teardown)
 {
 	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
 	static struct fake_node nodes[100];
-	struct fixture *f = *state;
 	struct submission s;
 	uint64_t begun_us, placed_us;
 
@@ -74,10 +71,9 @@ TEST_FIXTURE(a_thousand_members_reach_a_hundred_nodes_evenly, setup_hundred, tea
 
 static Holdfast__Driver__V1__KeyValue rack(const char *name)
 {
-	Holdfast__Driver__V1__KeyValue one = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue one =
+		PB(holdfast__driver__v1__key_value, .key = text("meta.rack"), .value = text(name));
 
-	one.key = text("meta.rack");
-	one.value = text(name);
 	return one;
 }
 
@@ -99,7 +95,7 @@ CLUSTER_TEST(a_member_is_placed_on_a_node_that_meets_its_constraints)
 {
 	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT;
 	Holdfast__V1__Constraint *constraints[] = {&constraint};
-	Holdfast__V1__GetJobResponse *response;
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 	struct submission s;
 
 	connect_racks(f);
@@ -113,9 +109,7 @@ CLUSTER_TEST(a_member_is_placed_on_a_node_that_meets_its_constraints)
 	response = get(f);
 	assert_int_equal(response->n_waits, 1);
 	assert_non_null(strstr(response->waits[0]->text, "2 are kept out by a constraint"));
-	assert_non_null(
-		strstr(response->waits[0]->text, "node n1 does not meet: meta.rack = r3, and it is r1"));
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	assert_contains(response->waits[0]->text, "node n1 does not meet: meta.rack = r3, and it is r1");
 	constraint.value = text("r2");
 	assert_int_equal(run(f, &s, NULL), 2);
 	UNTIL(f, f->n2.runs == 1);
@@ -128,7 +122,7 @@ CLUSTER_TEST(distinct_hosts_places_one_member_of_a_group_on_a_node)
 	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
 	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
 	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *constraints[] = {&constraint};
-	Holdfast__V1__GetJobResponse *response;
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 	struct submission s;
 	size_t n = 0;
 
@@ -156,7 +150,6 @@ CLUSTER_TEST(distinct_hosts_places_one_member_of_a_group_on_a_node)
 		n += strstr(response->waits[i]->text, "distinct_hosts, and it has a member of the group") !=
 		     NULL;
 	assert_int_equal(n, 1);
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
 CLUSTER_TEST(a_driver_that_becomes_healthy_gets_the_member_that_waits_for_it)
@@ -212,8 +205,8 @@ CLUSTER_TEST(a_job_that_every_driver_would_refuse_is_refused_with_a_line_for_eac
 	task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
 	assert_int_equal(run(f, &s, &err), 0);
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "group one.task web: task web asks for network host, which driver "
-					"container of node n1 does not offer\n"));
+	assert_contains(err.msg, "group one.task web: task web asks for network host, which driver "
+				 "container of node n1 does not offer\n");
 	assert_non_null(strstr(err.msg, "of node n2 does not offer"));
 	task.network = none;
 	user.field = text("user");
@@ -364,10 +357,11 @@ static void assert_expected(struct fixture *f, uint32_t nodes, uint32_t controll
 		holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(expected_plugin_instances_include_unplaced_members, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(expected_plugin_instances_include_unplaced_members)
 {
 	Holdfast__V1__CsiPlugin ebs = HOLDFAST__V1__CSI_PLUGIN__INIT;
-	struct fixture *f = *state;
 	struct submission s;
 	Holdfast__V1__CsiPlugin *both[] = {&ebs, &s.plugin};
 
@@ -408,10 +402,9 @@ TEST_FIXTURE(expected_plugin_instances_include_unplaced_members, setup, teardown
 	assert_expected(f, 0, 0);
 }
 
-TEST_FIXTURE(jobs_of_one_plugin_are_expected_together, setup, teardown)
+CASE(jobs_of_one_plugin_are_expected_together)
 {
 	char on1[UUID_TEXT_SIZE], on2[UUID_TEXT_SIZE];
-	struct fixture *f = *state;
 	struct submission s;
 
 	connect_both(f);
@@ -529,8 +522,8 @@ CLUSTER_TEST(a_plan_changes_nothing)
 	response = (const void *)message;
 	assert_int_equal(response->n_actions, 0);
 	assert_int_equal(response->n_waits, 1);
-	assert_non_null(strstr(response->waits[0]->text,
-			       "waits to be placed, which is impossible now: there is no volume nothing"));
+	assert_contains(response->waits[0]->text,
+			"waits to be placed, which is impossible now: there is no volume nothing");
 	assert_string_equal(response->waits[0]->node_id, "");
 	protobuf_c_message_free_unpacked(message, NULL);
 	assert_int_equal(n_allocs(f), 0);
@@ -596,10 +589,9 @@ static void no_source(struct submission *s)
 	s->volume.source = text("");
 }
 
-static Holdfast__V1__OnNodeLoss at_once = {
-	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__v1__on_node_loss__descriptor),
-	.after_ms = 1,
-	.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE};
+static Holdfast__V1__OnNodeLoss at_once =
+	ROW(.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__v1__on_node_loss__descriptor), .after_ms = 1,
+	    .do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE);
 
 static void fence_at_once(struct submission *s)
 {
@@ -623,7 +615,7 @@ static void much_of_it(struct submission *s)
 	never_in_time(s);
 }
 
-TEST_FIXTURE(an_impossible_job_error_names_the_field, setup, teardown)
+CASE(an_impossible_job_error_names_the_field)
 {
 	static const struct {
 		change_fn *change;
@@ -647,7 +639,6 @@ TEST_FIXTURE(an_impossible_job_error_names_the_field, setup, teardown)
 		{fence_in_the_allocation,
 		 "group one.allocation.on_node_loss: on_node_loss is a key of the group"},
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct submission s;
@@ -657,8 +648,7 @@ TEST_FIXTURE(an_impossible_job_error_names_the_field, setup, teardown)
 		rows[i].change(&s);
 		assert_int_equal(run(f, &s, &err), 0);
 		assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, rows[i].words))
-			fail_msg("%s is not in: %s", rows[i].words, err.msg);
+		assert_msg(strstr(err.msg, rows[i].words), "%s is not in: %s", rows[i].words, err.msg);
 	}
 }
 

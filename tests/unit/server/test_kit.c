@@ -24,10 +24,7 @@ enum { ACCOUNT_UID = 64901, ACCOUNT_GID = 64902, TEXT_MAX = 4096 };
 
 /* A machine that has nothing but, perhaps, the account of the server. */
 struct fresh {
-	char dir[FOLDER_SIZE];
-	char config[PATH_MAX];
-	char data_dir[PATH_MAX];
-	char ticket_key[PATH_MAX];
+	char dir[FOLDER_SIZE], config[PATH_MAX], data_dir[PATH_MAX], ticket_key[PATH_MAX];
 	char kit[PATH_MAX];
 	char key[PATH_MAX], certificate[PATH_MAX]; /* a passphrase costs a second */
 	char settings[TEXT_MAX];
@@ -278,8 +275,7 @@ CASE(a_kit_has_the_certificate_that_the_next_one_needs)
 /* Whoever can encrypt to a certificate can write a kit. */
 CASE(a_kit_writes_nowhere_but_beside_the_settings)
 {
-	char settings[TEXT_MAX];
-	char victim[PATH_MAX];
+	char settings[TEXT_MAX], victim[PATH_MAX];
 
 	(void)str_format(victim, sizeof(victim), "%s/cron.d/job", fresh.dir);
 	(void)str_format(settings, sizeof(settings),
@@ -294,21 +290,20 @@ CASE(a_kit_writes_nowhere_but_beside_the_settings)
 
 CASE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit)
 {
-	struct kit kit = {.n = 0};
+	cleanup(kit_release) struct kit kit = {.n = 0};
 	char path[PATH_MAX];
 
 	(void)str_copy(path, sizeof(path), f->server->config.ticket_key);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
 	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_FAILED_PRECONDITION);
-	kit_release(&kit);
 }
 
 /* One file has both: the certificate of a kit gets mode 0644. */
 CASE(a_renewed_certificate_is_two_files_in_a_kit)
 {
 	cleanup_free char *cert = NULL, *key = NULL, *both = NULL;
-	struct kit kit = {.n = 0};
+	cleanup(kit_release) struct kit kit = {.n = 0};
 	const struct kit_file *file;
 
 	assert_int_equal(file_read(f->server->config.cert, 65536, &cert, NULL), 0);
@@ -324,7 +319,6 @@ CASE(a_renewed_certificate_is_two_files_in_a_kit)
 	file = kit_find(&kit, KIT_KEY);
 	assert_int_equal(file->len, strlen(key));
 	assert_memory_equal(file->data, key, file->len);
-	kit_release(&kit);
 }
 
 /* --- by a call --- */
@@ -332,11 +326,10 @@ CASE(a_renewed_certificate_is_two_files_in_a_kit)
 static Holdfast__V1__BeginBackupResponse *begin(struct fixture *f, const char *passphrase,
 						enum status expected)
 {
-	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	Holdfast__V1__BeginBackupRequest request =
+		V1(begin_backup_request, .kit = true, .passphrase = TEXT(passphrase));
 	ProtobufCMessage *response = NULL;
 
-	request.kit = true;
-	request.passphrase = (char *)(uintptr_t)passphrase;
 	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup",
 			      &request.base, &response, NULL),
 			 expected);
@@ -345,30 +338,27 @@ static Holdfast__V1__BeginBackupResponse *begin(struct fixture *f, const char *p
 
 static void read_kit(struct fixture *f, char *id)
 {
-	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;
+	Holdfast__V1__ReadBackupRequest request = V1(read_backup_request, .id = id);
 	cleanup_close int fd = open(fresh.kit, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	bool is_end = false;
 
-	request.id = id;
 	while (!is_end) {
-		ProtobufCMessage *response = NULL;
+		cleanup_pb ProtobufCMessage *response = NULL;
 		const Holdfast__V1__ReadBackupResponse *part;
 
-		assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ReadBackup",
-				      &request.base, &response, NULL),
-				 STATUS_OK);
+		assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ReadBackup",
+			       &request.base, &response, NULL));
 		part = (const Holdfast__V1__ReadBackupResponse *)response;
 		is_end = part->data.len == 0;
 		request.offset += part->data.len;
 		assert_int_equal(fd_write_all(fd, part->data.data, part->data.len), 0);
-		protobuf_c_message_free_unpacked(response, NULL);
 	}
 }
 
 CASE(a_kit_is_whole_and_leaves_nothing_on_the_server)
 {
 	const struct kit_key passphrase = {.passphrase = PASSPHRASE};
-	Holdfast__V1__BeginBackupResponse *begun;
+	cleanup_pb Holdfast__V1__BeginBackupResponse *begun = NULL;
 	cleanup_free char *ticket_key = NULL;
 	const struct kit_file *file;
 	struct restore_source source;
@@ -385,15 +375,13 @@ CASE(a_kit_is_whole_and_leaves_nothing_on_the_server)
 	assert_int_equal(file->len, n);
 	assert_memory_equal(file->data, ticket_key, n);
 	file = kit_find(&source.kit, KIT_STORE);
-	assert_int_equal(copy_look(&(struct kv_copy){.path = "kit", .image = file->data, .len = file->len},
-				   &facts, NULL),
-			 STATUS_OK);
+	assert_ok(copy_look(&(struct kv_copy){.path = "kit", .image = file->data, .len = file->len}, &facts,
+			    NULL));
 	assert_int_equal(facts.index, begun->index);
 	assert_int_equal(facts.volumes, 1);
 	assert_string_equal(facts.cluster, "c1");
 	assert_true(facts.newest_ms > 0);
 	restore_source_close(&source);
-	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 	(void)str_format(folder, sizeof(folder), "%s/backup", f->dir);
 	(void)look_at(folder);
 	assert_int_equal(n_seen, 1); /* itself */
@@ -401,7 +389,7 @@ CASE(a_kit_is_whole_and_leaves_nothing_on_the_server)
 
 CASE(a_kit_counts_as_made_once_it_was_read_to_its_end)
 {
-	Holdfast__V1__BeginBackupResponse *begun;
+	cleanup_pb Holdfast__V1__BeginBackupResponse *begun = NULL;
 
 	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, fresh.certificate);
 	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"), 0);
@@ -413,7 +401,6 @@ CASE(a_kit_counts_as_made_once_it_was_read_to_its_end)
 	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"),
 			 metric_of(f, "backup_timestamp_seconds"));
 	expect_warning_events(f, "kit", 1, 1);
-	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
 CASE(a_kit_is_never_made_unencrypted)
@@ -502,9 +489,8 @@ CASE(a_copy_with_a_flipped_bit_takes_no_stores_place)
 	assert_int_equal(file_write_atomic(copy, 0600, bytes, n), 0);
 	assert_int_equal(restore_source_open(copy, NULL, &source, NULL), STATUS_OK);
 	for (int dry_run = 0; dry_run < 2; dry_run++) {
-		assert_int_equal(restore_offline(&config, &source, false, dry_run, &result, &err),
-				 STATUS_DATA_LOSS);
-		assert_non_null(strstr(err.msg, "is not what was written"));
+		assert_error(restore_offline(&config, &source, false, dry_run, &result, &err),
+			     STATUS_DATA_LOSS, err, "is not what was written");
 	}
 	restore_source_close(&source);
 	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config.data_dir);

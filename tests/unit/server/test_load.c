@@ -48,15 +48,11 @@ static enum status delete_record(struct state *s, const char *key)
 
 static enum status load_node(struct state *s, const char *id)
 {
-	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
-	char boot_id[] = "b0010000-0000-4000-8000-000000000001";
-	char key[64], name[32];
+	char key[64];
+	Holdfast__V1__Node node = V1(node, .id = TEXT(id), .boot_id = "b0010000-0000-4000-8000-000000000001",
+				     .status = HOLDFAST__V1__NODE_STATUS__READY);
 
-	(void)str_copy(name, sizeof(name), id);
 	(void)str_format(key, sizeof(key), PREFIX_NODE "%s", id);
-	node.id = name;
-	node.boot_id = boot_id;
-	node.status = HOLDFAST__V1__NODE_STATUS__READY;
 	return load_message(s, key, &node.base);
 }
 
@@ -76,10 +72,11 @@ static enum status load_volume(struct state *s, const char *plugin_id)
 	return status;
 }
 
-TEST_FIXTURE(records_that_only_the_store_has_are_not_loaded, setup, teardown)
+#define CASE(name) TEST_ON(name, struct state, s, setup, teardown)
+
+CASE(records_that_only_the_store_has_are_not_loaded)
 {
 	Holdfast__V1__AuditRecord record = HOLDFAST__V1__AUDIT_RECORD__INIT;
-	struct state *s = *state;
 
 	assert_int_equal(load_message(s, PREFIX_AUDIT "1", &record.base), STATUS_OK);
 	assert_int_equal(delete_record(s, PREFIX_FREED "default/db/x"), STATUS_OK);
@@ -98,12 +95,10 @@ TEST_ON(a_node_comes_and_goes_with_its_indexes, struct state, s, setup, teardown
 }
 
 /* Whether a node has reported is counted when it is loaded, by the epoch there is then. */
-TEST_FIXTURE(an_epoch_that_begins_behind_nodes_asks_for_all_of_it, setup, teardown)
+CASE(an_epoch_that_begins_behind_nodes_asks_for_all_of_it)
 {
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
-	struct state *s = *state;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = 3);
 
-	epoch.number = 3;
 	assert_int_equal(load_message(s, KEY_EPOCH, &epoch.base), STATUS_OK);
 	assert_int_equal(load_node(s, "n1"), STATUS_OK);
 	assert_int_equal(s->n_unreported, 1);
@@ -121,7 +116,7 @@ TEST_ON(a_volume_of_another_plugin_asks_for_all_of_it, struct state, s, setup, t
 	assert_int_equal(load_volume(s, "nfs"), STATUS_OK);
 }
 
-TEST_FIXTURE(a_delete_of_an_invalid_key_is_refused, setup, teardown)
+CASE(a_delete_of_an_invalid_key_is_refused)
 {
 	static const char *const keys[] = {
 		PREFIX_VOLUME "db",
@@ -130,18 +125,14 @@ TEST_FIXTURE(a_delete_of_an_invalid_key_is_refused, setup, teardown)
 		PREFIX_CLAIM "longer-than-any-id-of-a-claim-that-there-is-or-may-be",
 		PREFIX_ALLOC "longer-than-any-id-of-an-allocation-that-there-is-or-may-be",
 	};
-	struct state *s = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		assert_int_equal(delete_record(s, keys[i]), STATUS_DATA_LOSS);
 }
 
-TEST_FIXTURE(a_value_of_another_key_is_refused, setup, teardown)
+CASE(a_value_of_another_key_is_refused)
 {
-	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
-	struct state *s = *state;
-	char name[] = "n2";
+	Holdfast__V1__Node node = V1(node, .id = "n2");
 
-	node.id = name;
 	assert_int_equal(load_message(s, PREFIX_NODE "n1", &node.base), STATUS_DATA_LOSS);
 }

@@ -45,33 +45,6 @@ static int setup_csi(void **state)
 	return 0;
 }
 
-/* The allocation on n1 with its claim of @volume taken. */
-static void take(struct fixture *f, const char *volume, const char *alloc)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct claim claim;
-	struct error err;
-
-	f->source = volume;
-	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
-	if (fake_node_claim(&f->n1, volume, alloc, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	claim = claim_of(f, alloc);
-	fake_node_send_mounted(&f->n1, &claim);
-	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
-}
-
-static void release_claim(struct fixture *f, const char *alloc)
-{
-	struct claim claim = claim_of(f, alloc);
-
-	fake_node_send_released(&f->n1, &claim);
-	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
-	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
-}
-
 static void fail_release(struct fixture *f, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
@@ -113,8 +86,7 @@ static void expect_text(struct fixture *f, const char *releases)
 	char text[256];
 
 	server_status_text(text, sizeof(text), f->server);
-	if (!strstr(text, releases))
-		fail_msg("%s: %s", releases, text);
+	assert_msg(strstr(text, releases), "%s: %s", releases, text);
 }
 
 /* From the moment on when its work was ordered to stop, whatever its plugin does then. */
@@ -125,11 +97,11 @@ static void expect_releases(struct fixture *f, int64_t n_waiting, int64_t n_stuc
 	assert_int_equal(metric_of(f, "release_stuck{for=\"controller\"}"), 0);
 }
 
-TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setup_csi, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown)
 
-	take(f, "db", ALLOC_1);
+CASE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails)
+{
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	UNTIL(f, wait_for(f, "allocation", 1));
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"allocation\"}"), -1);
 	expect_releases(f, 0, 0);
@@ -165,7 +137,7 @@ TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setu
 	UNTIL(f, wait_for(f, "node", 1));
 	assert_int_equal(n_events(f, "volume default/db", "Claims.Fail", ""), 1);
 	assert_int_equal(n_events(f, "volume default/db", "Claims.Wait", ""), 1);
-	release_claim(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);
 	expect_releases(f, 0, 0);
@@ -173,11 +145,9 @@ TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setu
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0);
 }
 
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown)
-
 CASE(a_dead_node_with_a_stop_asked_for_is_waited_for)
 {
-	take(f, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	UNTIL(f, wait_for(f, "allocation", 1));
 	disconnect(f, &f->n1);
 	UNTIL(f, wait_for(f, "node-away", 1));
@@ -208,7 +178,7 @@ static void age(struct fixture *f, const char *alloc)
 
 CASE(how_long_a_release_waits_is_known_after_a_restart)
 {
-	take(f, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
@@ -221,9 +191,9 @@ CASE(how_long_a_release_waits_is_known_after_a_restart)
 
 CASE(a_detach_that_fails_is_stuck_and_waits_for_its_controller)
 {
-	take(f, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 100, STATUS_INTERNAL);
-	release_claim(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, metric_of(f, "release_stuck{for=\"controller\"}") == 1);
 	assert_int_equal(metric_of(f, "release_stuck{for=\"node\"}"), 0);
 	assert_true(metric_of(f, "release_detach_errors_total") >= 1);
@@ -237,13 +207,13 @@ CASE(a_detach_that_fails_is_stuck_and_waits_for_its_controller)
 CASE(a_call_behind_one_that_hangs_waits)
 {
 	register_csi(f, "wal");
-	take(f, "db", ALLOC_1);
-	take(f, "wal", ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "wal", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
-	release_claim(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, metric_of(f, "plugin_calls_in_flight") == 1);
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
-	release_claim(f, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, metric_of(f, "plugin_calls_waiting") == 1 && f->n2.n_held == 1);
 	fake_node_answer(&f->n2);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);

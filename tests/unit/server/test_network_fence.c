@@ -48,36 +48,16 @@ static void connect_all(struct world *w)
 	run_idle(f->event);
 }
 
-static void take(struct fixture *f, const char *alloc)
+UNIT_SETUP(setup_world, struct world, w)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct claim claim;
-	struct error err;
-
-	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
-	if (fake_node_claim(&f->n1, "db", alloc, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	claim = claim_of(f, alloc);
-	fake_node_send_mounted(&f->n1, &claim);
-	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
-}
-
-static int setup_world(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
 	void *fixture = NULL;
 
-	assert_non_null(w);
 	assert_int_equal(setup_three(&fixture), 0);
 	w->f = fixture;
 	register_csi(w->f, "db");
 	fake_node_init(&w->n3, w->f->event, w->f->dir, "node-n3", w->f->port);
 	connect_all(w);
-	take(w->f, ALLOC_1);
-	*state = w;
-	return 0;
+	take_claim(w->f, &w->f->n1, "db", ALLOC_1);
 }
 
 static int teardown_world(void **state)
@@ -91,7 +71,7 @@ static int teardown_world(void **state)
 	return teardown(&fixture);
 }
 
-#define WORLD_TEST(name) TEST_FIXTURE(name, setup_world, teardown_world)
+#define WORLD_TEST(name) TEST_ON(name, struct world, w, setup_world, teardown_world)
 
 struct wanted {
 	bool alive, lift;
@@ -100,13 +80,11 @@ struct wanted {
 
 static enum status fence_as(struct fixture *f, const struct wanted *wanted, struct error *err)
 {
-	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
-	char id[] = "n1", reason[] = "it does not answer", plugin_id[64];
+	char id[] = "n1";
+	Holdfast__V1__FenceNodeRequest request =
+		V1(fence_node_request, .id = id, .reason = "it does not answer",
+		   .plugin_id = TEXT(wanted->plugin_id ? wanted->plugin_id : CSI_PLUGIN));
 
-	str_copy_text(plugin_id, sizeof(plugin_id), wanted->plugin_id ? wanted->plugin_id : CSI_PLUGIN);
-	request.id = id;
-	request.reason = reason;
-	request.plugin_id = plugin_id;
 	request.alive = wanted->alive;
 	request.lift = wanted->lift;
 	return call(&f->operator, FENCES, "Fence", &request.base, NULL, err);
@@ -121,8 +99,7 @@ static void must_fence(struct fixture *f)
 {
 	struct error err;
 
-	if (fence(f, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence(f, &err), err);
 }
 
 static const Holdfast__V1__Fence *fence_of(struct fixture *f)
@@ -139,9 +116,8 @@ static void wait_for(struct fixture *f, enum fence_state wanted)
 {
 	UNTIL(f, is_in(f, wanted));
 	run_idle(f->event);
-	if (!is_in(f, wanted))
-		fail_msg("it is %s: %s", fence_state_name((enum fence_state)fence_of(f)->state),
-			 fence_of(f)->error);
+	assert_msg(is_in(f, wanted), "it is %s: %s", fence_state_name((enum fence_state)fence_of(f)->state),
+		   fence_of(f)->error);
 }
 
 static bool is_fenced(struct fixture *f)
@@ -156,7 +132,6 @@ static void assert_kept(struct fixture *f)
 
 WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct claim claim;
 
@@ -168,8 +143,7 @@ WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 1);
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.evidence, EVIDENCE_NETWORK_FENCE);
-	assert_non_null(
-		strstr(claim.evidence_detail, "plugin ebs, controller on node n2: " CIDR_1 " fenced at 20"));
+	assert_contains(claim.evidence_detail, "plugin ebs, controller on node n2: " CIDR_1 " fenced at 20");
 	assert_non_null(strstr(claim.evidence_detail, "operator/dev: it does not answer"));
 	assert_string_equal(fence_of(f)->fencer, "n2");
 	assert_int_equal(fence_of(f)->freed, 1);
@@ -182,7 +156,6 @@ WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 /* Volumes on the node's own disk: the storage of the plugin proves nothing about them. */
 WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct claim other;
 
@@ -207,7 +180,6 @@ WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 /* Another administrator may have fenced a part of it before. */
 WORLD_TEST(a_list_with_a_part_of_the_addresses_proves_nothing)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	f->n1.csi.clients[0] = "198.51.100.0/24";
@@ -224,7 +196,6 @@ WORLD_TEST(a_list_with_a_part_of_the_addresses_proves_nothing)
 
 WORLD_TEST(a_fence_that_the_storage_does_not_list_frees_nothing)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -288,8 +259,7 @@ TEST(the_next_controller_is_asked_when_one_refuses_or_fails)
 		w = made;
 		connect_n3(w);
 		go_wrong(w, &ways[i], 1);
-		if (!is_in(w->f, FENCE_RECORDED))
-			fail_msg("way %zu: %s", i, fence_of(w->f)->error);
+		assert_msg(is_in(w->f, FENCE_RECORDED), "way %zu: %s", i, fence_of(w->f)->error);
 		assert_string_equal(fence_of(w->f)->fencer, "n3");
 		assert_int_equal(fence_of(w->f)->n_tried, 1);
 		assert_string_equal(fence_of(w->f)->tried[0], "n2");
@@ -313,10 +283,8 @@ TEST(a_fence_that_no_controller_proves_keeps_the_claims)
 		w = made;
 		connect_n3(w);
 		go_wrong(w, &ways[i], 2);
-		if (!is_in(w->f, is_unsure ? FENCE_UNKNOWN : FENCE_FAILED))
-			fail_msg("way %zu: %s, %s", i,
-				 fence_state_name((enum fence_state)fence_of(w->f)->state),
-				 fence_of(w->f)->error);
+		assert_msg(is_in(w->f, is_unsure ? FENCE_UNKNOWN : FENCE_FAILED), "way %zu: %s, %s", i,
+			   fence_state_name((enum fence_state)fence_of(w->f)->state), fence_of(w->f)->error);
 		assert_int_not_equal(fence_of(w->f)->error[0], '\0');
 		assert_kept(w->f);
 		assert_int_equal(teardown_world(&made), 0);
@@ -325,7 +293,6 @@ TEST(a_fence_that_no_controller_proves_keeps_the_claims)
 
 WORLD_TEST(a_controllers_node_that_is_lost_in_the_middle_leaves_the_outcome_unknown)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	connect_n3(w);
@@ -343,7 +310,6 @@ WORLD_TEST(a_controllers_node_that_is_lost_in_the_middle_leaves_the_outcome_unkn
 
 WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -358,9 +324,8 @@ WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 	f->n2.csi.can_fence = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "no connected node other than n1"));
+	assert_error(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_FAILED_PRECONDITION,
+		     err, "no connected node other than n1");
 	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
 }
 
@@ -368,12 +333,11 @@ WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 
 WORLD_TEST(a_connected_node_is_fenced_by_a_persons_word_only)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
-	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "holdfast node fence n1 --network ebs --alive"));
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err,
+		     "holdfast node fence n1 --network ebs --alive");
 	assert_null(fence_of(f));
 	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_OK);
 	wait_for(f, FENCE_RECORDED); /* also while it is connected: its writes are refused */
@@ -383,7 +347,6 @@ WORLD_TEST(a_connected_node_is_fenced_by_a_persons_word_only)
 
 WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -400,11 +363,9 @@ WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
 /* Its claims are gone, and the state names the next command. */
 WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
-	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
-	char id[] = "n1", plugin_id[] = CSI_PLUGIN;
-	ProtobufCMessage *response = NULL;
+	Holdfast__V1__GetFenceRequest request = V1(get_fence_request, .id = "n1", .plugin_id = CSI_PLUGIN);
+	cleanup_pb ProtobufCMessage *response = NULL;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -413,20 +374,16 @@ WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);
 	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
-	request.id = id;
-	request.plugin_id = plugin_id;
 	assert_int_equal(call(&f->operator, FENCES, "Get", &request.base, &response, NULL), STATUS_OK);
-	assert_non_null(strstr(((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->error,
-			       "Next: reboot node n1"));
-	protobuf_c_message_free_unpacked(response, NULL);
-	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "reboot"));
+	assert_contains(((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->error,
+			"Next: reboot node n1");
+	assert_error(fence_as(f, &(const struct wanted){.lift = true}, &err), STATUS_FAILED_PRECONDITION, err,
+		     "reboot");
 	assert_true(is_fenced(f));
 }
 
 WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -436,18 +393,17 @@ WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);
-	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "Reboot node n1, which lifts the fence"));
+	assert_error(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION, err,
+		     "Reboot node n1, which lifts the fence");
 	lose(f, &f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	wait_for(f, FENCE_LIFTED);
-	take(f, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 }
 
 /* A call that took effect after the lift: the server has proved that the node is accepted, and it is not. */
 WORLD_TEST(a_person_lifts_a_fence_once_more)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -467,7 +423,6 @@ WORLD_TEST(a_person_lifts_a_fence_once_more)
  * reports. */
 WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_reported_first)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__Fence older;
@@ -498,7 +453,6 @@ WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_rep
 /* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -513,7 +467,6 @@ WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 
 WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -526,9 +479,8 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 	UNTIL(f, is_in(f, FENCE_LIFTING) && fence_of(f)->error[0] != '\0' &&
 			 strstr(fence_of(f)->error, "the model says no"));
 	assert_int_equal(metric_of(f, "fences_open"), 1);
-	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "is being lifted")); /* the lift could overtake another fence */
+	assert_error(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_FAILED_PRECONDITION,
+		     err, "is being lifted"); /* the lift could overtake another fence */
 	run_for(f->event, 60 * 1000);
 	wait_for(f, FENCE_LIFTED);
 	assert_false(is_fenced(f));
@@ -538,7 +490,6 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 
 WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	char *other = f->plugin.fenced[MODEL_FENCED_MAX - 1];
 
@@ -561,7 +512,6 @@ WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)
 /* It is lifted only after the call in flight has ended: else the call could take effect after the lift. */
 WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -581,7 +531,6 @@ WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
 
 WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -590,7 +539,7 @@ WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
 	UNTIL(f, f->n2.n_held == 1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
-	take(f, ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	fake_node_answer(&f->n2); /* the proof, late */
 	wait_for(f, FENCE_LIFTED);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
@@ -598,7 +547,6 @@ WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
 
 WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -610,8 +558,7 @@ WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 	settle(f);
 	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
 	assert_null(records_get(&f->server->state.records, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN));
-	if (fence_as(f, &(const struct wanted){.lift = true}, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence_as(f, &(const struct wanted){.lift = true}, &err), err);
 	wait_for(f, FENCE_LIFTED);
 	assert_false(is_fenced(f));
 }
@@ -622,7 +569,6 @@ WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 /* The first one may still run, and write. */
 WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -634,8 +580,7 @@ WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 	wait_for(f, FENCE_RECORDED);
 	f->n1.machine = MACHINE_2;
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
-	if (identify(f, "n1", MACHINE_2, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(identify(f, "n1", MACHINE_2, &err), err);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	settle(f);
 	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
@@ -656,7 +601,6 @@ static void start_again(struct world *w)
 /* Killed after each durable step: the next one repeats the call. */
 WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -685,7 +629,6 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 
 WORLD_TEST(the_controllers_have_a_limited_time_to_come_back)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -718,7 +661,6 @@ static const Holdfast__V1__FenceClients *clients_of(struct fixture *f, const cha
 
 WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	report(f, &f->n1, CIDR_9);
@@ -738,7 +680,6 @@ WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
 /* A lost node is fenced by the addresses that it had before. */
 WORLD_TEST(a_report_after_the_loss_does_not_replace_the_addresses_of_the_fence)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	lose(f, &f->n1);
@@ -779,8 +720,8 @@ TEST(a_node_with_wrong_addresses_is_an_alarm_and_is_not_fenced_by_them)
 		assert_int_equal(metric_of(f, "fence_clients_refused"), 1);
 		expect_warning_events(f, "fence-clients", 1, 0);
 		lose(f, &f->n1);
-		assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
-		assert_non_null(strstr(err.msg, "cannot be fenced by the addresses"));
+		assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err,
+			     "cannot be fenced by the addresses");
 		assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
 		assert_kept(f);
 		fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* and has the right one */
@@ -792,7 +733,6 @@ TEST(a_node_with_wrong_addresses_is_an_alarm_and_is_not_fenced_by_them)
 
 WORLD_TEST(a_node_with_too_many_addresses_is_not_fenced_by_them)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	char text[FENCE_CLIENTS_MAX][16];
 	struct error err;
@@ -802,8 +742,7 @@ WORLD_TEST(a_node_with_too_many_addresses_is_not_fenced_by_them)
 		report(f, &f->n1, text[i]);
 	}
 	lose(f, &f->n1);
-	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "more than 8 addresses"));
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "more than 8 addresses");
 }
 
 static size_t count_clients(struct fixture *f, const char *node_id)
@@ -852,7 +791,6 @@ static void report_plugins(struct fixture *f, struct fake_node *node, int round)
 
 WORLD_TEST(addresses_at_plugins_that_a_node_makes_up_are_limited_and_end_with_its_boot)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 
 	for (int round = 0; round < 4; round++)
@@ -872,7 +810,6 @@ WORLD_TEST(addresses_at_plugins_that_a_node_makes_up_are_limited_and_end_with_it
 /* A hostile node could have another one fenced by its own loss. */
 WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	char warning[FENCE_CLIENTS_WARNING_SIZE];
 	struct error err;
@@ -882,8 +819,8 @@ WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 	assert_non_null(strstr(warning, "have reported the same address"));
 	connect_n3(w);
 	lose(f, &f->n1);
-	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "nodes n1 and n2 have reported the same address"));
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err,
+		     "nodes n1 and n2 have reported the same address");
 	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
 	assert_kept(f);
 	lose(f, &f->n2);
@@ -895,7 +832,6 @@ WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 
 WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	struct error err;
 
@@ -903,8 +839,7 @@ WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
 	f->n1.csi.clients[0] = NULL;
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	lose(f, &f->n1);
-	assert_int_equal(fence(f, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "has not reported in this boot"));
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "has not reported in this boot");
 	assert_int_equal(fence_as(f, &(const struct wanted){.plugin_id = "nfs"}, &err),
 			 STATUS_FAILED_PRECONDITION);
 	assert_int_equal(fence_as(f, &(const struct wanted){.plugin_id = "a/b"}, &err),
@@ -917,13 +852,12 @@ enum { AFTER_MS = 20000 };
 
 static void want_fence(struct fixture *f)
 {
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
-	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	Holdfast__V1__OnNodeLoss loss =
+		V1(on_node_loss, .after_ms = AFTER_MS,
+		   .do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE);
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .on_node_loss = &loss);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	loss.after_ms = AFTER_MS;
-	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE;
-	detail.on_node_loss = &loss;
 	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	run_idle(f->event);
@@ -940,7 +874,6 @@ static Holdfast__V1__PlanFencesResponse *plan_of(struct fixture *f)
 
 WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	Holdfast__V1__PlanFencesResponse *plan;
 
@@ -973,7 +906,6 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 /* A power fence is wanted, too, and no fencer is here. */
 WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connected)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	Holdfast__V1__PlanFencesResponse *plan;
 
@@ -998,7 +930,6 @@ WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connect
 
 WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
@@ -1033,19 +964,13 @@ WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
 
 WORLD_TEST(a_refusal_names_the_fence_once_the_storage_can_refuse_the_node)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
-	char id[] = "db";
+	cleanup_pb ProtobufCMessage *response = NULL;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db", .why = true);
 
 	lose(f, &f->n1);
-	request.id = id;
-	request.why = true;
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
-	assert_non_null(strstr(((Holdfast__V1__GetVolumeResponse *)(void *)response)->why,
-			       "holdfast node fence n1 --network ebs --reason REASON"));
-	protobuf_c_message_free_unpacked(response, NULL);
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &response,
+		       NULL));
+	assert_contains(((Holdfast__V1__GetVolumeResponse *)(void *)response)->why,
+			"holdfast node fence n1 --network ebs --reason REASON");
 }

@@ -41,10 +41,10 @@ TEST(a_network_has_the_addresses_of_its_prefix_and_no_other)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		char *cidrs[] = {(char *)(uintptr_t) "198.51.100.0/24", (char *)(uintptr_t)rows[i].cidr};
+		char *cidrs[] = {(char *)(uintptr_t) "198.51.100.0/24", TEXT(rows[i].cidr)};
 
-		if (networks_have(cidrs, 2, rows[i].address) != rows[i].has)
-			fail_msg("%s, %s", rows[i].cidr, rows[i].address);
+		assert_msg(networks_have(cidrs, 2, rows[i].address) == rows[i].has, "%s, %s", rows[i].cidr,
+			   rows[i].address);
 	}
 }
 
@@ -57,10 +57,9 @@ TEST(a_text_that_is_no_network_is_refused)
 	char *many[NETWORKS_MAX + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		char *cidrs[] = {one[0], (char *)(uintptr_t)bad[i]};
+		char *cidrs[] = {one[0], TEXT(bad[i])};
 
-		if (networks_check(cidrs, 2, NULL) != STATUS_INVALID_ARGUMENT)
-			fail_msg("'%s'", bad[i]);
+		assert_msg(networks_check(cidrs, 2, NULL) == STATUS_INVALID_ARGUMENT, "'%s'", bad[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		many[i] = one[0];

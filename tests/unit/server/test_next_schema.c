@@ -12,20 +12,17 @@
 
 static enum status put_version_1(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
 	char *former[] = {(char[]){"former-store"}};
+	Holdfast__V1__Schema schema =
+		V1(schema, .version = 1, .cluster = (char[]){"c1"}, .store_id = (char[]){"this-store"},
+		   .former_store_ids = former, .n_former_store_ids = 1);
 
-	schema.version = 1;
-	schema.cluster = (char[]){"c1"};
-	schema.store_id = (char[]){"this-store"};
-	schema.former_store_ids = former;
-	schema.n_former_store_ids = 1;
 	return schema_put(rewrite, KEY_SCHEMA, &schema.base, err);
 }
 
 static bool check_version_2(const struct kv_item *item, void *userdata)
 {
-	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
+	cleanup_pb Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
 
 	assert_non_null(schema);
 	assert_int_equal(schema->version, 2);
@@ -33,7 +30,6 @@ static bool check_version_2(const struct kv_item *item, void *userdata)
 	assert_string_equal(schema->store_id, "this-store");
 	assert_int_equal(schema->n_former_store_ids, 1);
 	assert_string_equal(schema->former_store_ids[0], "former-store");
-	holdfast__v1__schema__free_unpacked(schema, NULL);
 	*(bool *)userdata = true;
 	return false;
 }

@@ -22,24 +22,6 @@
 #define OPERATOR "holdfast://c1/operator/ann"
 #define URI "holdfast://c1/node/n9"
 
-static void open_authority(struct fixture *f)
-{
-	struct config *config = &f->server->config;
-
-	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
-			 "%s/tls/ca.pem", f->dir);
-	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
-	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
-}
-
-static int setup_authority(void **state)
-{
-	int r = setup_acl(state);
-
-	open_authority(*state);
-	return r;
-}
-
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_authority, teardown)
 
 static const char *in(const struct fixture *f, const char *name, char ret[static PATH_MAX])
@@ -53,7 +35,7 @@ static void make_line_by(struct fixture *f, struct caller_client *caller, const 
 {
 	struct enroll_line line = {.cluster = "c1", .n_servers = 1};
 	char request[128];
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 
 	(void)str_format(request, sizeof(request), "{\"node\": \"%s\"}", node);
 	assert_int_equal(caller_call(caller, "Operator.CreateEnrollment", request, &answer, NULL), STATUS_OK);
@@ -64,27 +46,23 @@ static void make_line_by(struct fixture *f, struct caller_client *caller, const 
 	line.servers[0].port = f->port;
 	(void)str_copy(line.servers[0].host, sizeof(line.servers[0].host), "127.0.0.1");
 	assert_int_equal(enroll_line_format(&line, ret, NULL), STATUS_OK);
-	json_decref(answer);
 }
 
 static void make_line(struct fixture *f, const char *node, char ret[static ENROLL_LINE_SIZE])
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 
 	caller_init(&caller, f, OPERATOR, NULL);
 	make_line_by(f, &caller, node, ret);
-	caller_release(&caller);
 }
 
 static void enroll_n9(struct fixture *f, struct enrolled *ret)
 {
-	char line[ENROLL_LINE_SIZE];
-	char into[PATH_MAX];
+	char line[ENROLL_LINE_SIZE], into[PATH_MAX];
 	struct error err;
 
 	make_line(f, "n9", line);
-	if (enroll(f->event, line, in(f, "etc", into), ret, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(enroll(f->event, line, in(f, "etc", into), ret, &err), err);
 }
 
 static bool exists(const struct fixture *f, const char *name)
@@ -121,8 +99,7 @@ CASE(a_server_of_another_ca_gets_neither_token_nor_request)
 {
 	const Holdfast__V1__StoredEnrollment *stored;
 	struct enrolled enrolled;
-	char line[ENROLL_LINE_SIZE];
-	char into[PATH_MAX];
+	char line[ENROLL_LINE_SIZE], into[PATH_MAX];
 	struct error err;
 	char *digest;
 
@@ -140,20 +117,18 @@ CASE(a_server_of_another_ca_gets_neither_token_nor_request)
 /* The clock of the server is an hour ahead, or that of the node behind. */
 CASE(a_node_whose_clock_is_an_hour_behind_writes_nothing_and_names_the_clock)
 {
-	Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
-	char key[] = PREFIX_REVOCATION "id/node/n9", who[] = "operator/ann";
+	char key[] = PREFIX_REVOCATION "id/node/n9";
+	Holdfast__V1__Revocation revocation = V1(revocation, .who = "operator/ann");
 	const struct record record = {.key = key, .message = &revocation.base};
 	char line[ENROLL_LINE_SIZE], into[PATH_MAX];
 	struct enrolled enrolled;
 	struct error err;
 
-	revocation.who = who;
 	revocation.revoked_at_ms = clock_realtime_ms() + 3600000; /* certificates count as issued after it */
 	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 	make_line(f, "n9", line);
-	assert_int_equal(enroll(f->event, line, in(f, "etc", into), &enrolled, &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "and this clock: certificate is not yet valid"));
+	assert_error(enroll(f->event, line, in(f, "etc", into), &enrolled, &err), STATUS_FAILED_PRECONDITION,
+		     err, "and this clock: certificate is not yet valid");
 	assert_false(exists(f, "etc/tls/node.key"));
 	assert_false(exists(f, "etc/tls/ca.pem"));
 	assert_false(exists(f, "etc/agent.hcl"));
@@ -166,8 +141,7 @@ CASE(a_folder_that_cannot_be_written_uses_no_token_up)
 {
 	const Holdfast__V1__StoredEnrollment *stored;
 	struct enrolled enrolled;
-	char line[ENROLL_LINE_SIZE];
-	char path[PATH_MAX];
+	char line[ENROLL_LINE_SIZE], path[PATH_MAX];
 	struct error err;
 
 	make_line(f, "n9", line);
@@ -183,8 +157,7 @@ CASE(a_folder_that_cannot_be_written_uses_no_token_up)
 CASE(an_attempt_that_is_repeated_with_its_kept_key_gets_the_certificate)
 {
 	struct enrolled enrolled;
-	char line[ENROLL_LINE_SIZE];
-	char path[PATH_MAX], into[PATH_MAX];
+	char line[ENROLL_LINE_SIZE], path[PATH_MAX], into[PATH_MAX];
 	struct pki_facts facts;
 
 	make_line(f, "n9", line);
@@ -204,9 +177,7 @@ CASE(an_attempt_that_is_repeated_with_its_kept_key_gets_the_certificate)
 CASE(a_line_that_was_used_changes_no_file)
 {
 	struct enrolled enrolled;
-	char line[ENROLL_LINE_SIZE];
-	char path[PATH_MAX];
-	char into[PATH_MAX];
+	char line[ENROLL_LINE_SIZE], path[PATH_MAX], into[PATH_MAX];
 	struct pki_facts before, after;
 	struct error err;
 
@@ -215,8 +186,8 @@ CASE(a_line_that_was_used_changes_no_file)
 	(void)in(f, "etc/tls/node.key", path);
 	assert_int_equal(enroll(f->event, line, into, &enrolled, NULL), STATUS_OK);
 	assert_int_equal(pki_read_facts(path, &before, NULL), STATUS_OK);
-	assert_int_equal(enroll(f->event, line, into, &enrolled, &err), STATUS_PERMISSION_DENIED);
-	assert_non_null(strstr(err.msg, "and is good once"));
+	assert_error(enroll(f->event, line, into, &enrolled, &err), STATUS_PERMISSION_DENIED, err,
+		     "and is good once");
 	assert_int_equal(pki_read_facts(path, &after, NULL), STATUS_OK);
 	assert_string_equal(before.serial, after.serial);
 }
@@ -265,9 +236,8 @@ static void run_init(struct running *run, struct fixture *f)
 	assert_int_equal(rpc_tls_new(&files, &run->tls, NULL), STATUS_OK);
 	endpoint.tls = run->tls;
 	assert_int_equal(rpc_client_new(f->event, &endpoint, &run->client, NULL), STATUS_OK);
-	assert_int_equal(renewal_new(f->event, run->client, run->tls, &run->files, on_changed, run,
-				     &run->renewal, NULL),
-			 STATUS_OK);
+	assert_ok(renewal_new(f->event, run->client, run->tls, &run->files, on_changed, run, &run->renewal,
+			      NULL));
 }
 
 static void run_release(struct running *run)
@@ -297,16 +267,15 @@ CASE(a_node_renews_its_certificate_and_keeps_its_session)
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
 	struct pki_facts before, after;
 	struct rpc_stream *stream = NULL;
-	struct running run;
+	cleanup(run_release) struct running run;
 	struct stat st;
 	bool is_closed = false;
 
 	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
 	run_init(&run, f);
 	assert_int_equal(pki_read_facts(run.cert, &before, NULL), STATUS_OK);
-	assert_int_equal(rpc_stream_open(run.client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US,
-					 &events, &is_closed, &stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(run.client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US,
+				  &events, &is_closed, &stream, NULL));
 	UNTIL(f, run.n_changed > 0);
 	assert_string_equal(renewal_cert(run.renewal), run.next);
 	assert_int_equal(pki_read_facts(run.next, &after, NULL), STATUS_OK);
@@ -318,13 +287,12 @@ CASE(a_node_renews_its_certificate_and_keeps_its_session)
 	assert_null(renewal_error(run.renewal));
 	assert_false(is_closed);
 	rpc_stream_cancel(stream);
-	run_release(&run);
 }
 
 CASE(a_revoked_node_renews_nothing_and_keeps_its_pair)
 {
 	struct pki_facts facts;
-	struct running run;
+	cleanup(run_release) struct running run;
 
 	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
 	run_init(&run, f);
@@ -334,13 +302,12 @@ CASE(a_revoked_node_renews_nothing_and_keeps_its_pair)
 	assert_non_null(strstr(renewal_error(run.renewal)->msg, "was revoked at"));
 	assert_int_equal(pki_read_facts(run.cert, &facts, NULL), STATUS_OK);
 	assert_false(exists(f, "agent/" RENEWED_FILE));
-	run_release(&run);
 }
 
 /* As with a full disk: the agent's folder takes no file. */
 CASE(a_renewal_that_cannot_be_written_leaves_the_pair_that_is_in_use)
 {
-	struct running run;
+	cleanup(run_release) struct running run;
 
 	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
 	run_init(&run, f);
@@ -349,13 +316,12 @@ CASE(a_renewal_that_cannot_be_written_leaves_the_pair_that_is_in_use)
 	assert_non_null(strstr(renewal_error(run.renewal)->msg, "write "));
 	assert_string_equal(renewal_cert(run.renewal), run.cert);
 	assert_int_equal(run.n_changed, 0);
-	run_release(&run);
 }
 
 CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
 {
 	struct enrolled enrolled;
-	struct running run;
+	cleanup(run_release) struct running run;
 
 	run_init(&run, f);
 	run_idle(f->event);
@@ -363,7 +329,6 @@ CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
 	enroll_n9(f, &enrolled);
 	UNTIL(f, run.n_changed > 0);
 	assert_string_equal(renewal_cert(run.renewal), run.cert);
-	run_release(&run);
 }
 
 /* The connection outlives the session that the server has ended. */
@@ -371,7 +336,7 @@ CASE(a_connection_that_is_made_again_shows_the_new_certificate)
 {
 	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
 	struct enrolled enrolled;
-	struct running run;
+	cleanup(run_release) struct running run;
 	struct error err;
 	int64_t revoked_ms;
 
@@ -389,13 +354,12 @@ CASE(a_connection_that_is_made_again_shows_the_new_certificate)
 	assert_int_equal(rpc_client_call_sync(run.client, &holdfast__v1__nodes__descriptor, "Get",
 					      &request.base, TIMEOUT_US, NULL, &err),
 			 STATUS_PERMISSION_DENIED); /* as any node's */
-	run_release(&run);
 }
 
 CASE(of_two_certificates_the_one_issued_last_counts_and_it_is_this_nodes)
 {
 	struct renewal_choice choice;
-	struct running run;
+	cleanup(run_release) struct running run;
 	cleanup_free char *pair = NULL;
 	size_t n = 0;
 
@@ -410,7 +374,6 @@ CASE(of_two_certificates_the_one_issued_last_counts_and_it_is_this_nodes)
 	run.files.uri = "holdfast://c1/node/n1";
 	renewal_choose(&run.files, &choice);
 	assert_string_equal(choice.cert, run.cert); /* another node's */
-	run_release(&run);
 }
 
 /* --- a new CA --- */
@@ -439,9 +402,8 @@ static void key_id_of(struct fixture *f, char ret[static RPC_KEY_ID_SIZE])
 {
 	struct pki_ca *ca = NULL;
 
-	assert_int_equal(pki_ca_open(f->server->config.authority.key, f->server->config.authority.certificate,
-				     &ca, NULL),
-			 STATUS_OK);
+	assert_ok(pki_ca_open(f->server->config.authority.key, f->server->config.authority.certificate, &ca,
+			      NULL));
 	(void)str_copy(ret, RPC_KEY_ID_SIZE, pki_ca_key_id(ca));
 	pki_ca_free(ca);
 }
@@ -480,9 +442,9 @@ static void register_n9(struct fixture *f)
 CASE(a_node_and_the_server_move_to_a_new_ca_and_leave_the_old_one)
 {
 	char new_id[RPC_KEY_ID_SIZE];
-	struct caller_client old;
+	cleanup(caller_release) struct caller_client old;
 	struct pki_facts facts;
-	struct running run;
+	cleanup(run_release) struct running run;
 
 	f->server->config.authority.node_life_us = 60 * USEC_PER_SEC;
 	run_init(&run, f);
@@ -501,18 +463,15 @@ CASE(a_node_and_the_server_move_to_a_new_ca_and_leave_the_old_one)
 	expect_trust(&run);
 	rpc_client_reconnect(old.client);
 	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_UNAVAILABLE);
-	caller_release(&old);
-	run_release(&run);
 }
 
 CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 {
-	char warning[CERTIFICATE_CA_WARNING_SIZE];
-	char new_id[RPC_KEY_ID_SIZE], request[PKI_CSR_MAX];
-	struct caller_client n1;
+	char warning[CERTIFICATE_CA_WARNING_SIZE], new_id[RPC_KEY_ID_SIZE], request[PKI_CSR_MAX];
+	cleanup(caller_release) struct caller_client n1;
 	char *key = NULL, *csr = NULL;
-	json_t *json;
-	char *text;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	caller_init(&n1, f, "holdfast://c1/node/n1", NULL);
@@ -533,11 +492,8 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	UNTIL(f, str_eq(f->server->own.issuer, new_id));
 	assert_true(certificate_ca_warning(f->server, warning));
 	assert_non_null(strstr(warning, "remove the old CA from "));
-	json_decref(json);
-	free(text);
 	free(csr);
 	pki_key_free(key);
-	caller_release(&n1);
 }
 
 /* As one that follows, at its start. */
@@ -645,20 +601,19 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	struct rpc_stream *stream = NULL;
 	bool is_closed = false;
-	struct caller_client old, renewed;
+	cleanup(caller_release) struct caller_client old, renewed;
 	struct enrolled enrolled;
 	struct pki_facts facts;
-	struct running run;
+	cleanup(run_release) struct running run;
 	struct error err;
-	char *token = management(f);
+	cleanup_free char *token = management(f);
 
 	f->server->config.authority.node_life_us = 15 * USEC_PER_SEC;
 	run_init(&run, f);
 	register_n9(f);
 	caller_init(&old, f, OPERATOR, NULL); /* trusts the former CA alone */
-	assert_int_equal(rpc_stream_open(old.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
-					 &events, &is_closed, &stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(old.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &events, &is_closed, &stream, NULL));
 	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
 	run_idle(f->event);
 	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
@@ -668,9 +623,9 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	assert_string_equal(holders, "server/dev (this server), node/n9 (not connected), operator/ann");
 	assert_false(is_closed);
 	rpc_stream_cancel(stream);
-	assert_int_equal(FINISH(f, token, holders, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "3 still have a certificate of the former CA: server/dev (this "
-					"server), node/n9 (not connected), operator/ann; wait"));
+	assert_error(FINISH(f, token, holders, &err), STATUS_FAILED_PRECONDITION, err,
+		     "3 still have a certificate of the former CA: server/dev (this "
+		     "server), node/n9 (not connected), operator/ann; wait");
 	assert_int_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
 	UNTIL(f, pki_read_facts(run.next, &facts, NULL) == STATUS_OK && str_eq(facts.issuer, id));
 	assert_true(agent_has(f, 2));
@@ -704,10 +659,6 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	make_line_by(f, &renewed, "n7", line);
 	assert_int_equal(enroll(f->event, line, in(f, "n7", path), &enrolled, NULL), STATUS_OK);
 	assert_int_not_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
-	caller_release(&old);
-	caller_release(&renewed);
-	run_release(&run);
-	free(token);
 }
 
 enum { NO_CHANGE, IN_CHANGE, FINISHED };
@@ -738,7 +689,7 @@ CASE(a_change_of_the_ca_is_begun_and_finished_in_order)
 		{FINISHED, "{}", STATUS_OK, NULL, IN_CHANGE}, /* the next one */
 	};
 	char holders[512], ids[2][RPC_KEY_ID_SIZE] = {"", ""};
-	char *token = management(f);
+	cleanup_free char *token = management(f);
 	int state = NO_CHANGE;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -758,7 +709,6 @@ CASE(a_change_of_the_ca_is_begun_and_finished_in_order)
 		run_for(f->event, 6000); /* the server's own certificate follows */
 	}
 	assert_true(ids[0][0] != '\0' && !str_eq(ids[0], ids[1])); /* two CAs in all */
-	free(token);
 }
 
 static json_t *given(const char *certificate, const char *key)
@@ -771,7 +721,7 @@ CASE(a_ca_that_is_given_must_fit)
 	char *key[2] = {NULL}, *cert[2] = {NULL}, *other_key = NULL, *other_cert = NULL;
 	cleanup_free char *own = NULL, *own_key = NULL;
 	char holders[512], path[PATH_MAX], id[RPC_KEY_ID_SIZE];
-	char *token = management(f);
+	cleanup_free char *token = management(f);
 	struct pki_ca *ca = NULL;
 
 	for (int i = 0; i < 2; i++)
@@ -790,8 +740,8 @@ CASE(a_ca_that_is_given_must_fit)
 		};
 
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-			json_t *json = given(rows[i].cert, rows[i].key);
-			char *text = json_dumps(json, 0);
+			cleanup(json_decrefp) json_t *json = given(rows[i].cert, rows[i].key);
+			cleanup_free char *text = json_dumps(json, 0);
 			struct error err = {.msg = ""};
 			enum status status =
 				change_ca(f, token, "Operator.ChangeCa", text, holders, id, &err);
@@ -799,8 +749,6 @@ CASE(a_ca_that_is_given_must_fit)
 			if (rows[i].says ? status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, rows[i].says)
 					 : status != STATUS_OK)
 				fail_msg("row %zu: %s", i, err.msg);
-			free(text);
-			json_decref(json);
 		}
 	}
 	assert_int_equal(pki_ca_read(key[1], cert[1], &ca, NULL), STATUS_OK);
@@ -812,14 +760,13 @@ CASE(a_ca_that_is_given_must_fit)
 	}
 	pki_key_free(other_key);
 	free(other_cert);
-	free(token);
 }
 
 /* Neither the file that is trusted nor the CA that issues changes without the other. */
 CASE(a_change_of_the_ca_that_cannot_be_written_is_taken_later)
 {
 	char before[RPC_KEY_ID_SIZE], holders[512], id[RPC_KEY_ID_SIZE], dir[PATH_MAX], path[PATH_MAX];
-	char *token = management(f);
+	cleanup_free char *token = management(f);
 
 	(void)str_copy(before, sizeof(before), pki_ca_key_id(authority_ca(f->server)));
 	(void)in(f, "elsewhere", path);
@@ -832,5 +779,4 @@ CASE(a_change_of_the_ca_that_cannot_be_written_is_taken_later)
 	assert_string_not_equal(id, before);
 	assert_int_equal(pki_read_facts(f->server->in_use.ca, &(struct pki_facts){0}, NULL), STATUS_OK);
 	(void)str_copy(f->server->config.data_dir, sizeof(f->server->config.data_dir), dir);
-	free(token);
 }

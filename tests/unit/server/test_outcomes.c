@@ -71,8 +71,7 @@ static void expect_nobody_else_gets_it(struct fixture *f, const struct way *way)
 		assert_int_equal(run_alloc(f, way->rival, "n2", &err), STATUS_UNAVAILABLE);
 		return;
 	}
-	assert_int_equal(run_alloc(f, way->rival, "n2", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, way->alloc));
+	assert_error(run_alloc(f, way->rival, "n2", &err), STATUS_FAILED_PRECONDITION, err, way->alloc);
 }
 
 static void expect_all_gone(struct fixture *f, const struct way *way)

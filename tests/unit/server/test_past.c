@@ -21,7 +21,6 @@ static void connect_as(struct fixture *f, struct fake_node *node, const char *id
 /* The backup knows both nodes and the CSI volume; afterwards n1 took it, and released it or not. */
 static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct backup backup = {0};
 
 	register_csi(f, "db");
@@ -31,8 +30,7 @@ static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct
 	connect_as(f, &f->n1, "n1", BOOT_1);
 	connect_as(f, &f->n2, "n2", BOOT_1);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	*ret_alloc = alloc_of(f, ALLOC_1);
 	ret_alloc->client_status = CLIENT_LOST;
 	*ret_claim = claim_of(f, ALLOC_1);
@@ -112,7 +110,6 @@ CLUSTER_TEST(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any
 
 CLUSTER_TEST(known_claims_take_the_normal_path)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct backup backup = {0};
 	struct claim past;
 
@@ -120,8 +117,7 @@ CLUSTER_TEST(known_claims_take_the_normal_path)
 	connect_as(f, &f->n1, "n1", BOOT_1);
 	connect_as(f, &f->n2, "n2", BOOT_1);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	past = claim_of(f, ALLOC_1);
 	past.state = CLAIM_NODE_DETACHED;
 	take_backup(f, &backup);
@@ -137,10 +133,11 @@ CLUSTER_TEST(known_claims_take_the_normal_path)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(a_report_that_contradicts_a_known_claim_is_refused, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_report_that_contradicts_a_known_claim_is_refused)
 {
 	enum { GENERATION, VOLUME, BOOT, N_LIES };
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct claim known;
 
@@ -222,10 +219,8 @@ CLUSTER_TEST(the_generation_right_after_the_backups_is_not_granted_again)
 
 /* The copy has n1's release as waiting for its detach; since then n1 may have been granted the volume anew.
  */
-TEST_FIXTURE(no_detach_precedes_the_nodes_report, setup, teardown)
+CASE(no_detach_precedes_the_nodes_report)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct claim claim;
 
@@ -233,8 +228,7 @@ TEST_FIXTURE(no_detach_precedes_the_nodes_report, setup, teardown)
 	connect_as(f, &f->n1, "n1", BOOT_1);
 	connect_as(f, &f->n2, "n2", BOOT_1);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	claim = claim_of(f, ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
 	fake_node_send_released(&f->n1, &claim);
@@ -299,8 +293,7 @@ CLUSTER_TEST(a_volume_known_from_a_report_is_registered_again_while_it_is_held)
 	assert_non_null(strstr(err.msg, "is in use as single-node-writer/file-system"));
 	assert_true(volume_is_placeholder(volume));
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	if (register_volume(f, &f->operator, & err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(register_volume(f, &f->operator, & err), err);
 	volume = &state_volume(&f->server->state, "default", "db")->volume;
 	assert_int_equal(volume->n_capabilities, 1);
 	assert_string_equal(volume->name, "db");
@@ -308,8 +301,7 @@ CLUSTER_TEST(a_volume_known_from_a_report_is_registered_again_while_it_is_held)
 	assert_int_not_equal(volume->source.class, SOURCE_UNSPECIFIED);
 	assert_int_equal(volume->generation, held.generation);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
-	assert_int_equal(register_volume(f, &f->operator, & err),
-			 STATUS_OK); /* and again, which is no change */
+	assert_ok(register_volume(f, &f->operator, & err)); /* and again, which is no change */
 	fake_node_send_released(&f->n1, &held);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
@@ -318,11 +310,10 @@ CLUSTER_TEST(a_volume_known_from_a_report_is_registered_again_while_it_is_held)
 
 /* What was granted after the backup and ended before anybody told is not known: the numbers of the new epoch
  * are above it. */
-TEST_FIXTURE(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch, setup, teardown)
+CASE(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch)
 {
 	const uint64_t floor = UINT64_C(1) << 32;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct fixture *f = *state;
 	struct claim held, next;
 	struct alloc alloc;
 

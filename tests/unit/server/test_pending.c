@@ -21,38 +21,33 @@ enum { LONG_MS = 3600 * 1000 };
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 /* An allocation of volume db that may wait. */
 static enum status run_waiting(struct fixture *f, const char *id, const char *node, uint32_t wait_ms,
 			       struct error *err)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__RunAllocationRequest request =
+		V1(run_allocation_request, .allocation = &alloc, .wait_ms = wait_ms);
+	Holdfast__V1__VolumeRequest volume = V1(volume_request, .name = text("data"), .source = text("db"),
+						.access_mode = f->access_mode, .read_only = f->read_only);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
 
-	volume.name = text("data");
-	volume.source = text("db");
-	volume.access_mode = f->access_mode;
-	volume.read_only = f->read_only;
 	alloc.id = text(id);
 	alloc.name = text("app");
 	alloc.node_id = text(node);
 	alloc.volumes = volumes;
 	alloc.n_volumes = 1;
-	request.allocation = &alloc;
-	request.wait_ms = wait_ms;
 	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, err);
 }
 
 static enum status withdraw(struct fixture *f, const char *id, struct error *err)
 {
-	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__StopAllocationRequest request =
+		V1(stop_allocation_request, .id = text(id), .pending_only = true);
 
-	request.id = text(id);
-	request.pending_only = true;
 	return call(&f->operator, ALLOCS, "Stop", &request.base, NULL, err);
 }
 
@@ -72,44 +67,38 @@ static bool is_pending(struct fixture *f, const char *id)
 /* What alloc status says of it; to be freed. */
 static char *description(struct fixture *f, const char *id)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__GetAllocationRequest request = V1(get_allocation_request, .id = text(id));
 	const Holdfast__V1__GetAllocationResponse *response;
-	ProtobufCMessage *message = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	char *ret;
 
-	request.id = text(id);
 	assert_int_equal(call(&f->operator, ALLOCS, "Get", &request.base, &message, NULL), STATUS_OK);
 	response = (const void *)message;
 	assert_int_equal(response->node_disconnected_ms, 0);
 	ret = strdup(response->allocation->client_description);
-	protobuf_c_message_free_unpacked(message, NULL);
 	return ret;
 }
 
 static void expect_says(struct fixture *f, const char *id, const char *words)
 {
-	char *said = description(f, id);
+	cleanup_free char *said = description(f, id);
 
-	if (!strstr(said, words))
-		fail_msg("'%s' is not in: %s", words, said);
-	free(said);
+	assert_msg(strstr(said, words), "'%s' is not in: %s", words, said);
 }
 
 /* As the volume shows them. */
 static size_t n_waiting(struct fixture *f, const char *first)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = text("db"));
 	const Holdfast__V1__GetVolumeResponse *response;
-	ProtobufCMessage *message = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
 	size_t n;
 
-	request.id = text("db");
 	assert_int_equal(call(&f->operator, VOLUMES, "Get", &request.base, &message, NULL), STATUS_OK);
 	response = (const void *)message;
 	n = response->n_pending;
 	if (n > 0 && first)
 		assert_string_equal(response->pending[0], first);
-	protobuf_c_message_free_unpacked(message, NULL);
 	return n;
 }
 
@@ -121,15 +110,13 @@ static struct fake_node *node_of(struct fixture *f, const char *id)
 /* Its node has it mounted and runs it. */
 static void start(struct fixture *f, const char *id)
 {
-	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
 	struct fake_node *node;
 	struct claim claim;
 
 	UNTIL(f, !is_pending(f, id));
 	node = node_of(f, id);
 	UNTIL(f, str_eq(node->last_run, id));
-	assert_int_equal(fake_node_claim(node, "db", id, &granted, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(granted, NULL);
+	assert_int_equal(fake_node_claim(node, "db", id, NULL, NULL), STATUS_OK);
 	claim = claim_of(f, id);
 	fake_node_send_mounted(node, &claim);
 	fake_node_send_alloc(node, id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
@@ -214,8 +201,8 @@ CLUSTER_TEST(a_placed_allocation_reserves_its_volume_before_its_claim)
 	start(f, ALLOC_1);
 	end(f, ALLOC_1);
 	/* free, and ALLOC_2 comes first, placed by now or not; ALLOC_4 waits behind it */
-	if (run_alloc(f, ALLOC_3, "", &err) != STATUS_FAILED_PRECONDITION)
-		fail_msg("it went past one that waits");
+	assert_msg(run_alloc(f, ALLOC_3, "", &err) == STATUS_FAILED_PRECONDITION,
+		   "it went past one that waits");
 	start(f, ALLOC_2);
 }
 

@@ -24,8 +24,7 @@ static const char *const plugins[] = {"ceph", "ebs"};
 struct world {
 	struct server server;
 	struct session *session; /* stands for any: only that there is one counts, and that it stays */
-	unsigned int seed;
-	unsigned int n_nodes;
+	unsigned int seed, n_nodes;
 	struct volume_request wanted[VOLUMES];
 	struct alloc alloc; /* its list is wanted */
 };
@@ -86,9 +85,9 @@ static void put_node(struct world *w, unsigned int i)
 
 static void put_detail(struct world *w, const char *id)
 {
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	Holdfast__V1__Topology topology = HOLDFAST__V1__TOPOLOGY__INIT;
 	Holdfast__V1__Topology *topologies[] = {&topology};
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .topologies = topologies, .n_topologies = 1);
 	Holdfast__V1__Topology__SegmentsEntry entry = HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT;
 	Holdfast__V1__Topology__SegmentsEntry *entries[] = {&entry};
 	char zone[] = "zone", a[] = "a", key[64];
@@ -98,8 +97,6 @@ static void put_detail(struct world *w, const char *id)
 	entry.value = a;
 	topology.segments = entries;
 	topology.n_segments = 1;
-	detail.topologies = topologies;
-	detail.n_topologies = 1;
 	(void)str_format(key, sizeof(key), "volume-detail/default/%s", id);
 	assert_int_equal(records_put(&w->server.state.records, &record, NULL), STATUS_OK);
 }
@@ -360,18 +357,12 @@ static const struct node_entry *best_of_all(struct world *w)
 }
 
 /* Words of a reason that tell what it is about. */
-static const char *const marks[OBSTACLE_N] = {
-	[OBSTACLE_DISCONNECTED] = "is not connected",
-	[OBSTACLE_DRAINING] = "being drained",
-	[OBSTACLE_INELIGIBLE] = "takes nothing new",
-	[OBSTACLE_NO_PLUGIN] = "does not offer plugin",
-	[OBSTACLE_UNHEALTHY] = "is not healthy",
-	[OBSTACLE_NO_CONTROLLER] = "runs a healthy controller",
-	[OBSTACLE_TOPOLOGY] = "cannot be reached from",
-	[OBSTACLE_MAX_VOLUMES] = "others and",
-	[OBSTACLE_MODE] = "capability",
-	[OBSTACLE_CLAIMED] = "by allocation",
-};
+static const char *const marks[OBSTACLE_N] =
+	ROW([OBSTACLE_DISCONNECTED] = "is not connected", [OBSTACLE_DRAINING] = "being drained",
+	    [OBSTACLE_INELIGIBLE] = "takes nothing new", [OBSTACLE_NO_PLUGIN] = "does not offer plugin",
+	    [OBSTACLE_UNHEALTHY] = "is not healthy", [OBSTACLE_NO_CONTROLLER] = "runs a healthy controller",
+	    [OBSTACLE_TOPOLOGY] = "cannot be reached from", [OBSTACLE_MAX_VOLUMES] = "others and",
+	    [OBSTACLE_MODE] = "capability", [OBSTACLE_CLAIMED] = "by allocation");
 
 static void check_reason(struct world *w, const Holdfast__V1__NodeExplanation *line)
 {
@@ -383,11 +374,10 @@ static void check_reason(struct world *w, const Holdfast__V1__NodeExplanation *l
 		if (!marks[o] || !strstr(line->reason, marks[o]))
 			continue;
 		found++;
-		if (!stands(w, node, (enum obstacle)o))
-			fail_msg("node %s: not true: %s", line->node_id, line->reason);
+		assert_msg(stands(w, node, (enum obstacle)o), "node %s: not true: %s", line->node_id,
+			   line->reason);
 	}
-	if (found != 1)
-		fail_msg("node %s: no one obstacle: %s", line->node_id, line->reason);
+	assert_msg(found == 1, "node %s: no one obstacle: %s", line->node_id, line->reason);
 }
 
 static void check_refusal(struct world *w, const struct refusal *refusal, const struct error *err)
@@ -415,8 +405,7 @@ TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 		struct world w;
 		struct placement placement;
 		struct refusal refusal = {0};
-		const struct node_entry *node = NULL;
-		const struct node_entry *best;
+		const struct node_entry *node = NULL, *best;
 		struct error err;
 
 		make_world(&w, seed);
@@ -424,9 +413,8 @@ TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, &err), STATUS_OK);
 		if (placement_choose(&placement, &node, &refusal, &err) != STATUS_OK)
 			check_refusal(&w, &refusal, &err);
-		if (node != best)
-			fail_msg("seed %u: %s instead of %s: %s", seed, node ? node->id : "no node",
-				 best ? best->id : "no node", node ? "" : err.msg);
+		assert_msg(node == best, "seed %u: %s instead of %s: %s", seed, node ? node->id : "no node",
+			   best ? best->id : "no node", node ? "" : err.msg);
 		placed += node != NULL;
 		refusal_release(&refusal);
 		placement_release(&placement);

@@ -5,14 +5,9 @@
 
 static struct claim a_csi_claim(void)
 {
-	return (struct claim){
-		.id = "01890000-0000-7000-8000-00000000c001",
-		.volume_id = "db",
-		.namespace = NAMESPACE_DEFAULT,
-		.plugin_id = "ebs",
-		.node_id = "n1",
-		.state = CLAIM_NODE_DETACHED,
-	};
+	return (struct claim)ROW(.id = "01890000-0000-7000-8000-00000000c001", .volume_id = "db",
+				 .namespace = NAMESPACE_DEFAULT, .plugin_id = "ebs", .node_id = "n1",
+				 .state = CLAIM_NODE_DETACHED);
 }
 
 /* Without a node a provider detaches a volume from all of them (CSI, ControllerUnpublishVolume). */
@@ -20,11 +15,10 @@ TEST(no_detach_is_asked_for_without_a_node)
 {
 	const struct claim claim = a_csi_claim();
 	struct plugin_detach_args args;
-	struct state s;
+	cleanup(state_release) struct state s;
 
 	state_init(&s);
 	assert_null(plugin_detach_args(&s, &claim, &args));
-	state_release(&s);
 }
 
 TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
@@ -34,7 +28,7 @@ TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
 		.plugin = {.plugin_id = "ebs", .has_node = true, .node = {.provider_node_id = "i-0123"}}};
 	struct claim claim = a_csi_claim();
 	struct plugin_detach_args args;
-	struct state s;
+	cleanup(state_release) struct state s;
 
 	state_init(&s);
 	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
@@ -44,7 +38,6 @@ TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
 	assert_int_equal(str_copy(claim.external_node_id, sizeof(claim.external_node_id), "i-0999"), 0);
 	assert_non_null(plugin_detach_args(&s, &claim, &args));
 	assert_string_equal(args.detach.external_node_id, "i-0999");
-	state_release(&s);
 }
 
 /* Its node had it granted and not mounted, and asks for it again. */
@@ -55,12 +48,11 @@ TEST(an_adopted_claim_is_attached_only_to_the_reported_provider_node)
 		.plugin = {.plugin_id = "ebs", .has_node = true, .node = {.provider_node_id = "i-0123"}}};
 	struct claim claim = a_csi_claim();
 	struct plugin_attach_args args;
-	struct state s;
+	cleanup(state_release) struct state s;
 
 	state_init(&s);
 	assert_null(plugin_attach_args(&s, &claim, false, &args));
 	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
 	assert_non_null(plugin_attach_args(&s, &claim, false, &args));
 	assert_string_equal(args.attach.external_node_id, "i-0123");
-	state_release(&s);
 }

@@ -20,11 +20,10 @@ struct csi {
 
 static Holdfast__V1__NodePlugin *csi(struct csi *csi, const char *id, bool healthy, bool has_controller)
 {
-	*csi = (struct csi){.plugin = HOLDFAST__V1__NODE_PLUGIN__INIT,
-			    .node = HOLDFAST__V1__NODE_HALF__INIT,
-			    .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
-			    .provider = "ebs.csi.example",
-			    .version = "1.2"};
+	*csi = (struct csi)ROW(.plugin = HOLDFAST__V1__NODE_PLUGIN__INIT,
+			       .node = HOLDFAST__V1__NODE_HALF__INIT,
+			       .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
+			       .provider = "ebs.csi.example", .version = "1.2");
 	(void)str_copy(csi->id, sizeof(csi->id), id);
 	csi->plugin.plugin_id = csi->id;
 	csi->plugin.provider = csi->provider;
@@ -50,7 +49,7 @@ struct counts {
 
 static void assert_counts(struct fixture *f, const char *id, struct counts wanted)
 {
-	Holdfast__V1__GetPluginResponse *response = get_plugin(f, id, NULL);
+	cleanup_pb Holdfast__V1__GetPluginResponse *response = get_plugin(f, id, NULL);
 
 	assert_non_null(response);
 	assert_int_equal(response->plugin->nodes_healthy, wanted.nodes_healthy);
@@ -59,7 +58,6 @@ static void assert_counts(struct fixture *f, const char *id, struct counts wante
 	assert_int_equal(response->plugin->controllers_expected, wanted.controllers_expected);
 	assert_int_equal(response->plugin->schedulable, wanted.schedulable);
 	assert_int_equal(response->plugin->unschedulable_reason[0] == '\0', wanted.schedulable);
-	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 }
 
 CLUSTER_TEST(counts_follow_sessions_and_are_right_after_a_restart)
@@ -112,7 +110,7 @@ CLUSTER_TEST(a_node_counts_once_whatever_profiles_it_has)
 
 CLUSTER_TEST(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one)
 {
-	Holdfast__V1__GetPluginResponse *response;
+	cleanup_pb Holdfast__V1__GetPluginResponse *response = NULL;
 	struct csi one, two;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
 	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, false)};
@@ -132,7 +130,6 @@ CLUSTER_TEST(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one)
 	assert_string_equal(response->plugin->provider_version, "1.2");
 	assert_int_equal(response->plugin->n_instances, 2);
 	assert_true(response->plugin->controller_required);
-	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 	lose(f, &f->n2);
 	assert_counts(f, EBS, (struct counts){1, 2, 0, 1, false});
 }
@@ -231,8 +228,8 @@ static enum status run_plugins(struct fixture *f, const char *id, const char *no
 			       Holdfast__V1__CsiPluginType type, Holdfast__V1__CsiPlugin *more,
 			       struct error *err)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
 	Holdfast__V1__CsiPlugin runs = HOLDFAST__V1__CSI_PLUGIN__INIT;
 	char texts[4][UUID_TEXT_SIZE];
 
@@ -247,7 +244,6 @@ static enum status run_plugins(struct fixture *f, const char *id, const char *no
 	runs.type = type;
 	alloc.csi_plugins = (Holdfast__V1__CsiPlugin *[]){&runs, more};
 	alloc.n_csi_plugins = more ? 2 : 1;
-	request.allocation = &alloc;
 	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
 }
 
@@ -263,7 +259,7 @@ CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 {
 	struct csi one;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
-	Holdfast__V1__GetPluginResponse *response;
+	cleanup_pb Holdfast__V1__GetPluginResponse *response = NULL;
 	struct error err;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -274,7 +270,6 @@ CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 	assert_int_equal(response->plugin->n_instances, 0);
 	assert_int_equal(response->plugin->n_allocations, 1);
 	assert_string_equal(response->plugin->allocations[0]->csi_plugins[0]->id, EBS);
-	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 	assert_int_equal(run_plugin(f, ALLOC_2, "n2", TYPE(NODE), NULL), STATUS_OK);
 	assert_counts(f, EBS, (struct counts){0, 2, 0, 1, false});
 	restart(f);
@@ -294,23 +289,20 @@ CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 }
 
-TEST_FIXTURE(each_csi_plugin_is_expected_and_placed_on_a_node_without_it, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(each_csi_plugin_is_expected_and_placed_on_a_node_without_it)
 {
-	Holdfast__V1__CsiPlugin more = HOLDFAST__V1__CSI_PLUGIN__INIT;
-	struct fixture *f = *state;
 	struct csi two;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&two, "nfs", true, true)};
 	Holdfast__V1__GetPluginResponse *response;
-	char nfs[] = "nfs";
+	Holdfast__V1__CsiPlugin more = V1(csi_plugin, .id = "nfs", .type = TYPE(NODE));
 	struct error err;
 
-	more.id = nfs;
-	more.type = TYPE(NODE);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL), STATUS_OK);
-	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL),
-			 STATUS_OK); /* the same */
+	assert_ok(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL)); /* the same */
 	assert_counts(f, EBS, (struct counts){0, 1, 0, 1, false});
 	assert_counts(f, "nfs", (struct counts){0, 1, 0, 0, false});
 	restart(f);
@@ -339,10 +331,10 @@ TEST_FIXTURE(each_csi_plugin_is_expected_and_placed_on_a_node_without_it, setup,
 	settle(f);
 	assert_int_equal(run_plugins(f, ALLOC_2, "", TYPE(MONOLITH), &more, NULL), STATUS_OK);
 	assert_counts(f, EBS, (struct counts){0, 2, 0, 2, false}); /* on n2 */
-	assert_int_equal(run_plugins(f, ALLOC_3, "", TYPE(MONOLITH), &more, &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "no node is left for plugins ebs, nfs; nodes that have one of them "
-					"already: 2"));
+	assert_error(run_plugins(f, ALLOC_3, "", TYPE(MONOLITH), &more, &err), STATUS_FAILED_PRECONDITION,
+		     err,
+		     "no node is left for plugins ebs, nfs; nodes that have one of them "
+		     "already: 2");
 	more.type = TYPE(MONOLITH);
 	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL), STATUS_ALREADY_EXISTS);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
@@ -361,31 +353,26 @@ static void assert_plugin_event(const Holdfast__V1__Plugin *plugin, size_t i,
 
 static void assert_alloc_events(struct fixture *f, const Holdfast__V1__AllocationEventType *types, size_t n)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	const Holdfast__V1__GetAllocationResponse *response;
-	ProtobufCMessage *message = NULL;
-	char id[] = ALLOC_1;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	Holdfast__V1__GetAllocationRequest request = V1(get_allocation_request, .id = ALLOC_1);
 
-	request.id = id;
-	assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &request.base,
-			      &message, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &request.base, &message,
+		       NULL));
 	response = (const void *)message;
 
 	assert_int_equal(response->allocation->n_events, n);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(response->allocation->events[i]->type, types[i]);
-	protobuf_c_message_free_unpacked(message, NULL);
 }
 
 #define EVENT(name) HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_##name
 
-TEST_FIXTURE(health_changes_of_a_plugin_are_events_of_it_and_of_the_allocation_that_runs_it, setup, teardown)
+CASE(health_changes_of_a_plugin_are_events_of_it_and_of_the_allocation_that_runs_it)
 {
 	static const Holdfast__V1__AllocationEventType types[] = {
 		EVENT(RECEIVED),	 EVENT(PLACED),		EVENT(PLUGIN_HEALTHY),
 		EVENT(PLUGIN_UNHEALTHY), EVENT(PLUGIN_HEALTHY), EVENT(PLUGIN_GONE)};
-	struct fixture *f = *state;
 	struct csi one;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
 	Holdfast__V1__GetPluginResponse *response;
@@ -441,8 +428,8 @@ CLUSTER_TEST(the_plugin_is_part_of_the_submission)
 	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
 	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
 	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(MONOLITH), &err), STATUS_ALREADY_EXISTS);
-	assert_int_equal(run_plugin(f, ALLOC_2, "n1", TYPE(UNSPECIFIED), &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "type"));
+	assert_error(run_plugin(f, ALLOC_2, "n1", TYPE(UNSPECIFIED), &err), STATUS_INVALID_ARGUMENT, err,
+		     "type");
 }
 
 CLUSTER_TEST(a_plugin_goes_where_it_is_not_yet)
@@ -452,8 +439,8 @@ CLUSTER_TEST(a_plugin_goes_where_it_is_not_yet)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_plugin(f, ALLOC_1, "", TYPE(NODE), NULL), STATUS_OK);
 	assert_string_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.node_id, "n1");
-	assert_int_equal(run_plugin(f, ALLOC_2, "", TYPE(NODE), &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "nodes that have it already: 1"));
+	assert_error(run_plugin(f, ALLOC_2, "", TYPE(NODE), &err), STATUS_FAILED_PRECONDITION, err,
+		     "nodes that have it already: 1");
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	assert_int_equal(run_plugin(f, ALLOC_2, "", TYPE(NODE), NULL), STATUS_OK);
 	assert_string_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.node_id, "n2");
@@ -462,7 +449,7 @@ CLUSTER_TEST(a_plugin_goes_where_it_is_not_yet)
 CLUSTER_TEST(volumes_of_a_plugin_that_is_gone_stay_and_report_it)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	Holdfast__V1__GetVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__GetVolumeResponse *response = NULL;
 	Holdfast__V1__NodePlugin *none[1];
 	struct error err;
 	char id[] = "db";
@@ -477,12 +464,10 @@ CLUSTER_TEST(volumes_of_a_plugin_that_is_gone_stay_and_report_it)
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "volumes that name it: 1"));
 	request.id = id;
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
-			      (ProtobufCMessage **)&response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+		       (ProtobufCMessage **)&response, NULL));
 	assert_false(response->volume->schedulable);
 	assert_non_null(strstr(response->volume->unschedulable_reason, "no node has plugin native"));
-	holdfast__v1__get_volume_response__free_unpacked(response, NULL);
 }
 
 static Holdfast__V1__ListPluginsResponse *list(struct fixture *f, const char *prefix, uint32_t per_page,
@@ -497,16 +482,14 @@ static Holdfast__V1__ListPluginsResponse *list(struct fixture *f, const char *pr
 	request.prefix = texts[0];
 	request.next_token = texts[1];
 	request.per_page = per_page;
-	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
-			      (ProtobufCMessage **)&response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
+		       (ProtobufCMessage **)&response, NULL));
 	return response;
 }
 
-TEST_FIXTURE(plugins_are_listed_in_pages_in_order, setup, teardown)
+CASE(plugins_are_listed_in_pages_in_order)
 {
 	enum { N = 5 };
-	struct fixture *f = *state;
 	Holdfast__V1__ListPluginsResponse *page;
 	Holdfast__V1__NodePlugin *all[N];
 	struct csi plugins[N];
@@ -546,10 +529,8 @@ static void put_many(struct fixture *f, const char *id, int n, enum desired_stat
 		struct node node = {.status = NODE_READY};
 		struct plugin_instance instance = {.plugin = {.healthy = true, .has_node = true}};
 		struct csi_plugin plugin = {.type = CSI_PLUGIN_NODE};
-		struct alloc alloc = {.namespace = "default",
-				      .desired_status = desired,
-				      .plugins = &plugin,
-				      .n_plugins = 1};
+		struct alloc alloc = ROW(.namespace = "default", .desired_status = desired,
+					 .plugins = &plugin, .n_plugins = 1);
 
 		(void)str_format(node.id, sizeof(node.id), "m%05d", i);
 		assert_int_equal(state_put_node(to, &node, NULL), STATUS_OK);
@@ -584,8 +565,7 @@ static Holdfast__V1__GetPluginResponse *get_page(struct fixture *f, uint32_t per
 struct seen {
 	size_t n_pages, n_instances, n_allocations;
 	char node[NODE_ID_MAX + 1]; /* the last ones */
-	char alloc[UUID_TEXT_SIZE];
-	char token[96];
+	char alloc[UUID_TEXT_SIZE], token[96];
 };
 
 /* In their order, so none twice. */
@@ -610,13 +590,12 @@ static void see_in_pages(struct fixture *f, enum desired_status desired)
 
 	put_many(f, EBS, N, desired);
 	do {
-		Holdfast__V1__GetPluginResponse *page = get_page(f, 0, seen.token, NULL);
+		cleanup_pb Holdfast__V1__GetPluginResponse *page = get_page(f, 0, seen.token, NULL);
 
 		assert_non_null(page);
 		assert_in_range(page->plugin->n_instances + page->plugin->n_allocations, 0, 1000);
 		assert_int_equal(page->plugin->nodes_expected, N); /* of all pages */
 		look(page, &seen);
-		holdfast__v1__get_plugin_response__free_unpacked(page, NULL);
 	} while (seen.token[0] != '\0');
 	/* those that ended are looked at once more */
 	assert_int_equal(seen.n_pages, desired == DESIRED_RUN ? 5 : 8);
@@ -634,18 +613,16 @@ TEST_FIXTURE(allocations_that_ran_a_plugin_count_for_its_pages_too, setup, teard
 	see_in_pages(*state, DESIRED_STOP);
 }
 
-TEST_FIXTURE(plugin_pages_continue_after_removed_entries, setup, teardown)
+CASE(plugin_pages_continue_after_removed_entries)
 {
 	enum { N = 6 };
-	struct fixture *f = *state;
 	struct seen seen = {.n_pages = 0};
 
 	put_many(f, EBS, N, DESIRED_RUN);
 	while (seen.n_pages == 0 || seen.token[0] != '\0') {
-		Holdfast__V1__GetPluginResponse *page = get_page(f, 2, seen.token, NULL);
+		cleanup_pb Holdfast__V1__GetPluginResponse *page = get_page(f, 2, seen.token, NULL);
 
 		look(page, &seen);
-		holdfast__v1__get_plugin_response__free_unpacked(page, NULL);
 		if (str_eq(seen.token, "node/m00002"))
 			state_delete_instance(&f->server->state,
 					      state_instance(&f->server->state, "m00002", EBS, ""));
@@ -672,10 +649,9 @@ CLUSTER_TEST(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone)
 	assert_non_null(strstr(err.msg, "next_token"));
 }
 
-TEST_FIXTURE(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted, setup, teardown)
+CASE(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted)
 {
 	enum { PLUGINS = 5, NODES = 3000, COUNTED = 20000 };
-	struct fixture *f = *state;
 	size_t pages[4] = {0}; /* plugins of each */
 	char token[64] = "";
 	size_t n = 0;
@@ -709,31 +685,26 @@ TEST_FIXTURE(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted, set
 
 CLUSTER_TEST(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more)
 {
-	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	char prefix[5000];
+	Holdfast__V1__ListPluginsRequest request =
+		V1(list_plugins_request, .prefix = prefix, .index = 1000000, .wait_ms = 1);
 	struct error err;
 
 	memset(prefix, 'p', sizeof(prefix));
-	request.prefix = prefix;
-	request.index = 1000000;
-	request.wait_ms = 1;
 	prefix[4096 - 9] = '\0'; /* tags, its length in two bytes, an index of three and a time of one */
 	assert_int_equal(protobuf_c_message_get_packed_size(&request.base), 4096);
-	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base, &response,
+		       NULL));
 	protobuf_c_message_free_unpacked(response, NULL);
 	prefix[4096 - 9] = 'p';
 	prefix[4096 - 8] = '\0';
-	assert_int_equal(
+	assert_error(
 		call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base, NULL, &err),
-		STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "4096"));
+		STATUS_INVALID_ARGUMENT, err, "4096");
 	request.wait_ms = 0; /* it is not kept */
-	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base, &response,
+		       NULL));
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
@@ -750,22 +721,19 @@ static void on_woken(enum status status, const ProtobufCMessage *response, const
 
 CLUSTER_TEST(a_waiting_read_is_woken_by_a_session_that_ends)
 {
-	Holdfast__V1__GetPluginRequest request = HOLDFAST__V1__GET_PLUGIN_REQUEST__INIT;
-	Holdfast__V1__GetPluginResponse *now;
+	cleanup_pb Holdfast__V1__GetPluginResponse *now = NULL;
 	char id[] = "native";
+	Holdfast__V1__GetPluginRequest request = V1(get_plugin_request, .id = id);
 
 	woken = 0;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	settle(f);
 	now = get_plugin(f, id, NULL);
-	request.id = id;
 	request.index = now->index;
 	request.wait_ms = 60000;
-	holdfast__v1__get_plugin_response__free_unpacked(now, NULL);
-	assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__plugins__descriptor, "Get",
-					 &request.base, TIMEOUT_US * 20, on_woken, NULL, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__plugins__descriptor, "Get",
+				  &request.base, TIMEOUT_US * 20, on_woken, NULL, NULL, NULL));
 	settle(f);
 	assert_int_equal(woken, 0);
 	lose(f, &f->n2);

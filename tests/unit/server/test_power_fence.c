@@ -33,14 +33,10 @@ static void disconnect_fencer(struct world *w, struct fake_fencer *fencer)
 
 static enum status fence(struct fixture *f, bool alive, const char *reason, struct error *err)
 {
-	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char id[] = "n1", text[128];
+	Holdfast__V1__FenceNodeRequest request =
+		V1(fence_node_request, .id = "n1", .reason = TEXT(reason), .alive = alive);
 
-	(void)str_copy(text, sizeof(text), reason);
-	request.id = id;
-	request.reason = text;
-	request.alive = alive;
 	TRY(call(&f->operator, FENCES, "Fence", &request.base, &response, err));
 	protobuf_c_message_free_unpacked(response, NULL);
 	return STATUS_OK;
@@ -50,8 +46,7 @@ static void must_fence(struct fixture *f, bool alive)
 {
 	struct error err;
 
-	if (fence(f, alive, "it does not answer", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fence(f, alive, "it does not answer", &err), err);
 }
 
 /* The last fence of n1, in a text that is good until the next call. */
@@ -81,19 +76,15 @@ static void put(struct fixture *f, const char *key, const ProtobufCMessage *reco
 	run_idle(f->event);
 }
 
-static int setup_world(void **state)
+UNIT_SETUP(setup_world, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
 	void *fixture = NULL;
 
-	assert_non_null(w);
 	assert_int_equal(setup(&fixture), 0);
 	w->f = fixture;
 	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
 	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
 	take_volume(w->f);
-	*state = w;
-	return 0;
 }
 
 static int teardown_world(void **state)
@@ -107,7 +98,7 @@ static int teardown_world(void **state)
 	return teardown(&fixture);
 }
 
-#define WORLD_TEST(name) TEST_FIXTURE(name, setup_world, teardown_world)
+#define WORLD_TEST(name) TEST_ON(name, struct world, w, setup_world, teardown_world)
 
 /* n1 is away with its claim, f1 has the order to switch it off. */
 static const struct fence_order *strand(struct world *w)
@@ -121,15 +112,11 @@ static const struct fence_order *strand(struct world *w)
 
 static void claim_db(struct fake_node *node)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-
-	assert_int_equal(fake_node_claim(node, "db", ALLOC_2, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(node, "db", ALLOC_2, NULL, NULL), STATUS_OK);
 }
 
 WORLD_TEST(a_node_that_is_proved_off_loses_its_claims)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 	uint8_t key[TICKET_KEY_SIZE];
 	struct claim claim;
@@ -173,7 +160,6 @@ WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
 		{0, 0, true, false, FENCE_REFUSED},
 		{0, 0, false, true, FENCE_UNKNOWN},
 	};
-	struct world *w = *state;
 
 	lose(w->f, &w->f->n1);
 	fake_fencer_connect(&w->f1, "");
@@ -200,12 +186,10 @@ WORLD_TEST(an_answer_that_proves_nothing_keeps_the_claims)
 
 WORLD_TEST(a_connected_node_is_fenced_only_by_a_persons_word_and_freed_when_it_is_silent)
 {
-	struct world *w = *state;
 	struct error err;
 
 	fake_fencer_connect(&w->f1, "");
-	assert_int_equal(fence(w->f, false, "it is slow", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "--alive"));
+	assert_error(fence(w->f, false, "it is slow", &err), STATUS_FAILED_PRECONDITION, err, "--alive");
 	assert_null(fence_of(w->f));
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
@@ -220,8 +204,6 @@ WORLD_TEST(a_connected_node_is_fenced_only_by_a_persons_word_and_freed_when_it_i
 
 WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 {
-	struct world *w = *state;
-
 	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
@@ -238,12 +220,10 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 
 WORLD_TEST(nothing_is_fenced_without_a_fencer_of_the_node_or_without_a_reason)
 {
-	struct world *w = *state;
 	struct error err;
 
 	lose(w->f, &w->f->n1);
-	assert_int_equal(fence(w->f, false, "gone", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "no fencer"));
+	assert_error(fence(w->f, false, "gone", &err), STATUS_FAILED_PRECONDITION, err, "no fencer");
 	fake_fencer_connect(&w->f1, "");
 	assert_int_equal(fence(w->f, false, "", &err), STATUS_INVALID_ARGUMENT);
 	assert_null(fence_of(w->f));
@@ -252,7 +232,6 @@ WORLD_TEST(nothing_is_fenced_without_a_fencer_of_the_node_or_without_a_reason)
 
 WORLD_TEST(a_fence_in_flight_is_asked_for_once)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 
 	must_fence(w->f, false);
@@ -280,8 +259,6 @@ static void start_again(struct world *w)
 
 WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 {
-	struct world *w = *state;
-
 	(void)strand(w);
 	start_again(w);
 	fake_fencer_connect(&w->f1, "");
@@ -295,15 +272,10 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 /* The server dies after the intent is durable, and before an order is. */
 WORLD_TEST(a_server_that_starts_again_orders_a_fence_that_was_asked_for)
 {
-	struct world *w = *state;
-	Holdfast__V1__Fence fence = HOLDFAST__V1__FENCE__INIT;
-	char id[] = "n1", boot[] = BOOT_1, by[] = "operator/dev", reason[] = "it does not answer";
+	Holdfast__V1__Fence fence = V1(fence, .node_id = "n1", .boot_id = BOOT_1, .by = "operator/dev",
+				       .reason = "it does not answer");
 
 	lose(w->f, &w->f->n1);
-	fence.node_id = id;
-	fence.boot_id = boot;
-	fence.by = by;
-	fence.reason = reason;
 	fence.create_time_ms = fence.modify_time_ms = clock_realtime_ms();
 	fence.not_after_ms = fence.create_time_ms + 60000;
 	put(w->f, PREFIX_FENCE "n1", &fence.base);
@@ -321,8 +293,6 @@ WORLD_TEST(a_server_that_starts_again_orders_a_fence_that_was_asked_for)
 /* The server dies after the proof is durable, and before a claim is freed. */
 WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 {
-	struct world *w = *state;
-
 	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
@@ -338,7 +308,6 @@ WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 
 WORLD_TEST(a_node_that_is_back_in_another_boot_overtakes_its_fence)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 
 	fake_node_connect(&w->f->n1, "n1", BOOT_2, NULL, 0);
@@ -355,7 +324,6 @@ WORLD_TEST(a_node_that_is_back_in_another_boot_overtakes_its_fence)
 
 WORLD_TEST(time_ends_a_fence_and_frees_nothing)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 
 	unit_clock_advance((FENCE_ORDER_VALID_MS + FENCE_ANSWER_MAX_MS + 1000) * USEC_PER_MSEC);
@@ -368,8 +336,6 @@ WORLD_TEST(time_ends_a_fence_and_frees_nothing)
 
 WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 {
-	struct world *w = *state;
-
 	lose(w->f, &w->f->n1);
 	fake_fencer_connect(&w->f2, "");
 	fake_fencer_connect(&w->f1, "no route to the switch");
@@ -382,7 +348,6 @@ WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 WORLD_TEST(a_proof_with_the_time_of_another_day_frees_nothing)
 {
 	static const int64_t times[] = {1, INT64_MAX};
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
@@ -402,8 +367,6 @@ WORLD_TEST(a_proof_with_the_time_of_another_day_frees_nothing)
 
 WORLD_TEST(a_fencer_that_names_the_node_later_does_not_displace_the_first)
 {
-	struct world *w = *state;
-
 	lose(w->f, &w->f->n1);
 	fake_fencer_connect(&w->f1, "");
 	fake_fencer_connect(&w->f2, "");
@@ -425,7 +388,6 @@ static void bind(struct world *w, const char *fencer, const char *nodes)
 
 WORLD_TEST(a_fencer_gets_orders_only_for_nodes_that_it_is_bound_to)
 {
-	struct world *w = *state;
 	struct error err;
 
 	bind(w, "f2", "rack-*");
@@ -441,7 +403,6 @@ WORLD_TEST(a_fencer_gets_orders_only_for_nodes_that_it_is_bound_to)
 
 WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 
 	bind(w, "f2", "n1");
@@ -467,8 +428,6 @@ static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool ref
 
 WORLD_TEST(the_next_fencer_that_is_bound_to_the_node_is_asked_when_one_refuses_or_fails)
 {
-	struct world *w = *state;
-
 	bind(w, "f1", "n1");
 	bind(w, "f2", "n1");
 	lose(w->f, &w->f->n1);
@@ -493,8 +452,7 @@ WORLD_TEST(the_next_fencer_that_is_bound_to_the_node_is_asked_when_one_refuses_o
 /* The first one may have switched it off: "refused" would say that nothing was touched. */
 WORLD_TEST(a_refusal_after_a_failure_is_a_failure)
 {
-	struct world *w = *state;
-	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
+	Holdfast__V1__FenceAnswer answer = V1(fence_answer, .refused = true);
 
 	bind(w, "f1", "n1");
 	bind(w, "f2", "n1");
@@ -505,7 +463,6 @@ WORLD_TEST(a_refusal_after_a_failure_is_a_failure)
 	UNTIL(w->f, w->f1.n == 1);
 	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
 	UNTIL(w->f, w->f2.n == 1);
-	answer.refused = true;
 	fake_fencer_answer(&w->f2, &w->f2.orders[0], &answer);
 	wait_for(w->f, FENCE_FAILED);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
@@ -514,8 +471,6 @@ WORLD_TEST(a_refusal_after_a_failure_is_a_failure)
 
 WORLD_TEST(no_fencer_is_asked_next_that_is_not_bound_to_the_node_or_whose_switch_fails)
 {
-	struct world *w = *state;
-
 	lose(w->f, &w->f->n1);
 	fake_fencer_connect(&w->f1, "");
 	fake_fencer_connect(&w->f2, "");
@@ -557,7 +512,6 @@ static void assert_listed(struct world *w, const char *fencer, const char *wante
 
 WORLD_TEST(two_fencers_of_one_node_are_an_alarm_unless_both_are_bound_to_it)
 {
-	struct world *w = *state;
 	char warning[FENCERS_WARNING_SIZE];
 
 	fake_fencer_connect(&w->f1, "");
@@ -580,7 +534,6 @@ WORLD_TEST(two_fencers_of_one_node_are_an_alarm_unless_both_are_bound_to_it)
 
 WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	char warning[FENCERS_WARNING_SIZE];
 
@@ -605,7 +558,6 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 
 WORLD_TEST(a_revoked_fencer_has_no_session_and_gets_no_order)
 {
-	struct world *w = *state;
 	struct error err;
 
 	fake_fencer_connect(&w->f1, "");
@@ -623,7 +575,6 @@ WORLD_TEST(a_revoked_fencer_has_no_session_and_gets_no_order)
 
 WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
 {
-	struct world *w = *state;
 	char warning[FENCERS_WARNING_SIZE];
 	uint8_t key[TICKET_KEY_SIZE];
 
@@ -644,8 +595,6 @@ WORLD_TEST(a_fencer_that_lacks_the_clusters_key_is_an_alarm_and_asked_last)
 
 WORLD_TEST(a_node_that_is_purged_takes_its_fence_with_it)
 {
-	struct world *w = *state;
-
 	fake_fencer_prove(&w->f1, strand(w));
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(purge(w->f, "n1", NULL), STATUS_OK);
@@ -654,7 +603,6 @@ WORLD_TEST(a_node_that_is_purged_takes_its_fence_with_it)
 
 WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
 {
-	struct world *w = *state;
 	struct fixture *f = w->f;
 	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
 
@@ -675,23 +623,17 @@ WORLD_TEST(a_fence_that_is_not_proved_is_an_alarm_until_it_is)
 
 WORLD_TEST(a_refusal_names_the_fence_once_a_fencer_can_switch_the_node)
 {
-	struct world *w = *state;
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	char id[] = "db";
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db", .why = true);
 
 	lose(w->f, &w->f->n1);
-	request.id = id;
-	request.why = true;
 	for (int i = 0; i < 2; i++) {
-		ProtobufCMessage *response = NULL;
+		cleanup_pb ProtobufCMessage *response = NULL;
 		const char *why;
 
-		assert_int_equal(call(&w->f->operator, & holdfast__v1__volumes__descriptor, "Get",
-				      &request.base, &response, NULL),
-				 STATUS_OK);
+		assert_ok(call(&w->f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			       &response, NULL));
 		why = ((Holdfast__V1__GetVolumeResponse *)(void *)response)->why;
 		assert_int_equal(strstr(why, "holdfast node fence n1 --reason REASON") != NULL, i == 1);
-		protobuf_c_message_free_unpacked(response, NULL);
 		if (i == 0)
 			fake_fencer_connect(&w->f1, "");
 	}
@@ -703,13 +645,12 @@ enum { AFTER_MS = 20000 };
 
 static void want_fence(struct fixture *f)
 {
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
-	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
+	Holdfast__V1__OnNodeLoss loss =
+		V1(on_node_loss, .after_ms = AFTER_MS,
+		   .do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE);
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .on_node_loss = &loss);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	loss.after_ms = AFTER_MS;
-	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
-	detail.on_node_loss = &loss;
 	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	run_idle(f->event);
@@ -717,11 +658,9 @@ static void want_fence(struct fixture *f)
 
 static void set_automatic(struct fixture *f, bool off)
 {
-	Holdfast__V1__SetAutomaticRequest request = HOLDFAST__V1__SET_AUTOMATIC_REQUEST__INIT;
-	char reason[] = "maintenance";
+	Holdfast__V1__SetAutomaticRequest request =
+		V1(set_automatic_request, .off = off, .reason = "maintenance");
 
-	request.off = off;
-	request.reason = reason;
 	assert_int_equal(call(&f->operator, FENCES, "SetAutomatic", &request.base, NULL, NULL), STATUS_OK);
 }
 
@@ -730,13 +669,12 @@ static const char *plan_of(struct fixture *f)
 {
 	static char text[128];
 	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 	const Holdfast__V1__PlanFencesResponse *plan;
 
 	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
 	plan = (const void *)response;
 	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->verdict : "");
-	protobuf_c_message_free_unpacked(response, NULL);
 	return text;
 }
 
@@ -749,8 +687,6 @@ static void lead_long(struct fixture *f)
 
 WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 {
-	struct world *w = *state;
-
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	w->f->server->config.fence_max_per_minute = 3;
 	want_fence(w->f);
@@ -786,28 +722,25 @@ static const char *policy_of(struct fixture *f)
 {
 	static char text[128];
 	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 	const Holdfast__V1__PlanFencesResponse *plan;
 
 	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
 	plan = (const void *)response;
 	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->policy : "");
-	protobuf_c_message_free_unpacked(response, NULL);
 	return text;
 }
 
 /* The allocation that holds db wants this, as it was submitted. */
 static void hold_with(struct fixture *f, Holdfast__V1__OnNodeLoss *loss)
 {
-	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
+	Holdfast__V1__AllocationOptions options = V1(allocation_options, .on_node_loss = loss);
 
-	options.on_node_loss = loss;
 	put(f, PREFIX_ALLOC_OPTIONS ALLOC_1, &options.base);
 }
 
 WORLD_TEST(the_block_of_an_allocation_overrides_that_of_the_volume)
 {
-	struct world *w = *state;
 	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
 
 	hold_with(w->f, &loss); /* wait */
@@ -824,8 +757,6 @@ WORLD_TEST(the_block_of_an_allocation_overrides_that_of_the_volume)
 
 WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the_server_again)
 {
-	struct world *w = *state;
-
 	w->f->server->config.fence_max_per_minute = 3;
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	want_fence(w->f);
@@ -846,8 +777,6 @@ WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the
 
 WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
 {
-	struct world *w = *state;
-
 	w->f->server->config.fence_max_per_minute = 3;
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	want_fence(w->f);
@@ -865,8 +794,6 @@ WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
 
 WORLD_TEST(no_lost_node_is_fenced_while_fewer_than_half_are_connected)
 {
-	struct world *w = *state;
-
 	w->f->server->config.fence_max_per_minute = 3;
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	want_fence(w->f);
@@ -884,8 +811,6 @@ WORLD_TEST(no_lost_node_is_fenced_while_fewer_than_half_are_connected)
 
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 {
-	struct world *w = *state;
-
 	want_fence(w->f);
 	lose(w->f, &w->f->n1);
 	run_for(w->f->event, AFTER_MS + 1000);
@@ -900,7 +825,6 @@ WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 
 WORLD_TEST(a_proof_of_another_fencer_or_of_another_order_frees_nothing)
 {
-	struct world *w = *state;
 	const struct fence_order *order = strand(w);
 	struct fence_order guessed = *order;
 
@@ -918,7 +842,6 @@ WORLD_TEST(only_a_fencers_certificate_opens_a_session)
 	static const char *const others[] = {"holdfast://c1/node/n1", "holdfast://c1/operator/ann",
 					     "holdfast://c1/server/s1", "holdfast://c2/fencer/f1",
 					     "holdfast://c1/fencers/f1"};
-	struct world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		struct fake_fencer thief = {.n = 0};
@@ -939,12 +862,11 @@ WORLD_TEST(nodes_and_fencers_cause_no_fence)
 	static const char *const others[] = {"holdfast://c1/node/n1", "holdfast://c1/node/n2",
 					     "holdfast://c1/fencer/f1", "holdfast://c1/server/s1",
 					     "holdfast://c2/operator/ann"};
-	struct world *w = *state;
 
 	lose(w->f, &w->f->n1);
 	fake_fencer_connect(&w->f1, "");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-		struct caller_client thief;
+		cleanup(caller_release) struct caller_client thief;
 		struct error err;
 
 		caller_init(&thief, w->f, others[i], NULL);
@@ -954,7 +876,6 @@ WORLD_TEST(nodes_and_fencers_cause_no_fence)
 				     STATUS_OK);
 		assert_int_not_equal(caller_call(&thief, "Fences.Test", "{\"id\": \"n1\"}", NULL, &err),
 				     STATUS_OK);
-		caller_release(&thief);
 	}
 	assert_null(fence_of(w->f));
 	assert_int_equal(w->f1.n, 0);
@@ -986,22 +907,18 @@ static void on_tested(enum status status, const ProtobufCMessage *response, cons
 
 WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 {
-	Holdfast__V1__TestFenceRequest request = HOLDFAST__V1__TEST_FENCE_REQUEST__INIT;
-	Holdfast__V1__FenceAnswer answer = HOLDFAST__V1__FENCE_ANSWER__INIT;
 	struct tested tested = {.is_done = false};
-	char id[] = "n1", error[] = "\033[2Jfirst\nsecond \xe2\x80\xae third";
-	struct world *w = *state;
+	Holdfast__V1__FenceAnswer answer =
+		V1(fence_answer, .error = "\033[2Jfirst\nsecond \xe2\x80\xae third",
+		   .monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
+		   .status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON);
+	Holdfast__V1__TestFenceRequest request = V1(test_fence_request, .id = "n1");
 
 	fake_fencer_connect(&w->f1, "");
-	request.id = id;
-	answer.error = error;
-	assert_int_equal(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base, TIMEOUT_US,
-					 on_tested, &tested, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base, TIMEOUT_US, on_tested,
+				  &tested, NULL, NULL));
 	UNTIL(w->f, w->f1.n == 1);
 	assert_int_equal(w->f1.orders[0].action, FENCE_ORDER_TEST);
-	answer.monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
-	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
 	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
 	UNTIL(w->f, tested.is_done);
 	assert_int_equal(tested.status, STATUS_OK);
@@ -1012,19 +929,14 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 
 WORLD_TEST(a_fencer_whose_errors_change_is_logged_so_often_only)
 {
-	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
-	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
-	char id[] = "n1", agent[] = "fence_dummy", text[32], warning[FENCERS_WARNING_SIZE];
+	char text[32], warning[FENCERS_WARNING_SIZE];
+	Holdfast__V1__FencerNode node = V1(fencer_node, .id = "n1", .agent = "fence_dummy", .error = text);
+	Holdfast__V1__FencerUp up =
+		V1(fencer_up, .message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_NODE, .node = &node);
 	static struct lines lines;
-	struct world *w = *state;
 
 	fake_fencer_connect(&w->f1, "");
 	run_idle(w->f->event);
-	node.id = id;
-	node.agent = agent;
-	node.error = text;
-	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_NODE;
-	up.node = &node;
 	lines_begin(&lines);
 	for (int i = 0; i < 90; i++) {
 		(void)str_format(text, sizeof(text), "error %d", i);

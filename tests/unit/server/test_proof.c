@@ -161,11 +161,10 @@ CLUSTER_TEST(one_ticket_proves_one_claim)
 /* A hello with an allocation that the server does not know makes it ask for a report. */
 static void connect_with_unknown_work(struct fixture *f)
 {
-	char id[] = ALLOC_4;
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT, *list[] = {&status};
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = ALLOC_4,
+					      .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING),
+				  *list[] = {&status};
 
-	status.alloc_id = id;
-	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !state_node(&f->server->state, "n1")->session);
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
@@ -273,16 +272,13 @@ TEST_FIXTURE(a_report_has_one_ticket_per_claim_or_no_ticket, setup, teardown)
 {
 	for (size_t n = 0; n < 3; n++) {
 		struct fixture *f = *state;
-		Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
 		ProtobufCBinaryData tickets[3] = {{0}};
+		Holdfast__V1__NodeReport pb = V1(node_report, .epoch = 1, .tickets = tickets, .n_tickets = n);
 		struct alloc alloc;
 		struct claim held;
 
 		forget_that_n1_has_it(f, &alloc, &held);
 		connect_node(&f->n1, "n1");
-		pb.epoch = 1;
-		pb.tickets = tickets;
-		pb.n_tickets = n;
 		fake_node_send_report(&f->n1, &pb);
 		if (n == 0)
 			UNTIL(f, has_reported(f, "n1"));

@@ -22,20 +22,17 @@ enum { LONG_MS = 3600 * 1000, STEPS = 600, JOBS_N = 4, IDS_MAX = 60 };
 
 static enum status run_waiting(struct fixture *f, const char *id, const char *source)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__RunAllocationRequest request =
+		V1(run_allocation_request, .allocation = &alloc, .wait_ms = LONG_MS);
+	Holdfast__V1__VolumeRequest volume = V1(volume_request, .name = text("data"), .source = text(source),
+						.access_mode = f->access_mode);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
 
-	volume.name = text("data");
-	volume.source = text(source);
-	volume.access_mode = f->access_mode;
 	alloc.id = text(id);
 	alloc.name = text("app");
 	alloc.volumes = volumes;
 	alloc.n_volumes = 1;
-	request.allocation = &alloc;
-	request.wait_ms = LONG_MS;
 	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL);
 }
 
@@ -70,8 +67,7 @@ static struct alloc_entry *placed_on(struct fixture *f, const char *source)
 
 	for (struct alloc_entry *at = NULL; (at = next_alloc(f, at));)
 		if (has_volume(at, source)) {
-			if (found)
-				fail_msg("%s and %s are placed on %s", found->id, at->id, source);
+			assert_msg(!found, "%s and %s are placed on %s", found->id, at->id, source);
 			found = at;
 		}
 	return found;
@@ -95,13 +91,10 @@ static struct alloc_entry *first_queued(struct fixture *f, const char *source)
 
 static void start(struct fixture *f, const struct alloc_entry *entry)
 {
-	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
 	struct fake_node *node = node_of(f, entry);
 	struct claim claim;
 
-	assert_int_equal(fake_node_claim(node, entry->alloc.volumes[0].source, entry->id, &granted, NULL),
-			 STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(granted, NULL);
+	assert_ok(fake_node_claim(node, entry->alloc.volumes[0].source, entry->id, NULL, NULL));
 	claim = LIST_FIRST(&entry->claims)->claim;
 	fake_node_send_mounted(node, &claim);
 	fake_node_send_alloc(node, entry->id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
@@ -131,10 +124,11 @@ static void make_batch(struct fixture *f, struct submission *s, const char *id)
 	s->reschedule.interval_ms = LONG_MS;
 }
 
-TEST_FIXTURE(five_jobs_waiting_for_one_volume_all_run_in_turn, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(five_jobs_waiting_for_one_volume_all_run_in_turn)
 {
 	static const char *const ids[] = {"e", "d", "c", "b", "a"};
-	struct fixture *f = *state;
 	struct submission s;
 
 	connect_both(f);
@@ -155,9 +149,8 @@ TEST_FIXTURE(five_jobs_waiting_for_one_volume_all_run_in_turn, setup, teardown)
 	assert_int_equal(f->n1.runs + f->n2.runs, 5);
 }
 
-TEST_FIXTURE(a_job_and_an_allocation_that_waits_take_turns_as_they_came, setup, teardown)
+CASE(a_job_and_an_allocation_that_waits_take_turns_as_they_came)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	take_volume(f);
@@ -175,9 +168,8 @@ TEST_FIXTURE(a_job_and_an_allocation_that_waits_take_turns_as_they_came, setup, 
 	assert_string_equal(placed_on(f, "db")->id, ALLOC_2);
 }
 
-TEST_FIXTURE(a_new_version_keeps_the_volume_of_the_one_before_it, setup, teardown)
+CASE(a_new_version_keeps_the_volume_of_the_one_before_it)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	connect_both(f);
@@ -199,9 +191,8 @@ TEST_FIXTURE(a_new_version_keeps_the_volume_of_the_one_before_it, setup, teardow
 	assert_string_equal(placed_on(f, "db")->id, ALLOC_2);
 }
 
-TEST_FIXTURE(a_new_version_of_a_queued_member_keeps_its_turn, setup, teardown)
+CASE(a_new_version_of_a_queued_member_keeps_its_turn)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	take_volume(f);
@@ -217,9 +208,8 @@ TEST_FIXTURE(a_new_version_of_a_queued_member_keeps_its_turn, setup, teardown)
 	assert_int_equal(placed_on(f, "db")->alloc.job_version, 2);
 }
 
-TEST_FIXTURE(another_version_on_another_volume_comes_last_there, setup, teardown)
+CASE(another_version_on_another_volume_comes_last_there)
 {
-	struct fixture *f = *state;
 	struct alloc_entry *first;
 	struct submission s;
 
@@ -240,9 +230,8 @@ TEST_FIXTURE(another_version_on_another_volume_comes_last_there, setup, teardown
 	assert_string_equal(placed_on(f, "db2")->id, ALLOC_3);
 }
 
-TEST_FIXTURE(a_lost_race_is_no_failure_and_keeps_its_turn, setup, teardown)
+CASE(a_lost_race_is_no_failure_and_keeps_its_turn)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
 	const struct alloc_entry *loser;
 	struct submission s;
@@ -271,23 +260,18 @@ TEST_FIXTURE(a_lost_race_is_no_failure_and_keeps_its_turn, setup, teardown)
 /* The lines of `volume status --why` on the volume. */
 static char *why_of(struct fixture *f, const char *id)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	ProtobufCMessage *answer = NULL;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = text(id), .why = true);
+	cleanup_pb ProtobufCMessage *answer = NULL;
 	char *why;
 
-	request.id = text(id);
-	request.why = true;
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &answer, NULL),
-		STATUS_OK);
+	assert_ok(
+		call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &answer, NULL));
 	why = strdup(((Holdfast__V1__GetVolumeResponse *)(void *)answer)->why);
-	protobuf_c_message_free_unpacked(answer, NULL);
 	return why;
 }
 
-TEST_FIXTURE(those_that_wait_are_listed_in_order_with_their_reason, setup, teardown)
+CASE(those_that_wait_are_listed_in_order_with_their_reason)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	cleanup_free char *why = NULL;
 	const char *first, *second;

@@ -18,7 +18,7 @@ static struct refused_peers *refused_peers_at(uint64_t now_us)
 TEST(an_address_is_reported_of_once_an_hour)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
-	struct refused_peers *refused = refused_peers_at(now_us);
+	cleanup_free struct refused_peers *refused = refused_peers_at(now_us);
 
 	assert_true(refused_peers_note(refused, "10.0.0.1", now_us));
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + 1));
@@ -26,13 +26,12 @@ TEST(an_address_is_reported_of_once_an_hour)
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US - 1));
 	assert_true(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US));
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US + 1));
-	free(refused);
 }
 
 TEST(many_addresses_at_once_are_not_reported_of_one_by_one)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
-	struct refused_peers *refused = refused_peers_at(now_us);
+	cleanup_free struct refused_peers *refused = refused_peers_at(now_us);
 	size_t told = 0;
 
 	for (int i = 0; i < 1000; i++) {
@@ -42,13 +41,12 @@ TEST(many_addresses_at_once_are_not_reported_of_one_by_one)
 		told += refused_peers_note(refused, host, now_us);
 	}
 	assert_int_equal(told, 10);
-	free(refused);
 }
 
 TEST(the_oldest_address_gives_way)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
-	struct refused_peers *refused = refused_peers_at(now_us);
+	cleanup_free struct refused_peers *refused = refused_peers_at(now_us);
 
 	for (int i = 0; i <= REFUSED_PEERS_N; i++) {
 		char host[32];
@@ -60,5 +58,4 @@ TEST(the_oldest_address_gives_way)
 	now_us += 10 * USEC_PER_SEC;
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us));
 	assert_true(refused_peers_note(refused, "10.0.0.0", now_us)); /* forgotten, so told of again */
-	free(refused);
 }

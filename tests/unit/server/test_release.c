@@ -10,70 +10,18 @@
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
-static int setup_csi(void **state)
-{
-	struct fixture *f;
-
-	assert_int_equal(setup(state), 0);
-	f = *state;
-	register_csi(f, "db");
-	connect_csi(f);
-	return 0;
-}
-
-static int teardown_csi(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_string_equal(f->plugin.violation, "");
-	expect_no_stray_attachment(f);
-	return teardown(state);
-}
-
-/* The allocation with its claim of @volume taken. */
-static void take(struct fixture *f, struct fake_node *node, const char *volume, const char *alloc)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	struct claim claim;
-	struct error err;
-	int acks = node->acks;
-
-	f->source = volume;
-	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
-	if (fake_node_claim(node, volume, alloc, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	claim = claim_of(f, alloc);
-	fake_node_send_mounted(node, &claim);
-	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f, node->acks > acks);
-	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
-}
-
-/* The node is through with it, as far as it goes. */
-static void release_claim(struct fixture *f, struct fake_node *node, const char *alloc)
-{
-	struct claim claim = claim_of(f, alloc);
-
-	fake_node_send_released(node, &claim);
-	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
-	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
-}
-
 /* A second volume that the provider calls as db, under another context. */
 static void name_twice(struct fixture *f, const char *id)
 {
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
 	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .context = contexts, .n_context = 1);
 	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char key[OBJECT_KEY_SIZE], zone[] = "zone", z2[] = "z2";
 
 	context.key = zone;
 	context.value = z2;
-	detail.context = contexts;
-	detail.n_context = 1;
 	(void)str_copy(volume.id, sizeof(volume.id), id);
 	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "default/%s", id);
 	change_put_record(&change, key, &detail.base);
@@ -103,13 +51,13 @@ static void postpone(struct fixture *f, const char *alloc)
 	(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
 }
 
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_db, teardown_db)
 
 CASE(the_volume_is_detached_after_the_receipt_and_then_free)
 {
 	struct claim claim;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
 	f->plugin.last_secret[0] = '\0';
 	release_claim(f, &f->n1, ALLOC_1);
@@ -131,7 +79,7 @@ CASE(a_node_that_cannot_release_is_never_passed_over)
 {
 	struct claim claim;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	claim = claim_of(f, ALLOC_1);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases >= 1);
@@ -153,13 +101,12 @@ CASE(a_node_that_cannot_release_is_never_passed_over)
 
 /* Nomad's D2: modes and the provider's node id were lost on the way, and the controller passed over the node.
  */
-TEST_FIXTURE(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller, setup_csi, teardown_csi)
+CASE(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller)
 {
 	static const char why[] = "plugin nfs is not here, so its mount cannot be taken away";
-	struct fixture *f = *state;
 	struct claim claim;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	claim = claim_of(f, ALLOC_1);
 	f->n1.csi = (struct fake_csi){.has_node = false}; /* its plugin went first */
 	fake_node_send_fingerprint(&f->n1);
@@ -193,14 +140,13 @@ CASE(a_node_that_is_gone_does_not_keep_its_volumes_attached)
 {
 	struct error err;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	settle(f);
 	assert_int_equal(f->plugin.calls[DETACH], 0); /* no evidence yet */
-	if (detach(f, "n1", "burnt down", &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(detach(f, "n1", "burnt down", &err), err);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_OPERATOR);
 	assert_int_equal(f->plugin.n_attachments, 0);
@@ -208,7 +154,7 @@ CASE(a_node_that_is_gone_does_not_keep_its_volumes_attached)
 
 CASE(a_new_boot_is_evidence_and_the_controller_detaches)
 {
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
@@ -219,7 +165,7 @@ CASE(a_new_boot_is_evidence_and_the_controller_detaches)
 
 CASE(detach_not_found_counts_once_the_node_has_released)
 {
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
@@ -232,7 +178,7 @@ CASE(a_failed_detach_is_explained_and_tried_again)
 	struct release_stats stats;
 	struct claim claim;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	/* that the plugin does not know it does not mean that it is detached */
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 2, STATUS_NOT_FOUND);
 	release_claim(f, &f->n1, ALLOC_1);
@@ -261,7 +207,7 @@ CASE(a_controller_that_comes_back_is_asked_at_once)
 	for (int way = 0; way < 2; way++) {
 		const char *alloc = way == 0 ? ALLOC_1 : ALLOC_2;
 
-		take(f, &f->n1, "db", alloc);
+		take_claim(f, &f->n1, "db", alloc);
 		if (way == 0) {
 			f->n2.csi.controller_sick = true;
 			fake_node_send_fingerprint(&f->n2);
@@ -290,7 +236,7 @@ CASE(releases_continue_after_a_restart)
 {
 	struct release_stats stats;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
@@ -308,23 +254,12 @@ CASE(releases_continue_after_a_restart)
 
 /* --- several claims --- */
 
-static int setup_shared(void **state)
+TEST_ON(the_last_claim_on_a_node_takes_the_attachment_with_it, struct fixture, f, setup_shared_db,
+	teardown_db)
 {
-	struct fixture *f;
-
-	assert_int_equal(setup(state), 0);
-	f = *state;
-	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
-	register_csi(f, "db");
-	connect_csi(f);
-	return 0;
-}
-
-TEST_ON(the_last_claim_on_a_node_takes_the_attachment_with_it, struct fixture, f, setup_shared, teardown_csi)
-{
-	take(f, &f->n1, "db", ALLOC_1);
-	take(f, &f->n1, "db", ALLOC_2);
-	take(f, &f->n2, "db", ALLOC_3); /* the other node's has nothing to do with it */
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_2);
+	take_claim(f, &f->n2, "db", ALLOC_3); /* the other node's has nothing to do with it */
 	assert_int_equal(f->plugin.n_attachments, 2);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
@@ -337,10 +272,10 @@ TEST_ON(the_last_claim_on_a_node_takes_the_attachment_with_it, struct fixture, f
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
-TEST_ON(claims_released_together_are_detached_together, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(claims_released_together_are_detached_together, struct fixture, f, setup_shared_db, teardown_db)
 {
-	take(f, &f->n1, "db", ALLOC_1);
-	take(f, &f->n1, "db", ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
@@ -353,10 +288,10 @@ TEST_ON(claims_released_together_are_detached_together, struct fixture, f, setup
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_ON(a_detach_frees_nothing_of_another_node, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(a_detach_frees_nothing_of_another_node, struct fixture, f, setup_shared_db, teardown_db)
 {
-	take(f, &f->n1, "db", ALLOC_1);
-	take(f, &f->n2, "db", ALLOC_3);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_3);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 2, 0);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
@@ -371,13 +306,13 @@ TEST_ON(a_detach_frees_nothing_of_another_node, struct fixture, f, setup_shared,
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_ON(a_shared_attachment_is_detached_after_its_last_user, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(a_shared_attachment_is_detached_after_its_last_user, struct fixture, f, setup_shared_db, teardown_db)
 {
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	f->n2.csi.cannot_attach = true; /* as after another version of the plugin */
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	take(f, &f->n1, "db", ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	assert_int_equal(claim_of(f, ALLOC_2).attach, ATTACH_NONE);
 	release_claim(f, &f->n1, ALLOC_1);
 	settle(f);
@@ -393,7 +328,7 @@ CASE(a_volume_is_never_detached_from_all_nodes)
 	struct claim claim;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	f->n1.csi.hides_node_id = true;
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
@@ -413,9 +348,8 @@ CASE(a_volume_is_never_detached_from_all_nodes)
 
 static Holdfast__V1__Epoch new_epoch(uint64_t number)
 {
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = number);
 
-	epoch.number = number;
 	return epoch;
 }
 
@@ -424,7 +358,7 @@ CASE(after_a_restore_detaches_wait_for_the_nodes_reports)
 	Holdfast__V1__Epoch epoch = new_epoch(1);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
@@ -464,13 +398,13 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 	asked->status = status;
 }
 
-TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixture, f, setup_shared,
-	teardown_csi)
+TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixture, f, setup_shared_db,
+	teardown_db)
 {
 	static struct asked other, again;
 
 	other = again = (struct asked){0};
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	block_turn(f);
 	fake_node_start_claim(&f->n2, "other", ALLOC_3, on_claimed, &other);
 	UNTIL(f, f->n2.n_held == 1);
@@ -486,19 +420,18 @@ TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixtu
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
-TEST_ON(no_attach_is_sent_while_a_detach_may_be_running, struct fixture, f, setup_shared, teardown_csi)
+TEST_ON(no_attach_is_sent_while_a_detach_may_be_running, struct fixture, f, setup_shared_db, teardown_db)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
 	f->server->config.controller_timeout_us = 30 * USEC_PER_MSEC;
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
-	assert_non_null(strstr(err.msg, "being detached from node n1"));
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED, err,
+		     "being detached from node n1");
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1); /* no answer: it may still come */
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
 	restart(f); /* which knows still less */
@@ -508,15 +441,14 @@ TEST_ON(no_attach_is_sent_while_a_detach_may_be_running, struct fixture, f, setu
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
 	connect_csi(f);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, NULL), STATUS_OK);
 }
 
 CASE(a_stuck_volume_delays_no_other)
 {
 	register_csi(f, "wal");
-	take(f, &f->n1, "db", ALLOC_1);
-	take(f, &f->n1, "wal", ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "wal", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
@@ -534,7 +466,7 @@ CASE(the_sweep_resumes_missed_releases_and_counts_them)
 	f->release_sweep_us = 20 * USEC_PER_MSEC;
 	restart(f);
 	connect_csi(f);
-	take(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
@@ -558,28 +490,22 @@ static void count_durable(struct server *server, void *userdata)
 	++*n;
 }
 
-TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_csi, teardown_csi)
+CASE(every_claim_is_looked_at_by_a_sweep_however_many_there_are)
 {
 	enum { CLAIMS = 2 * RELEASE_SWEEP_SLICE + 1 };
-	struct fixture *f = *state;
 	struct release_stats stats;
 	int n_durable = 0;
 
 	for (int i = 0; i < CLAIMS; i++) {
-		struct claim claim = {.namespace = "default",
-				      .volume_id = "db",
-				      .plugin_id = CSI_PLUGIN,
-				      .node_id = "n1",
-				      .state = CLAIM_NODE_DETACHED,
-				      .modify_time_ms = 1};
+		struct claim claim = ROW(.namespace = "default", .volume_id = "db", .plugin_id = CSI_PLUGIN,
+					 .node_id = "n1", .state = CLAIM_NODE_DETACHED, .modify_time_ms = 1);
 		cleanup(change_release) struct change change = CHANGE_INIT;
 
 		(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012d", i);
 		(void)str_format(claim.allocation_id, sizeof(claim.allocation_id),
 				 "01890000-0000-7000-9000-%012d", i);
 		change_put_claim(&change, &claim);
-		assert_int_equal(change_commit(f->server, &change, count_durable, &n_durable, NULL),
-				 STATUS_OK);
+		assert_ok(change_commit(f->server, &change, count_durable, &n_durable, NULL));
 	}
 	assert_int_equal(f->server->state.n_claims, CLAIMS);
 	UNTIL(f, n_durable == CLAIMS); /* what is on its way to the disk would be lost with its memory */
@@ -592,8 +518,8 @@ TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_c
 CASE(a_detach_waits_for_the_last_claim_under_any_name_of_the_providers_volume)
 {
 	name_twice(f, "db2");
-	take(f, &f->n1, "db", ALLOC_1);
-	take(f, &f->n1, "db2", ALLOC_2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db2", ALLOC_2);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one takes care of the attachment */
 	settle(f);

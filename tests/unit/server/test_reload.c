@@ -7,7 +7,6 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "identity/authority.h"
 #include "rpc/pki.h"
 
 #include <limits.h>
@@ -132,16 +131,6 @@ CASE(a_certificate_that_is_replaced_is_loaded_without_a_signal)
 
 /* --- renewal by the server itself --- */
 
-static void open_authority(struct fixture *f)
-{
-	struct config *config = &f->server->config;
-
-	(void)str_format(config->authority.certificate, sizeof(config->authority.certificate),
-			 "%s/tls/ca.pem", f->dir);
-	(void)str_format(config->authority.key, sizeof(config->authority.key), "%s/tls/ca.key", f->dir);
-	assert_int_equal(authority_open(f->server, NULL), STATUS_OK);
-}
-
 static bool is_for_address(const char *path, const char *address)
 {
 	FILE *file = fopen(path, "re");
@@ -244,9 +233,7 @@ CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 	assert_int_equal(unlink(config->key), 0);
 	request.like = old;
 	request.after_ms = f->server->own.issued_ms; /* else perhaps of the same second */
-	assert_int_equal(
-		pki_issue(config->authority.key, config->ca, &request, config->key, config->cert, NULL),
-		STATUS_OK);
+	assert_ok(pki_issue(config->authority.key, config->ca, &request, config->key, config->cert, NULL));
 	UNTIL(f, str_eq(f->server->in_use.cert, config->cert));
 	expect_in_use(f, config->cert);
 }

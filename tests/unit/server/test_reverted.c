@@ -52,16 +52,14 @@ static void expect_held_twice(struct fixture *f, size_t n)
 static size_t count_records(struct fixture *f, const char *what, const char *words)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ListAuditResponse *response = NULL;
 	size_t n = 0;
 
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
-			      (ProtobufCMessage **)&response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+		       (ProtobufCMessage **)&response, NULL));
 	for (size_t i = 0; i < response->n_records; i++)
 		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, words);
-	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
 	return n;
 }
 
@@ -84,8 +82,7 @@ CLUSTER_TEST(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing
 	assert_non_null(strstr(why, "volume db is held twice: node n1 has it mounted"));
 	assert_non_null(strstr(why, "node n2 holds it for allocation " ALLOC_2));
 	/* not even what n2 has already: it may not have mounted it yet */
-	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "held twice"));
+	assert_error(claim_for(&f->n2, ALLOC_2, &second, &err), STATUS_UNAVAILABLE, err, "held twice");
 	fake_node_send_released(&f->n1, &held);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	expect_held_twice(f, 0);
@@ -128,8 +125,9 @@ CLUSTER_TEST(it_is_held_twice_through_a_restart_until_the_node_is_rebooted)
 
 CLUSTER_TEST(a_status_that_names_a_freed_claim_as_published_counts_as_well)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
 	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
 	Holdfast__V1__AllocVolume *published[1] = {&volume};
 	char id[] = ALLOC_1, name[] = "data", path[] = "/run/holdfast/x";
@@ -146,8 +144,6 @@ CLUSTER_TEST(a_status_that_names_a_freed_claim_as_published_counts_as_well)
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.published = published;
 	status.n_published = 1;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &status;
 	fake_node_send(&f->n1, &up);
 	UNTIL(f, f->n1.releases > 0);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
@@ -299,7 +295,7 @@ CLUSTER_TEST(a_reverted_node_whose_session_ends_before_its_report_is_asked_again
 	come_back(f);
 	UNTIL(f, f->n1.reports_wanted == 1);
 	for (int restarted = 0; restarted < 2; restarted++) {
-		Holdfast__V1__Mark *welcomed = mark_copy(f->n1.mark);
+		cleanup_pb Holdfast__V1__Mark *welcomed = mark_copy(f->n1.mark);
 
 		f->n1.shows = welcomed;
 		if (restarted == 1) {
@@ -311,7 +307,6 @@ CLUSTER_TEST(a_reverted_node_whose_session_ends_before_its_report_is_asked_again
 		UNTIL(f, f->n1.reports_wanted == 1);
 		assert_true(f->n1.report_is_reverted);
 		f->n1.shows = NULL;
-		holdfast__v1__mark__free_unpacked(welcomed, NULL);
 	}
 	report(f, &f->n1, 0, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
@@ -430,7 +425,7 @@ CLUSTER_TEST(a_claim_of_before_the_epoch_that_a_later_report_names_is_released)
 static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, struct claim *ret_second)
 {
 	struct backup backup = {0};
-	Holdfast__V1__Mark *later;
+	cleanup_pb Holdfast__V1__Mark *later = NULL;
 	struct claim first;
 	struct alloc alloc;
 
@@ -458,7 +453,6 @@ static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, stru
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	UNTIL(f, f->n1.runs == 1);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 2);
-	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
 CLUSTER_TEST(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released)
@@ -467,8 +461,8 @@ CLUSTER_TEST(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_
 	struct error err;
 
 	bring_back_the_claim_of_n1_beside_that_of_n2(f, &second);
-	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "node n1 for allocation " ALLOC_1));
+	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err,
+		     "node n1 for allocation " ALLOC_1);
 	assert_non_null(strstr(err.msg, "node n2 for allocation " ALLOC_2));
 	assert_non_null(strstr(err.msg, "holdfast volume status db --why"));
 	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));

@@ -297,8 +297,7 @@ TEST(every_method_has_a_row)
 					 all_services[i]->methods[j].name);
 			for (size_t k = 0; k < ARRAY_SIZE(rows); k++)
 				found += str_eq(rows[k].method, name);
-			if (found == 0)
-				fail_msg("%s has no row", name);
+			assert_msg(found != 0, "%s has no row", name);
 		}
 	for (size_t i = 0; i < n_services; i++) { /* nothing is served that was not looked at */
 		bool known = false;
@@ -353,8 +352,7 @@ TEST(every_field_that_names_a_scope_is_checked_by_a_rule)
 			const ProtobufCMethodDescriptor *method =
 				protobuf_c_service_descriptor_get_method_by_name(services[i].descriptor,
 										 served->name);
-			char name[128];
-			char path[128];
+			char name[128], path[128];
 
 			(void)str_format(name, sizeof(name), "%s.%s", services[i].descriptor->short_name,
 					 served->name);
@@ -394,12 +392,10 @@ static bool is_built(const char *method)
 
 struct stand {
 	struct fixture *f;
-	char *no_policies;
-	char *all_policies;
+	char *no_policies, *all_policies;
 	char *all_but[N_NEEDS]; /* everything else, and the next lower level of this */
 	char *of_n1, *of_n2;	/* everything, bound to the node */
-	char *management;
-	char *expired;
+	char *management, *expired;
 };
 
 /* What a policy gives: words in a namespace, and a level over each of the others. */
@@ -413,8 +409,7 @@ struct gift {
 static char *token_with(struct fixture *f, const struct gift *gift, const char *node)
 {
 	static unsigned int n;
-	char name[32];
-	char text[2048];
+	char name[32], text[2048];
 	size_t at;
 
 	(void)str_format(name, sizeof(name), "p%u", n++);
@@ -494,15 +489,11 @@ static void expire(struct fixture *f, const char *name)
 
 static void remember_snapshot(struct fixture *f)
 {
-	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
 	char key[] = PREFIX_SNAPSHOT "p/made";
-	char plugin[] = "p", name[] = "made", id[] = "known", namespace[] = "default";
+	Holdfast__V1__Snapshot snapshot = V1(snapshot, .plugin_id = "p", .name = "made",
+					     .snapshot_id = "known", .namespace_ = "default");
 	const struct record record = {.key = key, .message = &snapshot.base};
 
-	snapshot.plugin_id = plugin;
-	snapshot.name = name;
-	snapshot.snapshot_id = id;
-	snapshot.namespace_ = namespace;
 	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 }
 
@@ -511,15 +502,12 @@ static const char *const revoked[] = {"operator/revoked", "node/revoked", "fence
 /* With all certificates that the test issues to them later. */
 static void revoke_all_of(struct fixture *f, const char *identity)
 {
-	Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
 	char key[OBJECT_KEY_SIZE];
-	char name[64];
+	Holdfast__V1__Revocation revocation =
+		V1(revocation, .identity = TEXT(identity), .revoked_at_ms = INT64_MAX);
 	const struct record record = {.key = key, .message = &revocation.base};
 
-	(void)str_copy(name, sizeof(name), identity);
 	(void)str_format(key, sizeof(key), PREFIX_REVOCATION "id/%s", identity);
-	revocation.identity = name;
-	revocation.revoked_at_ms = INT64_MAX;
 	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 }
 
@@ -530,15 +518,13 @@ static void stand_init(struct stand *stand, struct fixture *f)
 	remember_snapshot(f);
 	for (size_t i = 0; i < ARRAY_SIZE(revoked); i++)
 		revoke_all_of(f, revoked[i]);
-	*stand = (struct stand){
-		.f = f,
-		.no_policies = make_token(f, "{\"name\": \"none\", \"type\": \"CLIENT\"}"),
-		.management = make_token(f, "{\"name\": \"root\", \"type\": \"MANAGEMENT\"}"),
-		.expired = make_token(f, "{\"name\": \"old\", \"type\": \"MANAGEMENT\"}"),
-		.all_policies = token_with(f, &all, NULL),
-		.of_n1 = token_with(f, &all, "n1"),
-		.of_n2 = token_with(f, &all, "n2"),
-	};
+	*stand = (struct stand)ROW(.f = f,
+				   .no_policies = make_token(f, "{\"name\": \"none\", \"type\": \"CLIENT\"}"),
+				   .management =
+					   make_token(f, "{\"name\": \"root\", \"type\": \"MANAGEMENT\"}"),
+				   .expired = make_token(f, "{\"name\": \"old\", \"type\": \"MANAGEMENT\"}"),
+				   .all_policies = token_with(f, &all, NULL),
+				   .of_n1 = token_with(f, &all, "n1"), .of_n2 = token_with(f, &all, "n2"));
 	for (int i = 0; i < N_NEEDS; i++) {
 		const struct gift gift = everything_but((enum need)i);
 
@@ -622,10 +608,8 @@ static void expect(struct fixture *f, const struct row *row, const char *uri, co
 {
 	enum status status = try(f, row, uri, token);
 
-	if (status != expected)
-		fail_msg("%s by %s %s: %s instead of %s", row->method, uri ? uri : "nobody",
-			 token ? "with a token" : "without a token", status_name(status),
-			 status_name(expected));
+	assert_msg(status == expected, "%s by %s %s: %s instead of %s", row->method, uri ? uri : "nobody",
+		   token ? "with a token" : "without a token", status_name(status), status_name(expected));
 }
 
 static void expect_allowed(struct fixture *f, const struct row *row, const char *uri, const char *token)
@@ -786,10 +770,9 @@ static void check_fencers(const struct stand *stand, const struct row *row)
 	expect_allowed(stand->f, row, "holdfast://c1/fencer/f1", NULL);
 }
 
-TEST_FIXTURE(each_method_is_open_only_to_its_callers, setup_acl, teardown_callers)
+TEST_ON(each_method_is_open_only_to_its_callers, struct fixture, f, setup_acl, teardown_callers)
 {
-	struct fixture *f = *state;
-	struct stand stand;
+	cleanup(stand_release) struct stand stand;
 
 	take_volume(f);
 	stand_init(&stand, f);
@@ -814,7 +797,6 @@ TEST_FIXTURE(each_method_is_open_only_to_its_callers, setup_acl, teardown_caller
 			check_people(&stand, &rows[i]);
 	}
 	faulty_release();
-	stand_release(&stand);
 }
 
 #define ELSEWHERE "n2"
@@ -824,12 +806,13 @@ static void expect_http(struct fixture *f, const struct http_request *request, c
 {
 	const char *got = http_send(f, request);
 
-	if (!str_starts_with(got, answer))
-		fail_msg("%s %s %s: %.200s", request->method, request->target,
-			 request->body ? request->body : "", got);
+	assert_msg(str_starts_with(got, answer), "%s %s %s: %.200s", request->method, request->target,
+		   request->body ? request->body : "", got);
 }
 
-TEST_FIXTURE(a_bound_token_ends_and_sees_nothing_of_another_node, setup_acl, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+CASE(a_bound_token_ends_and_sees_nothing_of_another_node)
 {
 	static const struct http_request refused[] = {
 		{NULL, "DELETE", "/v1/volume/csi/db/detach?node=" ELSEWHERE},
@@ -861,8 +844,7 @@ TEST_FIXTURE(a_bound_token_ends_and_sees_nothing_of_another_node, setup_acl, tea
 		 "{\"id\": \"n1\", \"reason\": \"x\", \"volumes\": [{\"id\": \"db\"}]}"},
 	};
 	const struct gift all = everything();
-	struct fixture *f = *state;
-	char *token;
+	cleanup_free char *token = NULL;
 	const char *list;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -876,9 +858,9 @@ TEST_FIXTURE(a_bound_token_ends_and_sees_nothing_of_another_node, setup_acl, tea
 		expect_http(f, &request, "HTTP/1.1 403");
 	}
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.desired_status, DESIRED_RUN);
-	list = http_send(f, &(struct http_request){.method = "GET",
-						   .target = "/v1/allocations?namespace=*",
-						   .token = token});
+	list = http_send(f,
+			 &(struct http_request)ROW(.method = "GET", .target = "/v1/allocations?namespace=*",
+						   .token = token));
 	assert_non_null(strstr(list, ALLOC_1));
 	assert_null(strstr(list, ALLOC_2));
 	expect_http(f,
@@ -889,7 +871,6 @@ TEST_FIXTURE(a_bound_token_ends_and_sees_nothing_of_another_node, setup_acl, tea
 		    &(struct http_request){
 			    .method = "PUT", .target = "/v1/allocation/" ALLOC_1 "/stop", .token = token},
 		    "HTTP/1.1 200");
-	free(token);
 }
 
 /* --- ids --- */
@@ -945,22 +926,19 @@ static const ProtobufCMessageDescriptor *input_of(const char *method)
 static enum status try_empty(struct fixture *f, const struct row *row, const char *field)
 {
 	const char *uri = row->kind == OF_NODES ? "holdfast://c1/node/n1" : OPERATOR;
-	json_t *request = json_loads(row->request, 0, NULL);
+	cleanup(json_decrefp) json_t *request = json_loads(row->request, 0, NULL);
 	struct row changed = *row;
-	char *text;
+	cleanup_free char *text = NULL;
 	enum status status;
 
 	assert_int_equal(json_object_set_new(request, field, json_string("")), 0);
 	changed.request = text = json_dumps(request, JSON_COMPACT);
 	status = try(f, &changed, uri, NULL);
-	free(text);
-	json_decref(request);
 	return status;
 }
 
-TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown_callers)
+TEST_ON(an_empty_id_is_refused_by_every_method, struct fixture, f, setup_acl, teardown_callers)
 {
-	struct fixture *f = *state;
 	size_t n = 0;
 
 	take_volume(f);
@@ -996,30 +974,26 @@ static void expect_metrics(struct fixture *f, char *token, const char *answer)
 	free(token);
 }
 
-TEST_FIXTURE(metrics_need_the_right_to_read_as_operator, setup_acl, teardown)
+CASE(metrics_need_the_right_to_read_as_operator)
 {
 	const struct gift exact = exactly(N(OPERATOR_READ), "default");
 	const struct gift less = everything_but(OPERATOR_READ);
 	const struct gift all = everything();
-	struct fixture *f = *state;
 
 	expect_metrics(f, token_with(f, &exact, NULL), "HTTP/1.1 200");
 	expect_metrics(f, token_with(f, &less, NULL), "HTTP/1.1 403");
 	expect_metrics(f, token_with(f, &all, "n1"), "HTTP/1.1 403");
 }
 
-TEST_FIXTURE(a_read_that_waits_beyond_its_deadline_ends_at_the_next_change, setup_acl, teardown)
+CASE(a_read_that_waits_beyond_its_deadline_ends_at_the_next_change)
 {
-	struct fixture *f = *state;
 	char target[64];
 
 	assert_true(str_format(target, sizeof(target), "/v1/nodes?index=%" PRIu64 "&wait_ms=60000",
 			       kv_revision(f->server->kv)) > 0);
 	expect_http(f,
-		    &(struct http_request){.cert = "operator",
-					   .method = "GET",
-					   .target = target,
-					   .header = "connect-timeout-ms: 50\r\n"},
+		    &(struct http_request)ROW(.cert = "operator", .method = "GET", .target = target,
+					      .header = "connect-timeout-ms: 50\r\n"),
 		    "HTTP/1.1 504");
 	assert_int_equal(f->server->n_watches, 1); /* the caller has its answer, the wait continues */
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
@@ -1028,12 +1002,11 @@ TEST_FIXTURE(a_read_that_waits_beyond_its_deadline_ends_at_the_next_change, setu
 		    "HTTP/1.1 200");
 }
 
-TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, setup_acl, teardown)
+CASE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read)
 {
 	const struct http_request get = {.method = "GET", .target = "/v1/plugin/csi/ebs"};
 	const struct gift enough = exactly(N(PLUGIN_READ) | N(JOB_READ), "default");
 	const struct gift less = everything_but(JOB_READ);
-	struct fixture *f = *state;
 	struct http_request with = get, without = get;
 	cleanup_free char *exact = NULL;
 	cleanup_free char *other = NULL;
@@ -1062,7 +1035,7 @@ TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, se
 	JOB ", \"allocation\": {\"volumes\": [{\"name\": \"d\", \"source\": \"db\", \"access_mode\": " \
 	    "\"SINGLE_NODE_WRITER\"}]}}]}}"
 
-TEST_FIXTURE(a_change_of_a_job_needs_the_rights_of_its_members, setup_acl, teardown)
+CASE(a_change_of_a_job_needs_the_rights_of_its_members)
 {
 	static const struct row changes[] = {
 		{"Jobs.Revert", .request = "{\"id\": \"j\", \"version\": 1}"},
@@ -1071,7 +1044,6 @@ TEST_FIXTURE(a_change_of_a_job_needs_the_rights_of_its_members, setup_acl, teard
 	};
 	const struct gift submit = exactly(N(JOB_SUBMIT) | N(VOLUME_MOUNT), "default");
 	const struct gift enough = exactly(N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER), "default");
-	struct fixture *f = *state;
 	cleanup_free char *less = token_with(f, &submit, NULL);
 	cleanup_free char *exact = token_with(f, &enough, NULL);
 
@@ -1084,9 +1056,8 @@ TEST_FIXTURE(a_change_of_a_job_needs_the_rights_of_its_members, setup_acl, teard
 	expect(f, &changes[0], NULL, exact, STATUS_OK);
 }
 
-TEST_FIXTURE(anonymous_is_an_operator_in_development_and_only_there, setup_acl, teardown)
+CASE(anonymous_is_an_operator_in_development_and_only_there)
 {
-	struct fixture *f = *state;
 	const struct row status = {"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"};
 
 	expect(f, &status, NULL, NULL, STATUS_UNAUTHENTICATED);

@@ -29,7 +29,7 @@ TEST(every_route_leads_to_a_method_and_its_segments_to_fields)
 	for (size_t i = 0; i < n_routes; i++) {
 		const struct rpc_route *route = &routes[i];
 		const ProtobufCMethodDescriptor *method;
-		ProtobufCMessage *message = NULL;
+		cleanup_pb ProtobufCMessage *message = NULL;
 		char target[256];
 		bool pretty = false;
 		struct error err;
@@ -38,16 +38,14 @@ TEST(every_route_leads_to_a_method_and_its_segments_to_fields)
 		if (route->text)
 			continue;
 		method = method_of(route);
-		if (!method)
-			fail_msg("%s: no method %s/%s", route->pattern, route->service, route->call);
+		assert_msg(method, "%s: no method %s/%s", route->pattern, route->service, route->call);
 		/* "{id}" as the text of a segment does: a path of the pattern is the pattern */
 		n = (size_t)str_format(target, sizeof(target), "%s", route->pattern);
 		if (route->name.parameter)
 			(void)str_format(target + n, sizeof(target) - n, "?%s=x", route->name.parameter);
-		if (route_request(route, target, method->input, &(struct route_body){.text = NULL}, &pretty,
-				  &message, &err) != STATUS_OK)
-			fail_msg("%s %s: %s", route->method, route->pattern, err.msg);
-		protobuf_c_message_free_unpacked(message, NULL);
+		assert_msg(route_request(route, target, method->input, &(struct route_body){.text = NULL},
+					 &pretty, &message, &err) == STATUS_OK,
+			   "%s %s: %s", route->method, route->pattern, err.msg);
 	}
 }
 
@@ -71,8 +69,8 @@ static void expect(struct fixture *f, const struct http_request *request, const 
 	if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, strlen(status)) != 0)
 		fail_msg("%s %s: %s", request->method, request->target, answer);
 	for (; *texts; texts++)
-		if (!strstr(answer, *texts))
-			fail_msg("%s %s lacks '%s': %s", request->method, request->target, *texts, answer);
+		assert_msg(strstr(answer, *texts), "%s %s lacks '%s': %s", request->method, request->target,
+			   *texts, answer);
 }
 
 /* One request of the operator and texts that its answer must hold. */
@@ -86,13 +84,14 @@ static void ask(struct fixture *f, const char *method, const char *target, const
 	expect(f, &request, status, texts);
 }
 
-TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_volume_lives_and_goes_by_addresses_alone)
 {
 	static const char volume[] =
 		"{\"volume\": {\"type\": \"native\", \"profile\": \"disk\", \"source\": {\"class\": "
 		"\"block\", \"by_id\": \"wwn-0x1\"}, \"requested_capabilities\": [{\"access_mode\": "
 		"\"single-node-writer\", \"attachment_mode\": \"file-system\"}]}}";
-	struct fixture *f = *state;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	ask(f, "PUT", "/v1/volume/csi/db", volume, "200", "\"created\":true", "\"id\":\"db\"");
@@ -156,15 +155,13 @@ static long metric(struct fixture *f, const char *line)
 		f, &(struct http_request){.cert = "operator", .method = "GET", .target = "/metrics"});
 	const char *at = strstr(answer, line);
 
-	if (!strstr(answer, "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"))
-		fail_msg("%s", answer);
+	assert_msg(strstr(answer, "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "%s",
+		   answer);
 	return at ? strtol(at + strlen(line), NULL, 10) : -1;
 }
 
-TEST_FIXTURE(metrics_count_existing_objects, setup, teardown)
+CASE(metrics_count_existing_objects)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(metric(f, "\nholdfast_volumes "), 0);
 	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"connected\"} "), 0);
 	take_volume(f);
@@ -188,10 +185,8 @@ TEST_FIXTURE(metrics_count_existing_objects, setup, teardown)
 	assert_int_equal(metric(f, "\nholdfast_build_info{version=\"" HOLDFAST_VERSION "\"} "), 1);
 }
 
-TEST_FIXTURE(counts_are_the_same_after_a_restart, setup, teardown)
+CASE(counts_are_the_same_after_a_restart)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	restart(f);
 	assert_int_equal(metric(f, "\nholdfast_claims{state=\"taken\"} "), 1);
@@ -237,11 +232,10 @@ CLUSTER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes)
 	}
 }
 
-TEST_FIXTURE(a_server_with_its_store_is_ready, setup, teardown)
+CASE(a_server_with_its_store_is_ready)
 {
 	const char *const live[] = {"ok\n", NULL};
 	const char *const ready[] = {"ready\n", NULL};
-	struct fixture *f = *state;
 
 	expect(f, &(struct http_request){.method = "GET", .target = "/healthz"}, "200", live);
 	expect(f, &(struct http_request){.method = "GET", .target = "/readyz"}, "200", ready);

@@ -30,8 +30,7 @@ static void run_sql(struct fixture *f, const char *sql)
 	sqlite3 *db = NULL;
 
 	assert_int_equal(sqlite3_open(store_path(f, ""), &db), SQLITE_OK);
-	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-		fail_msg("%s", sqlite3_errmsg(db));
+	assert_msg(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
 	seal_store(db);
 	(void)sqlite3_close(db);
 }
@@ -54,11 +53,11 @@ static void refuse_what_does_not_fit(struct fixture *f)
 {
 	struct error err;
 
-	assert_int_equal(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "of cluster 'c1', the settings are of 'c2'"));
+	assert_error(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION, err,
+		     "of cluster 'c1', the settings are of 'c2'");
 	run_sql(f, "UPDATE kv SET value = x'0802' WHERE key = 'meta/schema'");
-	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 2, this one knows 1)"));
+	assert_error(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION, err,
+		     "newer holdfast-server (schema 2, this one knows 1)");
 	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
@@ -92,19 +91,17 @@ static const char *look(struct fixture *f, const char *sql)
 
 	rows[0] = '\0';
 	assert_int_equal(sqlite3_open_v2(store_path(f, ""), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	if (sqlite3_exec(db, sql, append, rows, NULL) != SQLITE_OK)
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	assert_msg(sqlite3_exec(db, sql, append, rows, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
 	(void)sqlite3_close(db);
 	return rows;
 }
 
-TEST_FIXTURE(views_can_be_read_while_the_server_is_running, setup, teardown)
+TEST_ON(views_can_be_read_while_the_server_is_running, struct fixture, f, setup, teardown)
 {
 	static const char *const views[] = {"volume", "claim",	     "freed_claim", "allocation",
 					    "node",   "plugin",	     "snapshot",    "token",
 					    "policy", "attestation", "meta",	    "audit"};
 	Holdfast__V1__BeginBackupRequest backup = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
-	struct fixture *f = *state;
 	char sql[128];
 
 	take_volume(f);
@@ -122,9 +119,8 @@ TEST_FIXTURE(views_can_be_read_while_the_server_is_running, setup, teardown)
 	assert_string_equal(
 		look(f, "SELECT node_id, plugin_id, profile, healthy FROM plugin WHERE node_id = 'n1'"),
 		"n1|native|disk|yes\n");
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup", &backup.base,
-			      NULL, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup", &backup.base, NULL,
+		       NULL));
 	assert_string_equal(look(f, "SELECT object, code FROM audit WHERE what = 'Operator.BeginBackup'"),
 			    "store|0\n");
 	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
@@ -135,35 +131,28 @@ TEST_FIXTURE(views_can_be_read_while_the_server_is_running, setup, teardown)
 
 TEST(secrets_have_no_text)
 {
-	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
-	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
-	Holdfast__V1__VolumeSecrets secrets = HOLDFAST__V1__VOLUME_SECRETS__INIT;
 	Holdfast__V1__VolumeSecrets__SecretsEntry entry = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
 	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&entry};
-	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
 	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .mount_options = &options, .capacity = 5);
 	uint8_t sha256[32] = {1};
-	char hidden[] = "hidden-word";
-	char accessor[] = "a1";
+	char hidden[] = "hidden-word", accessor[] = "a1";
+	Holdfast__V1__Token token = V1(token, .accessor = accessor);
+	Holdfast__V1__StoredToken stored = V1(stored_token, .token = &token,
+					      .secret_sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256});
 	char *flags[] = {hidden};
 	char *text;
 
 	entry.key = accessor;
 	entry.value = hidden;
-	secrets.secrets = entries;
-	secrets.n_secrets = 1;
 	assert_null(text_of(PREFIX_VOLUME_SECRETS "default/db", &secrets.base));
 	assert_null(text_of("a-new-sort/of-record", &secrets.base));
-	token.accessor = accessor;
-	stored.token = &token;
-	stored.secret_sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
 	text = text_of(PREFIX_TOKEN "a1", &stored.base);
 	assert_string_equal(text, "{\"token\":{\"accessor\":\"a1\"}}");
 	free(text);
 	options.mount_flags = flags;
 	options.n_mount_flags = 1;
-	detail.mount_options = &options;
-	detail.capacity = 5;
 	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_string_equal(text, "{\"capacity\":5}");
 	free(text);
@@ -200,11 +189,9 @@ TEST(a_text_is_json_of_the_set_fields)
 	Holdfast__V1__Snapshot__ParametersEntry *parameters[] = {&entries[0], &entries[1]};
 	cleanup_strbuf struct strbuf out = STRBUF_INIT(TEXT_MAX);
 	static const char *const none[] = {NULL};
-	char plugin_id[] = "p\"\\\n\u00e4";
-	char a[] = "a";
-	char one[] = "1";
+	char plugin_id[] = "p\"\\\n\u00e4", a[] = "a", one[] = "1";
 	char b[] = "b";
-	json_t *json;
+	cleanup(json_decrefp) json_t *json = NULL;
 
 	entries[0].key = a;
 	entries[0].value = one;
@@ -219,15 +206,14 @@ TEST(a_text_is_json_of_the_set_fields)
 	assert_string_equal(out.data, expected);
 	json = json_loads("{\"plugin_id\":\"p\\u0022\\u005c\\u000a\u00e4\"}", 0, NULL);
 	assert_string_equal(json_string_value(json_object_get(json, "plugin_id")), plugin_id);
-	json_decref(json);
 }
 
 TEST(a_text_that_is_too_long_is_left_out)
 {
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	enum { AROUND = sizeof("{\"clone_id\":\"\"}") - 1 };
-	char *long_id = malloc(TEXT_MAX);
-	char *text;
+	cleanup_free char *long_id = malloc(TEXT_MAX);
+	cleanup_free char *text = NULL;
 
 	assert_non_null(long_id);
 	memset(long_id, 'x', TEXT_MAX);
@@ -236,9 +222,7 @@ TEST(a_text_that_is_too_long_is_left_out)
 	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_non_null(text);
 	assert_int_equal(strlen(text), TEXT_MAX - 1);
-	free(text);
 	long_id[TEXT_MAX - AROUND - 1] = 'x';
 	long_id[TEXT_MAX - AROUND] = '\0';
 	assert_null(text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base));
-	free(long_id);
 }

@@ -29,8 +29,7 @@ static void say(struct fixture *f, const char *method, const char *json)
 static void everything_that_takes_a_secret(struct fixture *f)
 {
 	static const struct {
-		const char *method;
-		const char *json;
+		const char *method, *json;
 		int fails; /* the call that fails first, with something uncertain; 0: none */
 	} calls[] = {
 		{"Register", "{\"volume\":{" DB_HEAD "," SECRETS "," OPTIONS "}}", CALL_VALIDATE},
@@ -125,10 +124,8 @@ TEST_ON(a_secret_is_in_no_answer_log_line_or_readable_column, struct fixture, f,
 	read_people_columns(f);
 	assert_int_equal(said.error, 0);
 	assert_non_null(strstr(said.data, "[redacted]"));
-	if (strstr(said.data, SECRET))
-		fail_msg("%.200s", strstr(said.data, SECRET) > said.data + 100
-					   ? strstr(said.data, SECRET) - 100
-					   : said.data);
+	assert_msg(!strstr(said.data, SECRET), "%.200s",
+		   strstr(said.data, SECRET) > said.data + 100 ? strstr(said.data, SECRET) - 100 : said.data);
 	/* and it was there to be found: the provider got it, and gets it again after all those reads */
 	must(f, "Create",
 	     "{\"volume\":{\"id\":\"x\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES "," SECRETS "}}",

@@ -7,6 +7,7 @@
 #include "dev.h"
 #include "fake_fencer.h"
 #include "http.h"
+#include "port.h"
 #include "unit.h"
 
 #include "../etcd/etcd_world.h"
@@ -70,18 +71,6 @@ static const char *in_folder(const struct servers *s, int i, const char *rest, c
 	return ret;
 }
 
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(address);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-	(void)close(fd);
-	return ntohs(address.sin_port);
-}
-
 static const char *host_of(const struct servers *s, int i)
 {
 	return s->hosts.n > 0 && i < SERVERS ? s->hosts.addresses[i] : "127.0.0.1";
@@ -108,9 +97,7 @@ static void name_members(const struct servers *s, char *ret, size_t size)
 
 static void write_config(struct servers *s, int i)
 {
-	char path[PATH_MAX];
-	char text[4096];
-	char members[1024];
+	char path[PATH_MAX], text[4096], members[1024];
 	int n;
 
 	name_members(s, members, sizeof(members));
@@ -132,8 +119,7 @@ static void write_config(struct servers *s, int i)
 
 static pid_t spawn(struct servers *s, int i, const char *option)
 {
-	char config[PATH_MAX];
-	char log[PATH_MAX];
+	char config[PATH_MAX], log[PATH_MAX];
 	pid_t pid = fork();
 	int fd;
 
@@ -263,8 +249,7 @@ static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse
 /* Have http_send() reach server @i. */
 static void name_server(struct servers *s, int i)
 {
-	char path[PATH_MAX];
-	char address[32];
+	char path[PATH_MAX], address[32];
 	int n;
 
 	(void)str_format(path, sizeof(path), "%s/address", s->f.dir);
@@ -408,10 +393,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-static int teardown_servers(void **state)
+UNIT_TEARDOWN(teardown_servers, struct servers, s)
 {
-	struct servers *s = *state;
-
 	drop_clients(s);
 	for (int i = 0; i <= ALONE; i++)
 		end(s, i, SIGKILL);
@@ -419,8 +402,6 @@ static int teardown_servers(void **state)
 	hosts_free(&s->hosts);
 	sd_event_unref(s->f.event);
 	assert_int_equal(nftw(s->f.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-	free(s);
-	return 0;
 }
 
 /* A new cluster begins with an epoch, in which each node reports once. */
@@ -461,12 +442,11 @@ static void await_mark(struct servers *s, int i, uint64_t revision)
 
 static uint64_t index_at(struct servers *s, int i)
 {
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	uint64_t index;
 
 	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
 	index = status->index;
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	return index;
 }
 
@@ -475,8 +455,7 @@ static void begin_marks(struct servers *s)
 {
 	for (int i = 0, n = 0; i < SERVERS; n++) {
 		struct mark mark;
-		char path[PATH_MAX];
-		char name[16];
+		char path[PATH_MAX], name[16];
 
 		if (mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL) == STATUS_OK) {
 			i++;
@@ -501,26 +480,24 @@ static void await_marks(struct servers *s, int leader)
 /* Node n1 holds volume db for ALLOC_1, and says so in its hellos from here on. */
 static void take_db(struct servers *s)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = &s->f;
 	struct error err = {0};
 
-	if (register_volume(f, &f->operator, & err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(register_volume(f, &f->operator, & err), err);
 	join(s, &f->n1, "n1");
 	join(s, &f->n2, "n2");
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	claim_db(s, &response);
 	(void)str_copy(s->held.id, sizeof(s->held.id), response->claim->id);
 	s->held.generation = response->claim->generation;
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	begin_marks(s); /* a server without one would begin an epoch when it leads */
 }
 
 /* The claim is the one that was granted, and nobody else gets the volume. */
 static void expect_held(struct servers *s)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = &s->f;
 	struct error err = {0};
 
@@ -528,11 +505,9 @@ static void expect_held(struct servers *s)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
-	if (fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), err);
 	assert_string_equal(response->claim->id, s->held.id);
 	assert_int_equal(response->claim->generation, s->held.generation);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 	assert_non_null(strstr(err.msg, "n1"));
 }
@@ -575,17 +550,13 @@ TEST_ON(a_follower_takes_over_when_the_leader_is_killed, struct servers, s, setu
 /* @plugin_id "": of the power fence. */
 static Holdfast__V1__FenceState fence_state_at(struct servers *s, const char *plugin_id)
 {
-	Holdfast__V1__GetFenceRequest request = HOLDFAST__V1__GET_FENCE_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 	Holdfast__V1__FenceState found = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_ASKED;
-	char id[] = "n1", plugin[16];
+	Holdfast__V1__GetFenceRequest request =
+		V1(get_fence_request, .id = "n1", .plugin_id = TEXT(plugin_id));
 
-	(void)str_copy(plugin, sizeof(plugin), plugin_id);
-	request.id = id;
-	request.plugin_id = plugin;
 	if (call(&s->f.operator, FENCES, "Get", &request.base, &response, NULL) == STATUS_OK)
 		found = ((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->state;
-	protobuf_c_message_free_unpacked(response, NULL);
 	return found;
 }
 
@@ -593,19 +564,14 @@ static Holdfast__V1__FenceState fence_state_at(struct servers *s, const char *pl
 static void fence_n1(struct servers *s, const char *plugin_id)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-	Holdfast__V1__FenceNodeRequest request = HOLDFAST__V1__FENCE_NODE_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
-	char id[] = "n1", reason[] = "it is gone", plugin[16];
+	cleanup_pb ProtobufCMessage *response = NULL;
+	Holdfast__V1__FenceNodeRequest request =
+		V1(fence_node_request, .id = "n1", .plugin_id = TEXT(plugin_id), .reason = "it is gone");
 	struct error err;
 
-	(void)str_copy(plugin, sizeof(plugin), plugin_id);
-	request.id = id;
-	request.plugin_id = plugin;
-	request.reason = reason;
 	while (call(&s->f.operator, FENCES, "Fence", &request.base, &response, &err) != STATUS_OK)
 		if (err.status != STATUS_FAILED_PRECONDITION || clock_monotonic_us() > limit)
 			fail_msg("%s", err.msg);
-	protobuf_c_message_free_unpacked(response, NULL);
 }
 
 /* A follower ends the session until it knows a leader. */
@@ -626,7 +592,6 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 {
 	int leader = await_leader(s, -1), follower = another(s, leader);
 	struct fake_fencer fencer = {.n = 0};
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
 	take_db(s);
@@ -649,9 +614,8 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 	fake_node_connect(&s->f.n2, "n2", BOOT_1, NULL, 0);
 	assert_true(s->f.n2.welcomed);
 	if (run_alloc(&s->f, ALLOC_2, "n2", &err) != STATUS_OK ||
-	    fake_node_claim(&s->f.n2, "db", ALLOC_2, &response, &err) != STATUS_OK)
+	    fake_node_claim(&s->f.n2, "db", ALLOC_2, NULL, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	caller_release(&fencer.caller);
 }
 
@@ -692,12 +656,11 @@ static void on_late(enum status status, const ProtobufCMessage *response, const 
 
 static uint64_t index_of(struct servers *s, int i)
 {
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	uint64_t index;
 
 	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
 	index = status->index;
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	return index;
 }
 
@@ -723,20 +686,16 @@ CASE(a_server_stopped_past_its_lease_writes_nothing_and_ends)
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	struct fake_node late;
 	int answered = -1; /* a status */
-	int next;
-	int ended;
+	int next, ended;
 
 	take_db(s);
 	fake_node_init(&late, s->f.event, s->f.dir, "operator", s->ports[leader]);
-	assert_int_equal(
-		call(&late, &holdfast__v1__operator__descriptor, "Status", &request.base, NULL, NULL),
-		STATUS_OK);
+	assert_ok(call(&late, &holdfast__v1__operator__descriptor, "Status", &request.base, NULL, NULL));
 	stop_process(stopped);
 	drop_clients(s);
 	next = await_leader(s, leader);
-	assert_int_equal(rpc_client_call(late.client, &holdfast__v1__operator__descriptor, "Status",
-					 &request.base, TIMEOUT_US, on_late, &answered, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(late.client, &holdfast__v1__operator__descriptor, "Status", &request.base,
+				  TIMEOUT_US, on_late, &answered, NULL, NULL));
 	assert_int_not_equal(next, leader);
 	expect_held(s);
 	index = index_at_rest(s, next);
@@ -793,7 +752,7 @@ CASE(a_follower_hands_on_calls_and_sessions)
 {
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	struct error err;
 
 	await_log(s, follower, "this server follows");
@@ -802,12 +761,10 @@ CASE(a_follower_hands_on_calls_and_sessions)
 	expect_held(s);
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
 	assert_int_equal(status->nodes_ready, 2);
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	expect_text(s, follower, "/v1/node/n1", " 200 ", "\"status\":\"READY\"");
 	expect_text(s, follower, "/v1/volume/csi/none", " 404 ", "none");
 	/* an error and its details are the leader's */
-	assert_int_equal(fake_node_claim(&s->f.n1, "none", ALLOC_1, NULL, &err), STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "none"));
+	assert_error(fake_node_claim(&s->f.n1, "none", ALLOC_1, NULL, &err), STATUS_NOT_FOUND, err, "none");
 	/* whoever shows no node's certificate is none, here and there */
 	assert_int_equal(fake_node_claim(&s->f.operator, "db", ALLOC_1, NULL, &err),
 			 STATUS_PERMISSION_DENIED);
@@ -866,12 +823,11 @@ TEST_ON(a_restarted_server_waits_for_its_own_lease, struct servers, s, setup_one
 
 static uint32_t schema_of_store(struct servers *s, int i)
 {
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	uint32_t schema;
 
 	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
 	schema = status->schema;
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	return schema;
 }
 
@@ -908,8 +864,7 @@ CASE(an_upgrade_one_by_one_raises_the_schema_on_request)
 	end(s, leader, SIGKILL); /* too early: nobody is left that may write */
 	await_log(s, next, "only follows until it is told");
 	await_log(s, last, "only follows until it is told");
-	assert_int_equal(ask(s, next, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "holdfast-server --raise-schema"));
+	assert_error(ask(s, next, NULL, &err), STATUS_UNAVAILABLE, err, "holdfast-server --raise-schema");
 	start(s, leader);
 	assert_int_equal(await_leader(s, -1), leader);
 	assert_int_equal(schema_of_store(s, leader), SCHEMA_VERSION);
@@ -1019,7 +974,7 @@ static Holdfast__V1__ListMembersResponse *try_list_members(struct servers *s, in
 {
 	Holdfast__V1__ListMembersRequest request = HOLDFAST__V1__LIST_MEMBERS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	struct fake_node asker;
+	cleanup(fake_node_release) struct fake_node asker;
 	struct error err;
 	enum status status;
 
@@ -1028,7 +983,6 @@ static Holdfast__V1__ListMembersResponse *try_list_members(struct servers *s, in
 		      &err);
 	if (status != STATUS_OK && status != STATUS_UNAVAILABLE)
 		fail_msg("%s", err.msg);
-	fake_node_release(&asker);
 	return (Holdfast__V1__ListMembersResponse *)response;
 }
 
@@ -1106,12 +1060,11 @@ TEST_ON(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, struc
 CASE(an_alarm_of_etcd_is_shown)
 {
 	int leader = await_leader(s, -1);
-	Holdfast__V1__ListMembersResponse *members;
+	cleanup_pb Holdfast__V1__ListMembersResponse *members = NULL;
 
 	etcd_world_alarm(s->etcd->urls[0], true);
 	members = list_members(s, leader);
 	assert_string_equal(members->etcd[0]->alarms, "NOSPACE");
-	holdfast__v1__list_members_response__free_unpacked(members, NULL);
 }
 
 /* Asked at a server that follows; the process continues, and is not the one that leads next. */
@@ -1191,19 +1144,16 @@ enum { LATE_BYTES = 8192 };
 
 static void begin_to_register(struct servers *s, struct fake_node *by, int *answered)
 {
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	char id[] = "late";
-	char text[LATE_BYTES + 1];
+	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &volume);
+	char id[] = "late", text[LATE_BYTES + 1];
 
 	memset(text, 'x', LATE_BYTES); /* more than what other connections say meanwhile */
 	text[LATE_BYTES] = '\0';
 	volume.id = id;
 	volume.description = text;
-	request.volume = &volume;
-	assert_int_equal(rpc_client_call(by->client, &holdfast__v1__volumes__descriptor, "Register",
-					 &request.base, TIMEOUT_US, on_late, answered, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(by->client, &holdfast__v1__volumes__descriptor, "Register", &request.base,
+				  TIMEOUT_US, on_late, answered, NULL, NULL));
 	UNTIL(&s->f, *answered >= 0 || unread_at(s->ports[s->leader]) > LATE_BYTES);
 }
 
@@ -1212,9 +1162,8 @@ CASE(it_is_not_known_whether_a_lost_leader_carried_a_change_out)
 	Holdfast__V1__GetStatusRequest read = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
-	struct fake_node caller;
-	int changed = -1;
-	int seen = -1;
+	cleanup(fake_node_release) struct fake_node caller;
+	int changed = -1, seen = -1;
 
 	await_log(s, follower, "this server follows");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK); /* it is connected with the leader */
@@ -1222,22 +1171,18 @@ CASE(it_is_not_known_whether_a_lost_leader_carried_a_change_out)
 	stop_process(s->pids[leader]);
 	begin_to_register(s, &caller, &changed);
 	assert_int_equal(changed, -1);
-	assert_int_equal(rpc_client_call(caller.client, &holdfast__v1__operator__descriptor, "Status",
-					 &read.base, TIMEOUT_US, on_late, &seen, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(caller.client, &holdfast__v1__operator__descriptor, "Status", &read.base,
+				  TIMEOUT_US, on_late, &seen, NULL, NULL));
 	end(s, leader, SIGKILL);
 	UNTIL(&s->f, changed >= 0 && seen >= 0);
 	assert_int_equal(changed, STATUS_UNKNOWN);
 	assert_int_equal(seen, STATUS_UNAVAILABLE);
-	fake_node_release(&caller);
 }
 
 static enum status deregister(struct servers *s)
 {
-	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
-	char id[] = "db";
+	Holdfast__V1__DeregisterVolumeRequest request = V1(deregister_volume_request, .id = "db");
 
-	request.id = id;
 	return call(&s->f.operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base, NULL,
 		    NULL);
 }
@@ -1255,7 +1200,7 @@ static Holdfast__V1__AuditRecord *find_record(const Holdfast__V1__ListAuditRespo
 CASE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *audit;
+	cleanup_pb Holdfast__V1__ListAuditResponse *audit = NULL;
 	Holdfast__V1__AuditRecord *record;
 	ProtobufCMessage *response = NULL;
 	int leader = await_leader(s, -1);
@@ -1267,9 +1212,8 @@ CASE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did)
 	assert_int_not_equal(fake_node_claim(&s->f.n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 	make_clients(s, leader);
 	assert_int_equal(deregister(s), STATUS_OK); /* by itself */
-	assert_int_equal(call(&s->f.operator, & holdfast__v1__operator__descriptor, "ListAudit",
-			      &request.base, &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&s->f.operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+		       &response, NULL));
 	audit = (Holdfast__V1__ListAuditResponse *)response;
 	record = find_record(audit, "Volumes.Register");
 	assert_string_equal(record->who, "operator/dev");
@@ -1279,17 +1223,15 @@ CASE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did)
 	assert_true(str_starts_with(record->vouched_by, "server/dev at 127.0.0.1:"));
 	assert_string_not_equal(record->vouched_by + strlen("server/dev at "), record->address);
 	assert_string_equal(find_record(audit, "Volumes.Deregister")->vouched_by, "");
-	holdfast__v1__list_audit_response__free_unpacked(audit, NULL);
 	assert_int_equal(run_cli(s, follower, "operator audit"), 0);
 	assert_true(cli_printed(s, "operator/dev (server/dev)"));
 	assert_int_equal(run_cli(s, follower, "operator audit verify"), 0);
 }
 
 /* A certificate of a node, or of nobody, cannot speak for another. */
-TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_servers)
+CASE(only_a_server_makes_calls_for_others)
 {
 	static const char *const certs[] = {"node-n2", "operator"};
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	const struct rpc_peer n1 = {
 		.kind = RPC_PEER_TLS, .uri = "holdfast://c1/node/n1", .address = "127.0.0.1:1"};
@@ -1297,17 +1239,15 @@ TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_serve
 	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(certs); i++) {
-		struct fake_node liar;
+		cleanup(fake_node_release) struct fake_node liar;
 		int answered = -1;
 
 		fake_node_init(&liar, s->f.event, s->f.dir, certs[i], s->ports[leader]);
-		assert_int_equal(rpc_client_call_for(
-					 liar.client, &behalf, &holdfast__v1__operator__descriptor, "Status",
-					 &request.base, TIMEOUT_US, on_late, &answered, NULL, NULL),
-				 STATUS_OK);
+		assert_ok(rpc_client_call_for(liar.client, &behalf, &holdfast__v1__operator__descriptor,
+					      "Status", &request.base, TIMEOUT_US, on_late, &answered, NULL,
+					      NULL));
 		UNTIL(&s->f, answered >= 0);
 		assert_int_equal(answered, STATUS_PERMISSION_DENIED);
-		fake_node_release(&liar);
 	}
 	await_log(s, leader, "may not make calls for others: it is not a server");
 }
@@ -1472,11 +1412,10 @@ static enum status status_of_http(const char *answer)
 static enum status send_as(struct servers *s, int i, const struct secrets *secrets, enum who who,
 			   enum class class)
 {
-	struct http_request request = {.cert = identities[who].cert,
-				       .method = classes[class].request ? "POST" : "GET",
-				       .target = classes[class].method,
-				       .body = classes[class].request,
-				       .token = secrets->of[who]};
+	struct http_request request =
+		ROW(.cert = identities[who].cert, .method = classes[class].request ? "POST" : "GET",
+		    .target = classes[class].method, .body = classes[class].request,
+		    .token = secrets->of[who]);
 
 	name_server(s, i);
 	return status_of_http(http_send(&s->f, &request));
@@ -1527,8 +1466,7 @@ static void expect_matrix(struct servers *s, int i, const struct secrets *secret
 						classes[class].method, status_name(status),
 						status_name(expected));
 		}
-	if (n > 0)
-		fail_msg("%s", text);
+	assert_msg(n <= 0, "%s", text);
 }
 
 static int setup_identities(void **state)
@@ -1592,9 +1530,9 @@ TEST_ON(a_revocation_ends_sessions_at_every_server, struct servers, s, setup_ide
 	join(s, &s->f.n2, "n2");
 	s->f.port = s->ports[other];
 	caller_init(&person, &s->f, "holdfast://c1/operator/ann", NULL);
-	if (caller_call(&person, "Operator.RevokeCertificate", "{\"identity\": \"node/n1\"}", NULL, &err) !=
-	    STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(
+		caller_call(&person, "Operator.RevokeCertificate", "{\"identity\": \"node/n1\"}", NULL, &err),
+		err);
 	caller_release(&person);
 	UNTIL(&s->f, s->f.n1.closed);
 	assert_int_equal(s->f.n1.closed_status, STATUS_UNAUTHENTICATED);
@@ -1673,15 +1611,13 @@ static void open_all(struct servers *s, int i, unsigned int round, struct revoke
 	(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/%s", ret->name);
 	s->f.port = s->ports[i];
 	caller_init(&ret->person, &s->f, uri, NULL);
-	assert_int_equal(rpc_stream_open(ret->person.client, &holdfast__v1__operator__descriptor, "Watch",
-					 TIMEOUT_US, &events, &ret->stream, &stream, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_stream_open(ret->person.client, &holdfast__v1__operator__descriptor, "Watch",
+				  TIMEOUT_US, &events, &ret->stream, &stream, NULL));
 	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
 	list.index = HIGH_INDEX;
 	list.wait_ms = 60000;
-	assert_int_equal(rpc_client_call(ret->person.client, &holdfast__v1__volumes__descriptor, "List",
-					 &list.base, TIMEOUT_US, on_call_over, &ret->call, NULL, NULL),
-			 STATUS_OK);
+	assert_ok(rpc_client_call(ret->person.client, &holdfast__v1__volumes__descriptor, "List", &list.base,
+				  TIMEOUT_US, on_call_over, &ret->call, NULL, NULL));
 	UNTIL(&s->f, ret->stream.is_open);
 	run_idle(s->f.event);
 	assert_false(ret->call.is_over);
@@ -1701,8 +1637,7 @@ static uint64_t revoke_all(struct servers *s, int by, struct revoked *revoked)
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
 		(void)str_format(request, sizeof(request), "{\"identity\": \"%s/%s\"}", roles[i],
 				 revoked->name);
-		assert_int_equal(caller_call(&admin, "Operator.RevokeCertificate", request, NULL, NULL),
-				 STATUS_OK);
+		assert_ok(caller_call(&admin, "Operator.RevokeCertificate", request, NULL, NULL));
 	}
 	UNTIL(&s->f, revoked->node.closed && revoked->stream.is_over && revoked->call.is_over);
 	begin_us = clock_monotonic_us() - begin_us;
@@ -1744,14 +1679,13 @@ TEST_ON(a_revocation_ends_session_stream_and_call_at_each_server, struct servers
 /* As `volume hold` of a unit, whose token is bound to its node. */
 static void do_as_unit(struct servers *s, int i, const char *secret, const char *method, const char *request)
 {
-	struct caller_client unit;
+	cleanup(caller_release) struct caller_client unit;
 	struct error err;
 
 	s->f.port = s->ports[i];
 	caller_init(&unit, &s->f, NULL, secret);
-	if (caller_call(&unit, method, request, NULL, &err) != STATUS_OK)
-		fail_msg("%s at server %d: %s", method, i, err.msg);
-	caller_release(&unit);
+	assert_msg(caller_call(&unit, method, request, NULL, &err) == STATUS_OK, "%s at server %d: %s",
+		   method, i, err.msg);
 }
 
 #define UNIT_ALLOC(id, volume)                                                         \
@@ -1763,7 +1697,7 @@ static void do_as_unit(struct servers *s, int i, const char *secret, const char 
 TEST_ON(a_unit_starts_and_stops_through_a_follower_after_a_step_down, struct servers, s, setup_identities,
 	teardown_servers)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct secrets secrets;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
@@ -1777,7 +1711,6 @@ TEST_ON(a_unit_starts_and_stops_through_a_follower_after_a_step_down, struct ser
 	join(s, &s->f.n2, "n2");
 	do_as_unit(s, follower, secrets.of[WHO_UNIT], "Allocations.Run", UNIT_ALLOC(ALLOC_1, "db"));
 	claim_db(s, &response);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	drop_clients(s);
 	assert_int_equal(run_cli(s, leader, "operator step-down"), 0);
 	await_log(s, leader, "handing over");
@@ -1827,7 +1760,7 @@ static void expect_nothing_granted(struct servers *s)
 CASE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing)
 {
 	struct fixture *f = &s->f;
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	uint64_t epoch, index;
 	int leader = await_leader(s, -1);
@@ -1846,7 +1779,6 @@ CASE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	claim_db(s, &response);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
 	epoch = status->epoch;
 	index = status->index;
@@ -1866,7 +1798,7 @@ CASE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing)
 
 CASE(a_follower_notices_a_restored_etcd)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	struct mark mark = {.revision = 0};
 	char path[PATH_MAX];
@@ -1891,7 +1823,6 @@ CASE(a_follower_notices_a_restored_etcd)
 	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(&s->f, ALLOC_1, "n1", NULL), STATUS_OK);
 	claim_db(s, &response);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
 	WAIT_UNTIL((mark_read(in_folder(s, follower, "/holdfast.mark", path), &mark, NULL), mark.revision) >=
 		   status->index);
@@ -1916,12 +1847,11 @@ CASE(a_follower_notices_a_restored_etcd)
 
 static uint64_t epoch_at(struct servers *s, int i)
 {
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	uint64_t epoch;
 
 	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
 	epoch = status->epoch;
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	return epoch;
 }
 
@@ -1949,9 +1879,8 @@ static void save_marks(struct servers *s)
  * one has put back (@has_early_mark) or lost its own. */
 static int forget_a_grant(struct servers *s, int *ret_keeper, bool has_early_mark)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	char command[2 * PATH_MAX];
-	char path[PATH_MAX];
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	char command[2 * PATH_MAX], path[PATH_MAX];
 	int leader = await_leader(s, -1);
 	int other;
 	uint64_t index;
@@ -1971,7 +1900,6 @@ static int forget_a_grant(struct servers *s, int *ret_keeper, bool has_early_mar
 	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(&s->f, ALLOC_1, "n1", NULL), STATUS_OK);
 	claim_db(s, &response);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	*ret_keeper = SERVERS - leader - other;
 	index = index_at(s, leader);
 	await_mark(s, *ret_keeper, index);
@@ -2025,8 +1953,8 @@ CASE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing)
 /* Nobody changes anything in a new cluster, whose leader is lost: nothing was lost with it. */
 CASE(a_follower_begins_a_mark_while_nothing_is_changed)
 {
-	Holdfast__V1__GetStatusResponse *before = NULL;
-	Holdfast__V1__GetStatusResponse *after = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *before = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *after = NULL;
 	int leader = await_leader(s, -1);
 
 	for (int i = 0; i < SERVERS; i++)
@@ -2035,8 +1963,6 @@ CASE(a_follower_begins_a_mark_while_nothing_is_changed)
 	end(s, leader, SIGKILL);
 	assert_int_equal(ask(s, await_leader(s, -1), &after, NULL), STATUS_OK);
 	assert_int_equal(after->epoch, before->epoch);
-	holdfast__v1__get_status_response__free_unpacked(before, NULL);
-	holdfast__v1__get_status_response__free_unpacked(after, NULL);
 }
 
 CASE(an_etcd_that_was_wiped_grants_nothing)
@@ -2077,7 +2003,7 @@ CASE(a_nodes_mark_binds_the_next_leader)
 {
 	struct fixture *f = &s->f;
 	Holdfast__V1__GetStatusResponse *status = NULL;
-	Holdfast__V1__Mark *mark;
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
 	uint64_t epoch;
 	int leader;
 
@@ -2112,7 +2038,6 @@ CASE(a_nodes_mark_binds_the_next_leader)
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
 	assert_true(status->epoch > epoch);
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
-	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
 /* --- moving the store --- */
@@ -2141,8 +2066,7 @@ static void raise_index(struct servers *s, int i, uint64_t index)
 	char path[PATH_MAX];
 
 	assert_int_equal(sd_event_new(&event), 0);
-	assert_int_equal(kv_open_sqlite(event, in_folder(s, i, "/" SERVER_STORE, path), &kv, NULL),
-			 STATUS_OK);
+	assert_ok(kv_open_sqlite(event, in_folder(s, i, "/" SERVER_STORE, path), &kv, NULL));
 	assert_int_equal(kv_rewrite(kv, advance, &index, NULL), STATUS_OK);
 	kv_close(kv);
 	sd_event_unref(event);
@@ -2151,9 +2075,7 @@ static void raise_index(struct servers *s, int i, uint64_t index)
 /* With @option and its value; returns the exit code. */
 static int run_with(struct servers *s, int i, const char *option, const char *value)
 {
-	char config[PATH_MAX];
-	char log[PATH_MAX];
-	char command[4 * PATH_MAX];
+	char config[PATH_MAX], log[PATH_MAX], command[4 * PATH_MAX];
 
 	(void)str_format(command, sizeof(command), "%s --config %s %s %s >>%s 2>&1", SERVER_PROGRAM,
 			 in_folder(s, i, ".hcl", config), option, value, in_folder(s, i, ".log", log));
@@ -2202,9 +2124,8 @@ CASE(a_store_that_was_moved_to_sqlite_moves_back_to_its_prefix)
 CASE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it)
 {
 	Holdfast__V1__GetStatusResponse *before = NULL;
-	Holdfast__V1__GetStatusResponse *after = NULL;
-	char path[PATH_MAX];
-	char command[2 * PATH_MAX];
+	cleanup_pb Holdfast__V1__GetStatusResponse *after = NULL;
+	char path[PATH_MAX], command[2 * PATH_MAX];
 	int leader = await_leader(s, -1);
 
 	take_db(s);
@@ -2246,27 +2167,24 @@ CASE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it)
 	assert_int_equal(after->epoch, before->epoch);
 	assert_true(after->index > HIGH_INDEX); /* far above what this etcd counts */
 	holdfast__v1__get_status_response__free_unpacked(before, NULL);
-	holdfast__v1__get_status_response__free_unpacked(after, NULL);
 }
 
 static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	Holdfast__V1__BeginBackupResponse *backup;
-	ProtobufCMessage *response = NULL;
-	char command[3 * PATH_MAX];
-	char file[PATH_MAX];
+	cleanup_pb ProtobufCMessage *response = NULL;
+	char command[3 * PATH_MAX], file[PATH_MAX];
 	struct error err = {0};
 
-	if (call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginBackup", &request.base,
-		 &response, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginBackup",
+			     &request.base, &response, &err),
+			err);
 	backup = (Holdfast__V1__BeginBackupResponse *)response;
 	(void)str_format(file, sizeof(file), "/backup/%s.db", backup->id);
 	(void)str_format(ret, PATH_MAX, "%s/copy.db", s->f.dir);
 	(void)str_format(command, sizeof(command), "cp %s/s%d%s %s", s->f.dir, leader, file, ret);
 	assert_int_equal(run_shell(command), 0);
-	protobuf_c_message_free_unpacked(response, NULL);
 }
 
 /* Through a server that follows. */
@@ -2288,9 +2206,9 @@ static void expect_kit(struct servers *s, int follower)
 
 CASE(backups_are_made_online_and_restored_offline)
 {
-	Holdfast__V1__BeginRestoreRequest online = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
-	Holdfast__V1__GetStatusResponse *before = NULL;
-	Holdfast__V1__GetStatusResponse *after = NULL;
+	Holdfast__V1__BeginRestoreRequest online = V1(begin_restore_request, .size_bytes = 1 << 20);
+	cleanup_pb Holdfast__V1__GetStatusResponse *before = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *after = NULL;
 	int leader = await_leader(s, -1);
 	uint8_t digest[32] = {0};
 	char copy[PATH_MAX];
@@ -2300,12 +2218,10 @@ CASE(backups_are_made_online_and_restored_offline)
 	back_up(s, leader, copy);
 	expect_kit(s, another(s, leader));
 	assert_int_equal(ask(s, leader, &before, NULL), STATUS_OK);
-	online.size_bytes = 1 << 20;
 	online.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
-	assert_int_equal(call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginRestore",
-			      &online.base, NULL, &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "the store is in etcd"));
+	assert_error(call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginRestore", &online.base,
+			  NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, "the store is in etcd");
 	assert_int_equal(run_with(s, leader, "--restore", copy), 1);
 	drop_clients(s);
 	for (int i = 0; i < SERVERS; i++)
@@ -2317,8 +2233,6 @@ CASE(backups_are_made_online_and_restored_offline)
 	assert_int_equal(after->epoch, before->epoch + 1);
 	assert_int_equal(after->volumes, 1);
 	assert_true(after->index > before->index);
-	holdfast__v1__get_status_response__free_unpacked(before, NULL);
-	holdfast__v1__get_status_response__free_unpacked(after, NULL);
 }
 
 /* --- troubles --- */
@@ -2326,8 +2240,7 @@ CASE(backups_are_made_online_and_restored_offline)
 /* @from in the settings of server @i becomes @to. */
 static void edit_config(struct servers *s, int i, const char *from, const char *to)
 {
-	char command[3 * PATH_MAX];
-	char path[PATH_MAX];
+	char command[3 * PATH_MAX], path[PATH_MAX];
 
 	(void)str_format(command, sizeof(command), "sed -i 's|%s|%s|' %s", from, to,
 			 in_folder(s, i, ".hcl", path));
@@ -2348,9 +2261,9 @@ static void await_text(struct servers *s, int i, const char *target, const char 
 	WAIT_UNTIL(strstr(get_text(s, i, target), text));
 }
 
-TEST_FIXTURE(a_server_with_another_ticket_key_follows_says_so_and_never_leads, setup_one, teardown_servers)
+TEST_ON(a_server_with_another_ticket_key_follows_says_so_and_never_leads, struct servers, s, setup_one,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	struct error err;
 
 	give_other_key(s, 1);
@@ -2366,8 +2279,7 @@ TEST_FIXTURE(a_server_with_another_ticket_key_follows_says_so_and_never_leads, s
 	end(s, 0, SIGKILL);
 	await_text(s, 1, "/readyz", "other_key: ");
 	await_text(s, 1, "/readyz", " 503 ");
-	assert_int_equal(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "holdfast-server --replace-ticket-key"));
+	assert_error(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE, err, "holdfast-server --replace-ticket-key");
 	assert_int_equal(run_option(s, 1, "--replace-ticket-key"), 0);
 	assert_int_equal(await_leader(s, -1), 1);
 	start(s, 0);
@@ -2376,27 +2288,24 @@ TEST_FIXTURE(a_server_with_another_ticket_key_follows_says_so_and_never_leads, s
 
 static enum status register_within(struct servers *s, const char *name, uint64_t us, struct error *err)
 {
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &volume);
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	ProtobufCMessage *response = NULL;
 	enum status status;
 	char id[32], profile[] = "disk";
+	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = id);
 
 	(void)str_copy(id, sizeof(id), name);
 	capability.access_mode = s->f.access_mode;
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = id;
 	volume.id = id;
 	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
 	volume.profile = profile;
 	volume.source = &source;
 	volume.requested_capabilities = capabilities;
 	volume.n_requested_capabilities = 1;
-	request.volume = &volume;
 	status = rpc_client_call_sync(s->f.operator.client, &holdfast__v1__volumes__descriptor, "Register",
 				      &request.base, us, &response, err);
 	if (response)
@@ -2405,9 +2314,8 @@ static enum status register_within(struct servers *s, const char *name, uint64_t
 }
 
 /* As a full disk of sqlite's: reads go on at every server, the lead stays, and nothing that waits is lost. */
-TEST_FIXTURE(a_full_etcd_refuses_changes_and_answers_reads, setup_servers, teardown_servers)
+CASE(a_full_etcd_refuses_changes_and_answers_reads)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	struct error err;
@@ -2415,10 +2323,10 @@ TEST_FIXTURE(a_full_etcd_refuses_changes_and_answers_reads, setup_servers, teard
 	await_log(s, follower, "this server follows");
 	assert_int_equal(register_within(s, "before", TIMEOUT_US, NULL), STATUS_OK);
 	etcd_world_alarm(s->etcd->urls[0], true);
-	assert_int_equal(register_within(s, "waits", 3 * USEC_PER_SEC, &err), STATUS_DEADLINE_EXCEEDED);
-	assert_non_null(strstr(err.msg, "etcd is full (its alarm NOSPACE is on)"));
-	assert_int_equal(register_within(s, "refused", 3 * USEC_PER_SEC, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "etcdctl alarm disarm"));
+	assert_error(register_within(s, "waits", 3 * USEC_PER_SEC, &err), STATUS_DEADLINE_EXCEEDED, err,
+		     "etcd is full (its alarm NOSPACE is on)");
+	assert_error(register_within(s, "refused", 3 * USEC_PER_SEC, &err), STATUS_UNAVAILABLE, err,
+		     "etcdctl alarm disarm");
 	expect_text(s, leader, "/readyz", " 503 ", "no_space: etcd is full");
 	expect_text(s, leader, "/metrics", " 200 ", "\nholdfast_store_trouble{kind=\"no_space\"} 1\n");
 	expect_text(s, leader, "/v1/volume/csi/before", " 200 ", "before");
@@ -2433,9 +2341,9 @@ TEST_FIXTURE(a_full_etcd_refuses_changes_and_answers_reads, setup_servers, teard
 }
 
 /* Who has no leader says why, and what it knows of the others. */
-TEST_FIXTURE(members_and_the_trouble_are_shown_without_a_leader, setup_members, teardown_servers)
+TEST_ON(members_and_the_trouble_are_shown_without_a_leader, struct servers, s, setup_members,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	Holdfast__V1__ListMembersResponse *members;
@@ -2499,9 +2407,9 @@ static int setup_tls(void **state)
 }
 
 /* Its certificate is of a CA that etcd does not know. */
-TEST_FIXTURE(a_certificate_that_etcd_refuses_is_a_trouble_of_its_own, setup_tls, teardown_servers)
+TEST_ON(a_certificate_that_etcd_refuses_is_a_trouble_of_its_own, struct servers, s, setup_tls,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	char block[512];
 
 	(void)str_format(
@@ -2517,9 +2425,9 @@ TEST_FIXTURE(a_certificate_that_etcd_refuses_is_a_trouble_of_its_own, setup_tls,
 }
 
 /* A copy of a machine that is started by mistake: it takes the other one for its own past. */
-TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setup_one, teardown_servers)
+TEST_ON(a_copy_of_a_server_says_that_another_has_its_name_and_address, struct servers, s, setup_one,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	char advertise[128];
 	struct error err;
 
@@ -2531,16 +2439,15 @@ TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setu
 	edit_config(s, 1, "name = \"s1\"", advertise);
 	start(s, 1);
 	await_log(s, 1, "same_name: another server with the name and the address of this one, s0, leads");
-	assert_int_equal(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "stop one of the two"));
+	assert_error(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE, err, "stop one of the two");
 	assert_int_equal(ask(s, 0, NULL, NULL), STATUS_OK);
 	expect_watch_moves_on(s, 1);
 }
 
 /* An old etcd may extend a lease that it has ended elsewhere: a grant that is repeated is confirmed by it. */
-TEST_FIXTURE(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, setup_patient, teardown_servers)
+TEST_ON(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, struct servers, s, setup_patient,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	int answered = -1;
 
 	(void)await_leader(s, -1);
@@ -2561,10 +2468,9 @@ static int setup_one_with_tokens(void **state)
 
 /* A follower keeps a copy of the tokens, which it reads at once. It cannot refuse one before it has the whole
  * copy. */
-TEST_FIXTURE(a_server_that_has_not_read_the_tokens_yet_refuses_no_token, setup_one_with_tokens,
-	     teardown_servers)
+TEST_ON(a_server_that_has_not_read_the_tokens_yet_refuses_no_token, struct servers, s, setup_one_with_tokens,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	const struct http_request request = {
 		.method = "GET", .target = "/metrics", .token = "01890000-0000-4000-8000-0000000000ff"};
 	struct http_request known = request;
@@ -2828,8 +2734,7 @@ static uint64_t await_all_ready(struct hiccups *h, const char *name)
 			return clock_monotonic_us() - h->healed_us;
 		if (is_late && n_ready < SERVERS)
 			fail_msg("%s: %d of %d servers know a leader that leads", name, n_ready, SERVERS);
-		if (is_late)
-			fail_msg("%s: a session was lost for longer than the lease", name);
+		assert_msg(!is_late, "%s: a session was lost for longer than the lease", name);
 	}
 }
 
@@ -2946,9 +2851,9 @@ static int setup_hiccups(void **state)
 }
 
 /* A few by default; HOLDFAST_HICCUPS=FROM-TO for others, 0-209 for all. */
-TEST_FIXTURE(hiccups_leave_no_server_without_the_leader_and_no_session_lost, setup_hiccups, teardown_servers)
+TEST_ON(hiccups_leave_no_server_without_the_leader_and_no_session_lost, struct servers, s, setup_hiccups,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	struct hiccups h = {.s = s,
 			    .keepers = {{.node = &s->f.n1, .id = "n1"}, {.node = &s->f.n2, .id = "n2"}}};
 	const char *wanted = getenv("HOLDFAST_HICCUPS");

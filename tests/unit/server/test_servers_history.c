@@ -25,6 +25,7 @@
 
 #include "dev.h"
 #include "folder.h"
+#include "port.h"
 #include "unit.h"
 
 #include "../etcd/etcd_world.h"
@@ -129,8 +130,7 @@ struct alloc_model {
 /* One allocation on a node. */
 struct task {
 	struct node_model *node;
-	char alloc[UUID_TEXT_SIZE];
-	char volume[16];
+	char alloc[UUID_TEXT_SIZE], volume[16];
 	struct rpc_pending *pending; /* its claim; NULL: none is in flight */
 	uint64_t claim_at_us;	     /* 0: not again */
 	char claim[UUID_TEXT_SIZE];  /* "": none was granted */
@@ -334,18 +334,6 @@ static uint32_t draw(uint32_t *random, uint32_t below)
 
 /* --- processes --- */
 
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(address);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-	(void)close(fd);
-	return ntohs(address.sin_port);
-}
-
 static const char *in_folder(const struct world *w, size_t i, const char *rest, char ret[static PATH_MAX])
 {
 	(void)str_format(ret, PATH_MAX, "%s/s%zu%s", w->dir, i, rest);
@@ -412,8 +400,7 @@ static void map_clock(struct world *w, size_t i)
 
 static pid_t spawn(struct world *w, size_t i, const char *option)
 {
-	char config[PATH_MAX];
-	char log[PATH_MAX];
+	char config[PATH_MAX], log[PATH_MAX];
 	pid_t pid = fork();
 	int fd;
 
@@ -456,9 +443,7 @@ static void look_after(struct world *w, size_t i)
 /* Only for where to do harm: each says once when it leads. */
 static void look_at_log(struct world *w, size_t i)
 {
-	char path[PATH_MAX];
-	char text[1 << 14];
-	char leads[16];
+	char path[PATH_MAX], text[1 << 14], leads[16];
 	int fd = open(in_folder(w, i, ".log", path), O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : pread(fd, text, sizeof(text) - 1, w->servers[i].log_read);
 
@@ -576,13 +561,11 @@ static void send_up(struct node_model *node, const Holdfast__V1__SessionUp *up)
 
 static void send_status(struct task *task)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus alloc =
+		V1(alloc_status, .alloc_id = task->alloc, .client_status = task->status);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &alloc);
 
-	alloc.alloc_id = task->alloc;
-	alloc.client_status = task->status;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &alloc;
 	if (task->node->is_welcome)
 		send_up(task->node, &up);
 }
@@ -590,17 +573,13 @@ static void send_status(struct task *task)
 static void send_receipt(struct node_model *node, const char *claim, uint64_t generation, bool is_release)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
 	char boot[sizeof(BOOT)];
-	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__ClaimReceipt receipt =
+		V1(claim_receipt, .claim_id = TEXT(claim), .boot_id = boot, .generation = generation,
+		   .what_case = is_release ? HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
+					   : HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED);
 
 	memcpy(boot, BOOT, sizeof(BOOT));
-	(void)str_copy(id, sizeof(id), claim);
-	receipt.claim_id = id;
-	receipt.boot_id = boot;
-	receipt.generation = generation;
-	receipt.what_case = is_release ? HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
-				       : HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
 	if (is_release)
 		receipt.released = true;
 	else
@@ -691,12 +670,9 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 static void claim(struct task *task)
 {
 	struct node_model *node = task->node;
-	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
-	char name[] = "data";
+	Holdfast__V1__ClaimVolumeRequest request = V1(claim_volume_request, .volume_id = task->volume,
+						      .allocation_id = task->alloc, .volume_name = "data");
 
-	request.volume_id = task->volume;
-	request.allocation_id = task->alloc;
-	request.volume_name = name;
 	task->claim_at_us = 0;
 	if (rpc_client_call(node->clients[draw(&node->random, SERVERS)], &holdfast__v1__volumes__descriptor,
 			    "Claim", &request.base, CALL_US, on_claimed, task, &task->pending,
@@ -713,12 +689,11 @@ static void take_run(struct node_model *node, const Holdfast__V1__Allocation *al
 
 		if (task->is_used)
 			continue;
-		*task = (struct task){.node = node,
-				      .run = (Holdfast__V1__Allocation *)message_convert(
-					      alloc->base.descriptor, &alloc->base),
-				      .status = HOLDFAST__V1__CLIENT_STATUS__PENDING,
-				      .claim_at_us = 1,
-				      .is_used = true};
+		*task = (struct task)ROW(.node = node,
+					 .run = (Holdfast__V1__Allocation *)message_convert(
+						 alloc->base.descriptor, &alloc->base),
+					 .status = HOLDFAST__V1__CLIENT_STATUS__PENDING, .claim_at_us = 1,
+					 .is_used = true);
 		(void)str_copy(task->alloc, sizeof(task->alloc), alloc->id);
 		(void)str_copy(task->volume, sizeof(task->volume), alloc->volumes[0]->source);
 		return;
@@ -842,8 +817,7 @@ struct hello {
 
 static void add_task(struct hello *h, struct task *task)
 {
-	size_t n = h->hello.n_allocs++;
-	size_t m = h->hello.n_mounted;
+	size_t n = h->hello.n_allocs++, m = h->hello.n_mounted;
 
 	h->allocs[n] = (Holdfast__V1__AllocStatus)HOLDFAST__V1__ALLOC_STATUS__INIT;
 	h->allocs[n].alloc_id = task->alloc;
@@ -862,12 +836,11 @@ static void send_hello(struct node_model *node)
 {
 	static struct hello h;
 
-	h = (struct hello){.up = HOLDFAST__V1__SESSION_UP__INIT,
-			   .hello = HOLDFAST__V1__SESSION_HELLO__INIT,
-			   .fingerprint = HOLDFAST__V1__FINGERPRINT__INIT,
-			   .plugin = HOLDFAST__V1__NODE_PLUGIN__INIT,
-			   .native = "native",
-			   .profile = "disk"};
+	h = (struct hello)ROW(.up = HOLDFAST__V1__SESSION_UP__INIT,
+			      .hello = HOLDFAST__V1__SESSION_HELLO__INIT,
+			      .fingerprint = HOLDFAST__V1__FINGERPRINT__INIT,
+			      .plugin = HOLDFAST__V1__NODE_PLUGIN__INIT, .native = "native",
+			      .profile = "disk");
 	memcpy(h.boot, BOOT, sizeof(BOOT));
 	h.plugin.plugin_id = h.native;
 	h.plugin.profile = h.profile;
@@ -1037,10 +1010,9 @@ static void on_stop(struct client_model *c, enum status status, const ProtobufCM
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
 		    void *userdata)
 {
-	static void (*const take[])(struct client_model *, enum status, const ProtobufCMessage *) = {
-		[OP_WRITE] = on_written, [OP_READ] = on_read, [OP_STATUS] = on_status,
-		[OP_RUN] = on_run,	 [OP_STOP] = on_stop,
-	};
+	static void (*const take[])(struct client_model *, enum status, const ProtobufCMessage *) =
+		ROW([OP_WRITE] = on_written, [OP_READ] = on_read, [OP_STATUS] = on_status, [OP_RUN] = on_run,
+		    [OP_STOP] = on_stop);
 	struct client_model *c = userdata;
 	struct world *w = c->w;
 
@@ -1076,11 +1048,13 @@ static void start(struct client_model *c, const ProtobufCServiceDescriptor *serv
 static void start_write(struct client_model *c)
 {
 	struct volume_model *volume = &c->w->volumes[c->number];
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &pb);
+	Holdfast__V1__Capability capability =
+		V1(capability, .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER,
+		   .attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM);
 	char profile[] = "disk", disk[32], value[16];
+	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = disk);
 
 	c->op = OP_WRITE;
 	c->volume = c->number;
@@ -1091,10 +1065,6 @@ static void start_write(struct client_model *c)
 	c->has_read_own = false;
 	(void)str_format(value, sizeof(value), "%d", c->value);
 	(void)str_format(disk, sizeof(disk), "wwn-0x%zu", c->number + 1);
-	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = disk;
 	pb.id = volume->id;
 	pb.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
 	pb.profile = profile;
@@ -1102,7 +1072,6 @@ static void start_write(struct client_model *c)
 	pb.description = value;
 	pb.requested_capabilities = (Holdfast__V1__Capability *[]){&capability};
 	pb.n_requested_capabilities = 1;
-	request.volume = &pb;
 	start(c, &holdfast__v1__volumes__descriptor, "Register", &request.base);
 }
 
@@ -1697,19 +1666,17 @@ static void read_now(struct client_model *c, size_t volume)
 
 static void get_alloc(struct world *w, struct alloc_model *alloc)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
+	Holdfast__V1__GetAllocationRequest request = V1(get_allocation_request, .id = alloc->id);
+	cleanup_pb ProtobufCMessage *response = NULL;
 	enum status status = STATUS_UNAVAILABLE;
 	struct error err = {.msg = ""};
 
-	request.id = alloc->id;
 	for (int i = 0; i < 100 && is_unanswered(status); i++)
 		status = rpc_client_call_sync(w->clients[0].clients[i % SERVERS],
 					      &holdfast__v1__allocations__descriptor, "Get", &request.base,
 					      CALL_US, &response, &err);
 	if (status != STATUS_OK)
 		broken(w, "allocation %s was acknowledged, and is not there: %s", alloc->id, err.msg);
-	protobuf_c_message_free_unpacked(response, NULL);
 }
 
 static void check_end(struct world *w)

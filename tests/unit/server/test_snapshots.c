@@ -50,11 +50,10 @@ PROVIDER_TEST(one_that_is_not_ready_is_asked_about_again)
 	assert_int_equal(provider_snapshots(), 1);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, provider_setup,
-	     provider_teardown)
+TEST_ON(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, struct fixture, f, provider_setup,
+	provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
-	struct fixture *f = *state;
 
 	must(f, "Create", DB, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {

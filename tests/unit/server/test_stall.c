@@ -53,23 +53,21 @@ static enum status get_status(struct fixture *f, Holdfast__V1__GetStatusResponse
 	return status;
 }
 
-TEST_FIXTURE(a_write_on_a_disk_that_hangs_is_answered_at_its_deadline_with_the_reason, setup_held,
-	     teardown_held)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_held, teardown_held)
+
+CASE(a_write_on_a_disk_that_hangs_is_answered_at_its_deadline_with_the_reason)
 {
-	struct fixture *f = *state;
 	struct error err;
 
-	assert_int_equal(register_disk(f, &f->operator, "late", "wwn-0x2", &err), STATUS_DEADLINE_EXCEEDED);
-	assert_non_null(strstr(err.msg, "as its disk hangs"));
+	assert_error(register_disk(f, &f->operator, "late", "wwn-0x2", &err), STATUS_DEADLINE_EXCEEDED, err,
+		     "as its disk hangs");
 	assert_non_null(strstr(err.msg, f->dir));
-	assert_non_null(
-		strstr(err.msg, "Whether a change of this call is kept is known when the store continues"));
+	assert_contains(err.msg, "Whether a change of this call is kept is known when the store continues");
 }
 
-TEST_FIXTURE(a_disk_that_hangs_is_named_and_reads_go_on_until_it_continues, setup_held, teardown_held)
+CASE(a_disk_that_hangs_is_named_and_reads_go_on_until_it_continues)
 {
-	struct fixture *f = *state;
-	Holdfast__V1__GetStatusResponse *status = NULL;
+	cleanup_pb Holdfast__V1__GetStatusResponse *status = NULL;
 	struct error err;
 
 	assert_int_equal(metric_of(f, "store_trouble{kind=\"hangs\"}"), 0);
@@ -80,16 +78,14 @@ TEST_FIXTURE(a_disk_that_hangs_is_named_and_reads_go_on_until_it_continues, setu
 	assert_non_null(strstr(get(f, "/readyz"), "hangs: the store at "));
 	assert_non_null(strstr(get(f, "/healthz"), " 200 "));
 
-	if (get_status(f, &status, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_succeeds(get_status(f, &status, &err), err);
 	assert_true(status->n_warnings > 0);
 	assert_non_null(strstr(status->warnings[0], "has stored nothing for "));
 	assert_int_equal(status->claims, 1);
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	assert_non_null(strstr(get(f, "/v1/volume/csi/db"), " 200 "));
 
-	assert_int_equal(register_disk(f, &f->operator, "refused", "wwn-0x3", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "as its disk hangs"));
+	assert_error(register_disk(f, &f->operator, "refused", "wwn-0x3", &err), STATUS_UNAVAILABLE, err,
+		     "as its disk hangs");
 
 	disk_sync_release();
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
@@ -101,9 +97,8 @@ TEST_FIXTURE(a_disk_that_hangs_is_named_and_reads_go_on_until_it_continues, setu
 	assert_int_equal(register_disk(f, &f->operator, "refused", "wwn-0x3", NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(a_call_without_a_deadline_is_answered_while_the_disk_hangs, setup_held, teardown_held)
+CASE(a_call_without_a_deadline_is_answered_while_the_disk_hangs)
 {
-	struct fixture *f = *state;
 	const struct http_request request = {
 		.cert = "operator", .method = "POST", .target = "/v1/node/n1/eligibility", .body = "{}"};
 	const char *answer = http_send(f, &request);
@@ -112,9 +107,8 @@ TEST_FIXTURE(a_call_without_a_deadline_is_answered_while_the_disk_hangs, setup_h
 	assert_non_null(strstr(answer, "as its disk hangs"));
 }
 
-TEST_FIXTURE(one_line_is_logged_when_a_disk_hangs_and_one_when_it_continues, setup_held, teardown_held)
+CASE(one_line_is_logged_when_a_disk_hangs_and_one_when_it_continues)
 {
-	struct fixture *f = *state;
 	uint64_t first_us;
 
 	(void)register_disk(f, &f->operator, "late", "wwn-0x2", NULL);
@@ -128,10 +122,9 @@ TEST_FIXTURE(one_line_is_logged_when_a_disk_hangs_and_one_when_it_continues, set
 
 TEST(each_trouble_of_a_store_has_a_word_a_sentence_and_a_command_of_its_own)
 {
-	const struct trouble_facts facts = {.server = "s1",
-					    .store = "/var/lib/holdfast",
-					    .detail = "DETAIL. Next: holdfast-server --raise-schema",
-					    .for_us = 12 * USEC_PER_SEC};
+	const struct trouble_facts facts =
+		ROW(.server = "s1", .store = "/var/lib/holdfast",
+		    .detail = "DETAIL. Next: holdfast-server --raise-schema", .for_us = 12 * USEC_PER_SEC);
 	char texts[TROUBLE_N][TROUBLE_TEXT_SIZE];
 
 	for (int i = TROUBLE_NONE + 1; i < TROUBLE_N; i++) {

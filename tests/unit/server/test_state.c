@@ -25,7 +25,7 @@ static struct claim claim(int n, const char *volume_id, enum claim_state state)
 TEST(volumes_are_found_whole_and_walked_in_order_by_namespace)
 {
 	static const char *const ids[] = {"db", "db1", "da", "db-2"};
-	struct state world;
+	cleanup(state_release) struct state world;
 	struct volume_entry *entry;
 
 	state_init(&world);
@@ -48,12 +48,11 @@ TEST(volumes_are_found_whole_and_walked_in_order_by_namespace)
 	assert_string_equal(entry->volume.id, "db1");
 	entry = state_volume_next(entry);
 	assert_string_equal(entry->volume.namespace, "other");
-	state_release(&world);
 }
 
 TEST(keys_that_are_too_long_find_nothing)
 {
-	struct state world;
+	cleanup(state_release) struct state world;
 	char text[VOLUME_ID_MAX + 2];
 
 	state_init(&world);
@@ -65,7 +64,6 @@ TEST(keys_that_are_too_long_find_nothing)
 	assert_null(state_claim(&world, text));
 	assert_null(state_node(&world, text));
 	assert_null(state_volume_from(&world, text, ""));
-	state_release(&world);
 }
 
 /* A look-up remembers what it found: what has gone, or came again, must not be mistaken for it. */
@@ -75,7 +73,7 @@ TEST(a_cached_lookup_is_forgotten_when_its_object_goes)
 	struct volume other = volume("other", "db");
 	struct claim c = claim(1, "db", CLAIM_RESERVED);
 	struct alloc a = {.node_id = "n1"};
-	struct state world;
+	cleanup(state_release) struct state world;
 
 	(void)str_copy(a.id, sizeof(a.id), c.allocation_id);
 	state_init(&world);
@@ -98,13 +96,12 @@ TEST(a_cached_lookup_is_forgotten_when_its_object_goes)
 		state_delete_volume(&world, state_volume(&world, "default", "db"));
 		assert_null(state_volume(&world, "default", "db"));
 	}
-	state_release(&world);
 }
 
 TEST(live_claims_are_counted_through_their_whole_life)
 {
 	struct volume v = volume("default", "db");
-	struct state world;
+	cleanup(state_release) struct state world;
 	struct volume_entry *entry;
 
 	state_init(&world);
@@ -130,19 +127,17 @@ TEST(live_claims_are_counted_through_their_whole_life)
 		assert_int_equal(entry->n_live, 3 - n);
 	}
 	assert_true(LIST_EMPTY(&entry->claims));
-	state_release(&world);
 }
 
 TEST(a_claim_of_an_unknown_volume_is_refused)
 {
 	struct claim c = claim(1, "db", CLAIM_TAKEN);
-	struct state world;
+	cleanup(state_release) struct state world;
 	struct error err;
 
 	state_init(&world);
 	assert_int_equal(state_put_claim(&world, &c, &err), STATUS_DATA_LOSS);
 	assert_null(state_claim(&world, c.id));
-	state_release(&world);
 }
 
 TEST(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes)
@@ -150,7 +145,7 @@ TEST(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes)
 	struct volume v = volume("default", "db");
 	struct claim c = claim(1, "db", CLAIM_TAKEN);
 	struct alloc a = {.node_id = "n1"};
-	struct state world;
+	cleanup(state_release) struct state world;
 
 	(void)str_copy(a.id, sizeof(a.id), c.allocation_id);
 	state_init(&world);
@@ -161,14 +156,13 @@ TEST(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes)
 	state_delete_claim(&world, state_claim(&world, c.id));
 	assert_int_equal(state_put_claim(&world, &c, NULL), STATUS_OK);
 	assert_false(LIST_EMPTY(&state_alloc(&world, a.id)->claims));
-	state_release(&world);
 }
 
 TEST(allocations_that_are_not_over_are_counted_by_node)
 {
 	struct alloc a = {.id = "01890000-0000-7000-8000-000000000001", .node_id = "n1"};
 	struct alloc b = {.id = "01890000-0000-7000-8000-000000000002", .node_id = "n1"};
-	struct state world;
+	cleanup(state_release) struct state world;
 
 	state_init(&world);
 	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
@@ -182,17 +176,14 @@ TEST(allocations_that_are_not_over_are_counted_by_node)
 	assert_int_equal(state_node(&world, "n1")->n_live_allocs, 1);
 	state_delete_alloc(&world, state_alloc(&world, b.id));
 	assert_null(state_node(&world, "n1")); /* nothing names it any more */
-	state_release(&world);
 }
 
 TEST(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists)
 {
 	struct volume_request request = {.name = "data", .source = "db"};
-	struct alloc a = {.id = "01890000-0000-7000-8000-000000000001",
-			  .node_id = "n1",
-			  .volumes = &request,
-			  .n_volumes = 1};
-	struct state world;
+	struct alloc a = ROW(.id = "01890000-0000-7000-8000-000000000001", .node_id = "n1",
+			     .volumes = &request, .n_volumes = 1);
+	cleanup(state_release) struct state world;
 
 	state_init(&world);
 	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
@@ -202,7 +193,6 @@ TEST(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists)
 	assert_int_equal(state_alloc(&world, a.id)->alloc.client_status, CLIENT_RUNNING);
 	assert_string_equal(state_alloc(&world, a.id)->alloc.volumes[0].source, "db");
 	state_delete_alloc(&world, state_alloc(&world, a.id));
-	state_release(&world);
 }
 
 TEST(a_node_that_is_gone_stays_as_a_name_while_something_names_it)
@@ -211,7 +201,7 @@ TEST(a_node_that_is_gone_stays_as_a_name_while_something_names_it)
 	struct plugin_instance i = {.node_id = "n1", .plugin.plugin_id = "native"};
 	struct volume v = volume("default", "db");
 	struct claim c = claim(1, "db", CLAIM_FREED);
-	struct state world;
+	cleanup(state_release) struct state world;
 
 	state_init(&world);
 	assert_int_equal(state_put_node(&world, &n, NULL), STATUS_OK);
@@ -230,7 +220,6 @@ TEST(a_node_that_is_gone_stays_as_a_name_while_something_names_it)
 	assert_true(node_is_registered(state_node(&world, "n1")));
 	state_delete_node(&world, state_node(&world, "n1"));
 	assert_null(state_node(&world, "n1"));
-	state_release(&world);
 }
 
 TEST(a_volumes_generation_is_raised_by_its_claims_and_never_goes_back)
@@ -240,17 +229,15 @@ TEST(a_volumes_generation_is_raised_by_its_claims_and_never_goes_back)
 		uint64_t generation, then;
 	} steps[] = {{false, 3, 3}, {true, 5, 5}, {true, 4, 5}, {false, 4, 5}, {false, 6, 6}, {true, 5, 6}};
 	struct volume v = volume("default", "db");
-	struct state world;
+	cleanup(state_release) struct state world;
 
 	state_init(&world);
 	for (int i = 0; i < (int)ARRAY_SIZE(steps); i++) {
 		struct claim c = claim(i, "db", CLAIM_FREED);
 
 		v.generation = c.generation = steps[i].generation;
-		assert_int_equal(steps[i].is_claims ? state_put_claim(&world, &c, NULL)
-						    : state_put_volume(&world, &v, NULL),
-				 STATUS_OK);
+		assert_ok(steps[i].is_claims ? state_put_claim(&world, &c, NULL)
+					     : state_put_volume(&world, &v, NULL));
 		assert_int_equal(state_volume(&world, "default", "db")->volume.generation, steps[i].then);
 	}
-	state_release(&world);
 }

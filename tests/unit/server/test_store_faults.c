@@ -20,8 +20,7 @@ enum { COMMITS_MAX = 40, SYNCS_MAX = 16 };
 
 static struct {
 	atomic_int commits_left; /* the one that takes it to 0 fails; the store's thread counts */
-	atomic_int syncs_left;
-	atomic_int n_synced;
+	atomic_int syncs_left, n_synced;
 	ino_t synced[SYNCS_MAX]; /* in order */
 } disk;
 
@@ -164,11 +163,9 @@ CLUSTER_TEST(a_store_whose_commit_failed_is_left_as_it_is)
 {
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
-	char path[PATH_MAX];
-	char wal[PATH_MAX];
+	char path[PATH_MAX], wal[PATH_MAX];
 	struct stat st;
-	size_t n_before;
-	size_t n_after = 0;
+	size_t n_before, n_after = 0;
 	bool has_log;
 	int n_done = 0;
 
@@ -235,9 +232,8 @@ static int files_in(const char *path)
 
 CLUSTER_TEST(a_backup_is_on_the_disk_before_it_is_announced)
 {
-	Holdfast__V1__BeginBackupResponse *begun = NULL;
-	char folder[PATH_MAX];
-	char path[PATH_MAX];
+	cleanup_pb Holdfast__V1__BeginBackupResponse *begun = NULL;
+	char folder[PATH_MAX], path[PATH_MAX];
 
 	atomic_store(&disk.n_synced, 0);
 	assert_int_equal(begin_backup(f, &begun, NULL), STATUS_OK);
@@ -245,7 +241,6 @@ CLUSTER_TEST(a_backup_is_on_the_disk_before_it_is_announced)
 	(void)str_format(path, sizeof(path), "%s/%s.db", folder, begun->id);
 	assert_true(place_of(inode_of(path)) >= 0);
 	assert_true(place_of(inode_of(folder)) > place_of(inode_of(path)));
-	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
 CLUSTER_TEST(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone)

@@ -17,7 +17,7 @@
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 /* One end of a stream under the test's control. */
@@ -85,9 +85,7 @@ static void open_end(struct end *end, struct rpc_client *client, const ProtobufC
 		     const char *method, const ProtobufCMessage *first)
 {
 	*end = (struct end){.n = 0};
-	assert_int_equal(
-		rpc_stream_open(client, service, method, TIMEOUT_US, &events, end, &end->stream, NULL),
-		STATUS_OK);
+	assert_ok(rpc_stream_open(client, service, method, TIMEOUT_US, &events, end, &end->stream, NULL));
 	assert_int_equal(rpc_stream_send(end->stream, first, NULL), STATUS_OK);
 }
 
@@ -128,15 +126,13 @@ static void begin(struct fixture *f)
 
 static void open_exec_by(struct rpc_client *client, struct end *end, const char *alloc, const char *task)
 {
-	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
+	Holdfast__V1__ExecAllocationRequest request =
+		V1(exec_allocation_request, .id = text(alloc), .task = text(task), .command = &command);
 	char *argv[] = {text("/bin/cat"), text("-")};
 
 	command.argv = argv;
 	command.n_argv = 2;
-	request.id = text(alloc);
-	request.task = text(task);
-	request.command = &command;
 	open_end(end, client, ALLOCS, "Exec", &request.base);
 }
 
@@ -175,13 +171,11 @@ static void send_output(struct end *node, const char *bytes, bool has_exited)
 
 static void send_end(struct end *node, enum status code, const char *message)
 {
-	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
-	Holdfast__V1__TaskStreamEnd end = HOLDFAST__V1__TASK_STREAM_END__INIT;
+	Holdfast__V1__TaskStreamEnd end =
+		V1(task_stream_end, .code = (uint32_t)code, .message = text(message));
+	Holdfast__V1__TaskStreamUp up =
+		V1(task_stream_up, .message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END, .end = &end);
 
-	end.code = (uint32_t)code;
-	end.message = text(message);
-	up.message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END;
-	up.end = &end;
 	assert_int_equal(rpc_stream_send(node->stream, &up.base, NULL), STATUS_OK);
 }
 
@@ -205,9 +199,8 @@ static void read_audit(struct fixture *f, const char *what, char *ret, size_t si
 	Holdfast__V1__ListAuditResponse *page = NULL;
 
 	ret[0] = '\0';
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
-			      (ProtobufCMessage **)&page, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+		       (ProtobufCMessage **)&page, NULL));
 	for (size_t i = 0; i < page->n_records; i++) {
 		size_t at = strlen(ret);
 
@@ -246,7 +239,7 @@ CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 CLUSTER_TEST(a_command_is_ordered_and_its_bytes_go_both_ways)
 {
 	const Holdfast__V1__OpenTaskStream *wanted;
-	Holdfast__Driver__V1__ExecCommand *command;
+	cleanup_pb Holdfast__Driver__V1__ExecCommand *command = NULL;
 	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE];
 	struct end caller, node;
 	struct order order;
@@ -257,9 +250,7 @@ CLUSTER_TEST(a_command_is_ordered_and_its_bytes_go_both_ways)
 	wanted = f->n1.stream_wanted;
 	assert_string_equal(wanted->alloc_id, ALLOC_1);
 	assert_string_equal(wanted->task, "web");
-	assert_int_equal(
-		order_read(wanted->exec->setup->order.data, wanted->exec->setup->order.len, &order, NULL),
-		STATUS_OK);
+	assert_ok(order_read(wanted->exec->setup->order.data, wanted->exec->setup->order.len, &order, NULL));
 	ticket_issuer_public_key(f->server->issuer, key);
 	assert_true(order_is_signed(&order, key));
 	assert_int_equal(order.kind, ORDER_EXEC);
@@ -271,7 +262,6 @@ CLUSTER_TEST(a_command_is_ordered_and_its_bytes_go_both_ways)
 							     wanted->exec->setup->command.data);
 	assert_string_equal(command->alloc_id, ALLOC_1);
 	assert_string_equal(command->argv[0], "/bin/cat");
-	holdfast__driver__v1__exec_command__free_unpacked(command, NULL);
 	send_input(&caller, "in");
 	UNTIL(f, node.n_bytes == 2);
 	assert_string_equal(node.last, "in");
@@ -294,9 +284,8 @@ CLUSTER_TEST(two_commands_have_two_nonces)
 	for (size_t i = 0; i < 2; i++) {
 		open_exec(f, &callers[i], ALLOC_1, "web");
 		UNTIL(f, f->n1.streams_wanted == (int)i + 1);
-		assert_int_equal(order_read(f->n1.stream_wanted->exec->setup->order.data,
-					    f->n1.stream_wanted->exec->setup->order.len, &orders[i], NULL),
-				 STATUS_OK);
+		assert_ok(order_read(f->n1.stream_wanted->exec->setup->order.data,
+				     f->n1.stream_wanted->exec->setup->order.len, &orders[i], NULL));
 	}
 	assert_memory_not_equal(orders[0].nonce, orders[1].nonce, sizeof(orders[0].nonce));
 	for (size_t i = 0; i < 2; i++)
@@ -391,7 +380,7 @@ CLUSTER_TEST(a_slow_reader_pauses_the_node_and_gets_everything_later)
 	UNTIL(f, node.is_closed);
 }
 
-TEST_FIXTURE(impossible_streams_are_refused_without_asking_the_node, setup, teardown)
+TEST_ON(impossible_streams_are_refused_without_asking_the_node, struct fixture, f, setup, teardown)
 {
 	static const struct {
 		const char *alloc, *task;
@@ -401,7 +390,6 @@ TEST_FIXTURE(impossible_streams_are_refused_without_asking_the_node, setup, tear
 		{ALLOC_2, "web", STATUS_NOT_FOUND, "there is no allocation"},
 		{ALLOC_1, "db", STATUS_NOT_FOUND, "has no task 'db'"},
 	};
-	struct fixture *f = *state;
 	Holdfast__V1__ExecAllocationRequest empty = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	struct end caller;
 
@@ -445,9 +433,9 @@ CLUSTER_TEST(a_driver_without_commands_is_named)
 
 CLUSTER_TEST(a_second_command_in_a_stream_is_refused)
 {
-	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecTaskStreamingRequest input =
 		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__V1__ExecAllocationRequest request = V1(exec_allocation_request, .input = &input);
 	Holdfast__Driver__V1__ExecSetup setup_again = HOLDFAST__DRIVER__V1__EXEC_SETUP__INIT;
 	struct end caller, node;
 
@@ -457,7 +445,6 @@ CLUSTER_TEST(a_second_command_in_a_stream_is_refused)
 	send_output(&node, "x", false);
 	UNTIL(f, caller.n == 1);
 	input.setup = &setup_again;
-	request.input = &input;
 	assert_int_equal(rpc_stream_send(caller.stream, &request.base, NULL), STATUS_OK);
 	UNTIL(f, caller.is_closed && node.is_closed);
 	assert_int_equal(caller.status, STATUS_INVALID_ARGUMENT);

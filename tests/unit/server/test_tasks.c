@@ -16,33 +16,27 @@
 
 static char *text(const char *s)
 {
-	return (char *)(uintptr_t)s;
+	return TEXT(s);
 }
 
 /* ALLOC_1 on n1 with task web on volume db. */
 static enum status run_web_in(struct fixture *f, const char *user, Holdfast__Driver__V1__NetworkMode mode,
 			      struct error *err)
 {
-	Holdfast__V1__AllocationNetwork network = HOLDFAST__V1__ALLOCATION_NETWORK__INIT;
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__AllocationNetwork network = V1(allocation_network, .mode = mode);
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = text("data"), .source = text("db"), .access_mode = f->access_mode);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
-	Holdfast__Driver__V1__VolumeMount mount = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT;
+	Holdfast__Driver__V1__VolumeMount mount =
+		PB(holdfast__driver__v1__volume_mount, .volume = text("data"), .destination = text("/data"));
 	Holdfast__Driver__V1__VolumeMount *mounts[] = {&mount};
-	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .task = text("web"), .driver = text("container"),
+		   .user = text(user), .volumes = mounts, .n_volumes = 1);
 	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
 
-	volume.name = text("data");
-	volume.source = text("db");
-	volume.access_mode = f->access_mode;
-	mount.volume = text("data");
-	mount.destination = text("/data");
-	task.task = text("web");
-	task.driver = text("container");
-	task.user = text(user);
-	task.volumes = mounts;
-	task.n_volumes = 1;
 	alloc.id = text(ALLOC_1);
 	alloc.name = text("app");
 	alloc.node_id = text("n1");
@@ -50,9 +44,7 @@ static enum status run_web_in(struct fixture *f, const char *user, Holdfast__Dri
 	alloc.n_volumes = 1;
 	alloc.tasks = tasks;
 	alloc.n_tasks = 1;
-	network.mode = mode;
 	alloc.network = &network;
-	request.allocation = &alloc;
 	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, err);
 }
 
@@ -67,8 +59,7 @@ static Holdfast__Driver__V1__NetworkMode offered_modes[] = {
 
 /* n1's driver, with whatever it says. */
 static struct {
-	Holdfast__V1__NodeDriver driver;
-	Holdfast__V1__NodeDriver *list[2];
+	Holdfast__V1__NodeDriver driver, *list[2];
 	Holdfast__Driver__V1__CapabilitiesResponse capabilities;
 	Holdfast__Driver__V1__FingerprintResponse fingerprint;
 } said;
@@ -101,21 +92,17 @@ static void begin(struct fixture *f)
 
 static void claim_db(struct fixture *f)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 }
 
 /* Owned by the caller; NULL when it is refused. */
 static Holdfast__V1__OrderTaskResponse *ask_order(struct fake_node *as, const char *alloc, const char *task,
 						  struct error *err)
 {
-	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
+	Holdfast__V1__OrderTaskRequest request =
+		V1(order_task_request, .id = text(alloc), .task = text(task));
 	ProtobufCMessage *response = NULL;
 
-	request.id = text(alloc);
-	request.task = text(task);
 	return call(as, ALLOCS, "OrderTask", &request.base, &response, err) == STATUS_OK ? (void *)response
 											 : NULL;
 }
@@ -128,15 +115,14 @@ static void expect_refused(struct fake_node *as, const char *alloc, const char *
 
 	assert_null(response);
 	assert_int_equal(err.status, status);
-	if (!strstr(err.msg, says))
-		fail_msg("'%s' is not in: %s", says, err.msg);
+	assert_msg(strstr(err.msg, says), "'%s' is not in: %s", says, err.msg);
 }
 
 CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 {
 	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE], boot[ORDER_UUID_SIZE];
 	Holdfast__V1__OrderTaskResponse *first, *again;
-	Holdfast__Driver__V1__TaskConfig *task;
+	cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 	struct order order, order_again;
 	struct error err;
 
@@ -148,8 +134,7 @@ CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 	expect_refused(&f->n1, ALLOC_2, "web", STATUS_NOT_FOUND, "there is no allocation");
 	first = ask_order(&f->n1, ALLOC_1, "web", &err);
 	assert_non_null(first);
-	assert_int_equal(order_read(first->start->order.data, first->start->order.len, &order, NULL),
-			 STATUS_OK);
+	assert_ok(order_read(first->start->order.data, first->start->order.len, &order, NULL));
 	ticket_issuer_public_key(f->server->issuer, key);
 	assert_true(order_is_signed(&order, key));
 	order_digest(first->start->task.data, first->start->task.len, digest);
@@ -165,11 +150,9 @@ CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 							 first->start->task.data);
 	assert_string_equal(task->alloc_id, ALLOC_1);
 	assert_int_equal(task->n_volumes, 1);
-	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	/* however often it is ordered, its driver starts it once */
 	again = ask_order(&f->n1, ALLOC_1, "web", &err);
-	assert_int_equal(order_read(again->start->order.data, again->start->order.len, &order_again, NULL),
-			 STATUS_OK);
+	assert_ok(order_read(again->start->order.data, again->start->order.len, &order_again, NULL));
 	assert_memory_equal(order.nonce, order_again.nonce, sizeof(order.nonce));
 	assert_memory_equal(order.digest, order_again.digest, sizeof(order.digest));
 	holdfast__v1__order_task_response__free_unpacked(first, NULL);
@@ -180,31 +163,29 @@ static Holdfast__V1__OrderTaskResponse *ask_with(struct fake_node *as, const cha
 						 Holdfast__Driver__V1__NetworkSpec *network,
 						 struct error *err)
 {
-	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
+	Holdfast__V1__OrderTaskRequest request =
+		V1(order_task_request, .id = text(ALLOC_1), .task = text(task), .network = network);
 	ProtobufCMessage *response = NULL;
 
-	request.id = text(ALLOC_1);
-	request.task = text(task);
-	request.network = network;
 	return call(as, ALLOCS, "OrderTask", &request.base, &response, err) == STATUS_OK ? (void *)response
 											 : NULL;
 }
 
-TEST_FIXTURE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle)
 {
 	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
 	Holdfast__V1__OrderTaskResponse *first, *again, *start;
-	Holdfast__Driver__V1__NetworkConfig *network;
-	Holdfast__Driver__V1__TaskConfig *task;
-	struct fixture *f = *state;
+	cleanup_pb Holdfast__Driver__V1__NetworkConfig *network = NULL;
+	cleanup_pb Holdfast__Driver__V1__TaskConfig *task = NULL;
 	struct order order, order_again;
 	struct error err;
 
 	give_driver(f, "container");
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	assert_int_equal(run_web_in(f, "", HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED, NULL),
-			 STATUS_OK);
+	assert_ok(run_web_in(f, "", HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED, NULL));
 	assert_int_equal(run_web(f, "", &err), STATUS_ALREADY_EXISTS);
 	UNTIL(f, f->n1.runs == 1);
 	expect_refused(&f->n1, ALLOC_1, "", STATUS_FAILED_PRECONDITION, "volume db is not claimed for it");
@@ -214,19 +195,15 @@ TEST_FIXTURE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle, s
 	assert_non_null(first);
 	assert_null(first->start);
 	assert_string_equal(first->network_driver, "container");
-	assert_int_equal(order_read(first->network->order.data, first->network->order.len, &order, NULL),
-			 STATUS_OK);
+	assert_ok(order_read(first->network->order.data, first->network->order.len, &order, NULL));
 	assert_int_equal(order.kind, ORDER_NETWORK);
 	assert_string_equal(order.task, "");
-	assert_int_equal(
-		order_read(again->network->order.data, again->network->order.len, &order_again, NULL),
-		STATUS_OK);
+	assert_ok(order_read(again->network->order.data, again->network->order.len, &order_again, NULL));
 	assert_memory_not_equal(order.nonce, order_again.nonce, sizeof(order.nonce)); /* made anew by it */
 	network = holdfast__driver__v1__network_config__unpack(NULL, first->network->network.len,
 							       first->network->network.data);
 	assert_string_equal(network->alloc_id, ALLOC_1);
 	assert_string_equal(network->driver, "container");
-	holdfast__driver__v1__network_config__free_unpacked(network, NULL);
 	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "with the handle of that only");
 	spec.alloc_id = text(ALLOC_1);
 	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
@@ -237,16 +214,14 @@ TEST_FIXTURE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle, s
 							 start->start->task.data);
 	assert_string_equal(task->network_spec->state, "the network");
 	assert_int_equal(task->network, spec.mode);
-	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	holdfast__v1__order_task_response__free_unpacked(first, NULL);
 	holdfast__v1__order_task_response__free_unpacked(again, NULL);
 	holdfast__v1__order_task_response__free_unpacked(start, NULL);
 }
 
-TEST_FIXTURE(no_network_is_ordered_without_isolation, setup, teardown)
+CASE(no_network_is_ordered_without_isolation)
 {
 	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
-	struct fixture *f = *state;
 	struct error err;
 
 	begin(f);
@@ -275,21 +250,18 @@ CLUSTER_TEST(another_task_under_the_same_id_is_another_allocation)
 
 static void send_tasks(struct fixture *f, const char *name, uint32_t n)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
-	Holdfast__Driver__V1__TaskStatus task = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
+	Holdfast__Driver__V1__TaskStatus task =
+		PB(holdfast__driver__v1__task_status, .alloc_id = text(ALLOC_1), .task = text(name),
+		   .state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING, .started_ms = 5000);
 	Holdfast__Driver__V1__TaskStatus *tasks[] = {&task, &task};
 
-	task.alloc_id = text(ALLOC_1);
-	task.task = text(name);
-	task.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
-	task.started_ms = 5000;
 	status.alloc_id = text(ALLOC_1);
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.tasks = tasks;
 	status.n_tasks = n;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &status;
 	fake_node_send(&f->n1, &up);
 }
 
@@ -328,13 +300,11 @@ CLUSTER_TEST(a_node_that_reports_more_than_its_tasks_loses_its_session)
 
 static Holdfast__V1__GetNodeResponse *get_n1(struct fixture *f)
 {
-	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	Holdfast__V1__GetNodeRequest request = V1(get_node_request, .id = text("n1"));
 	ProtobufCMessage *response = NULL;
 
-	request.id = text("n1");
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &request.base, &response, NULL),
-		STATUS_OK);
+	assert_ok(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &request.base, &response, NULL));
 	return (void *)response;
 }
 
@@ -403,7 +373,7 @@ static void fill(ProtobufCMessage *message)
 
 CLUSTER_TEST(whatever_a_driver_reports_is_found_in_its_node)
 {
-	Holdfast__V1__GetNodeResponse *node;
+	cleanup_pb Holdfast__V1__GetNodeResponse *node = NULL;
 
 	give_driver(f, "container");
 	memset(&room, 0, sizeof(room));
@@ -413,7 +383,6 @@ CLUSTER_TEST(whatever_a_driver_reports_is_found_in_its_node)
 	node = get_n1(f);
 	assert_int_equal(node->node->n_drivers, 1);
 	assert_true(message_eq(&node->node->drivers[0]->base, &said.driver.base));
-	holdfast__v1__get_node_response__free_unpacked(node, NULL);
 	said.driver.healthy = false; /* and when it has changed */
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, !node_driver(state_node(&f->server->state, "n1"), "container")->healthy);
@@ -442,15 +411,15 @@ CLUSTER_TEST(a_task_without_a_driver_on_its_node_is_refused)
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	assert_int_equal(run_web(f, "", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "task web needs driver container, which node n1 does not have"));
+	assert_error(run_web(f, "", &err), STATUS_UNAVAILABLE, err,
+		     "task web needs driver container, which node n1 does not have");
 	give_driver(f, "container");
 	said.driver.healthy = false;
 	said.driver.health_description = text("the engine is away");
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container"));
-	assert_int_equal(run_web(f, "", &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "driver container of node n1 is not healthy: the engine is away"));
+	assert_error(run_web(f, "", &err), STATUS_UNAVAILABLE, err,
+		     "driver container of node n1 is not healthy: the engine is away");
 	said.driver.healthy = true;
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container")->healthy);

@@ -340,12 +340,11 @@ static char *expand(const struct world *w, const char *json)
 
 static void does(struct world *w, const char *method, const char *request)
 {
-	char *json = expand(w, request);
+	cleanup_free char *json = expand(w, request);
 	struct error err;
 
 	if (caller_call(&w->operator, method, json, NULL, &err) != STATUS_OK)
 		fail_msg("%s %s: %s", method, json, err.msg);
-	free(json);
 }
 
 static void register_native(struct world *w, const char *namespace, const char *id, const char *by_id)
@@ -377,15 +376,13 @@ static void run_on(struct world *w, const char *namespace, const char *id, const
 static struct claim take(struct world *w, struct fake_node *node, const char *namespace, const char *volume,
 			 const char *alloc)
 {
-	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
+	Holdfast__V1__ClaimVolumeRequest request =
+		V1(claim_volume_request, .volume_id = TEXT(volume), .namespace_ = TEXT(namespace),
+		   .allocation_id = TEXT(alloc), .volume_name = (char *)(uintptr_t) "data");
 	struct fixture *f = w->f;
 	struct claim claim;
 	struct error err;
 
-	request.volume_id = (char *)(uintptr_t)volume;
-	request.namespace_ = (char *)(uintptr_t) namespace;
-	request.allocation_id = (char *)(uintptr_t)alloc;
-	request.volume_name = (char *)(uintptr_t) "data";
 	if (call(node, &holdfast__v1__volumes__descriptor, "Claim", &request.base, NULL, &err) != STATUS_OK)
 		fail_msg("%s: %s", volume, err.msg);
 	claim = claim_of(f, alloc);
@@ -476,23 +473,21 @@ static void leave_out(json_t *json)
 static const char *look(struct world *w, const char *method, const char *request, const char *part,
 			json_t *picture)
 {
-	char *json = expand(w, request);
-	json_t *answer = NULL;
+	cleanup_free char *json = expand(w, request);
+	cleanup(json_decrefp) json_t *answer = NULL;
 	struct error err;
 
 	if (caller_call(&w->operator, method, json, &answer, &err) != STATUS_OK)
 		fail_msg("%s %s: %s", method, json, err.msg);
 	leave_out(answer);
 	assert_int_equal(json_array_append(picture, part ? json_object_get(answer, part) : answer), 0);
-	json_decref(answer);
-	free(json);
 	return method;
 }
 
 /* The caller's. */
 static char *picture(struct world *w)
 {
-	json_t *all = json_array();
+	cleanup(json_decrefp) json_t *all = json_array();
 	char *text;
 
 	look(w, "Volumes.Get", "{'id': 'own'}", NULL, all);
@@ -511,7 +506,6 @@ static char *picture(struct world *w)
 	look(w, "Operator.ListTrails", "{}", NULL, all);
 	text = json_dumps(all, JSON_SORT_KEYS | JSON_INDENT(1));
 	assert_non_null(text);
-	json_decref(all);
 	return text;
 }
 
@@ -530,15 +524,13 @@ static void expect_same(const char *what, const char *before, const char *after)
 static ProtobufCMessage *message_of(const struct world *w, const ProtobufCMessageDescriptor *type,
 				    const char *text)
 {
-	char *expanded = expand(w, text);
-	json_t *json = json_loads(expanded, 0, NULL);
+	cleanup_free char *expanded = expand(w, text);
+	cleanup(json_decrefp) json_t *json = json_loads(expanded, 0, NULL);
 	ProtobufCMessage *message = NULL;
 	struct error err;
 
 	if (!json || pbjson_decode(type, json, 0, &message, &err) != STATUS_OK)
 		fail_msg("%s: %s", expanded, json ? err.msg : "no JSON");
-	json_decref(json);
-	free(expanded);
 	return message;
 }
 
@@ -550,10 +542,9 @@ static enum status outcome(struct world *w)
 
 static enum status say_up(struct world *w, const char *text)
 {
-	ProtobufCMessage *up = message_of(w, &holdfast__v1__session_up__descriptor, text);
+	cleanup_pb ProtobufCMessage *up = message_of(w, &holdfast__v1__session_up__descriptor, text);
 
 	fake_node_send(&w->f->n1, (const void *)up);
-	protobuf_c_message_free_unpacked(up, NULL);
 	return outcome(w);
 }
 
@@ -565,7 +556,7 @@ static enum status say_hello(struct world *w, const char *text)
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	char node_id[] = "n1", boot_id[] = BOOT_1;
 	char *said_node = hello->node_id, *said_boot = hello->boot_id;
-	struct fake_node second;
+	cleanup(fake_node_release) struct fake_node second;
 	enum status status;
 
 	fake_node_init(&second, w->f->event, w->f->dir, "node-n1", w->f->port);
@@ -582,7 +573,6 @@ static enum status say_hello(struct world *w, const char *text)
 	hello->node_id = said_node;
 	hello->boot_id = said_boot;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
-	fake_node_release(&second);
 	return status;
 }
 
@@ -597,12 +587,11 @@ static enum status say_first(struct world *w, const char *text)
 
 static enum status call_as_thief(struct world *w, const struct attempt *a)
 {
-	char *json = expand(w, a->json);
+	cleanup_free char *json = expand(w, a->json);
 	struct error err;
 	enum status status = a->via == STREAM ? caller_stream(&w->thief, a->what, json)
 					      : caller_call(&w->thief, a->what, json, NULL, &err);
 
-	free(json);
 	return status;
 }
 
@@ -625,17 +614,15 @@ static enum status attempt(struct world *w, const struct attempt *a)
 /* Tries it in @w and looks at what came of it. Returns whether the status was the expected one. */
 static bool try_one(struct world *w, const struct attempt *a)
 {
-	char *before = picture(w);
+	cleanup_free char *before = picture(w);
 	enum status status = attempt(w, a);
-	char *after;
+	cleanup_free char *after = NULL;
 
 	run_idle(w->f->event); /* the claim of n2 waits with a deadline: no time passes */
 	after = picture(w);
 	expect_same(a->what, before, after);
 	assert_false(is_answered);
 	assert_int_equal(w->f->n1.calls, 0);
-	free(before);
-	free(after);
 	if (status != a->status)
 		print_error("%s %s: %s, expected %s\n", a->what, a->json, status_name(status),
 			    status_name(a->status));
@@ -668,7 +655,7 @@ TEST(a_stolen_certificate_gives_a_token_no_node)
 	struct caller_client both;
 	struct world w;
 	struct error err;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	begin(&w);
 	secret = make_token(w.f, "{\"name\": \"small\", \"type\": \"MANAGEMENT\"}");
@@ -679,6 +666,5 @@ TEST(a_stolen_certificate_gives_a_token_no_node)
 				     NULL, &err),
 			 STATUS_PERMISSION_DENIED);
 	caller_release(&both);
-	free(secret);
 	end(&w);
 }

@@ -12,36 +12,26 @@
 #include <sys/stat.h>
 
 struct fixture {
-	char dir[64];
-	char key_path[96];
+	char dir[64], key_path[96];
 	struct ticket_issuer *issuer;
 	uint8_t public_key[TICKET_KEY_SIZE];
 };
 
-static int setup(void **state)
+UNIT_SETUP(setup, struct fixture, f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
 	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-ticket-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	(void)str_format(f->key_path, sizeof(f->key_path), "%s/ticket.key", f->dir);
 	assert_int_equal(ticket_key_make(f->key_path, NULL), STATUS_OK);
 	assert_int_equal(ticket_issuer_new(f->key_path, "c1", &f->issuer, NULL), STATUS_OK);
 	ticket_issuer_public_key(f->issuer, f->public_key);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+UNIT_TEARDOWN(teardown, struct fixture, f)
 {
-	struct fixture *f = *state;
-
 	ticket_issuer_free(f->issuer);
 	(void)unlink(f->key_path);
 	assert_int_equal(rmdir(f->dir), 0);
-	free(f);
-	return 0;
 }
 
 static void hash(uint8_t prefix, const void *bytes, size_t n, uint8_t *ret)
@@ -87,15 +77,11 @@ static bool is_signed(const struct fixture *f, const struct ticket *ticket)
 	return good;
 }
 
-static const struct claim a_claim = {
-	.id = "01890000-0000-7000-8000-00000000c001",
-	.allocation_id = "01890000-0000-7000-8000-000000000001",
-	.node_id = "n1",
-	.boot_id = "b0010000-0000-4000-8000-000000000001",
-	.mode = CLAIM_WRITE,
-	.propagation = PROPAGATION_HOST_TO_TASK,
-	.generation = 7,
-};
+static const struct claim a_claim =
+	ROW(.id = "01890000-0000-7000-8000-00000000c001",
+	    .allocation_id = "01890000-0000-7000-8000-000000000001", .node_id = "n1",
+	    .boot_id = "b0010000-0000-4000-8000-000000000001", .mode = CLAIM_WRITE,
+	    .propagation = PROPAGATION_HOST_TO_TASK, .generation = 7);
 
 static const struct volume a_volume = {
 	.id = "db",
@@ -260,8 +246,7 @@ static void issue_together(const struct fixture *f, size_t n, struct ticket *ret
 	struct ticket *tickets[TICKET_BATCH_MAX];
 
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)i, &ret[i], NULL),
-				 STATUS_OK);
+		assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)i, &ret[i], NULL));
 		tickets[i] = &ret[i];
 	}
 	ticket_sign_all(f->issuer, tickets, n);
@@ -335,8 +320,8 @@ TEST(a_key_readable_by_others_or_invalid_is_refused)
 	struct error err;
 
 	assert_int_equal(chmod(f->key_path, 0640), 0);
-	assert_int_equal(ticket_issuer_new(f->key_path, "c1", &issuer, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "chmod 600"));
+	assert_error(ticket_issuer_new(f->key_path, "c1", &issuer, &err), STATUS_FAILED_PRECONDITION, err,
+		     "chmod 600");
 	assert_int_equal(chmod(f->key_path, 0600), 0);
 	assert_int_equal(ticket_issuer_new("/dev/null", "c1", &issuer, &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(ticket_issuer_new("/nonexistent/key", "c1", &issuer, &err), STATUS_NOT_FOUND);
@@ -366,8 +351,7 @@ static struct ticket_ahead *begin(const struct fixture *f, struct ticket_signer 
 	struct ticket_ahead *ahead;
 	struct ticket asked;
 
-	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)number, &asked, NULL),
-			 STATUS_OK);
+	assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)number, &asked, NULL));
 	ahead = ticket_ahead_new(signer, &asked);
 	assert_non_null(ahead);
 	return ahead;

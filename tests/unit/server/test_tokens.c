@@ -20,24 +20,22 @@
 static enum status as(struct fixture *f, const char *uri, const char *token, const char *method,
 		      const char *request, struct error *err)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	enum status status;
 
 	caller_init(&caller, f, uri, token);
 	status = caller_call(&caller, method, request, NULL, err);
-	caller_release(&caller);
 	return status;
 }
 
 static json_t *answer_to(struct fixture *f, const char *uri, const char *token, const char *method,
 			 const char *request)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	json_t *json = NULL;
 
 	caller_init(&caller, f, uri, token);
 	assert_int_equal(caller_call(&caller, method, request, &json, NULL), STATUS_OK);
-	caller_release(&caller);
 	return json;
 }
 
@@ -50,9 +48,8 @@ static const char *text_at(const json_t *json, const char *a, const char *b)
 
 CASE(bootstrap_works_once_while_there_is_no_management_token)
 {
-	json_t *first;
-	char accessor[64];
-	char request[128];
+	cleanup(json_decrefp) json_t *first = NULL;
+	char accessor[64], request[128];
 	struct error err;
 
 	assert_int_equal(as(f, NULL, NULL, "Operator.BootstrapToken", "{}", &err), STATUS_UNAUTHENTICATED);
@@ -60,25 +57,22 @@ CASE(bootstrap_works_once_while_there_is_no_management_token)
 	assert_true(str_starts_with(text_at(first, "token", "secret"), "hf_"));
 	assert_int_equal(strlen(text_at(first, "token", "secret")), TOKEN_SECRET_SIZE - 1);
 	(void)str_copy(accessor, sizeof(accessor), text_at(first, "token", "accessor"));
-	assert_int_equal(as(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}", &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, accessor));
+	assert_error(as(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}", &err), STATUS_FAILED_PRECONDITION,
+		     err, accessor);
 	restart(f);
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}", &err),
 			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(as(f, NULL, text_at(first, "token", "secret"), "Operator.ListTokens", "{}", &err),
-			 STATUS_OK);
+	assert_ok(as(f, NULL, text_at(first, "token", "secret"), "Operator.ListTokens", "{}", &err));
 	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}", accessor);
 	operator_does(f, "Operator.RevokeToken", request);
 	operator_does(f, "Operator.BootstrapToken", "{}");
-	json_decref(first);
 }
 
 CASE(a_secret_is_shown_once_and_stored_nowhere)
 {
-	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"MANAGEMENT\"}");
-	json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", "{}");
-	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
+	cleanup_free char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"MANAGEMENT\"}");
+	cleanup(json_decrefp) json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", "{}");
+	cleanup(json_decrefp) json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
 	char path[PATH_MAX];
 	static const char *const files[] = {"holdfast.db", "holdfast.db-wal"};
 
@@ -96,19 +90,15 @@ CASE(a_secret_is_shown_once_and_stored_nowhere)
 		assert_int_equal(file_read(path, 64 << 20, &bytes, &n), 0);
 		assert_null(memmem(bytes, n, secret, strlen(secret)));
 	}
-	json_decref(list);
-	json_decref(who);
-	free(secret);
 }
 
 CASE(a_token_that_is_shown_decides_whatever_the_certificate)
 {
-	char *nothing = make_token(f, "{\"name\": \"nothing\", \"type\": \"CLIENT\"}");
-	char *all = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
+	cleanup_free char *nothing = make_token(f, "{\"name\": \"nothing\", \"type\": \"CLIENT\"}");
+	cleanup_free char *all = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
 	char unknown[TOKEN_SECRET_SIZE];
 	const struct {
-		const char *uri;
-		const char *token;
+		const char *uri, *token;
 		enum status status;
 	} cases[] = {
 		{NULL, NULL, STATUS_UNAUTHENTICATED},
@@ -134,8 +124,6 @@ CASE(a_token_that_is_shown_decides_whatever_the_certificate)
 		assert_int_equal(as(f, cases[i].uri, cases[i].token, "Operator.ListTokens", "{}", NULL),
 				 cases[i].status);
 	}
-	free(nothing);
-	free(all);
 }
 
 /* As if its time had come. */
@@ -150,7 +138,7 @@ static void expire(struct fixture *f)
 static int64_t last_use_of(struct fixture *f, const char *name)
 {
 	struct caller_client caller;
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	const json_t *list;
 	int64_t used_ms = -1;
 
@@ -165,7 +153,6 @@ static int64_t last_use_of(struct fixture *f, const char *name)
 			used_ms = strtoll(json_string_value(json_object_get(token, "last_used_at_ms")), NULL,
 					  10);
 	}
-	json_decref(answer);
 	return used_ms;
 }
 
@@ -188,7 +175,7 @@ CASE(an_expired_token_is_no_token_even_with_an_operators_certificate)
 {
 	char fields[128];
 	struct error err;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	(void)str_format(fields, sizeof(fields),
 			 "{\"name\": \"short\", \"type\": \"MANAGEMENT\", \"expires_at_ms\": \"%lld\"}",
@@ -196,21 +183,19 @@ CASE(an_expired_token_is_no_token_even_with_an_operators_certificate)
 	secret = make_token(f, fields);
 	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_OK);
 	expire(f);
-	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", &err), STATUS_UNAUTHENTICATED);
-	assert_non_null(strstr(err.msg, "expired"));
+	assert_error(as(f, NULL, secret, "Operator.WhoAmI", "{}", &err), STATUS_UNAUTHENTICATED, err,
+		     "expired");
 	assert_int_equal(as(f, OPERATOR, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
 	operator_does(f, "Operator.BootstrapToken", "{}"); /* it does not count any more */
 	assert_int_equal(f->server->state.records.tokens.n, 2);
-	free(secret);
 }
 
 /* @request is CreateTokenRequest. */
 static int64_t life_days(struct fixture *f, const char *request)
 {
-	json_t *answer = answer_to(f, OPERATOR, NULL, "Operator.CreateToken", request);
+	cleanup(json_decrefp) json_t *answer = answer_to(f, OPERATOR, NULL, "Operator.CreateToken", request);
 	int64_t expires_ms = strtoll(text_at(answer, "token", "expires_at_ms"), NULL, 10);
 
-	json_decref(answer);
 	return expires_ms == 0 ? 0 : (expires_ms - clock_realtime_ms() + 3600000) / 86400000;
 }
 
@@ -254,11 +239,10 @@ CASE(a_token_that_is_bound_to_a_network_is_refused_elsewhere)
 
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(as(f, NULL, inside, "Operator.ListTokens", "{}", NULL), STATUS_OK);
-		assert_int_equal(as(f, NULL, outside, "Operator.ListTokens", "{}", &err),
-				 STATUS_PERMISSION_DENIED);
-		assert_non_null(strstr(err.msg,
-				       "(out) is bound to 192.0.2.0/24 and further networks, and this "
-				       "call comes from 127.0.0.1:"));
+		assert_error(as(f, NULL, outside, "Operator.ListTokens", "{}", &err),
+			     STATUS_PERMISSION_DENIED, err,
+			     "(out) is bound to 192.0.2.0/24 and further networks, and this "
+			     "call comes from 127.0.0.1:");
 		/* nor with an operator's certificate */
 		assert_int_equal(as(f, OPERATOR, outside, "Operator.WhoAmI", "{}", NULL),
 				 STATUS_PERMISSION_DENIED);
@@ -285,7 +269,7 @@ CASE(a_token_that_is_bound_to_a_namespace_has_rights_in_no_other)
 		{"Operator.Status", "{}", STATUS_PERMISSION_DENIED},
 	};
 	struct error err;
-	char *token;
+	cleanup_free char *token = NULL;
 
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\": {\"name\": \"all\", \"node\": \"read\", \"namespaces\": [{\"namespace\": "
@@ -295,20 +279,17 @@ CASE(a_token_that_is_bound_to_a_namespace_has_rights_in_no_other)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		enum status status = as(f, NULL, token, rows[i].method, rows[i].request, &err);
 
-		if (status != rows[i].status)
-			fail_msg("%s %s: %d", rows[i].method, rows[i].request, status);
+		assert_msg(status == rows[i].status, "%s %s: %d", rows[i].method, rows[i].request, status);
 	}
-	assert_int_equal(as(f, NULL, token, "Volumes.List", "{\"namespace\": \"default\"}", &err),
-			 STATUS_PERMISSION_DENIED);
-	assert_non_null(
-		strstr(err.msg, "(t) is bound to namespace team, and this call is about namespace default"));
-	free(token);
+	assert_error(as(f, NULL, token, "Volumes.List", "{\"namespace\": \"default\"}", &err),
+		     STATUS_PERMISSION_DENIED, err,
+		     "(t) is bound to namespace team, and this call is about namespace default");
 }
 
 CASE(a_revoked_token_is_unknown_at_once_and_after_a_restart)
 {
-	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
-	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
+	cleanup_free char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
+	cleanup(json_decrefp) json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
 	char request[128];
 
 	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}",
@@ -320,15 +301,12 @@ CASE(a_revoked_token_is_unknown_at_once_and_after_a_restart)
 	restart(f);
 	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.RevokeToken", request, NULL), STATUS_NOT_FOUND);
-	json_decref(who);
-	free(secret);
 }
 
 CASE(bad_requests_change_nothing)
 {
 	static const struct {
-		const char *method;
-		const char *request;
+		const char *method, *request;
 		enum status status;
 	} cases[] = {
 		{"Operator.CreateToken", "{}", STATUS_INVALID_ARGUMENT},
@@ -407,22 +385,19 @@ CASE(bad_requests_change_nothing)
 static void fill_policies(struct fixture *f, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
-		char key[OBJECT_KEY_SIZE];
-		char name[32];
+		char key[OBJECT_KEY_SIZE], name[32];
+		Holdfast__V1__AccessPolicy policy = V1(access_policy, .name = name);
 		const struct record record = {.key = key, .message = &policy.base};
 
 		(void)str_format(name, sizeof(name), "fill%zu", i);
 		(void)str_format(key, sizeof(key), PREFIX_POLICY "%s", name);
-		policy.name = name;
 		assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 	}
 }
 
-TEST_FIXTURE(the_last_token_and_policy_there_is_room_for_are_made_and_no_more, setup_acl, teardown)
+CASE(the_last_token_and_policy_there_is_room_for_are_made_and_no_more)
 {
 	static const char token[] = "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}";
-	struct fixture *f = *state;
 
 	f->server->state.records.tokens.n += TOKENS_MAX - 1; /* only counted */
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", token, NULL), STATUS_OK);
@@ -474,14 +449,13 @@ CASE(no_list_gives_a_page_above_its_most)
 		(void)str_format(request, sizeof(request), "{\"per_page\": %u}", cases[i].most);
 		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, request, &err), STATUS_OK);
 		(void)str_format(request, sizeof(request), "{\"per_page\": %u}", cases[i].most + 1);
-		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, request, &err),
-				 STATUS_INVALID_ARGUMENT);
-		assert_non_null(strstr(err.msg, "per_page"));
+		assert_error(as(f, OPERATOR, NULL, cases[i].method, request, &err), STATUS_INVALID_ARGUMENT,
+			     err, "per_page");
 	}
 }
 
 /* A plugin is handed what is of others: the right to run work is not enough for it. */
-TEST_FIXTURE(a_plugin_needs_its_own_run_right, setup_acl, teardown)
+CASE(a_plugin_needs_its_own_run_right)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
@@ -489,10 +463,9 @@ TEST_FIXTURE(a_plugin_needs_its_own_run_right, setup_acl, teardown)
 	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
 	static const char block[] =
 		", \"csi_plugins\": [{\"id\": \"ebs\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}]";
-	struct fixture *f = *state;
 	char request[512];
 	struct error err;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	(void)str_format(request, sizeof(request), put, "");
@@ -501,17 +474,16 @@ TEST_FIXTURE(a_plugin_needs_its_own_run_right, setup_acl, teardown)
 	(void)str_format(request, sizeof(request), run, "");
 	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_INVALID_ARGUMENT);
 	(void)str_format(request, sizeof(request), run, block);
-	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_PERMISSION_DENIED);
-	assert_non_null(strstr(err.msg, "csi-register-plugin"));
+	assert_error(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_PERMISSION_DENIED, err,
+		     "csi-register-plugin");
 	(void)str_format(request, sizeof(request), put, ", \"capabilities\": [\"csi-register-plugin\"]");
 	operator_does(f, "Operator.PutPolicy", request);
 	(void)str_format(request, sizeof(request), run, block);
 	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_OK);
-	free(secret);
 }
 
 /* A service runs as whom its unit says: the right to run work is not enough for it. */
-TEST_FIXTURE(a_unit_needs_its_own_run_right, setup_acl, teardown)
+CASE(a_unit_needs_its_own_run_right)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
@@ -522,10 +494,9 @@ TEST_FIXTURE(a_unit_needs_its_own_run_right, setup_acl, teardown)
 		", \"driver\": \"systemd\", \"unit\": \"db.service\"",
 		", \"unit\": \"db.service\"",
 	};
-	struct fixture *f = *state;
 	char request[512];
 	struct error err;
-	char *secret;
+	cleanup_free char *secret = NULL;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	(void)str_format(request, sizeof(request), put, "");
@@ -533,9 +504,8 @@ TEST_FIXTURE(a_unit_needs_its_own_run_right, setup_acl, teardown)
 	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"dev\"]}");
 	for (size_t i = 0; i < ARRAY_SIZE(asks); i++) {
 		(void)str_format(request, sizeof(request), run, asks[i]);
-		assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err),
-				 STATUS_PERMISSION_DENIED);
-		assert_non_null(strstr(err.msg, "alloc-run-unit"));
+		assert_error(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_PERMISSION_DENIED,
+			     err, "alloc-run-unit");
 	}
 	(void)str_format(request, sizeof(request), put, ", \"capabilities\": [\"alloc-run-unit\"]");
 	operator_does(f, "Operator.PutPolicy", request);
@@ -545,15 +515,13 @@ TEST_FIXTURE(a_unit_needs_its_own_run_right, setup_acl, teardown)
 		assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err),
 				 STATUS_INVALID_ARGUMENT);
 	}
-	free(secret);
 }
 
 CASE(a_policy_can_be_changed_listed_and_deleted)
 {
 	static const char put[] = "{\"policy\": {\"name\": \"team\", \"namespaces\": [{\"namespace\": "
 				  "\"team-*\", \"policy\": \"read\"}], \"operator\": \"%s\"}}";
-	char request[256];
-	char *secret;
+	char request[256], *secret;
 	json_t *list;
 
 	(void)str_format(request, sizeof(request), put, "");
@@ -583,12 +551,12 @@ CASE(a_policy_can_be_changed_listed_and_deleted)
 
 CASE(without_acl_tokens_are_refused_and_report_it)
 {
-	char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
+	cleanup_free char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
 	struct error err;
 
 	f->server->config.acl = false;
-	assert_int_equal(as(f, NULL, secret, "Operator.Status", "{}", &err), STATUS_UNAUTHENTICATED);
-	assert_non_null(strstr(err.msg, "acl = false"));
+	assert_error(as(f, NULL, secret, "Operator.Status", "{}", &err), STATUS_UNAUTHENTICATED, err,
+		     "acl = false");
 	assert_int_equal(as(f, OPERATOR, secret, "Operator.Status", "{}", NULL), STATUS_UNAUTHENTICATED);
 	assert_int_equal(as(f, NULL, NULL, "Operator.Status", "{}", NULL), STATUS_UNAUTHENTICATED);
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.Status", "{}", NULL), STATUS_OK);
@@ -596,16 +564,14 @@ CASE(without_acl_tokens_are_refused_and_report_it)
 	assert_int_equal(as(f, NULL, NULL, "Operator.Status", "{}", NULL), STATUS_OK);
 	assert_int_equal(as(f, "holdfast://c1/node/n1", NULL, "Operator.Status", "{}", NULL),
 			 STATUS_PERMISSION_DENIED);
-	free(secret);
 }
 
 static json_t *last_record(struct fixture *f)
 {
-	json_t *audit = answer_to(f, OPERATOR, NULL, "Operator.ListAudit", "{}");
+	cleanup(json_decrefp) json_t *audit = answer_to(f, OPERATOR, NULL, "Operator.ListAudit", "{}");
 	json_t *records = json_object_get(audit, "records");
 	json_t *last = json_incref(json_array_get(records, json_array_size(records) - 1));
 
-	json_decref(audit);
 	return last;
 }
 
@@ -616,7 +582,7 @@ static const char *word(const json_t *json, const char *name)
 
 CASE(each_change_and_each_refusal_is_audited)
 {
-	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
+	cleanup_free char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
 	json_t *record = last_record(f);
 
 	assert_string_equal(word(record, "who"), "operator/ann");
@@ -632,7 +598,6 @@ CASE(each_change_and_each_refusal_is_audited)
 	assert_int_equal(json_integer_value(json_object_get(record, "code")), STATUS_PERMISSION_DENIED);
 	assert_non_null(strstr(word(record, "message"), "management"));
 	json_decref(record);
-	free(secret);
 }
 
 CASE(a_flood_of_refusals_is_cut_and_counted)
@@ -663,7 +628,7 @@ CASE(a_flood_of_refusals_is_cut_and_counted)
 CASE(suppressed_refusals_are_counted_without_a_further_one)
 {
 	struct caller_client caller;
-	json_t *record;
+	cleanup(json_decrefp) json_t *record = NULL;
 
 	caller_init(&caller, f, "holdfast://c1/node/n1", NULL);
 	for (int i = 0; i < AUDIT_REFUSALS_BURST + 5; i++)
@@ -677,7 +642,6 @@ CASE(suppressed_refusals_are_counted_without_a_further_one)
 	assert_string_equal(word(record, "what"), "refusals");
 	assert_string_equal(word(record, "who"), "node/n1");
 	assert_in_range(strtol(word(record, "left_out"), NULL, 10), 1, 5);
-	json_decref(record);
 }
 
 /* Who comes after all places are taken makes the one who was not here for longest forget. */
@@ -707,13 +671,13 @@ CASE(a_page_of_tokens_ends_where_the_next_begins)
 	for (int i = 0; i < 5; i++)
 		free(make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\"}"));
 	for (bool more = true; more; pages++) {
-		json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", request);
+		cleanup(json_decrefp) json_t *list =
+			answer_to(f, OPERATOR, NULL, "Operator.ListTokens", request);
 		const char *next = word(list, "next_token");
 
 		n += json_array_size(json_object_get(list, "tokens"));
 		more = next[0] != '\0';
 		(void)str_format(request, sizeof(request), "{\"per_page\": 2, \"next_token\": \"%s\"}", next);
-		json_decref(list);
 	}
 	assert_int_equal(n, 5);
 	assert_int_equal(pages, 3);

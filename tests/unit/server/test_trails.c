@@ -54,16 +54,13 @@ static void show(struct fixture *f, Holdfast__V1__TrailHead *shown, bool must_gr
 
 static size_t records_of(struct fixture *f)
 {
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *page = NULL;
-	char object[] = "node n1";
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
+	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .object = "node n1");
 	size_t n = 0;
 
-	request.object = object;
 	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
 	for (size_t i = 0; i < page->n_records; i++)
 		n += str_eq(page->records[i]->what, "Nodes.Trail");
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 	return n;
 }
 
@@ -94,14 +91,12 @@ static enum status accept_trail(struct fixture *f, const Holdfast__V1__AcceptTra
 static uint64_t transactions_of_mounted(struct fixture *f, const char *volume, const char *alloc,
 					Holdfast__V1__TrailHead *shown)
 {
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim claim;
 	uint64_t before;
 
 	f->source = volume;
 	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, volume, alloc, &response, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(fake_node_claim(&f->n1, volume, alloc, NULL, NULL), STATUS_OK);
 	settle(f);
 	claim = claim_of(f, alloc);
 	before = kv_stats(f->server->kv).transactions;
@@ -154,21 +149,18 @@ CLUSTER_TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays)
 
 CLUSTER_TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record)
 {
-	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
-	char node[] = "n1";
-	char none[] = "n9";
-	char reason[] = "reinstalled";
+	char node[] = "n1", reason[] = "reinstalled";
+	Holdfast__V1__AcceptTrailRequest request =
+		V1(accept_trail_request, .node_id = "n9", .reason = reason);
 	size_t n_records;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	show(f, head_of(50, 'a'), false);
 	show(f, head_of(31, 'b'), false);
 	n_records = records_of(f);
-	request.node_id = none;
-	request.reason = reason;
 	assert_int_equal(accept_trail(f, &request), STATUS_NOT_FOUND);
 	request.node_id = node;
-	request.reason = (char *)(uintptr_t)protobuf_c_empty_string;
+	request.reason = TEXT(protobuf_c_empty_string);
 	assert_int_equal(accept_trail(f, &request), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 	request.reason = reason;
@@ -226,12 +218,10 @@ CLUSTER_TEST(old_heads_are_kept_ever_more_sparsely)
 CLUSTER_TEST(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	Holdfast__V1__NodeTrail old = HOLDFAST__V1__NODE_TRAIL__INIT;
-	char node[] = "n1";
+	Holdfast__V1__NodeTrail old = V1(node_trail, .node_id = "n1");
 
 	take_volume(f); /* its receipt has no head */
 	assert_int_equal(metric_of(f, "trails_behind"), 1);
-	old.node_id = node;
 	old.behind_since_ms = clock_realtime_ms() - 3600 * 1000;
 	change_put_record(&change, PREFIX_TRAIL "n1", &old.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);

@@ -13,28 +13,20 @@ typedef Holdfast__V1__VolumeUsage usage_t;
 static usage_t usage_of(struct fixture *f, const char *alloc, char id[static UUID_TEXT_SIZE], uint64_t used)
 {
 	struct claim claim = claim_of(f, alloc);
-	usage_t usage = HOLDFAST__V1__VOLUME_USAGE__INIT;
+	usage_t usage =
+		V1(volume_usage, .claim_id = id, .total_bytes = 1000, .used_bytes = used,
+		   .free_bytes = 1000 - used, .total_inodes = 100, .used_inodes = 7, .free_inodes = 93);
 
 	memcpy(id, claim.id, UUID_TEXT_SIZE);
-	usage.claim_id = id;
-	usage.total_bytes = 1000;
-	usage.used_bytes = used;
-	usage.free_bytes = 1000 - used;
-	usage.total_inodes = 100;
-	usage.used_inodes = 7;
-	usage.free_inodes = 93;
 	return usage;
 }
 
 static void send_usage(struct fake_node *node, usage_t *usage)
 {
-	Holdfast__V1__VolumeUsageReport report = HOLDFAST__V1__VOLUME_USAGE_REPORT__INIT;
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__VolumeUsageReport report = V1(volume_usage_report, .volumes = &usage, .n_volumes = 1);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE, .usage = &report);
 
-	report.volumes = &usage;
-	report.n_volumes = 1;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_USAGE;
-	up.usage = &report;
 	fake_node_send(node, &up);
 	fake_node_send_heartbeat(node);
 }
@@ -55,13 +47,10 @@ static void report_used(struct fixture *f, uint64_t used)
 
 static Holdfast__V1__GetVolumeResponse *get_volume(struct fixture *f)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char db[] = "db";
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db", .why = true);
 	struct error err;
 
-	request.id = db;
-	request.why = true;
 	if (call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err) !=
 	    STATUS_OK)
 		fail_msg("%s", err.msg);
@@ -76,23 +65,21 @@ static void drop(Holdfast__V1__GetVolumeResponse *response)
 static void set_warn_at(struct fixture *f, const char *level)
 {
 	struct volume_entry *entry = state_volume(&f->server->state, NAMESPACE_DEFAULT, "db");
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__RegisterVolumeRequest request =
+		V1(register_volume_request, .volume = volume_to_pb(&entry->volume));
 	struct error err;
 
-	request.volume = volume_to_pb(&entry->volume);
 	request.volume->warn_at = (uint32_t)strtoul(level, NULL, 10);
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Register", &request.base,
-			      NULL, &err),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Register", &request.base, NULL,
+		       &err));
 	holdfast__v1__volume__free_unpacked(request.volume, NULL);
 }
 
 CLUSTER_TEST(a_nodes_report_is_shown_for_volume_and_node_and_as_metrics)
 {
-	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
 	Holdfast__V1__GetVolumeResponse *volume;
-	ProtobufCMessage *response = NULL;
-	char n1[] = "n1";
+	cleanup_pb ProtobufCMessage *response = NULL;
+	Holdfast__V1__GetNodeRequest request = V1(get_node_request, .id = "n1");
 	struct error err;
 
 	take_volume(f);
@@ -109,13 +96,10 @@ CLUSTER_TEST(a_nodes_report_is_shown_for_volume_and_node_and_as_metrics)
 	assert_int_equal(volume->volume->usages[0]->percent, 40);
 	assert_int_equal(volume->volume->usages[0]->unknown_since_ms, 0);
 	drop(volume);
-	request.id = n1;
-	assert_int_equal(
-		call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &request.base, &response, &err),
-		STATUS_OK);
+	assert_ok(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &request.base, &response, &err));
 	assert_int_equal(((Holdfast__V1__GetNodeResponse *)response)->n_usages, 1);
 	assert_string_equal(((Holdfast__V1__GetNodeResponse *)response)->usages[0]->volume_id, "db");
-	protobuf_c_message_free_unpacked(response, NULL);
 	assert_int_equal(metric_of(f, "volume_size_bytes{volume=\"db\",namespace=\"default\",node=\"n1\"}"),
 			 1000);
 	assert_int_equal(metric_of(f, "volume_used_bytes{volume=\"db\",namespace=\"default\",node=\"n1\"}"),
@@ -226,7 +210,7 @@ CLUSTER_TEST(a_node_reports_its_own_claims_only)
 	take_volume(f);
 	usage = usage_of(f, ALLOC_1, id, 400);
 	send_usage(&f->n2, &usage);
-	usage.claim_id = (char *)(uintptr_t)ALLOC_2; /* no claim */
+	usage.claim_id = TEXT(ALLOC_2); /* no claim */
 	send_usage(&f->n1, &usage);
 	settle(f);
 	assert_null(known(f));

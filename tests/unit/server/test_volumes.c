@@ -62,15 +62,13 @@ PROVIDER_TEST(losing_the_plugin_while_it_is_asked_stores_nothing)
 static bool has_audit(struct fixture *f, const char *why)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	Holdfast__V1__ListAuditResponse *page = NULL;
+	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 	bool is_found = false;
 
-	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
-			      (ProtobufCMessage **)(void *)&page, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+		       (ProtobufCMessage **)(void *)&page, NULL));
 	for (size_t i = 0; i < page->n_records; i++)
 		is_found = is_found || str_eq(page->records[i]->why, why);
-	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 	return is_found;
 }
 
@@ -208,11 +206,11 @@ PROVIDER_TEST(no_capacity_is_requested_by_default)
 	assert_int_equal(provider.last_max, 0);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_creating_continues_with_the_same_volume, provider_setup,
-	     provider_teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, provider_setup, provider_teardown)
+
+CASE(a_server_that_dies_while_creating_continues_with_the_same_volume)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
 		struct pending pending;
@@ -251,12 +249,11 @@ PROVIDER_TEST(work_left_by_a_crash_is_resumed_unasked)
 	assert_int_equal(provider_volumes(), 1);
 }
 
-TEST_FIXTURE(a_provider_that_refuses_leaves_no_volume, provider_setup, provider_teardown)
+CASE(a_provider_that_refuses_leaves_no_volume)
 {
 	static const enum status codes[] = {STATUS_INVALID_ARGUMENT, STATUS_OUT_OF_RANGE,
 					    STATUS_ALREADY_EXISTS, STATUS_RESOURCE_EXHAUSTED,
 					    STATUS_NOT_FOUND};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, codes[i]);
@@ -317,12 +314,11 @@ PROVIDER_TEST(creating_an_existing_volume_updates_and_expands_it)
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
 }
 
-TEST_FIXTURE(a_file_does_not_overwrite_provider_answers, provider_setup, provider_teardown)
+CASE(a_file_does_not_overwrite_provider_answers)
 {
 	static const char file[] = "{\"volume\":{" DB_HEAD
 				   ",\"capacityMin\":\"10\",\"capacity\":\"99\",\"context\":{\"made\":\"by "
 				   "me\",\"b\":\"c\"},\"topologies\":[{\"segments\":{\"zone\":\"x\"}}]}}";
-	struct fixture *f = *state;
 
 	provider.n_topologies = 1;
 	for (int i = 0; i < 3; i++) {
@@ -383,10 +379,9 @@ PROVIDER_TEST(a_volume_being_deleted_cannot_be_claimed)
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_deleting_continues, provider_setup, provider_teardown)
+CASE(a_server_that_dies_while_deleting_continues)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
 		struct pending pending;
@@ -443,17 +438,14 @@ PROVIDER_TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept)
 	free_claims(f, "db");
 }
 
-TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported, provider_setup,
-	     provider_teardown)
+CASE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported)
 {
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
-	struct fixture *f = *state;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = 1);
 	char key[] = KEY_EPOCH;
 	struct record record = {.key = key, .message = &epoch.base};
 	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
 
 	must(f, "Create", DB, NULL);
-	epoch.number = 1;
 	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
 	refuses(f, "Delete", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
@@ -503,7 +495,7 @@ PROVIDER_TEST(expanding_keeps_requested_backend_and_file_system_apart)
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_expanding_continues_where_it_was, provider_setup, provider_teardown)
+CASE(a_server_that_dies_while_expanding_continues_where_it_was)
 {
 	static const struct {
 		int call;
@@ -512,7 +504,6 @@ TEST_FIXTURE(a_server_that_dies_while_expanding_continues_where_it_was, provider
 		     {CALL_EXPAND, PROVIDER_HOLD_DONE},
 		     {CALL_NODE_EXPAND, PROVIDER_HOLD},
 		     {CALL_NODE_EXPAND, PROVIDER_HOLD_DONE}};
-	struct fixture *f = *state;
 	char request[64];
 
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
@@ -661,8 +652,7 @@ PROVIDER_TEST(a_provider_that_cannot_expand_leaves_the_volume_usable)
 
 PROVIDER_TEST(two_equal_requests_share_one_operation)
 {
-	struct pending first;
-	struct pending second;
+	struct pending first, second;
 
 	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
 	start_asking(f, "Create", DB, &first);
@@ -676,11 +666,10 @@ PROVIDER_TEST(two_equal_requests_share_one_operation)
 	assert_int_equal(second.status, STATUS_OK);
 }
 
-TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provider_setup, provider_teardown)
+CASE(bad_requests_are_refused_with_their_code_and_change_nothing)
 {
 	static const struct {
-		const char *method;
-		const char *json;
+		const char *method, *json;
 		enum status status;
 		const char *says;
 	} cases[] = {
@@ -747,7 +736,6 @@ TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provid
 		{"ListSnapshots", "{\"nextToken\":\"nfs\"}", STATUS_INVALID_ARGUMENT, "next_token:"},
 		{"ListSnapshots", "{\"perPage\":1001}", STATUS_INVALID_ARGUMENT, "per_page:"},
 	};
-	struct fixture *f = *state;
 	unsigned int asked;
 	uint64_t revision;
 
@@ -771,21 +759,19 @@ TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provid
 	assert_int_equal(state_volume(&f->server->state, "default", "kept")->volume.modify_index, revision);
 }
 
-TEST_FIXTURE(nodes_and_strangers_may_call_no_volume_method, provider_setup, provider_teardown)
+CASE(nodes_and_strangers_may_call_no_volume_method)
 {
 	static const char *const methods[] = {
 		"Register", "Create", "Get",	      "List",		"Deregister",	  "Delete",
 		"Expand",   "Detach", "ListExternal", "CreateSnapshot", "DeleteSnapshot", "ListSnapshots"};
 	const ProtobufCServiceDescriptor *service = &holdfast__v1__volumes__descriptor;
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		const ProtobufCMethodDescriptor *method =
 			protobuf_c_service_descriptor_get_method_by_name(service, methods[i]);
-		ProtobufCMessage *empty = protobuf_c_message_unpack(method->input, NULL, 0, NULL);
+		cleanup_pb ProtobufCMessage *empty = protobuf_c_message_unpack(method->input, NULL, 0, NULL);
 
 		assert_int_equal(call(&f->n1, service, methods[i], empty, NULL, NULL),
 				 STATUS_PERMISSION_DENIED);
-		protobuf_c_message_free_unpacked(empty, NULL);
 	}
 }

@@ -17,23 +17,22 @@
 static enum status try(struct caller_client *caller, const char *method, const char *json, char *ret_text,
 		       size_t size)
 {
-	json_t *answer = NULL;
+	cleanup(json_decrefp) json_t *answer = NULL;
 	struct error err = {0};
 	enum status status = caller_call(caller, method, json, &answer, &err);
-	char *text = status == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
+	cleanup_free char *text = status == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
 
 	if (ret_text)
 		str_copy_text(ret_text, size, text ? text : err.msg);
-	free(text);
-	json_decref(answer);
 	return status;
 }
 
-TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+CASE(rights_are_those_in_the_volumes_own_namespace)
 {
 	static const struct {
-		const char *method;
-		const char *mine, *theirs;
+		const char *method, *mine, *theirs;
 		enum status status; /* of mine: past the rights */
 	} cases[] = {
 		{"Volumes.Register", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"}}",
@@ -54,9 +53,8 @@ TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
 		{"Volumes.CreateSnapshot", "{\"volumeId\":\"v\",\"namespace\":\"mine\"}",
 		 "{\"volumeId\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
 	};
-	struct fixture *f = *state;
-	struct caller_client caller;
-	char *secret;
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *secret = NULL;
 
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\":{\"name\":\"mine\",\"namespaces\":[{\"namespace\":\"mine\",\"policy\":"
@@ -72,17 +70,12 @@ TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
 		    STATUS_PERMISSION_DENIED)
 			fail_msg("%s: %s", cases[i].method, text);
 	}
-	caller_release(&caller);
-	free(secret);
 }
-
-#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
 
 CASE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list)
 {
-	struct caller_client caller;
-	char text[4096];
-	char *secret;
+	cleanup(caller_release) struct caller_client caller;
+	char text[4096], *secret;
 
 	connect_csi(f);
 	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"a\",\"namespace\":\"mine\"," PARTS "}}");
@@ -95,12 +88,10 @@ CASE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list)
 		      "\"read\"}],\"plugin\":\"read\"}}");
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"mine\"]}");
 	caller_init(&caller, f, NULL, secret);
-	assert_int_equal(try(&caller, "Volumes.List", "{\"namespace\":\"*\"}", text, sizeof(text)),
-			 STATUS_OK);
+	assert_ok(try(&caller, "Volumes.List", "{\"namespace\":\"*\"}", text, sizeof(text)));
 	assert_non_null(strstr(text, "\"mine\""));
 	assert_null(strstr(text, "between"));
 	assert_null(strstr(text, "theirs"));
-	caller_release(&caller);
 	free(secret);
 }
 
@@ -120,12 +111,10 @@ static void run_in(struct fixture *f, const char *alloc, const char *namespace)
 /* A claim of an allocation in @namespace, as if it had been granted. */
 static void hold_in(struct fixture *f, const char *id, const char *alloc, const char *namespace)
 {
-	struct change change = CHANGE_INIT;
-	struct claim claim = {.mode = CLAIM_WRITE,
-			      .access_mode = SINGLE_NODE_WRITER,
-			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-			      .state = CLAIM_TAKEN,
-			      .generation = 1};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim =
+		ROW(.mode = CLAIM_WRITE, .access_mode = SINGLE_NODE_WRITER,
+		    .attachment_mode = ATTACHMENT_FILE_SYSTEM, .state = CLAIM_TAKEN, .generation = 1);
 
 	(void)str_copy(claim.id, sizeof(claim.id), id);
 	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), "v");
@@ -136,7 +125,6 @@ static void hold_in(struct fixture *f, const char *id, const char *alloc, const 
 	(void)str_copy(claim.boot_id, sizeof(claim.boot_id), BOOT_1);
 	change_put_claim(&change, &claim);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	change_release(&change);
 }
 
 CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
@@ -154,7 +142,7 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		{"{\"policy\":{\"name\":\"p\",\"node\":\"write\"}}", 0, 0},
 	};
 	char text[8192], *secret;
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 
 	connect_csi(f);
 	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"," PARTS "}}");
@@ -233,7 +221,6 @@ CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 		assert_int_equal(strstr(text, ALLOC_2) != NULL, sees);
 		assert_int_equal(strstr(text, "\"policy\":\"allocation\"") != NULL, !sees);
 	}
-	caller_release(&caller);
 	free(secret);
 }
 
@@ -246,7 +233,7 @@ static const Holdfast__V1__VolumeDetail *detail(struct fixture *f, const char *i
 
 CASE(a_volumes_life_goes_over_sessions)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct error err;
 
 	caller_init(&caller, f, "holdfast://c1/operator/dev", NULL);
@@ -264,12 +251,11 @@ CASE(a_volumes_life_goes_over_sessions)
 	assert_non_null(strstr(err.msg, "nothing was stored"));
 	assert_null(state_volume(&f->server->state, "default", "lost"));
 	assert_string_equal(f->plugin.violation, "");
-	caller_release(&caller);
 }
 
 CASE(a_deletion_continues_when_its_controller_is_back)
 {
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	struct error err;
 
 	connect_csi(f);
@@ -287,5 +273,4 @@ CASE(a_deletion_continues_when_its_controller_is_back)
 	fake_node_send_fingerprint(&f->n2);
 	UNTIL(f, !state_volume(&f->server->state, "default", "old"));
 	assert_string_equal(f->plugin.violation, "");
-	caller_release(&caller);
 }

@@ -59,19 +59,19 @@ static void lists(struct fixture *f, const char *request, const char *expected)
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(16384);
 	static struct answer answer;
 
-	if (ask(f, "List", request, &answer) != STATUS_OK)
-		fail_msg("%s: %s", request, answer.err.msg);
+	assert_msg(ask(f, "List", request, &answer) == STATUS_OK, "%s: %s", request, answer.err.msg);
 	strbuf_puts(&sb, "");
 	summarize(answer.json, &sb);
-	if (!str_eq(sb.data ? sb.data : "", expected))
-		fail_msg("%s: '%s', not '%s'", request, sb.data ? sb.data : "", expected);
+	assert_msg(str_eq(sb.data ? sb.data : "", expected), "%s: '%s', not '%s'", request,
+		   sb.data ? sb.data : "", expected);
 }
 
-TEST_FIXTURE(lists_are_ordered_and_narrowed_by_every_condition, provider_setup, provider_teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, provider_setup, provider_teardown)
+
+CASE(lists_are_ordered_and_narrowed_by_every_condition)
 {
 	static const struct {
-		const char *request;
-		const char *expected;
+		const char *request, *expected;
 	} cases[] = {
 		{"{}", "default.a default.db default.db-2 default.web default.web-2"},
 		{"{\"namespace\":\"*\"}", "alpha.db alpha.db2 default.a default.db default.db-2 default.web "
@@ -118,7 +118,6 @@ TEST_FIXTURE(lists_are_ordered_and_narrowed_by_every_condition, provider_setup, 
 		/* a token of another namespace leads nowhere */
 		{"{\"nextToken\":\"zeta.db\"}", ""},
 	};
-	struct fixture *f = *state;
 
 	register_all(f);
 	claim_volume(f, "db", "n1", 1);
@@ -155,14 +154,12 @@ PROVIDER_TEST(pages_of_any_size_together_are_the_whole)
 	}
 }
 
-TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, provider_teardown)
+CASE(a_page_ends_before_it_is_too_large_for_a_message)
 {
 	enum { N = 200, VALUE = 15 * 1024 };
-	struct fixture *f = *state;
-	static char json[VALUE + 1024];
-	static char value[VALUE + 1];
+	static char json[VALUE + 1024], value[VALUE + 1];
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
-	ProtobufCMessage *response = NULL;
+	cleanup_pb ProtobufCMessage *response = NULL;
 
 	memset(value, 'x', VALUE);
 	for (int i = 0; i < N; i++) {
@@ -172,21 +169,16 @@ TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, p
 				       i, value) > 0);
 		must(f, "Register", json, NULL);
 	}
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "List", &request.base,
-			      &response, NULL),
-			 STATUS_OK);
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "List", &request.base, &response,
+		       NULL));
 	assert_true(((Holdfast__V1__ListVolumesResponse *)(void *)response)->n_volumes < N);
 	assert_true(((Holdfast__V1__ListVolumesResponse *)(void *)response)->next_token[0] != '\0');
-	protobuf_c_message_free_unpacked(response, NULL);
 }
 
 PROVIDER_TEST(one_page_asks_its_filter_about_so_many_and_continues_from_there)
 {
-	struct volume volume = {.namespace = "default",
-				.type = VOLUME_CSI,
-				.plugin_id = "nfs",
-				.external_id = "x",
-				.name = "x"};
+	struct volume volume = ROW(.namespace = "default", .type = VOLUME_CSI, .plugin_id = "nfs",
+				   .external_id = "x", .name = "x");
 
 	for (int i = 0; i < VOLUMES_LOOK_AT_MAX; i++) {
 		(void)str_format(volume.id, sizeof(volume.id), "v%05d", i);

@@ -14,8 +14,7 @@ static void expect_same_words(const char *a, const char *b)
 	while (*a != '\0' && *b != '\0') {
 		a += strspn(a, "0123456789.");
 		b += strspn(b, "0123456789.");
-		if (*a != *b)
-			fail_msg("'%s' is not '%s'", a, b);
+		assert_msg(*a == *b, "'%s' is not '%s'", a, b);
 		a += *a != '\0';
 		b += *b != '\0';
 	}
@@ -50,8 +49,7 @@ static void expect(struct fixture *f, const char *next, const char *waiting_for,
 	assert_int_equal(response->n_explanations, 1);
 	assert_string_equal(response->explanations[0]->next_command, next);
 	assert_string_equal(response->explanations[0]->waiting_for, waiting_for);
-	if (!strstr(response->why, says))
-		fail_msg("'%s' is not in: %s", says, response->why);
+	assert_msg(strstr(response->why, says), "'%s' is not in: %s", says, response->why);
 	drop(response);
 }
 
@@ -98,11 +96,9 @@ CLUSTER_TEST(a_free_volume_that_no_node_can_use_reports_it)
 static void begin_epoch(struct fixture *f)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	struct node node = state_node(&f->server->state, "n1")->node;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = node.reported_epoch + 1, .restored_at_ms = 1);
 
-	epoch.number = node.reported_epoch + 1;
-	epoch.restored_at_ms = 1;
 	change_put_record(&change, KEY_EPOCH, &epoch.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	change_put_node(&change, &node);
@@ -116,28 +112,24 @@ CLUSTER_TEST(after_a_restore_missing_node_reports_are_named)
 	take_volume(f);
 	begin_epoch(f);
 	response = ask(f);
-	assert_non_null(strstr(response->explanations[0]->text,
-			       "in the present epoch it has not reported what it holds"));
+	assert_contains(response->explanations[0]->text,
+			"in the present epoch it has not reported what it holds");
 	assert_non_null(strstr(response->why, "epoch 1 has begun"));
 	assert_non_null(strstr(response->why, "holdfast node attest n1"));
 	drop(response);
 }
 
-TEST_FIXTURE(a_read_with_why_carries_the_explanation, setup, teardown)
+TEST_ON(a_read_with_why_carries_the_explanation, struct fixture, f, setup, teardown)
 {
-	static char id[] = "db";
-	struct fixture *f = *state;
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db");
 	Holdfast__V1__GetVolumeResponse *response;
 	ProtobufCMessage *message = NULL;
 
 	take_volume(f);
-	request.id = id;
 	for (int why = 0; why < 2; why++) {
 		request.why = why;
-		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
-				      &message, NULL),
-				 STATUS_OK);
+		assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			       &message, NULL));
 		response = (void *)message;
 		assert_int_equal(response->n_explanations, why);
 		assert_int_equal(response->why[0] != '\0', why);
