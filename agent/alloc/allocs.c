@@ -26,8 +26,6 @@ struct release_entry {
 	struct release *release;
 };
 
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
-
 struct allocs {
 	const struct runner_env *env; /* borrowed */
 	struct alloc_tree tree;
@@ -54,8 +52,6 @@ static struct alloc_entry *find(const struct allocs *allocs, const char *id)
 		return NULL;
 	return RB_FIND(alloc_tree, &root, &key);
 }
-
-DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
 
 /* @record is taken over in any case. */
 static enum status add(struct allocs *allocs, struct alloc_record *record, struct alloc_runner **ret,

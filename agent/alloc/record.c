@@ -389,8 +389,6 @@ static enum status damaged(struct error *err, const char *id)
 			 id);
 }
 
-DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
-
 static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_record **ret, struct error *err)
 {
 	cleanup(alloc_record_freep) struct alloc_record *record = NULL;

@@ -2,6 +2,7 @@
 #pragma once
 /* The agent's record of one allocation: the durable state from which every next step follows. */
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "model/alloc.h"
@@ -110,6 +111,7 @@ enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record
 /** Frees a record and wipes the parts of its volumes that are in memory only. NULL is allowed. A record
  * without tasks that never was granted a csi volume may also be freed by free(). */
 void alloc_record_free(struct alloc_record *record);
+DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
 
 /** Has the volume something on this node, or may it have? */
 bool volume_record_is_live(const struct volume_record *volume);

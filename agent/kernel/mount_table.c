@@ -46,7 +46,6 @@ struct mount_table {
 	uint64_t read_us; /* monotonic: when it was read whole */
 };
 
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 DEFINE_CLEANUP(struct libmnt_table, mnt_unref_table)
 DEFINE_CLEANUP(struct libmnt_iter, mnt_free_iter)
 

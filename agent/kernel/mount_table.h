@@ -2,6 +2,7 @@
 #pragma once
 /* The mounts that this process's namespace shows. Read only. */
 
+#include "base/cleanup.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -52,6 +53,7 @@ uint64_t mount_table_last(const struct mount_table *table);
 
 /** NULL is allowed. */
 void mount_table_free(struct mount_table *table);
+DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 /** STATUS_NOT_FOUND when nothing is mounted exactly at @path. Costs the logarithm of the number of mounts.
  * The kernel is asked about the mount, so a mount that is gone since is not found. */

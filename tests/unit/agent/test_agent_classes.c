@@ -206,9 +206,8 @@ WORLD_TEST(the_status_shows_every_instance)
 static bool a_waits_for_a_disk(struct world *w)
 {
 	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
-	bool waits =
-		report->n_operations == 1 && strstr(report->operations[0]->last_error,
-						    "is not mounted at its path") != NULL;
+	bool waits = report->n_operations == 1 &&
+		     strstr(report->operations[0]->last_error, "is not mounted at its path") != NULL;
 
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	return waits;
