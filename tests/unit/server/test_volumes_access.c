@@ -170,7 +170,6 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		assert_null(strstr(text, "theirs"));
 		assert_null(strstr(text, "00000000c002"));
 	}
-	caller_release(&caller);
 	free(secret);
 }
 
