@@ -28,18 +28,20 @@ struct call_kind {
 	Holdfast__V1__PluginReply__ResponseCase response;
 	const char *name;
 	bool is_serial;
+	bool is_first; /* of those that wait */
 };
 
-#define KIND(kind, name_, is_serial_)                                                     \
+#define KIND(kind, name_, is_serial_, ...)                                                \
 	{                                                                                 \
 		.request = HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind,                     \
 		.response = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_##kind, .name = (name_), \
-		.is_serial = (is_serial_)                                                 \
+		.is_serial = (is_serial_), __VA_ARGS__                                    \
 	}
 
 static const struct call_kind call_kinds[] = {
-	KIND(ATTACH, "ControllerPublishVolume", true),
-	KIND(DETACH, "ControllerUnpublishVolume", true),
+	/* snapshots of one tenant must not delay the work of another one */
+	KIND(ATTACH, "ControllerPublishVolume", true, .is_first = true),
+	KIND(DETACH, "ControllerUnpublishVolume", true, .is_first = true),
 	KIND(VALIDATE, "ValidateVolumeCapabilities", false),
 	KIND(CREATE, "CreateVolume", false),
 	KIND(DELETE, "DeleteVolume", true),
@@ -79,6 +81,13 @@ static bool plugin_call_is_serial(const Holdfast__V1__PluginCall *call)
 	return kind && kind->is_serial;
 }
 
+static bool plugin_call_is_first(const Holdfast__V1__PluginCall *call)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind && kind->is_first;
+}
+
 /* Does @reply carry the response of the request's kind? */
 static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfast__V1__PluginReply *reply)
 {
@@ -89,12 +98,17 @@ static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfas
 
 TAILQ_HEAD(plugin_jobs, plugin_job);
 
+/* Serial calls that wait. */
+struct plugin_line {
+	struct plugin_jobs jobs;
+	size_t n;
+};
+
 /* The calls to one plugin; gone with the last one. */
 struct plugin_queue {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_queue) by_plugin;
-	struct plugin_jobs waiting; /* serial ones, queued */
-	size_t n_waiting;
+	struct plugin_line first, others;
 	size_t n_side; /* those that do not wait */
 	bool is_taken; /* a serial one is scheduled */
 };
@@ -147,7 +161,8 @@ static struct plugin_queue *plugin_queue_or_new(struct controllers *controllers,
 	if (!queue)
 		return NULL;
 	(void)str_copy(queue->plugin_id, sizeof(queue->plugin_id), plugin_id);
-	TAILQ_INIT(&queue->waiting);
+	TAILQ_INIT(&queue->first.jobs);
+	TAILQ_INIT(&queue->others.jobs);
 	known = RB_INSERT(plugin_queues, &controllers->queues, queue);
 	if (!known)
 		return queue;
@@ -157,17 +172,22 @@ static struct plugin_queue *plugin_queue_or_new(struct controllers *controllers,
 
 static void plugin_queue_drop_idle(struct controllers *controllers, struct plugin_queue *queue)
 {
-	if (queue->is_taken || queue->n_waiting > 0 || queue->n_side > 0)
+	if (queue->is_taken || queue->first.n > 0 || queue->others.n > 0 || queue->n_side > 0)
 		return;
 	RB_REMOVE(plugin_queues, &controllers->queues, queue);
 	free(queue);
 }
 
-/* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls wait in it. */
-static enum status plugin_queue_check_room(const struct plugin_queue *queue, bool is_serial,
+static struct plugin_line *line_of(struct plugin_queue *queue, const Holdfast__V1__PluginCall *call)
+{
+	return plugin_call_is_first(call) ? &queue->first : &queue->others;
+}
+
+/* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls of this kind wait in it. */
+static enum status plugin_queue_check_room(struct plugin_queue *queue, const Holdfast__V1__PluginCall *call,
 					   struct error *err)
 {
-	if ((is_serial ? queue->n_waiting : queue->n_side) < CONTROLLER_QUEUE_MAX)
+	if ((plugin_call_is_serial(call) ? line_of(queue, call)->n : queue->n_side) < CONTROLLER_QUEUE_MAX)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -187,12 +207,13 @@ static void make_ready(struct plugin_job *job)
 /* Starts the next job, once the queue is free. */
 static void next_turn(struct plugin_queue *queue)
 {
-	struct plugin_job *job = TAILQ_FIRST(&queue->waiting);
+	struct plugin_line *line = queue->first.n > 0 ? &queue->first : &queue->others;
+	struct plugin_job *job = TAILQ_FIRST(&line->jobs);
 
 	if (!job)
 		return;
-	TAILQ_REMOVE(&queue->waiting, job, waiting);
-	queue->n_waiting--;
+	TAILQ_REMOVE(&line->jobs, job, waiting);
+	line->n--;
 	queue->is_taken = true;
 	make_ready(job);
 }
@@ -200,14 +221,16 @@ static void next_turn(struct plugin_queue *queue)
 /* @job is ready when it is scheduled: soon, when it need not wait. */
 static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
 {
+	struct plugin_line *line = line_of(queue, job->call);
+
 	job->queue = queue;
 	if (!job->is_serial) {
 		queue->n_side++;
 		make_ready(job);
 		return;
 	}
-	TAILQ_INSERT_TAIL(&queue->waiting, job, waiting);
-	queue->n_waiting++;
+	TAILQ_INSERT_TAIL(&line->jobs, job, waiting);
+	line->n++;
 	if (!queue->is_taken)
 		next_turn(queue);
 }
@@ -230,7 +253,7 @@ static size_t plugin_queues_waiting(struct controllers *controllers)
 	size_t n = 0;
 
 	RB_FOREACH (queue, plugin_queues, &controllers->queues)
-		n += queue->n_waiting;
+		n += queue->first.n + queue->others.n;
 	return n;
 }
 
@@ -561,7 +584,7 @@ enum status controller_call(struct server *server, const struct controller_call 
 	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
 		return error_no_memory(err, "a controller");
-	TRY(plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err));
+	TRY(plugin_queue_check_room(queue, call->call, err));
 	job = job_new(controllers, call);
 	if (!job) {
 		plugin_queue_drop_idle(controllers, queue);

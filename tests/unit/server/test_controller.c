@@ -265,6 +265,36 @@ CASE(one_serial_call_is_in_flight_and_the_others_keep_their_order)
 	assert_true(model_plugin_is_attached(&world.plugin, VOLUME, "i-n1")); /* attach, detach, attach */
 }
 
+/* A tenant asks for as many snapshots as it likes. */
+CASE(attach_and_detach_do_not_wait_behind_snapshots)
+{
+	static struct outcome many;
+	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDeleteSnapshotRequest delete =
+		HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_REQUEST__INIT;
+	const struct controller_call controller = {
+		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &many};
+
+	many = (struct outcome){0};
+	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT;
+	pb.delete_snapshot = &delete;
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	start_call(0, ATTACH);
+	for (int i = 0; i < CONTROLLER_QUEUE_MAX; i++)
+		assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
+	assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_RESOURCE_EXHAUSTED);
+	start_call(1, DETACH); /* has room of its own */
+	start_call(2, ATTACH);
+	UNTIL(f, f->n1.n_held == 1);
+	fake_node_answer(&f->n1);
+	for (int i = 0; i < 3; i++)
+		expect_ok(i);
+	assert_true(world.outcomes[0].order < world.outcomes[1].order);
+	assert_true(world.outcomes[1].order < world.outcomes[2].order);
+	assert_true(many.times == 0 || many.order > world.outcomes[2].order); /* of the last one */
+	UNTIL(f, many.times == CONTROLLER_QUEUE_MAX);
+}
+
 CASE(a_queued_call_no_longer_wanted_is_not_sent)
 {
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
