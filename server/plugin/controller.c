@@ -28,7 +28,8 @@ struct call_kind {
 	Holdfast__V1__PluginReply__ResponseCase response;
 	const char *name;
 	bool is_serial;
-	bool is_first; /* of those that wait */
+	bool is_first;	 /* of those that wait */
+	bool is_bounded; /* CONTROLLER_SIDE_MAX of those side by side */
 };
 
 #define KIND(kind, name_, is_serial_, ...)                                                \
@@ -42,14 +43,14 @@ static const struct call_kind call_kinds[] = {
 	/* snapshots of one tenant must not delay the work of another one */
 	KIND(ATTACH, "ControllerPublishVolume", true, .is_first = true),
 	KIND(DETACH, "ControllerUnpublishVolume", true, .is_first = true),
-	KIND(VALIDATE, "ValidateVolumeCapabilities", false),
-	KIND(CREATE, "CreateVolume", false),
+	KIND(VALIDATE, "ValidateVolumeCapabilities", false, .is_bounded = true),
+	KIND(CREATE, "CreateVolume", false, .is_bounded = true),
 	KIND(DELETE, "DeleteVolume", true),
 	KIND(EXPAND, "ControllerExpandVolume", true),
-	KIND(LIST_VOLUMES, "ListVolumes", false),
+	KIND(LIST_VOLUMES, "ListVolumes", false, .is_bounded = true),
 	KIND(CREATE_SNAPSHOT, "CreateSnapshot", true),
 	KIND(DELETE_SNAPSHOT, "DeleteSnapshot", true),
-	KIND(LIST_SNAPSHOTS, "ListSnapshots", false),
+	KIND(LIST_SNAPSHOTS, "ListSnapshots", false, .is_bounded = true),
 	KIND(NODE_EXPAND, "NodeExpandVolume", false),
 	/* a detach that hangs must not delay a fence */
 	KIND(FENCE_NETWORK, "FenceClusterNetwork", false),
@@ -88,6 +89,13 @@ static bool plugin_call_is_first(const Holdfast__V1__PluginCall *call)
 	return kind && kind->is_first;
 }
 
+static bool plugin_call_is_bounded(const Holdfast__V1__PluginCall *call)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind && kind->is_bounded;
+}
+
 /* Does @reply carry the response of the request's kind? */
 static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfast__V1__PluginReply *reply)
 {
@@ -98,7 +106,7 @@ static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfas
 
 TAILQ_HEAD(plugin_jobs, plugin_job);
 
-/* Serial calls that wait. */
+/* Calls that wait. */
 struct plugin_line {
 	struct plugin_jobs jobs;
 	size_t n;
@@ -108,9 +116,11 @@ struct plugin_line {
 struct plugin_queue {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_queue) by_plugin;
-	struct plugin_line first, others;
-	size_t n_side; /* those that do not wait */
-	bool is_taken; /* a serial one is scheduled */
+	struct plugin_line first, others; /* serial ones */
+	struct plugin_line side;	  /* bounded ones */
+	size_t n_side;			  /* those that are not serial, in the line or not */
+	size_t n_bounded;		  /* of them, scheduled */
+	bool is_taken;			  /* a serial one is scheduled */
 };
 RB_HEAD(plugin_queues, plugin_queue);
 
@@ -163,6 +173,7 @@ static struct plugin_queue *plugin_queue_or_new(struct controllers *controllers,
 	(void)str_copy(queue->plugin_id, sizeof(queue->plugin_id), plugin_id);
 	TAILQ_INIT(&queue->first.jobs);
 	TAILQ_INIT(&queue->others.jobs);
+	TAILQ_INIT(&queue->side.jobs);
 	known = RB_INSERT(plugin_queues, &controllers->queues, queue);
 	if (!known)
 		return queue;
@@ -204,45 +215,63 @@ static void make_ready(struct plugin_job *job)
 	(void)sd_event_source_set_enabled(controllers->send_soon, SD_EVENT_ONESHOT);
 }
 
-/* Starts the next job, once the queue is free. */
-static void next_turn(struct plugin_queue *queue)
+static void line_put(struct plugin_line *line, struct plugin_job *job)
 {
-	struct plugin_line *line = queue->first.n > 0 ? &queue->first : &queue->others;
+	TAILQ_INSERT_TAIL(&line->jobs, job, waiting);
+	line->n++;
+}
+
+/* Schedules the first job of the line; false if it is empty. */
+static bool line_begin(struct plugin_line *line)
+{
 	struct plugin_job *job = TAILQ_FIRST(&line->jobs);
 
 	if (!job)
-		return;
+		return false;
 	TAILQ_REMOVE(&line->jobs, job, waiting);
 	line->n--;
-	queue->is_taken = true;
 	make_ready(job);
+	return true;
+}
+
+/* Starts the next job, once the queue is free. */
+static void next_turn(struct plugin_queue *queue)
+{
+	queue->is_taken = line_begin(queue->first.n > 0 ? &queue->first : &queue->others);
+}
+
+static void next_side(struct plugin_queue *queue)
+{
+	while (queue->n_bounded < CONTROLLER_SIDE_MAX && line_begin(&queue->side))
+		queue->n_bounded++;
 }
 
 /* @job is ready when it is scheduled: soon, when it need not wait. */
 static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
 {
-	struct plugin_line *line = line_of(queue, job->call);
-
 	job->queue = queue;
-	if (!job->is_serial) {
-		queue->n_side++;
+	queue->n_side += !job->is_serial;
+	if (job->is_serial) {
+		line_put(line_of(queue, job->call), job);
+		if (!queue->is_taken)
+			next_turn(queue);
+	} else if (plugin_call_is_bounded(job->call)) {
+		line_put(&queue->side, job);
+		next_side(queue);
+	} else {
 		make_ready(job);
-		return;
 	}
-	TAILQ_INSERT_TAIL(&line->jobs, job, waiting);
-	line->n++;
-	if (!queue->is_taken)
-		next_turn(queue);
 }
 
 /* @job, which was scheduled, has ended: the next one is scheduled. */
 static void plugin_queue_leave(struct plugin_queue *queue, const struct plugin_job *job)
 {
+	queue->n_side -= !job->is_serial;
 	if (job->is_serial) {
-		queue->is_taken = false;
 		next_turn(queue);
-	} else {
-		queue->n_side--;
+	} else if (plugin_call_is_bounded(job->call)) {
+		queue->n_bounded--;
+		next_side(queue);
 	}
 }
 
@@ -253,7 +282,7 @@ static size_t plugin_queues_waiting(struct controllers *controllers)
 	size_t n = 0;
 
 	RB_FOREACH (queue, plugin_queues, &controllers->queues)
-		n += queue->first.n + queue->others.n;
+		n += queue->first.n + queue->others.n + queue->side.n;
 	return n;
 }
 

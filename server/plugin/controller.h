@@ -23,6 +23,9 @@ struct controllers;
 
 enum {
 	CONTROLLER_QUEUE_MAX = 1024, /* calls that wait, and calls side by side, per plugin */
+	/* Creations, confirmations and lists in flight, per plugin: below the calls that an agent has in
+	 * flight to one plugin, so that an attach and what a node mounts find room there. */
+	CONTROLLER_SIDE_MAX = 12,
 	CONTROLLER_CALL_BYTES_MAX = 256 * 1024,
 };
 

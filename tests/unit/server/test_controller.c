@@ -295,6 +295,36 @@ CASE(attach_and_detach_do_not_wait_behind_snapshots)
 	UNTIL(f, many.times == CONTROLLER_QUEUE_MAX);
 }
 
+/* An agent has few calls in flight to one plugin. */
+CASE(calls_side_by_side_leave_room_for_others)
+{
+	enum { N = CONTROLLER_SIDE_MAX };
+	static struct outcome many;
+	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerValidateRequest validate = HOLDFAST__V1__CONTROLLER_VALIDATE_REQUEST__INIT;
+	const struct controller_call controller = {
+		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &many};
+	char volume[] = VOLUME;
+
+	many = (struct outcome){0};
+	validate.external_id = volume;
+	pb.request_case = VALIDATE;
+	pb.validate = &validate;
+	model_plugin_order(&world.plugin, VALIDATE, MODEL_HOLD, N, 0);
+	for (int i = 0; i < N + 3; i++)
+		assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
+	UNTIL(f, f->n1.n_held == N);
+	start_call(0, ATTACH);
+	assert_int_equal(start_on(1, EXPAND, "n2", NULL), STATUS_OK);
+	expect_ok(0);
+	expect_ok(1); /* is of a node, and waits for no other */
+	settle(f);
+	assert_int_equal(world.plugin.calls[VALIDATE], N);
+	fake_node_answer(&f->n1);
+	UNTIL(f, many.times == N + 3);
+	assert_int_equal(world.plugin.calls[VALIDATE], N + 3);
+}
+
 CASE(a_queued_call_no_longer_wanted_is_not_sent)
 {
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
