@@ -309,6 +309,34 @@ CASE(an_entry_goes_when_its_certificate_has_expired)
 	assert_non_null(records_get(&f->server->state.records, PREFIX_REVOCATION "serial/0B"));
 }
 
+static void fill_revocations(struct fixture *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		Holdfast__V1__Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
+		char key[OBJECT_KEY_SIZE];
+		const struct record record = {.key = key, .message = &revocation.base};
+
+		(void)str_format(key, sizeof(key), PREFIX_REVOCATION "serial/%08zX", i);
+		assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	}
+}
+
+CASE(the_last_revocation_there_is_room_for_is_made_and_no_more)
+{
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	fill_revocations(f, REVOCATIONS_MAX - 1);
+	revoke_cert(f, "identity", "node/last");
+	assert_int_equal(revoke_fails(f, "{\"identity\": \"node/more\"}", &err), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "8192 certificates and identities are revoked already"));
+	assert_int_equal(revoke_fails(f, "{\"serial\": \"FFFFFFFF\"}", &err), STATUS_RESOURCE_EXHAUSTED);
+	revoke_cert(f, "identity", "node/last");					 /* is there */
+	operator_does(f, "Nodes.Purge", "{\"id\": \"n1\", \"keep_certificate\": true}"); /* needs no room */
+}
+
 CASE(a_request_that_names_no_certificate_is_refused)
 {
 	static const char *const requests[] = {
