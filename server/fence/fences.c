@@ -1120,14 +1120,33 @@ static void describe_stay(struct server *server, const Fence *fence, char ret[st
 			fence->node_id, fence->plugin_id);
 }
 
-/* Borrows from @fence and @why. */
-static Fence show_fence(struct server *server, const Fence *fence, char why[static TEXT_SIZE])
+/* The texts of a fence that are not the record's. */
+struct fence_texts {
+	char why[TEXT_SIZE], reason[TEXT_SIZE];
+};
+
+/* The server's own reason names a volume and its holder: for those who may see all of them. "away for 30s" is
+ * left. */
+static void hide_holder(struct server *server, const struct rpc_call *call, Fence *shown,
+			char text[static TEXT_SIZE])
+{
+	if (!shown->automatic || access_check(server, call, ACCESS_VOLUME_READ, "*", NULL) == STATUS_OK)
+		return;
+	str_copy_text(text, TEXT_SIZE, shown->reason);
+	text[strcspn(text, ",")] = '\0';
+	shown->reason = text;
+}
+
+/* Borrows from @fence and @texts. */
+static Fence show_fence(struct server *server, const struct rpc_call *call, const Fence *fence,
+			struct fence_texts *texts)
 {
 	Fence shown = *fence;
 
-	describe_stay(server, fence, why);
-	if (why[0] != '\0')
-		shown.error = why;
+	describe_stay(server, fence, texts->why);
+	if (texts->why[0] != '\0')
+		shown.error = texts->why;
+	hide_holder(server, call, &shown, texts->reason);
 	return shown;
 }
 
@@ -1137,12 +1156,12 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetFenceRequest *wanted = (const void *)request;
 	Holdfast__V1__GetFenceResponse response = HOLDFAST__V1__GET_FENCE_RESPONSE__INIT;
 	const Fence *fence = find_fence(server, wanted->id, wanted->plugin_id);
-	char why[TEXT_SIZE];
+	struct fence_texts texts;
 	Fence shown;
 
 	if (!fence)
 		return error_set(err, STATUS_NOT_FOUND, 0, "node %.64s was not fenced", wanted->id);
-	shown = show_fence(server, fence, why);
+	shown = show_fence(server, call, fence, &texts);
 	response.fence = &shown;
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
@@ -1151,10 +1170,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 static const struct read_method get_method = {.handle = handle_get};
 DEFINE_READ_METHOD(fences_handle_get, get_method)
 
-static bool show_fences(struct server *server, Holdfast__V1__ListFencesResponse *response)
+static bool show_fences(struct server *server, const struct rpc_call *call,
+			Holdfast__V1__ListFencesResponse *response)
 {
 	struct record_entry *entry = NULL;
-	char why[TEXT_SIZE];
+	struct fence_texts texts;
 	size_t n = 0;
 
 	while ((entry = next_record(server, entry)))
@@ -1163,7 +1183,7 @@ static bool show_fences(struct server *server, Holdfast__V1__ListFencesResponse 
 	if (!response->fences)
 		return false;
 	while ((entry = next_record(server, entry))) {
-		const Fence shown = show_fence(server, (const void *)entry->record.message, why);
+		const Fence shown = show_fence(server, call, (const void *)entry->record.message, &texts);
 
 		response->fences[response->n_fences] = (Fence *)(void *)message_copy(&shown.base);
 		if (!response->fences[response->n_fences])
@@ -1181,7 +1201,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	if (!response)
 		return error_no_memory(err, "a list of fences");
 	holdfast__v1__list_fences_response__init(response);
-	if (!fencers_show(server->fencers, response) || !show_fences(server, response)) {
+	if (!fencers_show(server->fencers, response) || !show_fences(server, call, response)) {
 		holdfast__v1__list_fences_response__free_unpacked(response, NULL);
 		return error_no_memory(err, "a list of fences");
 	}

@@ -9,6 +9,8 @@
 #include "state/keys.h"
 #include "volume/store.h"
 
+#include <holdfast/v1/fences.pb-c.h>
+
 #define PARTS                                                                                             \
 	"\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN                                                     \
 	"\",\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \
@@ -220,6 +222,46 @@ CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 		assert_int_equal(strstr(text, ALLOC_2) != NULL, sees);
 		assert_int_equal(strstr(text, "\"policy\":\"allocation\"") != NULL, !sees);
 	}
+	free(secret);
+}
+
+CASE(a_fence_of_the_server_hides_volumes_of_other_namespaces)
+{
+	static const char *const namespaces[] = {"mine", "*"};
+	static const char *const methods[] = {"Fences.Get", "Fences.List"};
+	Holdfast__V1__Fence fence = HOLDFAST__V1__FENCE__INIT;
+	struct change change = CHANGE_INIT;
+	struct caller_client caller;
+	char node[] = "n2", reason[] = "away for 30s, on_node_loss of job db, group pg for volume theirs/v";
+	char text[8192], *secret;
+
+	connect_csi(f);
+	fence.node_id = node;
+	fence.reason = reason;
+	fence.automatic = true;
+	change_put_record(&change, PREFIX_FENCE "n2", &fence.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	change_release(&change);
+	operator_does(f, "Operator.PutPolicy", "{\"policy\":{\"name\":\"p\",\"node\":\"read\"}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
+		(void)str_format(
+			text, sizeof(text),
+			"{\"policy\":{\"name\":\"p\",\"node\":\"read\",\"namespaces\":[{\"namespace\":"
+			"\"%s\",\"policy\":\"read\"}]}}",
+			namespaces[i]);
+		operator_does(f, "Operator.PutPolicy", text);
+		for (size_t k = 0; k < ARRAY_SIZE(methods); k++) {
+			assert_int_equal(try(&caller, methods[k], k == 0 ? "{\"id\":\"n2\"}" : "{}", text,
+					     sizeof(text)),
+					 STATUS_OK);
+			assert_non_null(strstr(text, "away for 30s"));
+			assert_int_equal(strstr(text, "theirs") != NULL, i == 1);
+			assert_int_equal(strstr(text, "job db") != NULL, i == 1);
+		}
+	}
+	caller_release(&caller);
 	free(secret);
 }
 
