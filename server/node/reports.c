@@ -699,6 +699,12 @@ static void stop_ended(struct session *session, const Holdfast__V1__SessionHello
 	}
 }
 
+static void end_greeting(struct session *session)
+{
+	session->server->n_greeting--;
+	peer_count_leave(&session->server->greeting, TAKE_PTR(session->greeting));
+}
+
 static void adopt_session(struct session *session, struct node_entry *node)
 {
 	static const struct error replaced = {.status = STATUS_ABORTED,
@@ -707,7 +713,7 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	if (node->session && node->session != session)
 		session_end(node->session, &replaced);
 	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
-	session->server->n_greeting--;
+	end_greeting(session);
 	state_set_session(&session->server->state, node, session);
 	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
 }
@@ -887,6 +893,7 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	struct session *session;
+	bool is_full;
 	int r;
 
 	if (server->n_greeting >= SESSIONS_GREETING_MAX)
@@ -896,13 +903,27 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return error_no_memory(err, "a session");
-	*session = (struct session){.server = server, .call = call, .serial = ++server->session_serial};
+	session->greeting =
+		peer_count_enter(&server->greeting, node_id, SESSIONS_GREETING_PER_NODE_MAX, &is_full);
+	if (!session->greeting) {
+		free(session);
+		if (!is_full)
+			return error_no_memory(err, "a session");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d sessions of node %s are without hello; is its certificate used by "
+				 "two machines?",
+				 SESSIONS_GREETING_PER_NODE_MAX, node_id);
+	}
+	session->server = server;
+	session->call = call;
+	session->serial = ++server->session_serial;
 	LIST_INIT(&session->calls);
 	(void)str_copy(session->node_id, sizeof(session->node_id), node_id);
 	r = sd_event_add_time_relative(server->event, &session->hello_timer, CLOCK_MONOTONIC,
 				       SESSION_HELLO_MAX_MS * USEC_PER_MSEC, TIMER_ACCURACY_US,
 				       on_hello_overdue, session);
 	if (r < 0) {
+		peer_count_leave(&server->greeting, session->greeting);
 		free(session);
 		return error_set(err, status_from_errno(r), r, "wait for hello of node %s", node_id);
 	}
@@ -1003,7 +1024,8 @@ static void on_closed(struct rpc_call *call, void *userdata)
 			"node %s is disconnected; its claims stay%s%s", session->node_id,
 			session->end_reason[0] != '\0' ? ": " : "", session->end_reason);
 	}
-	server->n_greeting -= !session_is_greeted(session);
+	if (session->greeting)
+		end_greeting(session);
 	controllers_session_lost(session);
 	server->n_sessions--;
 	(void)sd_event_source_disable_unref(session->hello_timer);

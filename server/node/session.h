@@ -25,9 +25,10 @@ struct server;
 LIST_HEAD(session_calls, plugin_job);
 
 enum {
-	SESSION_PENDING_MAX = 4096,	/* objects that one node changes and that are not durable yet */
-	SESSIONS_GREETING_MAX = 1024,	/* sessions that have not sent hello, in all */
-	SESSION_HEARTBEATS_PER_S = 500, /* of all nodes together: more nodes, longer intervals */
+	SESSION_PENDING_MAX = 4096,	    /* objects that one node changes and that are not durable yet */
+	SESSIONS_GREETING_MAX = 1024,	    /* sessions that have not sent hello, in all */
+	SESSIONS_GREETING_PER_NODE_MAX = 8, /* of one certificate, which may be stolen */
+	SESSION_HEARTBEATS_PER_S = 500,	    /* of all nodes together: more nodes, longer intervals */
 	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
 	SESSION_WORK_SLICE = 64,		 /* allocations sent to a node in one turn of the loop */
@@ -52,6 +53,7 @@ struct session {
 	struct session_calls calls; /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
 	sd_event_source *hello_timer; /* owned; until hello */
+	struct peer_count *greeting;  /* of its node; until hello */
 	sd_event_source *work_source; /* owned; while there is work to be sent */
 	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be sent */
 	size_t n_work, next_work;

@@ -1251,6 +1251,31 @@ CLUSTER_TEST(sessions_without_hello_are_few_and_short)
 	f->server->n_greeting = 0;
 }
 
+/* A thief of one node's certificate keeps no other node from its session. */
+CLUSTER_TEST(one_node_has_few_sessions_without_hello)
+{
+	enum { N = SESSIONS_GREETING_PER_NODE_MAX };
+	struct fake_node thieves[N + 1];
+
+	for (size_t i = 0; i <= N; i++) {
+		fake_node_init(&thieves[i], f->event, f->dir, "node-n1", f->port);
+		fake_node_open(&thieves[i], "n1", BOOT_1);
+		UNTIL(f, f->server->n_greeting == i + 1 || thieves[i].closed);
+		assert_int_equal(thieves[i].closed, i == N);
+	}
+	assert_int_equal(thieves[N].closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(thieves[N].closed_message, "8 sessions of node n1 are without hello"));
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_true(f->n2.welcomed);
+	fake_node_disconnect(&thieves[0]);
+	UNTIL(f, f->server->n_greeting == N - 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0); /* there is room again */
+	assert_true(f->n1.welcomed);
+	for (size_t i = 0; i <= N; i++)
+		fake_node_release(&thieves[i]);
+	UNTIL(f, f->server->n_greeting == 0);
+}
+
 static void talk_much(struct fixture *f)
 {
 	f->n1.closed = false;
