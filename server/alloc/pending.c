@@ -169,15 +169,13 @@ static bool has_room(const struct volume_request *request, const char *node_id,
 				  node_id[0] != '\0' ? node_id : "-", claims, 1, &blocker);
 }
 
-static bool is_same_storage(struct server *server, const char *namespace, const char *a, const char *b)
+/* Finds the volumes that @alloc asks for; NULL: it does not exist. */
+static void find_volumes(struct server *server, const struct alloc *alloc,
+			 const struct volume_entry *ret[static ALLOC_VOLUMES_MAX])
 {
-	const struct volume_entry *first, *second;
-
-	if (str_eq(a, b))
-		return true;
-	first = state_volume(&server->state, namespace, a);
-	second = state_volume(&server->state, namespace, b);
-	return first && second && storage_is_same(&first->storage, &second->storage);
+	assert(alloc->n_volumes <= ALLOC_VOLUMES_MAX);
+	for (uint32_t i = 0; i < alloc->n_volumes; i++)
+		ret[i] = state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
 }
 
 static bool is_same_member(const struct alloc *a, const struct alloc *b)
@@ -190,6 +188,7 @@ static bool is_same_member(const struct alloc *a, const struct alloc *b)
  * @alloc then. NULL: no volume. */
 static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *other)
 {
+	const struct volume_entry *own_volumes[ALLOC_VOLUMES_MAX], *their_volumes[ALLOC_VOLUMES_MAX];
 	bool is_placed = other->node_id[0] != '\0';
 
 	if (!str_eq(alloc->namespace, other->namespace) || str_eq(alloc->id, other->id))
@@ -197,11 +196,15 @@ static const char *rival_volume(struct server *server, const struct alloc *alloc
 	if (other->keeps_place &&
 	    (is_same_member(alloc, other) || alloc_arrival(other) > alloc_arrival(alloc)))
 		return NULL; /* the place is kept for @alloc, or is behind it */
+	find_volumes(server, alloc, own_volumes);
+	find_volumes(server, other, their_volumes);
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
 		for (uint32_t k = 0; k < other->n_volumes; k++) {
 			const struct volume_request *own = &alloc->volumes[i], *theirs = &other->volumes[k];
 
-			if (!is_same_storage(server, alloc->namespace, own->source, theirs->source))
+			if (!str_eq(own->source, theirs->source) &&
+			    (!own_volumes[i] || !their_volumes[k] ||
+			     !storage_is_same(&own_volumes[i]->storage, &their_volumes[k]->storage)))
 				continue;
 			if (is_placed ? !has_room(own, node_of(alloc), theirs, node_of(other))
 				      : !has_room(theirs, node_of(other), own, node_of(alloc)))

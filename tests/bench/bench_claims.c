@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "model/alloc.h"
 #include "rpc/client.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
@@ -33,10 +34,11 @@ enum {
 	ROUNDS = 5,
 	CLAIMS_1 = 200,	  /* per round, one after the other */
 	CLAIMS_10 = 1000, /* per round, 10 at a time */
-	CLAIMS_64 = 3000, /* per round, 64 at a time */
+	CLAIMS_64 = 2000, /* per round, 64 at a time */
 	COMMITS = 300,	  /* per round */
 	VALUE_SIZE = 300, /* about what a claim's record has */
 	OBJECTS = ROUNDS * (CLAIMS_1 + CLAIMS_10 + CLAIMS_64),
+	VOLUMES = ALLOC_VOLUMES_MAX, /* of an allocation: a node takes NODE_ALLOCS_MAX of them */
 };
 
 #define TIMEOUT_US (30 * USEC_PER_SEC)
@@ -50,7 +52,6 @@ struct bench {
 	bool welcomed;
 	uint64_t spoken_us; /* monotonic: when it last gave a sign of life */
 	char node_id[64];
-	int next;	 /* object to be used next */
 	int outstanding; /* calls in flight */
 };
 
@@ -224,32 +225,38 @@ static void register_volume(struct bench *b, int n)
 	b->outstanding++;
 }
 
-static void alloc_id(int n, char id[static 37])
+/* Of volume @n, and its name in it. */
+static void alloc_id(int n, char id[static 37], char name[static 16])
 {
-	(void)str_format(id, 37, "01890000-0000-7000-8000-%012d", n);
+	(void)str_format(id, 37, "01890000-0000-7000-8000-%012d", n / VOLUMES);
+	(void)str_format(name, 16, "data-%d", n % VOLUMES);
 }
 
 static void run_alloc(struct bench *b, int n)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
-	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	Holdfast__V1__VolumeRequest volumes[VOLUMES];
+	Holdfast__V1__VolumeRequest *list[VOLUMES];
 	char id[37];
-	char source[32];
-	char name[] = "data";
+	char source[VOLUMES][32];
+	char name[VOLUMES][16];
 	struct error err;
 
-	alloc_id(n, id);
-	(void)str_format(source, sizeof(source), "bench-%d", n);
-	volume.name = name;
-	volume.source = source;
-	volume.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	for (int i = 0; i < VOLUMES; i++) {
+		alloc_id(n * VOLUMES + i, id, name[i]);
+		(void)str_format(source[i], sizeof(source[i]), "bench-%d", n * VOLUMES + i);
+		holdfast__v1__volume_request__init(&volumes[i]);
+		volumes[i].name = name[i];
+		volumes[i].source = source[i];
+		volumes[i].access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+		list[i] = &volumes[i];
+	}
 	alloc.id = id;
-	alloc.name = name;
+	alloc.name = name[0];
 	alloc.node_id = b->node_id;
-	alloc.volumes = volumes;
-	alloc.n_volumes = 1;
+	alloc.volumes = list;
+	alloc.n_volumes = VOLUMES;
 	request.allocation = &alloc;
 	must("run",
 	     rpc_client_call(b->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base,
@@ -263,10 +270,10 @@ static void claim(struct bench *b, int n)
 	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
 	char id[37];
 	char source[32];
-	char name[] = "data";
+	char name[16];
 	struct error err;
 
-	alloc_id(n, id);
+	alloc_id(n, id, name);
 	(void)str_format(source, sizeof(source), "bench-%d", n);
 	request.volume_id = source;
 	request.allocation_id = id;
@@ -540,7 +547,7 @@ int main(int argc, char **argv)
 	b.node = connect_as(&b, argv[1], cert);
 	open_session(&b);
 	(void)many(&b, register_volume, 0, OBJECTS, 64);
-	(void)many(&b, run_alloc, 0, OBJECTS, 64);
+	(void)many(&b, run_alloc, 0, OBJECTS / VOLUMES, 64);
 	others.db = open_sqlite(path);
 	(void)str_format(path, sizeof(path), "%s/tls", argv[1]);
 	others.etcd = etcd_start(b.event, argv[3], path, cert);
