@@ -397,7 +397,8 @@ static void turn(struct transport *tr, bool readable)
 		transport_start(tr);
 		/* in the next turn: our first bytes leave before the peer's are read, which may be its last
 		 */
-		tr->has_more = readable && tr->state == TRANSPORT_UP;
+		tr->has_more =
+			tr->state == TRANSPORT_UP && (readable || (tr->ssl && SSL_has_pending(tr->ssl)));
 	} else if (tr->state == TRANSPORT_UP && readable) {
 		receive(tr);
 	} else if (tr->state == TRANSPORT_LINGER && readable) {
