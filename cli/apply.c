@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "call/connect.h"
+#include "call/pages.h"
 #include "call/spec.h"
 #include "command/commands.h"
 #include "command/values.h"
@@ -567,18 +568,11 @@ static enum status find_jobs(struct apply *apply, const char *namespace, struct 
 	cleanup_message Holdfast__V1__ListJobsResponse *answer = NULL;
 
 	request.namespace_ = (char *)(uintptr_t) namespace;
-	do {
-		cleanup_message Holdfast__V1__ListJobsResponse *before = answer;
-
-		answer = NULL;
-		request.next_token = before ? before->next_token : request.next_token;
-		TRY(connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "List", &request.base,
-				    CALL_TIMEOUT_US, &answer, err));
-		for (size_t i = 0; i < answer->n_jobs; i++)
-			if (!answer->jobs[i]->stop)
-				TRY(add_surplus(apply, ret, KIND_JOB, false, namespace, answer->jobs[i]->id,
-						err));
-	} while (answer->next_token[0] != '\0');
+	TRY(pages_fetch(apply->connection, &holdfast__v1__jobs__descriptor, "List", &request.base, 0, &answer,
+			err));
+	for (size_t i = 0; i < answer->n_jobs; i++)
+		if (!answer->jobs[i]->stop)
+			TRY(add_surplus(apply, ret, KIND_JOB, false, namespace, answer->jobs[i]->id, err));
 	return STATUS_OK;
 }
 
@@ -596,17 +590,11 @@ static enum status find_volumes(struct apply *apply, const char *namespace, stru
 	cleanup_message Holdfast__V1__ListVolumesResponse *answer = NULL;
 
 	request.namespace_ = (char *)(uintptr_t) namespace;
-	do {
-		cleanup_message Holdfast__V1__ListVolumesResponse *before = answer;
-
-		answer = NULL;
-		request.next_token = before ? before->next_token : request.next_token;
-		TRY(connection_call(apply->connection, &holdfast__v1__volumes__descriptor, "List",
-				    &request.base, CALL_TIMEOUT_US, &answer, err));
-		for (size_t i = 0; i < answer->n_volumes; i++)
-			TRY(add_surplus(apply, ret, KIND_VOLUME, asks_for_deletion(answer->volumes[i]),
-					namespace, answer->volumes[i]->id, err));
-	} while (answer->next_token[0] != '\0');
+	TRY(pages_fetch(apply->connection, &holdfast__v1__volumes__descriptor, "List", &request.base, 0,
+			&answer, err));
+	for (size_t i = 0; i < answer->n_volumes; i++)
+		TRY(add_surplus(apply, ret, KIND_VOLUME, asks_for_deletion(answer->volumes[i]), namespace,
+				answer->volumes[i]->id, err));
 	return STATUS_OK;
 }
 
