@@ -127,6 +127,14 @@ static inline void unit_message_freep(void *message)
 #define assert_ok(call) assert_int_equal(call, STATUS_OK)
 #define assert_succeeds(call, err) unit_succeeds((call) == STATUS_OK, (err).msg, __FILE__, __LINE__)
 
+/* The pointer, which is not NULL. */
+#define NON_NULL(pointer)                            \
+	__extension__({                              \
+		__typeof__(pointer) it_ = (pointer); \
+		assert_non_null(it_);                \
+		it_;                                 \
+	})
+
 /* The condition holds; with a message if not. */
 #define assert_msg(condition, ...)             \
 	do {                                   \

@@ -226,9 +226,8 @@ static bool in_use(const char *wire_volume, enum volume_use use, const char *all
 /* As the helper lists it. */
 static struct mount_snapshot *read_mount_snapshot(const struct csi_node *node)
 {
-	struct mount_snapshot *observed = mount_snapshot_new();
+	struct mount_snapshot *observed = NON_NULL(mount_snapshot_new());
 
-	assert_non_null(observed);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		const struct fake_mount *mount = &node->fake.state->mounts[i];
 		struct mh_list_entry entry = {
@@ -287,10 +286,9 @@ static void agent_kill(struct csi_node *node)
 
 int csi_node_setup(void **state)
 {
-	struct csi_node *node = calloc(1, sizeof(*node));
+	struct csi_node *node = NON_NULL(calloc(1, sizeof(*node)));
 	sigset_t set;
 
-	assert_non_null(node);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
@@ -336,15 +334,14 @@ static struct secret_message *make_details(void)
 	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
 	Holdfast__V1__Volume__ContextEntry context = HOLDFAST__V1__VOLUME__CONTEXT_ENTRY__INIT;
 	Holdfast__V1__Volume__ContextEntry *contexts[] = {&context};
-	char key[] = "key", value[] = CSI_SECRET, device[] = "device", path[] = "/dev/x", pool[] = "pool";
 	struct secret_message *details;
 
-	secret.key = key;
-	secret.value = value;
-	publish.key = device;
-	publish.value = path;
-	context.key = pool;
-	context.value = pool;
+	secret.key = "key";
+	secret.value = CSI_SECRET;
+	publish.key = "device";
+	publish.value = "/dev/x";
+	context.key = "pool";
+	context.value = "pool";
 	volume.secrets = secrets;
 	volume.n_secrets = 1;
 	volume.context = contexts;
@@ -516,8 +513,7 @@ static void expect_kept(const struct csi_node *node)
 
 		if (user->state != CSI_USER_MOUNTED || user->wants_stop)
 			continue;
-		folder = fake_helper_folder(&node->fake, user->volume);
-		assert_non_null(folder);
+		folder = NON_NULL(fake_helper_folder(&node->fake, user->volume));
 		assert_true(folder->targets[user->read_only].is_mounted);
 		assert_true(user->is_device || fake_helper_mount(&node->fake, "", user->alloc, 0));
 	}

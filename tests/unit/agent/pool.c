@@ -61,8 +61,7 @@ int pool_setup(void **state)
 	fake_helper_init(&f->fake);
 	f->fake.state->fault_call = 1;
 	f->fake.state->fault_calls = 1;
-	f->requests = calloc(POOL_RESULTS_MAX, sizeof(*f->requests));
-	assert_non_null(f->requests);
+	f->requests = NON_NULL(calloc(POOL_RESULTS_MAX, sizeof(*f->requests)));
 	assert_true(sd_event_new(&f->event) >= 0);
 	*state = f;
 	return 0;

@@ -398,8 +398,7 @@ static void write_hardware(struct world *w, const char *text)
 	FILE *f;
 
 	(void)str_format(path, sizeof(path), "%s/holdfast.hardware", w->config.data_dir);
-	f = fopen(path, "w");
-	assert_non_null(f);
+	f = NON_NULL(fopen(path, "w"));
 	assert_true(fputs(text, f) >= 0);
 	assert_int_equal(fclose(f), 0);
 }

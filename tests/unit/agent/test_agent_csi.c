@@ -109,11 +109,10 @@ static void expect_no_folders(const struct world *w)
 /* Everything that the agent has written. */
 static bool journal_holds(const struct world *w, const char *text)
 {
-	DIR *folder = opendir(w->config.data_dir);
+	DIR *folder = NON_NULL(opendir(w->config.data_dir));
 	const struct dirent *entry;
 	bool holds = false;
 
-	assert_non_null(folder);
 	while (!holds && (entry = readdir(folder))) {
 		char path[TEMP_PATH_SIZE];
 		cleanup_free char *bytes = NULL;
@@ -142,8 +141,7 @@ CASE(a_csi_volume_lives_and_goes_with_its_allocation)
 	assert_string_equal(a->alloc.published[1].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/1");
 	assert_false(a->alloc.published[1].is_device);
 	(void)str_format(external, sizeof(external), "ext/%s", a->alloc.volumes[1].source);
-	volume = fake_csi_volume(external);
-	assert_non_null(volume);
+	volume = NON_NULL(fake_csi_volume(external));
 	assert_string_equal(volume->last_secret, MODEL_SECRET);
 	assert_string_equal(volume->last_publish_context, "/dev/model");
 	assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 2);

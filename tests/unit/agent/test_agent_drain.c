@@ -64,9 +64,8 @@ static void forget_answers(void)
 
 static drain_pb *begin(struct world *w, uint32_t timeout_ms)
 {
-	drain_pb *drain = take(ask_drain(w, timeout_ms, false, 0));
+	drain_pb *drain = NON_NULL(take(ask_drain(w, timeout_ms, false, 0)));
 
-	assert_non_null(drain);
 	return drain;
 }
 
@@ -144,8 +143,7 @@ CASE(all_is_released_reported_and_written_down)
 	for (unsigned int i = 0; i < w->server.n_claims; i++)
 		assert_true(w->server.claims[i].released_clock < a->clock);
 	expect_nothing_mounted(w);
-	text = read_file(w);
-	assert_non_null(text);
+	text = NON_NULL(read_file(w));
 	expect_words(text, "\"state\": \"done\"");
 	expect_words(text, "\"vol1\"");
 }

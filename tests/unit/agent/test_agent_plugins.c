@@ -364,7 +364,7 @@ CASE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time)
 TEST(a_fingerprint_is_reported_once)
 {
 	Holdfast__V1__Fingerprint one = HOLDFAST__V1__FINGERPRINT__INIT;
-	Holdfast__V1__NodePlugin row = HOLDFAST__V1__NODE_PLUGIN__INIT, *list[] = {&row};
+	Holdfast__V1__NodePlugin row = V1(node_plugin, .plugin_id = "ebs"), *list[] = {&row};
 	struct fingerprint_sent said = {0};
 
 	assert_true(fingerprint_has_changed(&said, &one)); /* an empty one is a change as well */
@@ -372,11 +372,10 @@ TEST(a_fingerprint_is_reported_once)
 	assert_false(fingerprint_has_changed(&said, &one));
 	one.plugins = list;
 	one.n_plugins = 1;
-	row.plugin_id = (char[]){"ebs"};
 	assert_true(fingerprint_has_changed(&said, &one));
 	fingerprint_note(&said, &one);
 	assert_false(fingerprint_has_changed(&said, &one));
-	row.plugin_id = (char[]){"efs"}; /* of the same length */
+	row.plugin_id = "efs"; /* of the same length */
 	assert_true(fingerprint_has_changed(&said, &one));
 	fingerprint_release(&said);
 	assert_true(fingerprint_has_changed(&said, &one));

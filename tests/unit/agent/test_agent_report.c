@@ -36,8 +36,7 @@ WORLD_TEST(running_allocations_are_reported_with_their_claims)
 
 		for (unsigned int k = 0; k < w->server.n_claims; k++)
 			if (str_eq(w->server.claims[k].claim.id, told->id))
-				granted = &w->server.claims[k].claim;
-		assert_non_null(granted);
+				granted = NON_NULL(&w->server.claims[k].claim);
 		assert_int_equal(told->state, CLAIM_TAKEN);
 		assert_int_equal(told->generation, granted->generation);
 		assert_int_equal(told->mode, granted->mode);

@@ -56,12 +56,11 @@ static struct alloc_record *with_tasks(uint32_t n_volumes, uint32_t n_tasks)
 	Holdfast__Driver__V1__TaskConfig tasks[ALLOC_TASKS_MAX];
 	ProtobufCMessage *list[ALLOC_TASKS_MAX];
 	char names[ALLOC_TASKS_MAX][2] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-	char driver[] = "container";
 
 	for (uint32_t i = 0; i < n_tasks; i++) {
 		holdfast__driver__v1__task_config__init(&tasks[i]);
 		tasks[i].task = names[i];
-		tasks[i].driver = driver;
+		tasks[i].driver = "container";
 		list[i] = &tasks[i].base;
 	}
 	assert_true(message_list_new(list, n_tasks, &record->alloc.tasks));
@@ -506,13 +505,12 @@ TEST(volumes_are_claimed_and_mounted_in_order_and_released_in_reverse)
 TEST(a_new_record_ignores_published_paths_of_the_server)
 {
 	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
-	char description[] = "it ran";
 	struct alloc alloc = records_alloc(ALLOC_ID, 1);
 	cleanup_free struct alloc_record *record = NULL;
 
 	alloc.published = published;
 	alloc.n_published = 2; /* more than it has volumes */
-	alloc.client_description = description;
+	alloc.client_description = "it ran";
 	assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), STATUS_OK);
 	assert_int_equal(record->alloc.n_published, 0);
 	assert_string_equal(record->alloc.published[0].path, "");

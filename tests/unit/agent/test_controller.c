@@ -181,7 +181,7 @@ TEST_CASES(CASES, run_step)
 
 TEST(a_request_of_a_later_server_is_not_known)
 {
-	Holdfast__V1__PluginCall call = V1(plugin_call, .plugin_id = (char[]){"ebs"});
+	Holdfast__V1__PluginCall call = V1(plugin_call, .plugin_id = "ebs");
 	struct error err = {.msg = ""};
 
 	assert_int_equal(controller_method(&call), CSI_METHOD_N);
@@ -274,7 +274,7 @@ TEST(the_time_of_a_snapshot_is_kept_if_it_is_one)
 	const struct node_plugin facts = {.plugin_id = "ebs", .has_controller = true};
 	struct controller_reply reply;
 
-	snapshot.snapshot_id = (char[]){"s"};
+	snapshot.snapshot_id = "s";
 	snapshot.creation_time = &time;
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		time.seconds = times[i].seconds;

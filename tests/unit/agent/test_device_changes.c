@@ -135,9 +135,8 @@ static void end_mount(struct fake_mount *mount)
 
 static int setup(void **state)
 {
-	struct device_changes *changes = malloc(sizeof(*changes));
+	struct device_changes *changes = NON_NULL(malloc(sizeof(*changes)));
 
-	assert_non_null(changes);
 	kernel = (struct fake_kernel){.last_id = UINT64_C(1) << 31, .others = "sd"};
 	device_changes_init(changes);
 	*state = changes;

@@ -200,11 +200,10 @@ TEST_FIXTURE(a_unit_that_cannot_have_been_journalled_is_damage, setup, teardown)
 /* Everything that lies in the journal's folder. */
 static bool folder_holds(const char *dir, const char *text)
 {
-	DIR *folder = opendir(dir);
+	DIR *folder = NON_NULL(opendir(dir));
 	const struct dirent *entry;
 	bool holds = false;
 
-	assert_non_null(folder);
 	while (!holds && (entry = readdir(folder))) {
 		char path[TEMP_PATH_SIZE], *bytes = NULL;
 		size_t n = 0;
@@ -464,9 +463,8 @@ static Holdfast__V1__Mark make_mark(char *store_id, uint64_t epoch, uint64_t ind
 
 static void assert_mark(const struct fixture *f, const char *store_id, uint64_t epoch, uint64_t index)
 {
-	const Holdfast__V1__Mark *mark = journal_mark(f->journal);
+	const Holdfast__V1__Mark *mark = NON_NULL(journal_mark(f->journal));
 
-	assert_non_null(mark);
 	assert_string_equal(mark->store_id, store_id);
 	assert_int_equal(mark->epoch, epoch);
 	assert_int_equal(mark->index, index);

@@ -32,8 +32,7 @@ TEST(mounts_are_found_changed_and_removed)
 	assert_non_null(mount_snapshot_staged(observed, "v5"));
 	assert_null(mount_snapshot_staged(observed, "v"));
 	assert_null(mount_snapshot_published(observed, publish.alloc, 30));
-	mount = mount_snapshot_published(observed, publish.alloc, 31);
-	assert_non_null(mount);
+	mount = NON_NULL(mount_snapshot_published(observed, publish.alloc, 31));
 	assert_int_equal(mount->dev_minor, 1);
 	publish.dev_minor = 9;
 	assert_int_equal(mount_snapshot_add(observed, MH_LIST_PUBLISHED, &publish, &err), STATUS_OK);

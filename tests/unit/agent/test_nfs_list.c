@@ -61,10 +61,10 @@ TEST(a_device_is_found_in_its_own_column_alone)
 		bool is_listed = !rows[i].is_listed;
 		struct error err = {0};
 
-		if (nfs_list_find(rows[i].text, strlen(rows[i].text), 0, 45, &is_listed, &err) !=
-			    rows[i].status ||
-		    is_listed != rows[i].is_listed)
-			fail_msg("row %zu: %s", i, err.msg);
+		assert_msg(nfs_list_find(rows[i].text, strlen(rows[i].text), 0, 45, &is_listed, &err) ==
+					   rows[i].status &&
+				   is_listed == rows[i].is_listed,
+			   "row %zu: %s", i, err.msg);
 	}
 }
 
@@ -118,9 +118,8 @@ TEST(a_nul_byte_is_no_answer)
 static char *list_with_line(size_t length)
 {
 	static const char line[] = V4 "0:45 1:2 ";
-	char *text = malloc(strlen(HEADER) + length + 2);
+	char *text = NON_NULL(malloc(strlen(HEADER) + length + 2));
 
-	assert_non_null(text);
 	memcpy(text, HEADER, strlen(HEADER));
 	memset(text + strlen(HEADER), 'x', length);
 	memcpy(text + strlen(HEADER), line, strlen(line));

@@ -70,8 +70,7 @@ CASE(a_volume_goes_by_its_plugin_and_back)
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	expect_calls(node, 1, 1, 0, 0);
-	volume = fake_csi_volume("ext/v");
-	assert_non_null(volume);
+	volume = NON_NULL(fake_csi_volume("ext/v"));
 	assert_string_equal(volume->staged, FAKE_PLUGIN_BASE "/v/staging");
 	assert_true(fake_csi_is_published("ext/v", FAKE_PLUGIN_BASE "/v/rw-publish"));
 	assert_string_equal(volume->last_secret, CSI_SECRET);
@@ -137,10 +136,9 @@ CASE(a_profile_that_the_policy_lacks_is_named)
 
 	node->fake.state->refuses_csi = true;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct mount_snapshot *observed = mount_snapshot_new();
+		struct mount_snapshot *observed = NON_NULL(mount_snapshot_new());
 		const struct csi_user *user = csi_node_add(node, "v", false, false);
 
-		assert_non_null(observed);
 		profile.class = (uint8_t)rows[i].class;
 		assert_int_equal(mount_snapshot_add(observed, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
 		volume_manager_set_observed(node->manager, observed);
@@ -1412,14 +1410,13 @@ static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expa
 	Holdfast__V1__NodeExpandRequest__SecretsEntry entry =
 		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry *entries[] = {&entry};
-	char key[] = "key", value[] = "expand-secret";
 	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 	Holdfast__V1__NodeExpandRequest request =
 		V1(node_expand_request, .volume_id = "data", .external_id = external, .capacity_min = 1 << 20,
 		   .secrets = entries, .n_secrets = 1);
 
-	entry.key = key;
-	entry.value = value;
+	entry.key = "key";
+	entry.value = "expand-secret";
 	/* as with an agent, whose mount snapshot the helper gives */
 	while (helper_client_info(node->helper)->stage_base[0] == '\0')
 		csi_node_turn(node);

@@ -188,9 +188,8 @@ static void set_path(char *dst, size_t size, const char *dir, const char *name)
 
 struct world *world_new(void)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = NON_NULL(calloc(1, sizeof(*w)));
 
-	assert_non_null(w);
 	current = w;
 	fake_helper_init(&w->fake);
 	(void)str_copy(w->fake.state->profiles[0].name, MH_LABEL_SIZE, "scratch");
@@ -271,9 +270,9 @@ void world_start_agent(struct world *w)
 
 	assert_null(w->agent);
 	w->config.server.port = w->server.port;
-	if (agent_new(w->event, &w->config, &w->agent, &err) != STATUS_OK ||
-	    agent_start(w->agent, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_msg(agent_new(w->event, &w->config, &w->agent, &err) == STATUS_OK &&
+			   agent_start(w->agent, &err) == STATUS_OK,
+		   "%s", err.msg);
 }
 
 void world_kill_agent(struct world *w)
@@ -363,9 +362,8 @@ Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w)
 const char *world_boot_id(void)
 {
 	static char text[UUID_TEXT_SIZE];
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	FILE *f = NON_NULL(fopen("/proc/sys/kernel/random/boot_id", "re"));
 
-	assert_non_null(f);
 	assert_non_null(fgets(text, sizeof(text), f));
 	(void)fclose(f);
 	return text;

@@ -9,10 +9,9 @@ enum { WAIT_US = 20 * USEC_PER_SEC };
 
 int csi_world_setup(void **state)
 {
-	struct csi_world *world = calloc(1, sizeof(*world));
+	struct csi_world *world = NON_NULL(calloc(1, sizeof(*world)));
 	struct service_client_options options = {.name = "nfs"};
 
-	assert_non_null(world);
 	assert_true(sd_event_new(&world->event) >= 0);
 	(void)plugin_setup(&world->plugin, world->event);
 	options.socket = world->plugin.path;

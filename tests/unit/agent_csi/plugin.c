@@ -262,9 +262,8 @@ static void on_data(struct plugin_conn *conn, uint32_t stream, uint8_t flags, co
 		    size_t n)
 {
 	size_t at = 0;
-	struct plugin_request *request = find_request(conn, stream, &at);
+	struct plugin_request *request = NON_NULL(find_request(conn, stream, &at));
 
-	assert_non_null(request);
 	if (request->body_len < PLUGIN_BODY_SIZE)
 		memcpy(request->body + request->body_len, payload,
 		       n < PLUGIN_BODY_SIZE - request->body_len ? n : PLUGIN_BODY_SIZE - request->body_len);
@@ -282,9 +281,8 @@ static void on_data(struct plugin_conn *conn, uint32_t stream, uint8_t flags, co
 static void on_reset(struct plugin_conn *conn, uint32_t stream, uint32_t code)
 {
 	size_t at = 0;
-	struct plugin_request *request = find_request(conn, stream, &at);
+	struct plugin_request *request = NON_NULL(find_request(conn, stream, &at));
 
-	assert_non_null(request);
 	request->was_reset = true;
 	request->reset_code = code;
 	conn->plugin->n_resets++;
@@ -366,10 +364,9 @@ static int on_accept(sd_event_source *source, int fd, uint32_t events, void *use
 {
 	static const struct step opening[] = {{.kind = STEP_SETTINGS}, {.kind = STEP_END}};
 	struct plugin *plugin = userdata;
-	struct plugin_conn *conn = calloc(1, sizeof(*conn));
+	struct plugin_conn *conn = NON_NULL(calloc(1, sizeof(*conn)));
 	const struct step *step = plugin->opening ? plugin->opening : opening;
 
-	assert_non_null(conn);
 	assert_in_range(plugin->n_conns, 0, PLUGIN_CONNS_MAX - 1);
 	conn->plugin = plugin;
 	conn->number = plugin->n_conns;

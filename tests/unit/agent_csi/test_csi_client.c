@@ -117,8 +117,7 @@ WORLD_TEST(the_plugin_gets_the_time_that_is_left)
 	struct end end = {0};
 
 	csi_world_call(world, CSI_PROBE, 0, &end); /* its own: 10 s */
-	timeout = strstr(world->plugin.requests[0].headers, "grpc-timeout: ");
-	assert_non_null(timeout);
+	timeout = NON_NULL(strstr(world->plugin.requests[0].headers, "grpc-timeout: "));
 	assert_in_range(strtoull(timeout + strlen("grpc-timeout: "), NULL, 10), 5 * USEC_PER_SEC,
 			10 * USEC_PER_SEC);
 	csi_world_call(world, CSI_PROBE, 3 * USEC_PER_SEC, &end);

@@ -295,9 +295,8 @@ TEST(an_answer_full_of_small_things_takes_no_more_than_its_budget)
 		{CSI_GET_PLUGIN_INFO, "\x1a\0", 2},		  /* manifest */
 		{CSI_PROBE, "\x78\x01", 2},			  /* what nobody knows */
 	};
-	uint8_t *bytes = malloc(LIMIT);
+	uint8_t *bytes = NON_NULL(malloc(LIMIT));
 
-	assert_non_null(bytes);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t since_us = clock_monotonic_us();
 		ProtobufCMessage *message = NULL;

@@ -39,25 +39,23 @@ WORLD_TEST(a_call_and_its_end_are_logged_without_secrets)
 		LAST(GRPC
 		     "grpc-status: 13\ngrpc-message: mount -o pw=sesame-open,user=bob%2Chunter2 failed%0A\n"),
 		{.kind = STEP_END}};
-	Csi__V1__NodeStageVolumeRequest request = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry password =
 		CSI__V1__NODE_STAGE_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry *secrets[] = {&password};
 	Csi__V1__VolumeCapability capability = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__NodeStageVolumeRequest request =
+		PB(csi__v1__node_stage_volume_request, .volume_id = "vol-1", .secrets = secrets,
+		   .n_secrets = 1, .volume_capability = &capability);
 	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
 	char *flags[] = {(char[]){"pw=sesame-open"}};
 	struct end end = {0};
 
 	password.key = (char[]){"password"};
 	password.value = (char[]){"hunter2"};
-	request.volume_id = (char[]){"vol-1"};
-	request.secrets = secrets;
-	request.n_secrets = 1;
 	mount.mount_flags = flags;
 	mount.n_mount_flags = 1;
 	capability.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
 	capability.mount = &mount;
-	request.volume_capability = &capability;
 	world->plugin.scripts[0] = steps;
 	world->plugin.n_scripts = 1;
 	n_lines = 0;

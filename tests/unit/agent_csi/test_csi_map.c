@@ -47,7 +47,7 @@ static const char *show(const Csi__V1__VolumeCapability *pb, char text[static 25
 
 TEST(a_capability_survives_the_wire_as_it_was_meant)
 {
-	char ext4[] = "ext4", noatime[] = "noatime", discard[] = "discard";
+	char noatime[] = "noatime", discard[] = "discard";
 	char *flags[] = {noatime, discard};
 	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
 	const struct {
@@ -62,7 +62,7 @@ TEST(a_capability_survives_the_wire_as_it_was_meant)
 		{ATTACHMENT_BLOCK_DEVICE, true, "1/block"},
 	};
 
-	options.fs_type = ext4;
+	options.fs_type = "ext4";
 	options.mount_flags = flags;
 	options.n_mount_flags = 2;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -75,8 +75,7 @@ TEST(a_capability_survives_the_wire_as_it_was_meant)
 		csi_borrow_capability(SINGLE_NODE_WRITER, cases[i].attachment,
 				      cases[i].has_options ? &options : NULL, &capability);
 		n = csi__v1__volume_capability__pack(&capability.pb, packed);
-		back = csi__v1__volume_capability__unpack(NULL, n, packed);
-		assert_non_null(back);
+		back = NON_NULL(csi__v1__volume_capability__unpack(NULL, n, packed));
 		assert_string_equal(show(back, text), cases[i].text);
 	}
 }

@@ -111,9 +111,8 @@ static void fill_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor
 
 static ProtobufCMessage *full(const ProtobufCMessageDescriptor *type, const char *text)
 {
-	ProtobufCMessage *message = malloc(type->sizeof_message);
+	ProtobufCMessage *message = NON_NULL(malloc(type->sizeof_message));
 
-	assert_non_null(message);
 	protobuf_c_message_init(type, message);
 	/* from the end: of a oneof, the mount and not the block */
 	for (unsigned int i = type->n_fields; i-- > 0;)
@@ -199,7 +198,6 @@ TEST(no_text_in_any_field_forges_a_line)
 
 TEST(a_message_is_shown_with_its_fields_and_maps_with_their_keys)
 {
-	Csi__V1__NodePublishVolumeRequest request = CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__INIT;
 	Csi__V1__NodePublishVolumeRequest__SecretsEntry secret =
 		CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
 	Csi__V1__NodePublishVolumeRequest__VolumeContextEntry context =
@@ -207,38 +205,34 @@ TEST(a_message_is_shown_with_its_fields_and_maps_with_their_keys)
 	Csi__V1__NodePublishVolumeRequest__SecretsEntry *secrets[] = {&secret};
 	Csi__V1__NodePublishVolumeRequest__VolumeContextEntry *contexts[] = {&context, &context};
 	Csi__V1__VolumeCapability capability = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__NodePublishVolumeRequest request =
+		PB(csi__v1__node_publish_volume_request, .volume_id = "127.0.0.1/share#vol \"a\"##",
+		   .readonly = true, .secrets = secrets, .n_secrets = 1, .volume_context = contexts,
+		   .n_volume_context = 2, .volume_capability = &capability);
 	Csi__V1__VolumeCapability__AccessMode mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__INIT;
 	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
 	char *flags[] = {(char[]){"password=" SECRET}};
 	char text[SIZE];
 
-	request.volume_id = (char[]){"127.0.0.1/share#vol \"a\"##"};
-	request.readonly = true;
-	secret.key = (char[]){"password"};
+	secret.key = "password";
 	secret.value = (char[]){SECRET};
-	request.secrets = secrets;
-	request.n_secrets = 1;
-	context.key = (char[]){"share"};
-	context.value = (char[]){"//server/share"};
-	request.volume_context = contexts;
-	request.n_volume_context = 2;
+	context.key = "share";
+	context.value = "//server/share";
 	mode.mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_WRITER;
-	mount.fs_type = (char[]){"cifs"};
+	mount.fs_type = "cifs";
 	mount.mount_flags = flags;
 	mount.n_mount_flags = 1;
 	capability.access_mode = &mode;
 	capability.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
 	capability.mount = &mount;
-	request.volume_capability = &capability;
 	csi_text(&request.base, text, sizeof(text));
 	assert_string_equal(text, "volume_id=\"127.0.0.1/share#vol \\\"a\\\"##\" "
 				  "volume_capability={mount={fs_type=\"cifs\" mount_flags=[redacted]} "
 				  "access_mode={mode=SINGLE_NODE_WRITER}} readonly=true secrets=[redacted] "
 				  "volume_context={\"share\" \"share\"}");
 	for (size_t size = 1; size < 64; size++) {
-		cleanup_free char *small = malloc(size);
+		cleanup_free char *small = NON_NULL(malloc(size));
 
-		assert_non_null(small);
 		csi_text(&request.base, small, size);
 		assert_in_range(strlen(small), 0, size - 1);
 	}
@@ -246,20 +240,19 @@ TEST(a_message_is_shown_with_its_fields_and_maps_with_their_keys)
 
 TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 {
-	Csi__V1__NodeGetInfoResponse info = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
 	Csi__V1__Topology topology = CSI__V1__TOPOLOGY__INIT;
+	Csi__V1__NodeGetInfoResponse info = PB(csi__v1__node_get_info_response,
+					       .accessible_topology = &topology, .max_volumes_per_node = -1);
 	Csi__V1__Topology__SegmentsEntry zone = CSI__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT;
 	Csi__V1__Topology__SegmentsEntry *segments[] = {&zone};
 	Csi__V1__ProbeResponse probe = CSI__V1__PROBE_RESPONSE__INIT;
 	Google__Protobuf__BoolValue ready = GOOGLE__PROTOBUF__BOOL_VALUE__INIT;
 	char text[SIZE];
 
-	zone.key = (char[]){"zone"};
-	zone.value = (char[]){"z1"};
+	zone.key = "zone";
+	zone.value = "z1";
 	topology.segments = segments;
 	topology.n_segments = 1;
-	info.accessible_topology = &topology;
-	info.max_volumes_per_node = -1;
 	csi_text(&info.base, text, sizeof(text));
 	assert_string_equal(text, "max_volumes_per_node=-1 accessible_topology={segments={\"zone\"=\"z1\"}}");
 	csi_text(&probe.base, text, sizeof(text));
@@ -272,11 +265,10 @@ TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 /* The .proto file itself, read again in another way: "message.field" of every mark. */
 static size_t count_marks(char names[][64], size_t max)
 {
-	cleanup_fclose FILE *file = fopen(CSI_PROTO, "re");
+	cleanup_fclose FILE *file = NON_NULL(fopen(CSI_PROTO, "re"));
 	char message[64] = "", line[512];
 	size_t n = 0;
 
-	assert_non_null(file);
 	while (fgets(line, sizeof(line), file)) {
 		char field[64];
 
@@ -347,26 +339,24 @@ static const struct {
 
 TEST(secrets_that_a_plugin_repeats_are_redacted)
 {
-	Csi__V1__NodeStageVolumeRequest request = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry password =
 		CSI__V1__NODE_STAGE_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry empty =
 		CSI__V1__NODE_STAGE_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry *secrets[] = {&empty, &password};
 	Csi__V1__VolumeCapability capability = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__NodeStageVolumeRequest request = PB(csi__v1__node_stage_volume_request, .secrets = secrets,
+						     .n_secrets = 2, .volume_capability = &capability);
 	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
-	char *flags[] = {(char[]){"vers=3.0"}, (char[]){"ro"}, (char[]){"pw=sesame-open"}};
+	char *flags[] = {"vers=3.0", "ro", "pw=sesame-open"};
 	char shown[SIZE];
 
-	password.key = (char[]){"password"};
-	password.value = (char[]){"hunter2"};
-	request.secrets = secrets;
-	request.n_secrets = 2;
+	password.key = "password";
+	password.value = "hunter2";
 	mount.mount_flags = flags;
 	mount.n_mount_flags = 3;
 	capability.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
 	capability.mount = &mount;
-	request.volume_capability = &capability;
 	for (size_t i = 0; i < ARRAY_SIZE(sayings); i++) {
 		csi_redact(&request.base, sayings[i].said, shown, sizeof(shown));
 		assert_string_equal(shown, sayings[i].shown);
@@ -399,8 +389,7 @@ TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
 			list[k] = &entries[orders[i][k]];
 		request.parameters = list;
 		request.n_parameters = 5;
-		copy = csi_request_copy(&request.base);
-		assert_non_null(copy);
+		copy = NON_NULL(csi_request_copy(&request.base));
 		n[i] = protobuf_c_message_pack(copy, packed[i]);
 		csi_request_free(copy);
 		assert_ptr_equal(list[0], &entries[orders[i][0]]); /* the caller's stays */
@@ -416,11 +405,10 @@ TEST(every_request_is_copied_whole)
 {
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
 		cleanup_pb ProtobufCMessage *message = full(csi_methods[(enum csi_method)i].request, "text");
-		ProtobufCMessage *copy = csi_request_copy(message);
+		ProtobufCMessage *copy = NON_NULL(csi_request_copy(message));
 		uint8_t packed[2][2048];
 		size_t n = protobuf_c_message_pack(message, packed[0]);
 
-		assert_non_null(copy);
 		assert_int_equal(protobuf_c_message_pack(copy, packed[1]), n);
 		assert_memory_equal(packed[0], packed[1], n);
 		csi_request_free(copy);

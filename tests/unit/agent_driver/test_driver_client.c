@@ -264,8 +264,7 @@ TEST(the_methods_are_those_of_the_service)
 
 		assert_string_equal(driver_kind.methods[i].name, SERVICE->methods[i].name);
 		(void)snprintf(line, sizeof(line), "rpc %s(", SERVICE->methods[i].name);
-		at = strstr(text, line);
-		assert_non_null(at);
+		at = NON_NULL(strstr(text, line));
 		stream_at = strstr(at, "returns (stream ");
 		assert_int_equal(driver_kind.methods[i].is_stream, stream_at && stream_at < strchr(at, ';'));
 	}

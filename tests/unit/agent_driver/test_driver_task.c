@@ -312,7 +312,7 @@ UNIT_TEARDOWN(teardown, struct world, world)
 
 static void begin(struct world *world, enum driver_task_state from, const char *errors)
 {
-	static char name[] = "web", driver[] = "container", state[] = "the container", network[] = "joined";
+	static char driver[] = "container";
 	static Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	static Holdfast__Driver__V1__NetworkSpec joined = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
 	static Holdfast__Driver__V1__HealthCheck check = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
@@ -333,12 +333,12 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 		.userdata = world,
 	};
 
-	handle.state = state; /* copied */
-	joined.state = network;
+	handle.state = "the container"; /* copied */
+	joined.state = "joined";
 	start.order = (ProtobufCBinaryData){.len = 10, .data = (uint8_t *)(uintptr_t) "the order"};
 	check.interval_ms = 1;
 	config.health = world->has_check ? &check : NULL;
-	config.task = name;
+	config.task = "web";
 	config.driver = driver;
 	driver_task_free(world->task);
 	world->errors = errors;

@@ -182,13 +182,12 @@ static void on_change(void *userdata)
 
 static const Holdfast__Driver__V1__SetConfigRequest *config_of(const char *name, void *userdata)
 {
-	static char key[] = "pull";
 	static Holdfast__Driver__V1__ConfigValue value = HOLDFAST__DRIVER__V1__CONFIG_VALUE__INIT;
 	static Holdfast__Driver__V1__ConfigValue *values[] = {&value};
 	static Holdfast__Driver__V1__SetConfigRequest config = HOLDFAST__DRIVER__V1__SET_CONFIG_REQUEST__INIT;
 
 	assert_string_equal(name, "container");
-	value.key = key;
+	value.key = "pull";
 	config.n_config = 1;
 	config.config = values;
 	return &config;

@@ -243,7 +243,7 @@ TEST(a_nonpositive_limit_means_no_limit)
 	static const struct {
 		int64_t said, taken;
 	} rows[] = {{0, 0}, {-1, 0}, {INT64_MIN, 0}, {1, 1}, {INT64_MAX, INT64_MAX}};
-	Csi__V1__NodeGetInfoResponse pb = PB(csi__v1__node_get_info_response, .node_id = (char[]){"n"});
+	Csi__V1__NodeGetInfoResponse pb = PB(csi__v1__node_get_info_response, .node_id = "n");
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct node_plugin facts = fresh();

@@ -82,8 +82,10 @@ static enum status probe(struct setting *s)
 
 static enum status stage(struct setting *s)
 {
-	Csi__V1__NodeStageVolumeRequest request = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
 	Csi__V1__VolumeCapability capability = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__NodeStageVolumeRequest request =
+		PB(csi__v1__node_stage_volume_request, .volume_id = "v#1", .staging_target_path = STAGING,
+		   .volume_capability = &capability);
 	Csi__V1__VolumeCapability__AccessMode mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__INIT;
 	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
 
@@ -91,9 +93,6 @@ static enum status stage(struct setting *s)
 	capability.access_mode = &mode;
 	capability.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
 	capability.mount = &mount;
-	request.volume_id = (char[]){"v#1"};
-	request.staging_target_path = (char[]){STAGING};
-	request.volume_capability = &capability;
 	return call(s, CSI_NODE_STAGE_VOLUME, &request.base);
 }
 
@@ -113,10 +112,9 @@ CASE(a_volume_is_staged_and_unstaged)
 
 CASE(a_rule_of_csi_that_is_broken_is_noted)
 {
-	Csi__V1__NodePublishVolumeRequest publish = CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__INIT;
+	Csi__V1__NodePublishVolumeRequest publish =
+		PB(csi__v1__node_publish_volume_request, .volume_id = "v#1", .target_path = TARGET);
 
-	publish.volume_id = (char[]){"v#1"};
-	publish.target_path = (char[]){TARGET};
 	assert_int_equal(call(s, CSI_NODE_PUBLISH_VOLUME, &publish.base), STATUS_FAILED_PRECONDITION);
 	assert_string_not_equal(fake_csi.violation, "");
 	fake_csi.violation[0] = '\0';

@@ -72,9 +72,8 @@ static const struct plugins_handlers handlers = {
 
 int yard_setup(void **state)
 {
-	struct yard *y = calloc(1, sizeof(*y));
+	struct yard *y = NON_NULL(calloc(1, sizeof(*y)));
 
-	assert_non_null(y);
 	fake_csi_init();
 	temp_dir_make(y->dir);
 	assert_true(sd_event_new(&y->event) >= 0);

@@ -152,8 +152,7 @@ TEST_FIXTURE(an_invalid_frame_of_an_engine_ends_the_output, setup, teardown)
 	assert_string_equal(out, "one\n");
 	/* a file that was cut, or that is something else */
 	(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".web", (const char *)*state);
-	file = fopen(path, "we");
-	assert_non_null(file);
+	file = NON_NULL(fopen(path, "we"));
 	assert_int_equal(fwrite("\1\0\0\0\377\377\377\377abc\n", 1, 12, file), 12);
 	assert_int_equal(fclose(file), 0);
 	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);

@@ -374,9 +374,8 @@ CASE(a_forgotten_order_counts_as_used)
 
 CASE(a_command_is_entered_once)
 {
-	Holdfast__Driver__V1__ExecCommand command =
-		PB(holdfast__driver__v1__exec_command, .alloc_id = (char[]){ALLOC}, .task = (char[]){"web"},
-		   .driver = (char[]){"container"});
+	Holdfast__Driver__V1__ExecCommand command = PB(holdfast__driver__v1__exec_command, .alloc_id = ALLOC,
+						       .task = "web", .driver = "container");
 	char reason[16];
 
 	f->n_body = holdfast__driver__v1__exec_command__pack(&command, f->body);

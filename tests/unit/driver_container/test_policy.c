@@ -375,9 +375,8 @@ static const json_t *bound_at(const json_t *body, const char *target)
 
 static void expect_bound(const json_t *body, const char *target, const char *source, const char *propagation)
 {
-	const json_t *mount = bound_at(body, target);
+	const json_t *mount = NON_NULL(bound_at(body, target));
 
-	assert_non_null(mount);
 	assert_string_equal(json_string_value(json_object_get(mount, "Source")), source);
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(mount, "BindOptions"), "Propagation")),
@@ -641,8 +640,7 @@ TEST(a_request_is_granted_whole_or_refused)
 	s.task.health = &health;
 	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.task.health = NULL;
-	body = container_of_task(&settings, &spec, &order, NULL);
-	assert_non_null(body);
+	body = NON_NULL(container_of_task(&settings, &spec, &order, NULL));
 	json_decref(body);
 	empty(&s);
 }
@@ -902,9 +900,8 @@ TEST(containers_of_an_earlier_boot_are_leftovers)
 	const char *alloc, *task;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		cleanup(json_decrefp) json_t *listed = json_loads(rows[i].json, 0, NULL);
+		cleanup(json_decrefp) json_t *listed = NON_NULL(json_loads(rows[i].json, 0, NULL));
 
-		assert_non_null(listed);
 		assert_int_equal(container_is_leftover(listed, order.boot_id, &alloc, &task),
 				 rows[i].is_leftover);
 	}
