@@ -35,10 +35,9 @@ Holdfast__V1__DrainNodeResponse *drain_node(struct fixture *f, const char *id, b
 
 Holdfast__V1__NodeStatus status_of(struct fixture *f, const char *node)
 {
-	cleanup_pb Holdfast__V1__GetNodeResponse *response = get_node(f, node, NULL);
+	cleanup_pb Holdfast__V1__GetNodeResponse *response = NON_NULL(get_node(f, node, NULL));
 	Holdfast__V1__NodeStatus status;
 
-	assert_non_null(response);
 	status = response->node->status;
 	return status;
 }

@@ -73,8 +73,7 @@ static void spoil(X509 *cert, enum certificate_fault fault)
 	if (fault == CERTIFICATE_EXPIRED) {
 		assert_non_null(X509_gmtime_adj(X509_getm_notAfter(cert), -60));
 	} else if (fault == CERTIFICATE_FOR_SERVERS) {
-		purpose = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "serverAuth");
-		assert_non_null(purpose);
+		purpose = NON_NULL(X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "serverAuth"));
 		assert_true(at >= 0);
 		X509_EXTENSION_free(X509_delete_ext(cert, at));
 		assert_int_equal(X509_add_ext(cert, purpose, -1), 1);
@@ -93,16 +92,12 @@ void caller_init_faulty(struct caller_client *caller, struct fixture *f, const c
 
 	issue(f, uri, cert_path, key_path);
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.key", f->dir);
-	file = fopen(ca, "re");
-	assert_non_null(file);
-	signer = fault == CERTIFICATE_OF_OTHER_CA ? EVP_EC_gen("P-256")
-						  : PEM_read_PrivateKey(file, NULL, NULL, NULL);
-	assert_non_null(signer);
+	file = NON_NULL(fopen(ca, "re"));
+	signer = NON_NULL(fault == CERTIFICATE_OF_OTHER_CA ? EVP_EC_gen("P-256")
+							   : PEM_read_PrivateKey(file, NULL, NULL, NULL));
 	(void)fclose(file);
-	file = fopen(cert_path, "r+e");
-	assert_non_null(file);
-	cert = PEM_read_X509(file, NULL, NULL, NULL);
-	assert_non_null(cert);
+	file = NON_NULL(fopen(cert_path, "r+e"));
+	cert = NON_NULL(PEM_read_X509(file, NULL, NULL, NULL));
 	spoil(cert, fault);
 	assert_true(X509_sign(cert, signer, EVP_sha256()) > 0);
 	assert_int_equal(ftruncate(fileno(file), 0), 0);
@@ -149,9 +144,8 @@ static ProtobufCMessage *read_request(const ProtobufCMethodDescriptor *method, c
 {
 	ProtobufCMessage *message = NULL;
 	struct error err;
-	cleanup(json_decrefp) json_t *json = json_loads(text, 0, NULL);
+	cleanup(json_decrefp) json_t *json = NON_NULL(json_loads(text, 0, NULL));
 
-	assert_non_null(json);
 	assert_msg(pbjson_decode(method->input, json, 0, &message, &err) == STATUS_OK, "%s: %s: %s",
 		   method->name, text, err.msg);
 	return message;
@@ -161,12 +155,11 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 			json_t **ret_json, struct error *err)
 {
 	const ProtobufCServiceDescriptor *service = NULL;
-	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
+	const ProtobufCMethodDescriptor *descriptor = NON_NULL(find_method(method, &service));
 	ProtobufCMessage *response = NULL;
 	cleanup_pb ProtobufCMessage *message = NULL;
 	enum status status;
 
-	assert_non_null(descriptor);
 	message = read_request(descriptor, request);
 	status = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US,
 				      &response, err);
@@ -204,12 +197,11 @@ enum status caller_stream(struct caller_client *caller, const char *method, cons
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
 	const ProtobufCServiceDescriptor *service = NULL;
-	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
+	const ProtobufCMethodDescriptor *descriptor = NON_NULL(find_method(method, &service));
 	struct ending ending = {.is_open = false};
 	struct rpc_stream *stream = NULL;
 	cleanup_pb ProtobufCMessage *message = NULL;
 
-	assert_non_null(descriptor);
 	message = read_request(descriptor, request);
 	assert_ok(rpc_stream_open(caller->client, service, descriptor->name, TIMEOUT_US, &events, &ending,
 				  &stream, NULL));

@@ -96,9 +96,8 @@ void restart(struct fixture *f)
 
 static int setup_as(void **state, bool acl, size_t n_nodes)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = NON_NULL(calloc(1, sizeof(*f)));
 
-	assert_non_null(f);
 	f->acl = acl;
 	f->n_nodes = n_nodes;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
@@ -164,7 +163,7 @@ enum status register_disk(struct fixture *f, struct fake_node *as, const char *n
 	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &volume);
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char id[VOLUME_ID_MAX + 1], profile[] = "disk", by_id[BY_ID_MAX + 1];
+	char id[VOLUME_ID_MAX + 1], by_id[BY_ID_MAX + 1];
 	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = by_id);
 
 	assert_int_equal(str_copy(id, sizeof(id), name) < 0, 0);
@@ -173,7 +172,7 @@ enum status register_disk(struct fixture *f, struct fake_node *as, const char *n
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	volume.id = id;
 	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	volume.profile = profile;
+	volume.profile = "disk";
 	volume.source = &source;
 	volume.requested_capabilities = capabilities;
 	volume.n_requested_capabilities = 1;
@@ -213,18 +212,16 @@ void register_csi(struct fixture *f, const char *id)
 	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
 	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
 	Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
-	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	Holdfast__V1__MountOptions options = V1(mount_options, .fs_type = "ext4");
 	Holdfast__V1__VolumeDetail detail =
 		V1(volume_detail, .mount_options = &options, .context = contexts, .n_context = 1);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char fs_type[] = "ext4", zone[] = "zone", z1[] = "z1", name[] = "key", value[] = "hunter2";
 	char path[OBJECT_KEY_SIZE];
 
-	options.fs_type = fs_type;
-	context.key = zone;
-	context.value = z1;
-	secret.key = name;
-	secret.value = value;
+	context.key = "zone";
+	context.value = "z1";
+	secret.key = "key";
+	secret.value = "hunter2";
 	(void)str_format(path, sizeof(path), PREFIX_VOLUME_DETAIL "default/%s", id);
 	change_put_record(&change, path, &detail.base);
 	(void)str_format(path, sizeof(path), PREFIX_VOLUME_SECRETS "default/%s", id);
@@ -265,18 +262,15 @@ enum status run_alloc(struct fixture *f, const char *id, const char *node, struc
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = "data", .source = TEXT(f->source), .access_mode = f->access_mode);
 	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
-	char name[] = "app", volume_name[] = "data";
 
-	volume.name = volume_name;
-	volume.source = TEXT(f->source);
-	volume.access_mode = f->access_mode;
 	if (f->is_device)
 		volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
 	volume.read_only = f->read_only;
 	alloc.id = TEXT(id);
-	alloc.name = name;
+	alloc.name = "app";
 	alloc.node_id = TEXT(node);
 	alloc.volumes = volumes;
 	alloc.n_volumes = 1;

@@ -69,9 +69,8 @@ static void on_durable(struct server *server, struct change_object *objects, siz
 
 struct copied *copied_begin(struct server *server)
 {
-	struct copied *copied = calloc(1, sizeof(*copied));
+	struct copied *copied = NON_NULL(calloc(1, sizeof(*copied)));
 
-	assert_non_null(copied);
 	assert_true(server->n_observers < OBSERVERS_MAX);
 	copied->server = server;
 	load(copied);
@@ -89,15 +88,13 @@ struct copied *copied_begin(struct server *server)
 static void add_object(struct strbuf *to, enum object_kind kind, const void *value)
 {
 	const struct object_type *type = object_type(kind);
-	ProtobufCMessage *message = type->to_message(value);
+	ProtobufCMessage *message = NON_NULL(type->to_message(value));
 	char key[OBJECT_KEY_SIZE];
 	uint64_t created, modified;
 	cleanup_free uint8_t *bytes = NULL;
 	size_t n;
 
-	assert_non_null(message);
-	bytes = pack_message(message, 0, &n);
-	assert_non_null(bytes);
+	bytes = NON_NULL(pack_message(message, 0, &n));
 	type->key(value, key);
 	memcpy(&created, (const char *)value + type->create_index, sizeof(created));
 	memcpy(&modified, (const char *)value + type->modify_index, sizeof(modified));
@@ -197,9 +194,9 @@ static void expect_same(char *copy, char *loaded)
 	for (;;) {
 		char *lines[2] = {strsep(&at[0], "\n"), strsep(&at[1], "\n")};
 
-		if (!lines[0] || !lines[1] || !str_eq(lines[0], lines[1]))
-			fail_msg("the copy has\n%s\nand the store\n%s", lines[0] ? lines[0] : "less",
-				 lines[1] ? lines[1] : "less");
+		assert_msg(lines[0] && lines[1] && str_eq(lines[0], lines[1]),
+			   "the copy has\n%s\nand the store\n%s", lines[0] ? lines[0] : "less",
+			   lines[1] ? lines[1] : "less");
 	}
 }
 

@@ -51,14 +51,10 @@ void fake_fencer_hello(struct fake_fencer *fencer, const char *error)
 {
 	Holdfast__V1__FencerUp up = HOLDFAST__V1__FENCER_UP__INIT;
 	Holdfast__V1__FencerHello hello = HOLDFAST__V1__FENCER_HELLO__INIT;
-	Holdfast__V1__FencerNode node = HOLDFAST__V1__FENCER_NODE__INIT;
+	Holdfast__V1__FencerNode node =
+		V1(fencer_node, .id = "n1", .agent = "fence_dummy", .checked_ms = 1, .error = TEXT(error));
 	Holdfast__V1__FencerNode *nodes[] = {&node};
-	char id[] = "n1", agent[] = "fence_dummy";
 
-	node.id = id;
-	node.agent = agent;
-	node.checked_ms = 1;
-	node.error = TEXT(error);
 	if (fencer->keys)
 		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
 	hello.nodes = nodes;
@@ -92,10 +88,9 @@ void fake_fencer_answer(struct fake_fencer *fencer, const struct fence_order *or
 	Holdfast__V1__FenceAnswer answer = *like;
 	Holdfast__V1__FencerUp up =
 		V1(fencer_up, .message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_ANSWER, .answer = &answer);
-	char agent[] = "fence_dummy";
 
 	answer.nonce = (ProtobufCBinaryData){sizeof(order->nonce), (uint8_t *)(uintptr_t)order->nonce};
-	answer.agent = agent;
+	answer.agent = "fence_dummy";
 	say(fencer, &up);
 }
 

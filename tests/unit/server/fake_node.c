@@ -73,8 +73,7 @@ Holdfast__V1__Mark *mark_copy(const Holdfast__V1__Mark *mark)
 	Holdfast__V1__Mark *copy;
 
 	assert_true(holdfast__v1__mark__get_packed_size(mark) <= sizeof(bytes));
-	copy = holdfast__v1__mark__unpack(NULL, holdfast__v1__mark__pack(mark, bytes), bytes);
-	assert_non_null(copy);
+	copy = NON_NULL(holdfast__v1__mark__unpack(NULL, holdfast__v1__mark__pack(mark, bytes), bytes));
 	return copy;
 }
 
@@ -392,13 +391,12 @@ void fake_node_send(struct fake_node *node, const Holdfast__V1__SessionUp *up)
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	static char broken[] = "it is broken";
 	char id[UUID_TEXT_SIZE];
 	Holdfast__V1__AllocStatus alloc = V1(alloc_status, .alloc_id = id, .client_status = status);
 
 	copy_id(id, alloc_id);
 	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED || status == HOLDFAST__V1__CLIENT_STATUS__PENDING)
-		alloc.description = broken;
+		alloc.description = "it is broken";
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
 	up.alloc = &alloc;
 	send_up(node, &up);

@@ -119,9 +119,8 @@ static ProtobufCMessage *read_request(const char *method, const char *json)
 	ProtobufCMessage *request = NULL;
 	struct error err;
 
-	if (!found || !parsed || pbjson_decode(found->input, parsed, 0, &request, &err) != STATUS_OK)
-		fail_msg("%s %s: %s", method, json,
-			 found && parsed ? err.msg : "no such method, or not JSON");
+	assert_msg(found && parsed && pbjson_decode(found->input, parsed, 0, &request, &err) == STATUS_OK,
+		   "%s %s: %s", method, json, found && parsed ? err.msg : "no such method, or not JSON");
 	return request;
 }
 
@@ -160,8 +159,8 @@ void refuses(struct fixture *f, const char *method, const char *json, enum statu
 	static struct answer answer;
 	enum status st = ask(f, method, json, &answer);
 
-	if (st != status || !strstr(answer.err.msg, part))
-		fail_msg("%s %s: %s %s", method, json, status_name(st), answer.err.msg);
+	assert_msg(st == status && strstr(answer.err.msg, part), "%s %s: %s %s", method, json,
+		   status_name(st), answer.err.msg);
 }
 
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,

@@ -35,16 +35,14 @@ static struct ticket get_ticket(struct fake_node *node, const char *alloc)
 
 CLUSTER_TEST(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = ALLOC_1);
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_1;
 
 	take_volume(f);
 	lose_node(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_OK);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
-	status.alloc_id = id;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING; /* the operator was wrong */
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	UNTIL(f, f->n1.stops == 1);
@@ -58,14 +56,12 @@ CLUSTER_TEST(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it)
 
 CLUSTER_TEST(a_new_boot_frees_claims_although_its_first_hello_broke_off)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = ALLOC_1, .client_status = (Holdfast__V1__ClientStatus)99);
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_1;
 
 	take_volume(f);
 	lose_node(f, &f->n1);
-	status.alloc_id = id;
-	status.client_status = (Holdfast__V1__ClientStatus)99;
 	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
@@ -387,7 +383,7 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__ListNodesRequest list = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
-	char id[] = "db", text[603] = "";
+	char text[603] = "";
 	struct claim claim;
 
 	take_volume(f);
@@ -396,7 +392,7 @@ CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 		memcpy(text + i, "\xc3\xa4", 2); /* its cut falls into a character */
 	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, text);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
-	request.id = id;
+	request.id = "db";
 	request.why = true;
 	for (int i = 0; i < 2; i++) {
 		assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,

@@ -123,8 +123,7 @@ CASE(no_read_shows_a_flag)
 	assert_int_equal(run(f, &s, &reply, NULL), STATUS_OK);
 	assert_silent(reply);
 	protobuf_c_message_free_unpacked(reply, NULL);
-	kept = records_get(&f->server->state.records, key);
-	assert_non_null(kept);
+	kept = NON_NULL(records_get(&f->server->state.records, key));
 	assert_null(text_of(key, &kept->base)); /* for people with a shell */
 	get.id = T(ALLOC_1);
 	assert_ok(
@@ -225,9 +224,9 @@ CASE(invalid_mount_options_are_refused_by_field)
 		submission(&s, "xfs", 1);
 		cases[i].break_it(&s);
 		assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, cases[i].says) || !strstr(err.msg, cases[i].also) ||
-		    strstr(err.msg, SECRET))
-			fail_msg("%s", err.msg);
+		assert_msg(strstr(err.msg, cases[i].says) && strstr(err.msg, cases[i].also) &&
+				   !strstr(err.msg, SECRET),
+			   "%s", err.msg);
 	}
 }
 
@@ -306,8 +305,7 @@ CASE(an_allocation_has_the_loss_policy_with_which_it_was_submitted)
 	get.id = T(ALLOC_1);
 	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base, &response,
 		       NULL));
-	shown = ((Holdfast__V1__GetAllocationResponse *)(void *)response)->allocation->on_node_loss;
-	assert_non_null(shown);
+	shown = NON_NULL(((Holdfast__V1__GetAllocationResponse *)(void *)response)->allocation->on_node_loss);
 	assert_int_equal(shown->after_ms, 30000);
 	assert_int_equal(shown->do_, HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE);
 }

@@ -19,8 +19,6 @@ struct submission {
 
 static void make_submission(struct fixture *f, struct submission *s, const char *id, const char *node)
 {
-	static char data[] = "data";
-
 	memset(s, 0, sizeof(*s));
 	holdfast__v1__run_allocation_request__init(&s->request);
 	holdfast__v1__allocation__init(&s->alloc);
@@ -29,7 +27,7 @@ static void make_submission(struct fixture *f, struct submission *s, const char 
 	(void)str_copy(s->node, sizeof(s->node), node);
 	(void)str_copy(s->name, sizeof(s->name), "app");
 	(void)str_copy(s->source, sizeof(s->source), "db");
-	s->volume.name = data;
+	s->volume.name = "data";
 	s->volume.source = s->source;
 	s->volume.access_mode = f->access_mode;
 	s->volumes[0] = &s->volume;
@@ -283,9 +281,8 @@ CASE(nodes_neither_run_nor_stop_nor_list)
 		Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 		Holdfast__V1__ListAllocationsRequest list = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 		const ProtobufCMessage *requests[] = {&s.request.base, &stop.base, &get.base, &list.base};
-		char id[] = ALLOC_1;
 
-		stop.id = get.id = id;
+		stop.id = get.id = ALLOC_1;
 		assert_int_equal(call(&f->n1, ALLOCS, methods[i], requests[i], NULL, NULL),
 				 STATUS_PERMISSION_DENIED);
 	}
@@ -295,12 +292,11 @@ CASE(nodes_neither_run_nor_stop_nor_list)
 /* Nothing of an allocation can be stopped there, and what is known of it is old. */
 CLUSTER_TEST(stop_and_get_report_since_when_the_node_is_away)
 {
-	char id[] = ALLOC_1;
 	Holdfast__V1__StopAllocationRequest stop = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	ProtobufCMessage *answer;
 
-	stop.id = get.id = id;
+	stop.id = get.id = ALLOC_1;
 	take_volume(f);
 	assert_int_equal(call(&f->operator, ALLOCS, "Get", &get.base, &answer, NULL), STATUS_OK);
 	assert_int_equal(((Holdfast__V1__GetAllocationResponse *)(void *)answer)->node_disconnected_ms, 0);
@@ -362,8 +358,6 @@ static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *req
 
 CASE(lists_come_in_pages_that_hold_each_allocation_once)
 {
-	static char n2[] = "n2", n9[] = "n9", other[] = "other", any[] = "*", even[] = "name == even";
-	static char prefix[] = "01890000-0000-7000-8000-00000000001";
 	size_t pages;
 
 	submit_many(f);
@@ -373,30 +367,29 @@ CASE(lists_come_in_pages_that_hold_each_allocation_once)
 
 		assert_int_equal(count(f, &list, &pages), MANY);
 		assert_int_equal(pages, per_page == 0 ? 1 : (MANY + per_page - 1) / per_page);
-		list.node_id = n2;
+		list.node_id = "n2";
 		assert_int_equal(count(f, &list, &pages), 5);
-		list.filter = even;
-		list.namespace_ = any;
+		list.filter = "name == even";
+		list.namespace_ = "*";
 		assert_int_equal(count(f, &list, &pages), 3);
-		list.node_id = n9;
+		list.node_id = "n9";
 		assert_int_equal(count(f, &list, &pages), 0);
 		holdfast__v1__list_allocations_request__init(&list);
 		list.per_page = per_page;
-		list.prefix = prefix;
+		list.prefix = "01890000-0000-7000-8000-00000000001";
 		assert_int_equal(count(f, &list, &pages), 10);
-		list.namespace_ = other;
+		list.namespace_ = "other";
 		assert_int_equal(count(f, &list, &pages), 0);
 	}
 }
 
 CASE(bad_lists_are_refused)
 {
-	static char filter[] = "nonsense ==";
 	Holdfast__V1__ListAllocationsRequest list = V1(list_allocations_request, .per_page = 5001);
 
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_INVALID_ARGUMENT);
 	list.per_page = 5000;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_OK);
-	list.filter = filter;
+	list.filter = "nonsense ==";
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_INVALID_ARGUMENT);
 }

@@ -107,14 +107,11 @@ static void send_published(struct fixture *f, bool is_device)
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__SessionUp up =
 		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
-	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume volume =
+		V1(alloc_volume, .name = "data", .path = "/stage/db/rw-publish", .is_device = is_device);
 	Holdfast__V1__AllocVolume *volumes[] = {&volume};
-	char id[] = ALLOC_1, name[] = "data", path[] = "/stage/db/rw-publish";
 
-	volume.name = name;
-	volume.path = path;
-	volume.is_device = is_device;
-	status.alloc_id = id;
+	status.alloc_id = ALLOC_1;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.published = volumes;
 	status.n_published = 1;

@@ -151,8 +151,7 @@ static int files_in(struct fixture *f, const char *folder, const char *prefix)
 	int n = 0;
 
 	(void)str_format(path, sizeof(path), "%s/%s", f->dir, folder);
-	dir = opendir(path);
-	assert_non_null(dir);
+	dir = NON_NULL(opendir(path));
 	while ((entry = readdir(dir)))
 		n += entry->d_name[0] != '.' && str_starts_with(entry->d_name, prefix);
 	(void)closedir(dir);
@@ -289,9 +288,9 @@ CASE(a_node_gets_no_backup)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		cleanup_pb ProtobufCMessage *request = protobuf_c_message_unpack(requests[i], NULL, 0, NULL);
+		cleanup_pb ProtobufCMessage *request =
+			NON_NULL(protobuf_c_message_unpack(requests[i], NULL, 0, NULL));
 
-		assert_non_null(request);
 		assert_int_equal(
 			call(&f->n1, &holdfast__v1__operator__descriptor, methods[i], request, NULL, NULL),
 			STATUS_PERMISSION_DENIED);
@@ -326,8 +325,7 @@ CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.desired_status, DESIRED_RUN);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(claim_of(f, ALLOC_1).generation, 1);
-	volume = state_volume(&f->server->state, "default", "db");
-	assert_non_null(volume);
+	volume = NON_NULL(state_volume(&f->server->state, "default", "db"));
 	assert_int_equal(volume->volume.generation >> 32, 1);
 	assert_true(state_generation_floor(&f->server->state) >= UINT64_C(1) << 32);
 	assert_int_equal(epoch_of(f), 1);
@@ -601,13 +599,12 @@ CLUSTER_TEST(a_file_that_is_no_copy_is_refused_without_effect)
 
 CLUSTER_TEST(every_part_is_checked)
 {
-	cleanup_free uint8_t *big = calloc(1, RESTORE_CHUNK_MAX + 1);
+	cleanup_free uint8_t *big = NON_NULL(calloc(1, RESTORE_CHUNK_MAX + 1));
 	struct copy copy = {.bytes = big, .len = RESTORE_CHUNK_MAX + 1};
 	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	struct error err;
 	char id[64], other[] = "nothing";
 
-	assert_non_null(big);
 	assert_int_equal(op(f, "BeginRestore", &begin.base, NULL, &err), STATUS_INVALID_ARGUMENT);
 	begin.size_bytes = RESTORE_SIZE_MAX + 1;
 	begin.sha256 = (ProtobufCBinaryData){sizeof(copy.sha256), copy.sha256};

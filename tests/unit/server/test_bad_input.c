@@ -33,11 +33,10 @@ static void send_rows(struct fixture *f, const struct row *sent, size_t n)
 		char want[ERROR_MSG_MAX];
 
 		assert_true(str_format(want, sizeof(want), "\"message\":\"%s\"", row->says) > 0);
-		if (!str_starts_with(answer, "HTTP/1.1 ") ||
-		    !str_starts_with(answer + strlen("HTTP/1.1 "), row->status) || !message ||
-		    !str_starts_with(message, want))
-			fail_msg("%s %s:\n%s\nnot %s %s", row->method, row->target, answer, row->status,
-				 want);
+		assert_msg(str_starts_with(answer, "HTTP/1.1 ") &&
+				   str_starts_with(answer + strlen("HTTP/1.1 "), row->status) && message &&
+				   str_starts_with(message, want),
+			   "%s %s:\n%s\nnot %s %s", row->method, row->target, answer, row->status, want);
 	}
 }
 

@@ -67,13 +67,13 @@ static enum status start_on(int n, int kind, const char *node_id, struct error *
 	const struct controller_call controller =
 		ROW(.plugin_id = CSI_PLUGIN, .call = &pb, .node_id = node_id, .wanted = is_wanted,
 		    .done = on_done, .userdata = &world.outcomes[n]);
-	char volume[64] = VOLUME, node[] = "i-n1";
+	char volume[64] = VOLUME;
 	enum status status;
 
 	if (world.volume)
 		(void)str_copy(volume, sizeof(volume), world.volume);
 	attach.external_id = detach_request.external_id = validate.external_id = volume;
-	attach.external_node_id = detach_request.external_node_id = node;
+	attach.external_node_id = detach_request.external_node_id = "i-n1";
 	pb.request_case = (Holdfast__V1__PluginCall__RequestCase)kind;
 	switch (kind) {
 	case ATTACH:
@@ -452,9 +452,8 @@ CASE(an_answer_that_is_too_large_ends_the_session)
 {
 	enum { TOO_LARGE = 2 * 1024 * 1024 };
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
-	cleanup_free char *text = malloc(TOO_LARGE + 1);
+	cleanup_free char *text = NON_NULL(malloc(TOO_LARGE + 1));
 
-	assert_non_null(text);
 	memset(text, 'x', TOO_LARGE);
 	text[TOO_LARGE] = '\0';
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
@@ -512,10 +511,9 @@ CASE(a_call_that_is_too_large_is_refused_before_it_is_sent)
 		V1(plugin_call, .request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE, .delete_ = &del);
 	const struct controller_call controller = {
 		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &world.outcomes[0]};
-	cleanup_free char *id = calloc(1, CONTROLLER_CALL_BYTES_MAX + 1);
+	cleanup_free char *id = NON_NULL(calloc(1, CONTROLLER_CALL_BYTES_MAX + 1));
 	size_t overhead;
 
-	assert_non_null(id);
 	memset(id, 'x', CONTROLLER_CALL_BYTES_MAX - 64);
 	del.external_id = id;
 	overhead = protobuf_c_message_get_packed_size(&pb.base) - strlen(id);

@@ -162,8 +162,7 @@ CLUSTER_TEST(a_drain_of_a_node_that_is_down_ends)
 
 	(void)run_on_first(f, &s);
 	lose(f, &f->n1);
-	response = drain_node(f, "n1", false, NULL);
-	assert_non_null(response);
+	response = NON_NULL(drain_node(f, "n1", false, NULL));
 	settle(f);
 	node = state_node(&f->server->state, "n1");
 	assert_int_equal(node->node.drain.done_ms, 0);

@@ -264,8 +264,8 @@ static void assert_refused(struct fixture *f, struct line *line, const char *why
 	struct error err = {.msg = ""};
 
 	assert_int_equal(enroll(f, line, NULL, &err), STATUS_PERMISSION_DENIED);
-	if (!strstr(err.msg, why) || !strstr(err.msg, "revoked; an operator makes a new line"))
-		fail_msg("%s", err.msg);
+	assert_msg(strstr(err.msg, why) && strstr(err.msg, "revoked; an operator makes a new line"), "%s",
+		   err.msg);
 	line_release(line);
 }
 
@@ -453,8 +453,7 @@ CASE(a_certificate_that_is_issued_after_a_revocation_is_good)
 	make_line(f, "n9", 0, &line);
 	assert_int_equal(enroll(f, &line, &answer, NULL), STATUS_OK);
 	(void)str_format(path, sizeof(path), "%s/n9.pem", f->dir);
-	file = fopen(path, "we");
-	assert_non_null(file);
+	file = NON_NULL(fopen(path, "we"));
 	(void)fputs(text(answer, "certificate"), file);
 	(void)fclose(file);
 	assert_int_equal(pki_read_facts(path, &facts, NULL), STATUS_OK);

@@ -168,10 +168,9 @@ static const char *value_of(const struct world *w, const char *name, size_t n)
 /* JSON of a template: ' is ", and line ends are escaped. Owned by the caller. */
 static char *expand(const struct world *w, const char *json)
 {
-	char *text = calloc(1, 65536);
+	char *text = NON_NULL(calloc(1, 65536));
 	size_t at = 0;
 
-	assert_non_null(text);
 	for (const char *c = json; *c != '\0'; c++) {
 		size_t n = strspn(c + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 
@@ -305,8 +304,8 @@ static void try_by(struct world *w, struct caller_client *caller, const struct a
 
 	forget_rates(w->f);
 	status = caller_call(caller, attempt->method, text, &answer, &err);
-	if (status != attempt->status || (attempt->says && !strstr(err.msg, attempt->says)))
-		fail_msg("%s: %d: %s", attempt->what, status, err.msg);
+	assert_msg(status == attempt->status && !(attempt->says && !strstr(err.msg, attempt->says)),
+		   "%s: %d: %s", attempt->what, status, err.msg);
 	assert_msg(audit_head(w->f->server).sequence == before + 1, "%s is not on record: %s", attempt->what,
 		   err.msg);
 }
@@ -496,8 +495,8 @@ CASE(a_man_in_the_middle_sees_no_token)
 		cleanup(middle_release) struct middle middle;
 
 		listen_as(&middle, f, rows[i].uri, rows[i].own_ca);
-		if (enrol_at(&middle, &err) == STATUS_OK || middle.n_tokens > 0)
-			fail_msg("%s: %u tokens", rows[i].what, middle.n_tokens);
+		assert_msg(enrol_at(&middle, &err) != STATUS_OK && middle.n_tokens <= 0, "%s: %u tokens",
+			   rows[i].what, middle.n_tokens);
 		assert_msg(strstr(err.msg, "127.0.0.1:"), "%s: %s", rows[i].what, err.msg);
 		expect_unchanged(&middle);
 	}
@@ -544,8 +543,8 @@ CASE(a_stolen_server_hands_out_nothing_that_a_node_takes)
 			listen_as(&middle, f, "holdfast://c1/server/s1", false);
 			middle.certificate = rows[i].certificate;
 			middle.ca = rows[i].ca;
-			if (enrol_at(&middle, &err) == STATUS_OK || err.msg[0] == '\0')
-				fail_msg("%s", rows[i].what);
+			assert_msg(enrol_at(&middle, &err) != STATUS_OK && err.msg[0] != '\0', "%s",
+				   rows[i].what);
 			assert_int_equal(middle.n_tokens, 1);
 			expect_unchanged(&middle);
 		}

@@ -260,15 +260,13 @@ CLUSTER_TEST(events_are_kept_up_to_a_number)
 static void publish_big_volume(struct fixture *f, size_t size, uint64_t index)
 {
 	static const struct volume volume = {.namespace = "default", .id = "big"};
-	cleanup_free char *name = malloc(size + 1);
+	cleanup_free char *name = NON_NULL(malloc(size + 1));
 	Holdfast__V1__Volume message = V1(volume, .name = name);
 	uint8_t *bytes;
 
-	assert_non_null(name);
 	memset(name, 'x', size);
 	name[size] = '\0';
-	bytes = malloc(size + 100);
-	assert_non_null(bytes);
+	bytes = NON_NULL(malloc(size + 100));
 	events_publish(f->server->events, OBJECT_VOLUME, &volume, bytes,
 		       protobuf_c_message_pack(&message.base, bytes), index);
 }

@@ -63,8 +63,7 @@ TEST(a_file_names_servers_keys_and_the_switch_of_each_node)
 	assert_int_equal(settings.n_keys, 1);
 	assert_int_equal(settings.keys[0][1], 0x11);
 	assert_int_equal(settings.n_nodes, 1);
-	node = fencer_settings_node(&settings, "n1");
-	assert_non_null(node);
+	node = NON_NULL(fencer_settings_node(&settings, "n1"));
 	assert_null(fencer_settings_node(&settings, "n2"));
 	assert_string_equal(node->agent, "fence_test");
 	assert_int_equal(node->timeout_us, 5 * USEC_PER_SEC);

@@ -241,12 +241,10 @@ CLUSTER_TEST(a_failed_release_stays_is_counted_and_is_asked_for_again)
 
 CLUSTER_TEST(a_volume_unknown_to_the_server_is_kept)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = ALLOC_2, .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_2;
 
-	status.alloc_id = id;
-	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	assert_true(f->n1.welcomed);
 	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
@@ -260,13 +258,12 @@ CLUSTER_TEST(a_finished_allocation_that_the_node_still_has_is_forgotten_after_we
 {
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_1;
 
 	take_volume(f);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, f->n1.forgets == 1);
 	fake_node_disconnect(&f->n1); /* as if forget had been lost */
-	status.alloc_id = id;
+	status.alloc_id = ALLOC_1;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	assert_true(f->n1.welcomed);

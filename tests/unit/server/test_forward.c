@@ -235,8 +235,7 @@ static int setup(void **state)
 	struct dev_options options = {.cluster = "c1"};
 	uint16_t port = 0;
 
-	world = calloc(1, sizeof(*world));
-	assert_non_null(world);
+	world = NON_NULL(calloc(1, sizeof(*world)));
 	folder_make(world->dir);
 	options.dir = world->dir;
 	assert_int_equal(sd_event_new(&world->event), 0);
@@ -545,11 +544,10 @@ TEST_FIXTURE(streams_do_not_wait_at_a_server_that_is_to_be_mended, setup, teardo
 /* A node that is turned away goes to another server. */
 TEST_FIXTURE(a_server_at_its_forwarding_limit_names_another_server, setup, teardown)
 {
-	struct reader *readers = calloc(STREAMS_MAX, sizeof(*readers));
+	struct reader *readers = NON_NULL(calloc(STREAMS_MAX, sizeof(*readers)));
 	struct reader refused = {.n = 0};
 	struct reader next = {.n = 0};
 
-	assert_non_null(readers);
 	for (size_t i = 0; i < STREAMS_MAX; i++)
 		open_reader(&readers[i], client_at(i / PER_CLIENT));
 	WAIT_FOR(world->n_open == STREAMS_MAX);

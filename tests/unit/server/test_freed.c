@@ -278,14 +278,12 @@ CLUSTER_TEST(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a
 /* It is known here, though nothing of it is live: the server has forgotten nothing. */
 CLUSTER_TEST(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = ALLOC_1, .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_1;
 
 	(void)hold_and_release(f);
 	lose(f, &f->n1);
-	status.alloc_id = id;
-	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	assert_true(f->n1.welcomed);
 	settle(f);

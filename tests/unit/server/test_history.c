@@ -159,7 +159,6 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 {
 	for (enum lie lie = 0; lie < LIES; lie++) {
 		struct fixture *f = *state;
-		char other[] = ALLOC_3;
 		Holdfast__V1__Mark mark;
 		char *store_id;
 
@@ -167,7 +166,7 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 		mark = *f->n1.mark;
 		store_id = mark.store_id;
 		if (lie == OTHER_STORE)
-			mark.store_id = other;
+			mark.store_id = ALLOC_3;
 		if (lie == OTHER_EPOCH)
 			mark.epoch += 5;
 		else
@@ -194,12 +193,11 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 
 CLUSTER_TEST(an_invalid_mark_ends_the_session)
 {
-	char good[] = ALLOC_3;
 	Holdfast__V1__Mark mark = V1(mark, .store_id = "../x");
 
 	connect_showing(&f->n1, "n1", &mark);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
-	mark.store_id = good;
+	mark.store_id = ALLOC_3;
 	mark.epoch = EPOCH_MAX;
 	connect_showing(&f->n1, "n1", &mark);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);

@@ -42,11 +42,10 @@ static const ProtobufCServiceDescriptor *const services_of[] = {
 
 static size_t peak_kib(void)
 {
-	cleanup_fclose FILE *f = fopen("/proc/self/status", "re");
+	cleanup_fclose FILE *f = NON_NULL(fopen("/proc/self/status", "re"));
 	char line[256];
 	size_t kib = 0;
 
-	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
 		if (str_starts_with(line, "VmHWM:"))
 			kib = strtoul(line + strlen("VmHWM:"), NULL, 10);
@@ -82,8 +81,8 @@ struct cost {
 
 static void note(struct cost *worst, size_t kib, uint64_t ms, const char *what)
 {
-	if (kib > COST_KIB_MAX || ms > COST_MS_MAX)
-		fail_msg("%s: %zu KiB, %lu ms", what, kib, (unsigned long)ms);
+	assert_msg(kib <= COST_KIB_MAX && ms <= COST_MS_MAX, "%s: %zu KiB, %lu ms", what, kib,
+		   (unsigned long)ms);
 	if (kib <= worst->kib)
 		return;
 	worst->kib = kib;
@@ -166,16 +165,14 @@ static void call_with(struct fixture *f, const ProtobufCServiceDescriptor *servi
 		      const char *what)
 {
 	/* the client knows no field: what is sent are these bytes */
-	ProtobufCMessage *request = calloc(1, method->input->sizeof_message);
+	ProtobufCMessage *request = NON_NULL(calloc(1, method->input->sizeof_message));
 	uint64_t before_ms;
 	size_t after, before;
 	char name[128];
 
-	assert_non_null(request);
 	method->input->message_init(request);
 	request->n_unknown_fields = 1;
-	request->unknown_fields = calloc(1, sizeof(ProtobufCMessageUnknownField));
-	assert_non_null(request->unknown_fields);
+	request->unknown_fields = NON_NULL(calloc(1, sizeof(ProtobufCMessageUnknownField)));
 	/* a field's tag is written before its bytes: the first one is cut off and given as such */
 	request->unknown_fields[0].tag = bytes->data[0] >> 3;
 	request->unknown_fields[0].wire_type = bytes->data[0] & 7;
@@ -287,13 +284,12 @@ static bool send_hello(struct flooder *flooder, struct rpc_client *client)
 		.on_open = on_flood_open, .on_message = on_flood_message, .on_closed = on_flood_closed};
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	char id[] = "n2", boot[] = BOOT_1;
 
 	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US, &events, flooder,
 			    &flooder->stream, NULL) != STATUS_OK)
 		return false;
-	hello.node_id = id;
-	hello.boot_id = boot;
+	hello.node_id = "n2";
+	hello.boot_id = BOOT_1;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
 	return send_up(flooder, &up);
@@ -310,16 +306,14 @@ static bool say(struct flooder *flooder, enum flood kind, unsigned int i)
 	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
 	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
-	char id[] = ALLOC_3, boot[] = BOOT_1, native[] = "native";
-	char profile[] = "disk";
 
-	receipt.claim_id = status.alloc_id = id;
-	receipt.boot_id = heartbeat.boot_id = boot;
+	receipt.claim_id = status.alloc_id = ALLOC_3;
+	receipt.boot_id = heartbeat.boot_id = BOOT_1;
 	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
 	receipt.released = true;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
-	plugin.plugin_id = native;
-	plugin.profile = profile;
+	plugin.plugin_id = "native";
+	plugin.profile = "disk";
 	plugin.healthy = i % 2 == 0;
 	fingerprint.plugins = plugins;
 	fingerprint.n_plugins = 1;
@@ -422,9 +416,8 @@ CASE(a_node_that_floods_the_server_does_not_keep_others_waiting)
 			if (n % 16 == 0) { /* and writes get through */
 				Holdfast__V1__SetEligibilityRequest request =
 					HOLDFAST__V1__SET_ELIGIBILITY_REQUEST__INIT;
-				char id[] = "n1";
 
-				request.id = id;
+				request.id = "n1";
 				request.eligible = n % 32 == 0;
 				assert_ok(call(&f->operator, & holdfast__v1__nodes__descriptor,
 					       "SetEligibility", &request.base, NULL, NULL));

@@ -168,9 +168,8 @@ static void see_file(struct fixture *f, const char *path, Holdfast__V1__Job *job
 	holdfast__v1__plan_job_response__free_unpacked(answer, NULL);
 	register_volumes(f, job);
 	answer = plan(f, path, job);
-	if (answer->n_waits > 0 || answer->n_actions != n)
-		fail_msg("%s: %zu of %zu are placed: %s", path, answer->n_actions, n,
-			 answer->n_waits > 0 ? answer->waits[0]->text : "");
+	assert_msg(answer->n_waits <= 0 && answer->n_actions == n, "%s: %zu of %zu are placed: %s", path,
+		   answer->n_actions, n, answer->n_waits > 0 ? answer->waits[0]->text : "");
 	holdfast__v1__plan_job_response__free_unpacked(answer, NULL);
 }
 

@@ -46,9 +46,8 @@ static bool is_of(const char *const *list, size_t n, const char *path)
 static Holdfast__V1__Job *copy_of_job(void)
 {
 	size_t n = holdfast__v1__job__get_packed_size(&job);
-	cleanup_free uint8_t *bytes = malloc(n + 1);
+	cleanup_free uint8_t *bytes = NON_NULL(malloc(n + 1));
 
-	assert_non_null(bytes);
 	(void)holdfast__v1__job__pack(&job, bytes);
 	return holdfast__v1__job__unpack(NULL, n, bytes);
 }

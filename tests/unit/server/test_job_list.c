@@ -34,10 +34,9 @@ static void expect_ids(struct fixture *f, const char *filter, const char *wanted
 	char ids[256] = "", token[64] = "";
 
 	do {
-		cleanup_pb Holdfast__V1__ListJobsResponse *page = list(f, filter, 1, token, NULL);
+		cleanup_pb Holdfast__V1__ListJobsResponse *page = NON_NULL(list(f, filter, 1, token, NULL));
 		size_t n = strlen(ids);
 
-		assert_non_null(page);
 		assert_in_range(page->n_jobs, 0, 1);
 		if (page->n_jobs == 1)
 			(void)str_format(ids + n, sizeof(ids) - n, "%s ", page->jobs[0]->id);
@@ -80,8 +79,7 @@ static void begin_list(struct fixture *f)
 	cleanup_pb Holdfast__V1__ListJobsResponse *now = NULL;
 
 	settle(f);
-	now = list(f, "", 0, "", NULL);
-	assert_non_null(now);
+	now = NON_NULL(list(f, "", 0, "", NULL));
 	request.index = now->index;
 	request.wait_ms = 300 * 1000;
 	woken = 0;

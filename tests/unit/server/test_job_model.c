@@ -1512,10 +1512,9 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 
 TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
 {
-	cleanup_free struct model *m = calloc(1, sizeof(*m));
+	cleanup_free struct model *m = NON_NULL(calloc(1, sizeof(*m)));
 	uint64_t n_steps = setting("JOB_MODEL_STEPS", STEPS);
 
-	assert_non_null(m);
 	m->seed = setting("JOB_MODEL_SEED", 21);
 	print_message("JOB_MODEL_SEED=%" PRIu64 " JOB_MODEL_STEPS=%" PRIu64 "\n", m->seed, n_steps);
 	start_world(m);

@@ -45,11 +45,10 @@ static int reset(void **state)
 
 JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
 {
-	cleanup_free struct job_alloc *allocs = calloc(LARGE, sizeof(*allocs));
+	cleanup_free struct job_alloc *allocs = NON_NULL(calloc(LARGE, sizeof(*allocs)));
 	static char ids[LARGE][ID_SIZE];
 	size_t n = 0, n_calls = 0;
 
-	assert_non_null(allocs);
 	group.count = LARGE;
 	while (decide(allocs, n, NULL)->n_actions > 0) {
 		assert_int_equal(decisions.is_cut, n + JOB_ACTIONS_MAX < LARGE);

@@ -158,10 +158,10 @@ CASE(a_driver_that_lacks_the_next_key_holds_it_back)
 
 	key_in_use(f, first);
 	hex_encode(ids, first, TICKET_KEY_ID_SIZE);
-	driver.name = (char[]){"container"};
+	driver.name = "container";
 	driver.healthy = true;
 	driver.fingerprint = &fingerprint;
-	keys.key = (char[]){"ticket_keys"};
+	keys.key = "ticket_keys";
 	keys.value = ids;
 	fingerprint.n_attributes = 1;
 	fingerprint.attributes = attributes;

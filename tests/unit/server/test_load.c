@@ -14,9 +14,8 @@
 
 static int setup(void **state)
 {
-	struct state *s = calloc(1, sizeof(*s));
+	struct state *s = NON_NULL(calloc(1, sizeof(*s)));
 
-	assert_non_null(s);
 	state_init(s);
 	*state = s;
 	return 0;
@@ -34,8 +33,7 @@ static enum status load_message(struct state *s, const char *key, const Protobuf
 	struct kv_item item = {.key = key, .create_revision = 7, .mod_revision = 9};
 	enum status status;
 
-	item.value = pack_message(message, 0, &item.len);
-	assert_non_null(item.value);
+	item.value = NON_NULL(pack_message(message, 0, &item.len));
 	status = load_record(s, &item, NULL);
 	free((void *)(uintptr_t)item.value);
 	return status;
@@ -64,8 +62,7 @@ static enum status load_volume(struct state *s, const char *plugin_id)
 
 	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), plugin_id);
 	volume.generation = 1;
-	pb = volume_borrow_pb(&volume);
-	assert_non_null(pb);
+	pb = NON_NULL(volume_borrow_pb(&volume));
 	pb->create_index = pb->modify_index = 0;
 	status = load_message(s, PREFIX_VOLUME "default/db", &pb->base);
 	pb_free_borrowing(&pb->base);

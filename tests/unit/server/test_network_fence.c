@@ -71,7 +71,14 @@ static int teardown_world(void **state)
 	return teardown(&fixture);
 }
 
-#define WORLD_TEST(name) TEST_ON(name, struct world, w, setup_world, teardown_world)
+/* Its server's fixture is @f. */
+#define WORLD_TEST(name)                                                \
+	static void name##_in(struct world *w, struct fixture *f);      \
+	TEST_ON(name, struct world, world, setup_world, teardown_world) \
+	{                                                               \
+		name##_in(world, world->f);                             \
+	}                                                               \
+	static void name##_in(struct world *w, struct fixture *f)
 
 struct wanted {
 	bool alive, lift;
@@ -132,7 +139,6 @@ static void assert_kept(struct fixture *f)
 
 WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 {
-	struct fixture *f = w->f;
 	struct claim claim;
 
 	lose(f, &f->n1);
@@ -156,7 +162,6 @@ WORLD_TEST(a_node_that_the_storage_refuses_loses_the_volumes_of_that_plugin)
 /* Volumes on the node's own disk: the storage of the plugin proves nothing about them. */
 WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 {
-	struct fixture *f = w->f;
 	struct claim other;
 
 	other = claim_of(f, ALLOC_1);
@@ -180,8 +185,6 @@ WORLD_TEST(a_claim_of_another_plugin_is_not_freed)
 /* Another administrator may have fenced a part of it before. */
 WORLD_TEST(a_list_with_a_part_of_the_addresses_proves_nothing)
 {
-	struct fixture *f = w->f;
-
 	f->n1.csi.clients[0] = "198.51.100.0/24";
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
@@ -196,8 +199,6 @@ WORLD_TEST(a_list_with_a_part_of_the_addresses_proves_nothing)
 
 WORLD_TEST(a_fence_that_the_storage_does_not_list_frees_nothing)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	f->plugin.hides_fences = true;
 	must_fence(f);
@@ -293,8 +294,6 @@ TEST(a_fence_that_no_controller_proves_keeps_the_claims)
 
 WORLD_TEST(a_controllers_node_that_is_lost_in_the_middle_leaves_the_outcome_unknown)
 {
-	struct fixture *f = w->f;
-
 	connect_n3(w);
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
@@ -310,7 +309,6 @@ WORLD_TEST(a_controllers_node_that_is_lost_in_the_middle_leaves_the_outcome_unkn
 
 WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	f->n1.csi.has_controller = f->n1.csi.can_fence = true;
@@ -333,7 +331,6 @@ WORLD_TEST(the_lost_node_is_never_asked_to_fence_itself)
 
 WORLD_TEST(a_connected_node_is_fenced_by_a_persons_word_only)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err,
@@ -347,8 +344,6 @@ WORLD_TEST(a_connected_node_is_fenced_by_a_persons_word_only)
 
 WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	must_fence(f);
 	wait_for(f, FENCE_RECORDED);
@@ -363,7 +358,6 @@ WORLD_TEST(a_fence_is_lifted_when_the_node_reports_from_another_boot)
 /* Its claims are gone, and the state names the next command. */
 WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 {
-	struct fixture *f = w->f;
 	Holdfast__V1__GetFenceRequest request = V1(get_fence_request, .id = "n1", .plugin_id = CSI_PLUGIN);
 	cleanup_pb ProtobufCMessage *response = NULL;
 	struct error err;
@@ -384,7 +378,6 @@ WORLD_TEST(a_node_that_comes_back_in_the_same_boot_stays_fenced)
 
 WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -404,8 +397,6 @@ WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
 /* A call that took effect after the lift: the server has proved that the node is accepted, and it is not. */
 WORLD_TEST(a_person_lifts_a_fence_once_more)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	must_fence(f);
 	wait_for(f, FENCE_RECORDED);
@@ -423,7 +414,6 @@ WORLD_TEST(a_person_lifts_a_fence_once_more)
  * reports. */
 WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_reported_first)
 {
-	struct fixture *f = w->f;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__Fence older;
 	struct node node;
@@ -453,8 +443,6 @@ WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_rep
 /* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_FAIL, 1, STATUS_INTERNAL);
 	must_fence(f);
@@ -467,7 +455,6 @@ WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 
 WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -490,7 +477,6 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 
 WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)
 {
-	struct fixture *f = w->f;
 	char *other = f->plugin.fenced[MODEL_FENCED_MAX - 1];
 
 	f->n1.csi.clients[0] = "198.51.100.0/24";
@@ -512,8 +498,6 @@ WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)
 /* It is lifted only after the call in flight has ended: else the call could take effect after the lift. */
 WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
 	must_fence(f);
@@ -531,8 +515,6 @@ WORLD_TEST(a_node_that_returns_in_the_middle_is_let_in_after_the_call)
 
 WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_HOLD_DONE, 1, STATUS_OK);
 	must_fence(f);
@@ -547,7 +529,6 @@ WORLD_TEST(a_proof_frees_nothing_of_a_later_boot)
 
 WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -569,7 +550,6 @@ WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 /* The first one may still run, and write. */
 WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -601,8 +581,6 @@ static void start_again(struct world *w)
 /* Killed after each durable step: the next one repeats the call. */
 WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
 	must_fence(f);
@@ -629,8 +607,6 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 
 WORLD_TEST(the_controllers_have_a_limited_time_to_come_back)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
 	must_fence(f);
@@ -661,8 +637,6 @@ static const Holdfast__V1__FenceClients *clients_of(struct fixture *f, const cha
 
 WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
 {
-	struct fixture *f = w->f;
-
 	report(f, &f->n1, CIDR_9);
 	assert_int_equal(clients_of(f, "n1")->n_cidrs, 2);
 	lose(f, &f->n1);
@@ -680,8 +654,6 @@ WORLD_TEST(within_a_boot_a_report_only_adds_addresses)
 /* A lost node is fenced by the addresses that it had before. */
 WORLD_TEST(a_report_after_the_loss_does_not_replace_the_addresses_of_the_fence)
 {
-	struct fixture *f = w->f;
-
 	lose(f, &f->n1);
 	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_FAIL, 1, STATUS_INTERNAL);
 	must_fence(f);
@@ -733,7 +705,6 @@ TEST(a_node_with_wrong_addresses_is_an_alarm_and_is_not_fenced_by_them)
 
 WORLD_TEST(a_node_with_too_many_addresses_is_not_fenced_by_them)
 {
-	struct fixture *f = w->f;
 	char text[FENCE_CLIENTS_MAX][16];
 	struct error err;
 
@@ -791,8 +762,6 @@ static void report_plugins(struct fixture *f, struct fake_node *node, int round)
 
 WORLD_TEST(addresses_at_plugins_that_a_node_makes_up_are_limited_and_end_with_its_boot)
 {
-	struct fixture *f = w->f;
-
 	for (int round = 0; round < 4; round++)
 		report_plugins(f, &f->n1, round);
 	assert_in_range(count_clients(f, "n1"), NODE_PLUGINS_MAX, 2 * NODE_PLUGINS_MAX);
@@ -810,7 +779,6 @@ WORLD_TEST(addresses_at_plugins_that_a_node_makes_up_are_limited_and_end_with_it
 /* A hostile node could have another one fenced by its own loss. */
 WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 {
-	struct fixture *f = w->f;
 	char warning[FENCE_CLIENTS_WARNING_SIZE];
 	struct error err;
 
@@ -832,7 +800,6 @@ WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 
 WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
 {
-	struct fixture *f = w->f;
 	struct error err;
 
 	lose(f, &f->n1);
@@ -874,7 +841,6 @@ static Holdfast__V1__PlanFencesResponse *plan_of(struct fixture *f)
 
 WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 {
-	struct fixture *f = w->f;
 	Holdfast__V1__PlanFencesResponse *plan;
 
 	f->server->config.heartbeat_us = USEC_PER_SEC;
@@ -906,7 +872,6 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 /* A power fence is wanted, too, and no fencer is here. */
 WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connected)
 {
-	struct fixture *f = w->f;
 	Holdfast__V1__PlanFencesResponse *plan;
 
 	f->server->config.heartbeat_us = USEC_PER_SEC;
@@ -930,7 +895,6 @@ WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connect
 
 WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
 {
-	struct fixture *f = w->f;
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
 	Holdfast__V1__PlanFencesResponse *plan;
@@ -964,7 +928,6 @@ WORLD_TEST(each_fence_that_volumes_want_of_a_lost_node_is_planned)
 
 WORLD_TEST(a_refusal_names_the_fence_once_the_storage_can_refuse_the_node)
 {
-	struct fixture *f = w->f;
 	cleanup_pb ProtobufCMessage *response = NULL;
 	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db", .why = true);
 

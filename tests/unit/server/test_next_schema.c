@@ -12,10 +12,9 @@
 
 static enum status put_version_1(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	char *former[] = {(char[]){"former-store"}};
-	Holdfast__V1__Schema schema =
-		V1(schema, .version = 1, .cluster = (char[]){"c1"}, .store_id = (char[]){"this-store"},
-		   .former_store_ids = former, .n_former_store_ids = 1);
+	char *former[] = {"former-store"};
+	Holdfast__V1__Schema schema = V1(schema, .version = 1, .cluster = "c1", .store_id = "this-store",
+					 .former_store_ids = former, .n_former_store_ids = 1);
 
 	return schema_put(rewrite, KEY_SCHEMA, &schema.base, err);
 }

@@ -273,8 +273,7 @@ static void expect_clock(struct fixture *f, int64_t ahead_ms, size_t n_off)
 	fake_node_disconnect(&f->n1);
 	f->n1.clock_ahead_ms = ahead_ms;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	response = get_node(f, "n1", NULL);
-	assert_non_null(response);
+	response = NON_NULL(get_node(f, "n1", NULL));
 	skew_ms = response->node->clock_skew_ms;
 	assert_true(skew_ms <= ahead_ms && skew_ms > ahead_ms - 5000); /* on its way for so long at most */
 	metrics_print(f->server, &text);
@@ -687,13 +686,11 @@ CLUSTER_TEST(a_boot_that_was_over_cannot_come_back)
 /* Its claims are being freed because of the new boot: from the first word of that on it is over. */
 CLUSTER_TEST(a_boot_is_over_as_soon_as_a_later_one_was_heard_of)
 {
-	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = ALLOC_1);
 	Holdfast__V1__AllocStatus *list[] = {&status};
-	char id[] = ALLOC_1;
 
 	take_volume(f);
 	lose(f, &f->n1);
-	status.alloc_id = id;
 	status.client_status = (Holdfast__V1__ClientStatus)99; /* the hello breaks off */
 	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
 	UNTIL(f, f->n1.closed);
@@ -728,11 +725,10 @@ CLUSTER_TEST(a_boot_that_is_new_here_cannot_have_work_that_runs)
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
 	Holdfast__V1__AllocVolume *volumes[] = {&volume};
-	char id[] = ALLOC_1;
 
 	take_volume(f);
 	lose(f, &f->n1);
-	status.alloc_id = id;
+	status.alloc_id = ALLOC_1;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.published = volumes;
 	status.n_published = 1;
@@ -768,10 +764,9 @@ TEST(a_boot_ends_once_and_the_oldest_is_forgotten)
 
 static size_t drain(struct fixture *f, const char *node, Holdfast__V1__NodeStatus wanted)
 {
-	cleanup_pb Holdfast__V1__DrainNodeResponse *response = drain_node(f, node, false, NULL);
+	cleanup_pb Holdfast__V1__DrainNodeResponse *response = NON_NULL(drain_node(f, node, false, NULL));
 	size_t n;
 
-	assert_non_null(response);
 	assert_int_equal(response->node->status, wanted);
 	assert_true(response->node->ineligible);
 	n = response->n_volumes;
@@ -864,20 +859,15 @@ CLUSTER_TEST(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible)
 /* The plugin that unmounts the volumes must be there until they are. */
 CLUSTER_TEST(allocations_that_run_plugins_stop_last)
 {
-	Holdfast__V1__NodePlugin disk = HOLDFAST__V1__NODE_PLUGIN__INIT;
-	Holdfast__V1__NodePlugin csi = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin disk = V1(node_plugin, .plugin_id = "native", .profile = "disk");
 	Holdfast__V1__NodeHalf half = HOLDFAST__V1__NODE_HALF__INIT;
+	Holdfast__V1__NodePlugin csi =
+		V1(node_plugin, .plugin_id = "ebs", .allocation_id = ALLOC_2, .node = &half);
 	Holdfast__V1__NodePlugin *plugins[] = {&disk, &csi};
-	char native[] = "native", profile[] = "disk", ebs[] = "ebs", id[] = ALLOC_2;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	take_volume(f);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	disk.plugin_id = native;
-	disk.profile = profile;
-	csi.plugin_id = ebs;
-	csi.allocation_id = id;
-	csi.node = &half;
 	disk.healthy = csi.healthy = true;
 	f->n1.plugins = plugins;
 	f->n1.n_plugins = 2;
@@ -905,7 +895,6 @@ CLUSTER_TEST(a_purge_strands_nothing)
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__GetVolumeResponse *response = NULL;
 	struct error err;
-	char id[] = "db";
 
 	take_volume(f);
 	assert_error(purge(f, "n1", &err), STATUS_FAILED_PRECONDITION, err, "connected");
@@ -920,7 +909,7 @@ CLUSTER_TEST(a_purge_strands_nothing)
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(f->server->state.n_nodes, 1);
 		assert_null(state_instance(&f->server->state, "n1", "native", "disk"));
-		request.id = id;
+		request.id = "db";
 		assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
 			       (ProtobufCMessage **)&response, NULL));
 		assert_int_equal(response->volume->n_claims, 1); /* what happened can still be told */
@@ -1118,7 +1107,7 @@ CLUSTER_TEST(invalid_node_requests_get_their_own_code)
 	Holdfast__V1__DrainNodeRequest late = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
 	Holdfast__V1__VolumeRef ref = HOLDFAST__V1__VOLUME_REF__INIT;
 	Holdfast__V1__VolumeRef *refs[ATTEST_VOLUMES_MAX + 1];
-	char id[] = "n1", reason[] = "r", db[] = "db", longer[EVIDENCE_DETAIL_MAX + 1];
+	char longer[EVIDENCE_DETAIL_MAX + 1];
 	struct error err;
 
 	take_volume(f);
@@ -1131,11 +1120,11 @@ CLUSTER_TEST(invalid_node_requests_get_their_own_code)
 	assert_int_equal(attest(f, "n1", "no", "r", 0, false, NULL, NULL), STATUS_NOT_FOUND);
 	assert_int_equal(attest(f, "n1", NULL, "r", ATTEST_VALID_MAX_MS + UINT64_C(1), false, NULL, NULL),
 			 STATUS_INVALID_ARGUMENT);
-	none.id = many.id = late.id = id;
-	none.reason = many.reason = reason;
+	none.id = many.id = late.id = "n1";
+	none.reason = many.reason = "r";
 	assert_error(call(&f->operator, NODES, "Attest", &none.base, NULL, &err), STATUS_INVALID_ARGUMENT,
 		     err, "named volumes");
-	ref.id = db;
+	ref.id = "db";
 	for (size_t i = 0; i < ARRAY_SIZE(refs); i++)
 		refs[i] = &ref;
 	many.volumes = refs;

@@ -53,9 +53,8 @@ static enum status withdraw(struct fixture *f, const char *id, struct error *err
 
 static const struct alloc *alloc_of(struct fixture *f, const char *id)
 {
-	const struct alloc_entry *entry = state_alloc(&f->server->state, id);
+	const struct alloc_entry *entry = NON_NULL(state_alloc(&f->server->state, id));
 
-	assert_non_null(entry);
 	return &entry->alloc;
 }
 
@@ -300,8 +299,7 @@ static pid_t type_run(struct fixture *f)
 	(void)snprintf(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
 	(void)snprintf(cert, sizeof(cert), "%s/tls/operator.pem", f->dir);
 	(void)snprintf(key, sizeof(key), "%s/tls/operator.key", f->dir);
-	spec = fopen(file, "we");
-	assert_non_null(spec);
+	spec = NON_NULL(fopen(file, "we"));
 	(void)fprintf(spec, "name = \"app\"\nvolume \"data\" {\n  source = \"db\"\n"
 			    "  access_mode = \"single-node-writer\"\n}\n");
 	assert_int_equal(fclose(spec), 0);

@@ -90,11 +90,11 @@ static void put_detail(struct world *w, const char *id)
 	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .topologies = topologies, .n_topologies = 1);
 	Holdfast__V1__Topology__SegmentsEntry entry = HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT;
 	Holdfast__V1__Topology__SegmentsEntry *entries[] = {&entry};
-	char zone[] = "zone", a[] = "a", key[64];
+	char key[64];
 	struct record record = {.key = key, .message = &detail.base};
 
-	entry.key = zone;
-	entry.value = a;
+	entry.key = "zone";
+	entry.value = "a";
 	topology.segments = entries;
 	topology.n_segments = 1;
 	(void)str_format(key, sizeof(key), "volume-detail/default/%s", id);
@@ -366,10 +366,9 @@ static const char *const marks[OBSTACLE_N] =
 
 static void check_reason(struct world *w, const Holdfast__V1__NodeExplanation *line)
 {
-	const struct node_entry *node = state_node(&w->server.state, line->node_id);
+	const struct node_entry *node = NON_NULL(state_node(&w->server.state, line->node_id));
 	int found = 0;
 
-	assert_non_null(node);
 	for (int o = OBSTACLE_NONE + 1; o < OBSTACLE_N; o++) {
 		if (!marks[o] || !strstr(line->reason, marks[o]))
 			continue;
@@ -437,9 +436,9 @@ TEST(a_named_node_is_checked_by_the_same_rules)
 			char reason[FEASIBILITY_REASON_SIZE];
 			enum obstacle obstacle = placement_check(&placement, node, node->id, false, reason);
 
-			if ((obstacle == OBSTACLE_NONE) != can_take(&w, node) ||
-			    (obstacle != OBSTACLE_NONE && !stands(&w, node, obstacle)))
-				fail_msg("seed %u, node %s: %s", seed, node->id, reason);
+			assert_msg((obstacle == OBSTACLE_NONE) == can_take(&w, node) &&
+					   !(obstacle != OBSTACLE_NONE && !stands(&w, node, obstacle)),
+				   "seed %u, node %s: %s", seed, node->id, reason);
 		}
 		placement_release(&placement);
 		end_world(&w);

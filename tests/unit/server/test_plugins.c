@@ -49,9 +49,8 @@ struct counts {
 
 static void assert_counts(struct fixture *f, const char *id, struct counts wanted)
 {
-	cleanup_pb Holdfast__V1__GetPluginResponse *response = get_plugin(f, id, NULL);
+	cleanup_pb Holdfast__V1__GetPluginResponse *response = NON_NULL(get_plugin(f, id, NULL));
 
-	assert_non_null(response);
 	assert_int_equal(response->plugin->nodes_healthy, wanted.nodes_healthy);
 	assert_int_equal(response->plugin->nodes_expected, wanted.nodes_expected);
 	assert_int_equal(response->plugin->controllers_healthy, wanted.controllers_healthy);
@@ -84,11 +83,10 @@ CLUSTER_TEST(a_node_counts_once_whatever_profiles_it_has)
 	Holdfast__V1__NodePlugin *both[] = {&a, &b};
 	struct plugin_summary summary;
 	struct volume volume = {.type = VOLUME_NATIVE, .plugin_id = "native", .profile = "disk"};
-	char native[] = "native", disk[] = "disk", nfs[] = "nfs";
 
-	a.plugin_id = b.plugin_id = native;
-	a.profile = disk;
-	b.profile = nfs;
+	a.plugin_id = b.plugin_id = "native";
+	a.profile = "disk";
+	b.profile = "nfs";
 	a.healthy = true;
 	offer(&f->n1, both, 2);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -452,7 +450,6 @@ CLUSTER_TEST(volumes_of_a_plugin_that_is_gone_stay_and_report_it)
 	cleanup_pb Holdfast__V1__GetVolumeResponse *response = NULL;
 	Holdfast__V1__NodePlugin *none[1];
 	struct error err;
-	char id[] = "db";
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -463,7 +460,7 @@ CLUSTER_TEST(volumes_of_a_plugin_that_is_gone_stay_and_report_it)
 	assert_null(get_plugin(f, "native", &err));
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "volumes that name it: 1"));
-	request.id = id;
+	request.id = "db";
 	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
 		       (ProtobufCMessage **)&response, NULL));
 	assert_false(response->volume->schedulable);
@@ -590,9 +587,8 @@ static void see_in_pages(struct fixture *f, enum desired_status desired)
 
 	put_many(f, EBS, N, desired);
 	do {
-		cleanup_pb Holdfast__V1__GetPluginResponse *page = get_page(f, 0, seen.token, NULL);
+		cleanup_pb Holdfast__V1__GetPluginResponse *page = NON_NULL(get_page(f, 0, seen.token, NULL));
 
-		assert_non_null(page);
 		assert_in_range(page->plugin->n_instances + page->plugin->n_allocations, 0, 1000);
 		assert_int_equal(page->plugin->nodes_expected, N); /* of all pages */
 		look(page, &seen);

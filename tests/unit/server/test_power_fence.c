@@ -417,12 +417,11 @@ WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
 static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool refused)
 {
 	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
-	char why[] = "the switch says no";
 
 	answer.off = off;
 	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_NONE;
 	answer.refused = refused;
-	answer.error = why;
+	answer.error = "the switch says no";
 	fake_fencer_answer(&w->f1, &w->f1.orders[w->f1.n - 1], &answer);
 }
 
@@ -493,10 +492,9 @@ WORLD_TEST(no_fencer_is_asked_next_that_is_not_bound_to_the_node_or_whose_switch
 static void assert_listed(struct world *w, const char *fencer, const char *wanted)
 {
 	Holdfast__V1__ListFencesResponse list = HOLDFAST__V1__LIST_FENCES_RESPONSE__INIT;
-	Holdfast__V1__ListFencesResponse *shown = calloc(1, sizeof(*shown));
+	Holdfast__V1__ListFencesResponse *shown = NON_NULL(calloc(1, sizeof(*shown)));
 	bool is_there = false;
 
-	assert_non_null(shown);
 	*shown = list;
 	assert_true(fencers_show(w->f->server->fencers, shown));
 	for (size_t i = 0; i < shown->n_fencers; i++)

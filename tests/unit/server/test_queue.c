@@ -138,9 +138,8 @@ CASE(five_jobs_waiting_for_one_volume_all_run_in_turn)
 		settle(f);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		const struct alloc_entry *placed = placed_on(f, "db");
+		const struct alloc_entry *placed = NON_NULL(placed_on(f, "db"));
 
-		assert_non_null(placed);
 		assert_string_equal(placed->alloc.job_id, ids[i]);
 		start(f, placed);
 		finish(f, placed);
@@ -284,8 +283,7 @@ CASE(those_that_wait_are_listed_in_order_with_their_reason)
 	why = why_of(f, "db");
 	first = strstr(why, "1. in its queue: app, allocation " ALLOC_2);
 	second = strstr(why, "2. in its queue: web-one-0, ");
-	if (!first || !second || first > second)
-		fail_msg("%s", why);
+	assert_msg(first && second && first <= second, "%s", why);
 }
 
 /* --- at random --- */

@@ -8,9 +8,8 @@
 
 static struct refused_peers *refused_peers_at(uint64_t now_us)
 {
-	struct refused_peers *refused = malloc(sizeof(*refused));
+	struct refused_peers *refused = NON_NULL(malloc(sizeof(*refused)));
 
-	assert_non_null(refused);
 	refused_peers_init(refused, now_us);
 	return refused;
 }

@@ -18,10 +18,10 @@ static void name_twice(struct fixture *f, const char *id)
 	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .context = contexts, .n_context = 1);
 	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char key[OBJECT_KEY_SIZE], zone[] = "zone", z2[] = "z2";
+	char key[OBJECT_KEY_SIZE];
 
-	context.key = zone;
-	context.value = z2;
+	context.key = "zone";
+	context.value = "z2";
 	(void)str_copy(volume.id, sizeof(volume.id), id);
 	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "default/%s", id);
 	change_put_record(&change, key, &detail.base);

@@ -128,19 +128,16 @@ CLUSTER_TEST(a_status_that_names_a_freed_claim_as_published_counts_as_well)
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__SessionUp up =
 		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
-	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume volume = V1(alloc_volume, .name = "data", .path = "/run/holdfast/x");
 	Holdfast__V1__AllocVolume *published[1] = {&volume};
-	char id[] = ALLOC_1, name[] = "data", path[] = "/run/holdfast/x";
 	struct claim held;
 
 	hand_over(f, &held);
 	come_back_with(f, NULL);
 	settle(f);
 	expect_held_twice(f, 0);
-	volume.name = name;
-	volume.path = path;
 	volume.claim_id = held.id;
-	status.alloc_id = id;
+	status.alloc_id = ALLOC_1;
 	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	status.published = published;
 	status.n_published = 1;

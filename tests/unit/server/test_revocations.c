@@ -285,8 +285,7 @@ CASE(a_revocation_is_listed_and_recorded_and_ends_with_the_ca)
 	json_t *list = NULL;
 
 	revoke_cert(f, "identity", "node/n1");
-	stored = records_get(&f->server->state.records, PREFIX_REVOCATION "id/node/n1");
-	assert_non_null(stored);
+	stored = NON_NULL(records_get(&f->server->state.records, PREFIX_REVOCATION "id/node/n1"));
 	assert_true(stored->ends_at_ms == f->server->certificate->ca_expires_at_ms);
 	assert_true(stored->ends_at_ms > clock_realtime_ms());
 	caller_init(&caller, f, OPERATOR, NULL);

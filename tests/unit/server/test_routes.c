@@ -66,8 +66,8 @@ static void expect(struct fixture *f, const struct http_request *request, const 
 {
 	const char *answer = http_send(f, request);
 
-	if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, strlen(status)) != 0)
-		fail_msg("%s %s: %s", request->method, request->target, answer);
+	assert_msg(strncmp(answer, "HTTP/1.1 ", 9) == 0 && strncmp(answer + 9, status, strlen(status)) == 0,
+		   "%s %s: %s", request->method, request->target, answer);
 	for (; *texts; texts++)
 		assert_msg(strstr(answer, *texts), "%s %s lacks '%s': %s", request->method, request->target,
 			   *texts, answer);
@@ -212,11 +212,10 @@ CLUSTER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes)
 	char line[512];
 
 	take_volume(f);
-	answer = strstr(
+	answer = NON_NULL(strstr(
 		http_send(f,
 			  &(struct http_request){.cert = "operator", .method = "GET", .target = "/metrics"}),
-		"\r\n\r\n");
-	assert_non_null(answer);
+		"\r\n\r\n"));
 	for (answer += 4; *answer != '\0'; answer += strcspn(answer, "\n") + 1) {
 		const char *value;
 
@@ -226,8 +225,8 @@ CLUSTER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes)
 		value = strrchr(line, ' ');
 		assert_true(str_starts_with(line, "holdfast_"));
 		assert_non_null(value);
-		if (value[1] == '\0' || strspn(value + 1, "0123456789") != strlen(value + 1))
-			fail_msg("%s", line);
+		assert_msg(value[1] != '\0' && strspn(value + 1, "0123456789") == strlen(value + 1), "%s",
+			   line);
 		assert_true(value[-1] == '}' || !strchr(line, '{'));
 	}
 }

@@ -189,13 +189,12 @@ TEST(a_text_is_json_of_the_set_fields)
 	Holdfast__V1__Snapshot__ParametersEntry *parameters[] = {&entries[0], &entries[1]};
 	cleanup_strbuf struct strbuf out = STRBUF_INIT(TEXT_MAX);
 	static const char *const none[] = {NULL};
-	char plugin_id[] = "p\"\\\n\u00e4", a[] = "a", one[] = "1";
-	char b[] = "b";
+	char plugin_id[] = "p\"\\\n\u00e4";
 	cleanup(json_decrefp) json_t *json = NULL;
 
-	entries[0].key = a;
-	entries[0].value = one;
-	entries[1].key = b;
+	entries[0].key = "a";
+	entries[0].value = "1";
+	entries[1].key = "b";
 	snapshot.plugin_id = plugin_id;
 	snapshot.size_bytes = UINT64_MAX;
 	snapshot.create_time_ms = -5;
@@ -212,15 +211,13 @@ TEST(a_text_that_is_too_long_is_left_out)
 {
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	enum { AROUND = sizeof("{\"clone_id\":\"\"}") - 1 };
-	cleanup_free char *long_id = malloc(TEXT_MAX);
+	cleanup_free char *long_id = NON_NULL(malloc(TEXT_MAX));
 	cleanup_free char *text = NULL;
 
-	assert_non_null(long_id);
 	memset(long_id, 'x', TEXT_MAX);
 	long_id[TEXT_MAX - AROUND - 1] = '\0';
 	detail.clone_id = long_id;
-	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
-	assert_non_null(text);
+	text = NON_NULL(text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base));
 	assert_int_equal(strlen(text), TEXT_MAX - 1);
 	long_id[TEXT_MAX - AROUND - 1] = 'x';
 	long_id[TEXT_MAX - AROUND] = '\0';

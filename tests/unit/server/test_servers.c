@@ -422,8 +422,7 @@ static void claim_db(struct servers *s, Holdfast__V1__ClaimVolumeResponse **ret)
 	struct error err = {0};
 
 	while (fake_node_claim(&s->f.n1, "db", ALLOC_1, ret, &err) != STATUS_OK) {
-		if (err.status != STATUS_UNAVAILABLE || clock_monotonic_us() > limit)
-			fail_msg("%s", err.msg);
+		assert_msg(err.status == STATUS_UNAVAILABLE && clock_monotonic_us() <= limit, "%s", err.msg);
 		assert_true(sd_event_run(s->f.event, 10000) >= 0); /* the reports are on their way */
 	}
 }
@@ -516,8 +515,7 @@ static void expect_text(struct servers *s, int i, const char *target, const char
 {
 	const char *answer = get_text(s, i, target);
 
-	if (!strstr(answer, status) || !strstr(answer, text))
-		fail_msg("server %d, %s: %s", i, target, answer);
+	assert_msg(strstr(answer, status) && strstr(answer, text), "server %d, %s: %s", i, target, answer);
 }
 
 TEST_ON(a_follower_takes_over_when_the_leader_is_killed, struct servers, s, setup_members, teardown_servers)
@@ -570,8 +568,8 @@ static void fence_n1(struct servers *s, const char *plugin_id)
 	struct error err;
 
 	while (call(&s->f.operator, FENCES, "Fence", &request.base, &response, &err) != STATUS_OK)
-		if (err.status != STATUS_FAILED_PRECONDITION || clock_monotonic_us() > limit)
-			fail_msg("%s", err.msg);
+		assert_msg(err.status == STATUS_FAILED_PRECONDITION && clock_monotonic_us() <= limit, "%s",
+			   err.msg);
 }
 
 /* A follower ends the session until it knows a leader. */
@@ -613,9 +611,9 @@ TEST_ON(the_next_leader_continues_a_fence_with_a_fencer_that_is_connected_to_a_f
 	UNTIL(&s->f, fence_state_at(s, "") == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED);
 	fake_node_connect(&s->f.n2, "n2", BOOT_1, NULL, 0);
 	assert_true(s->f.n2.welcomed);
-	if (run_alloc(&s->f, ALLOC_2, "n2", &err) != STATUS_OK ||
-	    fake_node_claim(&s->f.n2, "db", ALLOC_2, NULL, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_msg(run_alloc(&s->f, ALLOC_2, "n2", &err) == STATUS_OK &&
+			   fake_node_claim(&s->f.n2, "db", ALLOC_2, NULL, &err) == STATUS_OK,
+		   "%s", err.msg);
 	caller_release(&fencer.caller);
 }
 
@@ -988,9 +986,8 @@ static Holdfast__V1__ListMembersResponse *try_list_members(struct servers *s, in
 
 static Holdfast__V1__ListMembersResponse *list_members(struct servers *s, int i)
 {
-	Holdfast__V1__ListMembersResponse *response = try_list_members(s, i);
+	Holdfast__V1__ListMembersResponse *response = NON_NULL(try_list_members(s, i));
 
-	assert_non_null(response);
 	return response;
 }
 
@@ -1121,11 +1118,10 @@ CASE(a_command_that_waits_outlives_the_leader)
 /* Bytes that have come for @port of the loopback and that nobody has read. */
 static unsigned long unread_at(uint16_t port)
 {
-	FILE *table = fopen("/proc/net/tcp", "re");
+	FILE *table = NON_NULL(fopen("/proc/net/tcp", "re"));
 	unsigned long all = 0;
 	char line[256];
 
-	assert_non_null(table);
 	while (fgets(line, sizeof(line), table)) {
 		unsigned int local, state;
 		unsigned long unread;
@@ -1146,11 +1142,11 @@ static void begin_to_register(struct servers *s, struct fake_node *by, int *answ
 {
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__RegisterVolumeRequest request = V1(register_volume_request, .volume = &volume);
-	char id[] = "late", text[LATE_BYTES + 1];
+	char text[LATE_BYTES + 1];
 
 	memset(text, 'x', LATE_BYTES); /* more than what other connections say meanwhile */
 	text[LATE_BYTES] = '\0';
-	volume.id = id;
+	volume.id = "late";
 	volume.description = text;
 	assert_ok(rpc_client_call(by->client, &holdfast__v1__volumes__descriptor, "Register", &request.base,
 				  TIMEOUT_US, on_late, answered, NULL, NULL));
@@ -2294,7 +2290,7 @@ static enum status register_within(struct servers *s, const char *name, uint64_t
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	ProtobufCMessage *response = NULL;
 	enum status status;
-	char id[32], profile[] = "disk";
+	char id[32];
 	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = id);
 
 	(void)str_copy(id, sizeof(id), name);
@@ -2302,7 +2298,7 @@ static enum status register_within(struct servers *s, const char *name, uint64_t
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	volume.id = id;
 	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	volume.profile = profile;
+	volume.profile = "disk";
 	volume.source = &source;
 	volume.requested_capabilities = capabilities;
 	volume.n_requested_capabilities = 1;
@@ -2487,8 +2483,7 @@ TEST_ON(a_server_that_has_not_read_the_tokens_yet_refuses_no_token, struct serve
 	await_log(s, 1, "listening on");
 	WAIT_UNTIL(strstr(http_send(&s->f, &known), " 200 "));
 	answer = http_send(&s->f, &request);
-	if (!strstr(answer, " 503 ") || !strstr(answer, "does not know any token yet"))
-		fail_msg("%s", answer);
+	assert_msg(strstr(answer, " 503 ") && strstr(answer, "does not know any token yet"), "%s", answer);
 	WAIT_UNTIL(strstr(http_send(&s->f, &request), " 401 "));
 	free_secrets(&secrets);
 }
@@ -2774,9 +2769,9 @@ static uint64_t await_claim(struct hiccups *h, size_t i, const char *name)
 			step_hiccups(h);
 		if (h->answered == expected[i].status)
 			return clock_monotonic_us() - h->healed_us;
-		if (!is_asked_again(h->answered) || clock_monotonic_us() > limit_us(h))
-			fail_msg("%s: the claim of %s is answered with %s", name, h->keepers[i].id,
-				 status_name((enum status)h->answered));
+		assert_msg(is_asked_again(h->answered) && clock_monotonic_us() <= limit_us(h),
+			   "%s: the claim of %s is answered with %s", name, h->keepers[i].id,
+			   status_name((enum status)h->answered));
 	}
 }
 

@@ -1053,7 +1053,7 @@ static void start_write(struct client_model *c)
 	Holdfast__V1__Capability capability =
 		V1(capability, .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER,
 		   .attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM);
-	char profile[] = "disk", disk[32], value[16];
+	char disk[32], value[16];
 	Holdfast__V1__Source source = V1(source, .class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK, .by_id = disk);
 
 	c->op = OP_WRITE;
@@ -1067,7 +1067,7 @@ static void start_write(struct client_model *c)
 	(void)str_format(disk, sizeof(disk), "wwn-0x%zu", c->number + 1);
 	pb.id = volume->id;
 	pb.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	pb.profile = profile;
+	pb.profile = "disk";
 	pb.source = &source;
 	pb.description = value;
 	pb.requested_capabilities = (Holdfast__V1__Capability *[]){&capability};
@@ -1104,17 +1104,16 @@ static void start_run(struct client_model *c, size_t volume, size_t node)
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
 	Holdfast__V1__VolumeRequest wanted = HOLDFAST__V1__VOLUME_REQUEST__INIT;
-	char name[] = "data";
 
 	*model = (struct alloc_model){.volume = volume, .fate = FATE_UNKNOWN};
 	(void)str_format(model->id, sizeof(model->id), "01890000-0000-7000-8000-%012zx", w->n_allocs + 1);
 	c->op = OP_RUN;
 	c->alloc = w->n_allocs++;
-	wanted.name = name;
+	wanted.name = "data";
 	wanted.source = w->volumes[volume].id;
 	wanted.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	alloc.id = model->id;
-	alloc.name = name;
+	alloc.name = "data";
 	alloc.node_id = w->nodes[node].id;
 	alloc.volumes = (Holdfast__V1__VolumeRequest *[]){&wanted};
 	alloc.n_volumes = 1;

@@ -220,10 +220,9 @@ static enum status begin_backup(struct fixture *f, Holdfast__V1__BeginBackupResp
 static int files_in(const char *path)
 {
 	const struct dirent *entry;
-	DIR *dir = opendir(path);
+	DIR *dir = NON_NULL(opendir(path));
 	int n = 0;
 
-	assert_non_null(dir);
 	while ((entry = readdir(dir)))
 		n += entry->d_name[0] != '.';
 	(void)closedir(dir);

@@ -132,8 +132,7 @@ CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 	expect_refused(&f->n2, ALLOC_1, "web", STATUS_PERMISSION_DENIED, "is not of node n2");
 	expect_refused(&f->n1, ALLOC_1, "db", STATUS_NOT_FOUND, "has no task 'db'");
 	expect_refused(&f->n1, ALLOC_2, "web", STATUS_NOT_FOUND, "there is no allocation");
-	first = ask_order(&f->n1, ALLOC_1, "web", &err);
-	assert_non_null(first);
+	first = NON_NULL(ask_order(&f->n1, ALLOC_1, "web", &err));
 	assert_ok(order_read(first->start->order.data, first->start->order.len, &order, NULL));
 	ticket_issuer_public_key(f->server->issuer, key);
 	assert_true(order_is_signed(&order, key));
@@ -208,8 +207,7 @@ CASE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle)
 	spec.alloc_id = text(ALLOC_1);
 	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	spec.state = text("the network");
-	start = ask_with(&f->n1, "web", &spec, &err);
-	assert_non_null(start);
+	start = NON_NULL(ask_with(&f->n1, "web", &spec, &err));
 	task = holdfast__driver__v1__task_config__unpack(NULL, start->start->task.len,
 							 start->start->task.data);
 	assert_string_equal(task->network_spec->state, "the network");

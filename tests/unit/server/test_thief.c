@@ -317,10 +317,9 @@ static char *expand(const struct world *w, const char *json)
 		{"$BOOT", BOOT_1},
 		{"$NOTHING", "01890000-0000-7000-8000-0000000000ff"},
 	};
-	char *text = calloc(1, 4096);
+	char *text = NON_NULL(calloc(1, 4096));
 	size_t n = 0;
 
-	assert_non_null(text);
 	for (const char *c = json; *c;) {
 		size_t i = 0;
 
@@ -504,8 +503,7 @@ static char *picture(struct world *w)
 	look(w, "Operator.ListTokens", "{}", NULL, all);
 	look(w, "Operator.ListPolicies", "{}", NULL, all);
 	look(w, "Operator.ListTrails", "{}", NULL, all);
-	text = json_dumps(all, JSON_SORT_KEYS | JSON_INDENT(1));
-	assert_non_null(text);
+	text = NON_NULL(json_dumps(all, JSON_SORT_KEYS | JSON_INDENT(1)));
 	return text;
 }
 
@@ -515,8 +513,8 @@ static void expect_same(const char *what, const char *before, const char *after)
 
 	while (before[i] && before[i] == after[i])
 		i++;
-	if (before[i] || after[i])
-		fail_msg("%s changed what is not n1's: %.300s", what, after + (i > 100 ? i - 100 : 0));
+	assert_msg(!before[i] && !after[i], "%s changed what is not n1's: %.300s", what,
+		   after + (i > 100 ? i - 100 : 0));
 }
 
 /* --- the attempts --- */
@@ -529,8 +527,8 @@ static ProtobufCMessage *message_of(const struct world *w, const ProtobufCMessag
 	ProtobufCMessage *message = NULL;
 	struct error err;
 
-	if (!json || pbjson_decode(type, json, 0, &message, &err) != STATUS_OK)
-		fail_msg("%s: %s", expanded, json ? err.msg : "no JSON");
+	assert_msg(json && pbjson_decode(type, json, 0, &message, &err) == STATUS_OK, "%s: %s", expanded,
+		   json ? err.msg : "no JSON");
 	return message;
 }
 

@@ -352,8 +352,7 @@ static struct ticket_ahead *begin(const struct fixture *f, struct ticket_signer 
 	struct ticket asked;
 
 	assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)number, &asked, NULL));
-	ahead = ticket_ahead_new(signer, &asked);
-	assert_non_null(ahead);
+	ahead = NON_NULL(ticket_ahead_new(signer, &asked));
 	return ahead;
 }
 

@@ -617,8 +617,7 @@ CASE(a_flood_of_refusals_is_cut_and_counted)
 	assert_in_range(recorded, AUDIT_REFUSALS_BURST, FLOOD - 10);
 	for (size_t i = 0; i < AUDIT_CALLERS; i++)
 		if (str_eq(f->server->audit->callers[i].who, "node/n1"))
-			counted = &f->server->audit->callers[i];
-	assert_non_null(counted);
+			counted = NON_NULL(&f->server->audit->callers[i]);
 	assert_in_range(counted->left_out, FLOOD - recorded - 5, FLOOD - recorded);
 	assert_non_null(f->server->audit->timer);
 	(void)as(f, OPERATOR, NULL, "Operator.PutPolicy", "{}", NULL); /* others are still recorded */

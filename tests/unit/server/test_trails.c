@@ -149,7 +149,7 @@ CLUSTER_TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays)
 
 CLUSTER_TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record)
 {
-	char node[] = "n1", reason[] = "reinstalled";
+	char reason[] = "reinstalled";
 	Holdfast__V1__AcceptTrailRequest request =
 		V1(accept_trail_request, .node_id = "n9", .reason = reason);
 	size_t n_records;
@@ -159,7 +159,7 @@ CLUSTER_TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record)
 	show(f, head_of(31, 'b'), false);
 	n_records = records_of(f);
 	assert_int_equal(accept_trail(f, &request), STATUS_NOT_FOUND);
-	request.node_id = node;
+	request.node_id = "n1";
 	request.reason = TEXT(protobuf_c_empty_string);
 	assert_int_equal(accept_trail(f, &request), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(metric_of(f, "trails_broken"), 1);

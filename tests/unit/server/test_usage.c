@@ -237,14 +237,14 @@ CLUSTER_TEST(of_many_entries_for_one_claim_the_last_one_counts_and_the_log_has_r
 	Holdfast__V1__VolumeUsageReport report = HOLDFAST__V1__VOLUME_USAGE_REPORT__INIT;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	static usage_t usages[N], *list[N];
-	char id[UUID_TEXT_SIZE], broken[] = "broken";
+	char id[UUID_TEXT_SIZE];
 	static struct lines lines;
 
 	take_volume(f);
 	for (size_t i = 0; i < N; i++) {
 		usages[i] = usage_of(f, ALLOC_1, id, i % 2 == 0 ? 950 : 100);
 		if (i % 2 == 0)
-			usages[i].condition = broken;
+			usages[i].condition = "broken";
 		list[i] = &usages[i];
 	}
 	report.volumes = list;

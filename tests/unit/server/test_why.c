@@ -23,11 +23,10 @@ static void expect_same_words(const char *a, const char *b)
 
 static Holdfast__V1__GetVolumeResponse *ask(struct fixture *f)
 {
-	Holdfast__V1__GetVolumeResponse *response = calloc(1, sizeof(*response));
+	Holdfast__V1__GetVolumeResponse *response = NON_NULL(calloc(1, sizeof(*response)));
 	struct volume_entry *entry = state_volume(&f->server->state, NAMESPACE_DEFAULT, "db");
 	cleanup_free char *why = volume_why(f->server, entry);
 
-	assert_non_null(response);
 	holdfast__v1__get_volume_response__init(response);
 	assert_true(volume_explain(f->server, entry, response));
 	expect_same_words(response->why, why);
