@@ -12,9 +12,8 @@ static char current_path[TEMP_PATH_SIZE];
 
 static void put(const char *path, const char *text)
 {
-	FILE *f = fopen(path, "we");
+	FILE *f = NON_NULL(fopen(path, "we"));
 
-	assert_non_null(f);
 	assert_true(fputs(text, f) >= 0);
 	assert_int_equal(fclose(f), 0);
 }

@@ -67,9 +67,8 @@ void expect_ok(const char *line)
 void expect_failure(const char *line, enum status status, const char *text)
 {
 	run(line);
-	if (ending.status != status || !strstr(ending.err.msg, text))
-		fail_msg("%s: %s: %s, not %s: %s", line, status_name(ending.status), ending.err.msg,
-			 status_name(status), text);
+	assert_msg(ending.status == status && strstr(ending.err.msg, text), "%s: %s: %s, not %s: %s", line,
+		   status_name(ending.status), ending.err.msg, status_name(status), text);
 }
 
 void expect_usage_error(const char *line, const char *text)

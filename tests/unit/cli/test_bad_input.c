@@ -214,9 +214,9 @@ static void expect_says(const struct row *row)
 			break;
 		}
 	}
-	if (*at != '\0' || *want != '\0' || ending.status != row->status)
-		fail_msg("%s: %s:\n%s\nnot %s:\n%s", row->typed, status_name(ending.status), ending.err.msg,
-			 status_name(row->status), row->says);
+	assert_msg(*at == '\0' && *want == '\0' && ending.status == row->status, "%s: %s:\n%s\nnot %s:\n%s",
+		   row->typed, status_name(ending.status), ending.err.msg, status_name(row->status),
+		   row->says);
 }
 
 TEST_FIXTURE(each_bad_input_gets_its_answer, run_setup, NULL)
@@ -265,9 +265,8 @@ TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
 		cleanup_free char *shown = NULL;
 		size_t n = 0;
-		FILE *out = open_memstream(&shown, &n);
+		FILE *out = NON_NULL(open_memstream(&shown, &n));
 
-		assert_non_null(out);
 		print_reasons(out, text, shows[i].columns);
 		(void)fclose(out);
 		assert_string_equal(shown, shows[i].shown);
@@ -280,9 +279,8 @@ TEST(a_refusal_of_many_reasons_is_shown_whole)
 	char text[ERROR_MSG_MAX];
 	cleanup_free char *shown = NULL;
 	size_t n = 0;
-	FILE *out = open_memstream(&shown, &n);
+	FILE *out = NON_NULL(open_memstream(&shown, &n));
 
-	assert_non_null(out);
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
 		text[i] = i % 2 ? ' ' : ';';
 	text[sizeof(text) - 1] = '\0';

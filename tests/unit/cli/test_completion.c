@@ -12,9 +12,8 @@ static char *printed(void (*print)(FILE *out))
 {
 	char *text = NULL;
 	size_t n = 0;
-	FILE *out = open_memstream(&text, &n);
+	FILE *out = NON_NULL(open_memstream(&text, &n));
 
-	assert_non_null(out);
 	print(out);
 	(void)fclose(out);
 	if (!text)
@@ -68,9 +67,8 @@ static option_set with_namesakes(option_set set)
 static bool names_exactly(const char *words, option_set options)
 {
 	option_set found = 0;
-	const char *end = strchr(words, '"');
+	const char *end = NON_NULL(strchr(words, '"'));
 
-	assert_non_null(end);
 	for (int id = 0; id < OPTION_N; id++) {
 		char want[96];
 		const char *at;
@@ -99,9 +97,9 @@ TEST(the_script_knows_options_and_arguments_of_every_command)
 		line = strstr(script, want);
 		assert_msg(line, "the script lacks %s", command_at(i)->path);
 		words = line ? strstr(line, "options=\"") : NULL;
-		if (!words ||
-		    !names_exactly(words + strlen("options=\""), common_options | command_at(i)->options))
-			fail_msg("the options of %s are others in the script", command_at(i)->path);
+		assert_msg(words && names_exactly(words + strlen("options=\""),
+						  common_options | command_at(i)->options),
+			   "the options of %s are others in the script", command_at(i)->path);
 	}
 	for (const char *at = script; (at = strstr(at, " path=\"")); at++)
 		n++;
@@ -239,10 +237,9 @@ static void take_page(struct manual *manual, const char *page)
 
 static void read_manuals(struct manual *manual)
 {
-	FILE *all = open_memstream(&manual->text, &manual->n);
+	FILE *all = NON_NULL(open_memstream(&manual->text, &manual->n));
 	glob_t found = {.gl_pathc = 0};
 
-	assert_non_null(all);
 	assert_int_equal(glob(MANUALS "/holdfast*.1.scd", 0, NULL, &found), 0);
 	assert_true(found.gl_pathc >= 6);
 	for (size_t i = 0; i < found.gl_pathc; i++) {

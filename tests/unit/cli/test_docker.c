@@ -114,8 +114,7 @@ static void ask_with(const char *method, const char *name, const char *id, const
 	}
 	docker__volume_response__free_unpacked(answer, NULL);
 	fake.requests[0] = '\0';
-	answer = docker_volumes_answer(&volumes, method, &request);
-	assert_non_null(answer);
+	answer = NON_NULL(docker_volumes_answer(&volumes, method, &request));
 }
 
 static void expect_done(const char *method, const char *id)
@@ -128,8 +127,8 @@ static void expect_refused(const char *method, const char *name, const char *key
 			   const char *text)
 {
 	ask_with(method, name, "1", key, value);
-	if (!strstr(answer->err, text) || !str_starts_with(answer->err, "holdfast: "))
-		fail_msg("%s: '%s', not %s", method, answer->err, text);
+	assert_msg(strstr(answer->err, text) && str_starts_with(answer->err, "holdfast: "),
+		   "%s: '%s', not %s", method, answer->err, text);
 }
 
 static void expect_record(const char *id, size_t n_mounts, bool is_ending)

@@ -118,9 +118,8 @@ TEST(a_missing_or_unmounted_path_counts_as_gone)
 TEST(folders_with_long_names_are_refused)
 {
 	struct hold_place got;
-	cleanup_free char *name = calloc(1, PATH_MAX + 1);
+	cleanup_free char *name = NON_NULL(calloc(1, PATH_MAX + 1));
 
-	assert_non_null(name);
 	memset(name, '/', PATH_MAX - NAME_MAX - 11 - 1); /* "/allocation" and the NUL */
 	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_OK);
 	name[strlen(name)] = '/';
@@ -195,9 +194,9 @@ TEST(a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line)
 		char node[64];
 		struct error err = {.msg = ""};
 
-		if (load(cases[i].spec, cases[i].agent, node, &err) != STATUS_INVALID_ARGUMENT ||
-		    !strstr(err.msg, cases[i].text))
-			fail_msg("%zu: '%s' is not in '%s'", i, cases[i].text, err.msg);
+		assert_msg(load(cases[i].spec, cases[i].agent, node, &err) == STATUS_INVALID_ARGUMENT &&
+				   strstr(err.msg, cases[i].text),
+			   "%zu: '%s' is not in '%s'", i, cases[i].text, err.msg);
 	}
 }
 

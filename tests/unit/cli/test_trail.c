@@ -466,11 +466,10 @@ TEST(a_line_may_be_as_long_as_the_limit_and_no_longer)
 {
 	cleanup_free char *text = malloc(TRAIL_LINE_MAX + 3);
 	char line[TRAIL_LINE_MAX + 1];
-	FILE *file = tmpfile();
+	FILE *file = NON_NULL(tmpfile());
 	bool complete = false;
 	size_t n = 0;
 
-	assert_non_null(file);
 	memset(text, 'a', TRAIL_LINE_MAX + 1);
 	assert_int_equal(fwrite(text, 1, TRAIL_LINE_MAX, file), TRAIL_LINE_MAX);
 	assert_int_equal(fputc('\n', file), '\n');

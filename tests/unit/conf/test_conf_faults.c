@@ -27,8 +27,7 @@ static void sweep(const char *path, const char *dropins)
 			conf_free(conf);
 			break;
 		}
-		if (status == STATUS_OK || conf)
-			fail_msg("allocation %ld failed unseen", failures);
+		assert_msg(status != STATUS_OK && !conf, "allocation %ld failed unseen", failures);
 		failures++;
 	}
 	assert_in_range(failures, 50, 10000);

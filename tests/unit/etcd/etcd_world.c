@@ -115,8 +115,8 @@ static void await_socket(const struct etcd_world *world, size_t member)
 	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 
 	while (!takes_connections(etcd_world_socket(world, member))) {
-		if (clock_monotonic_us() > end || waitpid(world->pids[member], NULL, WNOHANG) != 0)
-			fail_msg("etcd does not start; is etcd-server installed? %s/log", world->folder);
+		assert_msg(clock_monotonic_us() <= end && waitpid(world->pids[member], NULL, WNOHANG) == 0,
+			   "etcd does not start; is etcd-server installed? %s/log", world->folder);
 		(void)usleep(10000);
 	}
 }
@@ -147,9 +147,8 @@ static struct etcd_world *begin(struct etcd_world *world)
 
 struct etcd_world *etcd_world_new(size_t n)
 {
-	struct etcd_world *world = calloc(1, sizeof(*world));
+	struct etcd_world *world = NON_NULL(calloc(1, sizeof(*world)));
 
-	assert_non_null(world);
 	world->n = n;
 	folder_make(world->folder);
 	return begin(world);
@@ -187,9 +186,8 @@ static void issue(const struct etcd_world *world, const char *ca, const char *na
 
 struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first)
 {
-	struct etcd_world *world = calloc(1, sizeof(*world));
+	struct etcd_world *world = NON_NULL(calloc(1, sizeof(*world)));
 
-	assert_non_null(world);
 	world->n = WORLD_MEMBERS_MAX;
 	world->hosts = hosts;
 	world->first_host = first;
@@ -202,9 +200,8 @@ struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first)
 
 struct etcd_world *etcd_world_new_tls(void)
 {
-	struct etcd_world *world = calloc(1, sizeof(*world));
+	struct etcd_world *world = NON_NULL(calloc(1, sizeof(*world)));
 
-	assert_non_null(world);
 	world->n = 1;
 	world->is_tls = true;
 	folder_make(world->folder);

@@ -175,10 +175,9 @@ static void *run(void *userdata)
 
 struct proxy *proxy_new(const char *path, const char *upstream)
 {
-	struct proxy *proxy = calloc(1, sizeof(*proxy));
+	struct proxy *proxy = NON_NULL(calloc(1, sizeof(*proxy)));
 	struct sockaddr_un address = address_of(path);
 
-	assert_non_null(proxy);
 	(void)str_copy(proxy->upstream, sizeof(proxy->upstream), upstream);
 	(void)str_copy(proxy->path, sizeof(proxy->path), path);
 	for (size_t i = 0; i < LINKS_MAX; i++)

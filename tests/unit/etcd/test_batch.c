@@ -10,9 +10,8 @@ static const struct known_revisions known = {.leader_revision = 5, .sequence_rev
 
 static void add_txn(struct submission_list *queue, const struct kv_txn *txn)
 {
-	struct submission *s = submission_new_txn(txn, NULL, NULL);
+	struct submission *s = NON_NULL(submission_new_txn(txn, NULL, NULL));
 
-	assert_non_null(s);
 	STAILQ_INSERT_TAIL(queue, s, next);
 }
 
@@ -152,10 +151,9 @@ TEST(a_deleted_key_is_created_in_the_next_batch)
 TEST(barriers_alone_are_nothing_to_send)
 {
 	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
-	struct submission *barrier = submission_new(SUBMISSION_BARRIER, NULL, NULL);
+	struct submission *barrier = NON_NULL(submission_new(SUBMISSION_BARRIER, NULL, NULL));
 	struct batch batch;
 
-	assert_non_null(barrier);
 	STAILQ_INSERT_TAIL(&queue, barrier, next);
 	add_txn(&queue, &(struct kv_txn){0});
 	assert_int_equal(fill(&queue, &batch), 2);

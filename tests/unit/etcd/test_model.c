@@ -233,10 +233,9 @@ static void one_round(struct world *w)
 TEST(acknowledged_writes_are_stored_and_nothing_twice)
 {
 	const struct sample sample = sample_of_environment();
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = NON_NULL(calloc(1, sizeof(*w)));
 	struct state found;
 
-	assert_non_null(w);
 	w->seed = 20261123 + sample.part;
 	w->etcd = etcd_world_new(1);
 	(void)str_format(w->proxy_url, sizeof(w->proxy_url), "unix:%s/proxy", w->etcd->folder);

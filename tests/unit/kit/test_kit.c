@@ -33,9 +33,8 @@ static void make_key(const char *path, const char *cert_path)
 {
 	EVP_PKEY *pkey = EVP_EC_gen("P-256");
 	X509 *certificate = X509_new();
-	FILE *f = fopen(path, "w");
+	FILE *f = NON_NULL(fopen(path, "w"));
 
-	assert_non_null(f);
 	assert_int_equal(PEM_write_PrivateKey(f, pkey, NULL, NULL, 0, NULL, NULL), 1);
 	(void)fclose(f);
 	(void)X509_set_version(certificate, X509_VERSION_3);
@@ -47,8 +46,7 @@ static void make_key(const char *path, const char *cert_path)
 					 (const unsigned char *)"kit", -1, -1, 0);
 	(void)X509_set_issuer_name(certificate, X509_get_subject_name(certificate));
 	assert_true(X509_sign(certificate, pkey, EVP_sha256()) > 0);
-	f = fopen(cert_path, "w");
-	assert_non_null(f);
+	f = NON_NULL(fopen(cert_path, "w"));
 	assert_int_equal(PEM_write_X509(f, certificate), 1);
 	(void)fclose(f);
 	X509_free(certificate);
@@ -106,12 +104,10 @@ static void expect_content(const struct world *w, const struct kit_key *key)
 	assert_int_equal(read_it(w, key, &kit, NULL), STATUS_OK);
 	assert_int_equal(kit.n, 3);
 	assert_int_equal(kit.made_at_ms, 1700000000000);
-	file = kit_find(&kit, KIT_STORE);
-	assert_non_null(file);
+	file = NON_NULL(kit_find(&kit, KIT_STORE));
 	assert_int_equal(file->len, STORE_SIZE);
 	assert_memory_equal(file->data, w->bytes, STORE_SIZE);
-	file = kit_find(&kit, KIT_TICKET_KEY);
-	assert_non_null(file);
+	file = NON_NULL(kit_find(&kit, KIT_TICKET_KEY));
 	assert_int_equal(file->len, 12);
 	assert_memory_equal(file->data, "very secret\n", 12);
 	assert_non_null(kit_find(&kit, KIT_DROPINS "10-a.hcl"));

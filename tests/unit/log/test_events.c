@@ -65,10 +65,9 @@ TEST(ids_are_128_bits_in_lower_case_hex)
 TEST(ids_and_names_are_unique)
 {
 	size_t n = ARRAY_SIZE(server) + ARRAY_SIZE(agent) + ARRAY_SIZE(mounthelper);
-	cleanup_free struct row *all = calloc(n, sizeof(*all));
+	cleanup_free struct row *all = NON_NULL(calloc(n, sizeof(*all)));
 	size_t at = 0;
 
-	assert_non_null(all);
 	for (size_t c = 0; c < ARRAY_SIZE(components); c++)
 		for (size_t i = 0; i < components[c].n; i++)
 			all[at++] = components[c].rows[i];
@@ -109,11 +108,10 @@ TEST(every_event_is_explained_in_its_programs_catalogue)
 			(void)str_format(head, sizeof(head),
 					 "\n\n# %s\n-- %s\nSubject: ", components[c].rows[i].name,
 					 components[c].rows[i].id);
-			at = strstr(text, head);
-			assert_non_null(at);
+			at = NON_NULL(strstr(text, head));
 			end = strstr(at + strlen(head), "\n-- ");
-			body = strstr(at + strlen(head), "\nDefined-By: holdfast\nDocumentation: man:");
-			assert_non_null(body);
+			body = NON_NULL(
+				strstr(at + strlen(head), "\nDefined-By: holdfast\nDocumentation: man:"));
 			assert_true(!end || body < end);
 			body = strstr(body, "\n\n");
 			assert_true(body && (!end || body + 60 < end));

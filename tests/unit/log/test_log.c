@@ -54,8 +54,7 @@ struct capture {
 UNIT_SETUP(capture_setup, struct capture, c)
 {
 	c->saved_fd = dup(STDERR_FILENO);
-	c->file = tmpfile();
-	assert_non_null(c->file);
+	c->file = NON_NULL(tmpfile());
 	assert_true(dup2(fileno(c->file), STDERR_FILENO) >= 0);
 	/* beyond the window of whatever was logged before */
 	fake.now_us += 2 * (uint64_t)LOG_RATE_WINDOW_US;

@@ -23,14 +23,10 @@ static void assert_event(const struct alloc *alloc, size_t i, Holdfast__V1__Allo
 static void set_status(struct alloc *alloc, Holdfast__Driver__V1__TaskState state, uint32_t restarts,
 		       Holdfast__Driver__V1__ExitResult *result)
 {
-	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+	Holdfast__Driver__V1__TaskStatus status = PB(holdfast__driver__v1__task_status, .task = "web",
+						     .state = state, .restarts = restarts, .result = result);
 	ProtobufCMessage *list[] = {&status.base};
-	char task[] = "web";
 
-	status.task = task;
-	status.state = state;
-	status.restarts = restarts;
-	status.result = result;
 	message_list_unref(alloc->task_status);
 	assert_true(message_list_new(list, 1, &alloc->task_status));
 }
@@ -55,8 +51,7 @@ TEST(each_allocation_change_is_noted_once)
 
 	before = a;
 	assert_true(alloc_own(&before));
-	a.published = malloc(sizeof(published));
-	assert_non_null(a.published);
+	a.published = NON_NULL(malloc(sizeof(published)));
 	*a.published = published;
 	a.n_published = 1;
 	a.client_status = CLIENT_RUNNING;

@@ -61,18 +61,16 @@ static void make_world(struct world *w)
 /* And runs task web by driver container, which is healthy and offers network none. */
 static void want_task(struct world *w)
 {
-	static char name[] = "web", driver[] = "container";
-
 	holdfast__driver__v1__task_config__init(&w->task);
 	holdfast__driver__v1__volume_mount__init(&w->mount);
 	holdfast__v1__node_driver__init(&w->driver);
 	holdfast__driver__v1__capabilities_response__init(&w->offer);
-	w->task.task = name;
-	w->task.driver = driver;
+	w->task.task = "web";
+	w->task.driver = "container";
 	w->mounts[0] = &w->mount;
 	w->task.volumes = w->mounts;
 	w->task.n_volumes = 1;
-	w->driver.name = driver;
+	w->driver.name = "container";
 	w->driver.healthy = true;
 	w->driver.capabilities = &w->offer;
 	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE;
@@ -142,11 +140,9 @@ static void forbidden_capability(struct world *w)
 
 static void sick_driver(struct world *w)
 {
-	static char why[] = "the engine is away";
-
 	want_task(w);
 	w->driver.healthy = false;
-	w->driver.health_description = why;
+	w->driver.health_description = "the engine is away";
 }
 
 static void mute_driver(struct world *w)
@@ -171,11 +167,10 @@ static void network_of_all_tasks(struct world *w)
 static void two_makers(struct world *w)
 {
 	static Holdfast__Driver__V1__TaskConfig other = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
-	static char name[] = "side", driver[] = "machine";
 
 	want_task(w);
-	other.task = name;
-	other.driver = driver;
+	other.task = "side";
+	other.driver = "machine";
 	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	w->offer.must_initiate_network = true;
 	w->two_tasks[0] = w->wanted_task;
@@ -526,7 +521,6 @@ TEST(segments_that_the_volume_does_not_name_are_information)
 
 TEST(any_one_of_the_topologies_is_enough)
 {
-	static char zone[] = "zone", a[] = "a", b[] = "b";
 	Holdfast__V1__Topology__SegmentsEntry entries[2] = {HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT,
 							    HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT};
 	Holdfast__V1__Topology__SegmentsEntry *first[] = {&entries[0]}, *second[] = {&entries[1]};
@@ -535,9 +529,9 @@ TEST(any_one_of_the_topologies_is_enough)
 	struct topology have = {.segments = {{"zone", "b"}}, .n_segments = 1};
 	char missing[128];
 
-	entries[0].key = entries[1].key = zone;
-	entries[0].value = a;
-	entries[1].value = b;
+	entries[0].key = entries[1].key = "zone";
+	entries[0].value = "a";
+	entries[1].value = "b";
 	topologies[0].segments = first;
 	topologies[1].segments = second;
 	topologies[0].n_segments = topologies[1].n_segments = 1;

@@ -25,16 +25,14 @@ TEST(a_claim_survives_the_wire_whole)
 {
 	struct claim before = full_claim();
 	struct claim after;
-	Holdfast__V1__Claim *pb = claim_to_pb(&before);
+	Holdfast__V1__Claim *pb = NON_NULL(claim_to_pb(&before));
 	Holdfast__V1__Claim *back;
 	uint8_t bytes[4096];
 	size_t n;
 
-	assert_non_null(pb);
 	n = protobuf_c_message_pack(&pb->base, bytes);
 	assert_true(n < sizeof(bytes));
-	back = holdfast__v1__claim__unpack(NULL, n, bytes);
-	assert_non_null(back);
+	back = NON_NULL(holdfast__v1__claim__unpack(NULL, n, bytes));
 	assert_int_equal(claim_from_pb(back, &after, NULL), STATUS_OK);
 	assert_memory_equal(&before, &after, sizeof(before));
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
@@ -45,7 +43,6 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 {
 	struct volume v = a_volume();
 	struct volume v2;
-	char description[] = "it runs", unit[] = "db.service";
 	struct csi_plugin plugins[] = {
 		{.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 7, .socket = "x.sock"},
 		{.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"},
@@ -72,8 +69,8 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
 	for (uint32_t i = 0; i < v.n_capabilities; i++)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
-	a.client_description = description;
-	a.unit = unit;
+	a.client_description = "it runs";
+	a.unit = "db.service";
 	a.stop_timeout_ms = 11;
 	(void)str_copy(a.job_id, sizeof(a.job_id), "web");
 	(void)str_copy(a.job_group, sizeof(a.job_group), "one");

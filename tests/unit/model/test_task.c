@@ -330,8 +330,7 @@ TEST(a_driver_order_names_slots_labels_and_owner)
 	w.alloc.volumes[1].read_only = true;
 	w.mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
 	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, NULL), STATUS_OK);
-	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
-	assert_non_null(task);
+	task = NON_NULL(holdfast__driver__v1__task_config__unpack(NULL, n, bytes));
 	assert_true(order_is_canonical(&task->base, bytes, n));
 	assert_string_equal(task->alloc_id, ALLOC_1);
 	assert_string_equal(task->job, "app");
@@ -533,8 +532,7 @@ static const char *ordered_env(const char *value, struct error *err)
 	message_list_unref(attributes);
 	if (status != STATUS_OK)
 		return NULL;
-	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
-	assert_non_null(task);
+	task = NON_NULL(holdfast__driver__v1__task_config__unpack(NULL, n, bytes));
 	(void)str_copy(kept, sizeof(kept), env_of(task, "K"));
 	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	return kept;

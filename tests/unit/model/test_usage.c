@@ -84,7 +84,6 @@ TEST(a_volume_of_unknown_usage_is_not_full)
 
 TEST(only_changes_of_more_than_one_percent_or_of_the_condition_count)
 {
-	char sick[] = "read-only";
 	usage_t a = usage_of(1000, 500, 500), b = a;
 
 	assert_false(usage_differs(&a, &b));
@@ -106,7 +105,7 @@ TEST(only_changes_of_more_than_one_percent_or_of_the_condition_count)
 	b.read_only = true;
 	assert_true(usage_differs(&a, &b));
 	b = a;
-	b.condition = sick;
+	b.condition = "read-only";
 	assert_true(usage_differs(&a, &b));
 	b = a;
 	b.unknown_since_ms = 5;

@@ -348,9 +348,8 @@ void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block)
 
 void fake_unmount(const char *path)
 {
-	struct mount *mount = mount_on(path);
+	struct mount *mount = NON_NULL(mount_on(path));
 
-	assert_non_null(mount);
 	k.mounts[top(root_of((int)(mount - k.mounts))).mount].attached = false;
 	drop_unused();
 }
@@ -374,9 +373,8 @@ uint64_t fake_inodes(const char *path)
 
 void fake_mount_again(const char *path)
 {
-	const struct mount *mount = mount_on(path);
+	const struct mount *mount = NON_NULL(mount_on(path));
 
-	assert_non_null(mount);
 	attach_system(path, mount->fs, mount->root, mount->attr);
 }
 
@@ -418,10 +416,9 @@ void fake_set_flags(const char *path, uint64_t attr)
 
 void fake_mount_part(const char *path, const char *of, const char *directory)
 {
-	const struct mount *mount = mount_on(of);
+	const struct mount *mount = NON_NULL(mount_on(of));
 	int node;
 
-	assert_non_null(mount);
 	node = find_node(mount->root, directory);
 	if (node < 0)
 		node = new_node(mount->root, mount->fs, directory, 0, S_IFDIR | 0755);

@@ -32,8 +32,7 @@ TEST(the_parsed_policy_matches_its_text)
 	const struct profile *db;
 
 	fixture_policy("allow_detach = yes; max_staged = 5 # comment\ncontainer = no", &policy);
-	agent = policy_agent(&policy, FIXTURE_UID);
-	assert_non_null(agent);
+	agent = NON_NULL(policy_agent(&policy, FIXTURE_UID));
 	assert_string_equal(agent->cluster, "demo");
 	assert_string_equal(agent->node, "node-1");
 	assert_int_equal(agent->helper_uid, FIXTURE_HELPER_UID);
@@ -55,8 +54,7 @@ TEST(the_parsed_policy_matches_its_text)
 	assert_int_equal(agent->sync_batch, 0);
 	assert_int_equal(agent->max_tmpfs_total, 4 << 20);
 	assert_int_equal(agent->n_profiles, 4);
-	db = policy_profile(agent, "db");
-	assert_non_null(db);
+	db = NON_NULL(policy_profile(agent, "db"));
 	assert_int_equal(db->class, MH_CLASS_BLOCK);
 	assert_int_equal(db->kind, FS_EXT4);
 	assert_int_equal(db->trust, TRUST_TRUSTED);
@@ -390,11 +388,11 @@ TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 			assert_msg(status == STATUS_OK, "row %zu: %s", i, err.msg);
 			continue;
 		}
-		if (status != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
-			fail_msg("row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)status,
-				 err.msg, refusals[i].message);
-		if (strtoul(err.msg + 2, NULL, 10) != line || strncmp(err.msg, "p:", 2) != 0)
-			fail_msg("row %zu is told at line %u, but says %s", i, line, err.msg);
+		assert_msg(status == STATUS_INVALID_ARGUMENT && strstr(err.msg, refusals[i].message),
+			   "row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)status, err.msg,
+			   refusals[i].message);
+		assert_msg(strtoul(err.msg + 2, NULL, 10) == line && strncmp(err.msg, "p:", 2) == 0,
+			   "row %zu is told at line %u, but says %s", i, line, err.msg);
 	}
 }
 
@@ -407,9 +405,8 @@ TEST(every_key_is_required_or_has_a_default)
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
 		struct error err = {.msg = ""};
 		cleanup_free char *copy = strdup(text);
-		char *at = strstr(copy, required[i]);
+		char *at = NON_NULL(strstr(copy, required[i]));
 
-		assert_non_null(at);
 		at[0] = '#';
 		assert_int_equal(parse(copy, strlen(copy), &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 		assert_string_equal(err.msg + strlen("p:1: agent 995 has no "), required[i]);

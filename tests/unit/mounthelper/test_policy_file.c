@@ -43,8 +43,7 @@ TEST(a_compiled_policy_yields_the_agents_own_profiles)
 	(void)crypto_hash_sha256(digest, (const unsigned char *)text, strlen(text));
 	assert_memory_equal(file.text_digest, digest, sizeof(digest));
 	assert_true(policy_file_check(&file, sizeof(file)));
-	agent = policy_agent(&file.policy, FIXTURE_UID);
-	assert_non_null(agent);
+	agent = NON_NULL(policy_agent(&file.policy, FIXTURE_UID));
 	assert_ptr_equal(agent->profiles, file.policy.profiles);
 	assert_int_equal(agent->n_profiles, file.policy.n_profiles);
 	assert_int_equal(policy_profile(agent, "h")->class, MH_CLASS_BIND);

@@ -25,8 +25,7 @@ TEST(every_key_is_in_the_manual)
 
 	read_text(POLICY_SOURCE, &source);
 	read_text(POLICY_MANUAL, &manual);
-	rest = strstr(source, "keys[] = {");
-	assert_non_null(rest);
+	rest = NON_NULL(strstr(source, "keys[] = {"));
 	*strstr(rest, "\n};") = '\0';
 	while ((rest = strstr(rest, "\n\t{\"")) != NULL) {
 		char wanted[64];
@@ -64,8 +63,7 @@ TEST(every_example_is_accepted)
 	while ((rest = strstr(rest, "\n```\n")) != NULL) {
 		char *example = rest + strlen("\n```\n");
 
-		rest = strstr(example, "\n```\n");
-		assert_non_null(rest);
+		rest = NON_NULL(strstr(example, "\n```\n"));
 		*rest++ = '\0';
 		rest += strlen("```");
 		if (strstr(example, "UID")) /* the skeleton */

@@ -171,8 +171,7 @@ TEST_FIXTURE(records_the_log_rejects_still_reach_the_audit, setup, teardown)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_log_full(true);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	audit = strstr(fake_audit(), "op=unstage phase=result");
-	assert_non_null(audit);
+	audit = NON_NULL(strstr(fake_audit(), "op=unstage phase=result"));
 	assert_non_null(strstr(audit, " trail=degraded res=success\n")); /* no number, no chain */
 	assert_null(strstr(fake_log(), "op=unstage"));
 }

@@ -493,11 +493,10 @@ TEST(the_slot_may_be_31)
 /* The fuzzer starts from them: one that is refused at the header would keep it from all that is behind. */
 TEST(the_fuzz_corpus_is_accepted)
 {
-	DIR *dir = opendir(WIRE_CORPUS);
+	DIR *dir = NON_NULL(opendir(WIRE_CORPUS));
 	struct dirent *entry;
 	unsigned int n = 0;
 
-	assert_non_null(dir);
 	while ((entry = readdir(dir))) {
 		char path[PATH_MAX];
 		cleanup_free char *bytes = NULL;

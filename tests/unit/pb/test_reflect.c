@@ -27,9 +27,8 @@ static void for_each_field(field_fn *check)
 
 static ProtobufCMessage *fresh(const ProtobufCMessageDescriptor *descriptor)
 {
-	ProtobufCMessage *message = calloc(1, descriptor->sizeof_message);
+	ProtobufCMessage *message = NON_NULL(calloc(1, descriptor->sizeof_message));
 
-	assert_non_null(message);
 	protobuf_c_message_init(descriptor, message);
 	return message;
 }
@@ -62,9 +61,8 @@ static ProtobufCMessage *with(const ProtobufCMessageDescriptor *descriptor,
 	const size_t one = 1;
 
 	if (reflect_is_list(field)) {
-		char *list = calloc(1, reflect_size(field->type));
+		char *list = NON_NULL(calloc(1, reflect_size(field->type)));
 
-		assert_non_null(list);
 		memcpy(at, (void *)&list, sizeof(list));
 		memcpy(quantifier, &one, sizeof(one));
 		at = list;
@@ -114,18 +112,16 @@ static void check_wire(const ProtobufCMessageDescriptor *descriptor, const Proto
 {
 	ProtobufCMessage *message = with(descriptor, field);
 	size_t n = protobuf_c_message_get_packed_size(message);
-	cleanup_free uint8_t *theirs = malloc(n);
+	cleanup_free uint8_t *theirs = NON_NULL(malloc(n));
 	struct reflect_values values;
 	ProtobufCMessage *copy;
 	size_t n_ours = 0;
 	cleanup_free uint8_t *ours = pack_message(message, 0, &n_ours);
 
-	assert_non_null(theirs);
 	(void)protobuf_c_message_pack(message, theirs);
 	assert_int_equal(n_ours, n);
 	assert_memory_equal(ours, theirs, n);
-	copy = protobuf_c_message_unpack(descriptor, NULL, n, theirs);
-	assert_non_null(copy);
+	copy = NON_NULL(protobuf_c_message_unpack(descriptor, NULL, n, theirs));
 	values = reflect_values(copy, field);
 	assert_int_equal(values.n, 1);
 	if (field->type == PROTOBUF_C_TYPE_STRING)

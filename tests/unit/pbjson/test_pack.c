@@ -25,9 +25,8 @@ enum { TYPES = sizeof(types) / sizeof(*types) };
 
 static uint8_t *by_protobuf_c(const ProtobufCMessage *message, size_t *ret_n)
 {
-	uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
+	uint8_t *bytes = NON_NULL(malloc(protobuf_c_message_get_packed_size(message) + 1));
 
-	assert_non_null(bytes);
 	*ret_n = protobuf_c_message_pack(message, bytes);
 	return bytes;
 }
@@ -37,14 +36,12 @@ static void expect_same(const ProtobufCMessage *message)
 	size_t n_wanted = 0;
 	cleanup_free uint8_t *wanted = by_protobuf_c(message, &n_wanted);
 	size_t n = 0;
-	uint8_t *bytes = pack_message(message, 3, &n);
+	uint8_t *bytes = NON_NULL(pack_message(message, 3, &n));
 
-	assert_non_null(bytes);
 	assert_int_equal(n, n_wanted);
 	assert_memory_equal(bytes + 3, wanted, n);
 	free(bytes);
-	bytes = malloc(n_wanted + 1);
-	assert_non_null(bytes);
+	bytes = NON_NULL(malloc(n_wanted + 1));
 	assert_ptr_equal(pack_at_end(message, bytes, n_wanted, &n), bytes);
 	assert_int_equal(n, n_wanted);
 	assert_memory_equal(bytes, wanted, n);
@@ -54,9 +51,8 @@ static void expect_same(const ProtobufCMessage *message)
 TEST(every_message_has_the_bytes_that_protobuf_c_makes)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		cleanup_pb ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
+		cleanup_pb ProtobufCMessage *message = NON_NULL(random_message(types[seed % TYPES], seed));
 
-		assert_non_null(message);
 		expect_same(message);
 	}
 }
@@ -79,11 +75,10 @@ TEST(an_oversized_message_fails_without_writing_past_the_buffer)
 		size_t n_wanted = protobuf_c_message_get_packed_size(message);
 
 		for (size_t size = 0; size <= n_wanted + 2; size++) {
-			cleanup_free uint8_t *room = malloc(size + (size_t)2 * GUARD);
+			cleanup_free uint8_t *room = NON_NULL(malloc(size + (size_t)2 * GUARD));
 			const uint8_t *at;
 			size_t n = 0;
 
-			assert_non_null(room);
 			memset(room, 0xa5, size + (size_t)2 * GUARD);
 			at = pack_at_end(message, room + GUARD, size, &n);
 			assert_int_equal(at != NULL, size >= n_wanted);
@@ -108,13 +103,11 @@ TEST(a_message_larger_than_is_usual_is_packed_too)
 		if (message.base.descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES &&
 		    message.base.descriptor->fields[i].label == PROTOBUF_C_LABEL_NONE &&
 		    message.base.descriptor->fields[i].flags == 0)
-			field = &message.base.descriptor->fields[i];
-	assert_non_null(field);
+			field = NON_NULL(&message.base.descriptor->fields[i]);
 	bytes = (ProtobufCBinaryData *)(void *)((char *)&message + field->offset);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		cleanup_free uint8_t *data = calloc(1, sizes[i]);
+		cleanup_free uint8_t *data = NON_NULL(calloc(1, sizes[i]));
 
-		assert_non_null(data);
 		*bytes = (ProtobufCBinaryData){.len = sizes[i], .data = data};
 		expect_same(&message.base);
 	}
@@ -139,12 +132,11 @@ TEST(fields_of_a_later_version_stay)
 TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 {
 	Test__V1__All message = PB(test__v1__all, .kind_case = TEST__V1__ALL__KIND_K_STR, .k_str = NULL);
-	char text[] = "";
 
 	expect_same(&message.base);
 	message.k_str = TEXT(protobuf_c_empty_string);
 	expect_same(&message.base);
-	message.k_str = text;
+	message.k_str = "";
 	expect_same(&message.base);
 	message.kind_case = TEST__V1__ALL__KIND_K_MSG;
 	message.k_msg = NULL;
@@ -157,18 +149,17 @@ TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 TEST(proto2_packs_set_and_required_fields)
 {
 	Test__V1__Old inner = TEST__V1__OLD__INIT, message = TEST__V1__OLD__INIT;
-	char text[] = "t";
 	uint8_t raw[] = {1, 2};
 	int32_t numbers[] = {0, -1, 300};
 
 	expect_same(&message.base); /* what must be set counts as 0 and "" */
-	message.must_text = text;
+	message.must_text = "t";
 	message.may = 5;
 	message.flag = 0;
 	message.raw = (ProtobufCBinaryData){.len = sizeof(raw), .data = raw};
 	expect_same(&message.base); /* not set, whatever is there */
 	message.has_may = message.has_flag = message.has_raw = 1;
-	message.text = text;
+	message.text = "t";
 	message.inner = &inner;
 	message.numbers = message.packed = numbers;
 	message.n_numbers = message.n_packed = 3;

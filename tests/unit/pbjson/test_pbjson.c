@@ -80,14 +80,13 @@ static void expect_error(const ProtobufCMessageDescriptor *descriptor, const cha
 
 TEST(a_message_prints_only_nondefault_fields)
 {
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability capability =
+		V1(capability, .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER);
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	Holdfast__V1__Volume message = HOLDFAST__V1__VOLUME__INIT;
-	char id[] = "db \"1\"";
 
 	expect_json(&message.base, 0, "{}");
-	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	message.id = id;
+	message.id = "db \"1\"";
 	message.generation = UINT64_MAX;
 	message.create_time_ms = INT64_MIN;
 	message.schedulable = true;
@@ -120,10 +119,8 @@ TEST(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not)
 
 TEST(numbers_outside_json_travel_as_words)
 {
-	Test__V1__All message = TEST__V1__ALL__INIT;
+	Test__V1__All message = PB(test__v1__all, .d = NAN, .f = INFINITY);
 
-	message.d = NAN;
-	message.f = INFINITY;
 	message.color = 99; /* from a newer peer */
 	expect_json(&message.base, 0, "{\"d\":\"NaN\",\"f\":\"Infinity\",\"color\":99}");
 	message.d = -INFINITY;
@@ -134,16 +131,13 @@ TEST(numbers_outside_json_travel_as_words)
 
 TEST(text_that_is_not_utf8_is_named_and_refused)
 {
-	Holdfast__V1__Volume inner = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume inner = V1(volume, .name = "\xff");
 	Holdfast__V1__Volume *volumes[] = {&inner};
-	Holdfast__V1__ListVolumesResponse message = HOLDFAST__V1__LIST_VOLUMES_RESPONSE__INIT;
+	Holdfast__V1__ListVolumesResponse message =
+		V1(list_volumes_response, .n_volumes = 1, .volumes = volumes);
 	struct error err = {0};
 	json_t *json = NULL;
-	char bad[] = "\xff";
 
-	inner.name = bad;
-	message.n_volumes = 1;
-	message.volumes = volumes;
 	assert_int_equal(pbjson_encode(&message.base, 0, &json, &err), STATUS_INTERNAL);
 	assert_null(json);
 	assert_string_equal(err.msg, "volumes[0].name: the text is not UTF-8");
@@ -153,11 +147,9 @@ TEST(a_map_entry_without_value_is_the_empty_message)
 {
 	Test__V1__All__MImEntry entry = TEST__V1__ALL__MIM_ENTRY__INIT;
 	Test__V1__All__MImEntry *entries[] = {&entry};
-	Test__V1__All message = TEST__V1__ALL__INIT;
+	Test__V1__All message = PB(test__v1__all, .n_m_im = 1, .m_im = entries);
 
 	entry.key = -5;
-	message.n_m_im = 1;
-	message.m_im = entries;
 	expect_json(&message.base, 0, "{\"mIm\":{\"-5\":{}}}");
 }
 
@@ -420,18 +412,16 @@ static char *nested(int depth)
 TEST(nesting_ends_at_the_limit_in_both_directions)
 {
 	const ProtobufCMessageDescriptor *inner = &test__v1__inner__descriptor;
-	Test__V1__Inner outer = TEST__V1__INNER__INIT;
 	cleanup_free char *good = nested(PBJSON_DEPTH_MAX);
 	cleanup_free char *bad = nested(PBJSON_DEPTH_MAX + 1);
 	cleanup_pb ProtobufCMessage *deepest = decode(inner, good, 0);
 	ProtobufCMessage *message = NULL;
 	Test__V1__Inner *kids[] = {(Test__V1__Inner *)deepest};
+	Test__V1__Inner outer = PB(test__v1__inner, .n_kids = 1, .kids = kids);
 	struct error err = {0};
 	cleanup(json_decrefp) json_t *json = NULL;
 
 	expect_json(deepest, 0, good);
-	outer.n_kids = 1;
-	outer.kids = kids;
 	assert_int_equal(pbjson_encode(&outer.base, 0, &json, &err), STATUS_INTERNAL);
 	assert_null(json);
 	assert_non_null(strstr(err.msg, "kids[0]: nested deeper than 32 messages"));
@@ -443,12 +433,11 @@ TEST(nesting_ends_at_the_limit_in_both_directions)
 TEST(types_with_a_json_form_of_their_own_are_not_mapped_wrongly)
 {
 	Google__Protobuf__Duration duration = GOOGLE__PROTOBUF__DURATION__INIT;
-	Test__V1__Timed timed = TEST__V1__TIMED__INIT;
+	Test__V1__Timed timed = PB(test__v1__timed, .after = &duration);
 	json_t *json = NULL;
 	cleanup(json_decrefp) json_t *given = load("{\"after\":{}}");
 	ProtobufCMessage *message = NULL;
 
-	timed.after = &duration;
 	assert_int_equal(pbjson_encode(&timed.base, 0, &json, NULL), STATUS_UNIMPLEMENTED);
 	assert_int_equal(pbjson_decode(&test__v1__timed__descriptor, given, 0, &message, NULL),
 			 STATUS_UNIMPLEMENTED);

@@ -141,11 +141,10 @@ static int check_chain(void)
 	int lines = 0;
 
 	while (*line != '\0') {
-		char *end = strchr(line, '\n');
+		char *end = NON_NULL(strchr(line, '\n'));
 		uint8_t digest[crypto_hash_sha256_BYTES];
 		const char *at;
 
-		assert_non_null(end);
 		*end = '\0';
 		at = strstr(line, " prev=");
 		/* a torn line may have lost its own, but is in the next one's */

@@ -88,8 +88,7 @@ static uint64_t id_in_table(int fd)
 	FILE *f;
 
 	(void)str_format(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	assert_non_null(f);
+	f = NON_NULL(fopen(path, "re"));
 	while (fgets(line, sizeof(line), f))
 		(void)sscanf(line, "mnt_id: %llu", &id); /* NOLINT(cert-err34-c) */
 	(void)fclose(f);

@@ -38,9 +38,8 @@ TEST(a_queue_that_was_large_gives_its_memory_back_when_empty)
 {
 	cleanup(byteq_release) struct byteq q = BYTEQ_INIT;
 	const size_t mebibyte = (size_t)1024 * 1024;
-	cleanup_free char *block = calloc(1, mebibyte);
+	cleanup_free char *block = NON_NULL(calloc(1, mebibyte));
 
-	assert_non_null(block);
 	assert_true(byteq_put(&q, block, mebibyte));
 	byteq_take(&q, mebibyte);
 	assert_int_equal(q.buf.cap, 0);

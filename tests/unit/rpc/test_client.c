@@ -131,8 +131,8 @@ WORLD_TEST(malformed_answers_become_precise_errors)
 		struct answer answer;
 		enum status st = call(world, &stranger, &rows[i].script, &answer);
 
-		if (st != rows[i].status || !strstr(answer.err.msg, rows[i].text))
-			fail_msg("%s: %s %s", rows[i].name, status_name(st), answer.err.msg);
+		assert_msg(st == rows[i].status && strstr(answer.err.msg, rows[i].text), "%s: %s %s",
+			   rows[i].name, status_name(st), answer.err.msg);
 		if (st != STATUS_OK && st != STATUS_NOT_FOUND)
 			assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get at unix:"));
 	}
@@ -333,7 +333,6 @@ WORLD_TEST(a_long_goaway_reason_is_cut)
 			      &(struct stranger_script){.goaway = true, .goaway_reason = goaway_reason},
 			      &answer),
 			 STATUS_UNAVAILABLE);
-	at = strstr(answer.err.msg, "connection: ");
-	assert_non_null(at);
+	at = NON_NULL(strstr(answer.err.msg, "connection: "));
 	assert_int_equal(strlen(at + strlen("connection: ")), 255);
 }

@@ -9,9 +9,8 @@
 static char *fill(Holdfast__V1__ErrorDetails *details, Holdfast__V1__NodeExplanation *node,
 		  Holdfast__V1__NodeExplanation **nodes, size_t size)
 {
-	char *text = calloc(1, size + 1);
+	char *text = NON_NULL(calloc(1, size + 1));
 
-	assert_non_null(text);
 	holdfast__v1__error_details__init(details);
 	holdfast__v1__node_explanation__init(node);
 	nodes[0] = node;
@@ -75,9 +74,8 @@ WORLD_TEST(details_give_way_to_a_long_message)
 WORLD_TEST(details_are_those_of_the_last_call_alone)
 {
 	struct answer answer;
-	Holdfast__V1__ErrorDetails *details = exchange(world, 100, 10, &answer);
+	Holdfast__V1__ErrorDetails *details = NON_NULL(exchange(world, 100, 10, &answer));
 
-	assert_non_null(details);
 	holdfast__v1__error_details__free_unpacked(details, NULL);
 	assert_int_equal(world_get_now(world, world->client, "missing", &answer), STATUS_NOT_FOUND);
 	assert_null(rpc_client_details(world->client, &holdfast__v1__error_details__descriptor));
@@ -98,9 +96,8 @@ WORLD_TEST(a_stream_ends_with_details_too)
 	rpc_call_fail_details(world->stream, &err, &details.base);
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_ABORTED);
-	got = (Holdfast__V1__ErrorDetails *)rpc_client_details(world->client,
-							       &holdfast__v1__error_details__descriptor);
-	assert_non_null(got);
+	got = NON_NULL((Holdfast__V1__ErrorDetails *)rpc_client_details(
+		world->client, &holdfast__v1__error_details__descriptor));
 	assert_string_equal(got->nodes[0]->reason, text);
 	holdfast__v1__error_details__free_unpacked(got, NULL);
 	free(text);

@@ -107,9 +107,8 @@ TEST(a_message_that_is_too_long_is_cut_between_characters)
 		    [13] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80z");
 
 	for (size_t size = 1; size < ARRAY_SIZE(cut); size++) {
-		cleanup_free char *text = malloc(size);
+		cleanup_free char *text = NON_NULL(malloc(size));
 
-		assert_non_null(text);
 		(void)decode(text, size, wire);
 		if (cut[size])
 			assert_string_equal(text, cut[size]);

@@ -107,8 +107,8 @@ TEST(an_ambiguous_head_is_refused)
 		struct h1_head head;
 		int http = 0;
 
-		if (read_text(rows[i].text, &head, &http) != H1_HEAD_BAD || http != rows[i].http)
-			fail_msg("%d for %s", http, rows[i].text);
+		assert_msg(read_text(rows[i].text, &head, &http) == H1_HEAD_BAD && http == rows[i].http,
+			   "%d for %s", http, rows[i].text);
 	}
 }
 
@@ -129,11 +129,10 @@ TEST(a_head_may_be_as_large_as_the_limit_and_no_larger)
 	static const uint8_t end[4] = {'\r', '\n', '\r', '\n'};
 
 	for (size_t n = H1_HEAD_MAX; n <= H1_HEAD_MAX + 1; n++) {
-		cleanup_free char *text = malloc(n);
+		cleanup_free char *text = NON_NULL(malloc(n));
 		struct h1_head head;
 		int http = 0;
 
-		assert_non_null(text);
 		memset(text, 'x', n);
 		memcpy(text, begin, sizeof(begin) - 1);
 		memcpy(text + n - sizeof(end), end, sizeof(end));

@@ -27,8 +27,7 @@ TEST(untouched_pages_of_a_frame_block_use_no_memory)
 
 	/* pages that somebody had before are no good */
 	for (int i = 0; i < 3; i++) {
-		block = of.malloc(FRAME, of.mem_user_data);
-		assert_non_null(block);
+		block = NON_NULL(of.malloc(FRAME, of.mem_user_data));
 		assert_ptr_equal(block, mem.pages);
 		block[0] = 'x';
 		assert_int_equal(pages_there(block, FRAME), 1);
@@ -87,8 +86,7 @@ TEST(a_block_keeps_its_bytes_when_its_size_changes)
 
 		for (size_t k = 0; k < sizes[i][0]; k++)
 			block[k] = (uint8_t)(k % 251);
-		block = of.realloc(block, sizes[i][1], of.mem_user_data);
-		assert_non_null(block);
+		block = NON_NULL(of.realloc(block, sizes[i][1], of.mem_user_data));
 		for (size_t k = 0; k < kept; k++)
 			assert_int_equal(block[k], k % 251);
 		memset(block, 0, sizes[i][1]);

@@ -69,9 +69,8 @@ struct hog {
 
 static struct hog *hog_new(struct world *world, uid_t uid)
 {
-	struct hog *hog = calloc(1, sizeof(*hog));
+	struct hog *hog = NON_NULL(calloc(1, sizeof(*hog)));
 
-	assert_non_null(hog);
 	peer_uid = uid;
 	raw_open(&hog->raw, world, true);
 	world_settle(world);

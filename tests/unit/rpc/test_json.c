@@ -86,10 +86,9 @@ WORLD_TEST(deeply_nested_json_is_refused)
 {
 	enum { DEPTH = 60000 };
 	struct raw_answer answer;
-	char *body = malloc(DEPTH + 1);
+	char *body = NON_NULL(malloc(DEPTH + 1));
 	cleanup(raw_close) struct raw raw;
 
-	assert_non_null(body);
 	memset(body, '[', DEPTH);
 	body[DEPTH] = '\0';
 	raw_open(&raw, world, true);
@@ -201,9 +200,8 @@ static int setup_small(void **state)
 static char *padded_request(size_t n)
 {
 	static const char head[] = "{\"id\": \"db\"";
-	char *body = malloc(n + 1);
+	char *body = NON_NULL(malloc(n + 1));
 
-	assert_non_null(body);
 	memset(body, ' ', n);
 	memcpy(body, head, strlen(head));
 	body[n - 1] = '}';
@@ -291,9 +289,9 @@ TLS_TEST(curl_calls_over_tls_with_http2_and_http1)
 		struct curl curl;
 
 		run_curl(tw->world, args, &curl);
-		if (!strstr(curl.out, i == 0 ? "HTTP/2 200" : "HTTP/1.1 200") ||
-		    !strstr(curl.out, "\"id\":\"db\""))
-			fail_msg("%s", curl.out);
+		assert_msg(strstr(curl.out, i == 0 ? "HTTP/2 200" : "HTTP/1.1 200") &&
+				   strstr(curl.out, "\"id\":\"db\""),
+			   "%s", curl.out);
 		assert_string_equal(tw->world->peer.uri, NODE_URI);
 	}
 }

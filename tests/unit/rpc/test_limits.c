@@ -42,9 +42,8 @@ static int setup_wide_messages(void **state)
 static char *id_for_message(size_t size)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	char *id = malloc(size + 1);
+	char *id = NON_NULL(malloc(size + 1));
 
-	assert_non_null(id);
 	for (size_t n = size; n > 0; n--) {
 		memset(id, 'i', n);
 		id[n] = '\0';
@@ -171,11 +170,10 @@ TEST_ON(requests_that_come_in_together_share_the_connections_limit, struct world
 		/* two halves: the one is not complete, the other one uses up what is left */
 		static const uint8_t prefix[5] = {0, 0, 0, 0xff, 0xff};
 		size_t first = 12000, second = HELD - first + over;
-		uint8_t *body = calloc(1, HELD);
+		uint8_t *body = NON_NULL(calloc(1, HELD));
 		struct raw_answer a, b;
 		struct raw raw;
 
-		assert_non_null(body);
 		memcpy(body, prefix, sizeof(prefix));
 		raw_open(&raw, world, true);
 		world_settle(world);

@@ -55,9 +55,9 @@ static void make_pair(struct folder *folder)
 {
 	struct error err;
 
-	if (pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err) != STATUS_OK ||
-	    issue(folder, &node_request, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
+	assert_msg(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err) == STATUS_OK &&
+			   issue(folder, &node_request, &err) == STATUS_OK,
+		   "%s", err.msg);
 }
 
 static X509 *load(struct folder *folder, const char *name)
@@ -126,9 +126,8 @@ CASE(an_issued_certificate_chains_to_its_ca_for_its_purpose)
 static void critical(const X509 *cert, int nid, bool expected)
 {
 	int is_critical = -1;
-	void *extension = X509_get_ext_d2i(cert, nid, &is_critical, NULL);
+	void *extension = NON_NULL(X509_get_ext_d2i(cert, nid, &is_critical, NULL));
 
-	assert_non_null(extension);
 	assert_int_equal(is_critical, expected);
 	if (nid == NID_basic_constraints)
 		BASIC_CONSTRAINTS_free(extension);

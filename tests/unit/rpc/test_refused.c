@@ -43,9 +43,8 @@ static int setup(void **state)
 static X509 *read_cert(const char *path)
 {
 	FILE *file = fopen(path, "re");
-	X509 *cert = file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL;
+	X509 *cert = NON_NULL(file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL);
 
-	assert_non_null(cert);
 	(void)fclose(file);
 	return cert;
 }
@@ -55,18 +54,16 @@ static void expire(struct tls_world *tw, const char *name)
 {
 	char path[WORLD_PATH_SIZE + 8];
 	FILE *file = fopen(world_path(tw->world, "ca.key"), "re");
-	EVP_PKEY *key = file ? PEM_read_PrivateKey(file, NULL, NULL, NULL) : NULL;
+	EVP_PKEY *key = NON_NULL(file ? PEM_read_PrivateKey(file, NULL, NULL, NULL) : NULL);
 	X509 *cert;
 
-	assert_non_null(key);
 	(void)fclose(file);
 	(void)str_format(path, sizeof(path), "%s.crt", world_path(tw->world, name));
 	cert = read_cert(path);
 	assert_non_null(X509_gmtime_adj(X509_getm_notBefore(cert), -3600));
 	assert_non_null(X509_gmtime_adj(X509_getm_notAfter(cert), -60));
 	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
-	file = fopen(path, "we");
-	assert_non_null(file);
+	file = NON_NULL(fopen(path, "we"));
 	assert_int_equal(PEM_write_X509(file, cert), 1);
 	assert_int_equal(fclose(file), 0);
 	X509_free(cert);

@@ -69,9 +69,8 @@ static enum status get(struct list *list, struct answer *answer)
 
 static int setup(void **state)
 {
-	struct list *list = calloc(1, sizeof(*list));
+	struct list *list = NON_NULL(calloc(1, sizeof(*list)));
 
-	assert_non_null(list);
 	*state = list;
 	return tls_world_setup((void **)&list->tw);
 }
@@ -116,8 +115,8 @@ CASE(when_no_server_answers_the_error_gives_the_reason_of_each)
 	for (size_t i = 0; i < 3; i++) {
 		const char *at = strstr(answer.err.msg, rpc_address_text(&list->servers[i], name));
 
-		if (!at || !str_starts_with(at + strlen(name), ": connect: Connection refused"))
-			fail_msg("%s", answer.err.msg);
+		assert_msg(at && str_starts_with(at + strlen(name), ": connect: Connection refused"), "%s",
+			   answer.err.msg);
 	}
 	assert_non_null(strstr(answer.err.msg, "any of 3 servers"));
 	assert_int_equal(answer.err.sys_errno, ECONNREFUSED);

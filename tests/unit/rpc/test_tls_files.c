@@ -89,8 +89,7 @@ TLS_TEST(a_chain_that_breaks_off_in_its_second_certificate_is_refused)
 	struct error err;
 
 	assert_int_equal(file_read(world_path(tw->world, "ca.crt"), 10000, &ca, &len), 0);
-	both = malloc(2 * len);
-	assert_non_null(both);
+	both = NON_NULL(malloc(2 * len));
 	memcpy(both, ca, len);
 	memcpy(both + len, ca, len);
 	assert_int_equal(file_write_atomic(world_path(tw->world, "two"), 0600, both, 2 * len), 0);
@@ -106,8 +105,7 @@ TLS_TEST(an_encrypted_key_is_refused_without_a_prompt)
 	FILE *f;
 
 	assert_int_equal(pem_read_key(world_path(tw->world, "node.key"), &key, &err), STATUS_OK);
-	f = fopen(world_path(tw->world, "locked.key"), "we");
-	assert_non_null(f);
+	f = NON_NULL(fopen(world_path(tw->world, "locked.key"), "we"));
 	assert_int_equal(PEM_write_PrivateKey(f, key, EVP_aes_128_cbc(), (const unsigned char *)"secret", 6,
 					      NULL, NULL),
 			 1);

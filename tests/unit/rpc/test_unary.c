@@ -63,10 +63,9 @@ WORLD_TEST(a_connection_to_a_socket_that_gets_no_name_ends_before_its_first_call
 WORLD_TEST(many_calls_at_once_are_all_answered)
 {
 	enum { N = 600 }; /* more than may be in flight at a time */
-	struct answer *answers = calloc(N, sizeof(*answers));
+	struct answer *answers = NON_NULL(calloc(N, sizeof(*answers)));
 	size_t n_ok = 0;
 
-	assert_non_null(answers);
 	for (size_t i = 0; i < N; i++) {
 		char id[16];
 

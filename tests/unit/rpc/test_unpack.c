@@ -21,9 +21,8 @@ static enum status unpack(const uint8_t *bytes, size_t n, size_t max, struct err
 /* @n statuses of nothing: two bytes each. */
 static uint8_t *empty_statuses(size_t n)
 {
-	uint8_t *bytes = malloc(2 * n);
+	uint8_t *bytes = NON_NULL(malloc(2 * n));
 
-	assert_non_null(bytes);
 	for (size_t i = 0; i < n; i++) {
 		bytes[2 * i] = 6 << 3 | 2;
 		bytes[2 * i + 1] = 0;
@@ -116,10 +115,9 @@ TEST(a_document_has_a_number_of_values_at_most)
 {
 	for (size_t over = 0; over < 2; over++) {
 		size_t n = 2 * (JSON_VALUES_MAX - 1 + over);
-		cleanup_free char *text = malloc(n + 1);
+		cleanup_free char *text = NON_NULL(malloc(n + 1));
 		struct error err;
 
-		assert_non_null(text);
 		text[0] = '[';
 		for (size_t i = 1; i < n; i++)
 			text[i] = i % 2 ? '1' : ',';
@@ -132,10 +130,9 @@ TEST(a_document_has_a_number_of_values_at_most)
 TEST(commas_inside_texts_do_not_count)
 {
 	size_t n = 4 * JSON_VALUES_MAX;
-	cleanup_free char *text = malloc(n);
+	cleanup_free char *text = NON_NULL(malloc(n));
 	struct error err;
 
-	assert_non_null(text);
 	memset(text, ',', n);
 	memcpy(text, "[\"\\\"", 4);
 	memcpy(text + n - 2, "\"]", 2);
@@ -145,10 +142,9 @@ TEST(commas_inside_texts_do_not_count)
 TEST(commas_after_a_text_count)
 {
 	size_t n = 2 * JSON_VALUES_MAX + 5;
-	cleanup_free char *text = malloc(n);
+	cleanup_free char *text = NON_NULL(malloc(n));
 	struct error err;
 
-	assert_non_null(text);
 	memcpy(text, "[\"a\"", 4);
 	for (size_t i = 4; i < n; i++)
 		text[i] = i % 2 ? '1' : ',';

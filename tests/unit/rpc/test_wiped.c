@@ -29,8 +29,7 @@ TEST(a_secret_on_the_heap_is_found)
 
 	make_secret(secret, '0');
 	assert_false(is_left(secret));
-	copy = strdup(secret);
-	assert_non_null(copy);
+	copy = NON_NULL(strdup(secret));
 	assert_true(is_left(secret));
 	explicit_bzero(copy, strlen(copy));
 	assert_false(is_left(secret));
@@ -80,8 +79,7 @@ static ProtobufCMessage *copy(const ProtobufCMessage *message)
 
 	assert_in_range(n, 1, sizeof(packed));
 	(void)protobuf_c_message_pack(message, packed);
-	ret = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
-	assert_non_null(ret);
+	ret = NON_NULL(protobuf_c_message_unpack(message->descriptor, NULL, n, packed));
 	return ret;
 }
 

@@ -63,10 +63,9 @@ struct rpc_client *tls_world_client(struct tls_world *tw, struct rpc_tls *tls, c
 
 int tls_world_setup(void **state)
 {
-	struct tls_world *tw = calloc(1, sizeof(*tw));
+	struct tls_world *tw = NON_NULL(calloc(1, sizeof(*tw)));
 	struct error err;
 
-	assert_non_null(tw);
 	assert_int_equal(world_setup((void **)&tw->world), 0);
 	tls_world_make_ca(tw, "ca");
 	tls_world_issue(tw, "ca", "server", SERVER_URI);

@@ -13,10 +13,9 @@ void world_answer(struct rpc_call *call, const char *id)
 
 static void answer_with_bytes(struct rpc_call *call, size_t n)
 {
-	cleanup_free char *why = malloc(n + 1);
+	cleanup_free char *why = NON_NULL(malloc(n + 1));
 	Holdfast__V1__GetVolumeResponse response = V1(get_volume_response, .why = why);
 
-	assert_non_null(why);
 	memset(why, 'w', n);
 	why[n] = '\0';
 	rpc_call_reply(call, &response.base);
@@ -154,10 +153,9 @@ static void fill_services(struct world *world)
 
 int world_setup_with(void **state, const struct rpc_server_limits *limits)
 {
-	struct world *world = calloc(1, sizeof(*world));
+	struct world *world = NON_NULL(calloc(1, sizeof(*world)));
 	struct error err;
 
-	assert_non_null(world);
 	temp_dir_make(world->dir);
 	(void)str_format(world->socket, sizeof(world->socket), "%s/s", world->dir);
 	assert_true(sd_event_new(&world->event) >= 0);

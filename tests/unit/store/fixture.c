@@ -11,9 +11,8 @@ uint64_t fixture_base;
 
 int fixture_setup_closed(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = NON_NULL(calloc(1, sizeof(*f)));
 
-	assert_non_null(f);
 	fixture_base = 0;
 	temp_dir_make(f->dir);
 	assert_int_equal(sd_event_new(&f->event), 0);

@@ -67,9 +67,8 @@ STORE_TEST(keys_and_prefixes_of_other_bytes_are_refused)
 
 STORE_TEST(values_have_1_byte_to_1_mib)
 {
-	cleanup_free char *value = calloc(1, KV_VALUE_MAX + 1);
+	cleanup_free char *value = NON_NULL(calloc(1, KV_VALUE_MAX + 1));
 
-	assert_non_null(value);
 	assert_int_equal(submit_op(f, "a", value, 0), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(submit_op(f, "a", value, 1), STATUS_OK);
 	assert_int_equal(submit_op(f, "a", value, KV_VALUE_MAX), STATUS_OK);
@@ -128,13 +127,12 @@ STORE_TEST(at_most_65536_submissions_are_pending)
 
 STORE_TEST(at_most_64_mib_are_pending)
 {
-	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
+	cleanup_free char *value = NON_NULL(calloc(1, KV_VALUE_MAX));
 	struct kv_op op = {.key = "a", .value = value, .len = KV_VALUE_MAX};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
 	struct answer answer = {0};
 	size_t n = 0;
 
-	assert_non_null(value);
 	while (kv_submit(f->kv, &txn, NULL, NULL, NULL) == STATUS_OK)
 		n++;
 	assert_int_equal(n, KV_PENDING_BYTES_MAX / KV_VALUE_MAX -

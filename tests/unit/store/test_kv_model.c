@@ -173,9 +173,8 @@ static void step(struct model *m)
 
 TEST_FIXTURE(random_operations_agree_with_the_model, fixture_setup, fixture_teardown)
 {
-	struct model *m = calloc(1, sizeof(*m));
+	struct model *m = NON_NULL(calloc(1, sizeof(*m)));
 
-	assert_non_null(m);
 	*m = (struct model){.f = *state, .seed = 20240229};
 	for (int i = 0; i < STEPS; i++)
 		step(m);

@@ -22,8 +22,8 @@ static void expect_refusal(struct fixture *f, const char *path, enum status expe
 
 	assert_int_equal(kv_open_sqlite(f->event, path, &f->kv, &err), expected);
 	assert_null(f->kv);
-	if (!strstr(err.msg, path) || !strstr(err.msg, part))
-		fail_msg("'%s' does not name %s and '%s'", err.msg, path, part);
+	assert_msg(strstr(err.msg, path) && strstr(err.msg, part), "'%s' does not name %s and '%s'", err.msg,
+		   path, part);
 }
 
 static void write_file(const char *path, const void *bytes, size_t n)
@@ -498,8 +498,7 @@ CLOSED_STORE_TEST(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing)
 	size_t refused = 0, n;
 
 	bytes = make_store(f, &n);
-	before = read_all(f, NULL);
-	assert_non_null(before);
+	before = NON_NULL(read_all(f, NULL));
 	for (size_t i = 100; i < n; i += STEP) {
 		cleanup_free char *after = NULL;
 		char flip = (char)(1 << (i / STEP % 8));

@@ -165,12 +165,11 @@ CASE(views_follow_their_definition_and_nothing_is_written_when_it_stays)
 
 CASE(the_text_of_a_transaction_is_bounded)
 {
-	cleanup_free char *text = malloc(KV_TEXT_MAX + 1);
+	cleanup_free char *text = NON_NULL(malloc(KV_TEXT_MAX + 1));
 	struct kv_op op = {.key = "a", .value = "v", .len = 1, .text = text};
 	const struct kv_op deletion = {.key = "a", .text = "{}"};
 	struct error err;
 
-	assert_non_null(text);
 	memset(text, 'x', KV_TEXT_MAX);
 	text[KV_TEXT_MAX] = '\0';
 	assert_error(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, &err),
