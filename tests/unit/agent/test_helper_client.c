@@ -383,8 +383,7 @@ CASE(a_missing_setuid_bit_is_explained)
 	make_client(f, 30000);
 	request(f, MH_OP_STAGE, 0);
 	run_until(f, &f->down, 1);
-	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(f->last_down.msg, "exit code 71"));
+	assert_error(f->last_down.status, STATUS_UNAVAILABLE, f->last_down, "exit code 71");
 	assert_non_null(strstr(f->last_down.msg, "mode 4750"));
 	assert_false(helper_client_info(f->client)->is_running);
 	run_until(f, &f->n_results, 1);
@@ -411,8 +410,7 @@ CASE(a_mute_start_ends_with_its_timeout)
 	f->fake.state->start_times = 1;
 	make_client(f, 30000);
 	run_until(f, &f->ready, 1);
-	assert_int_equal(f->down, 1);
-	assert_non_null(strstr(f->last_down.msg, "did not say HELLO within 2s"));
+	assert_error(f->down, 1, f->last_down, "did not say HELLO within 2s");
 }
 
 CASE(another_version_of_the_helper_is_refused)
@@ -445,8 +443,7 @@ TEST_ON(a_program_that_does_not_exist_is_an_error_with_its_path, struct fixture,
 	assert_int_equal(unlink(f->fake.path), 0);
 	make_client(f, 30000);
 	run_until(f, &f->down, 1);
-	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(f->last_down.msg, f->fake.path));
+	assert_error(f->last_down.status, STATUS_UNAVAILABLE, f->last_down, f->fake.path);
 }
 
 TEST_ON(the_queue_is_bounded, struct fixture, f, setup, teardown)

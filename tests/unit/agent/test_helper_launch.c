@@ -30,8 +30,7 @@ CASE(launch_mode_socket_serves_as_setuid_does)
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(f->results[i].op, life[i]);
 	assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
-	assert_int_equal(f->down, 1);
-	assert_non_null(strstr(f->last_down.msg, "closed the connection"));
+	assert_error(f->down, 1, f->last_down, "closed the connection");
 	assert_int_equal(helper_client_info(f->client)->launch_mode, 2);
 	assert_int_equal(helper_client_instances(f->client, infos), 3);
 	assert_int_equal(infos[1].launch_mode, 2);

@@ -333,8 +333,7 @@ TEST(every_outcome_has_a_code_and_a_sentence)
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), expected[i]);
 		if (expected[i] == STATUS_OK)
 			continue;
-		assert_int_equal(err.status, expected[i]);
-		assert_non_null(strstr(err.msg, "STAGE of volume db: "));
+		assert_error(err.status, expected[i], err, "STAGE of volume db: ");
 		assert_non_null(strstr(err.msg, "record 77 of its trail: holdfast audit show FILE"));
 		reply.record = 0;
 		(void)helper_reply_outcome(&reply, "volume db", &err);

@@ -384,8 +384,7 @@ CASE(a_refused_start_is_final_and_names_its_reason)
 		assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 		UNTIL(s, is_over);
 		assert_true(s->was_refused);
-		assert_int_equal(s->over.status, rows[i].status);
-		assert_non_null(strstr(s->over.msg, rows[i].words));
+		assert_error(s->over.status, rows[i].status, s->over, rows[i].words);
 		assert_non_null(strstr(s->over.msg, "db.service"));
 	}
 	assert_int_equal(s->db->starts, ARRAY_SIZE(rows));
@@ -538,8 +537,7 @@ CASE(a_refused_stop_is_reported_and_tried_again)
 	s->db->refuse_stop = "org.freedesktop.DBus.Error.AccessDenied";
 	task_stop(s->task);
 	UNTIL(s, is_troubled);
-	assert_int_equal(s->trouble.status, STATUS_PERMISSION_DENIED);
-	assert_non_null(strstr(s->trouble.msg, POLKIT_RULES));
+	assert_error(s->trouble.status, STATUS_PERMISSION_DENIED, s->trouble, POLKIT_RULES);
 	s->db->refuse_stop = NULL;
 	UNTIL(s, is_stopped);
 }
@@ -578,8 +576,7 @@ CASE(without_a_bus_it_waits_and_reports_it)
 	s->systemd->is_refusing = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_troubled);
-	assert_int_equal(s->trouble.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(s->trouble.msg, "dbus.service"));
+	assert_error(s->trouble.status, STATUS_UNAVAILABLE, s->trouble, "dbus.service");
 	assert_false(s->is_over);
 	s->systemd->is_refusing = false;
 	UNTIL(s, runs);

@@ -53,8 +53,8 @@ TEST(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_reports
 	for (size_t at = 0; at + sizeof(line) < sizeof(message); at += sizeof(line) - 1)
 		memcpy(message + at, line, sizeof(line));
 	call_with_message(message, &end, &n_conns);
-	assert_int_equal(end.err.status, STATUS_INTERNAL);
-	assert_non_null(strstr(end.err.msg, SAID "INTERNAL: TypeError: cannot read x\\n    at Object"));
+	assert_error(end.err.status, STATUS_INTERNAL, end.err,
+		     SAID "INTERNAL: TypeError: cannot read x\\n    at Object");
 	assert_in_range(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX - 40,
 			strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
 	assert_non_null(strstr(end.err.msg, "... "));
@@ -166,8 +166,7 @@ WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused)
 	csi_world_call(world, CSI_NODE_GET_INFO, 0, &end);
 	assert_true(end.is_answered);
 	csi_world_call(world, CSI_NODE_GET_INFO, 0, &end);
-	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(end.err.msg, "1001 bytes, the limit is 1000"));
+	assert_error(end.err.status, STATUS_RESOURCE_EXHAUSTED, end.err, "1001 bytes, the limit is 1000");
 }
 
 /* grpc-go refuses 5 MiB at the prefix: the rest of the request is never read. */
@@ -193,8 +192,8 @@ WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent)
 							       .userdata = &end},
 				     NULL, NULL));
 	csi_world_run(world, &end.n_done, 1);
-	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
-	assert_contains(end.err.msg, "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received");
+	assert_error(end.err.status, STATUS_RESOURCE_EXHAUSTED, end.err,
+		     "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received");
 	assert_true(world->plugin.requests[0].body_len < sizeof(name));
 	plugin_play(&world->plugin, 0, window);
 	csi_world_call(world, CSI_PROBE, 0, &end);
@@ -213,13 +212,12 @@ WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwh
 	plugin_kill(&world->plugin); /* the file stays */
 	csi_world_settle(world);
 	csi_world_call(world, CSI_PROBE, 0, &end);
-	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(end.err.msg, "cannot connect: nobody listens on the socket"));
+	assert_error(end.err.status, STATUS_UNAVAILABLE, end.err,
+		     "cannot connect: nobody listens on the socket");
 
 	assert_int_equal(unlink(world->plugin.path), 0);
 	csi_world_call(world, CSI_PROBE, 0, &end);
-	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(end.err.msg, "cannot connect: there is no socket"));
+	assert_error(end.err.status, STATUS_UNAVAILABLE, end.err, "cannot connect: there is no socket");
 
 	plugin_start(&world->plugin);
 	csi_world_call(world, CSI_PROBE, 0, &end);
@@ -247,8 +245,7 @@ WORLD_TEST(a_plugin_that_takes_no_connections_is_distinguished_from_one_that_is_
 		assert_true(fds[n] >= 0);
 	} while (connect(fds[n++], (const struct sockaddr *)&address, sizeof(address)) == 0);
 	csi_world_call(world, CSI_PROBE, 0, &end);
-	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(end.err.msg, "does not take connections fast enough"));
+	assert_error(end.err.status, STATUS_UNAVAILABLE, end.err, "does not take connections fast enough");
 	while (n > 0)
 		(void)close(fds[--n]);
 }
@@ -260,8 +257,7 @@ WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more)
 
 	plugin_doze(&world->plugin);
 	csi_world_call(world, CSI_PROBE, 30 * 1000, &end);
-	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
-	assert_non_null(strstr(end.err.msg, "no answer in time"));
+	assert_error(end.err.status, STATUS_DEADLINE_EXCEEDED, end.err, "no answer in time");
 }
 
 WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it)
@@ -336,8 +332,7 @@ WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left)
 		csi_world_settle(world);
 	}
 	assert_int_equal(end.n_done, 1);
-	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(end.err.msg, "connection lost"));
+	assert_error(end.err.status, STATUS_UNAVAILABLE, end.err, "connection lost");
 	world->plugin.holds = false;
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_true(end.is_answered);
@@ -353,6 +348,5 @@ WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words)
 	service_client_free(world->client);
 	assert_ok(service_client_new(world->event, &csi_kind, &options, &world->client, NULL));
 	csi_world_call(world, CSI_PROBE, 0, &end);
-	assert_int_equal(end.err.status, STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(end.err.msg, "is longer than 107 bytes"));
+	assert_error(end.err.status, STATUS_INVALID_ARGUMENT, end.err, "is longer than 107 bytes");
 }

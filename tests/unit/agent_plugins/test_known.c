@@ -238,8 +238,8 @@ YARD_TEST(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_las
 	yard_start(y);
 	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
 	YARD_UNTIL(y, y->failed == 1);
-	assert_int_equal(y->last_failure.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(y->last_failure.msg, "a/csi.sock did not appear"));
+	assert_error(y->last_failure.status, STATUS_UNAVAILABLE, y->last_failure,
+		     "a/csi.sock did not appear");
 	assert_non_null(strstr(y->last_failure.msg, "holdfast agent status"));
 
 	plugin = yard_plugin(y, "b", "csi.sock");
@@ -249,8 +249,7 @@ YARD_TEST(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_las
 	is.health_timeout_us = 60 * USEC_PER_MSEC;
 	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
 	YARD_UNTIL(y, y->failed == 2);
-	assert_int_equal(y->last_failure.status, STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(y->last_failure.msg, "no such pool"));
+	assert_error(y->last_failure.status, STATUS_FAILED_PRECONDITION, y->last_failure, "no such pool");
 	assert_int_equal(y->met, 0);
 	YARD_UNTIL(y, !yard_entry(y, "a") && !yard_entry(y, "b"));
 }
@@ -427,8 +426,7 @@ YARD_TEST(a_wait_ends_with_the_reason)
 		(struct fake_csi_orders){FAKE_CSI_FAIL, UINT32_MAX, STATUS_INTERNAL, "out of order"};
 	await(y, 1000 * USEC_PER_MSEC, NULL);
 	YARD_UNTIL(y, y->not_ready == 2);
-	assert_int_equal(y->last_wait.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(y->last_wait.msg, "out of order"));
+	assert_error(y->last_wait.status, STATUS_UNAVAILABLE, y->last_wait, "out of order");
 	assert_int_equal(y->ready, 0);
 }
 

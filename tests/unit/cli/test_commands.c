@@ -445,8 +445,7 @@ TEST_FIXTURE(an_update_that_does_not_end_well_has_its_own_exit_status, run_setup
 			    "1", "there is no volume db") "}");
 	expect_failure(with_spec("job run @"), STATUS_DEADLINE_EXCEEDED,
 		       "version 3 of job web is stuck: 1 of 2 members are healthy in it");
-	assert_int_equal(ending.exit_code, 3);
-	assert_non_null(strstr(ending.err.msg, "\napp[1]: there is no volume db"));
+	assert_error(ending.exit_code, 3, ending.err, "\napp[1]: there is no volume db");
 	will_answer(1, "Jobs.Get", WEB(", \"update_status\": 2") GROUP("1") "}");
 	expect_failure(with_spec("job run @"), STATUS_FAILED_PRECONDITION, "version 3 of job web failed");
 	assert_int_equal(ending.exit_code, 0);

@@ -38,7 +38,7 @@ static void add_timer(sd_event *event, clockid_t clock, uint64_t us, bool *ret_i
 /* libsystemd asks for the time and waits: with these functions, or an hour passes. */
 TEST(a_loop_that_only_waits_jumps_to_its_next_timer)
 {
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	bool first, second;
 	uint64_t start_us;
 
@@ -52,7 +52,6 @@ TEST(a_loop_that_only_waits_jumps_to_its_next_timer)
 	assert_false(second);
 	while (!second)
 		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
-	sd_event_unref(event);
 }
 
 TEST(a_wait_with_a_limit_ends_at_the_limit)
@@ -69,7 +68,7 @@ TEST(a_wait_with_a_limit_ends_at_the_limit)
 
 TEST(an_idle_loop_is_left_without_that_time_passes)
 {
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	bool is_due;
 
 	assert_true(sd_event_new(&event) >= 0);
@@ -79,7 +78,6 @@ TEST(an_idle_loop_is_left_without_that_time_passes)
 	run_for(event, (HOUR_S - 1) * 1000);
 	assert_false(is_due);
 	RUN_UNTIL(event, is_due);
-	sd_event_unref(event);
 }
 
 /* Computes for a while of the kernel's time, then writes to a pipe. */

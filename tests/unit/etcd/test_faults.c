@@ -249,8 +249,7 @@ CASE(records_hidden_from_another_leader_are_not_written)
 	assert_true(etcd_is_leading(f->part.etcd)); /* for all that it knows */
 	put(f, "a", "2", &answer);
 	await(f, &answer);
-	assert_int_equal(answer.err.status, STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(answer.err.msg, "not the leader"));
+	assert_error(answer.err.status, STATUS_FAILED_PRECONDITION, answer.err, "not the leader");
 	run_until(f->event, &f->part.n_lost, 1);
 	assert_int_equal(f->part.lost.status, STATUS_FAILED_PRECONDITION);
 	assert_false(etcd_is_leading(f->part.etcd));
@@ -295,8 +294,7 @@ CASE(conditions_are_checked_whatever_is_lost)
 	proxy_do(f->proxy, PROXY_DROP_ANSWERS);
 	assert_int_equal(kv_submit(f->part.kv, &txn, on_done, &answer, NULL), STATUS_OK);
 	await(f, &answer);
-	assert_int_equal(answer.err.status, STATUS_ABORTED);
-	assert_non_null(strstr(answer.err.msg, "key a exists already"));
+	assert_error(answer.err.status, STATUS_ABORTED, answer.err, "key a exists already");
 }
 
 CASE(a_full_etcd_keeps_pending_changes_until_there_is_room)

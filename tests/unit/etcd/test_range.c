@@ -113,7 +113,7 @@ TEST(each_key_is_read_once_and_in_its_place)
 	struct etcd_world *world = etcd_world_new(1);
 	const char *url = world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/p", "a");
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	cleanup(part_stop) struct part part;
 
 	assert_true(sd_event_new(&event) >= 0);
@@ -134,6 +134,5 @@ TEST(each_key_is_read_once_and_in_its_place)
 					&reading, NULL));
 		assert_int_equal(reading.next - first, wanted);
 	}
-	sd_event_unref(event);
 	etcd_world_free(world);
 }

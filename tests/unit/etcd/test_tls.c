@@ -53,8 +53,7 @@ static void be_refused(struct etcd_world *world, sd_event *event, const char *ca
 	settings.endpoints.tls = load(world, ca, name);
 	part_start(&part, event, &settings);
 	run_until(event, &part.n_trouble, 1);
-	assert_int_equal(part.trouble.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(part.trouble.msg, "127.0.0.1"));
+	assert_error(part.trouble.status, STATUS_UNAVAILABLE, part.trouble, "127.0.0.1");
 	assert_msg(strstr(part.trouble.msg, why), "%s", part.trouble.msg);
 	run_for(event, 200);
 	assert_int_equal(part.n_leading, 0);

@@ -59,8 +59,7 @@ static void expect_mistake(const struct alloc *a, const char *says, const char *
 {
 	struct error err;
 
-	assert_int_equal(alloc_validate(a, &err), status);
-	assert_non_null(strstr(err.msg, says));
+	assert_error(alloc_validate(a, &err), status, err, says);
 	assert_non_null(strstr(err.msg, also));
 }
 

@@ -102,8 +102,7 @@ TEST(tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown)
 		struct error err = {0};
 
 		assert_int_equal(check(rows[i], &head, &http, &err), STATUS_UNAUTHENTICATED);
-		assert_int_equal(http, 401);
-		assert_non_null(strstr(err.msg, "Bearer"));
+		assert_error(http, 401, err, "Bearer");
 		assert_null(strstr(err.msg, "s3cret"));
 	}
 }

@@ -72,9 +72,8 @@ WORLD_TEST(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not)
 
 	assert_int_equal(send_message_of(world, world->client, mebibyte, &answer), STATUS_OK);
 	assert_int_equal(world->n_calls, 1);
-	assert_int_equal(send_message_of(world, world->client, mebibyte + 1, &answer),
-			 STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(answer.err.msg, "1048577"));
+	assert_error(send_message_of(world, world->client, mebibyte + 1, &answer), STATUS_RESOURCE_EXHAUSTED,
+		     answer.err, "1048577");
 	assert_non_null(strstr(answer.err.msg, "1048576"));
 	assert_int_equal(world->n_calls, 1);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
@@ -122,8 +121,8 @@ WORLD_TEST(an_answer_may_be_as_large_as_the_client_takes)
 	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_OK);
 	assert_int_equal(answer.why_len, limit - 4);
 	world->answer_bytes++;
-	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(answer.err.msg, "100001"));
+	assert_error(world_get_now(world, client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED, answer.err,
+		     "100001");
 	assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get"));
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
 	rpc_client_free(client);
@@ -159,8 +158,8 @@ CASE(an_answer_above_the_connections_limit_becomes_an_error)
 	world->answer_bytes = HELD - 4 - 5;
 	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_OK);
 	world->answer_bytes++;
-	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/Get"));
+	assert_error(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED,
+		     answer.err, "/holdfast.v1.Volumes/Get");
 }
 
 TEST_ON(requests_that_come_in_together_share_the_connections_limit, struct world, world, setup_wide_messages,

@@ -51,8 +51,7 @@ TEST(answers_of_the_usual_servers_are_understood)
 
 		collect(&head, rows[i].fields);
 		assert_int_equal(response_head_status(&head, "S/M", &err), rows[i].status);
-		assert_int_equal(err.status, rows[i].status);
-		assert_non_null(strstr(err.msg, rows[i].text));
+		assert_error(err.status, rows[i].status, err, rows[i].text);
 	}
 }
 

@@ -211,7 +211,7 @@ TEST(an_address_is_a_port_or_a_path)
 {
 	struct scrape *scrape = NULL;
 	struct error err = {.msg = ""};
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 
 	assert_true(scrape_address_is_valid("127.0.0.1:4657"));
 	assert_true(scrape_address_is_valid("[::1]:4657"));
@@ -223,5 +223,4 @@ TEST(an_address_is_a_port_or_a_path)
 	assert_int_equal(scrape_listen(event, "metrics.sock", print, NULL, &scrape, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_null(scrape);
-	sd_event_unref(event);
 }

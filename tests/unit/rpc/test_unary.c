@@ -109,8 +109,7 @@ WORLD_TEST(an_unknown_method_is_unimplemented_by_name)
 	assert_ok(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "List", &request.base,
 				  WORLD_CALL_US, world_on_done, &answer, NULL, &err));
 	world_run_until(world, &answer.done);
-	assert_int_equal(answer.status, STATUS_UNIMPLEMENTED);
-	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/List"));
+	assert_error(answer.status, STATUS_UNIMPLEMENTED, answer.err, "/holdfast.v1.Volumes/List");
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
@@ -132,8 +131,7 @@ WORLD_TEST(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped)
 
 	(void)world_get(world, world->client, "hold", 30 * USEC_PER_MSEC, &answer);
 	world_run_until(world, &answer.done);
-	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
-	assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get"));
+	assert_error(answer.status, STATUS_DEADLINE_EXCEEDED, answer.err, "holdfast.v1.Volumes/Get");
 	assert_non_null(strstr(answer.err.msg, world->socket));
 	world_settle(world);
 	assert_int_equal(world->n_held, 1);
@@ -211,8 +209,7 @@ WORLD_TEST(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_ans
 	rpc_server_free(world->server);
 	world->server = NULL;
 	world_run_until(world, &answer.done);
-	assert_int_equal(answer.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(answer.err.msg, world->socket));
+	assert_error(answer.status, STATUS_UNAVAILABLE, answer.err, world->socket);
 	assert_non_null(strstr(answer.err.msg, "connection lost"));
 	assert_int_equal(rpc_call_peer(world->held[0])->pid, getpid());
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
@@ -247,8 +244,8 @@ WORLD_TEST(the_next_call_connects_again)
 	gate_close(&gate);
 	world_settle(world);
 	assert_int_equal(unlink(gate.path), 0);
-	assert_int_equal(world_get_now(world, client, "b", &answer), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(answer.err.msg, "cannot connect"));
+	assert_error(world_get_now(world, client, "b", &answer), STATUS_UNAVAILABLE, answer.err,
+		     "cannot connect");
 	gate_open(&gate, world);
 	assert_int_equal(world_get_now(world, client, "c", &answer), STATUS_OK);
 	assert_string_equal(answer.id, "c");
@@ -277,8 +274,8 @@ WORLD_TEST(a_server_that_is_not_there_is_named)
 	struct error err;
 
 	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
-	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(answer.err.msg, "/nonexistent/holdfast.sock"));
+	assert_error(world_get_now(world, client, "db", &answer), STATUS_UNAVAILABLE, answer.err,
+		     "/nonexistent/holdfast.sock");
 	assert_non_null(strstr(answer.err.msg, "is its service running?"));
 	rpc_client_free(client);
 }

@@ -40,7 +40,7 @@ static void raise_epoch(const char *path, uint64_t number)
 	Holdfast__V1__Epoch epoch = V1(epoch, .number = number);
 	uint8_t bytes[64];
 	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	struct kv *kv = NULL;
 	bool done = false;
 
@@ -51,7 +51,6 @@ static void raise_epoch(const char *path, uint64_t number)
 	while (!done)
 		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
 	kv_close(kv);
-	(void)sd_event_unref(event);
 }
 
 static void put_back(struct fixture *f, struct backup *backup)

@@ -103,8 +103,7 @@ static enum status register_another(struct fixture *f, struct error *err)
 
 static void expect_full(enum status status, const struct fixture *f, const struct error *err)
 {
-	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err->msg, f->dir));
+	assert_error(status, STATUS_RESOURCE_EXHAUSTED, *err, f->dir);
 	assert_non_null(strstr(err->msg, "Next: df -h "));
 }
 

@@ -65,7 +65,7 @@ struct folder {
 
 static void put_one(const char *path, const char *value)
 {
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	struct kv *kv = NULL;
 	struct kv_op op = {.key = "which", .value = value, .len = strlen(value)};
 
@@ -73,7 +73,6 @@ static void put_one(const char *path, const char *value)
 	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
 	assert_ok(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL));
 	kv_close(kv); /* waits */
-	(void)sd_event_unref(event);
 }
 
 static bool take_value(const struct kv_item *item, void *userdata)
@@ -85,7 +84,7 @@ static bool take_value(const struct kv_item *item, void *userdata)
 static void read_which(const char *dir, char ret[static 16])
 {
 	char path[PATH_MAX];
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	struct kv *kv = NULL;
 
 	(void)str_format(path, sizeof(path), "%s/holdfast.db", dir);
@@ -94,7 +93,6 @@ static void read_which(const char *dir, char ret[static 16])
 	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
 	assert_int_equal(kv_range(kv, "which", take_value, ret, NULL), STATUS_OK);
 	kv_close(kv);
-	(void)sd_event_unref(event);
 }
 
 /* The old store with a log that was not folded in, the new one beside it. */

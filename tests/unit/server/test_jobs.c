@@ -204,9 +204,9 @@ CLUSTER_TEST(a_job_that_every_driver_would_refuse_is_refused_with_a_line_for_eac
 	s.alloc.n_tasks = 1;
 	task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
 	assert_int_equal(run(f, &s, &err), 0);
-	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
-	assert_contains(err.msg, "group one.task web: task web asks for network host, which driver "
-				 "container of node n1 does not offer\n");
+	assert_error(err.status, STATUS_INVALID_ARGUMENT, err,
+		     "group one.task web: task web asks for network host, which driver "
+		     "container of node n1 does not offer\n");
 	assert_non_null(strstr(err.msg, "of node n2 does not offer"));
 	task.network = none;
 	user.field = text("user");
@@ -494,8 +494,7 @@ CLUSTER_TEST(of_two_that_submit_at_once_one_is_refused)
 	assert_int_equal(run(f, &s, NULL), 1);
 	s.alloc.mount_timeout_ms = 5000;
 	assert_int_equal(run(f, &s, &err), 0);
-	assert_int_equal(err.status, STATUS_ABORTED);
-	assert_non_null(strstr(err.msg, "modify index"));
+	assert_error(err.status, STATUS_ABORTED, err, "modify index");
 }
 
 CLUSTER_TEST(a_plan_changes_nothing)

@@ -2057,7 +2057,7 @@ static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct er
 /* As if much more had been written to its database. */
 static void raise_index(struct servers *s, int i, uint64_t index)
 {
-	sd_event *event = NULL;
+	cleanup(sd_event_unrefp) sd_event *event = NULL;
 	struct kv *kv = NULL;
 	char path[PATH_MAX];
 
@@ -2065,7 +2065,6 @@ static void raise_index(struct servers *s, int i, uint64_t index)
 	assert_ok(kv_open_sqlite(event, in_folder(s, i, "/" SERVER_STORE, path), &kv, NULL));
 	assert_int_equal(kv_rewrite(kv, advance, &index, NULL), STATUS_OK);
 	kv_close(kv);
-	sd_event_unref(event);
 }
 
 /* With @option and its value; returns the exit code. */

@@ -207,8 +207,7 @@ static void expect_broken(struct fixture *f, enum status expected)
 
 	put_async(f, "later", "1", &answer);
 	await(f, &answer);
-	assert_int_equal(answer.err.status, expected);
-	assert_non_null(strstr(answer.err.msg, f->path));
+	assert_error(answer.err.status, expected, answer.err, f->path);
 	answer = (struct answer){0};
 	assert_int_equal(kv_barrier(f->kv, answer_fill, &answer, NULL), STATUS_OK);
 	await(f, &answer);
