@@ -2,22 +2,9 @@
 #include "unit/task_step.h"
 
 #include "base/grid.h"
-#include "base/names.h"
 #include "base/str.h"
 
 #include <assert.h>
-
-static const char *const state_names[TASK_STATE_N] = {
-	[TASK_FIRST] = "first",	    [TASK_RESUMED] = "resumed",	  [TASK_STARTING] = "starting",
-	[TASK_RUNNING] = "running", [TASK_STOPPING] = "stopping", [TASK_OVER] = "over",
-};
-
-const char *task_state_name(enum task_state state)
-{
-	const char *name = names_get(state_names, TASK_STATE_N, (int)state);
-
-	return name ? name : "invalid";
-}
 
 /* clang-format off */
 /* The next state, and what to do. */

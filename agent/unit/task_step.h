@@ -61,6 +61,3 @@ struct task_step task_step(enum task_state state, enum task_event event);
 /** @view as an event of a task that was started when @before was the unit's invocation, or is running
  * (@before empty). @has_run it is known to have run since, although systemd may have forgotten that. */
 enum task_event task_see(const struct task_view *view, const char *before, bool has_run);
-
-/** "first", "starting", ... */
-const char *task_state_name(enum task_state state);

@@ -70,11 +70,6 @@ struct fencer {
 	char server_uri[URI_SIZE];
 };
 
-bool fencer_is_up(const struct fencer *fencer)
-{
-	return fencer->is_up;
-}
-
 /* --- up --- */
 
 static int on_attempt(sd_event_source *source, uint64_t usec, void *userdata);

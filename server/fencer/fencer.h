@@ -17,6 +17,3 @@ enum status fencer_new(sd_event *event, const struct fencer_settings *settings, 
 		       struct error *err);
 /** Kills agents that run. NULL is allowed. */
 void fencer_free(struct fencer *fencer);
-
-/** Is its session established? */
-bool fencer_is_up(const struct fencer *fencer);

@@ -132,10 +132,3 @@ const char *trouble_text(enum trouble_kind kind, const struct trouble_facts *fac
 	}
 	return ret;
 }
-
-enum status trouble_error(enum trouble_kind kind, const struct trouble_facts *facts, struct error *err)
-{
-	char text[TROUBLE_TEXT_SIZE];
-
-	return error_set(err, STATUS_UNAVAILABLE, 0, "%s", trouble_text(kind, facts, text));
-}

@@ -46,6 +46,3 @@ bool trouble_is_of_one_server(enum trouble_kind kind);
 /** "SENTENCE. Next: COMMAND" */
 const char *trouble_text(enum trouble_kind kind, const struct trouble_facts *facts,
 			 char ret[static TROUBLE_TEXT_SIZE]);
-
-/** The same as an error. Returns STATUS_UNAVAILABLE. */
-enum status trouble_error(enum trouble_kind kind, const struct trouble_facts *facts, struct error *err);

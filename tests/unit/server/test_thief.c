@@ -22,7 +22,6 @@
 #define BLUE "blue"
 #define ALLOC_4 "01890000-0000-7000-8000-000000000004"
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
-#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
 enum via {
 	HELLO,	/* a SessionHello that begins a session; node_id and boot_id are n1's where it names none */
