@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <openssl/sha.h>
 #include <string.h>
 
 static bool is_word(const char *s)
@@ -97,4 +98,23 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 	ret->expires_ms = (int64_t)expires_ms;
 	ret->issued_ms = (int64_t)issued_ms;
 	return STATUS_OK;
+}
+
+void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE])
+{
+	const char *port = strrchr(peer->address, ':');
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	size_t n;
+
+	(void)str_format(ret, CALLER_KEY_SIZE, "%s %.*s", peer->uri,
+			 peer->uri[0] != '\0' || token ? 0
+			 : port			       ? (int)(port - peer->address)
+						       : (int)strlen(peer->address),
+			 peer->address);
+	if (!token)
+		return;
+	(void)SHA256((const unsigned char *)token, strlen(token), digest);
+	n = strlen(ret);
+	hex_encode(ret + n, digest, sizeof(digest));
+	ret[n + 2 * sizeof(digest)] = '\0';
 }

@@ -15,3 +15,12 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 
 /** STATUS_INVALID_ARGUMENT for a text that caller_format() does not make. */
 enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *err);
+
+/* Identity or address, and the digest of a token, in hexadecimal. */
+enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
+
+/** Writes a text that is the same for all connections of a caller: its certificate's identity and the digest
+ * of
+ * @token, or if it has neither, its address without the port. @token is a secret, NULL: the call has none. A
+ * wrong token is a caller of its own. */
+void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE]);

@@ -3,12 +3,12 @@
 
 #include "server.h"
 
-#include "access/caller.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
 #include "pb/reflect.h"
+#include "rpc/caller.h"
 #include "rpc/peer_count.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -109,16 +109,17 @@ static uint64_t index_now(struct server *server, const ProtobufCMessage *request
 static enum status count_caller(struct server *server, const struct rpc_call *call, struct peer_count **ret,
 				struct error *err)
 {
-	char who[ACCESS_WHO_SIZE];
+	char key[CALLER_KEY_SIZE];
 	bool is_full;
 
-	*ret = peer_count_enter(&server->watch_callers, access_who(server, call, who), WATCHES_PER_CALLER_MAX,
-				&is_full);
+	caller_key(rpc_call_peer(call), rpc_call_token(call), key);
+	*ret = peer_count_enter(&server->watch_callers, key, WATCHES_PER_CALLER_MAX, &is_full);
 	if (is_full)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d calls of %s are waiting for changes, the most that one caller may have; "
-				 "end some, or use Operator.Watch",
-				 WATCHES_PER_CALLER_MAX, who);
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%d calls of this caller are waiting for changes, the most that one may have; "
+			"end some, or use Operator.Watch",
+			WATCHES_PER_CALLER_MAX);
 	return *ret ? STATUS_OK : error_no_memory(err, "a waiting call");
 }
 

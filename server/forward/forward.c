@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forward/forward.h"
 
-#include "access/caller.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "rpc/caller.h"
 #include "rpc/client.h"
 #include "rpc/peer_count.h"
 #include "rpc/timer.h"
@@ -24,10 +24,7 @@ static const uint64_t PROBE_US = USEC_PER_SEC;	     /* between two, of a leader 
 static const uint64_t PROBE_ANSWER_US = 5 * USEC_PER_SEC;
 static const uint64_t HOLD_US = FORWARD_HOLD_S * USEC_PER_SEC;
 
-enum {
-	WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8,
-	CALLER_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * TOKEN_HASH_SIZE + 4,
-};
+enum { WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
 
 /* A connection to the leader. */
 struct upstream {
@@ -273,37 +270,15 @@ static enum status find_upstream(struct forward *f, struct pool *pool, struct up
 
 /* --- callers --- */
 
-/* The token or the certificate identifies a caller, else the address without the port. A wrong token counts
- * as a caller of its own: the leader refuses it at once. */
-static void name_caller(const struct rpc_call *call, char ret[static CALLER_SIZE])
-{
-	const struct rpc_peer *peer = rpc_call_peer(call);
-	const char *token = rpc_call_token(call), *port = strrchr(peer->address, ':');
-	uint8_t hash[TOKEN_HASH_SIZE];
-	size_t n;
-
-	(void)str_format(ret, CALLER_SIZE, "%s %.*s", peer->uri,
-			 peer->uri[0] != '\0' || token ? 0
-			 : port			       ? (int)(port - peer->address)
-						       : (int)strlen(peer->address),
-			 peer->address);
-	if (!token)
-		return;
-	token_hash(token, hash);
-	n = strlen(ret);
-	hex_encode(ret + n, hash, sizeof(hash));
-	ret[n + 2 * sizeof(hash)] = '\0';
-}
-
 /* One caller does not take all connections to the leader. */
 static enum status count_caller(struct forward *f, const struct rpc_call *call, struct peer_count **ret,
 				struct error *err)
 {
-	char name[CALLER_SIZE];
+	char key[CALLER_KEY_SIZE];
 	bool is_full;
 
-	name_caller(call, name);
-	*ret = peer_count_enter(&f->callers, name, FORWARD_PER_CALLER_MAX, &is_full);
+	caller_key(rpc_call_peer(call), rpc_call_token(call), key);
+	*ret = peer_count_enter(&f->callers, key, FORWARD_PER_CALLER_MAX, &is_full);
 	if (is_full)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "this server hands on %d calls and streams of this caller already, the most "
