@@ -21,6 +21,6 @@ enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
 
 /** Writes a text that is the same for all connections of a caller: its certificate's identity and the digest
  * of
- * @token, or if it has neither, its address without the port. @token is a secret, NULL: the call has none. A
- * wrong token is a caller of its own. */
+ * @token, or its address without the port if it has neither. @token is a secret; NULL stands for a call
+ * without one. A wrong token makes another caller. */
 void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE]);

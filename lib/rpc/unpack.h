@@ -19,8 +19,8 @@ enum {
 /** protobuf_c_message_unpack() that takes at most UNPACK_FACTOR * @max bytes of memory.
  * @max largest message on the wire
  * @ret owned by the caller, protobuf_c_message_free_unpacked() without an allocator
- * STATUS_INTERNAL for bytes that are no such message or that have a text with a NUL byte, STATUS_RESOURCE_EXHAUSTED for one that is too large in
- * memory. */
+ * STATUS_INTERNAL for bytes that are no such message or that have a text with a NUL byte,
+ * STATUS_RESOURCE_EXHAUSTED for one that is too large in memory. */
 enum status unpack_message(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t n, size_t max,
 			   ProtobufCMessage **ret, struct error *err);
 
