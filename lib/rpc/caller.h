@@ -20,7 +20,6 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
 
 /** Writes a text that is the same for all connections of a caller: its certificate's identity and the digest
- * of
- * @token, or its address without the port if it has neither. @token is a secret; NULL stands for a call
- * without one. A wrong token makes another caller. */
+ * of the token, or its address without the port if it has neither. A wrong token makes another caller.
+ * @token a secret, or NULL */
 void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE]);
