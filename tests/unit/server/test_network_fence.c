@@ -813,6 +813,23 @@ WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
 			 STATUS_INVALID_ARGUMENT);
 }
 
+WORLD_TEST(a_node_is_not_fenced_by_addresses_of_an_earlier_boot)
+{
+	static char *cidrs[] = {"192.0.2.7/32"};
+	Holdfast__V1__FenceClients clients =
+		V1(fence_clients, .boot_id = TEXT(BOOT_1), .cidrs = cidrs, .n_cidrs = ARRAY_SIZE(cidrs));
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.csi.clients[0] = NULL;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	lose(f, &f->n1);
+	change_put_record(&change, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN, &clients.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "has not reported in this boot");
+}
+
 /* --- by the server itself --- */
 
 enum { AFTER_MS = 20000 };
