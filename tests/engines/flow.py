@@ -13,7 +13,7 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
-from world import CLUSTER, PREFIX, World, wait_for  # noqa: E402
+from world import CLUSTER, PREFIX, Failure, World, wait_for  # noqa: E402
 
 from execs import Execs  # noqa: E402
 
@@ -266,13 +266,17 @@ class Flow(Execs):
         self.until_running(alloc)
         driver, at = self.engine.processes["driver"].pid, f"{self.engine.work}/engine.sock"
 
-        def waits_for_the_process_alone():
+        def engine_is_asked():
+            """Pidfds of the driver, and connections to the engine; one and none if it waits for the process."""
             opened = [os.readlink(f.path) for f in os.scandir(f"/proc/{driver}/fd") if os.path.lexists(f.path)]
             with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
                 connected = [line for line in f if line.endswith(f" 03 {line.split()[6]} {at}\n")]
-            return sum("pidfd" in name for name in opened) == 1 and not connected
+            return sum("pidfd" in name for name in opened), connected
 
-        wait_for("the driver to wait for the process alone", waits_for_the_process_alone)
+        try:
+            wait_for("the driver to wait for the process alone", lambda: engine_is_asked() == (1, []))
+        except Failure as e:
+            raise Failure(f"{e}: {engine_is_asked()}") from e
         self.clear(alloc)
         self.stop(alloc)
 
