@@ -53,7 +53,7 @@ struct members {
 	uint64_t call_us;
 	struct etcd_call call;
 	int64_t lease;		/* 0: no lease */
-	unsigned int n_refused; /* grants, in a row */
+	unsigned int n_refused; /* grants, by a full etcd */
 	unsigned int n_skipped; /* beats since the last one */
 	struct rpc_stream *stream;
 	size_t stream_endpoint;
@@ -98,7 +98,7 @@ static void on_granted(enum status status, const ProtobufCMessage *response, con
 	struct members *m = userdata;
 
 	if (status != STATUS_OK || grant->id == 0) {
-		m->n_refused += m->n_refused < REFUSED_MAX;
+		m->n_refused += status == STATUS_RESOURCE_EXHAUSTED && m->n_refused < REFUSED_MAX;
 		return;
 	}
 	m->n_refused = 0;
