@@ -191,6 +191,28 @@ static bool has_said(struct servers *s, int i, const char *text)
 	return file_read(in_folder(s, i, ".log", path), LOG_MAX, &log, NULL) == 0 && strstr(log, text);
 }
 
+/* What was waited for until @limit did not come: print what each server has said last, and fail. */
+static void check_patience(struct servers *s, uint64_t limit)
+{
+	enum { LAST = 3000 };
+
+	if (clock_monotonic_us() < limit)
+		return;
+	for (int i = 0; i <= ALONE; i++) {
+		cleanup_free char *log = NULL;
+		char path[PATH_MAX];
+		size_t n =
+			file_read(in_folder(s, i, ".log", path), LOG_MAX, &log, NULL) == 0 ? strlen(log) : 0;
+
+		print_message("server %d, %s:\n%s\n", i,
+			      s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) == 0
+				      ? "which runs"
+				      : "which does not run",
+			      n > 0 ? log + (n > LAST ? n - LAST : 0) : "");
+	}
+	fail_msg("it did not come within %d s", PATIENCE_S);
+}
+
 static void await_log(struct servers *s, int i, const char *text)
 {
 	WAIT_UNTIL(has_said(s, i, text));
@@ -285,7 +307,7 @@ static int find_leader(struct servers *s, int except)
 		for (int i = 0; i < SERVERS; i++)
 			if (s->pids[i] > 0 && i != except && decides(s, i))
 				return i;
-		assert_true(clock_monotonic_us() < limit);
+		check_patience(s, limit);
 		(void)usleep(50000);
 	}
 }
@@ -434,7 +456,7 @@ static void await_mark(struct servers *s, int i, uint64_t revision)
 	char path[PATH_MAX];
 
 	for (; mark.revision < revision; (void)usleep(10000)) {
-		assert_true(clock_monotonic_us() < limit);
+		check_patience(s, limit);
 		(void)mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL);
 	}
 }
@@ -937,7 +959,7 @@ static void expect_patience(struct servers *s, int dead, const char *arguments)
 
 	while (run_cli(s, dead, arguments) != 0) {
 		assert_true(clock_monotonic_us() - start_us > PATIENCE_OF_CLI_S * USEC_PER_SEC);
-		assert_true(clock_monotonic_us() < limit);
+		check_patience(s, limit);
 		start_us = clock_monotonic_us();
 	}
 }
@@ -1004,7 +1026,7 @@ static Holdfast__V1__ListMembersResponse *await_members(struct servers *s, int i
 			return response;
 		if (response)
 			holdfast__v1__list_members_response__free_unpacked(response, NULL);
-		assert_true(clock_monotonic_us() < limit);
+		check_patience(s, limit);
 		(void)usleep(50000);
 	}
 }
@@ -1925,7 +1947,7 @@ CASE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins)
 	for (int i = 0; !has_said(s, leader, "does not lead any more"); i++) { /* it grants until it writes */
 		char name[16];
 
-		assert_true(clock_monotonic_us() < limit);
+		check_patience(s, limit);
 		(void)str_format(name, sizeof(name), "v%d", i);
 		(void)register_disk(&s->f, &s->f.operator, name, name, NULL);
 	}
