@@ -194,7 +194,7 @@ static bool has_said(struct servers *s, int i, const char *text)
 /* What was waited for until @limit did not come: print what each server has said last, and fail. */
 static void check_patience(struct servers *s, uint64_t limit)
 {
-	enum { LAST = 3000 };
+	enum { LAST = 6000 };
 
 	if (clock_monotonic_us() < limit)
 		return;
@@ -204,11 +204,11 @@ static void check_patience(struct servers *s, uint64_t limit)
 		size_t n =
 			file_read(in_folder(s, i, ".log", path), LOG_MAX, &log, NULL) == 0 ? strlen(log) : 0;
 
-		print_message("server %d, %s:\n%s\n", i,
-			      s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) == 0
-				      ? "which runs"
-				      : "which does not run",
-			      n > 0 ? log + (n > LAST ? n - LAST : 0) : "");
+		/* print_message() prints 1 KiB at most */
+		(void)printf("server %d, %s:\n%s\n", i,
+			     s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) == 0 ? "which runs"
+										       : "which does not run",
+			     n > 0 ? log + (n > LAST ? n - LAST : 0) : "");
 	}
 	fail_msg("it did not come within %d s", PATIENCE_S);
 }
@@ -1013,8 +1013,16 @@ static Holdfast__V1__ListMembersResponse *list_members(struct servers *s, int i)
 	return response;
 }
 
-/* Wait until as many servers are in the list. While etcd finds another leader of its own, or a server another
- * member of it, nobody can say. */
+/* Start a server that ended because etcd did not extend its lease in time, as systemd does. */
+static void restart_ended(struct servers *s)
+{
+	for (int i = 0; i < SERVERS; i++)
+		if (s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) == s->pids[i])
+			start(s, i);
+}
+
+/* Wait until as many servers are in the list. While etcd elects a leader of its own, or a server looks for
+ * another member of it, no server can answer. */
 static Holdfast__V1__ListMembersResponse *await_members(struct servers *s, int i, size_t n)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
@@ -1027,6 +1035,7 @@ static Holdfast__V1__ListMembersResponse *await_members(struct servers *s, int i
 		if (response)
 			holdfast__v1__list_members_response__free_unpacked(response, NULL);
 		check_patience(s, limit);
+		restart_ended(s);
 		(void)usleep(50000);
 	}
 }
@@ -2644,14 +2653,6 @@ static void step_keeper(struct hiccups *h, struct keeper *k)
 		begin_session(k);
 	}
 	assert_int_equal(node->releases, 0);
-}
-
-/* As its unit does, of one that has lost the lead. */
-static void restart_ended(struct servers *s)
-{
-	for (int i = 0; i < SERVERS; i++)
-		if (s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) > 0)
-			start(s, i);
 }
 
 static void step_hiccups(struct hiccups *h)
