@@ -281,6 +281,13 @@ static size_t count_requests(const char *text)
 	return n;
 }
 
+static bool traces_requests(void)
+{
+	cleanup_free char *text = NULL;
+
+	return file_read(TRACE, TRACE_MAX, &text, NULL) == 0 && count_requests(text) > 0;
+}
+
 /* Each operation begins with the recvmsg that brings it. What comes before the last ones was to warm up. */
 static void read_trace(struct seen *seen)
 {
@@ -310,9 +317,11 @@ static void run_all(struct seen *seen)
 
 	agent_up(&agent);
 	strace = attach_strace(agent.helper);
-	/* it may have been waiting in a recvmsg already, whose beginning strace has not seen */
-	ask_for_a_volume();
-	ask_for_a_volume();
+	/* strace sees no call until it has stopped the helper once, and no beginning of a recvmsg that waits
+	 */
+	do
+		ask_for_a_volume();
+	while (!traces_requests());
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
 		operations[i].run();
 	assert_int_equal(waitpid(strace, NULL, 0), strace);
