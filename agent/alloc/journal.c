@@ -29,6 +29,8 @@
 
 enum { MARK_BYTES_MAX = 256 }; /* a store id, numbers, a proof */
 
+enum { LOG_PATH_SIZE = PATH_MAX + 8 };
+
 enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 7 };
 
 /* Two ids, KERNEL_WORDS_MAX, and numbers. */
@@ -216,6 +218,22 @@ bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark)
 	return true;
 }
 
+static const char *log_path(const struct journal *journal, char ret[static LOG_PATH_SIZE])
+{
+	(void)str_format(ret, LOG_PATH_SIZE, "%s-wal", journal->path);
+	return ret;
+}
+
+static enum status open_store(struct journal *journal, struct error *err)
+{
+	char log[LOG_PATH_SIZE];
+
+	TRY(kv_open_sqlite(journal->event, journal->path, &journal->kv, err));
+	if (journal->disk)
+		journal_disk_hold(journal->disk, log_path(journal, log));
+	return STATUS_OK;
+}
+
 enum status journal_open(sd_event *event, const struct journal_options *options, struct journal **ret,
 			 struct error *err)
 {
@@ -228,7 +246,7 @@ enum status journal_open(sd_event *event, const struct journal_options *options,
 	journal->disk = options->disk;
 	if (str_format(journal->path, sizeof(journal->path), "%s/" JOURNAL_FILE, options->data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
-	TRY(kv_open_sqlite(event, journal->path, &journal->kv, err));
+	TRY(open_store(journal, err));
 	TRY(check_owner(journal, journal->path, options->cluster, options->node_id, err));
 	TRY(read_mark(journal, journal->path, err));
 	*ret = TAKE_PTR(journal);
@@ -491,11 +509,9 @@ static enum status submit(struct journal *journal, struct pending *pending, stru
 /* The closed store left writes in its log; the next barrier would not know of them. */
 static void sync_log(const struct journal *journal)
 {
-	char path[PATH_MAX + 8];
-	cleanup_close int fd = -EBADF;
+	char path[LOG_PATH_SIZE];
+	cleanup_close int fd = open(log_path(journal, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	(void)str_format(path, sizeof(path), "%s-wal", journal->path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0)
 		(void)fdatasync(fd); /* the store reports what its own writes meet */
 }
@@ -505,7 +521,7 @@ static enum status open_again(struct journal *journal, struct error *err)
 	struct pending *pending;
 
 	sync_log(journal);
-	TRY(kv_open_sqlite(journal->event, journal->path, &journal->kv, err));
+	TRY(open_store(journal, err));
 	STAILQ_FOREACH(pending, &journal->in_flight, entry)
 	TRY(submit(journal, pending, err));
 	return STATUS_OK;

@@ -152,8 +152,6 @@ static void log_trouble(const struct journal_disk *disk)
 
 static void set_trouble(struct journal_disk *disk, enum node_disk trouble)
 {
-	if (trouble != NODE_DISK_ROOM && disk->has_reserve)
-		free_reserve(disk);
 	if (trouble == disk->trouble)
 		return;
 	disk->trouble = trouble;
@@ -214,8 +212,18 @@ bool journal_disk_is_reason(struct journal_disk *disk)
 		trouble = trouble_of_errno(probe(disk));
 	if (trouble == NODE_DISK_ROOM)
 		return disk->trouble != NODE_DISK_ROOM;
+	if (disk->has_reserve)
+		free_reserve(disk);
 	set_trouble(disk, trouble);
 	return true;
+}
+
+void journal_disk_hold(const struct journal_disk *disk, const char *log)
+{
+	cleanup_close int fd = open(log, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd >= 0) /* the size of the file stays: sqlite reads the log to its end */
+		(void)fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)disk->reserve);
 }
 
 /* --- life --- */

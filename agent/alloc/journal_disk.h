@@ -3,10 +3,11 @@
 /* The disk of the journal: looked at each second, so that the agent learns of a full one before a write
  * fails.
  *
- * A file in the journal's folder holds a reserve. While the disk has less room than that, the agent frees the
- * reserve for the journal and takes no new allocation; what runs ends and is released. When there is room
- * again, the agent makes the reserve again, and takes allocations. A quota shows only in a write that fails:
- * then the journal reports it. */
+ * While the disk has less room than the reserve, the agent takes no new allocation; what runs ends and is
+ * released. The journal's log has the size of the reserve allocated, so that a program that goes on to fill
+ * the disk cannot stop releases. Files in the journal's folder hold the reserve once more: the agent frees
+ * them when a write fails, as after a start with a new log, or with a quota, which shows only in such a
+ * write. When there is room again, the agent makes them again, and takes allocations. */
 
 #include "base/error.h"
 #include "model/node.h"
@@ -18,7 +19,7 @@ struct journal_disk;
 /** The trouble of the disk has changed. */
 typedef void journal_disk_fn(void *userdata);
 
-/** Looks, and makes or frees the reserve.
+/** Looks, and makes the reserve.
  * @event  borrowed
  * @folder of the journal, exists
  * @ret    owned by the caller, journal_disk_free() */
@@ -31,6 +32,9 @@ enum node_disk journal_disk_trouble(const struct journal_disk *disk);
 /** The journal could not be written or opened. Finds out whether the disk is the reason, and frees the
  * reserve. Returns false if the disk takes writes. */
 bool journal_disk_is_reason(struct journal_disk *disk);
+
+/** Allocate the size of the reserve for the journal's log, an open file of the store. Best effort. */
+void journal_disk_hold(const struct journal_disk *disk, const char *log);
 
 /** Can something be written now? */
 bool journal_disk_takes_writes(const struct journal_disk *disk);

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 from case import WorldTest, wait_for
@@ -39,10 +40,18 @@ class TestDiskFull(WorldTest):
         node.wait_connected()
 
     def fill(self):
+        """As a program does that logs without end: it takes each block that becomes free. Returns what ends it."""
         path = f"{self.folder}/dump"
-        self.addCleanup(run, "rm", "-f", path)
-        run("dd", "if=/dev/zero", f"of={path}", "bs=64k", check=False)
-        return path
+        forever = f"while :; do dd if=/dev/zero of={path} bs=1k oflag=append conv=notrunc 2>/dev/null; sleep 0.02; done"
+        filling = subprocess.Popen(["sh", "-c", forever], start_new_session=True)
+
+        def end():
+            if filling.poll() is None:
+                os.killpg(filling.pid, signal.SIGKILL)
+                filling.wait()
+            run("rm", "-f", path)
+        self.addCleanup(end)
+        return end
 
     def shown(self):
         return self.world.json("node", "status", self.node.id)["node"].get("disk_trouble", "")
@@ -67,25 +76,27 @@ class TestDiskFull(WorldTest):
 
     def test_a_full_disk_takes_no_new_work_and_its_volumes_are_released(self):
         self.run_alloc()
-        path = self.fill()
+        end_filling = self.fill()
         self.expect_trouble("full", f"its disk is full: {self.folder}")
         why = self.world.holdfast("volume", "status", "db", "--why").stdout
         self.assertIn("its disk is full", why)
         self.stop_alloc()
         self.assertEqual(self.world.live_claims(), [])
-        os.unlink(path)
+        end_filling()
         self.expect_room()
         self.run_alloc(self.alloc_id(1))
 
-    def test_an_agent_starts_on_a_full_disk_by_its_reserve(self):
+    def test_a_killed_agent_starts_on_a_full_disk_and_releases(self):
         self.run_alloc()
-        self.fill()
+        end_filling = self.fill()
         wait_for("the node to be full", lambda: self.shown() == "full")
         self.node.daemon.kill(signal.SIGKILL)
         self.node.start()
         self.node.wait_connected()
         self.stop_alloc()
         self.assertEqual(self.world.live_claims(), [])
+        end_filling()
+        self.expect_room()
 
     def test_a_journal_that_became_read_only_keeps_its_releases_until_it_can_be_written(self):
         self.run_alloc()

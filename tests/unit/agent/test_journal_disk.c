@@ -135,7 +135,7 @@ static void write_one(struct fixture *f)
 static void fill(const char *path)
 {
 	static const char bytes[1 << 12];
-	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	while (write(fd, bytes, sizeof(bytes)) > 0)
@@ -190,19 +190,42 @@ CASE(a_full_disk_lets_the_journal_write_into_its_reserve)
 	expect_read_back(f);
 }
 
-CASE(writes_wait_in_memory_when_the_reserve_is_used_up_too)
+/* A program that writes its log without end takes each block that becomes free. */
+CASE(a_program_that_goes_on_to_fill_the_disk_stops_no_write_of_the_journal)
 {
 	use_disk(f, "size=24m");
 	fill(FILL);
 	expect_trouble(f, NODE_DISK_FULL, "its disk is full: ");
+	for (unsigned int n = 1; n <= 8; n++) {
+		fill(FILL);
+		write_one(f);
+		RUN_UNTIL(f->event, f->n_written == n);
+		assert_true(has_reserve());
+	}
+	assert_int_equal(unlink(FILL), 0);
+	expect_room(f);
+	expect_read_back(f);
+}
+
+CASE(writes_wait_in_memory_when_the_reserve_is_used_up_too)
+{
+	unsigned int n = 0;
+
+	use_disk(f, "size=24m");
+	fill(FILL);
+	expect_trouble(f, NODE_DISK_FULL, "its disk is full: ");
+	for (; has_reserve(); n++) {
+		write_one(f);
+		RUN_UNTIL(f->event, f->n_written == n + 1 || journal_waiting(f->journal) > 0);
+	}
 	fill(FILL "2");
-	for (int i = 0; i < 64; i++)
+	for (unsigned int end = n + 64; n < end; n++)
 		write_one(f);
 	RUN_UNTIL(f->event, journal_waiting(f->journal) > 0);
 	run_for(f->event, 3000);
-	assert_true(f->n_written < 64);
+	assert_true(f->n_written < n);
 	assert_int_equal(unlink(FILL), 0);
-	RUN_UNTIL(f->event, f->n_written == 64);
+	RUN_UNTIL(f->event, f->n_written == n);
 	assert_int_equal(unlink(FILL "2"), 0);
 	expect_room(f);
 	expect_read_back(f);
