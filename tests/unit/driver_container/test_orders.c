@@ -387,3 +387,42 @@ CASE(a_command_is_entered_once)
 	assert_int_equal(check_as_is(f, ORDER_EXEC, reason), STATUS_FAILED_PRECONDITION);
 	assert_string_equal(reason, "used");
 }
+
+/* Who can reach the agent, the driver or the engine, or write where volumes are mounted. */
+CASE(no_task_has_an_account_of_the_agent_the_driver_or_the_owner_of_a_folder)
+{
+	enum { AGENT = 101, PUBLISH, STAGE, ENGINE, OTHER };
+	struct driver driver = {.settings = &settings, .agent_uid = AGENT, .agent_gid = AGENT};
+	const struct {
+		char *path;
+		size_t size;
+		const char *name;
+		uid_t owner;
+	} paths[] = {ROW(settings.publish_dir, sizeof(settings.publish_dir), "publish", PUBLISH),
+		     ROW(settings.stage_dir, sizeof(settings.stage_dir), "stage", STAGE),
+		     ROW(settings.engine_socket, sizeof(settings.engine_socket), "socket", ENGINE)};
+	struct readback_users users;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		assert_true(str_format(paths[i].path, paths[i].size, "%s/%s", f->folder, paths[i].name) > 0);
+		assert_int_equal(mkdir(paths[i].path, 0700), 0);
+		assert_int_equal(chown(paths[i].path, paths[i].owner, paths[i].owner), 0);
+	}
+	users = driver_users(&driver);
+	for (uid_t uid = AGENT; uid <= OTHER; uid++) {
+		const char *reason = "";
+		char user[16];
+		struct error err;
+		bool is_never = false;
+
+		(void)str_format(user, sizeof(user), "%u:1", (unsigned int)uid);
+		assert_int_equal(driver_check_user(&driver, user, &reason, &err),
+				 uid == OTHER ? STATUS_OK : STATUS_PERMISSION_DENIED);
+		assert_string_equal(reason, uid == OTHER ? "" : "users");
+		for (size_t i = 0; i < users.n_groups; i++)
+			is_never |= users.never_groups[i] == uid;
+		assert_int_equal(is_never, uid != OTHER);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		assert_int_equal(rmdir(paths[i].path), 0);
+}
