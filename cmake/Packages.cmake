@@ -83,6 +83,7 @@ ${what_holdfast_is}This is that program: it mounts what root's policy and a tick
 the claim server allow, and nothing else. It is started by its setuid bit,
 which dpkg-statoverride can take away, or by a socket of systemd.")
 
+set(CPACK_DEBIAN_CLI_PACKAGE_RECOMMENDS "jq")
 set(CPACK_DEBIAN_CLI_PACKAGE_SUGGESTS "holdfast-agent ${same}, holdfast-mounthelper ${same}, bash-completion | zsh | fish")
 set(CPACK_DEBIAN_CLI_DESCRIPTION "command line of Holdfast, storage for hardened nodes
 ${what_holdfast_is}This is the command for operators: volumes, allocations, nodes, certificates
