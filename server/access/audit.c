@@ -255,6 +255,11 @@ void audit_seal(struct server *server, struct change *change)
 
 /* --- refusals --- */
 
+static void set_rate(struct rate *rate, uint64_t cost_us, uint64_t burst)
+{
+	*rate = (struct rate){.cost_us = cost_us, .most_us = burst * cost_us};
+}
+
 static struct audit_caller *caller_of(struct audit_limits *limits, const char *who, uint64_t now_us)
 {
 	struct audit_caller *oldest = &limits->callers[0];
@@ -270,14 +275,14 @@ static struct audit_caller *caller_of(struct audit_limits *limits, const char *w
 	limits->left_out += oldest->left_out;
 	*oldest = (struct audit_caller){.left_out = 0};
 	(void)str_copy(oldest->who, sizeof(oldest->who), who);
-	rate_init(&oldest->rate, AUDIT_REFUSALS_PER_S, AUDIT_REFUSALS_BURST, now_us);
+	set_rate(&oldest->rate, AUDIT_REFUSAL_COST_US, AUDIT_REFUSALS_BURST);
 	return oldest;
 }
 
 static bool may_record(struct audit_limits *limits, struct audit_caller *caller, uint64_t now_us)
 {
 	if (!limits->is_set)
-		rate_init(&limits->rate, AUDIT_ALL_REFUSALS_PER_S, AUDIT_ALL_REFUSALS_BURST, now_us);
+		set_rate(&limits->rate, AUDIT_ALL_REFUSALS_COST_US, AUDIT_ALL_REFUSALS_BURST);
 	limits->is_set = true;
 	return rate_take(&caller->rate, now_us) && rate_take(&limits->rate, now_us);
 }

@@ -25,12 +25,13 @@ enum {
 	AUDIT_OBJECT_SIZE = 320,
 	AUDIT_WHY_SIZE = 512,
 	AUDIT_MESSAGE_SIZE = 512,
-	AUDIT_CALLERS = 64,	  /* whose refusals are counted at the same time */
-	AUDIT_REFUSALS_PER_S = 1, /* of one caller */
+	AUDIT_CALLERS = 64, /* whose refusals are counted at the same time */
+	/* Refusals are slow: any client causes them, and they would push all else out of the audit. */
+	AUDIT_REFUSAL_COST_US = 60000000, /* of one caller, after the burst: one a minute */
 	AUDIT_REFUSALS_BURST = 20,
-	AUDIT_ALL_REFUSALS_PER_S = 20, /* of all callers together */
+	AUDIT_ALL_REFUSALS_COST_US = 3000000, /* of all callers together: 20 a minute */
 	AUDIT_ALL_REFUSALS_BURST = 200,
-	AUDIT_SUPPRESSED_S = 60, /* after so long, suppressed refusals are recorded without a further one */
+	AUDIT_SUPPRESSED_S = 600, /* after so long, suppressed refusals are recorded without a further one */
 };
 
 struct audit_caller {

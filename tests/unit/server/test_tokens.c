@@ -624,6 +624,23 @@ CASE(a_flood_of_refusals_is_cut_and_counted)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
+/* A client without any identity causes refusals as long as it likes. */
+CASE(a_caller_that_is_always_refused_is_recorded_once_a_minute)
+{
+	cleanup(caller_release) struct caller_client stranger;
+	uint64_t before;
+
+	caller_init(&stranger, f, NULL, NULL);
+	for (int i = 0; i < AUDIT_REFUSALS_BURST; i++)
+		(void)caller_call(&stranger, "Operator.PutPolicy", "{}", NULL, NULL);
+	before = audit_head(f->server).sequence;
+	for (int i = 0; i < 12; i++) {
+		unit_clock_advance(10 * USEC_PER_SEC);
+		(void)caller_call(&stranger, "Operator.PutPolicy", "{}", NULL, NULL);
+	}
+	assert_in_range(audit_head(f->server).sequence - before, 1, 5); /* of 12 */
+}
+
 CASE(suppressed_refusals_are_counted_without_a_further_one)
 {
 	struct caller_client caller;
