@@ -247,7 +247,7 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 					 i, namespace, ref->id);
 		for (size_t k = 0; k < i; k++)
 			if (str_eq(request->volumes[k]->id, ref->id) &&
-			    str_eq(request->volumes[k]->namespace_, ref->namespace_))
+			    str_eq(namespace_or_default(request->volumes[k]->namespace_), namespace))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 						 "volumes[%zu]: volume %s is named twice", i, volume->id);
 		TRY(add_volume(word, volume, meant, err));

@@ -544,8 +544,35 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 	return reserve(server, call, asked, &need, err);
 }
 
+/* Before anything of the volume is looked at: a node learns and changes nothing of what it has no work for.
+ */
+static enum status check_own_alloc(const struct alloc *alloc, const char *node_id,
+				   const Holdfast__V1__ClaimVolumeRequest *request, struct error *err)
+{
+	const struct volume_request *wanted;
+
+	if (!volume_id_is_valid(request->volume_id))
+		return error_set(err, STATUS_NOT_FOUND, 0, "volume_id: '%.128s' is no volume's id",
+				 request->volume_id);
+	if (!alloc)
+		return error_set(err, STATUS_NOT_FOUND, 0, "volume %.128s: there is no allocation %.64s",
+				 request->volume_id, request->allocation_id);
+	if (!str_eq(alloc->node_id, node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "volume %.128s: allocation %s is not assigned to this node",
+				 request->volume_id, alloc->id);
+	wanted = alloc_find_volume(alloc, request->volume_name);
+	if (!wanted || !str_eq(wanted->source, request->volume_id) ||
+	    !str_eq(alloc->namespace, namespace_or_default(request->namespace_)))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "volume %.128s: allocation %s does not ask for it as '%.64s'",
+				 request->volume_id, alloc->id, request->volume_name);
+	return STATUS_OK;
+}
+
 static enum status handle_claim(struct server *server, struct rpc_call *call,
-				const Holdfast__V1__ClaimVolumeRequest *request, struct error *err)
+				const Holdfast__V1__ClaimVolumeRequest *request,
+				const struct alloc_entry **ret_own, struct error *err)
 {
 	struct asked asked = {
 		.namespace = namespace_or_default(request->namespace_),
@@ -564,9 +591,11 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; claims are granted to connected nodes only",
 				 who.name);
+	TRY(check_own_alloc(alloc ? &alloc->alloc : NULL, who.name, request, err));
+	*ret_own = alloc;
 	asked.node = node;
 	asked.volume = state_volume(&server->state, asked.namespace, asked.volume_id);
-	asked.alloc = alloc ? &alloc->alloc : NULL;
+	asked.alloc = &alloc->alloc;
 	enum status status = claim_admit(server, &asked, &same, err);
 	if (status != STATUS_OK && status != STATUS_ALREADY_EXISTS)
 		return status;
@@ -583,13 +612,12 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)
 {
 	const Holdfast__V1__ClaimVolumeRequest *asked = (const Holdfast__V1__ClaimVolumeRequest *)request;
-	const struct alloc_entry *alloc;
+	const struct alloc_entry *alloc = NULL; /* of the calling node */
 	char wire_volume[WIRE_VOLUME_SIZE];
 	struct error err;
 
-	if (handle_claim(server, call, asked, &err) == STATUS_OK)
+	if (handle_claim(server, call, asked, &alloc, &err) == STATUS_OK)
 		return;
-	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
 	if (alloc && err.status == STATUS_FAILED_PRECONDITION && alloc->alloc.job_id[0] != '\0')
 		allocs_note_lost_race(server, alloc);
 	volume_wire_name(namespace_or_default(asked->namespace_), asked->volume_id, wire_volume);

@@ -1106,6 +1106,7 @@ CLUSTER_TEST(invalid_node_requests_get_their_own_code)
 	Holdfast__V1__AttestNodeRequest many = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
 	Holdfast__V1__DrainNodeRequest late = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
 	Holdfast__V1__VolumeRef ref = HOLDFAST__V1__VOLUME_REF__INIT;
+	Holdfast__V1__VolumeRef spelled = HOLDFAST__V1__VOLUME_REF__INIT;
 	Holdfast__V1__VolumeRef *refs[ATTEST_VOLUMES_MAX + 1];
 	char longer[EVIDENCE_DETAIL_MAX + 1];
 	struct error err;
@@ -1134,6 +1135,11 @@ CLUSTER_TEST(invalid_node_requests_get_their_own_code)
 	many.n_volumes = 2; /* named twice; once would be refused because it works */
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_error(call(&f->operator, NODES, "Attest", &many.base, NULL, &err), STATUS_INVALID_ARGUMENT,
+		     err, "twice");
+	spelled.id = "db";
+	spelled.namespace_ = "default"; /* as without a namespace */
+	refs[1] = &spelled;
 	assert_error(call(&f->operator, NODES, "Attest", &many.base, NULL, &err), STATUS_INVALID_ARGUMENT,
 		     err, "twice");
 	late.deadline_ms = UINT64_MAX;

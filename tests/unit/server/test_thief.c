@@ -14,6 +14,8 @@
 #include "base/str.h"
 #include "model/pb.h"
 #include "rpc/pbjson.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -664,4 +666,35 @@ TEST(a_stolen_certificate_gives_a_token_no_node)
 			 STATUS_PERMISSION_DENIED);
 	caller_release(&both);
 	end(&w);
+}
+
+/* Neither whether a volume exists nor what is done to it. */
+CLUSTER_TEST(a_claim_for_an_allocation_of_another_node_shows_nothing_of_a_volume)
+{
+	static const char *const volumes[] = {"db", "made", "nowhere"};
+	char key[] = PREFIX_VOLUME_DETAIL "default/made";
+	Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	const struct record record = {.key = key, .message = &detail.base};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(register_disk(f, &f->operator, "made", "disk-2", NULL), STATUS_OK);
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(volumes); i++) {
+		char wanted[ERROR_MSG_MAX];
+		struct error err;
+
+		(void)str_format(wanted, sizeof(wanted),
+				 "volume %s: allocation %s is not assigned to this node", volumes[i],
+				 ALLOC_1);
+		assert_error(fake_node_claim(&f->n2, volumes[i], ALLOC_1, NULL, &err),
+			     STATUS_PERMISSION_DENIED, err, wanted);
+		(void)str_format(wanted, sizeof(wanted), "volume %s: there is no allocation %s", volumes[i],
+				 ALLOC_3);
+		assert_error(fake_node_claim(&f->n2, volumes[i], ALLOC_3, NULL, &err), STATUS_NOT_FOUND, err,
+			     wanted);
+	}
 }
