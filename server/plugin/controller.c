@@ -133,6 +133,7 @@ struct plugin_job {
 	bool is_directed;      /* to node_id, else to any controller */
 	bool is_of_controller; /* of node_id, not to its node service */
 	uint64_t timeout_us;
+	char namespace[NAMESPACE_MAX + 1];
 	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or will be; empty: not chosen yet */
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
@@ -194,16 +195,35 @@ static struct plugin_line *line_of(struct plugin_queue *queue, const Holdfast__V
 	return plugin_call_is_first(call) ? &queue->first : &queue->others;
 }
 
-/* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls of this kind wait in it. */
-static enum status plugin_queue_check_room(struct plugin_queue *queue, const Holdfast__V1__PluginCall *call,
+static size_t count_of(const struct plugin_line *line, const char *namespace)
+{
+	const struct plugin_job *job;
+	size_t n = 0;
+
+	TAILQ_FOREACH (job, &line->jobs, waiting)
+		n += str_eq(job->namespace, namespace);
+	return n;
+}
+
+/* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls of this kind wait in it. Calls that tenants ask
+ * for take no room of a fence, and those of one namespace not the last of another. */
+static enum status plugin_queue_check_room(struct plugin_queue *queue, const struct controller_call *call,
 					   struct error *err)
 {
-	if ((plugin_call_is_serial(call) ? line_of(queue, call)->n : queue->n_side) < CONTROLLER_QUEUE_MAX)
+	const struct plugin_line *line = plugin_call_is_serial(call->call)    ? line_of(queue, call->call)
+					 : plugin_call_is_bounded(call->call) ? &queue->side
+									      : NULL;
+	size_t n_side = queue->side.n + queue->n_bounded;
+	size_t n = !line ? queue->n_side - n_side : line == &queue->side ? n_side : line->n;
+	bool has_many = line && call->namespace && n >= CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE &&
+			count_of(line, call->namespace) >= CONTROLLER_QUEUE_KEPT_FREE;
+
+	if (n < CONTROLLER_QUEUE_MAX && !has_many)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
-		"plugin %s: %d calls wait for its controller, the most there may be; try again later",
-		queue->plugin_id, CONTROLLER_QUEUE_MAX);
+		"plugin %s: %zu calls wait for its controller, the most there may be%s; try again later",
+		queue->plugin_id, n, has_many ? " with many of one namespace" : "");
 }
 
 static void make_ready(struct plugin_job *job)
@@ -597,6 +617,8 @@ static struct plugin_job *job_new(struct controllers *controllers, const struct 
 		job_free(job);
 		return NULL;
 	}
+	if (call->namespace)
+		str_copy_text(job->namespace, sizeof(job->namespace), call->namespace);
 	if (call->node_id)
 		(void)str_copy(job->node_id, sizeof(job->node_id), call->node_id);
 	return job;
@@ -613,7 +635,7 @@ enum status controller_call(struct server *server, const struct controller_call 
 	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
 		return error_no_memory(err, "a controller");
-	TRY(plugin_queue_check_room(queue, call->call, err));
+	TRY(plugin_queue_check_room(queue, call, err));
 	job = job_new(controllers, call);
 	if (!job) {
 		plugin_queue_drop_idle(controllers, queue);

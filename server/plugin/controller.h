@@ -23,6 +23,8 @@ struct controllers;
 
 enum {
 	CONTROLLER_QUEUE_MAX = 1024, /* calls that wait, and calls side by side, per plugin */
+	CONTROLLER_QUEUE_KEPT_FREE =
+		CONTROLLER_QUEUE_MAX / 4, /* of these, for namespaces with fewer waiting */
 	/* Creations, confirmations and lists in flight, per plugin: below the calls that an agent has in
 	 * flight to one plugin, so that an attach and what a node mounts find room there. */
 	CONTROLLER_SIDE_MAX = 12,
@@ -46,10 +48,11 @@ typedef bool controller_wanted_fn(struct server *server, void *userdata);
 struct controller_call {
 	const char *plugin_id;
 	const Holdfast__V1__PluginCall *call; /* request set; copied. call_id and timeout_ms are filled in */
-	const char *node_id;		      /* NULL: any controller; else the node service of this node */
-	bool is_of_controller;		      /* of node_id: its controller, not its node service */
-	uint64_t timeout_us;		      /* 0: controller_timeout of the settings */
-	controller_wanted_fn *wanted;	      /* NULL: always */
+	const char *namespace;	      /* that asks for it; "*": a list of all; NULL: the server by itself */
+	const char *node_id;	      /* NULL: any controller; else the node service of this node */
+	bool is_of_controller;	      /* of node_id: its controller, not its node service */
+	uint64_t timeout_us;	      /* 0: controller_timeout of the settings */
+	controller_wanted_fn *wanted; /* NULL: always */
 	controller_done_fn *done;
 	void *userdata;
 };

@@ -118,6 +118,7 @@ static enum status make_call(struct server *server, const struct volume *volume,
 {
 	const struct controller_call controller = {
 		.plugin_id = volume->plugin_id,
+		.namespace = volume->namespace,
 		.call = call,
 		.node_id = node_id,
 		.done = done,

@@ -117,7 +117,7 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ControllerListVolumesRequest list = HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
 	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	struct controller_call controller = {
-		.plugin_id = request->plugin_id, .call = &pb, .done = on_volumes_listed};
+		.plugin_id = request->plugin_id, .namespace = "*", .call = &pb, .done = on_volumes_listed};
 	struct listing *listing;
 	size_t max;
 	enum status status =
@@ -310,7 +310,7 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 		HOLDFAST__V1__CONTROLLER_LIST_SNAPSHOTS_REQUEST__INIT;
 	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	struct controller_call controller = {
-		.plugin_id = request->plugin_id, .call = &pb, .done = on_snapshots_listed};
+		.plugin_id = request->plugin_id, .namespace = "*", .call = &pb, .done = on_snapshots_listed};
 	struct listing *listing;
 
 	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));

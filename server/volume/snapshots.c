@@ -289,6 +289,7 @@ static void on_intended(struct server *server, void *userdata)
 	struct error err;
 
 	if (ask_to_make(server, work, &err) != STATUS_OK)
+						   .namespace = work->snapshot->namespace_,
 		make_failed(server, work, false, &err);
 }
 
@@ -493,6 +494,7 @@ static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *reque
 	    !str_is_text(request->snapshot_id))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
+						   .namespace = work->snapshot->namespace_,
 			"snapshot_id: empty, longer than %d bytes or not text; holdfast volume snapshot "
 			"list shows the ids",
 			EXTERNAL_ID_MAX);

@@ -295,6 +295,62 @@ CASE(attach_and_detach_do_not_wait_behind_snapshots)
 	UNTIL(f, many.times == CONTROLLER_QUEUE_MAX);
 }
 
+static struct outcome asked;
+
+static enum status ask_in(struct fixture *f, plugin_call *pb, const char *namespace)
+{
+	const struct controller_call controller = {.plugin_id = CSI_PLUGIN,
+						   .namespace = namespace,
+						   .call = pb,
+						   .done = on_done,
+						   .userdata = &asked};
+
+	return controller_call(f->server, &controller, NULL);
+}
+
+/* As many as one namespace gets. */
+static int fill_as(struct fixture *f, plugin_call *pb, const char *namespace)
+{
+	int n = 0;
+
+	while (ask_in(f, pb, namespace) == STATUS_OK)
+		n++;
+	return n;
+}
+
+CASE(calls_of_one_namespace_leave_room_for_another_and_for_the_server)
+{
+	enum { SHARED = CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE };
+	plugin_call serial = HOLDFAST__V1__PLUGIN_CALL__INIT, side = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDeleteSnapshotRequest delete =
+		HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_REQUEST__INIT;
+	Holdfast__V1__ControllerValidateRequest validate = HOLDFAST__V1__CONTROLLER_VALIDATE_REQUEST__INIT;
+	char volume[] = VOLUME;
+
+	asked = (struct outcome){0};
+	serial.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT;
+	serial.delete_snapshot = &delete;
+	side.request_case = VALIDATE;
+	side.validate = &validate;
+	validate.external_id = volume;
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	model_plugin_order(&world.plugin, VALIDATE, MODEL_HOLD, CONTROLLER_SIDE_MAX, 0);
+	start_call(0, ATTACH);
+	assert_int_equal(fill_as(f, &serial, "a"), SHARED);
+	assert_int_equal(fill_as(f, &serial, "b"), CONTROLLER_QUEUE_KEPT_FREE);
+	assert_int_equal(fill_as(f, &side, "a"), SHARED);
+	assert_int_equal(fill_as(f, &side, NULL), CONTROLLER_QUEUE_KEPT_FREE);
+	/* what is not of tenants, as a fence, has room of its own */
+	assert_int_equal(start_on(1, EXPAND, "n2", NULL), STATUS_OK);
+	start_call(2, DETACH);
+	expect_ok(1);
+	UNTIL(f, f->n1.n_held == CONTROLLER_SIDE_MAX + 1);
+	fake_node_answer(&f->n1);
+	expect_ok(0);
+	expect_ok(2);
+	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
+}
+
 /* An agent has few calls in flight to one plugin. */
 CASE(calls_side_by_side_leave_room_for_others)
 {
