@@ -19,7 +19,7 @@
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */
 #define PREFIX_ALLOC_OPTIONS "alloc-options/"		    /* ID: AllocationOptions */
-#define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAME: Snapshot */
+#define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAMESPACE/NAME: Snapshot */
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_REVOCATION "revocation/"			    /* id/IDENTITY, serial/SERIAL: Revocation */

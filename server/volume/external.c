@@ -6,6 +6,7 @@
 #include "api/list_page.h"
 #include "base/cleanup.h"
 #include "base/id.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "model/message.h"
 #include "state/keys.h"
@@ -22,8 +23,7 @@
 
 enum {
 	EXTERNAL_PER_PAGE_MAX = 1000,
-	TOKEN_MAX = 4096,    /* of a provider */
-	LOOK_AT_MAX = 20000, /* records that one page is looked for in */
+	TOKEN_MAX = 4096, /* of a provider */
 };
 
 /* A list while the provider is being asked. */
@@ -220,12 +220,12 @@ static bool join_fill(struct state *state, const char *plugin_id, struct join *r
 	struct record_entry *entry;
 	size_t n = 0;
 
-	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
+	for (entry = snapshots_first(state, plugin_id); entry; entry = snapshots_next(entry, plugin_id))
 		n++;
 	ret->records = calloc(n + 1, sizeof(Holdfast__V1__Snapshot *));
 	if (!ret->records)
 		return false;
-	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
+	for (entry = snapshots_first(state, plugin_id); entry; entry = snapshots_next(entry, plugin_id))
 		ret->records[ret->n++] = snapshots_of(entry);
 	qsort(ret->records, ret->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
 	return true;
@@ -329,51 +329,51 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	return status;
 }
 
-/* "plugin/name" */
-static enum status own_from(struct server *server, const char *token, struct record_entry **ret,
-			    struct error *err)
+/* "", or "PLUGIN/NAMESPACE/NAME" */
+static bool is_own_token(const char *token)
 {
-	char plugin_id[PLUGIN_ID_MAX + 1] = "";
 	const char *slash = strchr(token, '/');
-	char key[OBJECT_KEY_SIZE];
 
-	*ret = NULL;
-	if (token[0] == '\0') {
-		*ret = snapshots_from(&server->state, NULL, "");
-		return STATUS_OK;
-	}
-	if (slash && (size_t)(slash - token) <= PLUGIN_ID_MAX)
-		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(slash - token), token);
-	if (!slash || !id_is_plugin(plugin_id) || strlen(slash + 1) > SNAPSHOT_NAME_MAX ||
-	    !str_is_made_of(slash + 1, "._-"))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
-	snapshots_key(plugin_id, slash + 1, key);
-	*ret = records_from(&server->state.records, key);
-	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
-		*ret = NULL;
-	return STATUS_OK;
+	return token[0] == '\0' || (slash && strchr(slash + 1, '/') && str_is_made_of(token, "._-/"));
 }
 
-static bool fill_own(struct access_scope *scope, struct record_entry *entry, size_t max,
-		     Holdfast__V1__ListSnapshotsResponse *response)
+/* The first record whose key is not below; NULL: all are. */
+static struct record_entry *own_from(struct server *server, const char *key)
 {
-	size_t looked_at = 0;
+	struct record_entry *entry = records_from(&server->state.records, key);
 
-	for (; entry; entry = snapshots_next(entry, NULL)) {
-		const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
-		char token[PLUGIN_ID_MAX + SNAPSHOT_NAME_MAX + 2];
+	return entry && str_starts_with(entry->key, PREFIX_SNAPSHOT) ? entry : NULL;
+}
 
-		if (response->n_snapshots == max || looked_at++ == LOOK_AT_MAX) {
-			(void)str_format(token, sizeof(token), "%s/%s", snapshot->plugin_id, snapshot->name);
-			response->next_token = strdup(token);
+/* The first record of another namespace, or plugin, behind @entry. */
+static struct record_entry *skip_namespace(struct server *server, const struct record_entry *entry)
+{
+	const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
+	char key[OBJECT_KEY_SIZE];
+
+	snapshots_key(snapshot->plugin_id, snapshot->namespace_, "\x7f", key);
+	return own_from(server, key);
+}
+
+/* A token names only a snapshot that the caller may see. */
+static bool fill_own(struct server *server, struct access_scope *scope, struct record_entry *entry,
+		     size_t max, Holdfast__V1__ListSnapshotsResponse *response)
+{
+	while (entry) {
+		if (!access_scope_has(scope, snapshots_of(entry)->namespace_)) {
+			entry = skip_namespace(server, entry);
+			continue;
+		}
+		if (response->n_snapshots == max) {
+			response->next_token = strdup(entry->key + strlen(PREFIX_SNAPSHOT));
 			if (response->next_token)
 				return true;
 			response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
 			return false;
 		}
-		if (access_scope_has(scope, snapshot->namespace_) && !add_copy(response, &snapshot->base))
+		if (!add_copy(response, &snapshots_of(entry)->base))
 			return false;
+		entry = snapshots_next(entry, NULL);
 	}
 	return true;
 }
@@ -383,12 +383,16 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__ListSnapshotsResponse *response;
 	struct access_scope scope;
-	struct record_entry *entry;
+	char from[OBJECT_KEY_SIZE];
 
-	TRY(own_from(server, request->next_token, &entry, err));
+	if (!is_own_token(request->next_token) ||
+	    str_join(from, sizeof(from), PREFIX_SNAPSHOT, request->next_token) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "next_token: '%.64s' is not one that a list gave; begin without it",
+				 request->next_token);
 	TRY(access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err));
 	response = snapshots_response(max);
-	if (response && fill_own(&scope, entry, max, response)) {
+	if (response && fill_own(server, &scope, own_from(server, from), max, response)) {
 		answer_durable(server, call, &response->base);
 		return STATUS_OK;
 	}

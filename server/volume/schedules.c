@@ -149,13 +149,14 @@ static enum schedule_snapshot_state state_of(const Holdfast__V1__Snapshot *snaps
 /* The snapshots that the schedule of @volume made, the oldest first. False when memory is short. */
 static bool read_made(struct server *server, const struct volume *volume, struct made *ret)
 {
-	char prefix[NAME_SIZE];
+	char prefix[NAME_SIZE], key[OBJECT_KEY_SIZE];
 	struct record_entry *first, *entry;
 	size_t n = 0;
 
 	snapshots_auto_prefix(server, volume, prefix);
-	first = snapshots_from(&server->state, volume->plugin_id, prefix);
-	for (entry = first; entry && str_starts_with(snapshots_of(entry)->name, prefix);
+	snapshots_key(volume->plugin_id, volume->namespace, prefix, key);
+	first = records_from(&server->state.records, key);
+	for (entry = first; entry && str_starts_with(entry->key, key);
 	     entry = snapshots_next(entry, volume->plugin_id))
 		n++;
 	ret->records = calloc(n + 1, sizeof(const Holdfast__V1__Snapshot *));

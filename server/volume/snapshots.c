@@ -30,9 +30,10 @@ enum {
 	WHY_SIZE = SNAPSHOT_NAME_MAX + EXTERNAL_ID_MAX + 16,
 };
 
-void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE])
+void snapshots_key(const char *plugin_id, const char *namespace, const char *name,
+		   char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_SNAPSHOT "%s/%s", plugin_id, name);
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_SNAPSHOT "%s/%s/%s", plugin_id, namespace, name);
 }
 
 /* "auto-CLUSTER-": how the names begin that schedules give. */
@@ -53,23 +54,38 @@ void snapshots_auto_prefix(const struct server *server, const struct volume *vol
 	(void)str_join(ret + n, SNAPSHOT_NAME_SIZE - n, wire, "-");
 }
 
+/* A name belongs to its namespace at the provider, too: another namespace neither sees nor takes it. A
+ * snapshot of a schedule has the name of its record. */
+static void name_at_provider(const struct server *server, const Holdfast__V1__Snapshot *snapshot,
+			     char ret[static SNAPSHOT_NAME_SIZE])
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(snapshot->namespace_, snapshot->name, wire);
+	if (snapshot->scheduled_ms != 0)
+		(void)str_copy(ret, SNAPSHOT_NAME_SIZE, snapshot->name);
+	else
+		(void)str_format(ret, SNAPSHOT_NAME_SIZE, "snap-%.*s-%s", CLUSTER_IN_NAME,
+				 server->config.cluster, wire);
+}
+
 /* Does the entry's key begin as those of the plugin do? */
 static struct record_entry *of_plugin(struct record_entry *entry, const char *plugin_id)
 {
 	char prefix[OBJECT_KEY_SIZE] = PREFIX_SNAPSHOT;
 
 	if (plugin_id)
-		snapshots_key(plugin_id, "", prefix);
+		(void)str_format(prefix, sizeof(prefix), PREFIX_SNAPSHOT "%s/", plugin_id);
 	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
 }
 
-struct record_entry *snapshots_from(struct state *state, const char *plugin_id, const char *name)
+struct record_entry *snapshots_first(struct state *state, const char *plugin_id)
 {
-	char key[OBJECT_KEY_SIZE] = PREFIX_SNAPSHOT;
+	char prefix[OBJECT_KEY_SIZE] = PREFIX_SNAPSHOT;
 
 	if (plugin_id)
-		snapshots_key(plugin_id, name, key);
-	return of_plugin(records_from(&state->records, key), plugin_id);
+		(void)str_format(prefix, sizeof(prefix), PREFIX_SNAPSHOT "%s/", plugin_id);
+	return of_plugin(records_from(&state->records, prefix), plugin_id);
 }
 
 struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id)
@@ -80,7 +96,7 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
 					     const char *snapshot_id)
 {
-	struct record_entry *entry = snapshots_from(state, plugin_id, "");
+	struct record_entry *entry = snapshots_first(state, plugin_id);
 
 	for (; entry; entry = snapshots_next(entry, plugin_id))
 		if (str_eq(snapshots_of(entry)->snapshot_id, snapshot_id))
@@ -109,8 +125,12 @@ DEFINE_CLEANUP(struct snapshotting, snapshotting_free)
 
 static const char *object_name(const Holdfast__V1__Snapshot *snapshot, char ret[static OBJECT_NAME_SIZE])
 {
-	(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s", snapshot->plugin_id,
-			 snapshot->name[0] != '\0' ? snapshot->name : snapshot->snapshot_id);
+	if (snapshot->name[0] != '\0')
+		(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s/%s", snapshot->plugin_id,
+				 snapshot->namespace_, snapshot->name);
+	else
+		(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s", snapshot->plugin_id,
+				 snapshot->snapshot_id);
 	return ret;
 }
 
@@ -147,7 +167,7 @@ static void put_record(struct change *change, const Holdfast__V1__Snapshot *snap
 {
 	char key[OBJECT_KEY_SIZE];
 
-	snapshots_key(snapshot->plugin_id, snapshot->name, key);
+	snapshots_key(snapshot->plugin_id, snapshot->namespace_, snapshot->name, key);
 	change_put_record(change, key, &snapshot->base);
 }
 
@@ -155,7 +175,7 @@ static void delete_record(struct change *change, const Holdfast__V1__Snapshot *s
 {
 	char key[OBJECT_KEY_SIZE];
 
-	snapshots_key(snapshot->plugin_id, snapshot->name, key);
+	snapshots_key(snapshot->plugin_id, snapshot->namespace_, snapshot->name, key);
 	change_delete_record(change, key);
 }
 
@@ -220,7 +240,8 @@ static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *s
 	const Holdfast__V1__Snapshot *known =
 		snapshots_find(&server->state, snapshot->plugin_id, snapshot_id);
 
-	return known && !str_eq(known->name, snapshot->name);
+	return known &&
+	       !(str_eq(known->name, snapshot->name) && str_eq(known->namespace_, snapshot->namespace_));
 }
 
 static void on_provider_made(struct server *server, const Holdfast__V1__PluginReply *reply,
@@ -268,12 +289,15 @@ static enum status ask_to_make(struct server *server, struct snapshotting *work,
 		HOLDFAST__V1__CONTROLLER_CREATE_SNAPSHOT_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
+						   .namespace = work->snapshot->namespace_,
 						   .call = &call,
 						   .done = on_provider_made,
 						   .userdata = work};
+	char name[SNAPSHOT_NAME_SIZE];
 
+	name_at_provider(server, work->snapshot, name);
 	make.external_id = work->parts.volume.external_id;
-	make.name = work->snapshot->name;
+	make.name = name;
 	make.secrets = (void *)work->parts.secrets->secrets;
 	make.n_secrets = work->parts.secrets->n_secrets;
 	make.parameters = (void *)work->snapshot->parameters;
@@ -289,7 +313,6 @@ static void on_intended(struct server *server, void *userdata)
 	struct error err;
 
 	if (ask_to_make(server, work, &err) != STATUS_OK)
-						   .namespace = work->snapshot->namespace_,
 		make_failed(server, work, false, &err);
 }
 
@@ -317,14 +340,14 @@ static enum status check_create(struct server *server, const struct volume_entry
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
 			      struct error *err)
 {
-	if (str_eq(known->namespace_, volume->namespace) && str_eq(known->source_volume_id, volume->id) &&
+	if (str_eq(known->source_volume_id, volume->id) &&
 	    str_eq(known->external_source_id, volume->external_id))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_ALREADY_EXISTS, 0,
-		"name: plugin %s has a snapshot %s of another volume already (or of one that had this id "
-		"before); take another name",
-		known->plugin_id, known->name);
+		"name: namespace %s has a snapshot %s of another volume of plugin %s already (or of one that "
+		"had this id before); take another name",
+		known->namespace_, known->name, known->plugin_id);
 }
 
 /* The record as it is, or a new one. */
@@ -336,7 +359,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	const Holdfast__V1__Snapshot *known;
 	char key[OBJECT_KEY_SIZE];
 
-	snapshots_key(volume->plugin_id, request->name, key);
+	snapshots_key(volume->plugin_id, volume->namespace, request->name, key);
 	known = records_get(&server->state.records, key);
 	if (known)
 		TRY(check_same(known, volume, err));
@@ -471,6 +494,7 @@ static void on_delete_intended(struct server *server, void *userdata)
 		HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
+						   .namespace = work->snapshot->namespace_,
 						   .call = &call,
 						   .done = on_provider_deleted,
 						   .userdata = work};
@@ -494,7 +518,6 @@ static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *reque
 	    !str_is_text(request->snapshot_id))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
-						   .namespace = work->snapshot->namespace_,
 			"snapshot_id: empty, longer than %d bytes or not text; holdfast volume snapshot "
 			"list shows the ids",
 			EXTERNAL_ID_MAX);

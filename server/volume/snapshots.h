@@ -19,17 +19,17 @@ void snapshots_handle_create(struct rpc_call *call, const ProtobufCMessage *requ
 void snapshots_handle_delete(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void snapshots_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** Key of the record; @plugin_id and @name were checked. */
-void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE]);
+/** Key of the record; all three were checked. */
+void snapshots_key(const char *plugin_id, const char *namespace, const char *name,
+		   char ret[static OBJECT_KEY_SIZE]);
 
 /** Writes how all names begin that the schedule of @volume gives: "auto-CLUSTER-VOLUME-". The time behind it
  * keeps them in order. No call gives a name that begins like those of another volume. */
 void snapshots_auto_prefix(const struct server *server, const struct volume *volume,
 			   char ret[static SNAPSHOT_NAME_SIZE]);
 
-/** The first record of the plugin (NULL: of any) whose key is not below that of @name, and the next; NULL at
- * the end. */
-struct record_entry *snapshots_from(struct state *state, const char *plugin_id, const char *name);
+/** The first record of the plugin (NULL: of any), and the next, by namespaces and names; NULL at the end. */
+struct record_entry *snapshots_first(struct state *state, const char *plugin_id);
 struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id);
 
 /** The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */

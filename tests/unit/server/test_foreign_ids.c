@@ -298,15 +298,55 @@ CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 
 CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 {
-	char key[OBJECT_KEY_SIZE];
+	char key[OBJECT_KEY_SIZE], wire[WIRE_VOLUME_SIZE];
 
 	make_things_of_a(f);
 	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
-	(void)str_copy(provider.snapshots[1].name, PROVIDER_TEXT, "s2");
+	volume_wire_name("b", "s2", wire);
+	(void)str_format(provider.snapshots[1].name, PROVIDER_TEXT, "snap-c1-%s", wire);
 	(void)str_copy(provider.snapshots[1].id, PROVIDER_TEXT, "snap-1");
 	provider.n_snapshots = 2;
 	refuses(f, "CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s2\"}",
 		STATUS_ALREADY_EXISTS, "another snapshot");
-	snapshots_key("nfs", "s2", key);
+	snapshots_key("nfs", "b", "s2", key);
 	assert_null(records_get(&f->server->state.records, key));
+}
+
+/* Pages of one, as a caller asks who looks for names. */
+CASE(no_page_of_snapshots_names_one_of_another_namespace)
+{
+	static const char *const made[][2] = {{"a", "a1"}, {"b", "b1"}, {"a", "a2"},
+					      {"b", "b2"}, {"c", "c1"}, {"a", "b1"}};
+	cleanup(caller_release) struct caller_client b;
+	char json[256], text[ERROR_MSG_MAX], token[128] = "", names[64] = "";
+
+	for (int i = 0; i < 3; i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volume\":{\"id\":\"v%d\",\"namespace\":\"%c\"," NFS "}}", i, 'a' + i);
+		must(f, "Create", json, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volumeId\":\"v%d\",\"namespace\":\"%s\",\"name\":\"%s\"}",
+				 made[i][0][0] - 'a', made[i][0], made[i][1]);
+		must(f, "CreateSnapshot", json, NULL);
+	}
+	caller_with(f, WRITES, &b);
+	do {
+		const char *at;
+
+		(void)str_format(json, sizeof(json), "{\"perPage\":1,\"nextToken\":\"%s\"}", token);
+		assert_int_equal(ask_as(&b, "Volumes.ListSnapshots", json, text), STATUS_OK);
+		at = NON_NULL(strstr(text, "\"name\":\""));
+		(void)str_format(names + strlen(names), sizeof(names) - strlen(names), "%.2s ", at + 8);
+		assert_null(strstr(text, "a1"));
+		assert_null(strstr(text, "a2"));
+		assert_null(strstr(text, "c1"));
+		at = strstr(text, "\"next_token\":\"");
+		(void)str_format(token, sizeof(token), "%.*s", at ? (int)strcspn(at + 14, "\"") : 0,
+				 at ? at + 14 : "");
+	} while (token[0] != '\0');
+	assert_string_equal(names, "b1 b2 ");
+	expect(&b, "Volumes.ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs/a/ \"}",
+	       STATUS_INVALID_ARGUMENT);
 }

@@ -489,7 +489,7 @@ static void expire(struct fixture *f, const char *name)
 
 static void remember_snapshot(struct fixture *f)
 {
-	char key[] = PREFIX_SNAPSHOT "p/made";
+	char key[] = PREFIX_SNAPSHOT "p/default/made";
 	Holdfast__V1__Snapshot snapshot = V1(snapshot, .plugin_id = "p", .name = "made",
 					     .snapshot_id = "known", .namespace_ = "default");
 	const struct record record = {.key = key, .message = &snapshot.base};

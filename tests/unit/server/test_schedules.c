@@ -30,7 +30,7 @@ static void let_pass(struct fixture *f, unsigned int ms)
 /* Records of snapshots that a schedule made, or a person. */
 static size_t n_records(struct fixture *f, bool is_scheduled)
 {
-	struct record_entry *entry = snapshots_from(&f->server->state, "nfs", "");
+	struct record_entry *entry = snapshots_first(&f->server->state, "nfs");
 	size_t n = 0;
 
 	for (; entry; entry = snapshots_next(entry, "nfs"))
@@ -92,7 +92,7 @@ PROVIDER_TEST(a_snapshot_of_a_person_with_the_name_of_the_next_one_is_not_taken_
 
 	must(f, "Create", SCHEDULED, NULL);
 	look(f);
-	first = snapshots_of(snapshots_from(&f->server->state, "nfs", ""));
+	first = snapshots_of(snapshots_first(&f->server->state, "nfs"));
 	next = (time_t)((first->scheduled_ms + EVERY_MS) / 1000);
 	assert_int_equal(str_copy(name, sizeof(name), first->name), 0);
 	assert_non_null(gmtime_r(&next, &tm));

@@ -12,7 +12,7 @@ static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
 {
 	char key[OBJECT_KEY_SIZE];
 
-	snapshots_key("nfs", name, key);
+	snapshots_key("nfs", "default", name, key);
 	return records_get(&f->server->state.records, key);
 }
 
@@ -76,14 +76,24 @@ TEST_ON(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, struct
 	}
 }
 
-PROVIDER_TEST(a_name_is_of_one_volume)
+PROVIDER_TEST(a_name_is_of_one_volume_of_a_namespace)
 {
 	must(f, "Create", DB, NULL);
+	must(f, "Create",
+	     "{\"volume\":{\"id\":\"db2\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES "}}", NULL);
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
-	must(f, "CreateSnapshot", SNAP, NULL);
-	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"other\",\"name\":\"s1\"}",
-		STATUS_ALREADY_EXISTS, "another volume");
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db2\",\"name\":\"s1\"}", STATUS_ALREADY_EXISTS,
+		"another volume");
 	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
+	/* at the provider, too, the name is another one */
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"other\",\"name\":\"s1\"}", "snap-2");
+	assert_int_equal(provider_snapshots(), 2);
+	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
+	assert_string_not_equal(provider.snapshots[0].name, provider.snapshots[1].name);
+	must(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-2\"}", NULL);
+	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
+	must(f, "CreateSnapshot", SNAP, "snap-1");
 }
 
 PROVIDER_TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does)
@@ -146,8 +156,8 @@ PROVIDER_TEST(lists_join_records_with_provider_snapshots)
 	provider.calls[CALL_LIST_SNAPSHOTS] = 0;
 	provider.has_no_controller = true;
 	must(f, "ListSnapshots", "{}", "\"name\":\"s1\""); /* our own need nobody */
-	must(f, "ListSnapshots", "{\"perPage\":1}", "\"nextToken\":\"nfs/s2\"");
-	must(f, "ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs/s2\"}", "\"name\":\"s2\"");
+	must(f, "ListSnapshots", "{\"perPage\":1}", "\"nextToken\":\"nfs/default/s2\"");
+	must(f, "ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs/default/s2\"}", "\"name\":\"s2\"");
 	assert_int_equal(provider.calls[CALL_LIST_SNAPSHOTS], 0);
 	refuses(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_UNAVAILABLE, "controller of plugin nfs");
 }
