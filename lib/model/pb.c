@@ -803,6 +803,14 @@ Holdfast__V1__Allocation *alloc_to_pb_without_events(const struct alloc *value)
 	return alloc_to_pb(&shown);
 }
 
+Holdfast__V1__Allocation *alloc_to_pb_short(const struct alloc *value)
+{
+	struct alloc shown = *value;
+
+	shown.events = shown.tasks = shown.task_status = NULL;
+	return alloc_to_pb(&shown);
+}
+
 enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err)
 {
 	struct alloc value;

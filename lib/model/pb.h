@@ -16,8 +16,10 @@
 Holdfast__V1__Volume *volume_to_pb(const struct volume *volume);
 Holdfast__V1__Claim *claim_to_pb(const struct claim *claim);
 Holdfast__V1__Allocation *alloc_to_pb(const struct alloc *alloc);
-/** For lists and nodes. */
+/** For nodes. */
 Holdfast__V1__Allocation *alloc_to_pb_without_events(const struct alloc *alloc);
+/** Without events and tasks, which may have hundreds of kilobytes. */
+Holdfast__V1__Allocation *alloc_to_pb_short(const struct alloc *alloc);
 Holdfast__V1__Node *node_to_pb(const struct node *node);
 Holdfast__V1__AllocVolume *alloc_volume_to_pb(const struct alloc_volume *volume);
 Holdfast__V1__NodePlugin *node_plugin_to_pb(const struct node_plugin *plugin);

@@ -190,6 +190,24 @@ enum status access_check(struct server *server, const struct rpc_call *call, enu
 	return is_given(&scope, namespace) ? STATUS_OK : deny(&caller, right, namespace, err);
 }
 
+enum status access_no_alloc(const char *id, struct error *err)
+{
+	return error_set(err, STATUS_NOT_FOUND, 0,
+			 "there is no allocation %.64s; holdfast alloc status lists them", id);
+}
+
+enum status access_check_alloc(struct server *server, const struct rpc_call *call, enum access_right right,
+			       const char *id, struct error *err)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, id);
+	enum status status;
+
+	if (alloc && access_check(server, call, right, alloc->alloc.namespace, NULL) == STATUS_OK)
+		return STATUS_OK;
+	status = access_check(server, call, right, NULL, err);
+	return alloc && status == STATUS_OK ? access_no_alloc(id, err) : status;
+}
+
 enum status access_scope_init(struct server *server, const struct rpc_call *call, enum access_right right,
 			      struct access_scope *ret, struct error *err)
 {
@@ -312,17 +330,11 @@ static enum status check_identity(struct server *server, const struct rpc_call *
 	return status != STATUS_OK || caller.token ? status : check_certificate(server, call, err);
 }
 
-/* In which namespace the rule's right is wanted; NULL: in any. Whose namespace counts is the object's own. */
-static const char *namespace_of(struct server *server, const struct rpc_rule *rule,
-				const ProtobufCMessage *request)
+/* In which namespace the rule's right is wanted; NULL: in any. */
+static const char *namespace_of(const struct rpc_rule *rule, const ProtobufCMessage *request)
 {
-	const struct alloc_entry *alloc;
 	const char *name;
 
-	if (rule->node == RULE_NODE_ALLOC) {
-		alloc = state_alloc(&server->state, text_of(request, rule->field));
-		return alloc ? alloc->alloc.namespace : NAMESPACE_DEFAULT;
-	}
 	if (!rights[rule->right].any_of || !rule->namespaces)
 		return NULL;
 	name = text_of(request, rule->namespaces);
@@ -343,7 +355,9 @@ static enum status check_right(struct server *server, const struct rpc_call *cal
 		return STATUS_OK;
 	if (rule->right == ACCESS_IDENTITY)
 		return check_identity(server, call, err);
-	return access_check(server, call, rule->right, namespace_of(server, rule, request), err);
+	if (rule->node == RULE_NODE_ALLOC)
+		return access_check_alloc(server, call, rule->right, text_of(request, rule->field), err);
+	return access_check(server, call, rule->right, namespace_of(rule, request), err);
 }
 
 static enum status check_node(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,

@@ -56,6 +56,15 @@ enum access_right {
 enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
 			 const char *namespace, struct error *err);
 
+/** The same in the namespace of the allocation @id. If the caller lacks the right there and has it elsewhere,
+ * the allocation is as one that does not exist: STATUS_NOT_FOUND. An unknown id needs the right in any
+ * namespace. */
+enum status access_check_alloc(struct server *server, const struct rpc_call *call, enum access_right right,
+			       const char *id, struct error *err);
+
+/** STATUS_NOT_FOUND: there is no allocation @id. */
+enum status access_no_alloc(const char *id, struct error *err);
+
 /* Which node a request is about, which decides what a token bound to a node may ask. */
 enum rule_node {
 	RULE_NODE_NONE,	  /* of no one node: not for a bound token */

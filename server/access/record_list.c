@@ -49,6 +49,17 @@ static enum status read_filter(const ProtobufCMessage *request, const ProtobufCM
 	return text[0] != '\0' ? filter_new(text, descriptor, ret, err) : STATUS_OK;
 }
 
+/* The first entry of another folder behind @entry. */
+static struct record_entry *skip_folder(struct server *server, const struct record_entry *entry,
+					const char *table)
+{
+	size_t n = strlen(table) + strcspn(entry->key + strlen(table), "/");
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), "%.*s/\x7f", (int)n, entry->key);
+	return records_from(&server->state.records, key);
+}
+
 enum status record_list_answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			       const struct record_list *list, struct error *err)
 {
@@ -75,11 +86,16 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 	shown = calloc(most, sizeof(void *));
 	if (!response || !copies || !shown)
 		return error_no_memory(err, "a page of a list");
-	for (struct record_entry *entry = records_from(&server->state.records, first);
-	     entry && str_starts_with(entry->key, all); entry = records_next(entry)) {
-		const ProtobufCMessage *message =
-			list->message ? list->message(entry, list->userdata) : entry->record.message;
+	for (struct record_entry *entry = records_from(&server->state.records, first), *next;
+	     entry && str_starts_with(entry->key, all); entry = next) {
+		const ProtobufCMessage *message;
 
+		if (list->is_hidden && list->is_hidden(entry, list->userdata)) {
+			next = skip_folder(server, entry, table);
+			continue;
+		}
+		next = records_next(entry);
+		message = list->message ? list->message(entry, list->userdata) : entry->record.message;
 		bytes += message ? protobuf_c_message_get_packed_size(message) : 0;
 		if (n == most || n_seen++ == SCAN_MAX || bytes > RECORDS_BYTES) {
 			next_token = entry->key + strlen(table);

@@ -12,6 +12,9 @@ struct record_list {
 
 	/** The message to show of a record, or NULL to leave it out. NULL: the record itself. */
 	const ProtobufCMessage *(*message)(const struct record_entry *entry, void *userdata);
+	/** Is the caller allowed to see nothing of the folder "FOLDER/" of the entry's key, behind the
+	 * table? No token names an entry of such a folder. NULL: there are no such folders. */
+	bool (*is_hidden)(const struct record_entry *entry, void *userdata);
 	void *userdata;
 	bool takes_prefix; /* message() compares with the request's prefix itself */
 };

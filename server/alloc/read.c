@@ -24,7 +24,9 @@
 
 enum {
 	ALLOCS_PER_PAGE_MAX = 5000,
-	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
+	SCAN_MAX = 20000,	  /* entries that one page looks at: a filter may leave it short, or empty */
+	PAGE_BYTES_MAX = 2 << 20, /* with one more allocation below what clients take in one message */
+	FILTER_BYTES_MAX = 512 << 10, /* that the filter of one page is asked about */
 };
 
 Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc)
@@ -85,9 +87,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 
 	if (!entry)
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no allocation %.64s; holdfast alloc status lists them",
-				 request->id);
+		return access_no_alloc(request->id, err);
 	TRY(freed_of_alloc(server, entry, &freed, err));
 	answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
 	return STATUS_OK;
@@ -130,7 +130,10 @@ struct page {
 	Holdfast__V1__ListAllocationsResponse *response;
 	size_t size; /* of the page */
 	size_t n_scanned;
+	size_t bytes;		   /* that were looked at */
 	struct access_scope scope; /* when it is of every namespace */
+	struct access_scope read;
+	bool may_read; /* somewhere: the scope above is good */
 };
 
 static void page_release(struct page *page)
@@ -157,21 +160,33 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 	return str_eq(alloc->namespace, request->namespace_);
 }
 
-/* Adds @alloc if it is asked for. False: the page is full, and @alloc begins the next one. */
+static bool is_full(const struct page *page)
+{
+	return page->response->n_allocations == page->size ||
+	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX);
+}
+
+/* Adds @alloc if it is asked for. False: the page is full, and @alloc begins the next one. A full page looks
+ * for one that the caller may see, so that no token names another. Tasks, with their environment, are for
+ * callers who may read the allocation. */
 static bool add(struct page *page, const struct alloc *alloc)
 {
 	Holdfast__V1__ListAllocationsResponse *response = page->response;
+	bool is_wanted = is_asked_for(page, alloc);
 	struct alloc shown = *alloc;
 	Holdfast__V1__Allocation *pb;
 
 	shown.events = NULL;
-	if (response->n_allocations == page->size || page->n_scanned++ == SCAN_MAX) {
+	if ((is_wanted && is_full(page)) || page->n_scanned++ == SCAN_MAX) {
 		response->next_token = strdup(alloc->id);
 		return false;
 	}
-	if (!is_asked_for(page, alloc))
+	if (!is_wanted)
 		return true;
+	if (!page->may_read || !access_scope_has(&page->read, alloc->namespace))
+		shown.tasks = NULL;
 	pb = allocs_view(page->server, &shown);
+	page->bytes += pb ? protobuf_c_message_get_packed_size(&pb->base) : 0;
 	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))
 		response->allocations[response->n_allocations++] = pb;
 	else if (pb)
@@ -254,6 +269,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	enum status status = page_init(&page, err);
 
 	page.node_id = bound ? bound : page.request->node_id;
+	page.may_read = access_scope_init(server, call, ACCESS_JOB_READ, &page.read, NULL) == STATUS_OK;
 	if (status == STATUS_OK && is_any_namespace(page.request->namespace_))
 		status = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
 	if (status == STATUS_OK)

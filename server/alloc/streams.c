@@ -240,11 +240,9 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 {
 	const struct alloc_entry *entry = state_alloc(&stream->server->state, id);
 
-	TRY(access_check(stream->server, stream->caller, kinds[stream->kind].right,
-			 entry ? entry->alloc.namespace : NULL, err));
+	TRY(access_check_alloc(stream->server, stream->caller, kinds[stream->kind].right, id, err));
 	if (!entry)
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no allocation %.64s; holdfast alloc status lists them", id);
+		return access_no_alloc(id, err);
 	enum status status = STATUS_OK;
 	TRY(find_task(&entry->alloc, task_name, ret_task, err));
 	if (stream->kind != KIND_LOGS && has_ended(&entry->alloc))

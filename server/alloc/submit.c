@@ -317,9 +317,7 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 
 	if (!entry)
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no allocation %.64s; holdfast alloc status lists them",
-				 request->id);
+		return access_no_alloc(request->id, err);
 	if (request->pending_only && !alloc_is_pending(&entry->alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s is not pending any more; holdfast alloc stop %s stops it",

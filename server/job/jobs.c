@@ -40,9 +40,20 @@ typedef Holdfast__V1__Job Job;
 typedef Holdfast__V1__JobGroup Group;
 typedef Holdfast__V1__JobMember Member;
 
+/* "job/NAMESPACE/": a name that is too long stays longer than any, and so is not cut to another one. */
+static void table_key(const char *namespace, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB "%.*s/", NAMESPACE_MAX + 1,
+			 namespace_or_default(namespace));
+}
+
 static void job_key(const char *namespace, const char *id, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB "%.64s/%.64s", namespace_or_default(namespace), id);
+	size_t n;
+
+	table_key(namespace, ret);
+	n = strlen(ret);
+	(void)str_format(ret + n, OBJECT_KEY_SIZE - n, "%.*s", JOB_ID_MAX + 1, id);
 }
 
 /* As it is stored, with its indexes. Its lists are borrowed. */
@@ -147,17 +158,24 @@ static enum status may_run(struct server *server, const struct rpc_call *call, c
 	return status;
 }
 
-/* Walks the jobs, which this bounds. */
-static enum status check_room(struct server *server, struct error *err)
+/* Walks the jobs, which this bounds. The last places are not for a namespace that has many: no tenant takes
+ * them all. */
+static enum status check_room(struct server *server, const char *namespace, struct error *err)
 {
 	struct record_entry *entry = records_from(&server->state.records, PREFIX_JOB);
-	size_t n = 0;
+	size_t n = 0, n_own = 0;
 
-	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry))
+	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry)) {
 		n++;
-	return n < JOBS_MAX ? STATUS_OK
-			    : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-					"there are %d jobs already; purge some that are stopped", JOBS_MAX);
+		n_own += str_eq(((const Job *)entry->record.message)->namespace_, namespace);
+	}
+	if (n < JOBS_MAX && (n < JOBS_MAX - JOBS_KEPT_FREE || n_own < JOBS_KEPT_FREE))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_RESOURCE_EXHAUSTED, 0,
+		"there are %zu jobs already, %zu of them in namespace %s, and at most %d; the last %d "
+		"places are for namespaces with fewer than that; purge some that are stopped",
+		n, n_own, namespace, JOBS_MAX, JOBS_KEPT_FREE);
 }
 
 /* Returns a version above those of kept allocations, so that they do not count as this version. */
@@ -235,7 +253,7 @@ static enum status prepare(struct server *server, const Job *asked, struct draft
 	job->restart_version = job->version;
 	ret->is_same = false;
 	if (!known)
-		return check_room(server, err);
+		return check_room(server, namespace_or_default(job->namespace_), err);
 	if (!known->stop)
 		job->restart_version = known->restart_version;
 	if (known->type != job->type)
@@ -921,39 +939,56 @@ DEFINE_READ_METHOD(jobs_handle_get, get_method)
 
 /* --- lists --- */
 
-struct any_namespace {
-	struct access_scope scope;
+struct job_list {
+	struct access_scope scope; /* of a list of every namespace */
+	struct access_scope read;
+	bool may_read; /* somewhere: the scope above is good */
 	const char *prefix;
+	Job short_job;
 };
 
-/* A job of a namespace that the caller may list. */
+/* Jobs of a namespace whose jobs the caller may not list. */
+static bool is_hidden(const struct record_entry *entry, void *userdata)
+{
+	struct job_list *list = userdata;
+
+	return !access_scope_has(&list->scope, ((const Job *)entry->record.message)->namespace_);
+}
+
+/* The groups of a job, with the environment of tasks, are for callers who may read it. */
 static const ProtobufCMessage *listed(const struct record_entry *entry, void *userdata)
 {
-	struct any_namespace *any = userdata;
+	struct job_list *list = userdata;
 	const Job *job = (const Job *)entry->record.message;
 
-	return str_starts_with(job->id, any->prefix) && access_scope_has(&any->scope, job->namespace_)
-		       ? &job->base
-		       : NULL;
+	if (!str_starts_with(job->id, list->prefix))
+		return NULL;
+	if (list->may_read && access_scope_has(&list->read, job->namespace_))
+		return &job->base;
+	list->short_job = *job;
+	list->short_job.groups = NULL;
+	list->short_job.n_groups = 0;
+	return &list->short_job.base;
 }
 
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
 {
 	const Holdfast__V1__ListJobsRequest *request = (const void *)message;
-	struct any_namespace any = {.prefix = request->prefix};
+	struct job_list jobs = {.prefix = request->prefix};
 	char table[OBJECT_KEY_SIZE];
 	struct record_list list = {.prefix = PREFIX_JOB,
-				   .response = &holdfast__v1__list_jobs_response__descriptor};
+				   .response = &holdfast__v1__list_jobs_response__descriptor,
+				   .message = listed,
+				   .userdata = &jobs};
 
+	jobs.may_read = access_scope_init(server, call, ACCESS_JOB_READ, &jobs.read, NULL) == STATUS_OK;
 	if (str_eq(request->namespace_, "*")) {
-		TRY(access_scope_init(server, call, ACCESS_JOB_LIST, &any.scope, err));
-		list.message = listed;
-		list.userdata = &any;
+		TRY(access_scope_init(server, call, ACCESS_JOB_LIST, &jobs.scope, err));
+		list.is_hidden = is_hidden;
 		list.takes_prefix = true;
 	} else {
-		(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s/",
-				 namespace_or_default(request->namespace_));
+		table_key(request->namespace_, table);
 		list.table = table;
 	}
 	return record_list_answer(server, call, message, &list, err);

@@ -6,7 +6,7 @@
 
 struct rpc_call;
 
-enum { JOBS_MAX = 10000 };
+enum { JOBS_MAX = 10000, JOBS_KEPT_FREE = JOBS_MAX / 10 };
 
 void jobs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void jobs_handle_plan(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -163,7 +163,7 @@ static bool add_allocs(const struct node_entry *entry, struct nodes_sight *sight
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
 		if (alloc_is_client_terminal(&alloc->alloc) || !sees_alloc(sight, alloc->alloc.namespace))
 			continue;
-		response->allocations[response->n_allocations] = alloc_to_pb_without_events(&alloc->alloc);
+		response->allocations[response->n_allocations] = alloc_to_pb_short(&alloc->alloc);
 		if (!response->allocations[response->n_allocations])
 			return false;
 		response->n_allocations++;

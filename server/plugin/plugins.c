@@ -269,7 +269,7 @@ static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
 	if (access_check(page->server, page->call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) !=
 	    STATUS_OK)
 		return true;
-	view->allocations[view->n_allocations] = alloc_to_pb_without_events(&alloc->alloc);
+	view->allocations[view->n_allocations] = alloc_to_pb_short(&alloc->alloc);
 	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
 }
 

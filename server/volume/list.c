@@ -209,7 +209,7 @@ static enum status read_token(const char *token, struct key *ret, struct error *
 
 	if (dot && (size_t)(dot - token) <= NAMESPACE_MAX)
 		(void)str_format(namespace, sizeof(namespace), "%.*s", (int)(dot - token), token);
-	if (!dot || !id_is_name(namespace, NAMESPACE_MAX) || !id_is_name(dot + 1, VOLUME_ID_MAX))
+	if (!dot || !id_is_name(namespace, NAMESPACE_MAX) || !volume_id_is_valid(dot + 1))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
 	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace);

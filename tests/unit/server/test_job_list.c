@@ -6,6 +6,9 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "job/jobs.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <string.h>
 
@@ -109,6 +112,34 @@ CLUSTER_TEST(a_list_of_jobs_that_waits_wakes_for_jobs_and_not_for_their_allocati
 	assert_int_equal(woken, 0);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	UNTIL(f, woken == 1);
+}
+
+static void fill_jobs(struct fixture *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		Holdfast__V1__Job job = V1(job, .namespace_ = text("default"));
+		char key[OBJECT_KEY_SIZE];
+		const struct record record = {.key = key, .message = &job.base};
+
+		(void)str_format(key, sizeof(key), PREFIX_JOB "default/many-%05zu", i);
+		assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	}
+}
+
+CLUSTER_TEST(no_namespace_takes_the_last_places_for_jobs)
+{
+	struct submission s;
+	struct error err;
+
+	make_job(f, &s);
+	fill_jobs(f, JOBS_MAX - JOBS_KEPT_FREE - 1);
+	assert_true(run(f, &s, NULL) > 0);
+	s.job.id = text("more");
+	assert_int_equal(run(f, &s, &err), 0);
+	assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "9000 of them in namespace default"));
+	s.job.namespace_ = text("team");
+	assert_true(run(f, &s, NULL) > 0);
 }
 
 TEST_GROUP(NULL, NULL)

@@ -704,7 +704,8 @@ static void check_needs(const struct stand *stand, const struct row *row)
 	there = token_with(stand->f, &elsewhere, NULL);
 	expect_allowed(stand->f, row, NULL, here);
 	if (row->kind == OF_NAMESPACE)
-		expect(stand->f, row, NULL, there, STATUS_PERMISSION_DENIED);
+		expect(stand->f, row, NULL, there,
+		       strstr(row->request, ALLOC_1) ? STATUS_NOT_FOUND : STATUS_PERMISSION_DENIED);
 	for (int i = 0; i < N_NEEDS; i++) {
 		if (!(row->needs & N(i)))
 			continue;

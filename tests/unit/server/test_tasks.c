@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks of allocations: submitted, ordered of the node's driver, and what their node says of them. */
 
-#include "cluster.h"
+#include "callers.h"
 #include "unit.h"
 
 #include "base/id.h"
@@ -422,4 +422,102 @@ CLUSTER_TEST(a_task_without_a_driver_on_its_node_is_refused)
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container")->healthy);
 	assert_int_equal(run_web(f, "", &err), STATUS_OK);
+}
+
+/* A task's environment often has secrets. */
+TEST_ON(a_list_of_allocations_has_tasks_only_for_readers, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const words[] = {"\"list-jobs\"", "\"list-jobs\",\"read-job\""};
+
+	begin(f);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		cleanup(caller_release) struct caller_client caller;
+		cleanup_free char *secret = NULL;
+		cleanup(json_decrefp) json_t *list = NULL;
+		const json_t *alloc;
+		char policy[256];
+
+		(void)str_format(policy, sizeof(policy),
+				 "{\"policy\":{\"name\":\"p\",\"namespaces\":[{\"namespace\":\"default\","
+				 "\"capabilities\":[%s]}]}}",
+				 words[i]);
+		operator_does(f, "Operator.PutPolicy", policy);
+		secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+		caller_init(&caller, f, NULL, secret);
+		assert_int_equal(caller_call(&caller, "Allocations.List", "{}", &list, NULL), STATUS_OK);
+		alloc = json_array_get(json_object_get(list, "allocations"), 0);
+		assert_string_equal(json_string_value(json_object_get(alloc, "id")), ALLOC_1);
+		assert_int_equal(json_array_size(json_object_get(alloc, "tasks")), i);
+	}
+}
+
+/* Tasks of 30 KiB, eight in an allocation. */
+static void run_large(struct fixture *f, int number)
+{
+	enum { TASKS = 8, VARIABLES = 30, VALUE = 1000 };
+	static char value[VALUE + 1], names[VARIABLES][8], tasks_names[TASKS][8], id[UUID_TEXT_SIZE];
+	static Holdfast__Driver__V1__KeyValue variables[VARIABLES], *env[VARIABLES];
+	static Holdfast__Driver__V1__TaskConfig tasks[TASKS], *list[TASKS];
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = id, .name = text("large"),
+					    .node_id = text("n1"), .tasks = list, .n_tasks = TASKS);
+	const Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+	struct error err;
+
+	memset(value, 'x', VALUE);
+	for (int i = 0; i < VARIABLES; i++) {
+		(void)str_format(names[i], sizeof(names[i]), "V%d", i);
+		variables[i] = (Holdfast__Driver__V1__KeyValue)PB(holdfast__driver__v1__key_value,
+								  .key = names[i], .value = value);
+		env[i] = &variables[i];
+	}
+	for (int i = 0; i < TASKS; i++) {
+		(void)str_format(tasks_names[i], sizeof(tasks_names[i]), "t%d", i);
+		tasks[i] = (Holdfast__Driver__V1__TaskConfig)PB(
+			holdfast__driver__v1__task_config, .task = tasks_names[i],
+			.driver = text("container"), .env = env, .n_env = VARIABLES);
+		list[i] = &tasks[i];
+	}
+	(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-0000000001%02d", number);
+	assert_succeeds(call(&f->operator, ALLOCS, "Run", &request.base, NULL, &err), err);
+}
+
+/* One tenant's tasks make no list that clients refuse, and no long turn of the server. */
+CLUSTER_TEST(a_page_of_large_allocations_is_one_that_clients_take)
+{
+	enum { N = 20 };
+	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	Holdfast__V1__GetNodeRequest get = V1(get_node_request, .id = text("n1"));
+	cleanup_pb ProtobufCMessage *node = NULL, *filtered = NULL;
+	char token[UUID_TEXT_SIZE] = "";
+	size_t n = 0, n_pages = 0;
+
+	give_driver(f, "container");
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < N; i++)
+		run_large(f, i);
+	do {
+		cleanup_pb ProtobufCMessage *page = NULL;
+		const Holdfast__V1__ListAllocationsResponse *list;
+		struct error err;
+
+		request.next_token = token;
+		assert_succeeds(call(&f->operator, ALLOCS, "List", &request.base, &page, &err), err);
+		list = (const void *)page;
+		n += list->n_allocations;
+		n_pages++;
+		assert_int_equal(list->allocations[0]->n_tasks, 8);
+		(void)str_copy(token, sizeof(token), list->next_token);
+	} while (token[0] != '\0');
+	assert_int_equal(n, N);
+	assert_in_range(n_pages, 2, 4);
+	request.next_token = text("");
+	request.filter = text("tasks.env.value == absent");
+	assert_int_equal(call(&f->operator, ALLOCS, "List", &request.base, &filtered, NULL), STATUS_OK);
+	assert_string_equal(
+		((const Holdfast__V1__ListAllocationsResponse *)(const void *)filtered)->next_token,
+		"01890000-0000-7000-8000-000000000103"); /* three are more than it looks at */
+	assert_int_equal(call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &get.base, &node, NULL),
+			 STATUS_OK);
+	assert_int_equal(((const Holdfast__V1__GetNodeResponse *)(const void *)node)->n_allocations, N);
+	assert_true(protobuf_c_message_get_packed_size(node) < 64 << 10);
 }

@@ -315,3 +315,143 @@ CASE(a_deletion_continues_when_its_controller_is_back)
 	UNTIL(f, !state_volume(&f->server->state, "default", "old"));
 	assert_string_equal(f->plugin.violation, "");
 }
+
+static void caller_with_policy(struct fixture *f, const char *rules, struct caller_client *ret)
+{
+	cleanup_free char *secret = NULL;
+	char text[1024];
+
+	(void)str_format(text, sizeof(text), "{\"policy\":{\"name\":\"p\",\"namespaces\":[%s]}}", rules);
+	operator_does(f, "Operator.PutPolicy", text);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(ret, f, NULL, secret);
+}
+
+#define MINE(words) "{\"namespace\":\"mine\",\"capabilities\":[" words "]}"
+
+static void register_in(struct fixture *f, const char *namespace)
+{
+	char text[512];
+
+	(void)str_format(text, sizeof(text),
+			 "{\"volume\":{\"id\":\"v\",\"namespace\":\"%s\",\"externalId\":\"of-%s\"," PARTS
+			 "}}",
+			 namespace, namespace);
+	operator_does(f, "Volumes.Register", text);
+}
+
+/* Neither a message nor a code tells whether another namespace has the allocation. */
+CASE(an_allocation_of_another_namespace_is_as_one_that_does_not_exist)
+{
+	static const char *const methods[] = {"Allocations.Get", "Allocations.Stop"};
+	cleanup(caller_release) struct caller_client caller;
+	char foreign[ERROR_MSG_MAX], unknown[ERROR_MSG_MAX];
+
+	connect_csi(f);
+	register_in(f, "mine");
+	register_in(f, "theirs");
+	run_in(f, ALLOC_1, "mine");
+	run_in(f, ALLOC_2, "theirs");
+	caller_with_policy(f, MINE("\"read-job\",\"submit-job\""), &caller);
+	assert_int_equal(try(&caller, "Allocations.Get", "{\"id\":\"" ALLOC_1 "\"}", NULL, 0), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		assert_int_equal(
+			try(&caller, methods[i], "{\"id\":\"" ALLOC_2 "\"}", foreign, sizeof(foreign)),
+			STATUS_NOT_FOUND);
+		assert_int_equal(
+			try(&caller, methods[i], "{\"id\":\"" ALLOC_3 "\"}", unknown, sizeof(unknown)),
+			STATUS_NOT_FOUND);
+		memcpy(NON_NULL(strstr(foreign, ALLOC_2)), ALLOC_3, strlen(ALLOC_3));
+		assert_string_equal(foreign, unknown);
+	}
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.desired_status, DESIRED_RUN);
+}
+
+/* Allocation 1 is the caller's, 2 is not. */
+CASE(no_page_of_allocations_names_one_of_another_namespace)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char text[4096];
+
+	connect_csi(f);
+	register_in(f, "mine");
+	register_in(f, "theirs");
+	run_in(f, ALLOC_1, "mine");
+	run_in(f, ALLOC_2, "theirs");
+	caller_with_policy(f, MINE("\"list-jobs\""), &caller);
+	assert_int_equal(
+		try(&caller, "Allocations.List", "{\"namespace\":\"*\",\"perPage\":1}", text, sizeof(text)),
+		STATUS_OK);
+	assert_non_null(strstr(text, ALLOC_1));
+	assert_null(strstr(text, ALLOC_2));
+}
+
+#define JOB(id, namespace)                                                                              \
+	"{\"job\":{\"id\":\"" id                                                                        \
+	"\",\"namespace\":\"" namespace "\",\"type\":\"JOB_TYPE_SERVICE\",\"groups\":[{\"name\":\"g\"," \
+					"\"count\":1,"                                                  \
+					"\"allocation\":{\"tasks\":[{"                                  \
+					"\"task\":\"t\",\"driver\":\"container\",\"env\":[{\"key\":"    \
+					"\"PASSWORD\",\"value\":\"hunter2\"}]}]}"                       \
+					"}]}}"
+
+/* Tasks, with their environment, are for callers who may read a job. The filter sees no more than is shown.
+ */
+CASE(a_list_of_jobs_is_of_visible_namespaces_and_has_tasks_for_readers)
+{
+	cleanup(caller_release) struct caller_client lists, reads;
+	char text[8192];
+
+	operator_does(f, "Jobs.Run", JOB("a", "mine"));
+	operator_does(f, "Jobs.Run", JOB("secret-plan", "theirs"));
+	caller_with_policy(f, MINE("\"list-jobs\""), &lists);
+	assert_int_equal(try(&lists, "Jobs.List", "{\"namespace\":\"*\",\"perPage\":1}", text, sizeof(text)),
+			 STATUS_OK);
+	assert_non_null(strstr(text, "\"id\":\"a\""));
+	assert_null(strstr(text, "secret-plan"));
+	assert_null(strstr(text, "theirs"));
+	assert_null(strstr(text, "hunter2"));
+	assert_int_equal(try(&lists, "Jobs.List",
+			     "{\"namespace\":\"mine\",\"filter\":\"groups.allocation.tasks.env.value == "
+			     "hunter2\"}",
+			     text, sizeof(text)),
+			 STATUS_OK);
+	assert_null(strstr(text, "\"id\":\"a\""));
+	caller_with_policy(f, MINE("\"list-jobs\",\"read-job\""), &reads);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(try(&reads, "Jobs.List",
+				     i == 0 ? "{\"namespace\":\"*\"}" : "{\"namespace\":\"mine\"}", text,
+				     sizeof(text)),
+				 STATUS_OK);
+		assert_non_null(strstr(text, "hunter2"));
+	}
+}
+
+#define LONG_NAME "v123456789v123456789v123456789v123456789v123456789v123456789v123"
+
+/* A rule of all namespaces has the longer name, too; that of the namespace itself denies. */
+CASE(a_namespace_of_the_longest_name_is_not_reached_by_a_longer_one)
+{
+	static const char *const methods[] = {"Jobs.Get", "Jobs.History", "Jobs.List"};
+	cleanup(caller_release) struct caller_client caller;
+	char text[8192];
+
+	assert_int_equal(strlen(LONG_NAME), NAMESPACE_MAX);
+	operator_does(f, "Jobs.Run", JOB("a", LONG_NAME));
+	caller_with_policy(f,
+			   "{\"namespace\":\"*\",\"policy\":\"read\"},"
+			   "{\"namespace\":\"" LONG_NAME "\",\"policy\":\"deny\"}",
+			   &caller);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const char *id = i < 2 ? "\"id\":\"a\"," : "";
+		char json[256];
+
+		(void)str_format(json, sizeof(json), "{%s\"namespace\":\"" LONG_NAME "\"}", id);
+		assert_int_equal(try(&caller, methods[i], json, NULL, 0), STATUS_PERMISSION_DENIED);
+		(void)str_format(json, sizeof(json), "{%s\"namespace\":\"" LONG_NAME "x\"}", id);
+		assert_int_equal(try(&caller, methods[i], json, text, sizeof(text)),
+				 i < 2 ? STATUS_NOT_FOUND : STATUS_OK);
+		assert_null(strstr(text, "hunter2"));
+		assert_null(strstr(text, "\"id\":\"a\""));
+	}
+}
