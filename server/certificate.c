@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "forward/forward.h"
 #include "identity/authority.h"
 #include "lead/lead.h"
 #include "log/log.h"
@@ -94,6 +95,7 @@ enum status certificate_use(struct server *server, struct error *err)
 		return status;
 	}
 	certificate_watch(server);
+	forward_reconnect(server->forward);
 	return STATUS_OK;
 }
 
@@ -296,6 +298,8 @@ void certificate_watch(struct server *server)
 	certificate->ca_expires_at_ms = ca.expires_ms;
 	certificate->n_cas = ca.n;
 	server->trust_ends_at_ms = ca.last_expires_ms;
+	server->trust_begins_at_ms =
+		ca.n == 1 && !str_eq(server->in_use.ca, server->config.ca) ? ca.issued_ms : 0;
 	if (pki_read_facts(server->in_use.cert, &server->own, &err) != STATUS_OK)
 		server->own = (struct pki_facts){.expires_ms = 0};
 	certificate->expires_at_ms = server->own.expires_ms;

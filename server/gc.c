@@ -173,7 +173,9 @@ static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMess
 {
 	const Holdfast__V1__Revocation *revocation = (const void *)record;
 
-	return revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->before_ms;
+	/* what it revoked is of a former CA, which is not trusted */
+	return (revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->before_ms) ||
+	       revocation->revoked_at_ms < run->server->trust_begins_at_ms;
 }
 
 static bool may_collect_enrollment(const struct gc_run *run, const ProtobufCMessage *record)

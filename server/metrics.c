@@ -105,7 +105,7 @@ static void print_plugins(struct server *server, struct strbuf *to)
 	}
 }
 
-static void print_objects(const struct server *server, struct strbuf *to)
+static void print_objects(struct server *server, struct strbuf *to)
 {
 	const struct state *state = &server->state;
 
@@ -129,6 +129,9 @@ static void print_objects(const struct server *server, struct strbuf *to)
 		scrape_labelled(to, "allocations", "client_status", client_status_name((enum client_status)i),
 				state->n_allocs_by[i]);
 	scrape_one(to, "sessions", "gauge", "Sessions of nodes.", server->n_sessions);
+	scrape_one(to, "revocations", "gauge",
+		   "Entries of the list of revoked certificates; 8192 are the most.",
+		   revocations_count(server));
 	scrape_one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
 }
 

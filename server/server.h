@@ -139,9 +139,10 @@ struct server {
 	struct authority *authority;	       /* owned; NULL: it issues nothing; see identity/authority.h */
 	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
 	int64_t trust_ends_at_ms;	       /* its CAs expire, the last one; 0: not known */
-	struct job_works *job_works;	       /* owned; see job/job_work.h */
-	struct pending *pending;	       /* owned; NULL: nothing was pending; see alloc/allocs.h */
-	struct volume_work_tree volume_works;  /* see volume/work.h */
+	int64_t trust_begins_at_ms; /* its only CA was made, after a change of the CA; 0: no certain moment */
+	struct job_works *job_works;	      /* owned; see job/job_work.h */
+	struct pending *pending;	      /* owned; NULL: nothing was pending; see alloc/allocs.h */
+	struct volume_work_tree volume_works; /* see volume/work.h */
 	size_t n_sessions;
 	struct events *events;		      /* owned */
 	struct service_status *service;	      /* owned; NULL without a service manager */

@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/revocations.h"
 #include "access/tokens.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -200,6 +201,7 @@ static const struct {
 	[WARNING_TICKET_KEY] = {"ticket-key", keys_warning, BOTH},
 	[WARNING_CA] = {"ca", certificate_ca_warning, BOTH},
 	[WARNING_TOKENS] = {"tokens", tokens_warning, BOTH},
+	[WARNING_REVOCATIONS] = {"revocations", revocations_warning, BOTH},
 	[WARNING_KEY_ROTATION] = {"key-rotation", key_rotation_warning, BOTH},
 	[WARNING_DISK] = {"disk", full_warning, STATUS_ONLY},
 	[WARNING_MARK] = {"mark", mark_warning, BOTH},

@@ -721,7 +721,7 @@ static enum status set_servers(struct rpc_client *client, const struct rpc_endpo
 			       struct error *err)
 {
 	size_t n = endpoint->n_servers > 0 ? endpoint->n_servers : 1;
-	int r = 0;
+	int r;
 
 	if (client->unix_path)
 		return STATUS_OK;
@@ -735,9 +735,8 @@ static enum status set_servers(struct rpc_client *client, const struct rpc_endpo
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server's name is too long");
 	else
 		client->servers[0].port = endpoint->port;
-	if (n > 1)
-		r = sd_event_add_defer(client->event, &client->reaper, on_reap, client);
-	if (r >= 0 && n > 1)
+	r = sd_event_add_defer(client->event, &client->reaper, on_reap, client);
+	if (r >= 0)
 		r = sd_event_source_set_enabled(client->reaper, SD_EVENT_OFF);
 	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client") : STATUS_OK;
 }

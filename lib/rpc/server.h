@@ -119,6 +119,13 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 /** The server that makes the call for rpc_call_peer(), and vouches for that; NULL: it is the caller's own. */
 const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call);
 
+/** The caller has got a certificate that expires at @expires_ms: all calls of its connection count as made
+ * with that. If another server makes the call for it, only this call does. */
+void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms);
+
+/** Are both calls of one connection of their caller, perhaps to another server that vouches for it? */
+bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *b);
+
 /** The token of the request, from "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN", or NULL. A secret:
  * it belongs in no message and no log. Valid as long as the call. */
 const char *rpc_call_token(const struct rpc_call *call);

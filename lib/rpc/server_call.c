@@ -667,6 +667,22 @@ const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call)
 	return call->caller ? &call->conn->peer : NULL;
 }
 
+void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms)
+{
+	struct rpc_peer *peer = call->caller ? call->caller : &call->conn->peer;
+
+	if (peer->expires_ms > 0 && expires_ms > peer->expires_ms)
+		peer->expires_ms = expires_ms;
+}
+
+bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *b)
+{
+	if (!a->caller || !b->caller)
+		return a->caller == b->caller && a->conn == b->conn;
+	return str_eq(a->conn->peer.uri, b->conn->peer.uri) &&
+	       str_eq(a->caller->address, b->caller->address) && str_eq(a->caller->uri, b->caller->uri);
+}
+
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call)
 {
 	return call->service->descriptor;

@@ -440,7 +440,7 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,
 				 server->lead ? "it is not a server" : "this server is the only one");
-	return STATUS_OK;
+	return access_check_end(peer, err);
 }
 
 bool access_is_write(const struct rpc_method *method)

@@ -75,7 +75,7 @@ enum status access_check_end(const struct rpc_peer *peer, struct error *err)
 	return error_set(err, STATUS_UNAUTHENTICATED, 0,
 			 "the certificate of %s expired at %s, while this connection was open; another "
 			 "certificate is needed (holdfast operator cert enroll, or: holdfast operator cert "
-			 "issue)",
+			 "issue; for a node: holdfast operator node enroll)",
 			 peer->uri, clock_format(peer->expires_ms, text));
 }
 
@@ -224,7 +224,7 @@ enum status access_check_node(struct server *server, const struct rpc_call *call
 				 "a token cannot be shown with the certificate of node/%s: tokens are for "
 				 "people; leave it out",
 				 ret->name);
-	return status;
+	return status == STATUS_OK ? access_check_end(rpc_call_peer(call), err) : status;
 }
 
 enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
@@ -240,6 +240,7 @@ enum status access_check_fencer(struct server *server, const struct rpc_call *ca
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "%s may not make this call%s: it is only for a fencer's certificate",
 				 peer->uri, rpc_call_token(call) ? " with a token" : "");
+	TRY(access_check_end(peer, err));
 	*ret = identity;
 	return STATUS_OK;
 }

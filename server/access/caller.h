@@ -56,11 +56,12 @@ struct caller {
 enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
 			  struct error *err);
 
-/** The caller must be a node by its certificate: access_node() that accepts no token. */
+/** The caller must be a node by its certificate, which has not expired: access_node() that accepts no token.
+ */
 enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
 			      struct error *err);
 
-/** The caller must be a fencer, by its certificate, without a token. */
+/** The caller must be a fencer, by its certificate, which has not expired, without a token. */
 enum status access_check_fencer(struct server *server, const struct rpc_call *call, struct identity *ret,
 				struct error *err);
 

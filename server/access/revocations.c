@@ -87,16 +87,25 @@ enum status revocation_check_own(struct server *server, struct error *err)
 
 /* --- the end of calls --- */
 
-/* Nodes and servers renew their certificates, and keep their connections. */
-static enum status check_certificate_end(const struct server *server, const struct rpc_peer *peer,
-					 struct error *err)
+/* A node renews its certificate over the connection of its session. A follower that took the renewal knows;
+ * the calls that it had handed on before do not. */
+static bool has_renewed(struct server *server, const struct rpc_call *call)
 {
+	const struct node_entry *node;
 	struct identity who;
 
-	if (identity_parse(peer->uri, server->config.cluster, &who, NULL) != STATUS_OK ||
-	    who.role != ROLE_OPERATOR)
-		return STATUS_OK;
-	return access_check_end(peer, err);
+	if (!rpc_call_vouching_peer(call) ||
+	    access_node(rpc_call_peer(call), server->config.cluster, &who, NULL) != STATUS_OK)
+		return false;
+	node = state_node(&server->state, who.name);
+	return node && node->session && node->certificate_expires_ms > clock_realtime_ms() &&
+	       rpc_call_is_of_connection(call, node->session_call);
+}
+
+static enum status check_certificate_end(struct server *server, const struct rpc_call *call,
+					 struct error *err)
+{
+	return has_renewed(server, call) ? STATUS_OK : access_check_end(rpc_call_peer(call), err);
 }
 
 /* A server that follows may not have a new token yet: tokens are the leader's to check. */
@@ -107,7 +116,7 @@ static enum status check_end(const struct rpc_call *call, void *userdata, struct
 	enum status status;
 
 	if (!rpc_call_token(call))
-		return check_certificate_end(server, rpc_call_peer(call), err);
+		return check_certificate_end(server, call, err);
 	if (!server->is_serving)
 		return STATUS_OK;
 	status = access_caller(server, call, &caller, err);
@@ -177,7 +186,7 @@ void revocations_note_followed(struct server *server, const struct kv_item *item
 
 /* --- the methods --- */
 
-static size_t count(struct server *server)
+size_t revocations_count(struct server *server)
 {
 	struct record_entry *entry = records_from(&server->state.records, PREFIX_REVOCATION);
 	size_t n = 0;
@@ -187,14 +196,32 @@ static size_t count(struct server *server)
 	return n;
 }
 
+bool revocations_warning(struct server *server, char ret[static REVOCATIONS_WARNING_SIZE])
+{
+	size_t n = revocations_count(server);
+
+	if (n < REVOCATIONS_WARN)
+		return false;
+	(void)str_format(
+		ret, REVOCATIONS_WARNING_SIZE,
+		"the list of revoked certificates has %zu of %d entries; %s. Entries end with their "
+		"certificates (holdfast operator gc), and all that are older than a new CA once that "
+		"is the only one: holdfast operator ca begin, and later: holdfast operator ca finish",
+		n, REVOCATIONS_MAX,
+		n < REVOCATIONS_MAX ? "a full list takes no revocation" : "it takes no revocation");
+	return true;
+}
+
 static enum status stage(struct server *server, struct change *change, const char *key,
 			 const Revocation *revocation, struct error *err)
 {
-	if (!records_get(&server->state.records, key) && count(server) >= REVOCATIONS_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d certificates and identities are revoked already; an entry ends with its "
-				 "certificate, and all end with the CA: make a new CA and new certificates",
-				 REVOCATIONS_MAX);
+	if (!records_get(&server->state.records, key) && revocations_count(server) >= REVOCATIONS_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%d certificates and identities are revoked already; an entry ends with its "
+			"certificate (holdfast operator gc), and all that are older than a new CA once "
+			"that is the only one: holdfast operator ca begin",
+			REVOCATIONS_MAX);
 	change_put_record(change, key, &revocation->base);
 	return STATUS_OK;
 }

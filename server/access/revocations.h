@@ -15,11 +15,18 @@
 #include "state/change.h"
 #include "store/kv.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct server;
 
-enum { REVOCATIONS_MAX = 8192, REVOCATION_REASON_MAX = 255 };
+enum {
+	REVOCATIONS_MAX = 8192,
+	REVOCATIONS_WARN = REVOCATIONS_MAX / 4 * 3,
+	REVOCATIONS_WARNING_SIZE = 512,
+	REVOCATION_REASON_MAX = 255,
+};
 
 /** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */
 enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err);
@@ -32,10 +39,16 @@ enum status revocation_check_own(struct server *server, struct error *err);
 enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,
 			     const char *identity, const char *reason, struct error *err);
 
+/** The number of entries. Costs that number. */
+size_t revocations_count(struct server *server);
+
+/** Writes a warning if the list has REVOCATIONS_WARN entries or more; false: it has fewer. */
+bool revocations_warning(struct server *server, char ret[static REVOCATIONS_WARNING_SIZE]);
+
 /** Since when certificates of @identity are good again, in ms; 0: always. */
 int64_t revocation_cutoff_ms(struct server *server, const char *identity);
 
-/** Ends the calls and streams of tokens and operators' certificates that have expired. */
+/** Ends the calls and streams of tokens and certificates that have expired. */
 void revocations_end_expired(struct server *server);
 
 /** In daemon.c's table: calls are reviewed after a revocation. */

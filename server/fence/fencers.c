@@ -26,6 +26,8 @@ enum {
 	LINES_BURST = 20,
 };
 
+#define CERTIFICATE_WARN_MS (INT64_C(30) * 24 * 3600 * 1000)
+
 /* A node in a fencer's file. */
 struct fencer_node {
 	char id[NODE_ID_MAX + 1];
@@ -44,10 +46,11 @@ struct fencer {
 	struct rpc_call *call; /* NULL: it is away */
 	bool is_greeted;
 	bool is_closing;
-	bool has_other_keys;	   /* its file has not this server's ticket key: it refuses every order */
-	int64_t since_ms;	   /* that it is connected, or away */
-	sd_event_source *timer;	   /* owned; until hello, then while nothing is heard */
-	struct fencer_node *nodes; /* owned; in the order of their ids */
+	bool has_other_keys;	       /* its file has not this server's ticket key: it refuses every order */
+	int64_t since_ms;	       /* that it is connected, or away */
+	int64_t issued_ms, expires_ms; /* its certificate */
+	sd_event_source *timer;	       /* owned; until hello, then while nothing is heard */
+	struct fencer_node *nodes;     /* owned; in the order of their ids */
 	size_t n_nodes;
 	struct rate_counted lines; /* of the log about its switches */
 };
@@ -438,6 +441,8 @@ static void on_open(struct rpc_call *call, void *userdata)
 	fencer->call = call;
 	fencer->is_greeted = fencer->is_closing = false;
 	fencer->since_ms = clock_realtime_ms();
+	fencer->issued_ms = rpc_call_peer(call)->issued_ms;
+	fencer->expires_ms = rpc_call_peer(call)->expires_ms;
 	str_copy_text(fencer->address, sizeof(fencer->address), rpc_call_peer(call)->address);
 	rpc_call_set_data(call, fencer);
 	if (rearm(fencer, &err) != STATUS_OK)
@@ -589,6 +594,16 @@ static bool warn_of_doubt(const struct fencer *fencer, char ret[static FENCERS_W
 	return false;
 }
 
+/* In the last quarter of its life, at most 30 days before: nothing renews it. */
+static bool ends_soon(const struct fencer *fencer)
+{
+	int64_t warn_ms = (fencer->expires_ms - fencer->issued_ms) / 4;
+
+	if (warn_ms > CERTIFICATE_WARN_MS)
+		warn_ms = CERTIFICATE_WARN_MS;
+	return fencer->expires_ms > 0 && fencer->expires_ms - clock_realtime_ms() < warn_ms;
+}
+
 bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE])
 {
 	const struct fencer_node *node;
@@ -613,6 +628,14 @@ bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARN
 					 "fencer %s refuses every order: ticket_keys of its file lack the "
 					 "cluster's key, which holdfast operator status shows",
 					 fencer->name);
+			return true;
+		}
+		if (ends_soon(fencer)) {
+			(void)str_format(
+				ret, FENCERS_WARNING_SIZE,
+				"the certificate of fencer %s expires at %s, which ends its session; "
+				"make another: holdfast operator cert enroll fencer/%s",
+				fencer->name, clock_format(fencer->expires_ms, time), fencer->name);
 			return true;
 		}
 		node = find_failing(fencer);

@@ -83,6 +83,8 @@ static void lose(struct fencer *fencer, const struct error *err)
 	fencer->stream = NULL;
 	if (!fencer->is_up)
 		rpc_client_move_on(fencer->client);
+	if (err->status == STATUS_UNAUTHENTICATED) /* another certificate may be loaded meanwhile */
+		rpc_client_reconnect(fencer->client);
 	fencer->is_up = false;
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session", .err = err},
 		"no session with a claim server; trying again");
@@ -542,6 +544,21 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	lose(fencer, err);
 }
 
+/* A certificate is replaced while the fencer runs. */
+static void use_replaced(struct fencer *fencer)
+{
+	struct error err;
+
+	if (!rpc_tls_has_changed(fencer->tls))
+		return;
+	if (rpc_tls_reload(fencer->tls, &err) == STATUS_OK)
+		log_line(LOG_NOTICE, "%s was replaced and is in use for new connections",
+			 fencer->settings->cert);
+	else /* the other half may follow */
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session", .err = &err},
+			"a certificate was replaced; the one before stays in use");
+}
+
 static int on_attempt(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	static const struct rpc_stream_events events = {
@@ -550,6 +567,7 @@ static int on_attempt(sd_event_source *source, uint64_t usec, void *userdata)
 	struct error err;
 
 	wakeup_disarm(&fencer->timer);
+	use_replaced(fencer);
 	if (rpc_stream_open(fencer->client, &holdfast__v1__fences__descriptor, "Session", CONNECT_TIMEOUT_US,
 			    &events, fencer, &fencer->stream, &err) != STATUS_OK)
 		lose(fencer, &err);

@@ -45,6 +45,7 @@ struct forward {
 	struct rpc_tls *tls;	   /* borrowed */
 	struct lead *lead;	   /* borrowed; NULL: not known yet */
 	forward_changes_fn *changes;
+	forward_renewed_fn *renewed;
 	char uri[RPC_URI_SIZE];	   /* how the identity of a server of this cluster begins */
 	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
 	char address[LEAD_ADDRESS_SIZE];
@@ -361,10 +362,12 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	cleanup(unary_freep) struct unary *unary = userdata;
 
 	unary->upstream->n_used--;
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
+		rpc_call_renew_peer(unary->call, unary->forward->renewed(response));
 		rpc_call_reply(unary->call, response);
-	else
+	} else {
 		fail_call(unary->forward, unary->call, unary->upstream->client, unary->is_write, err);
+	}
 }
 
 static enum status start_call(struct forward *f, struct rpc_call *call, const ProtobufCMessage *request,
@@ -607,7 +610,8 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 /* --- life --- */
 
 enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
-			forward_changes_fn *changes, struct forward **ret, struct error *err)
+			forward_changes_fn *changes, forward_renewed_fn *renewed, struct forward **ret,
+			struct error *err)
 {
 	struct forward *f = calloc(1, sizeof(*f));
 
@@ -617,6 +621,7 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 			      .server = server,
 			      .tls = tls,
 			      .changes = changes,
+			      .renewed = renewed,
 			      .calls.upstreams = LIST_HEAD_INITIALIZER(f->calls.upstreams),
 			      .streams.upstreams = LIST_HEAD_INITIALIZER(f->streams.upstreams),
 			      .callers = RB_INITIALIZER(&f->callers)};
@@ -631,6 +636,24 @@ void forward_follow(struct forward *f, struct lead *lead)
 	f->lead = lead;
 	lead_watch(lead, on_change, f);
 	disconnect_leader(f); /* until one is known */
+}
+
+static void reconnect_pool(const struct pool *pool)
+{
+	const struct upstream *upstream;
+
+	LIST_FOREACH (upstream, &pool->upstreams, all)
+		rpc_client_reconnect(upstream->client);
+}
+
+void forward_reconnect(struct forward *f)
+{
+	if (!f)
+		return;
+	reconnect_pool(&f->calls);
+	reconnect_pool(&f->streams);
+	if (f->prober)
+		rpc_client_reconnect(f->prober);
 }
 
 void forward_free(struct forward *f)

@@ -37,14 +37,22 @@ enum {
 /** Does the method change something? Then it is not known whether a lost leader has carried it out. */
 typedef bool forward_changes_fn(const struct rpc_method *method);
 
+/** When the certificate expires that @response brings to its caller; 0: it brings no certificate. */
+typedef int64_t forward_renewed_fn(const ProtobufCMessage *response);
+
 /** @server  borrowed: whose calls are handed on; forward_relay() is its relay
  * @tls      borrowed: what this server shows to the leader
  * @ret owned by the caller, forward_free() */
 enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
-			forward_changes_fn *changes, struct forward **ret, struct error *err);
+			forward_changes_fn *changes, forward_renewed_fn *renewed, struct forward **ret,
+			struct error *err);
 
 /** Begins to hand on calls while @lead, borrowed, names another server. Takes over lead_watch(). */
 void forward_follow(struct forward *forward, struct lead *lead);
+
+/** This server shows another certificate from now on: later calls and streams go over new connections to the
+ * leader. NULL is allowed. */
+void forward_reconnect(struct forward *forward);
 
 /** After rpc_server_free(): calls in flight are answered. NULL is allowed. */
 void forward_free(struct forward *forward);

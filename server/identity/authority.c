@@ -421,7 +421,8 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
 	TRY(authority_read_ca(server, &ca, err));
 	node = state_node(&server->state, who.name);
-	if (node)
+	rpc_call_renew_peer(call, facts.expires_ms);
+	if (node && node->session && rpc_call_is_of_connection(call, node->session_call))
 		node->certificate_expires_ms = facts.expires_ms;
 	if (node && node_is_registered(node) && !str_eq(node->node.certificate_issuer, facts.issuer))
 		TRY(stage_issuer(&change, node, facts.issuer, err));
@@ -433,3 +434,10 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 }
 
 DEFINE_WRITE_METHOD(authority_handle_renew, Holdfast__V1__RenewRequest, "Nodes.Renew", handle_renew)
+
+int64_t authority_renewed_ms(const ProtobufCMessage *response)
+{
+	return response->descriptor == &holdfast__v1__renew_response__descriptor
+		       ? ((const Holdfast__V1__RenewResponse *)response)->expires_at_ms
+		       : 0;
+}

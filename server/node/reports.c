@@ -715,6 +715,7 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
 	end_greeting(session);
 	state_set_session(&session->server->state, node, session);
+	node->session_call = session->call;
 	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
 }
 

@@ -51,6 +51,8 @@ struct world {
 	int n_forgotten;
 	uint64_t skew_us; /* its clock is ahead by that */
 	lead_change_fn *changed;
+	int64_t renewed_ms; /* the end of the certificate that each answer brings; 0: none */
+	int64_t caller_ms;  /* of the caller's, as the leader heard it last */
 };
 
 static struct world *world;
@@ -169,6 +171,7 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *request, void 
 	const Holdfast__V1__GetNodeRequest *get = (const void *)request;
 	const Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
 
+	world->caller_ms = rpc_call_peer(call)->expires_ms;
 	if (get->wait_ms == 0)
 		rpc_call_reply(call, &response.base);
 	else
@@ -202,6 +205,11 @@ static enum status gate(struct rpc_call *call, const char *service, const struct
 static bool changes(const struct rpc_method *method)
 {
 	return false;
+}
+
+static int64_t renewed(const ProtobufCMessage *response)
+{
+	return world->renewed_ms;
 }
 
 /* --- the world --- */
@@ -245,7 +253,7 @@ static int setup(void **state)
 	world->leader = listen_here(&port);
 	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
 	world->follower = listen_here(&world->port);
-	assert_ok(forward_new(world->event, world->follower, world->server_tls, "c1", changes,
+	assert_ok(forward_new(world->event, world->follower, world->server_tls, "c1", changes, renewed,
 			      &world->forward, NULL));
 	rpc_server_set_relay(world->follower, forward_relay, world->forward);
 	forward_follow(world->forward, (struct lead *)world); /* not looked into */
@@ -676,4 +684,61 @@ TEST_FIXTURE(a_caller_without_an_identity_opens_no_stream_at_a_follower, setup, 
 	assert_int_equal(world->n_open, 0);
 	rpc_client_free(client);
 	rpc_tls_free(endpoint.tls);
+}
+
+static void on_answered(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	assert_int_equal(status, STATUS_OK);
+	*(bool *)userdata = true;
+}
+
+/* A call of a client that shows a certificate, without a token. */
+static void ask_as_node(void)
+{
+	const Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	bool is_done = false;
+
+	assert_ok(rpc_client_call(client_as(0, NULL), &holdfast__v1__nodes__descriptor, "Get", &request.base,
+				  PATIENCE_S * USEC_PER_SEC, on_answered, &is_done, NULL, NULL));
+	WAIT_FOR(is_done);
+}
+
+/* Later calls and streams of that connection are made for a caller with the new certificate. */
+TEST_FIXTURE(a_renewal_by_a_follower_counts_for_the_connection_that_it_came_from, setup, teardown)
+{
+	int64_t first_ms;
+
+	ask_as_node();
+	first_ms = world->caller_ms;
+	assert_true(first_ms > 0);
+	world->renewed_ms = first_ms + 1000;
+	ask_as_node();
+	assert_true(world->caller_ms == first_ms);
+	ask_as_node();
+	assert_true(world->caller_ms == first_ms + 1000);
+	world->renewed_ms = first_ms; /* an end that is earlier changes nothing */
+	ask_as_node();
+	ask_as_node();
+	assert_true(world->caller_ms == first_ms + 1000);
+}
+
+/* A stream stays on the connection that it has, and a new call shows the new certificate. */
+TEST_FIXTURE(a_follower_with_another_certificate_calls_over_new_connections, setup, teardown)
+{
+	struct reader reader = {.n = 0};
+	uint64_t before;
+
+	open_reader(&reader, client_as(0, NULL));
+	WAIT_FOR(reader.is_open && world->n_open == 1);
+	ask_as_node();
+	before = rpc_server_stats(world->leader).accepted;
+	ask_as_node();
+	assert_int_equal(rpc_server_stats(world->leader).accepted, before);
+	forward_reconnect(world->forward);
+	ask_as_node();
+	assert_int_equal(rpc_server_stats(world->leader).accepted, before + 1);
+	assert_int_equal(world->n_open, 1);
+	rpc_stream_cancel(reader.stream);
+	WAIT_FOR(world->n_open == 0);
 }

@@ -289,6 +289,59 @@ CASE(a_node_renews_its_certificate_and_keeps_its_session)
 	rpc_stream_cancel(stream);
 }
 
+/* The session begins with the first of several certificates. */
+CASE(a_session_lives_as_long_as_the_last_certificate_that_was_renewed_over_its_connection)
+{
+	enum { LIFE_S = 30 };
+	cleanup(run_release) struct running run;
+	struct fake_node n9 = {.event = f->event};
+	Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+	cleanup_free char *csr = NULL;
+	char *key = NULL;
+	struct error err;
+
+	f->server->config.authority.node_life_us = LIFE_S * USEC_PER_SEC;
+	run_init(&run, f);
+	n9.client = run.client;
+	fake_node_connect(&n9, "n9", BOOT_1, NULL, 0);
+	run_for(f->event, 4 * LIFE_S * 1000);
+	assert_true(run.n_changed >= 3);
+	assert_false(n9.closed);
+	assert_true(state_node(&f->server->state, "n9")->certificate_expires_ms > clock_realtime_ms());
+	renewal_free(TAKE_PTR(run.renewal));
+	UNTIL(f, n9.closed);
+	assert_int_equal(n9.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(n9.closed_message, "certificate of holdfast://c1/node/n9 expired at"));
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	request.csr = csr;
+	assert_error(call(&n9, &holdfast__v1__nodes__descriptor, "Renew", &request.base, NULL, &err),
+		     STATUS_UNAUTHENTICATED, err, "while this connection was open");
+	pki_key_free(key);
+}
+
+/* The renewals of the node prolong no connection of a thief. */
+CASE(a_renewal_prolongs_no_other_connection_of_the_node)
+{
+	enum { LIFE_S = 30 };
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port};
+	cleanup(run_release) struct running run;
+	struct fake_node n9 = {.event = f->event}, thief = {.event = f->event};
+
+	f->server->config.authority.node_life_us = LIFE_S * USEC_PER_SEC;
+	run_init(&run, f);
+	endpoint.tls = run.tls;
+	assert_ok(rpc_client_new(f->event, &endpoint, &thief.client, NULL));
+	n9.client = run.client;
+	fake_node_connect(&n9, "n9", BOOT_1, NULL, 0);
+	fake_node_connect(&thief, "n9", BOOT_1, NULL, 0); /* takes the session over */
+	UNTIL(f, n9.closed);
+	assert_int_equal(n9.closed_status, STATUS_ABORTED);
+	UNTIL(f, thief.closed);
+	assert_int_equal(thief.closed_status, STATUS_UNAUTHENTICATED);
+	assert_true(run.n_changed >= 1);
+	rpc_client_free(thief.client);
+}
+
 CASE(a_revoked_node_renews_nothing_and_keeps_its_pair)
 {
 	struct pki_facts facts;

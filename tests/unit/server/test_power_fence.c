@@ -554,6 +554,29 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	expect_warning_events(f, "fencers", 1, 1);
 }
 
+/* Nothing renews it: its end is an alarm before. */
+WORLD_TEST(the_session_of_a_fencer_ends_with_its_certificate)
+{
+	enum { HOUR_S = 3600 };
+	char warning[FENCERS_WARNING_SIZE];
+
+	w->f->server->config.heartbeat_us = 100 * HOUR_S * USEC_PER_SEC;
+	fake_fencer_connect(&w->f1, ""); /* its certificate is good for a day */
+	unit_clock_advance(17 * HOUR_S * USEC_PER_SEC);
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+	unit_clock_advance(2 * HOUR_S * USEC_PER_SEC);
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_non_null(strstr(warning, "the certificate of fencer f1 expires at "));
+	run_for(w->f->event, 12000); /* two looks */
+	assert_non_null(w->f1.stream);
+	unit_clock_advance(6 * HOUR_S * USEC_PER_SEC);
+	UNTIL(w->f, !w->f1.stream);
+	assert_int_equal(w->f1.closed_status, STATUS_UNAUTHENTICATED);
+	fake_fencer_dial(&w->f1);
+	UNTIL(w->f, !w->f1.stream);
+	assert_int_equal(w->f1.closed_status, STATUS_UNAUTHENTICATED);
+}
+
 WORLD_TEST(a_revoked_fencer_has_no_session_and_gets_no_order)
 {
 	struct error err;

@@ -5,6 +5,7 @@
 #include "callers.h"
 #include "unit.h"
 
+#include "access/access.h"
 #include "access/revocations.h"
 #include "api/watch.h"
 #include "rpc/pki.h"
@@ -406,4 +407,49 @@ CASE(the_status_lists_certificates_of_connected_nodes)
 	assert_string_equal(json_string_value(json_object_get(json_object_get(node, "node"),
 							      "certificate_expires_at_ms")),
 			    json_string_value(json_object_get(json_array_get(list, 0), "expires_at_ms")));
+}
+
+/* Entries that are older than the only CA are of certificates that it does not trust. */
+CASE(a_list_that_is_nearly_full_is_an_alarm_and_a_new_ca_empties_it)
+{
+	cleanup_free char *secret = make_token(f, "{\"name\": \"root\", \"type\": \"MANAGEMENT\"}");
+	cleanup(caller_release) struct caller_client program;
+	char warning[REVOCATIONS_WARNING_SIZE];
+
+	open_authority(f);
+	caller_init(&program, f, NULL, secret);
+	fill_revocations(f, REVOCATIONS_WARN - 1);
+	assert_false(revocations_warning(f->server, warning));
+	expect_warning_events(f, "revocations", 0, 0);
+	revoke_cert(f, "identity", "node/last");
+	assert_true(revocations_warning(f->server, warning));
+	assert_non_null(strstr(warning, "has 6144 of 8192 entries"));
+	assert_int_equal(metric_of(f, "revocations"), REVOCATIONS_WARN);
+	expect_warning_events(f, "revocations", 1, 0);
+	assert_int_equal(caller_call(&program, "Operator.ChangeCa", "{}", NULL, NULL), STATUS_OK);
+	run_for(f->event, 6000);
+	assert_int_equal(caller_call(&program, "Operator.Gc", "{}", NULL, NULL), STATUS_OK);
+	assert_int_equal(revocations_count(f->server), REVOCATIONS_WARN); /* both are trusted */
+	assert_int_equal(
+		caller_call(&program, "Operator.ChangeCa", "{\"finish\": true, \"now\": true}", NULL, NULL),
+		STATUS_OK);
+	run_for(f->event, 6000);
+	assert_int_equal(caller_call(&program, "Operator.Gc", "{}", NULL, NULL), STATUS_OK);
+	assert_int_equal(revocations_count(f->server), 1); /* the CA counts from some minutes before */
+	assert_false(revocations_warning(f->server, warning));
+	expect_warning_events(f, "revocations", 1, 1);
+}
+
+/* Streams that it has handed on before stay: they are of their callers. */
+CASE(a_server_whose_certificate_has_expired_hands_nothing_on)
+{
+	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .uri = "holdfast://c1/server/s2"};
+	struct error err;
+
+	f->server->lead = (struct lead *)f; /* not looked into */
+	peer.expires_ms = clock_realtime_ms() + 1000;
+	assert_int_equal(access_vouching(&peer, f->server, &err), STATUS_OK);
+	peer.expires_ms = clock_realtime_ms() - 1000;
+	assert_int_equal(access_vouching(&peer, f->server, &err), STATUS_UNAUTHENTICATED);
+	f->server->lead = NULL;
 }
