@@ -41,6 +41,7 @@ SCENARIOS = {
     "a network drops sessions": ({"holdfast_sessions_silent_total": "0+1"}, "10m", "HoldfastAgentHangs"),
     "a certificate expires": ({'holdfast_certificate_expiry_timestamp_seconds{of="nodes"}': str(1 * DAY)}, "1m",
                               "HoldfastCertificateExpires"),
+    "the list of revocations fills": ({"holdfast_revocations": "6144"}, "1m", "HoldfastRevocationsFill"),
     "no backup is made": ({"holdfast_backup_timestamp_seconds": "0"}, "3d", "HoldfastBackupOld"),
     "no kit is made": ({"holdfast_backup_kit_timestamp_seconds": "0"}, "3d", "HoldfastKitOld"),
     "a node has another ticket key": ({"holdfast_nodes_other_ticket_key": "1"}, "1m", "HoldfastTicketKeyDiffers"),
