@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node whose calls another server hands on: its session, and the certificate that it renews. */
+
+#include "callers.h"
+#include "unit.h"
+
+#include "identity/authority.h"
+#include "rpc/pki.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+
+enum { LIFE_S = 30 };
+
+/* As the follower says. */
+static struct rpc_peer peer;
+
+WRAPPED(enum status, access_vouching, const struct rpc_peer *server, void *userdata, struct error *err)
+{
+	return STATUS_OK;
+}
+
+WRAPPED(enum status, rpc_stream_open, struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+	const char *method, uint64_t connect_timeout_us, const struct rpc_stream_events *events,
+	void *userdata, struct rpc_stream **ret, struct error *err)
+{
+	const struct rpc_behalf behalf = {.peer = &peer};
+
+	return rpc_stream_open_for(client, &behalf, service, method, connect_timeout_us, events, userdata,
+				   ret, err);
+}
+
+static void on_renewed(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	assert_int_equal(status, STATUS_OK);
+	*(bool *)userdata = true;
+}
+
+/* Over a connection of the node to @address. */
+static void renew(struct fixture *f, const char *address)
+{
+	const struct rpc_peer from = peer;
+	const struct rpc_behalf behalf = {.peer = &peer};
+	Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+	cleanup_free char *csr = NULL;
+	char *key = NULL;
+	bool is_done = false;
+
+	(void)str_copy(peer.address, sizeof(peer.address), address);
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	request.csr = csr;
+	assert_ok(rpc_client_call_for(f->n1.client, &behalf, &holdfast__v1__nodes__descriptor, "Renew",
+				      &request.base, TIMEOUT_US, on_renewed, &is_done, NULL, NULL));
+	UNTIL(f, is_done);
+	pki_key_free(key);
+	peer = from;
+}
+
+static void begin(struct fixture *f)
+{
+	f->server->config.authority.node_life_us = 4 * LIFE_S * USEC_PER_SEC;
+	fake_node_release(&f->n1);
+	fake_node_init(&f->n1, f->event, f->dir, "server", f->port);
+	peer = (struct rpc_peer){.kind = RPC_PEER_TLS,
+				 .uri = "holdfast://c1/node/n1",
+				 .address = "192.0.2.1:4000",
+				 .issued_ms = 1,
+				 .expires_ms = clock_realtime_ms() + LIFE_S * 1000};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+}
+
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_authority, teardown)
+
+/* The follower's connection has the new certificate, the session that it handed on before has not. */
+CASE(a_session_through_a_follower_outlives_its_first_certificate)
+{
+	begin(f);
+	renew(f, peer.address);
+	run_for(f->event, 2 * LIFE_S * 1000);
+	assert_false(f->n1.closed);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(f->n1.closed_message, "expired at"));
+}
+
+CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
+{
+	begin(f);
+	renew(f, "192.0.2.1:4001");
+	run_for(f->event, 2 * LIFE_S * 1000);
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+}
