@@ -154,6 +154,22 @@ PROVIDER_TEST(pages_of_any_size_together_are_the_whole)
 	}
 }
 
+PROVIDER_TEST(a_page_may_begin_with_a_volume_of_a_member)
+{
+	for (int i = 0; i < 2; i++) {
+		char json[512];
+
+		(void)str_format(
+			json, sizeof(json),
+			"{\"volume\":{\"id\":\"db[%d]\",\"type\":\"CSI\",\"pluginId\":\"nfs\",\"externalId\":"
+			"\"vol-%d\"," CAPABILITIES "}}",
+			i, i);
+		must(f, "Register", json, NULL);
+	}
+	lists(f, "{\"perPage\":1}", "default.db[0]|default.db[1]");
+	lists(f, "{\"perPage\":1,\"nextToken\":\"default.db[1]\"}", "default.db[1]");
+}
+
 CASE(a_page_ends_before_it_is_too_large_for_a_message)
 {
 	enum { N = 200, VALUE = 15 * 1024 };
