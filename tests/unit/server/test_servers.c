@@ -784,7 +784,8 @@ CASE(a_follower_hands_on_calls_and_sessions)
 	expect_text(s, follower, "/v1/node/n1", " 200 ", "\"status\":\"READY\"");
 	expect_text(s, follower, "/v1/volume/csi/none", " 404 ", "none");
 	/* an error and its details are the leader's */
-	assert_error(fake_node_claim(&s->f.n1, "none", ALLOC_1, NULL, &err), STATUS_NOT_FOUND, err, "none");
+	assert_error(fake_node_claim(&s->f.n1, "none", ALLOC_1, NULL, &err), STATUS_PERMISSION_DENIED, err,
+		     "none");
 	/* whoever shows no node's certificate is none, here and there */
 	assert_int_equal(fake_node_claim(&s->f.operator, "db", ALLOC_1, NULL, &err),
 			 STATUS_PERMISSION_DENIED);
