@@ -3,6 +3,8 @@
 
 #include "kill.h"
 
+#include "base/str.h"
+
 #include <string.h>
 
 #define CREATE                                                                                          \
@@ -75,8 +77,7 @@ static void know_snapshot(struct kill *k, bool is_there)
 	struct kill_fact fact = {
 		.about = "snapshot", .method = "Volumes.ListSnapshots", .request = "{}", .status = STATUS_OK};
 
-	(void)strncat(is_there ? fact.part : fact.not_there, "\"snapshotId\":\"monday\"",
-		      sizeof(fact.part) - 1);
+	(void)strncat(is_there ? fact.part : fact.not_there, "\"name\":\"monday\"", sizeof(fact.part) - 1);
 	kill_know(k, &fact);
 }
 
@@ -93,13 +94,16 @@ static void prepare_made(struct kill *k)
 
 static void run_snapshots(struct kill *k)
 {
+	char deletion[256];
+
 	kill_must(k, "Volumes.CreateSnapshot", SNAPSHOT, STATUS_OK);
 	know_snapshot(k, true);
 	if (!has_snapshot(k))
 		sim_fail(&k->sim, "a snapshot is said to be made and is not at its provider");
 	kill_doubt(k, "snapshot");
-	kill_must(k, "Volumes.DeleteSnapshot", "{\"pluginId\":\"csi\",\"snapshotId\":\"monday\"}",
-		  STATUS_NOT_FOUND);
+	(void)str_format(deletion, sizeof(deletion), "{\"pluginId\":\"csi\",\"snapshotId\":\"%s\"}",
+			 k->sim.snapshots[0].name); /* the model's id of a snapshot is its name */
+	kill_must(k, "Volumes.DeleteSnapshot", deletion, STATUS_NOT_FOUND);
 	know_snapshot(k, false);
 	if (has_snapshot(k))
 		sim_fail(&k->sim, "a snapshot is said to be deleted and is at its provider");
