@@ -250,7 +250,10 @@ static int print_counts(const struct arguments *args, bool is_applied, const cha
 		return EXIT_FAILURE;
 	if (is_applied)
 		return EXIT_SUCCESS;
-	return printf("not applied: the mount helper reads what 'holdfast policy apply %s' writes\n",
+	if (str_eq(args->file, HOLDFAST_POLICY_PATH))
+		return puts("not applied: the mount helper reads what 'holdfast policy apply' writes") < 0;
+	return printf("not applied: the mount helper uses " HOLDFAST_POLICY_PATH
+		      ". Move %s there, then: holdfast policy apply\n",
 		      args->file) < 0;
 }
 

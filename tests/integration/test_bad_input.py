@@ -263,7 +263,8 @@ class TestBadInput(WorldTest):
             f.write(saved + "# a remark\n")
         self.assertIn(words, self.agent_status())
         self.assertIs(self.node.status()["helper"]["policy_edited"], True)
-        self.assertIn("\nnot applied: ", self.world.holdfast("policy", "check").stdout)
+        self.assertIn("\nnot applied: the mount helper reads what 'holdfast policy apply' writes\n",
+                      self.world.holdfast("policy", "check").stdout)  # fmt: skip
         self.world.apply_policy()
         self.assertNotIn("not applied: ", self.world.holdfast("policy", "check").stdout)
         os.kill(self.node.daemon.pid, signal.SIGHUP)

@@ -165,6 +165,20 @@ TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 					   "6 job default/web: version 3, stopped\n");
 }
 
+TEST_FIXTURE(a_watch_prints_that_a_node_is_lost_and_why, run_setup, NULL)
+{
+	fake.events[0] = "{\"index\": 3}";
+	fake.events[1] = "{\"index\": 4, \"topic\": \"node\", \"key\": \"n1\", \"node\": {\"status\": "
+			 "\"READY\", \"disconnected_ms\": 1000}}";
+	fake.events[2] = "{\"index\": 5, \"topic\": \"node\", \"key\": \"n2\", \"node\": {\"status\": "
+			 "\"READY\", \"disconnected_ms\": 1000, \"disconnect_reason\": \"it is silent\"}}";
+	fake.events[3] = "{\"index\": 6, \"topic\": \"node\", \"key\": \"n1\", \"node\": {\"status\": "
+			 "\"READY\"}}";
+	expect_ok("operator watch node");
+	assert_string_equal(ending.output,
+			    "4 node n1: lost\n5 node n2: lost: it is silent\n6 node n1: ready\n");
+}
+
 TEST_FIXTURE(the_server_reports_how_it_is_in_a_new_epoch, run_setup, NULL)
 {
 	will_answer(0, "Operator.Status",
