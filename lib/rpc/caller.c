@@ -118,3 +118,18 @@ void caller_key(const struct rpc_peer *peer, const char *token, char ret[static 
 	hex_encode(ret + n, digest, sizeof(digest));
 	ret[n + 2 * sizeof(digest)] = '\0';
 }
+
+enum status caller_count(const struct rpc_peer *peer, const char *token, struct peer_count_tree *tree,
+			 size_t max, const char *what, struct peer_count **ret, struct error *err)
+{
+	char key[CALLER_KEY_SIZE];
+	bool is_full;
+
+	caller_key(peer, token, key);
+	*ret = peer_count_enter(tree, key, max, &is_full);
+	if (is_full)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "this caller has %zu %s already, the most that one may have; end some", max,
+				 what);
+	return *ret ? STATUS_OK : error_no_memory(err, what);
+}

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "rpc/peer.h"
+#include "rpc/peer_count.h"
 #include "rpc/request_head.h"
 
 /** STATUS_INVALID_ARGUMENT for an identity or address that is not printable ASCII, or has a blank. */
@@ -23,3 +24,9 @@ enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
  * of the token, or its address without the port if it has neither. A wrong token makes another caller.
  * @token a secret, or NULL */
 void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE]);
+
+/** Counts one more of @what for the caller. STATUS_RESOURCE_EXHAUSTED if it has @max: it does not take the
+ * places of others by opening more connections. Leave *@ret with peer_count_leave().
+ * @token a secret, or NULL */
+enum status caller_count(const struct rpc_peer *peer, const char *token, struct peer_count_tree *tree,
+			 size_t max, const char *what, struct peer_count **ret, struct error *err);

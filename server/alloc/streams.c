@@ -700,12 +700,3 @@ const struct rpc_stream_handlers node_task_stream = {.on_open = on_node_open,
 						     .on_closed = on_node_closed,
 						     .on_half_close = on_caller_half_close,
 						     .on_drained = on_node_drained};
-
-void task_streams_end(struct server *server)
-{
-	struct error err;
-
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server ends; ask again");
-	while (!LIST_EMPTY(&server->task_streams))
-		task_stream_end(LIST_FIRST(&server->task_streams), &err);
-}

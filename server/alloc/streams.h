@@ -17,12 +17,6 @@ enum {
 	TASK_STREAM_WAIT_MS = 15000,	    /* until its node comes */
 };
 
-struct task_stream;
-struct server;
-
 /* Allocations.Exec, Logs and Stats; Nodes.TaskStream. */
 extern const struct rpc_stream_handlers alloc_exec_stream, alloc_logs_stream, alloc_stats_stream;
 extern const struct rpc_stream_handlers node_task_stream;
-
-/** All end; their callers are notified. At the end of the server. */
-void task_streams_end(struct server *server);

@@ -105,24 +105,6 @@ static uint64_t index_now(struct server *server, const ProtobufCMessage *request
 	return method->index ? method->index(server, request) : watch_index(server, name);
 }
 
-/* One caller, however many connections it has, does not take all places. */
-static enum status count_caller(struct server *server, const struct rpc_call *call, struct peer_count **ret,
-				struct error *err)
-{
-	char key[CALLER_KEY_SIZE];
-	bool is_full;
-
-	caller_key(rpc_call_peer(call), rpc_call_token(call), key);
-	*ret = peer_count_enter(&server->watch_callers, key, WATCHES_PER_CALLER_MAX, &is_full);
-	if (is_full)
-		return error_set(
-			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"%d calls of this caller are waiting for changes, the most that one may have; "
-			"end some, or use Operator.Watch",
-			WATCHES_PER_CALLER_MAX);
-	return *ret ? STATUS_OK : error_no_memory(err, "a waiting call");
-}
-
 static enum status hold(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			const struct read_method *method, const char *name, struct error *err)
 {
@@ -138,7 +120,8 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
 				 WATCH_REQUEST_MAX);
-	TRY(count_caller(server, call, &caller, err));
+	TRY(caller_count(rpc_call_peer(call), rpc_call_token(call), &server->watch_callers,
+			 WATCHES_PER_CALLER_MAX, "calls that wait for changes", &caller, err));
 	watch = calloc(1, sizeof(*watch));
 	if (!watch) {
 		peer_count_leave(&server->watch_callers, caller);

@@ -269,23 +269,12 @@ static enum status find_upstream(struct forward *f, struct pool *pool, struct up
 	return new_upstream(f, pool, ret, err);
 }
 
-/* --- callers --- */
-
 /* One caller does not take all connections to the leader. */
 static enum status count_caller(struct forward *f, const struct rpc_call *call, struct peer_count **ret,
 				struct error *err)
 {
-	char key[CALLER_KEY_SIZE];
-	bool is_full;
-
-	caller_key(rpc_call_peer(call), rpc_call_token(call), key);
-	*ret = peer_count_enter(&f->callers, key, FORWARD_PER_CALLER_MAX, &is_full);
-	if (is_full)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "this server hands on %d calls and streams of this caller already, the most "
-				 "that one may have; end some, or ask another one",
-				 FORWARD_PER_CALLER_MAX);
-	return *ret ? STATUS_OK : error_no_memory(err, "a call");
+	return caller_count(rpc_call_peer(call), rpc_call_token(call), &f->callers, FORWARD_PER_CALLER_MAX,
+			    "forwarded calls and streams", ret, err);
 }
 
 /* --- errors --- */

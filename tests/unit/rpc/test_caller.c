@@ -84,6 +84,100 @@ TEST(a_text_that_tells_no_caller_is_refused)
 	assert_int_equal(caller_parse(large, &peer, NULL), STATUS_INVALID_ARGUMENT);
 }
 
+/* --- whose places are counted --- */
+
+/* Are both counted as one caller? */
+static bool is_same(const struct rpc_peer *a, const char *a_token, const struct rpc_peer *b,
+		    const char *b_token)
+{
+	char first[CALLER_KEY_SIZE];
+	char second[CALLER_KEY_SIZE];
+
+	caller_key(a, a_token, first);
+	caller_key(b, b_token, second);
+	return str_eq(first, second);
+}
+
+static const struct rpc_peer nameless = {.kind = RPC_PEER_TLS, .address = "192.0.2.7:4711"};
+
+TEST(a_caller_with_a_certificate_is_one_from_any_address)
+{
+	struct rpc_peer elsewhere = n7;
+	struct rpc_peer other = n7;
+
+	(void)str_copy(elsewhere.address, sizeof(elsewhere.address), "192.0.2.9:5");
+	(void)str_copy(other.uri, sizeof(other.uri), "holdfast://lab/node/n8");
+	assert_true(is_same(&n7, NULL, &elsewhere, NULL));
+	assert_false(is_same(&n7, NULL, &other, NULL));
+	assert_true(is_same(&n7, "t", &elsewhere, "t"));
+	assert_false(is_same(&n7, "t", &other, "t"));
+}
+
+TEST(a_caller_with_a_token_is_one_from_any_address)
+{
+	struct rpc_peer elsewhere = nameless;
+
+	(void)str_copy(elsewhere.address, sizeof(elsewhere.address), "[2001:db8::1]:5");
+	assert_true(is_same(&nameless, "t", &elsewhere, "t"));
+	assert_false(is_same(&nameless, "t", &nameless, "u"));
+	assert_false(is_same(&nameless, "t", &nameless, NULL));
+	assert_false(is_same(&n7, "t", &nameless, "t"));
+}
+
+TEST(a_caller_without_both_is_its_address_whatever_the_port)
+{
+	static const char *const addresses[][2] = {
+		{"192.0.2.7:1", "192.0.2.7:2"},
+		{"[2001:db8::7]:1", "[2001:db8::7]:2"},
+		{"socket", "socket"},
+	};
+	struct rpc_peer peers[2] = {nameless, nameless};
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		(void)str_copy(peers[0].address, sizeof(peers[0].address), addresses[i][0]);
+		(void)str_copy(peers[1].address, sizeof(peers[1].address), addresses[i][1]);
+		assert_true(is_same(&peers[0], NULL, &peers[1], NULL));
+		(void)str_copy(peers[1].address, sizeof(peers[1].address), "192.0.2.70:1");
+		assert_false(is_same(&peers[0], NULL, &peers[1], NULL));
+	}
+}
+
+TEST(a_key_of_the_largest_size_has_the_digest_of_the_token_and_not_the_token)
+{
+	struct rpc_peer peer = {.kind = RPC_PEER_TLS};
+	char key[CALLER_KEY_SIZE];
+
+	memset(peer.uri, 'u', sizeof(peer.uri) - 1);
+	memset(peer.address, 'a', sizeof(peer.address) - 1);
+	caller_key(&peer, "abc", key);
+	assert_non_null(strstr(key, "u ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+	peer.uri[0] = '\0';
+	caller_key(&peer, NULL, key);
+	assert_int_equal(strlen(key), sizeof(peer.address));
+}
+
+TEST(a_caller_may_have_so_many_and_no_more_whatever_others_have)
+{
+	struct peer_count_tree tree = RB_INITIALIZER(&tree);
+	struct peer_count *counts[4];
+	struct rpc_peer other_port = nameless;
+	struct error err;
+
+	(void)str_copy(other_port.address, sizeof(other_port.address), "192.0.2.7:12");
+	assert_int_equal(caller_count(&nameless, NULL, &tree, 2, "calls", &counts[0], &err), STATUS_OK);
+	assert_int_equal(caller_count(&other_port, NULL, &tree, 2, "calls", &counts[1], &err), STATUS_OK);
+	assert_int_equal(caller_count(&nameless, NULL, &tree, 2, "calls", &counts[2], &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+	assert_string_equal(err.msg, "this caller has 2 calls already, the most that one may have; end some");
+	assert_null(counts[2]);
+	assert_int_equal(caller_count(&n7, NULL, &tree, 2, "calls", &counts[2], &err), STATUS_OK);
+	peer_count_leave(&tree, counts[0]);
+	assert_int_equal(caller_count(&nameless, NULL, &tree, 2, "calls", &counts[3], &err), STATUS_OK);
+	for (size_t i = 1; i < ARRAY_SIZE(counts); i++)
+		peer_count_leave(&tree, counts[i]);
+	assert_true(RB_EMPTY(&tree));
+}
+
 /* --- with a server --- */
 
 static size_t n_vouched;

@@ -189,7 +189,7 @@ CASE(one_caller_does_not_take_all_places_of_reads_that_wait)
 	assert_int_equal(caller_call(&callers[0], "Nodes.List",
 				     "{\"index\": \"4294967295\", \"wait_ms\": 1000}", NULL, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, "256 calls of this caller are waiting"));
+	assert_non_null(strstr(err.msg, "this caller has 256 calls that wait for changes already"));
 	wait_for_nodes(f, &other, &others_wait);
 	revoke_cert(f, "identity", "operator/bob");
 	for (size_t i = 0; i < N; i++)
