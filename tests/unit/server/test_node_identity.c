@@ -316,6 +316,7 @@ CASE(a_session_lives_as_long_as_the_last_certificate_that_was_renewed_over_its_c
 	request.csr = csr;
 	assert_error(call(&n9, &holdfast__v1__nodes__descriptor, "Renew", &request.base, NULL, &err),
 		     STATUS_UNAUTHENTICATED, err, "while this connection was open");
+	holdfast__v1__mark__free_unpacked(n9.mark, NULL);
 	pki_key_free(key);
 }
 
@@ -339,6 +340,8 @@ CASE(a_renewal_prolongs_no_other_connection_of_the_node)
 	UNTIL(f, thief.closed);
 	assert_int_equal(thief.closed_status, STATUS_UNAUTHENTICATED);
 	assert_true(run.n_changed >= 1);
+	holdfast__v1__mark__free_unpacked(n9.mark, NULL);
+	holdfast__v1__mark__free_unpacked(thief.mark, NULL);
 	rpc_client_free(thief.client);
 }
 

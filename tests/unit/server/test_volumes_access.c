@@ -187,7 +187,7 @@ CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
 	Holdfast__V1__OnNodeLoss loss = HOLDFAST__V1__ON_NODE_LOSS__INIT;
 	struct change change = CHANGE_INIT;
-	struct caller_client caller;
+	cleanup(caller_release) struct caller_client caller;
 	char text[8192], *secret;
 
 	connect_csi(f);
