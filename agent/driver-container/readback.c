@@ -459,6 +459,43 @@ bool readback_inspect(struct readback *readback, const json_t *inspected, struct
 	return true;
 }
 
+/* Podman's own, and those that only describe the image. */
+static bool is_harmless_annotation(const char *key)
+{
+	static const char *const keys[] = {
+		"io.container.manager",
+		"io.kubernetes.cri-o.TTY",
+		"io.podman.annotations.autoremove",
+		"io.podman.annotations.init",
+		"io.podman.annotations.privileged",
+		"io.podman.annotations.publish-all",
+	};
+	static const char *const descriptions[] = {"org.opencontainers.image.",
+						   "com.docker.official-images."};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (str_eq(key, keys[i]))
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(descriptions); i++)
+		if (str_starts_with(key, descriptions[i]))
+			return true;
+	return false;
+}
+
+bool readback_annotations(const json_t *inspected, struct readback_fault *ret)
+{
+	const json_t *config = json_object_get(inspected, "Config");
+	const json_t *value;
+	const char *key;
+
+	if (!json_is_object(config))
+		return differ(ret, "annotations", "a description", "not readable");
+	json_object_foreach ((json_t *)(uintptr_t)json_object_get(config, "Annotations"), key, value)
+		if (!is_harmless_annotation(key))
+			return differ(ret, "annotations", "podman's own", key);
+	return true;
+}
+
 /* --- the kernel's account ----------------------------------------------------------------------------------
  */
 

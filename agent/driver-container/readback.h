@@ -47,6 +47,11 @@ bool readback_sources(const struct readback *readback, const char *mountinfo_pat
 /** @inspected answer of GET /containers/NAME/json; volumes that the image declares are remembered */
 bool readback_inspect(struct readback *readback, const json_t *inspected, struct readback_fault *ret);
 
+/** Runtimes obey annotations as root, such as sockets of the host or settings of its units, and podman takes
+ * them from the image too.
+ * @inspected podman's answer of GET /libpod/containers/NAME/json, before the first start */
+bool readback_annotations(const json_t *inspected, struct readback_fault *ret);
+
 /** @mountinfo_path of the container's first process, @host_path of the host */
 bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
 		     struct readback_fault *ret);

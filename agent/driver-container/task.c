@@ -352,6 +352,11 @@ static void on_created(enum status status, const struct error *err, const json_t
 
 #define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
 
+static bool is_podman(const struct op *op)
+{
+	return str_starts_with(op->driver->engine_name, "Podman");
+}
+
 /* Makes the request to the engine and looks up the mount at each source. @image NULL: it was made already.
  * False: the call has ended. */
 static bool prepare(struct op *op, const json_t *image)
@@ -366,9 +371,8 @@ static bool prepare(struct op *op, const json_t *image)
 	readback_free(op->readback);
 	op->readback = NULL;
 	if (body)
-		status = readback_new(MOUNTINFO_PATH, settings->publish_dir, body,
-				      !str_starts_with(op->driver->engine_name, "Podman"), &op->readback,
-				      &err);
+		status = readback_new(MOUNTINFO_PATH, settings->publish_dir, body, !is_podman(op),
+				      &op->readback, &err);
 	else
 		status = error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
 				   "cannot prepare a request to the engine");
@@ -518,6 +522,27 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	return false;
 }
 
+static void on_annotations(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	if (status != STATUS_OK)
+		op_fail(op, err);
+	else if (!readback_annotations(json, &op->fault))
+		refuse_made(op);
+	else
+		ask_start(op);
+}
+
+/* Only podman takes annotations from the image, and only its own API shows them. */
+static void ask_first_start(struct op *op)
+{
+	if (is_podman(op))
+		ask(op, SHORT("GET"), on_annotations, "/libpod/containers/%s/json", op->name);
+	else
+		ask_start(op);
+}
+
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata);
 
 static void on_pulled(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -628,7 +653,7 @@ static void start_seen(struct op *op, struct container *container)
 	else if (op->has_waited)
 		fail_not_begun(op);
 	else
-		ask_start(op);
+		ask_first_start(op);
 }
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
@@ -1326,7 +1351,7 @@ static void network_seen(struct op *op, struct container *container)
 	} else if (is_own && !op->has_waited &&
 		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
 		if (is_as_ordered(op, container))
-			ask_start(op);
+			ask_first_start(op);
 	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
 		ask_create(op, NULL);
 	} else if (!container && op->taken.use == NONCE_DONE) {

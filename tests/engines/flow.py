@@ -25,7 +25,7 @@ socket = "{node.driver_dir}/container/container.sock"
 engine = "{work}/{engine}"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
-images = ["localhost/bb:1"]
+images = ["localhost/bb:1", "localhost/annotated:1"]
 users = ["0", "image"]
 networks = ["none", "isolated"]
 infra {{
@@ -442,6 +442,26 @@ class Flow(Execs):
     def a_task_that_ends_with_success_completes_its_allocation(self):
         alloc = self.run(script="exit 0")
         self.until(alloc, "COMPLETE")
+        self.nothing_is_left()
+
+    def an_image_with_annotations_for_the_runtime_starts_nothing(self):
+        if self.engine.engine != "podman":
+            return  # Docker takes no annotations from images
+        with socket.socket(socket.AF_UNIX) as of_host:
+            path = f"{self.engine.work}/of-host.sock"
+            of_host.bind(path)
+            of_host.listen()
+            of_host.setblocking(False)
+            self.engine.add_annotated_image("localhost/annotated:1", {"run.oci.pidfd_receiver": path})
+            alloc = self.run(image="localhost/annotated:1")
+            found = self.until(alloc, "FAILED")
+            assert "annotations is 'run.oci.pidfd_receiver'" in found["client_description"], found
+            try:
+                of_host.accept()
+            except BlockingIOError:
+                pass
+            else:
+                raise AssertionError("the runtime, as root, connected to a socket of the host that the image names")
         self.nothing_is_left()
 
     def what_roots_file_does_not_allow_is_refused_with_its_reason(self):

@@ -8,6 +8,7 @@ Each engine runs in namespaces of its own for mounts and processes, without syst
 from busybox: no registry, no bridge, no iptables. podman@trixie is that of Debian 13, with all that it starts, in a tree of that release which
 has this machine's /run and /opt in it. Nothing is left behind."""
 import argparse
+import hashlib
 import http.client
 import json
 import os
@@ -237,6 +238,26 @@ class World:
         status, said = ask(self.work, "POST", "/images/create?" + urllib.parse.urlencode(query), tar)
         if status != 200:
             raise RuntimeError(f"image: {status} {said[:500]}")
+
+    def add_annotated_image(self, name, annotations):
+        """Podman's image of busybox once more, with annotations in its manifest."""
+        folder = self.work / "annotated"
+        podman = {"check": True, "env": self.env, "capture_output": True, "text": True}
+        subprocess.run([*self.command, "save", "--format", "oci-dir", "-o", str(folder), "localhost/bb:1"], **podman)
+        index = json.loads((folder / "index.json").read_text())
+        entry = index["manifests"][0]
+        blobs = folder / "blobs/sha256"
+        manifest = json.loads((blobs / entry["digest"].removeprefix("sha256:")).read_text())
+        config = json.loads((blobs / manifest["config"]["digest"].removeprefix("sha256:")).read_text())
+        config["author"] = name  # images of one configuration would be one image
+        for part, content in ((manifest["config"], config), (entry, manifest | {"annotations": annotations})):
+            data = json.dumps(content).encode()
+            part["digest"], part["size"] = f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)
+            (blobs / part["digest"].removeprefix("sha256:")).write_bytes(data)
+        (folder / "index.json").write_text(json.dumps(index))
+        pulled = subprocess.run([*self.command, "pull", "-q", f"oci:{folder}"], **podman).stdout.strip()
+        subprocess.run([*self.command, "tag", pulled, name], **podman)
+        shutil.rmtree(folder)
 
     def start_driver(self, name="driver", config=None, at=None, program=None):
         """@at: its socket"""

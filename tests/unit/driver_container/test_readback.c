@@ -233,6 +233,40 @@ CASE(each_mount_that_the_kernel_has_otherwise_is_found)
 	assert_false(readback_mounts(f->readback, "/nonexistent", f->host, &fault));
 }
 
+/* A runtime takes its settings, such as sockets of the host, from the annotations of an image. */
+CASE(each_annotation_that_a_runtime_may_obey_is_found)
+{
+	static const struct {
+		const char *text;
+		bool is_right;
+	} rows[] = {
+		{"{\"Config\":{}}", true},
+		{"{\"Config\":{\"Annotations\":null}}", true},
+		{"{\"Config\":{\"Annotations\":{\"io.podman.annotations.init\":\"FALSE\","
+		 "\"org.opencontainers.image.created\":\"2026\"}}}",
+		 true},
+		{"{}", false},
+		{"{\"Config\":{\"Annotations\":{\"org.opencontainers.image.title\":\"a\","
+		 "\"run.oci.pidfd_receiver\":\"/run/x\"}}}",
+		 false},
+		{"{\"Config\":{\"Annotations\":{\"org.systemd.property.SuccessAction\":\"'reboot'\"}}}",
+		 false},
+		{"{\"Config\":{\"Annotations\":{\"io.podman.annotations.cid-file\":\"/etc/x\"}}}", false},
+		{"{\"Config\":{\"Annotations\":{\"io.podman.annotations.initial\":\"x\"}}}", false},
+		{"{\"Config\":{\"Annotations\":{\"org.opencontainers.images\":\"x\"}}}", false},
+		{"{\"Config\":{\"Annotations\":{\"\":\"x\"}}}", false},
+	};
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(json_decrefp) json_t *json = json_loads(rows[i].text, 0, NULL);
+
+		assert_non_null(json);
+		assert_msg(readback_annotations(json, &fault) == rows[i].is_right, "row %zu", i);
+		assert_true(rows[i].is_right || str_eq(fault.field, "annotations"));
+	}
+}
+
 /* /var/run/x is /run/x in an image where /var/run is a link. */
 CASE(a_mount_behind_an_image_symlink_is_found_by_identity)
 {
