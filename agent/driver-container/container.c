@@ -222,6 +222,12 @@ static json_t *host_of(const struct settings *settings, const struct task_spec *
 	return whole(host, r);
 }
 
+/* The engine would run the image's own check outside of the task's limits, at the image's interval. */
+static int set_no_check(json_t *body)
+{
+	return json_object_set_new(body, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
+}
+
 static json_t *node_of(const struct settings *settings)
 {
 	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
@@ -322,7 +328,7 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 	json_t *body = json_object();
 	json_t *labels = labels_of(settings, task->alloc_id, task->task, order, !task->disable_logs, stop_ms);
 	int r = set_program(body, spec) | set_number(body, "StopTimeout", (stop_ms + 999) / 1000) |
-		json_object_set_new(body, "Labels", labels) |
+		json_object_set_new(body, "Labels", labels) | set_no_check(body) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
 	if (task->health)
@@ -346,7 +352,7 @@ json_t *container_of_network(const struct settings *settings,
 	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
 		r |= json_array_append_new(command, json_string(settings->infra_command[i]));
 	r |= set_flag(host, "ReadonlyRootfs", true) | set_text(body, "Image", settings->infra_image) |
-	     set_text(body, "Hostname", network->hostname) |
+	     set_text(body, "Hostname", network->hostname) | set_no_check(body) |
 	     json_object_set_new(body, "Entrypoint", command) |
 	     json_object_set_new(body, "Labels", labels_of(settings, network->alloc_id, "", order, true, 0)) |
 	     json_object_set_new(body, "HostConfig", host);

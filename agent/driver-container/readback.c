@@ -436,6 +436,15 @@ static bool keep_image_volume(struct readback *readback, const json_t *mount, st
 	return true;
 }
 
+/* The image's own check must be off. */
+static bool compare_check(const json_t *inspected, struct readback_fault *ret)
+{
+	const json_t *check = json_object_get(json_object_get(inspected, "Config"), "Healthcheck");
+	const char *word = json_string_value(json_array_get(json_object_get(check, "Test"), 0));
+
+	return !word || str_eq(word, "NONE") || differ(ret, "healthcheck", "NONE", word);
+}
+
 bool readback_inspect(struct readback *readback, const json_t *inspected, struct readback_fault *ret)
 {
 	const json_t *mounts = json_object_get(inspected, "Mounts");
@@ -446,6 +455,8 @@ bool readback_inspect(struct readback *readback, const json_t *inspected, struct
 	for (i = 0; i < ARRAY_SIZE(rows); i++)
 		if (!compare_row(readback, i, inspected, ret))
 			return false;
+	if (!compare_check(inspected, ret))
+		return false;
 	readback->n_image_volumes = 0;
 	json_array_foreach (mounts, i, mount) {
 		bool is_bind = str_eq(text_at(mount, "Type"), "bind");

@@ -224,11 +224,17 @@ class World:
         for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head", "grep"):
             (folder / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
+        self.image_tar = tar
         self.add_image("localhost/bb:1", tar)
 
-    def add_image(self, name, tar, entry=None):
-        """From a tar of its files; @entry is the program that it starts."""
-        change = [f'ENTRYPOINT ["{entry}"]'] if entry else []
+    def add_image(self, name, tar, entry=None, change=None):
+        """From a tar of its files; @entry is the program that it starts, @change a line of a Dockerfile."""
+        if self.engine == "podman" and change:  # import knows few of them
+            (self.work / "image/Dockerfile").write_text(f"FROM localhost/bb:1\n{change}\n", encoding="ascii")
+            subprocess.run([*self.command, "build", "-q", "--format", "docker", "-t", name, str(self.work / "image")], check=True,
+                           env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+            return
+        change = [f'ENTRYPOINT ["{entry}"]'] if entry else [change] if change else []
         if self.engine == "podman":  # of 4.3, the call gives it no name
             subprocess.run([*self.command, "import", "-q", *(w for c in change for w in ("--change", c)), "-", name], check=True, input=tar,
                            env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip

@@ -344,6 +344,9 @@ TEST(no_container_is_without_the_floor)
 	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)), "ALL");
 	assert_true(json_is_false(json_object_get(host, "Privileged")));
 	assert_string_equal(json_string_value(json_object_get(host, "NetworkMode")), "none");
+	assert_string_equal(json_string_value(json_array_get(
+				    json_object_get(json_object_get(body, "Healthcheck"), "Test"), 0)),
+			    "NONE");
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.boot")),
 		order.boot_id);

@@ -172,6 +172,8 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{HEX64, "db", "mount"},
 		{HEX64, HEX64 "-db", "mount"}, /* a volume of somebody's, called so */
 		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
+		{"\"User\":\"1000\"", "\"User\":\"1000\",\"Healthcheck\":{\"Test\":[\"CMD\",\"x\"]}",
+		 "healthcheck"},
 	};
 	struct readback_fault fault;
 
