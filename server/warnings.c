@@ -43,6 +43,8 @@ struct warnings {
 	struct server *server;	/* borrowed */
 	sd_event_source *timer; /* owned */
 	bool in_force[WARNING_N];
+	char twice_namespace[NAMESPACE_MAX + 1]; /* the volume that held_twice_warning() has named */
+	char twice_id[VOLUME_ID_MAX + 1];
 };
 
 static bool stall_warning(struct server *server, char ret[static WARNING_SIZE])
@@ -101,20 +103,44 @@ static bool keys_warning(struct server *server, char ret[static WARNING_SIZE])
 	return true;
 }
 
-/* Two may be writing to one of them. All volumes are walked only when there is one. */
-static bool held_twice_warning(struct server *server, char ret[static WARNING_SIZE])
+static struct volume_entry *held_twice_from(struct server *server, const char *namespace, const char *id)
 {
-	struct volume_entry *volume;
+	struct volume_entry *volume = state_volume_from(&server->state, namespace, id);
 
-	if (server->state.n_volumes_held_twice == 0)
-		return false;
-	volume = state_volume_from(&server->state, "", "");
 	while (volume && !volume_is_held_twice(volume))
 		volume = state_volume_next(volume);
+	return volume;
+}
+
+/* Begins with the volume that it has found last. So all volumes, 20 ms for 100 000, are walked only after
+ * that one was resolved, and not in each review. */
+static const struct volume_entry *find_held_twice(struct server *server)
+{
+	struct warnings *last = server->warnings; /* NULL: this server follows */
+	struct volume_entry *volume = NULL;
+
+	if (server->state.n_volumes_held_twice == 0)
+		return NULL;
+	if (last)
+		volume = held_twice_from(server, last->twice_namespace, last->twice_id);
+	if (!volume)
+		volume = held_twice_from(server, "", "");
+	if (volume && last) {
+		memcpy(last->twice_namespace, volume->volume.namespace, sizeof(last->twice_namespace));
+		memcpy(last->twice_id, volume->volume.id, sizeof(last->twice_id));
+	}
+	return volume;
+}
+
+/* Two may be writing to one of them. */
+static bool held_twice_warning(struct server *server, char ret[static WARNING_SIZE])
+{
+	const struct volume_entry *volume = find_held_twice(server);
+
 	if (!volume)
 		return false;
 	(void)str_format(ret, WARNING_SIZE,
-			 "volumes are mounted more often than their access mode allows: %zu, the first is "
+			 "volumes are mounted more often than their access mode allows: %zu, one of them is "
 			 "%s/%s. Two may be writing to it: holdfast volume status %s --why",
 			 server->state.n_volumes_held_twice, volume->volume.namespace, volume->volume.id,
 			 volume->volume.id);
@@ -126,6 +152,7 @@ static bool fencer_warning(struct server *server, char ret[static WARNING_SIZE])
 	return fencers_warning(server->fencers, ret);
 }
 
+/* Walks the schedules (not the volumes) up to the first that fails, and only while one fails. */
 static bool schedule_warning(struct server *server, char ret[static WARNING_SIZE])
 {
 	return schedules_warning(server, ret);

@@ -5,6 +5,7 @@
 #include "metrics.h"
 #include "restored.h"
 #include "unit.h"
+#include "warnings.h"
 
 #include "base/strbuf.h"
 #include "recovery/epoch.h"
@@ -87,6 +88,40 @@ CLUSTER_TEST(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	expect_held_twice(f, 0);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
+}
+
+static void hold_twice(struct fixture *f, const char *id, bool is_held_twice)
+{
+	state_volume(&f->server->state, "default", id)->n_rivals = is_held_twice;
+	f->server->state.n_volumes_held_twice += is_held_twice ? 1 : (size_t)-1;
+}
+
+static void expect_named(struct fixture *f, const char *words)
+{
+	char text[WARNING_SIZE];
+
+	assert_true(warning_text(f->server, WARNING_HELD_TWICE, text));
+	assert_contains(text, words);
+}
+
+CLUSTER_TEST(the_warning_names_one_volume_until_that_one_is_resolved)
+{
+	char text[WARNING_SIZE];
+
+	register_csi(f, "a");
+	register_csi(f, "m");
+	register_csi(f, "z");
+	hold_twice(f, "m", true);
+	expect_named(f, "1, one of them is default/m");
+	hold_twice(f, "a", true);
+	expect_named(f, "2, one of them is default/m");
+	hold_twice(f, "m", false);
+	expect_named(f, "1, one of them is default/a");
+	hold_twice(f, "z", true);
+	hold_twice(f, "a", false);
+	expect_named(f, "1, one of them is default/z");
+	hold_twice(f, "z", false);
+	assert_false(warning_text(f->server, WARNING_HELD_TWICE, text));
 }
 
 CLUSTER_TEST(no_other_access_mode_is_granted_beside_it)
