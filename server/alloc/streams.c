@@ -74,7 +74,10 @@ static void record_end(const struct task_stream *stream, const struct error *err
 	if (stream->has_result)
 		(void)str_format(how, sizeof(how), "exit status %" PRId32, stream->exit_code);
 	else
-		(void)str_format(how, sizeof(how), "cut off: %.80s", err ? err->msg : "its caller has gone");
+		(void)str_format(how, sizeof(how), "cut off: %.80s",
+				 stream->server->is_ending ? "the server ended"
+				 : err			   ? err->msg
+							   : "its caller has gone");
 	(void)str_format(object, sizeof(object), "allocation %s, stream %" PRIx64, stream->alloc_id,
 			 stream->id);
 	audit_own(stream->server, &change, "Allocations.ExecEnd", object, how);

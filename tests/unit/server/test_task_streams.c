@@ -236,6 +236,20 @@ CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 	assert_int_equal(caller.status, STATUS_NOT_FOUND);
 }
 
+CLUSTER_TEST(a_command_that_the_end_of_the_server_cut_off_is_on_record)
+{
+	struct end caller, node;
+	char said[1024];
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	UNTIL(f, f->server->n_task_streams == 1);
+	restart(f);
+	read_audit(f, "Allocations.ExecEnd", said, sizeof(said));
+	assert_non_null(strstr(said, "cut off: the server ended"));
+}
+
 CLUSTER_TEST(a_command_is_ordered_and_its_bytes_go_both_ways)
 {
 	const Holdfast__V1__OpenTaskStream *wanted;
