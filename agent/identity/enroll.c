@@ -109,35 +109,16 @@ static enum status write_config(const struct enrolled *enrolled, struct error *e
 	return write_file(enrolled->config, 0644, text, err);
 }
 
-/* Before a file of an earlier enrolment is replaced. */
-static enum status check_answer(const struct enrolled *enrolled, const char *key, const char *uri,
-				const Holdfast__V1__EnrollResponse *answer, struct error *err)
-{
-	char path[PATH_MAX];
-	enum status status;
-
-	if (str_format(path, sizeof(path), "%s.new", enrolled->ca) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
-	TRY(write_file(path, 0644, answer->ca, err));
-	status = pki_check_pair(answer->certificate, key, uri, path, err);
-	(void)unlink(path);
-	return status;
-}
-
 static enum status write_all(struct enrolled *enrolled, const char *key,
 			     const Holdfast__V1__EnrollResponse *answer, struct error *err)
 {
 	cleanup(free_key) char *pair = NULL;
 	char ticket[ENROLL_TICKET_KEY_SIZE + 1];
-	char uri[RPC_URI_SIZE];
 
 	if (asprintf(&pair, "%s%s", answer->certificate, key) < 0) {
 		pair = NULL;
 		return error_no_memory(err, "the certificate");
 	}
-	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", enrolled->line.cluster,
-			 enrolled->line.name);
-	TRY(check_answer(enrolled, key, uri, answer, err));
 	TRY(write_file(enrolled->ca, 0644, answer->ca, err));
 	(void)str_format(ticket, sizeof(ticket), "%s\n", enrolled->ticket_key);
 	TRY(write_file(enrolled->ticket, 0644, ticket, err));
@@ -153,7 +134,6 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 {
 	cleanup(free_answer) Holdfast__V1__EnrollResponse *answer = NULL;
 	cleanup(free_key) char *key = NULL;
-	cleanup_free char *csr = NULL;
 
 	TRY(enroll_line_parse(line, &ret->line, err));
 	if (!str_eq(ret->line.role, ENROLL_ROLE_NODE))
@@ -161,8 +141,7 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 				 "the enrolment line is for %s %s, not for a node; there: holdfast enroll -",
 				 ret->line.role, ret->line.name);
 	TRY(prepare_folder(into, ret, err));
-	TRY(enroll_begin(ret->begun, &key, &csr, err));
-	TRY(enroll_call(event, &ret->line, csr, &answer, err));
+	TRY(enroll_call(event, &ret->line, ret->begun, &key, &answer, err));
 	ret->expires_ms = answer->expires_at_ms;
 	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)
 		hex_encode(ret->ticket_key, answer->ticket_keys[0].data, answer->ticket_keys[0].len);

@@ -347,29 +347,12 @@ static enum status show_enrolled(const struct invocation *inv, const struct enro
 	return STATUS_OK;
 }
 
-/* Before any file is replaced. */
-static enum status check_answer(const struct paths *paths, const char *key, const char *uri,
-				const Holdfast__V1__EnrollResponse *answer, struct error *err)
-{
-	char path[PATH_MAX];
-	enum status status;
-
-	if (str_format(path, sizeof(path), "%s.new", paths->ca) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path of --out is too long");
-	TRY(write_file(path, 0644, answer->ca, err));
-	status = pki_check_pair(answer->certificate, key, uri, path, err);
-	(void)unlink(path);
-	return status;
-}
-
 static enum status cmd_enroll(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__EnrollResponse *answer = NULL;
 	cleanup(release_event) sd_event *event = NULL;
 	cleanup(free_key) char *key = NULL;
-	cleanup_free char *csr = NULL;
 	char identity[ENROLL_IDENTITY_SIZE];
-	char uri[RPC_URI_SIZE];
 	char text[ENROLL_LINE_SIZE];
 	struct enroll_line line;
 	struct paths paths;
@@ -385,10 +368,7 @@ static enum status cmd_enroll(struct invocation *inv, struct error *err)
 			"the enrolment line is for node %s; on that machine: holdfast-agent --enroll -",
 			line.name);
 	TRY(find_paths(inv, enroll_line_identity(&line, identity), &paths, err));
-	TRY(enroll_begin(paths.begun, &key, &csr, err));
-	TRY(enroll_call(event, &line, csr, &answer, err));
-	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", line.cluster, identity);
-	TRY(check_answer(&paths, key, uri, answer, err));
+	TRY(enroll_call(event, &line, paths.begun, &key, &answer, err));
 	TRY(write_all(&paths, key, answer->certificate, answer->ca, err));
 	(void)unlink(paths.begun);
 	return show_enrolled(inv, &line, &paths, answer, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the key of an enrolment, and makes its one call. */
+/* Keeps the key of an enrolment, makes its one call and checks the answer. */
 
 #include "enroll/enroll_call.h"
 
@@ -11,9 +11,11 @@
 #include "rpc/pki.h"
 #include "rpc/tls.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CALL_US (30 * USEC_PER_SEC)
 #define REQUEST_BEGIN "-----BEGIN CERTIFICATE REQUEST-----"
@@ -26,7 +28,8 @@ static void free_key(char **key)
 	pki_key_free(*key);
 }
 
-enum status enroll_begin(const char *path, char **ret_key, char **ret_csr, struct error *err)
+/* A new key and its request, kept together in @path (0600), or those that @path has. */
+static enum status begin(const char *path, char **ret_key, char **ret_csr, struct error *err)
 {
 	cleanup(free_key) char *kept = NULL;
 	char *csr;
@@ -47,7 +50,29 @@ enum status enroll_begin(const char *path, char **ret_key, char **ret_csr, struc
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 
-enum status enroll_call(sd_event *event, const struct enroll_line *line, const char *csr,
+/* Checks the answer before the caller replaces any file by it. */
+static enum status check(const struct enroll_line *line, const char *path, const char *key,
+			 const Holdfast__V1__EnrollResponse *answer, struct error *err)
+{
+	char identity[ENROLL_IDENTITY_SIZE];
+	char uri[RPC_URI_SIZE];
+	char ca[PATH_MAX];
+	enum status status;
+	int r;
+
+	if (str_format(ca, sizeof(ca), "%s.ca", path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the path is too long", path);
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", line->cluster,
+			 enroll_line_identity(line, identity));
+	r = file_write_atomic(ca, 0644, answer->ca, strlen(answer->ca));
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "write %s", ca);
+	status = pki_check_pair(answer->certificate, key, uri, ca, err);
+	(void)unlink(ca);
+	return status;
+}
+
+enum status enroll_call(sd_event *event, const struct enroll_line *line, const char *path, char **ret_key,
 			Holdfast__V1__EnrollResponse **ret, struct error *err)
 {
 	const struct rpc_tls_files files = {.ca_sha256 = line->ca_sha256};
@@ -55,10 +80,12 @@ enum status enroll_call(sd_event *event, const struct enroll_line *line, const c
 	cleanup(rpc_tls_freep) struct rpc_tls *tls = NULL;
 	cleanup(rpc_client_freep) struct rpc_client *client = NULL;
 	struct rpc_endpoint endpoint = {.servers = line->servers, .n_servers = line->n_servers};
+	cleanup_free char *csr = NULL;
 	ProtobufCMessage *answer = NULL;
 	char identity[ENROLL_IDENTITY_SIZE];
 	char uri[RPC_URI_SIZE];
 
+	TRY(begin(path, ret_key, &csr, err));
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/server/", line->cluster);
 	TRY(rpc_tls_new(&files, &tls, err));
 	endpoint.tls = tls;
@@ -69,9 +96,9 @@ enum status enroll_call(sd_event *event, const struct enroll_line *line, const c
 	else
 		request.identity = enroll_line_identity(line, identity);
 	request.token = (char *)(uintptr_t)line->token;
-	request.csr = (char *)(uintptr_t)csr;
+	request.csr = csr;
 	TRY(rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Enroll", &request.base, CALL_US,
 				 &answer, err));
 	*ret = (Holdfast__V1__EnrollResponse *)answer;
-	return STATUS_OK;
+	return check(line, path, *ret_key, *ret, err);
 }
