@@ -26,6 +26,7 @@
 #define LABEL_PLUGIN "dev.holdfast.csi_plugin"
 #define LABEL_SOCKET "dev.holdfast.csi_socket"
 #define LABEL_HEALTH "dev.holdfast.health"
+#define LABEL_UPDATE "io.containers.autoupdate" /* of podman */
 
 #define UMASK_INSIDE "/.holdfast-csi-umask"
 
@@ -233,16 +234,17 @@ static json_t *node_of(const struct settings *settings)
 	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
 }
 
-/* Returns all labels, always, because an image may have labels of the same names. @stop_ms: 0 for a container
+/* Returns all labels, always, because an image may have labels of the same names. `podman auto-update`, as
+ * root, would restart the unit that another label of the image names. @stop_ms: 0 for a container
  * that is only stopped by force */
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {
-	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id,
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id,
 			 LABEL_TASK, task, LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id,
 			 LABEL_NONCE, order->nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
 			 json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "", LABEL_HEALTH,
-			 "");
+			 "", LABEL_UPDATE, "disabled");
 }
 
 static bool has_env(const task_t *task, const char *key)

@@ -353,6 +353,9 @@ TEST(no_container_is_without_the_floor)
 	assert_string_equal(json_string_value(json_object_get(json_object_get(body, "Labels"),
 							      "dev.holdfast.csi_plugin")),
 			    ""); /* an image may have one of that name */
+	assert_string_equal(json_string_value(json_object_get(json_object_get(body, "Labels"),
+							      "io.containers.autoupdate")),
+			    "disabled");
 	mount = json_array_get(json_object_get(host, "Mounts"), 0);
 	assert_string_equal(json_string_value(json_object_get(mount, "Source")),
 			    "/run/holdfast/publish/" ALLOC "/2");
