@@ -14,6 +14,7 @@
 #include "rpc/tls_session.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -400,6 +401,7 @@ static int on_connect_timeout(sd_event_source *source, uint64_t usec, void *user
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "%s%sno connection within %s", before,
 			before[0] != '\0' ? "; " : "",
 			clock_format_duration(patience_us(conn->client), text));
+	err.sys_errno = ETIMEDOUT; /* its text is in the message already */
 	lose(conn, &err);
 	return 0;
 }

@@ -157,12 +157,11 @@ static const struct row {
 			  .lost = "cannot connect: connect: Connection refused", .sys_errno = ECONNREFUSED)),
 	/* a firewall that drops: certificates have no part in it */
 	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
-	    .says = "cannot connect: connect: Connection timed out. Next: is --address right? On its "
-		    "machine: "
+	    .says = "cannot connect: no connection within 10s. Next: is --address right? On its machine: "
 		    "systemctl status holdfast-server",
 	    .asked = "Volumes",
 	    .answer = ROW(.method = "Operator.Status", .status = STATUS_UNAVAILABLE,
-			  .lost = "cannot connect: connect: Connection timed out", .sys_errno = ETIMEDOUT)),
+			  .lost = "cannot connect: no connection within 10s", .sys_errno = ETIMEDOUT)),
 	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
 	    .says = "cannot connect: certificate has expired. Next: openssl x509 -noout -subject -issuer "
 		    "-dates -in FILE, of --cert and --ca; at the server: systemctl status holdfast-server",

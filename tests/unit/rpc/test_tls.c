@@ -253,6 +253,7 @@ TLS_TEST(a_server_that_accepts_and_reports_nothing_is_given_up)
 	client->timing.connect_us = 30 * USEC_PER_MSEC;
 	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(answer.err.msg, "no connection within"));
+	assert_int_equal(answer.err.sys_errno, ETIMEDOUT); /* the CLI advises by it */
 	rpc_client_free(client);
 	(void)close(fd);
 }
