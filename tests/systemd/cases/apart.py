@@ -14,7 +14,8 @@ import machine
 SHARED = "/shared"
 SECONDS = 120
 # a firewall as it is before somebody installs a server: what comes in is an answer
-FIREWALL = """table inet filter {
+FIREWALL = """flush ruleset
+table inet filter {
 	chain input {
 		type filter hook input priority filter; policy drop;
 		ct state established,related accept
@@ -43,7 +44,8 @@ class Apart(unittest.TestCase):
             cls.name = f.read()
         machine.run("hostname", cls.name)
         machine.write("/etc/hosts", "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in cls.addresses.items()))
-        machine.run("nft", "-f", "-", input=FIREWALL)
+        machine.write("/etc/nftables.conf", FIREWALL)
+        machine.run("nft", "-f", "/etc/nftables.conf")
         machine.run("ip", "address", "add", f"{cls.addresses[cls.name]}/24", "dev", "host0")
         machine.run("ip", "link", "set", "host0", "up")
         machine.write("/usr/local/bin/scp", SCP, 0o755)
@@ -82,7 +84,17 @@ class Apart(unittest.TestCase):
         said = "" if status == 0 else machine.journal("-n", "40")
         print(f"{self.name}: {where}: {text}\n{printed}{said}", flush=True)
         self.assertEqual(status, 0, where)
+        if "\nnft -f" in text:
+            self.load_rules_as_at_a_boot(where)
         return printed
+
+    def load_rules_as_at_a_boot(self, where):
+        """A port that a page opens is open after a reboot too."""
+        before = machine.run("nft", "list", "ruleset").stdout
+        machine.run("systemctl", "is-enabled", "nftables.service")
+        machine.systemctl("restart", "nftables.service")
+        after = machine.run("nft", "list", "ruleset").stdout
+        self.assertEqual(sorted(after.splitlines()), sorted(before.splitlines()), where)
 
     def before(self, text):
         """Of a block that this machine is about to type."""

@@ -22,7 +22,7 @@ class InstallApart(apart.Apart):
     places = {"every node": ("worker-1", "worker-2")}
 
     def before(self, text):
-        if text.startswith("nft "):
+        if "\nnft -f" in text:
             self.wait("closed")
 
     def after(self, text):
