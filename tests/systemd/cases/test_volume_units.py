@@ -305,6 +305,9 @@ class WhatIsHeld(unittest.TestCase):
         self.taken_away()
         machine.holdfast("node", "drain", machine.NODE, "--cancel")
         machine.holdfast("node", "eligibility", machine.NODE, "--enable", "--reason", "test", check=False)
+        self.assertFalse(machine.is_active("pgdata.service"))  # docs/operations.md, Shutting a node down
+        units.start("pgdata.service")
+        self.assertEqual(1, len(units.live("pgdata")))
 
     def test_is_lost_when_it_is_unmounted_by_hand(self):
         path = os.path.realpath(f"{units.RUN}/pgdata/mnt")
