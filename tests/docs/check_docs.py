@@ -785,6 +785,8 @@ def check_runbook():
         typed = re.search(rf'[pP]age\((?:.*, )?"{path.stem}"|runbook/{path.name}', tests) is not None
         if not typed or "```sh" not in text:
             fault(f"{shown(path)}: no test types its commands")
+    if not re.search(r"^apt-get install .*\betcd-client\b", read(ROOT / "docs/three-servers.md"), re.MULTILINE):
+        fault("docs/three-servers.md: installs no etcd-client, whose etcdctl pages type; Debian's etcd-server has none")
 
 
 def set_members(folder):
