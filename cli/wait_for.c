@@ -37,7 +37,8 @@ struct goal {
 
 static const struct goal of_volume[GOALS_MAX] = {
 	{"schedulable", "{volume.schedulable}", "yes", NULL},
-	{"free", "{volume.claims?held|free}", "free", NULL},
+	/* the claims of the answer have the history too */
+	{"free", "{volume.readers?held|{volume.writers?held|free}}", "free", NULL},
 	{"in-use", "{volume.readers?used|{volume.writers?used}}", "used", NULL},
 	{GONE, NULL, NULL, NULL},
 };
@@ -68,6 +69,8 @@ static const struct goal of_job[GOALS_MAX] = {
 	{GONE, NULL, NULL, NULL},
 };
 
+#define HELD ", in use by readers: {volume.readers}, writers: {volume.writers}"
+
 static const struct kind {
 	const char *name; /* in sentences */
 	const ProtobufCServiceDescriptor *service;
@@ -76,10 +79,8 @@ static const struct kind {
 	const char *next; /* a text of the request: the command that shows more */
 } kinds[] = {
 	{"volume", &holdfast__v1__volumes__descriptor, of_volume,
-	 "{volume.schedulable?schedulable|not schedulable: {volume.unschedulable_reason}}{volume.claims?, in "
-	 "use "
-	 "by allocation {volume.claims.allocation_id} on node {volume.claims.node_id}, whose claim is "
-	 "{volume.claims.state}|, free}",
+	 "{volume.schedulable?schedulable|not schedulable: "
+	 "{volume.unschedulable_reason}}{volume.readers?" HELD "|{volume.writers?" HELD "|, free}}",
 	 "holdfast volume status {id} --why"},
 	{"node", &holdfast__v1__nodes__descriptor, of_node,
 	 "{node.status}{node.ineligible?, ineligible}{node.disconnect_reason?: "

@@ -30,11 +30,15 @@ static void expect_reached(const char *line, const char *method, const char *bef
 #define ALLOC(status) \
 	"{\"index\": 7, \"allocation\": {\"id\": \"" ALLOC_ID "\", \"client_status\": \"" status "\"}}"
 #define JOB(state, fields) "{\"index\": 7, \"state\": \"" state "\", \"job\": {\"id\": \"web\"" fields "}}"
+#define FREED ", \"claims\": [{\"id\": \"c1\", \"state\": \"FREED\"}]" /* the history */
 #define HELD ", \"writers\": 1, \"claims\": [{\"id\": \"c1\"}]"
 
 TEST_FIXTURE(a_volume_is_waited_for, run_setup, NULL)
 {
 	expect_reached("volume wait web --for free", "Volumes.Get", VOLUME(HELD), VOLUME(),
+		       "volume web is free\n");
+	expect_reached("volume wait web --for free", "Volumes.Get",
+		       VOLUME(", \"readers\": 1, \"claims\": [{\"id\": \"c1\"}]"), VOLUME(FREED),
 		       "volume web is free\n");
 	expect_reached("volume wait web --for in-use", "Volumes.Get", VOLUME(), VOLUME(HELD),
 		       "volume web is in-use\n");
@@ -121,13 +125,10 @@ TEST_FIXTURE(a_state_that_can_no_longer_come_ends_the_wait, run_setup, NULL)
 TEST_FIXTURE(a_wait_that_is_over_in_vain_has_an_exit_status_of_its_own, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Get",
-		    VOLUME(", \"schedulable\": true, \"claims\": [{\"allocation_id\": \"a1\", \"node_id\": "
-			   "\"n1\", "
-			   "\"state\": \"UNPUBLISHING\"}]"));
-	expect_failure(
-		"volume wait db --for free --timeout 5ms", STATUS_DEADLINE_EXCEEDED,
-		"volume db is not free in time: it is schedulable, in use by allocation a1 on node n1, whose "
-		"claim is unpublishing. Next: holdfast volume status db --why");
+		    VOLUME(", \"schedulable\": true, \"readers\": 2, \"writers\": 1" FREED));
+	expect_failure("volume wait db --for free --timeout 5ms", STATUS_DEADLINE_EXCEEDED,
+		       "volume db is not free in time: it is schedulable, in use by readers: 2, writers: 1. "
+		       "Next: holdfast volume status db --why");
 	assert_int_equal(ending.exit_code, 3);
 }
 
