@@ -483,8 +483,14 @@ def first_cells(text):
     return {cells(line)[0] for line in text.splitlines() if line.startswith("|")}
 
 
+def command_rows():
+    """The text of the CLI's tables; rows that WAIT_COMMAND makes are written out."""
+    row = r'{.path = "\1 wait", .options = OPTION_BIT(OPT_FOR) | OPTION_BIT(OPT_TIMEOUT), .call = '
+    return re.sub(r'WAIT_COMMAND\("(\w+)"', row, "\n".join(map(read, COMMANDS)))
+
+
 def cli_commands():
-    return set(re.findall(r'(?:\.path = |LATER\()"([a-z -]+)"', "\n".join(map(read, COMMANDS))))
+    return set(re.findall(r'(?:\.path = |LATER\()"([a-z -]+)"', command_rows()))
 
 
 def said_by_programs():
@@ -866,7 +872,7 @@ def option_sets():
     enum = re.search(r"enum option_id \{(.*?)\};", read(ROOT / "cli/command/command.h"), re.S).group(1)
     order = re.findall(r"\b(OPT_\w+)", re.sub(r"/\*.*?\*/", "", enum, flags=re.S))
     names = dict(re.findall(r'\[(OPT_\w+)\]\s*=\s*\{\s*\.name = "([a-z-]+)"', read(ROOT / "cli/command/options.c")))
-    text = "\n".join(map(read, COMMANDS))
+    text = command_rows()
     sets = {}
 
     def expand(expression):
