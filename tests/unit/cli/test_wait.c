@@ -37,7 +37,7 @@ TEST_FIXTURE(a_volume_is_waited_for, run_setup, NULL)
 {
 	expect_reached("volume wait web --for free", "Volumes.Get", VOLUME(HELD), VOLUME(),
 		       "volume web is free\n");
-	expect_reached("volume wait web --for free", "Volumes.Get",
+	expect_reached("volume wait web --for free --timeout 2s", "Volumes.Get",
 		       VOLUME(", \"readers\": 1, \"claims\": [{\"id\": \"c1\"}]"), VOLUME(FREED),
 		       "volume web is free\n");
 	expect_reached("volume wait web --for in-use", "Volumes.Get", VOLUME(), VOLUME(HELD),
