@@ -117,6 +117,8 @@ enum fence_verdict_auto fence_auto(const struct fence_auto_facts *facts)
 		return FENCE_AUTO_OPEN;
 	if (facts->was_contradicted)
 		return FENCE_AUTO_CONTRADICTED;
+	if (facts->has_expired)
+		return FENCE_AUTO_EXPIRED;
 	if (facts->is_switched_off)
 		return FENCE_AUTO_SWITCHED_OFF;
 	if (facts->led_ms < facts->grace_ms)
@@ -139,6 +141,9 @@ const char *fence_auto_text(enum fence_verdict_auto verdict)
 		[FENCE_AUTO_NOT_DUE] = "it is away for less than the volume's after",
 		[FENCE_AUTO_OPEN] = "it is being fenced",
 		[FENCE_AUTO_CONTRADICTED] = "it was heard after it was proved off: look at its switch",
+		[FENCE_AUTO_EXPIRED] =
+			"its certificate has expired, so it is away though it may run: renew the "
+			"certificate, or fence it yourself",
 		[FENCE_AUTO_SWITCHED_OFF] = "automatic fencing is off",
 		[FENCE_AUTO_NEW_LEADER] = "the server leads for too short a time",
 		[FENCE_AUTO_TOO_FEW] = "fewer than half of the nodes are connected",

@@ -108,6 +108,7 @@ enum fence_verdict_auto {
 				  */
 	FENCE_AUTO_SWITCHED_OFF, /* a person has stopped automatic fences */
 	FENCE_AUTO_NEW_LEADER,	 /* this server leads for less than the grace: nodes are coming back */
+	FENCE_AUTO_EXPIRED,	 /* the server ended its session with its certificate: it runs, perhaps */
 	FENCE_AUTO_TOO_FEW,   /* fewer than half of the nodes are connected: it may be the server's network */
 	FENCE_AUTO_NO_FENCER, /* no connected fencer can switch it, or no controller can fence it */
 	FENCE_AUTO_RETRY_LATER, /* the last one did not prove it, a moment ago */
@@ -117,6 +118,7 @@ enum fence_verdict_auto {
 
 struct fence_auto_facts {
 	bool is_connected, is_open, was_contradicted, is_switched_off, has_fencer;
+	bool has_expired; /* its certificate, before its session ended */
 	int64_t away_ms;  /* for how long the node is not connected */
 	int64_t after_ms; /* of the volume that is the first to want it; negative: no volume wants it */
 	int64_t led_ms, grace_ms;

@@ -213,6 +213,7 @@ TEST(each_limit_alone_keeps_the_server_from_fencing_by_itself)
 	VERDICT(was_contradicted = true, FENCE_AUTO_CONTRADICTED);
 	VERDICT(is_switched_off = true, FENCE_AUTO_SWITCHED_OFF);
 	VERDICT(led_ms = 59999, FENCE_AUTO_NEW_LEADER);
+	VERDICT(has_expired = true, FENCE_AUTO_EXPIRED);
 	VERDICT(n_nodes = 5, FENCE_AUTO_TOO_FEW);
 	VERDICT(has_fencer = false, FENCE_AUTO_NO_FENCER);
 	VERDICT(since_last_ms = 59999, FENCE_AUTO_RETRY_LATER);

@@ -831,6 +831,24 @@ WORLD_TEST(no_lost_node_is_fenced_while_fewer_than_half_are_connected)
 	UNTIL(w->f, w->f1.n == 1);
 }
 
+/* The server ends the session of a node whose certificate expires. That says nothing of the machine. */
+WORLD_TEST(no_node_is_fenced_because_its_certificate_has_expired)
+{
+	struct node_entry *n1 = state_node(&w->f->server->state, "n1");
+
+	want_fence(w->f);
+	w->f->server->config.fence_max_per_minute = 3;
+	n1->certificate_expires_ms = clock_realtime_ms();
+	lose(w->f, &w->f->n1);
+	lead_long(w->f);
+	fake_fencer_connect(&w->f1, "");
+	run_for(w->f->event, AFTER_MS + 2 * LOSS_LOOK_MS);
+	assert_non_null(strstr(plan_of(w->f), "its certificate has expired"));
+	assert_null(fence_of(w->f));
+	n1->certificate_expires_ms = clock_realtime_ms(); /* it was good when the session ended */
+	UNTIL(w->f, w->f1.n == 1);
+}
+
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 {
 	want_fence(w->f);
