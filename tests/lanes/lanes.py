@@ -106,7 +106,7 @@ def script(lane, *words, needs=(), place="own", slots=1, limit=5400):
 
 # A class of integration tests has a world, whose set-up takes some seconds. Long classes run in so many worlds at once.
 WORLDS = {"test_csi_flow.TestFlow": 4, "test_csi_orphans.TestOrphans": 4, "test_csi_plugins.TestOdd": 6,
-          "test_kill.TestKill": 4, "test_lives.TestLives": 2, "test_network_fence.TestNetworkFence": 3, "test_path.TestPath": 2,
+          "test_kill.TestKill": 4, "test_network_fence.TestNetworkFence": 3, "test_path.TestPath": 2,
           "test_plugins.TestGrpcio": 4, "test_plugins.TestGrpcJs": 4}  # fmt: skip
 
 

@@ -838,11 +838,13 @@ WORLD_TEST(no_node_is_fenced_because_its_certificate_has_expired)
 
 	want_fence(w->f);
 	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
 	n1->certificate_expires_ms = clock_realtime_ms();
 	lose(w->f, &w->f->n1);
 	lead_long(w->f);
+	run_for(w->f->event, AFTER_MS);
 	fake_fencer_connect(&w->f1, "");
-	run_for(w->f->event, AFTER_MS + 2 * LOSS_LOOK_MS);
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_non_null(strstr(plan_of(w->f), "its certificate has expired"));
 	assert_null(fence_of(w->f));
 	n1->certificate_expires_ms = clock_realtime_ms(); /* it was good when the session ended */
