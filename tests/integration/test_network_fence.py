@@ -3,6 +3,7 @@
 over gRPC. Its block list is enforced: file systems of a fenced node write nothing from then on."""
 
 import errno
+import json
 import os
 import signal
 import uuid
@@ -207,7 +208,7 @@ fence "{PLUGIN}" {{
         self.storage.orders.settings(clients=self.storage.state.wishes()["settings"]["clients"]
                                      | {self.node.provider_id: [other]})
         self.addCleanup(self.storage.orders.settings, clients={node: [cidr] for node, cidr in self.clients.items()})
-        wait_for("the agent to see them", lambda: "reports other addresses of this node" in self.node.daemon.said())
+        wait_for("the server to know them", lambda: other in json.dumps(self.world.json("node", "status", self.node.id)["node"]))
         self.die()
         self.fence()
         self.assertIn(other, self.storage.fenced())
