@@ -131,6 +131,8 @@ static void forget_key(struct renewal *renewal)
 	pki_key_free(TAKE_PTR(renewal->key));
 }
 
+static void look_later(struct renewal *renewal);
+
 static void retry_later(struct renewal *renewal)
 {
 	struct pki_facts facts;
@@ -141,6 +143,7 @@ static void retry_later(struct renewal *renewal)
 		delay_ms = (facts.expires_ms - now_ms) / 10;
 	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
 	renewal->due_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
+	look_later(renewal);
 }
 
 /* A server without a CA renews nothing, which is as it was set up: no problem. */

@@ -146,6 +146,7 @@ fence "{PLUGIN}" {{
         self.assertIn(caught.exception.errno, (errno.EIO, errno.EROFS))
 
     def assert_second_node_writes(self):
+        self.wait_free(self.volume)
         self.run_alloc(self.second, (self.volume, "single-node-writer"), node=self.other)
         self.assertEqual(self.read(self.second, node=self.other), "first")
         self.write_durably(self.second, "second", self.other)
