@@ -28,7 +28,7 @@ class TestNetworkFence(CsiTest):
     NODES = 2 + TESTS
     PLUGINS = {PLUGIN: "grpcio"}
     KINDS = {PLUGIN: ["monolith", "monolith"] + [None] * TESTS}
-    SERVER_SETTINGS = 'controller_timeout = "3s"\nheartbeat = "1s"\n'
+    SERVER_SETTINGS = 'controller_timeout = "4s"\nheartbeat = "1s"\n'
     AGENT_SETTINGS = CsiTest.AGENT_SETTINGS.replace("500ms", "250ms") + f"""
 fence "{PLUGIN}" {{
   parameters {{ clusterID = "one" }}
@@ -270,7 +270,7 @@ fence "{PLUGIN}" {{
     def test_a_controllers_node_that_is_lost_in_the_middle_is_replaced(self):
         self.die()
         before = self.count("FenceClusterNetwork")
-        self.at_second("FenceClusterNetwork", "slow", seconds=2)
+        self.at_second("FenceClusterNetwork", "slow", seconds=1)
         self.fence("--no-wait")
         wait_for("the call", lambda: self.count("FenceClusterNetwork") > before)
         self.other.daemon.kill()
@@ -281,7 +281,7 @@ fence "{PLUGIN}" {{
 
     def test_a_node_that_returns_in_the_middle_is_let_in_after_the_call(self):
         self.die()
-        self.at_second("FenceClusterNetwork", "slow", seconds=2)
+        self.at_second("FenceClusterNetwork", "slow", seconds=1)
         before = self.count("FenceClusterNetwork")
         self.fence("--no-wait")
         wait_for("the call", lambda: self.count("FenceClusterNetwork") > before)
@@ -293,7 +293,7 @@ fence "{PLUGIN}" {{
     def test_a_server_that_is_killed_between_intent_and_answer_continues(self):
         self.die()
         before = self.count("FenceClusterNetwork")
-        self.at_second("FenceClusterNetwork", "slow", seconds=2)
+        self.at_second("FenceClusterNetwork", "slow", seconds=1)
         self.fence("--no-wait")
         wait_for("the call", lambda: self.count("FenceClusterNetwork") > before)
         self.world.server.kill(signal.SIGKILL)
