@@ -374,6 +374,22 @@ CASE(a_renewal_that_cannot_be_written_leaves_the_pair_that_is_in_use)
 	assert_int_equal(run.n_changed, 0);
 }
 
+/* Less is left of the certificate's life than the agent waits between two looks at its files. */
+CASE(a_renewal_that_failed_is_tried_again_before_the_certificate_expires)
+{
+	struct pki_facts before;
+	cleanup(run_release) struct running run;
+
+	f->server->config.authority.node_life_us = 12 * USEC_PER_SEC;
+	run_init(&run, f);
+	assert_ok(pki_read_facts(run.cert, &before, NULL));
+	assert_int_equal(rmdir(run.folder), 0);
+	UNTIL(f, renewal_error(run.renewal));
+	assert_int_equal(mkdir(run.folder, 0700), 0);
+	UNTIL(f, run.n_changed > 0);
+	assert_true(clock_realtime_ms() < before.expires_ms);
+}
+
 CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
 {
 	struct enrolled enrolled;
