@@ -43,7 +43,7 @@ static void on_broken(const struct error *err, void *userdata)
 		return;
 	agent->broken = *err;
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "journal", .event = LOG_EVENT_JOURNAL_BROKEN, .err = err},
-		"the journal cannot be trusted any more; ending, to begin again from what is on the disk");
+		"the journal in memory may be wrong; the agent ends, and starts again from the file");
 	(void)sd_event_exit(agent->event, (int)err->status);
 }
 
@@ -177,7 +177,7 @@ static void on_session_down(const struct error *err, void *userdata)
 					  .peer = agent->server,
 					  .event = LOG_EVENT_SESSION_DOWN,
 					  .err = err},
-			"no session with the server, what is mounted stays");
+			"no session with the server; mounts stay");
 }
 
 static void on_run(const struct alloc *alloc, void *userdata)
@@ -273,11 +273,10 @@ static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
 	if (is_reverted)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.op = "session", .peer = agent->server},
 			"this node has gone back in time: the server has seen a later state of its journal "
-			"in "
-			"this boot. What was freed since is released at the server's order");
+			"in this boot. Volumes that were freed since are released when the server orders it");
 	else
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
-			"the server has lost history, or may have, and is told what this node holds");
+			"the server has lost history, or may have; this node reports what it holds");
 	if (!node_report_make(&facts, send_report, agent) && session_info(agent->session)->is_up)
 		session_restart(agent->session); /* out of memory: it asks again */
 }
@@ -403,8 +402,7 @@ static int agent_on_mount_snapshot_overdue(sd_event_source *source, uint64_t use
 	struct agent *agent = userdata;
 
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "adopt"},
-		"the mount helper has not told what is mounted yet: nothing is mounted or released until it "
-		"does");
+		"the mount helper has not listed its mounts yet: nothing is mounted or released before");
 	renew_session(agent);
 	return 0;
 }
@@ -417,8 +415,7 @@ static int on_mount_snapshot_due(sd_event_source *source, uint64_t usec, void *u
 	wakeup_disarm(&agent->mount_snapshot_timer);
 	if (helper_client_info(agent->helper)->is_running &&
 	    mount_snapshot_load_start(&agent->mount_snapshot_load, &err) != STATUS_OK)
-		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = &err},
-			"cannot read what is mounted");
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = &err}, "cannot read the mounts");
 	return 0;
 }
 
@@ -450,7 +447,7 @@ static void on_helper_down(const struct error *err, void *userdata)
 	else if (failures <= HELPER_FAILURES_REPORTED || failures % 20 == 0)
 		log_ctx(LOG_ERR,
 			&(struct log_ctx){.op = "helper", .event = LOG_EVENT_HELPER_DOWN, .err = err},
-			"mount helper does not run, what is mounted stays");
+			"the mount helper does not run; mounts stay");
 	/* without a helper there is nothing to wait for, and the server must report it to its callers */
 	if (!helper->is_running && !agent->is_session_started)
 		renew_session(agent);
@@ -470,7 +467,7 @@ static void agent_on_mount_snapshot(struct mount_snapshot *observed, const struc
 	bool is_first = !volume_manager_observed(agent->volumes);
 
 	if (err) {
-		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = err}, "cannot read what is mounted");
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = err}, "cannot read the mounts");
 		(void)wakeup_arm(agent->event, &agent->mount_snapshot_timer,
 				 backoff_next(&agent->mount_snapshot_backoff, backoff_random()),
 				 on_mount_snapshot_due, agent, NULL);
@@ -619,8 +616,8 @@ static enum status read_node(struct agent *agent, struct error *err)
 	if (!attributes_read(agent->config->meta, agent->config->n_meta, &agent->attributes))
 		return error_no_memory(err, "the attributes of the node");
 	if (agent->machine[0] == '\0')
-		log_line(LOG_WARNING,
-			 "/etc/machine-id cannot be read: the server cannot tell a clone from this node");
+		log_line(LOG_WARNING, "/etc/machine-id cannot be read: the server cannot distinguish a clone "
+				      "from this node");
 	name_servers(agent);
 	return STATUS_OK;
 }
@@ -945,9 +942,10 @@ enum status agent_start(struct agent *agent, struct error *err)
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	log_line(LOG_NOTICE, "ending upon %s; what is mounted stays",
+	log_line(LOG_NOTICE, "ending upon %s; mounts stay",
 		 info->ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
-	(void)service_send("STOPPING=1\nSTATUS=ending; what is mounted stays\n");
+	(void)service_send("STOPPING=1\n"
+			   "STATUS=ending; mounts stay\n");
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 

@@ -10,11 +10,10 @@
 enum status privileges_check(uid_t uid, uint64_t effective, uint64_t permitted, struct error *err)
 {
 	if (uid == 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"holdfast-agent must not run as root: it needs no privilege and takes none; run it "
-			"as its own user (User=holdfast in its unit, or: setpriv --reuid=holdfast "
-			"--regid=holdfast --init-groups)");
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "holdfast-agent must not run as root: it needs no privilege; run it as its "
+				 "own user (User=holdfast in its unit, or: setpriv --reuid=holdfast "
+				 "--regid=holdfast --init-groups)");
 	if ((effective | permitted) != 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "holdfast-agent must not have capabilities (effective %#" PRIx64

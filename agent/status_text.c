@@ -170,7 +170,7 @@ void agent_status_text(char *dst, size_t size, void *userdata)
 				 str_s(n_receipts));
 	used = (size_t)str_format(dst, size, "%s; %s; %zu allocation%s%s%s", session, helper, n_allocs,
 				  str_s(n_allocs), receipts,
-				  observed ? "" : "; what is mounted is not known yet");
+				  observed ? "" : "; the mounts are not known yet");
 	for (size_t i = 0; i < n_problems && used < size; i++)
 		used += (size_t)snprintf(dst + used, size - used, "; %s", problems[i]);
 }
@@ -188,10 +188,9 @@ static void reload_certificate(struct agent *agent, struct error *ret)
 	}
 	*ret = err;
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "reload", .err = &err}, "the old certificate stays%s",
-		credential_is_one(config->tls.key)
-			? " (the key is a credential, which is handed over at a start: systemctl restart "
-			  "holdfast-agent; what is mounted stays)"
-			: "");
+		credential_is_one(config->tls.key) ? " (the key is a credential, which is handed over at a "
+						     "start: systemctl restart holdfast-agent; mounts stay)"
+						   : "");
 }
 
 static void reload_settings(struct agent *agent, struct error *ret)
@@ -214,15 +213,15 @@ static void reload_settings(struct agent *agent, struct error *ret)
 	// NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c): see above
 	if (memcmp(&fresh, config, sizeof(fresh)) != 0)
 		log_line(LOG_WARNING,
-			 "%s: what has changed beside log_level takes effect at the next start: "
-			 "systemctl restart holdfast-agent; what is mounted stays",
+			 "%s: changes, except of log_level, take effect at the next start: systemctl restart "
+			 "holdfast-agent; mounts stay",
 			 config->path);
 }
 
 void agent_reload(struct agent *agent)
 {
 	(void)service_send("RELOADING=1\n");
-	log_line(LOG_NOTICE, "replacing the mount helper upon SIGHUP; what is mounted stays");
+	log_line(LOG_NOTICE, "replacing the mount helper upon SIGHUP; mounts stay");
 	agent->reload_error = (struct error){0};
 	reload_settings(agent, &agent->reload_error);
 	reload_certificate(agent, &agent->reload_error);

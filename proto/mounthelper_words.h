@@ -64,7 +64,7 @@
 	X(REASON_REFUSALS, "too-many-refusals", "too many requests were refused: see why in the trail")      \
 	X(REASON_PROPAGATION, "propagation-not-allowed",                                                     \
 	  "propagation needs shared = yes in the profile at line N of the policy, and bidirectional a "      \
-	  "writer; or what is staged is private still: stop its allocations")                                \
+	  "writer; or the stage is still private: stop its allocations")                                     \
 	X(REASON_SERVER, "server-not-allowed",                                                               \
 	  "no server line of the profile at line N of the policy holds the address of the NFS server: add "  \
 	  "it there, or correct the volume")                                                                 \
@@ -110,11 +110,10 @@
 	  "no ticket_key of the agent block at line N of the policy has signed the ticket: compare them "    \
 	  "with the server's public key")                                                                    \
 	X(REASON_TICKET_CLUSTER, "ticket-cluster",                                                           \
-	  "the ticket is of another cluster than the agent block at line N of the policy says: correct "     \
-	  "cluster there")                                                                                   \
-	X(REASON_TICKET_NODE, "ticket-node",                                                                 \
-	  "the ticket is of another node than the agent block at line N of the policy says: correct node "   \
+	  "the ticket is of another cluster than the agent block at line N of the policy: correct cluster "  \
 	  "there")                                                                                           \
+	X(REASON_TICKET_NODE, "ticket-node",                                                                 \
+	  "the ticket is of another node than the agent block at line N of the policy: correct node there")  \
 	X(REASON_TICKET_BOOT, "ticket-boot",                                                                 \
 	  "the ticket is of an earlier boot of this node: the next attempt has one of this boot")            \
 	X(REASON_TICKET_VOLUME, "ticket-volume",                                                             \
@@ -138,7 +137,7 @@
 	  "a newer ticket of the volume has been used in this boot: the next attempt has the newest")        \
 	/* what the kernel or the state table showed */                                                      \
 	X(REASON_SOURCE_UNKNOWN, "source-unknown",                                                           \
-	  "what the mount was made of is not known any more: the next STAGE finds out")                      \
+	  "the source of the mount is no longer known: the next STAGE finds it")                             \
 	X(REASON_STAGED_PROFILE, "staged-profile",                                                           \
 	  "the volume is staged by another profile: stop all its allocations on this node, then start them") \
 	X(REASON_STAGED_READ_ONLY, "staged-read-only",                                                       \
@@ -146,7 +145,7 @@
 	X(REASON_LINK, "by-id-link",                                                                         \
 	  "the entry of /dev/disk/by-id is no link to one name in /dev: look with ls -l there")              \
 	X(REASON_DEV_PATH, "dev-path",                                                                       \
-	  "/dev/disk or /dev/disk/by-id is not a directory that root alone can change: look with ls -ld, "   \
+	  "/dev/disk or /dev/disk/by-id is not a directory that only root can change: look with ls -ld, "    \
 	  "and correct owner or mode")                                                                       \
 	X(REASON_NOT_BLOCK, "not-a-block-device",                                                            \
 	  "what the entry of /dev/disk/by-id leads to is no block device: look with ls -lL there")           \
@@ -157,10 +156,10 @@
 	  "the device is mounted already, in this namespace or another: find it with findmnt and lsns, and " \
 	  "unmount it there")                                                                                \
 	X(REASON_JOURNAL, "journal-elsewhere",                                                               \
-	  "the ext4 on the device has its journal on another device, which nobody has allowed, or in a "     \
-	  "file: unmounted, tune2fs -O ^has_journal and then tune2fs -j give it one inside")                 \
+	  "the ext4 on the device has its journal on another device, which is not allowed, or in a file: "   \
+	  "unmounted, tune2fs -O ^has_journal and then tune2fs -j give it one inside")                       \
 	X(REASON_HOST_PATH, "host-path",                                                                     \
-	  "the path of the hostvol at line N of the policy has a link or somebody else's directory on its "  \
+	  "the path of the hostvol at line N of the policy has a link or another user's directory on its "   \
 	  "way, has not its owner_uid, or is mounted read-only: look with namei -l")                         \
 	X(REASON_PLUGIN_LEFT, "plugin-left-mount",                                                           \
 	  "the CSI plugin had left it mounted, and that was taken away")                                     \
@@ -170,13 +169,13 @@
 	  "a directory in the trees is not the helper's own: look with ls -la there, and move it away")      \
 	X(REASON_OTHER_MOUNT, "other-mount",                                                                 \
 	  "something else is mounted there, or with other flags: look with findmnt -R at the trees of the "  \
-	  "policy, and unmount by hand what is not Holdfast's")                                              \
+	  "policy, and unmount by hand the mounts that are not Holdfast's")                                  \
 	X(REASON_SUBMOUNT, "submount",                                                                       \
 	  "something is mounted below it: look with findmnt -R at the trees of the policy, and unmount by "  \
-	  "hand what is not Holdfast's")                                                                     \
+	  "hand the mounts that are not Holdfast's")                                                         \
 	X(REASON_STACKED, "stacked",                                                                         \
 	  "another mount is on top of it: look with findmnt -R at the trees of the policy, and unmount by "  \
-	  "hand what is not Holdfast's")                                                                     \
+	  "hand the mounts that are not Holdfast's")                                                         \
 	X(REASON_PUBLISHED, "still-published",                                                               \
 	  "it is still published for an allocation: stop that one first")                                    \
 	X(REASON_IN_USE, "in-use",                                                                           \
@@ -199,8 +198,8 @@
 	  "the state table is full of volumes that are staged or have a ticket still: stop allocations, or " \
 	  "wait until tickets expire")                                                                       \
 	X(REASON_POSTCONDITION, "post-condition",                                                            \
-	  "the kernel shows something else than what was asked for, and what was done was undone: look "     \
-	  "with findmnt, and in the trail")                                                                  \
+	  "the mount that the kernel shows differs from the request, and was undone: look with findmnt, "    \
+	  "and in the trail")                                                                                \
 	/* how the helper ended */                                                                           \
 	X(REASON_CLOSED, "closed", "")                                                                       \
 	X(REASON_SEND, "reply-not-taken", "")                                                                \
@@ -251,13 +250,13 @@
 	X(START_LIMIT, 75, "limit",                                                                          \
 	  "the hard limit named is N and cannot be raised without CAP_SYS_RESOURCE")                         \
 	X(START_STATE, 76, "state",                                                                          \
-	  "the state file below lock_dir must be a regular file of root or of the helper's uid that nobody " \
-	  "else can write, below directories of root")                                                       \
+	  "the state file below lock_dir must be a regular file of root or of the helper's uid that no "     \
+	  "other user can write, below directories of root")                                                 \
 	X(START_INSTANCES, 76, "instances", "N instances run already for this agent; end one")               \
 	X(START_START_RATE, 76, "start-rate",                                                                \
 	  "it was started more than the N times that starts_per_minute allows")                              \
 	X(START_TREE, 77, "tree",                                                                            \
-	  "a tree must be a directory below directories of root that nobody else can write")                 \
+	  "a tree must be a directory below directories of root that no other user can write")               \
 	X(START_TREE_OWNER, 77, "tree-owner",                                                                \
 	  "a tree must belong to helper_uid N, the stage tree with mode 0700, the publish tree with mode "   \
 	  "0711")                                                                                            \
@@ -266,11 +265,11 @@
 	  "the mount that holds a tree must be shared: mount --make-shared it")                              \
 	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys sysfs and /proc proc")                \
 	X(START_POLICY, 78, "policy",                                                                        \
-	  "the policy as holdfast policy apply writes it must be a regular file of root that nobody else "   \
+	  "the policy as holdfast policy apply writes it must be a regular file of root that no other user " \
 	  "can write, below directories of root; holdfast policy init prints a text to begin with, and "     \
 	  "holdfast policy apply compiles it")                                                               \
 	X(START_POLICY_FORMAT, 78, "policy-format",                                                          \
-	  "the compiled policy is of another release, or damaged; holdfast policy apply writes it anew")     \
+	  "the compiled policy is of another release, or damaged; holdfast policy apply writes it again")    \
 	X(START_POLICY_AGENT, 78, "policy-agent", "the policy has no block for agent uid N")                 \
 	X(START_HELPER_UID, 78, "helper-uid",                                                                \
 	  "the policy's helper_uid N is not the uid that the unit of launch mode socket runs it as: id -u "  \
@@ -282,17 +281,18 @@
 	  "it found a mistake of its own at line N of that file: please report it")
 
 /* Why a helper does not record its start and therefore only cleans up: enum, keyword, sentence for people. */
-#define MH_TRAILS(X)                                                                                         \
-	X(TRAIL_GOOD, "ok", "")                                                                              \
-	X(TRAIL_LOG, "log",                                                                                  \
-	  "the log must be a regular file of root or of the helper's uid that nobody else can write, below " \
-	  "directories of root, on a file system that can be written; then reload the agent with SIGHUP")    \
-	X(TRAIL_LOG_END, "log-end",                                                                          \
-	  "the log cannot be continued: make room where it is; or if its end is no record of the helper, "   \
-	  "move it away, create an empty one and reload the agent with SIGHUP")                              \
-	X(TRAIL_AUDIT, "audit",                                                                              \
-	  "the kernel's audit takes no records, and the policy says audit = required: switch it on with "    \
-	  "auditctl -e 1, and let the unit have CAP_AUDIT_WRITE; where the kernel has no auditing, say "     \
+#define MH_TRAILS(X)                                                                                       \
+	X(TRAIL_GOOD, "ok", "")                                                                            \
+	X(TRAIL_LOG, "log",                                                                                \
+	  "the log must be a regular file of root or of the helper's uid that no other user can write, "   \
+	  "below directories of root, on a file system that can be written; then reload the agent with "   \
+	  "SIGHUP")                                                                                        \
+	X(TRAIL_LOG_END, "log-end",                                                                        \
+	  "the log cannot be continued: make room where it is; or if its end is no record of the helper, " \
+	  "move it away, create an empty one and reload the agent with SIGHUP")                            \
+	X(TRAIL_AUDIT, "audit",                                                                            \
+	  "the kernel's audit takes no records, and the policy has audit = required: switch it on with "   \
+	  "auditctl -e 1, and let the unit have CAP_AUDIT_WRITE; where the kernel has no auditing, set "   \
 	  "audit = optional in the policy")
 
 #define MH_WORD_ENUM(name, word) name,

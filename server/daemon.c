@@ -473,7 +473,7 @@ static void on_lost(const struct error *why, void *userdata)
 	if (server->failed)
 		return;
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead", .err = why},
-		"this server does not lead any more; ending, to begin again as a follower");
+		"this server no longer leads; it ends, and starts again as a follower");
 	fail_for(server, why, EXIT_CODE_FAILED);
 }
 

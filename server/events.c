@@ -348,7 +348,7 @@ static enum status find_topic(const char *name, enum topic *ret, struct error *e
 			return STATUS_OK;
 		}
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "topics: '%.64s' is none; there are volume, claim, node, plugin, allocation, job",
+			 "topics: '%.64s' is unknown; there are volume, claim, node, plugin, allocation, job",
 			 name);
 }
 
@@ -404,7 +404,7 @@ static enum status find_place(struct watcher *watcher, uint64_t index, struct er
 	if (index < events->floor || index > kv_revision(events->server->kv))
 		return error_set(err, STATUS_OUT_OF_RANGE, 0,
 				 "what happened after index %" PRIu64
-				 " is not known any more; list again, then watch from the index of the list",
+				 " is no longer known; list again, then watch from the index of the list",
 				 index);
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;

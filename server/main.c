@@ -41,19 +41,18 @@ static const char usage_text[] =
 	"The claim server: decides who may use a volume.\n"
 	"\n"
 	"  -c, --config FILE   settings (default " HOLDFAST_SERVER_CONFIG ")\n"
-	"      --check-config  read the settings, say what is wrong, and end\n"
-	"      --new-cluster   make the store of a server that has none, and end: for a first start, because "
-	"it\n"
+	"      --check-config  check the settings, and end\n"
+	"      --new-cluster   make a new store, and end: for a first start, because it\n"
 	"                      knows no node, volume or claim\n"
 	"      --migrate WHERE to-etcd or to-sqlite: move the store of servers that are not running, and "
 	"end\n"
-	"      --replace-ticket-key  of several servers: say that from now on those with the ticket key of "
-	"this one\n"
-	"                      lead, and end\n"
-	"      --raise-schema  of several servers: say that from now on those of this version lead, and end\n"
+	"      --replace-ticket-key  of several servers: from now on those with the ticket key of this one "
+	"lead;\n"
+	"                      end\n"
+	"      --raise-schema  of several servers: from now on those of this version lead; end\n"
 	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
 	"server\n"
-	"                      that is not running, and end; the old store is kept beside it\n"
+	"                      that is not running, and end; the old store is kept under another name\n"
 	"      --other-cluster with --restore: the copy may be of a cluster of another name\n"
 	"      --dev DIR       development on loopback: make a CA, keys and certificates in DIR; no access "
 	"control\n"
@@ -228,8 +227,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 				   args->check_config || args->dev.dir))
 		return usage_error("--raise-schema cannot be combined with another action or with --dev");
 	if (args->new_cluster && (args->restore_path || args->check_config))
-		return usage_error(
-			"--new-cluster goes alone: neither with --restore nor with --check-config");
+		return usage_error("--new-cluster cannot be combined with --restore or --check-config");
 	if ((args->other_cluster || args->dry_run || args->passphrase_file || args->key_file) &&
 	    !args->restore_path)
 		return usage_error(
@@ -286,8 +284,8 @@ static void print_missing(const struct new_epoch_result *result)
 {
 	if (result->missing_nodes > 0)
 		(void)printf("%" PRIu64 " node%s missing that the last store knew and this one does not: no "
-			     "volume is granted before each has reported, or an operator says that all of "
-			     "them are gone (holdfast node purge --unknown)\n",
+			     "volume is granted before each has reported, or an operator attests "
+			     "that all of them are gone (holdfast node purge --unknown)\n",
 			     result->missing_nodes, result->missing_nodes == 1 ? " is" : "s are");
 }
 

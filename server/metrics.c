@@ -47,8 +47,7 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	scrape_labelled(to, "nodes", "status", "connected", server->n_sessions);
 	scrape_labelled(to, "nodes", "status", "disconnected",
 			state->n_nodes > server->n_sessions ? state->n_nodes - server->n_sessions : 0);
-	scrape_one(to, "nodes_down", "gauge",
-		   "Of the disconnected ones, those that are so for longer than node_down_after.",
+	scrape_one(to, "nodes_down", "gauge", "Nodes that are disconnected for longer than node_down_after.",
 		   state->n_nodes_down);
 	scrape_one(to, "node_heartbeat_age_seconds_max", "gauge",
 		   "How long nothing was heard of the connected node that is silent longest.",
@@ -92,8 +91,8 @@ static void print_plugins(struct server *server, struct strbuf *to)
 	struct plugin_entry *plugin = state_plugin_from(&server->state, "");
 
 	scrape_head(to, "plugin_instances", "gauge",
-		    "Instances of plugins on nodes; healthy: as the node says, and connected. 500 plugins at "
-		    "most.");
+		    "Instances of plugins on nodes; healthy: as the node reports, and connected. 500 plugins "
+		    "at most.");
 	for (int n = 0; plugin && n < METRICS_PLUGINS_MAX; plugin = state_plugin_next(plugin)) {
 		struct plugin_summary summary;
 
@@ -225,7 +224,7 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	scrape_one(to, "releases_total", "counter", "Claims freed.", stats.freed);
 	scrape_one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
 	scrape_one(to, "release_detach_errors_total", "counter",
-		   "Detaches that failed, or that nobody could be asked for.", stats.detach_errors);
+		   "Detaches that failed, or for which no controller could be asked.", stats.detach_errors);
 	scrape_head(
 		to, "release_stuck", "gauge",
 		"Releases whose last try failed; for: who tried, the node with its plugin or a controller.");
@@ -290,9 +289,8 @@ static void print_trails(struct server *server, struct strbuf *to)
 	const struct trails_count count = trails_count(server);
 
 	scrape_one(to, "trail_head_age_seconds_max", "gauge",
-		   "How long ago the first node said that it mounted something, and has shown no new head of "
-		   "its "
-		   "trail since; 0: there is none.",
+		   "How long ago the first node reported a mount, and has shown no new head of its trail "
+		   "since; 0: there is no such node.",
 		   seconds_since(count.since_ms, clock_realtime_ms()));
 	scrape_one(to, "trails_behind", "gauge", "Such nodes.", count.n_behind);
 	scrape_one(to, "trails_broken", "gauge", "Nodes whose trail has gone back; see operator trail.",
@@ -361,7 +359,7 @@ static void print_store(struct server *server, struct strbuf *to)
 	scrape_one(to, "history_lost", "gauge",
 		   "1: the server has begun an epoch because its store went back, and nodes are waited for.",
 		   history_is_lost(server));
-	scrape_one(to, "nodes_unreported", "gauge", "Known nodes that are to report what they hold.",
+	scrape_one(to, "nodes_unreported", "gauge", "Known nodes that must still report what they hold.",
 		   server->state.n_unreported);
 	scrape_one(to, "nodes_missing", "gauge",
 		   "Nodes not known by name, of a time that the store has forgotten, which may hold volumes.",

@@ -337,8 +337,8 @@ static enum status handle_step_down(struct server *server, struct rpc_call *call
 
 	if (!server->lead)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "the store is in sqlite: this server is the only one, and nobody could lead "
-				 "in its place");
+				 "the store is in sqlite: this server is the only one, and no other could "
+				 "lead in its place");
 	lead_view(server->lead, &own);
 	(void)str_format(object, sizeof(object), "server %s", own.name);
 	audit_write(server, &change, call, WHAT_STEP_DOWN, object, NULL);

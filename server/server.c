@@ -28,6 +28,6 @@ void server_fail(struct server *server, const struct error *err)
 	server->failed = true;
 	server->exit_code = EXIT_CODE_FAILED;
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "store", .event = LOG_EVENT_STORE_FAILED, .err = err},
-		"the store failed; ending, to start again from what is durable");
+		"the store failed; the server ends, and starts again from the durable records");
 	(void)sd_event_exit(server->event, EXIT_CODE_FAILED);
 }

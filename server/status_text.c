@@ -23,7 +23,8 @@ void server_status_text(char *dst, size_t size, void *userdata)
 		lead_view(server->lead, &view);
 		(void)str_format(dst, size, "listening on %s:%u, cluster %s; %s%s", server->config.host,
 				 (unsigned int)server->port, server->config.cluster,
-				 view.is_known ? "follows " : "nobody leads", view.is_known ? view.name : "");
+				 view.is_known ? "follows " : "no server leads",
+				 view.is_known ? view.name : "");
 		return;
 	}
 	if (!server->rpc || !server->releases) { /* it is still being built, or being taken apart */

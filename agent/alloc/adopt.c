@@ -40,11 +40,10 @@ static bool mount_is_there(const struct volume_record *volume, const char *path,
 		mount_snapshot_published(observed, target->alloc_id, target->slot);
 
 	if (!published) {
-		(void)error_set(
-			ret_why, STATUS_ABORTED, 0,
-			"volume %s is no longer mounted at %s: somebody else has unmounted it while the "
-			"agent was not running",
-			target->volume_id, path);
+		(void)error_set(ret_why, STATUS_ABORTED, 0,
+				"volume %s is no longer mounted at %s: it was unmounted by another program "
+				"while the agent was not running",
+				target->volume_id, path);
 		return false;
 	}
 	if (published->dev_major != target->dev_major || published->dev_minor != target->dev_minor) {

@@ -152,7 +152,7 @@ static void remount(struct alloc_runner *runner, const struct mount_snapshot *ob
 	const struct alloc_record *record = alloc_runner_record(runner);
 
 	log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = record->alloc.id, .op = "adopt", .err = why},
-		"what is missing is mounted again under its claim");
+		"the missing mounts are made again under their claims");
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		if (adopt_is_missing(record, i, observed))
 			alloc_runner_unmounted(runner, i);

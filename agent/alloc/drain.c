@@ -106,7 +106,7 @@ static bool put_obstacle(volume_pb *row, const struct agent_drain *drain, const 
 			 is_csi ? record->volumes[volume->slot].target.profile : "");
 	alloc_plugins_text(&record->alloc, NULL, plugins);
 	if (!allocs_is_adopted(drain->env.allocs)) {
-		str_copy_text(reason, sizeof(reason), "the mount helper has not told what is mounted");
+		str_copy_text(reason, sizeof(reason), "the mount helper has not listed its mounts");
 	} else if (record->phase == ALLOC_RUNNING) {
 		(void)str_format(reason, sizeof(reason),
 				 "its allocation runs plugin %s, which other volumes still need", plugins);
@@ -363,7 +363,7 @@ static void drain_end(struct agent_drain *drain, enum drain_state state)
 	drain->volumes = NULL;
 	drain->n_volumes = 0;
 	if (!result) {
-		log_ctx(LOG_ERR, &ctx, "the drain has ended, and memory is too short to tell how");
+		log_ctx(LOG_ERR, &ctx, "the drain has ended; there is no memory for its result");
 		return;
 	}
 	protobuf_c_message_free_unpacked((ProtobufCMessage *)drain->last, NULL);
@@ -558,7 +558,8 @@ enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAg
 		holdfast__v1__drain_agent_response__init(response);
 	if (!response || !drain_report(drain, &response->drain)) {
 		free(response);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot tell how the drain goes");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
+				 "cannot report the drain's progress");
 	}
 	*ret = response;
 	return STATUS_OK;

@@ -91,7 +91,7 @@ static void on_written(const struct error *err, void *userdata)
 		return;
 	}
 	ctx.event = LOG_EVENT_VOLUME_UNPUBLISHED;
-	log_ctx(LOG_NOTICE, &ctx, "volume %s is released at the server's word%s%s", ctx.volume,
+	log_ctx(LOG_NOTICE, &ctx, "volume %s is released at the server's order%s%s", ctx.volume,
 		release->receipt.is_without_plugin ? ", without its plugin: " : "", release->receipt.kernel);
 	env->on_receipt(&release->receipt, env->userdata);
 	release->done(release, release->userdata);

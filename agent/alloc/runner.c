@@ -135,7 +135,7 @@ static void log_receipt(const struct alloc_runner *runner, const struct receipt 
 		if (!str_eq(volume->claim_id, receipt->claim_id))
 			continue;
 		if (receipt->is_released)
-			log_ctx(LOG_NOTICE, &ctx, "volume %s is not mounted for allocation %s any more",
+			log_ctx(LOG_NOTICE, &ctx, "volume %s is no longer mounted for allocation %s",
 				ctx.volume, ctx.alloc);
 		else
 			log_ctx(LOG_NOTICE, &ctx, "volume %s is published at %s", ctx.volume,

@@ -203,7 +203,7 @@ static enum status begin_call(struct task_stream *stream, const Holdfast__V1__Op
 	case _HOLDFAST__V1__OPEN_TASK_STREAM__FIRST__CASE_IS_INT_SIZE:
 	default:
 		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "this agent does not know what is wanted of the task");
+				 "this agent does not know the request for the task");
 	}
 	return service_call_start(client, &request, &stream->call, err);
 }

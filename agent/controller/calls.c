@@ -96,7 +96,7 @@ static void send_failure(const struct controller_call *call, const struct error 
 	struct controller_reply reply;
 
 	if (controller_reply_fail(call->pb, err, &reply))
-		log_ctx(LOG_NOTICE, &ctx, "what was to be taken away is not there, as the plugin says");
+		log_ctx(LOG_NOTICE, &ctx, "the plugin reports that the object to remove does not exist");
 	else
 		log_ctx(LOG_INFO, &ctx, "a call of the server failed");
 	reply.pb.not_here = call->not_here;

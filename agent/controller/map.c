@@ -436,7 +436,7 @@ static enum status bad(const struct controller_answer *a, const char *fmt, ...)
 	(void)vsnprintf(why.msg, sizeof(why.msg), fmt, args);
 	va_end(args);
 	return error_set(a->err, STATUS_INTERNAL, 0,
-			 "plugin %s answered %s with %s; what was asked may be done nevertheless",
+			 "plugin %s answered %s with %s; the request may have been carried out",
 			 a->facts->plugin_id, a->name, why.msg);
 }
 
@@ -504,7 +504,7 @@ static enum status write_unconfirmed(const struct controller_answer *a, const ch
 				 access_mode_name(missing->access_mode),
 				 attachment_mode_name(missing->attachment_mode));
 	else
-		(void)str_format(message, CSI_TEXT_MAX + 1, "it did not confirm, and said no reason");
+		(void)str_format(message, CSI_TEXT_MAX + 1, "it did not confirm, and gave no reason");
 	return STATUS_OK;
 }
 
@@ -573,8 +573,7 @@ static enum status parse_create(const struct controller_answer *a)
 	TRY(check_bytes(a, "capacity_bytes", volume->capacity_bytes));
 	TRY(check_context(a, "volume_context", VOLUME_MAP(volume->volume_context), volume->n_volume_context));
 	if (is_copy(a->call->create) && !volume->content_source)
-		TRY(bad(a,
-			"volume %s, and not a word that it is the copy that was asked for: it may be empty",
+		TRY(bad(a, "volume %s, without the source that was asked for: it may be empty",
 			volume->volume_id));
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;

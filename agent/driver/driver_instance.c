@@ -163,7 +163,7 @@ static const char *reason_of(const struct driver_instance *instance,
 	if (!service_instance_is_healthy(&instance->base))
 		return instance->base.last_error.status != STATUS_OK ? instance->base.last_error.msg
 								     : "it has not been asked yet";
-	return reported->description[0] != '\0' ? reported->description : "the driver says so, and not why";
+	return reported->description[0] != '\0' ? reported->description : "the driver gives no reason";
 }
 
 void driver_instance_info(const struct driver_instance *instance, struct driver_info *ret)

@@ -484,11 +484,10 @@ static void notify_lost(struct driver_task *task)
 {
 	struct error err;
 
-	(void)error_set(
-		&err, STATUS_ABORTED, 0,
-		"driver %s does not know task %s any more: it ended while nobody looked, or was taken away "
-		"by somebody else",
-		task->driver, task->request.config->task);
+	(void)error_set(&err, STATUS_ABORTED, 0,
+			"driver %s no longer knows task %s: it ended while it was not watched, or another "
+			"program removed it",
+			task->driver, task->request.config->task);
 	task->request.events->on_exited(NULL, &err, task->request.userdata);
 }
 

@@ -187,7 +187,7 @@ static void describe(const struct entry *entry, struct driver_info *ret)
 {
 	const struct driver_instance *instance = current(entry);
 
-	*ret = (struct driver_info){.reason = "no socket stands in its folder"};
+	*ret = (struct driver_info){.reason = "there is no socket in its folder"};
 	if (instance)
 		driver_instance_info(instance, ret);
 	ret->name = entry->name;
@@ -232,8 +232,10 @@ enum status drivers_client(const struct drivers *drivers, const char *name, stru
 		}
 		describe(entry, &info);
 		return error_set(err, STATUS_UNAVAILABLE, 0, "driver %s does not answer on this node: %s",
-				 name, info.reason[0] != '\0' ? info.reason : "it is asked anew what it is");
+				 name,
+				 info.reason[0] != '\0' ? info.reason : "it is asked for its identity again");
 	}
-	return error_set(err, STATUS_NOT_FOUND, 0, "driver %s is not on this node: no socket stands in %s/%s",
-			 name, drivers->options.driver_dir, name);
+	return error_set(err, STATUS_NOT_FOUND, 0,
+			 "driver %s is not on this node: there is no socket in %s/%s", name,
+			 drivers->options.driver_dir, name);
 }

@@ -543,7 +543,7 @@ static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userda
 
 	wakeup_disarm(&instance->start_timer);
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"the mount helper %s did not say HELLO within %s (helper.start_timeout)",
+			"the mount helper %s did not send HELLO within %s (helper.start_timeout)",
 			client->path, clock_format_duration(client->start_timeout_us, text));
 	instance_give_up(instance, &err);
 	return 0;
@@ -599,7 +599,7 @@ static void on_reply(struct helper_instance *instance, const void *bytes, size_t
 
 	if (!call) {
 		(void)error_set(&err, STATUS_DATA_LOSS, 0,
-				"the mount helper sent a message that nobody asked for");
+				"the mount helper sent a message without a request");
 		instance_give_up(instance, &err);
 		return;
 	}

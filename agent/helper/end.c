@@ -26,11 +26,12 @@ static const struct {
 	const char *text;
 } served[] = {
 	{MH_EXIT_CLOSED, "it took the connection for closed"},
-	{MH_EXIT_VIOLATION, "it says that this agent broke the protocol; install both from the same release"},
-	{MH_EXIT_INTERNAL, "it found something else mounted than it had meant to; its trail says more"},
-	{MH_EXIT_REFUSALS, "it has refused too many requests; its trail says which and why"},
+	{MH_EXIT_VIOLATION,
+	 "it reports that this agent broke the protocol; install both from the same release"},
+	{MH_EXIT_INTERNAL, "it found another mount than the one that it had made; see its trail"},
+	{MH_EXIT_REFUSALS, "it has refused too many requests; its trail has them, with the reasons"},
 	{MH_EXIT_SEND, "it could not deliver its replies"},
-	{MH_EXIT_ASSERTION, "it found a mistake of its own; its trail says where: please report it"},
+	{MH_EXIT_ASSERTION, "it found a fault of its own; its trail names the place: please report it"},
 };
 
 static bool is_letter(char c)

@@ -81,11 +81,10 @@ static enum status put_label(char dst[static MH_LABEL_SIZE], const char *what, c
 			     struct error *err)
 {
 	if (!id_is_label(label))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"%s '%s' cannot be said to the mount helper: it must be [a-z0-9][a-z0-9-]*, at "
-			"most 63 characters",
-			what, label);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s '%s' cannot be sent to the mount helper: it must be [a-z0-9][a-z0-9-]*, "
+				 "at most 63 characters",
+				 what, label);
 	(void)str_copy(dst, MH_LABEL_SIZE, label); /* fits: a label is shorter */
 	return STATUS_OK;
 }
@@ -448,13 +447,11 @@ static const char *text_of_errno(const struct mh_reply *reply)
 		return "the CSI plugin left files in the volume's folder, which are not removed: look there";
 	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE &&
 	    (reply->sys_errno == EINVAL || reply->sys_errno == EOPNOTSUPP))
-		return "the kernel finds no file system of the profile's type on the device, or not one that "
-		       "it takes: journalctl -k has its words, blkid what is there; a blank device needs "
-		       "mkfs";
+		return "the kernel finds no file system of the profile's type on the device, or refuses it: "
+		       "journalctl -k has its reason, blkid shows the content; a blank device needs mkfs";
 	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE && reply->sys_errno == EUCLEAN)
-		return "the file system on the device is damaged: journalctl -k has the kernel's words; "
-		       "repair "
-		       "it with fsck while it is mounted nowhere";
+		return "the file system on the device is damaged: journalctl -k has the kernel's reason; "
+		       "repair it with fsck while it is not mounted";
 	if (reply->status == MH_KERNEL && reply->step == STEP_SOURCE && reply->sys_errno == ENOENT)
 		return "the device has no entry in /dev/disk/by-id on this node: look with ls -l there, "
 		       "whether "

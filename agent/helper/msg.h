@@ -16,10 +16,9 @@
 #include <stdint.h>
 
 /* The message about a helper without a trail, with the remedy. */
-#define HELPER_NO_TRAIL                                                                                     \
-	"its trail cannot be written, so that nothing new is mounted and what is mounted stays: make room " \
-	"on the "                                                                                           \
-	"disk of the log that its policy names (df); nothing has to be started anew"
+#define HELPER_NO_TRAIL                                                                                      \
+	"its trail cannot be written, so nothing new is mounted, and mounts stay: make room on the disk of " \
+	"the log that its policy names (df); nothing needs a restart"
 
 /* The mount helper has no way to the journal. Lines of the agent that repeat its records are about this
  * program.

@@ -164,12 +164,11 @@ static void explain_setuid(const struct launch_facts *facts, const struct helper
 			err);
 		return;
 	}
-	(void)error_set(
-		err, STATUS_UNAVAILABLE, 0,
-		"the mount helper does not start: no_new_privs is set for this agent, with which the "
-		"setuid bit of %s does nothing, and no line of unit %s says so: whoever started it has "
-		"set it; use launch mode socket (holdfast-agent-socket.service)",
-		launch->path, facts->unit ? facts->unit : "(none)");
+	(void)error_set(err, STATUS_UNAVAILABLE, 0,
+			"the mount helper does not start: no_new_privs is set for this agent, with which the "
+			"setuid bit of %s does nothing, and no line of unit %s sets it, so the program that "
+			"started the agent did; use launch mode socket (holdfast-agent-socket.service)",
+			launch->path, facts->unit ? facts->unit : "(none)");
 }
 
 static void explain_word(const struct launch_facts *facts, const struct helper_launch *launch, uint16_t word,
@@ -204,7 +203,7 @@ static void explain_silence(const struct launch_facts *facts, struct error *err)
 	if (!unit_lines_find(facts->root, HELPER_UNIT_TEMPLATE, NULL, program, &line)) {
 		(void)error_set(err, STATUS_UNAVAILABLE, 0,
 				"the mount helper does not start: there is no unit " HELPER_UNIT_TEMPLATE
-				" that says what to execute; install holdfast-mounthelper");
+				" that names the program; install holdfast-mounthelper");
 		return;
 	}
 	if (str_format(full, sizeof(full), "%s%s", facts->root, line.value) < 0)

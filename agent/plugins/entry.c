@@ -135,7 +135,7 @@ enum status entry_client(const struct plugin_entry *entry, enum plugin_half half
 	}
 	if (entry->has_facts && !has_half(&entry->facts, half))
 		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "plugin %s has no %s service on this node, as it says itself; see: holdfast "
+				 "plugin %s reports that it has no %s service on this node; see: holdfast "
 				 "agent status",
 				 entry->id, half_names[half]);
 	return error_set(err, STATUS_UNAVAILABLE, 0,

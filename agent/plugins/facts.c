@@ -200,17 +200,17 @@ bool facts_is_ready(const Csi__V1__ProbeResponse *pb)
 enum status facts_check(const struct node_plugin *facts, const struct facts_wanted *wanted, struct error *err)
 {
 	if (wanted->is_stated && wanted->has_controller && !facts->has_controller)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "plugin %s: its allocation says that it has a controller service, which it "
-				 "does not serve: set the type of its csi_plugin block to node, or start the "
-				 "plugin as a controller",
-				 facts->plugin_id);
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"plugin %s: its allocation requires a controller service, which it does not serve: "
+			"set the type of its csi_plugin block to node, or start the plugin as a controller",
+			facts->plugin_id);
 	if (wanted->is_stated && wanted->has_node && !facts->has_node)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "plugin %s: its allocation says that it has a node service, which it does "
-				 "not serve: set the type of its csi_plugin block to controller, or start "
-				 "the plugin as a node plugin",
-				 facts->plugin_id);
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"plugin %s: its allocation requires a node service, which it does not serve: set the "
+			"type of its csi_plugin block to controller, or start the plugin as a node plugin",
+			facts->plugin_id);
 	if (!facts->has_node && !facts->has_controller)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "plugin %s: it serves neither CSI's Node service nor its Controller service",

@@ -90,8 +90,8 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 			ask_fence_clients(instance);
 			return STATUS_OK;
 		}
-		return error_set(err, STATUS_UNAVAILABLE, 0, "plugin %s: Probe: it says that it is not ready",
-				 base->name);
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "plugin %s: Probe: it reports that it is not ready", base->name);
 	case CSI_GET_PLUGIN_INFO:
 		instance->reading = (struct node_plugin){0};
 		instance->has_fence_clients = false;
@@ -170,8 +170,7 @@ static void log_health(const struct service_instance *base)
 	}
 	ctx.event = LOG_EVENT_PLUGIN_UNHEALTHY;
 	ctx.err = base->last_error.status != STATUS_OK ? &base->last_error : NULL;
-	log_ctx(LOG_WARNING, &ctx, "plugin %s is not healthy at %s, what is mounted stays", base->name,
-		base->path);
+	log_ctx(LOG_WARNING, &ctx, "plugin %s is not healthy at %s; mounts stay", base->name, base->path);
 }
 
 static void changed(struct service_instance *base)

@@ -486,7 +486,7 @@ static const char *plugins_reason(const struct plugins *plugins)
 {
 	if (!service_dir_is_open(plugins->dir))
 		return "the folder of the plugins' sockets (plugin_dir) is not there or cannot be read";
-	return plugins->is_scanned ? "no socket stands in its folder" : "it has not been looked for yet";
+	return plugins->is_scanned ? "there is no socket in its folder" : "it has not been looked for yet";
 }
 
 bool plugins_lack_folder(const struct plugins *plugins)
@@ -592,7 +592,7 @@ static void plugins_settle_soon(struct plugins *plugins)
 		return;
 	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, r, "cannot arm a timer");
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "plugins", .err = &err},
-		"what has changed is told upon the next change");
+		"the server learns of it with the next change");
 }
 
 static void on_instance_changed(void *userdata)

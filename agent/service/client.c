@@ -552,7 +552,7 @@ static enum status check_room(const struct service_client *client, const struct 
 			      "the connection is given up on our side");
 	if (bytes > kind->request_max)
 		return refuse(err, STATUS_INVALID_ARGUMENT, client, method,
-			      "the request has %zu bytes, the limit is %zu: %ss take no more", bytes,
+			      "the request has %zu bytes, more than the %zu that a %s takes", bytes,
 			      kind->request_max, kind->noun);
 	if (kind->queue_max == 0 ? client->stats.in_flight < kind->calls_max
 				 : client->stats.waiting < kind->queue_max &&

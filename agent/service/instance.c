@@ -123,8 +123,8 @@ static void on_message(const ProtobufCMessage *message, void *userdata)
 	if (row->take(instance, last->method, message, &err) != STATUS_OK) {
 		const struct log_ctx ctx = context(instance, &err);
 
-		log_ctx(LOG_WARNING, &ctx, "%s %s: what it says of its health is passed over",
-			row->kind->noun, instance->name);
+		log_ctx(LOG_WARNING, &ctx, "%s %s: its report of its health is ignored", row->kind->noun,
+			instance->name);
 		return; /* the first one: until its time is over */
 	}
 	if (instance->is_first) {
@@ -221,7 +221,7 @@ static void arm(struct service_instance *instance, uint64_t delay_us)
 		return;
 	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, r, "cannot arm a timer");
 	ctx = context(instance, &err);
-	log_ctx(LOG_ERR, &ctx, "%s %s is not probed again until its socket is bound anew",
+	log_ctx(LOG_ERR, &ctx, "%s %s is not probed again until it binds its socket again",
 		instance->options.row->kind->noun, instance->name);
 }
 

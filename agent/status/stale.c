@@ -83,7 +83,7 @@ void stale_text(const struct stale *stale, const char *path, const char *alloc_i
 	if (!mount)
 		return;
 	why = mount->state == PATH_DISCONNECTED ? "the file server behind it has died"
-	      : mount->state == PATH_STALE	? "its server does not know this directory any more"
+	      : mount->state == PATH_STALE	? "its server no longer knows this directory"
 						: "its file server does not answer; if it does not come back";
 	(void)str_format(ret, STALE_TEXT_SIZE,
 			 "%s: stop this allocation and all others of the volume on this node, see that the "

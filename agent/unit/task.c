@@ -221,7 +221,7 @@ static enum status task_text_failed(const char *unit, const struct task_view *vi
 	if (!view->is_loaded && task_view_is_down(view))
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
-			"unit %s cannot be started on this node, systemd says %s of it; see systemctl status",
+			"unit %s cannot be started on this node, systemd reports %s; see systemctl status",
 			unit, view->load);
 	if (view->active == TASK_ACTIVE_FAILED)
 		return error_set(err, STATUS_ABORTED, 0,
@@ -313,7 +313,7 @@ static void look_in(struct task *task, uint64_t delay_us)
 		.alloc = task->alloc_id, .unit = task->unit, .op = "unit", .err = &failure};
 
 	if (wakeup_arm(task->tasks->event, &task->timer, delay_us, on_due, task, &failure) != STATUS_OK)
-		log_ctx(LOG_ERR, &ctx, "unit %s is not looked at by the clock any more", task->unit);
+		log_ctx(LOG_ERR, &ctx, "unit %s is no longer checked at intervals", task->unit);
 }
 
 static void look_soon(struct task *task)

@@ -123,7 +123,7 @@ enum status task_view_read(sd_bus_message *message, struct task_view *ret, struc
 		return error_set(err, STATUS_INTERNAL, r, "systemd's answer about the unit cannot be read");
 	if (view.state[0] == '\0')
 		return error_set(err, STATUS_INTERNAL, 0,
-				 "systemd's answer about the unit does not tell its ActiveState");
+				 "systemd's answer about the unit has no ActiveState");
 	known = names_find(active_names, TASK_ACTIVE_N,
 			   str_eq(view.state, "reloading") ? "active" : view.state);
 	view.active = known < 0 ? TASK_ACTIVE_UNKNOWN : (enum task_active)known;

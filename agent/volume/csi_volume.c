@@ -29,7 +29,7 @@ enum status csi_volume_paths(const char *stage_base, const struct volume_target 
 	if (stage_base[0] != '/')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"the mount helper has not told where plugins stage: see holdfast agent status");
+			"the mount helper has not reported where plugins stage: see holdfast agent status");
 	if (!id_is_plugin(plugin))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: cannot name the folder of plugin '%.64s': malformed id",

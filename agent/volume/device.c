@@ -83,13 +83,12 @@ enum status volume_device_check(struct volume_op *op, const struct mh_reply *rep
 		return STATUS_OK;
 	find_mounts(op, target->dev_major, target->dev_minor, &mounts);
 	if (mounts.is_elsewhere)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is unmounted here, but its file system (device %u:%u) is still in "
-			"use: somebody has mounted it at %s as well; unmount it there (umount %s), "
-			"and look for more with: grep %u:%u /proc/*/mountinfo",
-			target->volume_id, target->dev_major, target->dev_minor, mounts.point, mounts.point,
-			target->dev_major, target->dev_minor);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s is unmounted here, but its file system (device %u:%u) is still "
+				 "in use: it is also mounted at %s; unmount it there (umount %s), "
+				 "and look for more with: grep %u:%u /proc/*/mountinfo",
+				 target->volume_id, target->dev_major, target->dev_minor, mounts.point,
+				 mounts.point, target->dev_major, target->dev_minor);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "
@@ -104,13 +103,14 @@ void volume_device_note(struct volume_op *op, const struct mh_reply *reply)
 	const struct volume_target *target = &op->target;
 	bool is_unused = (reply->state & MH_STATE_SB_ALIVE) == 0 && !is_reused(op) &&
 			 !device_has_superblock(target->dev_major, target->dev_minor);
-	const char *stage = reply->status == MH_OK ? "unstaged by the helper" : "nothing stood at the stage";
+	const char *stage =
+		reply->status == MH_OK ? "unstaged by the helper" : "nothing was mounted at the stage";
 
 	if (target->dev_major == 0 && target->dev_minor == 0)
 		str_copy_text(op->mounted.kernel, sizeof(op->mounted.kernel), stage);
 	else
 		(void)str_format(op->mounted.kernel, sizeof(op->mounted.kernel), "%s; device %u:%u %s", stage,
 				 target->dev_major, target->dev_minor,
-				 is_unused ? "has no mounted file system any more"
+				 is_unused ? "no longer has a mounted file system"
 					   : "was not looked at or is used otherwise");
 }

@@ -159,11 +159,9 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 			  struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "volume %s: %zu mounts stand at %s, where plugin %s was to make one: %s is not "
-			 "called, as it could "
-			 "delete what is below the uppermost. Look: findmnt %s; then umount %s, once for "
-			 "each that is too "
-			 "many",
+			 "volume %s: %zu mounts are stacked at %s, where plugin %s makes one: %s is not "
+			 "called, because it could delete files below the uppermost. See: findmnt %s; then "
+			 "umount %s, once for each that is too many",
 			 op->target.volume_id, n, path, op->target.profile, csi_methods[method].name, path,
 			 path);
 }

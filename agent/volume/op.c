@@ -316,7 +316,7 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 
 	status = find_client(op, &client, &err);
 	if (status == STATUS_OK && !node)
-		status = error_set(&err, STATUS_UNAVAILABLE, 0, "it has told nothing about itself yet");
+		status = error_set(&err, STATUS_UNAVAILABLE, 0, "it has not introduced itself yet");
 	if (status != STATUS_OK) {
 		op_missing(op, &err);
 		return;
@@ -791,7 +791,7 @@ static enum status verify(const struct volume_op *op, const char *path, const st
 					  .op = "verify",
 					  .event = LOG_EVENT_MOUNT_DIFFERS,
 					  .err = err},
-			"what is mounted is not what was asked for");
+			"the mount differs from the request");
 	return status;
 }
 
@@ -894,7 +894,7 @@ static void op_force(struct volume_op *op)
 	(void)error_set(
 		&err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is still used in another way on this node (read-only, or read-write), so only its "
-		"plugin %s can end this use alone; stop the others first (see: holdfast agent status)",
+		"plugin %s can end just this use; stop the others first (see: holdfast agent status)",
 		op->target.volume_id, op->target.profile);
 	volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }

@@ -549,7 +549,7 @@ static enum status bind_strings(const struct binding *b)
 		const char *text = json_string_value(item);
 
 		if (!text || text[0] == '\0' || strlen(text) != json_string_length(item))
-			return bind_error(b, "'%s' must be a list of strings, none of them empty",
+			return bind_error(b, "'%s' must be a list of strings that are not empty",
 					  b->field->key);
 		if (str_copy(list + i * b->field->size, b->field->size, text) < 0)
 			return bind_error(b, "an entry of '%s' may have %zu bytes at most", b->field->key,

@@ -137,11 +137,10 @@ static enum status check_settings(const struct etcd_settings *settings, struct e
 
 	if (n == 0 || n > ETCD_PREFIX_MAX || settings->prefix[n - 1] == '/' ||
 	    !str_is_made_of(settings->prefix, "/-_."))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"etcd: the prefix \"%s\" is none: 1 to %d letters, digits and -_./, without a / "
-			"at its end",
-			settings->prefix, ETCD_PREFIX_MAX);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "etcd: the prefix \"%s\" is invalid: 1 to %d letters, digits and -_./, "
+				 "without a / at its end",
+				 settings->prefix, ETCD_PREFIX_MAX);
 	if (settings->cluster[0] == '\0' || strlen(settings->cluster) > ETCD_CLUSTER_MAX ||
 	    strchr(settings->cluster, ' '))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "etcd: \"%s\" is no name of a cluster",

@@ -66,7 +66,7 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 	if (status == STATUS_OK && !raise->is_unchanged)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the schema was changed meanwhile, or was and the answer was lost; "
-				 "ask again, which says how it is");
+				 "ask again, which shows the schema");
 	return status;
 }
 

@@ -34,8 +34,8 @@ static enum status damaged(const struct etcd_records *records, const Etcdserverp
 			   struct error *err)
 {
 	return error_set(err, STATUS_DATA_LOSS, 0,
-			 "store %s: key %.*s is not what was written; restore etcd from a snapshot",
-			 records->store, (int)kv->key.len, (const char *)kv->key.data);
+			 "store %s: key %.*s is damaged; restore etcd from a snapshot", records->store,
+			 (int)kv->key.len, (const char *)kv->key.data);
 }
 
 enum status etcd_parse_record(const struct etcd_records *records, const Etcdserverpb__KeyValue *kv,

@@ -89,8 +89,7 @@ static bool is_end(const uint8_t *block)
 
 static enum status refuse(struct error *err, const char *what)
 {
-	return error_set(err, STATUS_DATA_LOSS, 0, "what is in the kit is not what Holdfast writes: %s",
-			 what);
+	return error_set(err, STATUS_DATA_LOSS, 0, "the kit's content is not of Holdfast's form: %s", what);
 }
 
 static enum status parse_file(const struct head *head, uint64_t size, const uint8_t *data, struct kit *ret,
@@ -493,9 +492,8 @@ static enum status read_content(CMS_ContentInfo *cms, const char *path, struct k
 	if (!content)
 		return error_no_memory(err, "the kit");
 	if (CMS_decrypt(cms, NULL, NULL, NULL, content, CMS_BINARY) != 1)
-		return crypto_error(
-			err, STATUS_DATA_LOSS, path,
-			"it is not what was written, or this is not its key; take another copy of it");
+		return crypto_error(err, STATUS_DATA_LOSS, path,
+				    "it is damaged, or this is not its key; take another copy of it");
 	n = BIO_get_mem_data(content, &bytes);
 	status = kit_tar_read((const uint8_t *)bytes, (size_t)n, ret, err);
 	return status == STATUS_OK ? status : err ? error_prefix(err, "%s", path) : status;

@@ -220,12 +220,12 @@ enum status service_watchdog_new(sd_event *event, struct service_watchdog **ret,
 	}
 	watchdog = calloc(1, sizeof(*watchdog));
 	if (!watchdog)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot tell the watchdog");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot notify the watchdog");
 	watchdog->usec = usec;
 	r = sd_event_add_time_relative(event, &watchdog->timer, CLOCK_MONOTONIC, 0, usec / PER_TIME_SLACK,
 				       on_watchdog_time, watchdog);
 	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "cannot tell the watchdog");
+		return error_set(err, STATUS_INTERNAL, r, "cannot notify the watchdog");
 	*ret = TAKE_PTR(watchdog);
 	return STATUS_OK;
 }

@@ -164,8 +164,7 @@ static enum status validate_unit(const struct alloc *alloc, struct error *err)
 	if (alloc_unit(alloc)[0] == '\0')
 		return error_invalid(err, "unit",
 				     "is missing, which driver \"" DRIVER_SYSTEMD
-				     "\" is to start: the name of "
-				     "a .service of the node");
+				     "\" starts: the name of a .service of the node");
 	if (!id_is_service_unit(alloc_unit(alloc)))
 		return error_invalid(
 			err, "unit",

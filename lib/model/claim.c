@@ -42,7 +42,7 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_CONTROLLER_FAILED] = "failed controller detach",
 	[CLAIM_EVENT_FREE] = "end of the claim",
 	[CLAIM_EVENT_FENCE_ASKED] = "fence at the provider",
-	[CLAIM_EVENT_DETACH_ATTESTED] = "operator's word about the detach",
+	[CLAIM_EVENT_DETACH_ATTESTED] = "operator's attestation of the detach",
 	[CLAIM_EVENT_FORCED] = "release without the plugin",
 };
 
@@ -206,11 +206,10 @@ static bool note_sent(struct claim *claim, int64_t now_ms)
 static enum status note_fence(struct claim *claim, int64_t now_ms, bool *ret_changed, struct error *err)
 {
 	if (claim->attach == ATTACH_NONE || !claim->sent_to_node)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"claim %s: no controller has attached volume %s for node %s, so none can cut "
-			"the node off by a detach",
-			claim->id, claim->volume_id, claim->node_id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: no controller has attached volume %s for node %s, so a detach "
+				 "cannot cut the node off",
+				 claim->id, claim->volume_id, claim->node_id);
 	*ret_changed = !claim->fence_asked;
 	if (!claim->fence_asked)
 		claim->modify_time_ms = now_ms;

@@ -52,7 +52,7 @@ static const struct row {
 	[ATTACHING] = {"the controller is attaching it; it was not sent to the node yet",
 		       BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER, EXPLAIN_COMMAND_PLUGIN,
 		       EXPLAIN_COMMAND_STOP},
-	[ATTACHING_STUCK] = {"it has to be attached, and no healthy controller of its plugin is connected",
+	[ATTACHING_STUCK] = {"it must be attached, and no healthy controller of its plugin is connected",
 			     BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN,
 			     EXPLAIN_COMMAND_STOP},
 	[MOUNTING] = {"the node is mounting it and has sent no mount receipt yet", OF_NODE, ACTOR_NODE,
@@ -65,7 +65,7 @@ static const struct row {
 			  EXPLAIN_COMMAND_NODE, EXPLAIN_COMMAND_STOP},
 	[STOPPING] = {"its work was ordered to stop", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
 		      EXPLAIN_COMMAND_NONE},
-	[STOPPING_LOST] = {"its work is to stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE,
+	[STOPPING_LOST] = {"its work must stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE,
 			   EXPLAIN_COMMAND_ATTEST},
 	[RELEASING] = {"its work has ended", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
 		       EXPLAIN_COMMAND_NONE},
@@ -73,18 +73,17 @@ static const struct row {
 			    EXPLAIN_COMMAND_ATTEST},
 	[RELEASING_PURGED] = {"its work has ended and its node was purged", OF_LOST, ACTOR_PERSON,
 			      EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_ATTEST},
-	[DETACHING] = {"the node released it; the controller is to detach it", 0, ACTOR_CONTROLLER,
+	[DETACHING] = {"the node released it; the controller must detach it", 0, ACTOR_CONTROLLER,
 		       EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
-	[DETACHING_STUCK] = {"the node released it; it has to be detached, and no healthy controller of its "
+	[DETACHING_STUCK] = {"the node released it; it must be detached, and no healthy controller of its "
 			     "plugin is connected",
 			     0, ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
-	[DETACHING_WITH_OTHER] =
-		{"the node released it; another claim of the volume there is detached with it, or "
-		 "has to be gone before",
-		 0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
+	[DETACHING_WITH_OTHER] = {"the node released it; another claim of the volume there is detached with "
+				  "it, or must end before",
+				  0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
 	[ENDING] = {"nothing is missing; it is about to be freed", 0, ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN,
 		    EXPLAIN_COMMAND_NONE},
-	[FREED] = {"it is history and keeps nobody from the volume", 0, ACTOR_NOBODY, EXPLAIN_COMMAND_NONE,
+	[FREED] = {"it is history and does not block the volume", 0, ACTOR_NOBODY, EXPLAIN_COMMAND_NONE,
 		   EXPLAIN_COMMAND_NONE},
 };
 
@@ -351,7 +350,7 @@ static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_NEW_BOOT] = "a new boot of it",
 	[EVIDENCE_STORAGE_FENCE] = "a detach that the storage provider confirmed",
 	[EVIDENCE_SELF_FENCE] = "its own fence",
-	[EVIDENCE_OPERATOR] = "an operator's word",
+	[EVIDENCE_OPERATOR] = "an operator's attestation",
 	[EVIDENCE_NEVER_SENT] = "that it was never sent",
 	[EVIDENCE_POWER_FENCE] = "a proof that its power is off",
 	[EVIDENCE_NETWORK_FENCE] = "a proof that the storage refuses it",
@@ -381,7 +380,7 @@ static void write_holder(struct strbuf *sb, const struct explanation *in)
 	if (claim->adopted)
 		strbuf_puts(sb, ", learned from its node's report");
 	if (claim->was_freed)
-		strbuf_puts(sb, ", freed before: its node says that it has it mounted still");
+		strbuf_puts(sb, ", freed before: its node reports that it still has it mounted");
 }
 
 static void write_node(struct strbuf *sb, const struct explanation *in)
@@ -392,7 +391,7 @@ static void write_node(struct strbuf *sb, const struct explanation *in)
 	if (in->claim->state > CLAIM_UNPUBLISHING)
 		return; /* its node has released it */
 	if (in->holder.is_purged) {
-		strbuf_puts(sb, ", the node is not known any more");
+		strbuf_puts(sb, ", the node is no longer known");
 	} else if (!in->holder.is_connected) {
 		strbuf_puts(sb, ", the node is not connected");
 		if (in->holder.disconnected_ms > 0)
@@ -429,20 +428,19 @@ static void write_evidence(struct strbuf *sb, const struct claim *claim)
 	if (claim->evidence_detail[0] != '\0')
 		strbuf_printf(sb, " (%s)", claim->evidence_detail);
 	if (claim->detach_evidence == EVIDENCE_OPERATOR)
-		strbuf_printf(
-			sb,
-			"; that the provider released it: operator, weaker than its controller's word, (%s)",
-			claim->detach_detail);
+		strbuf_printf(sb,
+			      "; that the provider released it: operator, weaker than its controller's "
+			      "answer, (%s)",
+			      claim->detach_detail);
 }
 
 static void explain_forced(struct strbuf *sb, const struct claim *claim)
 {
 	if (claim->other_machine && claim->state <= CLAIM_UNPUBLISHING)
-		strbuf_printf(
-			sb,
-			"; node %s is another machine by now than the one that holds it: no receipt and no "
-			"boot of it counts, only an attestation or a fence",
-			claim->node_id);
+		strbuf_printf(sb,
+			      "; node %s is now another machine than the one that holds it: no receipt and "
+			      "no boot of it counts, only an attestation or a fence",
+			      claim->node_id);
 	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
 		strbuf_printf(sb, "; the node continues without plugin %s, as an operator wants (%s)",
 			      claim->plugin_id, claim->plugin_waiver);
@@ -513,7 +511,7 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 		strbuf_printf(sb, "make room on the disk of node %s, then the node continues by itself: ",
 			      claim->node_id);
 	if (command == EXPLAIN_COMMAND_AGENT)
-		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
+		strbuf_printf(sb, "see the cause, on node %s: ", claim->node_id);
 	if (command == EXPLAIN_COMMAND_AGENT && claim->last_error_code == STATUS_FAILED_PRECONDITION)
 		strbuf_puts(
 			sb,
@@ -561,7 +559,7 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", in->claim->attempts,
 			      in->claim->last_error);
 	if (in->claim->state == CLAIM_RESERVED && in->holder.doing && in->holder.doing[0] != '\0')
-		strbuf_printf(&sb, "; its node says: %s", in->holder.doing);
+		strbuf_printf(&sb, "; its node reports: %s", in->holder.doing);
 	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
 	return dst;
 }

@@ -173,8 +173,8 @@ static enum status check_nfs4(const struct source *source, struct error *err)
 	if (is_export(source->export))
 		return STATUS_OK;
 	return error_invalid(err, "source.export",
-			     "'%.64s' is not an export (absolute, up to %d, components of A-Z a-z "
-			     "0-9 . _ -, none of them . or .., no / at the end), for example \"/exports/a\"",
+			     "'%.64s' is not an export (absolute, up to %d, components of A-Z a-z 0-9 . _ -, "
+			     "no . or .., no / at the end), for example \"/exports/a\"",
 			     source->export, SOURCE_EXPORT_MAX);
 }
 
@@ -198,7 +198,7 @@ enum status source_validate(const struct source *source, struct error *err)
 	};
 
 	if ((unsigned int)source->class >= SOURCE_CLASS_N || !checks[source->class])
-		return error_invalid(err, "source.class", "say \"block\", \"tmpfs\", \"nfs4\" or \"bind\"");
+		return error_invalid(err, "source.class", "use \"block\", \"tmpfs\", \"nfs4\" or \"bind\"");
 	TRY(check_strangers(source, err));
 	return checks[source->class](source, err);
 }

@@ -43,8 +43,7 @@ static enum status validate_mount(const struct alloc *alloc, const task_config *
 		return error_invalid(err, field, "volume_mount of '%.64s': there is no such volume block",
 				     mount->volume);
 	if (mount->slot != 0)
-		return error_invalid(err, field,
-				     "volume_mount of %s: slot is the server's to say; leave it out",
+		return error_invalid(err, field, "volume_mount of %s: the server sets slot; leave it out",
 				     mount->volume);
 	if (request->attachment_mode == ATTACHMENT_BLOCK_DEVICE)
 		return error_invalid(
@@ -85,8 +84,9 @@ static enum status validate_names(const struct alloc *alloc, size_t i, const cha
 			task->driver);
 	if (task->alloc_id[0] != '\0' || task->job[0] != '\0' || task->namespace_[0] != '\0' ||
 	    task->network_spec)
-		return error_invalid(err, field,
-				     "alloc_id, job, namespace and network_spec are the server's to say");
+		return error_invalid(
+			err, field,
+			"the server sets alloc_id, job, namespace and network_spec; leave them out");
 	return STATUS_OK;
 }
 
@@ -210,8 +210,8 @@ static enum status refuse_plugin_id(const struct alloc *alloc, const char *field
 
 	if (alloc->n_plugins <= 1)
 		return error_invalid(err, field,
-				     "csi_plugin has the destination alone; id, type and socket are "
-				     "in the allocation's csi_plugin");
+				     "csi_plugin has only the destination; id, type and socket are in the "
+				     "allocation's csi_plugin");
 	alloc_plugins_text(alloc, NULL, plugins);
 	return error_invalid(err, field,
 			     "csi_plugin has the id of one of the allocation's plugins (%s) and the "

@@ -36,8 +36,8 @@ static enum status validate_native(const struct volume *volume, struct error *er
 {
 	if (!str_eq(volume->plugin_id, PLUGIN_NATIVE))
 		return error_invalid(err, "plugin_id",
-				     "a native volume has plugin_id \"" PLUGIN_NATIVE "\" or none, not "
-				     "'%.64s'",
+				     "a native volume has plugin_id \"" PLUGIN_NATIVE
+				     "\" or missing, not '%.64s'",
 				     volume->plugin_id);
 	if (!id_is_label(volume->profile))
 		return error_invalid(err, "profile",
@@ -45,10 +45,10 @@ static enum status validate_native(const struct volume *volume, struct error *er
 				     "(a-z 0-9 and -, up to 63), not '%.64s'",
 				     volume->profile);
 	if (volume->source.class == SOURCE_BIND && !str_eq(volume->profile, volume->source.host_volume))
-		return error_invalid(err, "profile",
-				     "a bind volume has its host volume '%s' as profile, or none, not "
-				     "'%s'",
-				     volume->source.host_volume, volume->profile);
+		return error_invalid(
+			err, "profile",
+			"a bind volume has its host volume '%s' as profile, or no profile, not '%s'",
+			volume->source.host_volume, volume->profile);
 	return source_validate(&volume->source, err);
 }
 
@@ -156,7 +156,7 @@ static enum status validate_type(const struct volume *volume, struct error *err)
 	case VOLUME_TYPE_N:
 		break;
 	}
-	return error_invalid(err, "type", "say \"native\" or \"csi\"");
+	return error_invalid(err, "type", "use \"native\" or \"csi\"");
 }
 
 enum status volume_validate(const struct volume *volume, struct error *err)

@@ -234,12 +234,12 @@ static enum status check_native(const struct volume_parts *parts, struct error *
 		struct error one = {.msg = ""};
 
 		if (fields[i].is_given)
-			status =
-				error_collect(status,
-					      error_invalid(&one, fields[i].field,
-							    "is for csi volumes; a native volume is what its "
-							    "source and its profile say"),
-					      &one, err);
+			status = error_collect(
+				status,
+				error_invalid(
+					&one, fields[i].field,
+					"is for csi volumes; source and profile define a native volume"),
+				&one, err);
 	}
 	return status;
 }

@@ -143,7 +143,7 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 		if (!known)
 			status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					   "secrets: '%.64s' is \"" VOLUME_REDACTED
-					   "\", which keeps what is stored, but nothing is",
+					   "\", which keeps the stored value, but there is none",
 					   next.secrets->secrets[i]->key);
 		else if (!volume_secrets_overlay(next.secrets, &known, 1))
 			status = error_no_memory(err, "a volume");
@@ -248,12 +248,11 @@ static enum status fill_parts(struct volume_parts *current, const struct volume_
 
 	for (size_t i = 0; i < update->secrets->n_secrets; i++)
 		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"secrets: '%.64s' is \"" VOLUME_REDACTED
-				"\", which keeps what is stored, but nothing is: the volume is known from a "
-				"node's report only",
-				update->secrets->secrets[i]->key);
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "secrets: '%.64s' is \"" VOLUME_REDACTED
+					 "\", which keeps the stored value, but there is none: the volume is "
+					 "known from a node's report only",
+					 update->secrets->secrets[i]->key);
 	TRY(volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err));
 	volume_parts_release(current);
 	*current = parts;

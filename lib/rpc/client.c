@@ -226,7 +226,7 @@ static enum status result(const struct client_call *call, struct error *err)
 	}
 	if (call->stream.close_code == NGHTTP2_REFUSED_STREAM)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "%s: the server takes no more calls on this connection%s%s", name,
+				 "%s: the server takes no further calls on this connection%s%s", name,
 				 h2_goaway_reason(conn->h2)[0] != '\0' ? ": " : "",
 				 h2_goaway_reason(conn->h2));
 	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: %s: %s", name,
@@ -674,7 +674,7 @@ static enum status set_token(struct rpc_client *client, const char *token, struc
 	if (!bearer_is_token((const uint8_t *)token, strlen(token)))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
-			"the token is none: it has 1 to %d letters, digits and characters of -._~+/=",
+			"the token is invalid: it has 1 to %d letters, digits and characters of -._~+/=",
 			BEARER_MAX);
 	return asprintf(&client->authorization, "Bearer %s", token) < 0
 		       ? error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client")
@@ -708,7 +708,7 @@ static int on_reap(sd_event_source *source, void *userdata)
 	struct client_conn *conn = LIST_FIRST(&client->conns);
 	struct error why;
 
-	(void)error_set(&why, STATUS_CANCELLED, 0, "not needed any more");
+	(void)error_set(&why, STATUS_CANCELLED, 0, "no longer needed");
 	while (conn) {
 		struct client_conn *next = LIST_NEXT(conn, all);
 

@@ -236,7 +236,7 @@ static void unix_error(int sys_errno, struct error *err)
 		break;
 	case ECONNREFUSED:
 		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
-				"nobody listens on the socket, is its service running?");
+				"no program listens on the socket, is its service running?");
 		break;
 	case EACCES:
 		(void)error_set(err, STATUS_PERMISSION_DENIED, sys_errno,

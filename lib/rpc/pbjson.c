@@ -269,7 +269,7 @@ static enum status decode_enum(const struct scalar *in, const ProtobufCFieldDesc
 	(void)pbjson_word_list(descriptor, spec, words, sizeof(words));
 	if (json_is_integer(json))
 		return fail(in->at, STATUS_INVALID_ARGUMENT, in->err,
-			    "%" JSON_INTEGER_FORMAT " is none of its numbers, use one of: %s",
+			    "%" JSON_INTEGER_FORMAT " is not one of its numbers, use one of: %s",
 			    json_integer_value(json), words);
 	str_copy_text(shown, sizeof(shown), json_string_value(json));
 	return fail(in->at, STATUS_INVALID_ARGUMENT, in->err, "'%s' is unknown, use one of: %s", shown,

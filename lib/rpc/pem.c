@@ -46,9 +46,8 @@ static enum status read_file(int fd, const char *what, const char *path, char **
 	if (r == -ENOENT)
 		return error_set(
 			err, status_from_errno(r), 0,
-			"there is no %s file %s: copy it there; holdfast operator cert says what belongs "
-			"where",
-			what, path);
+			"there is no %s file %s: copy it there; holdfast operator cert lists the files", what,
+			path);
 	if (r == -EACCES)
 		return error_set(
 			err, status_from_errno(r), r,

@@ -255,7 +255,7 @@ static enum status check_absent(const char *key_path, const char *cert_path, str
 	if (key && cert)
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
-			"%s and %s exist already and are left alone; to renew them, move them away first",
+			"%s and %s exist already and stay as they are; to renew them, move them away first",
 			key_path, cert_path);
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,
 			 "%s exists but %s does not: bring back the missing half, or move the other one away "
@@ -816,8 +816,8 @@ enum status pki_ca_cluster(const char *cert_path, char ret[static PKI_CLUSTER_SI
 				      sizeof(name));
 	if (n <= (int)strlen(CA_SUFFIX) || !str_eq(name + n - (int)strlen(CA_SUFFIX), CA_SUFFIX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s: the common name does not say which cluster this CA is of: it was not "
-				 "made by holdfast operator cert ca",
+				 "%s: the common name does not name the CA's cluster: it was not made by "
+				 "holdfast operator cert ca",
 				 cert_path);
 	name[n - (int)strlen(CA_SUFFIX)] = '\0';
 	(void)str_copy(ret, PKI_CLUSTER_SIZE, name); /* fits: NAME_MAX_LEN without the suffix */

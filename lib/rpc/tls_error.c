@@ -13,7 +13,7 @@ static const struct hint {
 	{SSL_R_TLSV1_ALERT_UNKNOWN_CA,
 	 "the other side does not trust our certificate: it was signed by another CA than theirs"},
 	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the other side refused our certificate"},
-	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "our certificate has expired, says the other side"},
+	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "the other side reports that our certificate has expired"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the other side refused our certificate"},
 	{SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the other side wants a client certificate"},
 	{SSL_R_UNEXPECTED_EOF_WHILE_READING, "closed by the other side"},

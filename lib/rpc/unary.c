@@ -83,7 +83,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)client_call_name(call, name);
 	if (call->conn->up && !h2_stream_is_sent(&call->stream))
 		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-				"%s: not sent in time: the server allows no more calls at once", name);
+				"%s: not sent in time: the server allows no further call at once", name);
 	else if (call->conn->up)
 		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 				"%s: no answer in time; it may still be carried out", name);

@@ -128,7 +128,7 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 	if (revision < 0 || revision > REVISION_MAX)
 		return damaged(db, "its position is out of range", err);
 	if (sqlite3_column_int(statement, 1) != 1)
-		return damaged(db, "its position is not what was written", err);
+		return damaged(db, "its position is not the one that was written", err);
 	db->revision = (uint64_t)revision;
 	db->committed_revision = (uint64_t)revision;
 	db->opened_revision = (uint64_t)revision;
@@ -455,7 +455,7 @@ static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, st
 	if ((uint64_t)sqlite3_column_int64(statement, 4) == record_sum(ret))
 		return STATUS_OK;
 	str_copy_text(key, sizeof(key), ret->key); /* damaged, possibly */
-	(void)str_format(what, sizeof(what), "its record %.200s is not what was written", key);
+	(void)str_format(what, sizeof(what), "its record %.200s is not as written", key);
 	return damaged(db, what, err);
 }
 

@@ -90,24 +90,22 @@ static enum status presence_look(const char *path, enum presence *ret, struct er
 					 "store %s: cannot be looked at; check the folder and its owner",
 					 path);
 		if (has_wal)
-			return refuse(
-				path, STATUS_DATA_LOSS,
-				"the file is gone but its log (-wal) is still there; of a server: "
-				"restore a backup (holdfast-server --restore FILE). To start empty is to "
-				"forget who holds which volume, while nodes write",
-				err);
+			return refuse(path, STATUS_DATA_LOSS,
+				      "the file is gone but its log (-wal) is still there; of a server: "
+				      "restore a backup (holdfast-server --restore FILE). An empty start "
+				      "forgets which node holds which volume, while nodes write",
+				      err);
 		*ret = PRESENCE_MISSING;
 		return STATUS_OK;
 	}
 	if (!S_ISREG(st.st_mode))
 		return refuse(path, STATUS_FAILED_PRECONDITION, "not a regular file; name a file", err);
 	if (st.st_size == 0)
-		return refuse(
-			path, STATUS_DATA_LOSS,
-			"the file is empty, not a database; of a server: restore a backup (holdfast-server "
-			"--restore FILE). To start empty is to forget who holds which volume, while nodes "
-			"write",
-			err);
+		return refuse(path, STATUS_DATA_LOSS,
+			      "the file is empty, not a database; of a server: restore a backup "
+			      "(holdfast-server --restore FILE). An empty start forgets which node holds "
+			      "which volume, while nodes write",
+			      err);
 	*ret = PRESENCE_FILE;
 	return STATUS_OK;
 }
@@ -286,8 +284,8 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 	if (application != KV_SQLITE_APPLICATION_ID)
 		return refuse(db->path, STATUS_DATA_LOSS,
 			      "a sqlite database, but not one of Holdfast; name another file, or, of a "
-			      "server, restore a "
-			      "backup, which keeps the file beside it (holdfast-server --restore FILE)",
+			      "server, restore a backup, which keeps the file under another name "
+			      "(holdfast-server --restore FILE)",
 			      err);
 	if (version > KV_SQLITE_SCHEMA)
 		return error_set(err, STATUS_DATA_LOSS, 0,

@@ -19,7 +19,7 @@ static const struct meaning meanings[] = {
 	{SQLITE_LOCKED, STATUS_FAILED_PRECONDITION,
 	 "another process holds this file; stop the other one first"},
 	{SQLITE_NOTADB, STATUS_DATA_LOSS,
-	 "the file is not a database; of a server: restore a backup, which keeps the file beside it "
+	 "the file is not a database; of a server: restore a backup, which keeps the file under another name "
 	 "(holdfast-server --restore FILE)"},
 	{SQLITE_CORRUPT, STATUS_DATA_LOSS,
 	 "the file is damaged; keep a copy and restore a backup (holdfast-server --restore FILE)"},

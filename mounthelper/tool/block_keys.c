@@ -125,7 +125,7 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 /* Reads "NAME {" after the block's keyword. */
 static enum status open_block(struct block_lexer *lx, struct block *block)
 {
-	TRY(lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block"));
+	TRY(lexer_expect(lx, TOKEN_WORD, "a name after the keyword of a block"));
 	block->line = lx->token_line;
 	if (str_copy(block->name, sizeof(block->name), lx->word) < 0)
 		return REFUSE(lx, block->line, "%s %s: the name must have at most %d bytes", block->word,

@@ -19,7 +19,7 @@ static const struct explanation {
 } explanations[] = {
 	{REASON_PROFILE_UNKNOWN, true, NULL, "has no profile or hostvol of that name"},
 	{REASON_CLASS, false, "class", "is of another class than the source asked for"},
-	{REASON_READ_ONLY, false, "ro", "can be mounted read-only alone"},
+	{REASON_READ_ONLY, false, "ro", "can be mounted only read-only"},
 	{REASON_EXEC, false, "exec", "does not allow programs to be run"},
 	{REASON_PROPAGATION, false, "shared",
 	 "does not allow this propagation; bidirectional needs to be writable"},

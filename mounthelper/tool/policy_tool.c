@@ -210,7 +210,7 @@ static int parse_operation(const char *word, struct question *q)
 		if (str_eq(word, op_word((uint16_t)op)))
 			q->op = (uint16_t)op;
 	if (q->op == 0)
-		return usage("'%s' is none of stage, publish, unpublish, unstage", word);
+		return usage("'%s' is not one of stage, publish, unpublish, unstage", word);
 	if (q->op != MH_OP_STAGE && q->op != MH_OP_PUBLISH)
 		return 0;
 	if (!q->profile && q->source.class == MH_CLASS_BIND)
@@ -325,7 +325,7 @@ static void warn_of_audit(const struct arguments *args)
 	if (r < 0 && agent < policy->agents + policy->n_agents)
 		(void)fprintf(stderr,
 			      "%s:%u: warning: audit = required, and %s (%s): nothing can be mounted, only "
-			      "unmounted, until %s, or audit = optional stands there\n",
+			      "unmounted, until %s, or audit = optional is set there\n",
 			      args->file, agent->line,
 			      r == -ENODATA ? "the kernel's auditing is off"
 					    : "the kernel's audit takes no records",
@@ -355,8 +355,8 @@ static int read_roots(const char *path, char **ret, size_t *ret_n, struct error 
 
 	if (r < 0)
 		(void)error_set(err, status_from_errno(r), r,
-				"%s: the policy must be a regular file of root that nobody else can write, "
-				"at an absolute path below directories of root without links",
+				"%s: the policy must be a regular file that only root can write, at an "
+				"absolute path below directories of root without links",
 				path);
 	return r;
 }
@@ -397,7 +397,7 @@ static int print_answer(const struct arguments *args, const struct agent_policy 
 					   (json_int_t)agent->uid, "needs_ticket", a->needs_ticket, "lines",
 					   lines));
 	else if (a->needs_ticket)
-		(void)puts("A ticket of the claim server is needed besides (ticket = required).");
+		(void)puts("A ticket of the claim server is needed too (ticket = required).");
 	return is_allowed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -410,7 +410,7 @@ static int answer(struct arguments *args, const char *text, size_t n)
 	uint32_t uid;
 
 	if (!args->uid && policy->n_agents > 1)
-		return usage("%s has several agents: say which with --uid", args->file);
+		return usage("%s has several agents: select one with --uid", args->file);
 	if (args->uid) {
 		if (parse_u32(args->uid, 0, UINT32_MAX, &uid) < 0)
 			return usage("--uid %s: must be a number", args->uid);
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
 	    policy_compile(args.file, text, n, &compiled, &line, &err) != STATUS_OK)
 		return refuse_file(&args, line, err.msg);
 	if (!policy_file_check(&compiled, sizeof(compiled)))
-		return refuse_file(&args, 0, "internal: the helper would not take what was compiled");
+		return refuse_file(&args, 0, "internal: the helper would refuse the compiled policy");
 	r = command == EXPLAIN ? answer(&args, text, n)
 	    : command == APPLY ? apply(&args)
 			       : arguments_check(&args);

@@ -372,11 +372,10 @@ static enum status check_node(struct server *server, const struct rpc_call *call
 				 "this token is bound to node %s, and this call is about no one node; use a "
 				 "token without a node",
 				 node);
-	return error_set(
-		err, STATUS_PERMISSION_DENIED, 0,
-		"this token is bound to node %s, and this call is not about that node alone (%s); name "
-		"it, or use a token without a node",
-		node, rule->field);
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "this token is bound to node %s, and this call is not only about that node (%s); "
+			 "name it, or use a token without a node",
+			 node, rule->field);
 }
 
 /* Tokens are in the store: only a certificate counts. */

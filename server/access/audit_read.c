@@ -307,7 +307,7 @@ static uint32_t prune_slice(struct server *server, uint32_t max)
 	}
 	change.audit_first = old.last + 1;
 	(void)str_format(object, sizeof(object), "audit %" PRIu64 " to %" PRIu64, first, old.last);
-	audit_own(server, &change, "Operator.Gc", object, "older than what is kept");
+	audit_own(server, &change, "Operator.Gc", object, "older than the oldest record that is kept");
 	return change_commit(server, &change, NULL, NULL, NULL) == STATUS_OK ? old.n : 0;
 }
 

@@ -115,7 +115,7 @@ static enum status check_policies(struct server *server, const Token *token, str
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "policies: more than %d",
 				 TOKEN_POLICIES_MAX);
 	if (token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT && token->n_policies > 0)
-		return invalid(err, "policies: a management token may do everything and has none");
+		return invalid(err, "policies: a management token may do everything and has no policies");
 	for (size_t i = 0; i < token->n_policies; i++) {
 		const char *name = token->policies[i];
 
@@ -145,7 +145,7 @@ static enum status check_token(struct server *server, const Token *token, struct
 	    token->type != HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
 		return invalid(err, "type: CLIENT or MANAGEMENT is wanted");
 	if (token->node[0] != '\0' && token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
-		return invalid(err, "node: a management token may do everything and is bound to none");
+		return invalid(err, "node: a management token may do everything and is not bound to a node");
 	if (token->node[0] != '\0' && !id_is_name(token->node, NODE_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)",

@@ -47,7 +47,7 @@ static enum status check_one(struct state *state, const struct alloc *alloc,
 	if (volume && volume->volume.type != VOLUME_CSI)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: mount_options are for csi volumes; %s is native: its profile in "
-				 "the mount helper's policy says how it is mounted",
+				 "the mount helper's policy has its options",
 				 request->name, request->source);
 	for (size_t i = 0; i < options->n_mount_flags; i++)
 		if (str_eq(options->mount_flags[i], VOLUME_REDACTED))

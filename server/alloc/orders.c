@@ -102,15 +102,16 @@ static enum status check_allocation(const struct alloc_entry *entry, const char 
 				 alloc->id, node_id);
 	if (alloc->desired_status != DESIRED_RUN) /* which its node hears: it has not failed */
 		return error_set(err, STATUS_ABORTED, 0,
-				 "allocation %s is not to run any more: no task of it is started", alloc->id);
+				 "allocation %s must not run any longer: no task of it is started",
+				 alloc->id);
 	if (alloc_is_client_terminal(alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s has ended: no task of it is started", alloc->id);
 	if (alloc->adopted)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"allocation %s: only its node knows it, by a report in a new epoch, and no task "
-			"of it is started anew; stop it (holdfast alloc stop %s) and run its work again",
+			"allocation %s: only its node knows it, by a report in a new epoch, and no task of "
+			"it is started again; stop it (holdfast alloc stop %s) and run its work again",
 			alloc->id, alloc->id);
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
 		if (!is_held(entry, &alloc->volumes[i]))

@@ -399,7 +399,7 @@ static enum status refuse(const struct placement *placement, const struct tally 
 			volume->plugin_id);
 	write_groups(&sb, tally);
 	return error_set(err, all_full ? STATUS_RESOURCE_EXHAUSTED : STATUS_FAILED_PRECONDITION, 0,
-			 "allocation %s: none of %zu node%s that offer%s plugin %s can take it: %s",
+			 "allocation %s: not one of %zu node%s that offer%s plugin %s can take it: %s",
 			 placement->alloc->name, tally->n, str_s(tally->n), tally->n == 1 ? "s" : "",
 			 volume->plugin_id, sb.data ? sb.data : "");
 }

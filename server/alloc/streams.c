@@ -250,8 +250,8 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 	TRY(find_task(&entry->alloc, task_name, ret_task, err));
 	if (stream->kind != KIND_LOGS && has_ended(&entry->alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "allocation %s has ended, it is %s: nothing runs in it any more; what it "
-				 "said last: holdfast alloc logs %s",
+				 "allocation %s has ended, it is %s: nothing runs in it; its last output: "
+				 "holdfast alloc logs %s",
 				 entry->alloc.id, client_status_name(entry->alloc.client_status),
 				 entry->alloc.id);
 	if (!node_is_connected(entry->node))
@@ -339,10 +339,11 @@ static enum status pack_command(const struct alloc *alloc, const Holdfast__Drive
 	Holdfast__Driver__V1__ExecCommand command;
 
 	if (!asked || asked->n_argv == 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "command: there is none to run");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "command: missing");
 	if (asked->n_argv > TASK_STREAM_ARGS_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "command: %zu words, at most %d are taken",
-				 asked->n_argv, TASK_STREAM_ARGS_MAX);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "command: %zu arguments, at most %d are allowed", asked->n_argv,
+				 TASK_STREAM_ARGS_MAX);
 	fill_command(&command, alloc, task, asked);
 	*ret_n = holdfast__driver__v1__exec_command__get_packed_size(&command);
 	if (*ret_n > TASK_STREAM_COMMAND_MAX)
@@ -599,8 +600,8 @@ static enum status join(struct server *server, struct rpc_call *call, const Hold
 
 	TRY(access_check_node(server, call, &who, err));
 	if (!stream || stream->node || !stream->is_asked || !str_eq(stream->node_id, who.name))
-		return error_set(err, STATUS_NOT_FOUND, 0, "nobody waits for this stream of node %s any more",
-				 who.name);
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "no caller waits for this stream of node %s any longer", who.name);
 	wakeup_disarm(&stream->timer);
 	stream->node = call;
 	rpc_call_set_data(call, stream);
@@ -683,7 +684,7 @@ static void lose_node(struct task_stream *stream)
 {
 	struct error err;
 
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s was lost: what was begun there may continue",
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s was lost: the command may continue there",
 			stream->node_id);
 	task_stream_end(stream, &err);
 }

@@ -112,7 +112,7 @@ static enum status check_own_plugin(struct server *server, const struct alloc *a
 		if (volume && alloc_find_plugin(alloc, volume->volume.plugin_id))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "volume %s contradicts csi_plugin: volume %s is of plugin %s, which "
-					 "this allocation is to run itself",
+					 "this allocation runs itself",
 					 request->name, request->source, volume->volume.plugin_id);
 	}
 	return STATUS_OK;
@@ -320,7 +320,7 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 		return access_no_alloc(request->id, err);
 	if (request->pending_only && !alloc_is_pending(&entry->alloc))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "allocation %s is not pending any more; holdfast alloc stop %s stops it",
+				 "allocation %s is no longer pending; holdfast alloc stop %s stops it",
 				 entry->id, entry->id);
 	return stop(server, call, entry, err);
 }

@@ -77,11 +77,10 @@ static enum status check_node_part(const struct word *word, const struct claim *
 	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);
 
 	if (word->is_for_absent && node_is_connected(word->node))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is connected and can give its own receipt; an operator's word is for "
-			"nodes that cannot answer",
-			word->node->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected and can give its own receipt; an attestation is for "
+				 "nodes that cannot answer",
+				 word->node->id);
 	if (claim->state >= CLAIM_UNPUBLISHING)
 		return STATUS_OK;
 	if (node_is_connected(word->node))
@@ -258,11 +257,10 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 static enum status check_request(const attest_request *request, struct error *err)
 {
 	if (request->n_volumes == 0)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volumes: missing; an operator's word is for named volumes, never for all of "
-			"a node. holdfast node status %.64s lists what it holds",
-			request->id);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volumes: missing; an attestation is for named volumes, never for all of a "
+				 "node. holdfast node status %.64s lists what it holds",
+				 request->id);
 	if (request->n_volumes > ATTEST_VOLUMES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volumes: more than %d",
 				 ATTEST_VOLUMES_MAX);
@@ -348,8 +346,8 @@ static enum status check_effect(const struct word *word, const attest_request *r
 	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "none of the volumes named has a claim that waits for node %s, so nothing would "
-			 "change; holdfast volume status ID --why tells what a volume waits for",
+			 "not one of the named volumes has a claim that waits for node %s, so nothing would "
+			 "change; holdfast volume status ID --why shows the cause",
 			 word->node->id);
 }
 

@@ -171,7 +171,7 @@ enum status attest_detail(struct server *server, const struct rpc_call *call, co
 
 	if (reason[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s: missing; say why the node cannot have the volume any more", field);
+				 "%s: missing; give the reason why the node no longer has the volume", field);
 	if (!str_is_text(reason) || str_format(ret, EVIDENCE_DETAIL_MAX + 1, "%s: %s", name, reason) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not text, or longer than %zu bytes",
 				 field, (size_t)EVIDENCE_DETAIL_MAX - strlen(name) - 2);
@@ -182,12 +182,11 @@ enum status attest_check_plugin(const struct server *server, const struct volume
 {
 	for (size_t i = 0; i < CONFIG_FORBIDDEN_MAX && server->config.attest_forbidden[i][0] != '\0'; i++)
 		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"volume %s/%s: the server's attest_forbidden_plugins takes no "
-				"operator's word for plugin %s; it needs the node's receipt, a new boot "
-				"of it or a fence at the storage",
-				volume->namespace, volume->id, volume->plugin_id);
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "volume %s/%s: the server's attest_forbidden_plugins allows no "
+					 "attestation for plugin %s; it needs the node's receipt, a new boot "
+					 "of it or a fence at the storage",
+					 volume->namespace, volume->id, volume->plugin_id);
 	return STATUS_OK;
 }
 
@@ -233,6 +232,6 @@ bool attest_apply(struct server *server, struct claim_entry *entry, change_done_
 	if (attest_free_claim(&said, freed, entry, &err) == STATUS_OK)
 		return true;
 	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
-		"cannot free the claim by an operator's word");
+		"cannot free the claim by an attestation");
 	return false;
 }

@@ -108,11 +108,11 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 				 "holdfast volume detach %s %s --attest REASON",
 				 volume->id, node->id, volume->volume.plugin_id, volume->id, node->id);
 	case FENCE_NOBODY_TO_ASK:
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "plugin %s has no healthy controller that detaches volumes on a connected "
-				 "node, so nobody can cut node %s off from volume %s; see holdfast plugin "
-				 "status %s",
-				 volume->volume.plugin_id, node->id, volume->id, volume->volume.plugin_id);
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"plugin %s has no healthy controller that detaches volumes on a connected node, so "
+			"node %s cannot be cut off from volume %s; see holdfast plugin status %s",
+			volume->volume.plugin_id, node->id, volume->id, volume->volume.plugin_id);
 	}
 	return STATUS_OK;
 }
@@ -134,11 +134,10 @@ static enum status check_claims(struct server *server, const struct node_entry *
 		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
 	/* to CSI, no node means all nodes */
 	if (!plugin_detach_args(&server->state, claims[0].claim, &args))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"how the provider of plugin %s calls node %s is not known, so it cannot be cut "
-			"off from volume %s alone",
-			volume->volume.plugin_id, node->id, volume->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "how the provider of plugin %s calls node %s is not known, so it cannot be "
+				 "cut off from just volume %s",
+				 volume->volume.plugin_id, node->id, volume->id);
 	/* after a restore it may hold more than is known here, and work with it */
 	return epoch_check(server, &volume->volume, err);
 }
@@ -282,11 +281,10 @@ static bool is_no_proof(const Holdfast__V1__PluginReply *reply, struct error *re
 {
 	if (!reply->detach || !reply->detach->not_found)
 		return false;
-	(void)error_set(
-		ret, STATUS_FAILED_PRECONDITION, 0,
-		"its plugin does not know the volume or the node, which proves nothing: %s; look at the "
-		"storage, then say so with holdfast node attest",
-		reply->detach->message);
+	(void)error_set(ret, STATUS_FAILED_PRECONDITION, 0,
+			"its plugin does not know the volume or the node, which proves nothing: %s; look at "
+			"the storage, then attest it with holdfast node attest",
+			reply->detach->message);
 	return true;
 }
 

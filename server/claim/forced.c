@@ -61,14 +61,13 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s that it has not released: nothing was "
-				 "changed; holdfast volume status %s --why tells what the volume waits for",
+				 "changed; holdfast volume status %s --why shows the cause",
 				 node->id, volume->id, volume->id);
 	if (!has_failed)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s has not failed to release volume %s: plugin %s is given its time first; "
-			"holdfast volume status %s --why tells what came of it",
-			node->id, volume->id, volume->volume.plugin_id, volume->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s has not failed to release volume %s: plugin %s is given its time "
+				 "first; holdfast volume status %s --why shows the outcome",
+				 node->id, volume->id, volume->volume.plugin_id, volume->id);
 	return STATUS_OK;
 }
 
@@ -77,17 +76,15 @@ static enum status forced_check(struct server *server, const struct node_entry *
 {
 	if (str_eq(volume->volume.plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "volume %s is native: the mount helper alone mounts it, so there is no "
-				 "plugin to leave "
-				 "out; see what is in the way: holdfast volume status %s --why",
+				 "volume %s is native: only the mount helper mounts it, so there is no "
+				 "plugin to leave out; see the cause: holdfast volume status %s --why",
 				 volume->id, volume->id);
 	if (!node_is_connected(node))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is not connected and cannot be ordered to release volume %s without "
-			"plugin %s: bring it back; when it is certain that it cannot write any "
-			"more: holdfast volume detach %s %s --attest REASON",
-			node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is not connected and cannot be ordered to release volume %s "
+				 "without plugin %s: bring it back; when it is certain that it can no longer "
+				 "write: holdfast volume detach %s %s --attest REASON",
+				 node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
 	TRY(attest_check_plugin(server, &volume->volume, err));
 	return check_claims(server, node, volume, err);
 }
@@ -147,11 +144,10 @@ char *forced_bypassed(const struct volume_entry *volume, const char *node_id)
 			continue;
 		strbuf_printf(
 			&sb,
-			"volume %s/%s, allocation %s, generation %" PRIu64 ": plugin %s does not confirm on "
-			"node %s that it released it (NodeUnpublishVolume, NodeUnstageVolume), and a call to "
-			"it "
-			"may still be carried out; only what the mount helper unmounts and the kernel shows "
-			"stands for it; the last error: %s\n",
+			"volume %s/%s, allocation %s, generation %" PRIu64
+			": plugin %s does not confirm on node %s that it released it (NodeUnpublishVolume, "
+			"NodeUnstageVolume), and a call to it may still be carried out; the only evidence is "
+			"what the mount helper unmounts and the kernel shows; the last error: %s\n",
 			claim->namespace, claim->volume_id, claim->allocation_id, claim->generation,
 			claim->plugin_id, claim->node_id,
 			claim->last_error[0] != '\0' ? claim->last_error : "none");

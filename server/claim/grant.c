@@ -70,12 +70,12 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 				 volume->volume.id, volume->volume.plugin_id, volume->volume.plugin_id);
 	is_needed = plugin->controller_required && controller->attach_detach;
 	if (is_needed && plugin->node.provider_node_id[0] == '\0')
-		return error_set(
-			err, STATUS_UNAVAILABLE, 0,
-			"volume %s: plugin %s does not say how its provider calls node %s, or reports the "
-			"provider id of another node, so the volume cannot be attached there; see holdfast "
-			"plugin status %s, and the server's log",
-			volume->volume.id, volume->volume.plugin_id, node->id, volume->volume.plugin_id);
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: plugin %s does not report the provider's id of node %s, or "
+				 "reports the provider id of another node, so the volume cannot be attached "
+				 "there; see holdfast plugin status %s, and the server's log",
+				 volume->volume.id, volume->volume.plugin_id, node->id,
+				 volume->volume.plugin_id);
 	*ret = (struct attach_need){.is_needed = is_needed,
 				    .external_node_id = plugin->node.provider_node_id};
 	return STATUS_OK;
@@ -525,12 +525,11 @@ static enum status check_adopted(const struct asked *asked, struct error *err)
 	assert(asked->alloc); /* admitted */
 	if (!asked->alloc->adopted)
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"allocation %s: only its node knows it, by a report in a new epoch, so "
-		"it keeps what it was granted and is granted nothing anew; stop it (holdfast alloc stop "
-		"%s) and run its work again for volume %s",
-		asked->alloc->id, asked->alloc->id, asked->volume_id);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s: only its node knows it, by a report in a new epoch, so it keeps "
+			 "what it was granted and gets no further grant; stop it (holdfast alloc stop %s) "
+			 "and run its work again for volume %s",
+			 asked->alloc->id, asked->alloc->id, asked->volume_id);
 }
 
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,

@@ -310,7 +310,7 @@ static enum status no_provider_node(const struct claim *claim, struct error *err
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "plugin %s: how the provider calls node %s or volume %s is not known, so the volume "
-			 "cannot be detached there alone; it is known as soon as the node reports the plugin "
+			 "cannot be detached just there; it is known as soon as the node reports the plugin "
 			 "again, and the volume is registered: holdfast volume status %s",
 			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
 }
@@ -447,7 +447,7 @@ static void log_freed(const struct claim *claim)
 		"volume %s is freed from node %s, evidence %s%s%s%s%s", claim->volume_id, claim->node_id,
 		evidence_name(claim->evidence), claim->evidence_detail[0] != '\0' ? ": " : "",
 		claim->evidence_detail,
-		claim->detach_detail[0] != '\0' ? "; detach, an operator's word: " : "",
+		claim->detach_detail[0] != '\0' ? "; detach, an operator's attestation: " : "",
 		claim->detach_detail);
 }
 

@@ -155,8 +155,8 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 	}
 	if (rpc_address_parse(f->address, &address) < 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "the server that leads says that it is at '%s', which is no HOST:PORT: see "
-				 "advertise in its store \"etcd\"",
+				 "the server that leads gives its address as '%s', which is no HOST:PORT: "
+				 "see advertise in its store \"etcd\"",
 				 f->address);
 	return rpc_client_new(f->event, &endpoint, ret, err);
 }
@@ -605,7 +605,7 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 	struct forward *f = calloc(1, sizeof(*f));
 
 	if (!f)
-		return error_no_memory(err, "what is handed on");
+		return error_no_memory(err, "the call that is handed on");
 	*f = (struct forward){.event = event,
 			      .server = server,
 			      .tls = tls,

@@ -820,7 +820,7 @@ static void until_text(const struct job_wait *wait, const char *text, char ret[s
 
 /* The text before and behind "allocation A on node N". */
 static const char *const wait_texts[JOB_WAIT_N][2] = {
-	[JOB_WAIT_STOP] = {"waits for the end of", ", which is to stop"},
+	[JOB_WAIT_STOP] = {"waits for the end of", ", which must stop"},
 	[JOB_WAIT_HEALTH] = {"waits for", " to be healthy"},
 	[JOB_WAIT_CONNECTION] = {"keeps", ", which is not connected: what became of it is not known"},
 	[JOB_WAIT_TURN] = {"keeps", " of an earlier version until members before it are healthy"},
@@ -845,8 +845,8 @@ const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_
 			       wait->node_id, wait->node_id);
 	else if (wait->what == JOB_WAIT_NODE)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
-			       "waits for a node that takes allocations: none is connected, eligible and not "
-			       "draining; holdfast node status");
+			       "waits for a node that takes allocations: no node is connected, eligible and "
+			       "not draining; holdfast node status");
 	else if (wait->what == JOB_WAIT_PLACE && wait->alloc_id)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
 			       "keeps allocation %s on node %s of an earlier version: no node can take the "
@@ -867,7 +867,7 @@ const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_
 		until_text(wait, "its allocations failed too often for its reschedule block; waits", ret);
 	else if (wait->what == JOB_WAIT_NEXT_VERSION && !wait->alloc_id)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
-			       "the update failed and places nothing any more; submit another version");
+			       "the update failed and places nothing further; submit another version");
 	else
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "%s allocation %s on node %s%s",
 			       wait_texts[wait->what][0], or_nobody(wait->alloc_id), or_nobody(wait->node_id),

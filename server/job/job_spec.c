@@ -120,8 +120,8 @@ static enum status check_template(const Group *group, struct error *err)
 	if (alloc->id[0] != '\0' || alloc->node_id[0] != '\0' || alloc->name[0] != '\0' ||
 	    alloc->namespace_[0] != '\0' || alloc->job_id[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "id, name, namespace, node and job of its allocations are the server's "
-				 "to say");
+				 "the server sets id, name, namespace, node and job of its allocations; "
+				 "leave them out");
 	return STATUS_OK;
 }
 

@@ -630,7 +630,7 @@ static const char *action_text(const struct job_action *action)
 {
 	switch (action->type) {
 	case JOB_PLACE:
-		return "is to be placed";
+		return "will be placed";
 	case JOB_STOP:
 		return job_stop_reason_text(action->reason);
 	case JOB_DROP_PLACE:

@@ -64,7 +64,8 @@ static void log_leader(const struct lead *lead)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s leads", lead->name);
 	else if (!lead->view.is_known)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"},
-			"nobody leads: the lease of this server, %s, is not over, which led before it began",
+			"no server leads: the lease of this server, %s, is not over, which led before it "
+			"began",
 			lead->name);
 	else
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s (%s) leads, this server follows",
@@ -160,12 +161,11 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 static void describe_schema(const struct lead *lead, char ret[static DETAIL_SIZE])
 {
 	if (lead->view.other_schema < lead->schema)
-		(void)str_format(
-			ret, DETAIL_SIZE,
-			"the cluster is at schema %" PRIu32 ", this server, %s, writes %" PRIu32
-			" and only follows until it is told. Next: start a server of the earlier "
-			"version, or say that all are of the new one: holdfast-server --raise-schema",
-			lead->view.other_schema, lead->name, lead->schema);
+		(void)str_format(ret, DETAIL_SIZE,
+				 "the cluster is at schema %" PRIu32 ", this server, %s, writes %" PRIu32
+				 " and only follows. Next: start a server of the earlier version, or confirm "
+				 "that all are of the new one: holdfast-server --raise-schema",
+				 lead->view.other_schema, lead->name, lead->schema);
 	else
 		(void)str_format(ret, DETAIL_SIZE,
 				 "the cluster is at schema %" PRIu32 ", this server, %s, knows %" PRIu32
@@ -331,7 +331,7 @@ static void on_trouble(const struct error *why, void *userdata)
 
 	if (!lead->is_in_trouble) {
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "lead", .err = why},
-			"etcd does not say who leads, trying on");
+			"etcd does not report the leader; retrying");
 		lead->etcd_trouble =
 			why->status == STATUS_RESOURCE_EXHAUSTED ? TROUBLE_NO_SPACE : TROUBLE_NO_ANSWER;
 		backoff_reset(&lead->look_backoff);

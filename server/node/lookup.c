@@ -9,7 +9,7 @@ enum status nodes_find(struct server *server, const char *id, struct node_entry 
 
 	if (id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "id: say which node; holdfast node status lists them");
+				 "id: missing; holdfast node status lists the nodes");
 	if (!entry || !node_is_registered(entry))
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no node %.64s; holdfast node status lists them", id);

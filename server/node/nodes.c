@@ -444,7 +444,7 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 
 	if (request->id[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "id: say one node, or all that are not known, not both");
+				 "id: name one node, or all that are not known, not both");
 	if (n == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "no node is missing that is not known by name");
 	history_forget_missing(server, &change);
@@ -540,11 +540,10 @@ static enum status check_identify(const struct node_entry *entry,
 			node->id, node->machine[0] ? node->machine : "(none)",
 			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
 	if (entry->session && !str_eq(request->machine, node->machine))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"the machine that node %s is so far is connected: empty it (holdfast node drain "
-			"%s), stop its agent, and say this again",
-			node->id, node->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the machine that node %s is so far is connected: empty it (holdfast node "
+				 "drain %s), stop its agent, and repeat this",
+				 node->id, node->id);
 	return STATUS_OK;
 }
 

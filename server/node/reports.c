@@ -136,11 +136,10 @@ static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct all
 	for (size_t i = 0; i < from->n_tasks; i++)
 		if (!alloc_find_task(to, from->tasks[i]->task) ||
 		    protobuf_c_message_get_packed_size(&from->tasks[i]->base) > TASK_STATUS_BYTES_MAX)
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"allocation %s: the status of task '%.64s' is of none of its tasks, or has "
-				"more than %d bytes",
-				from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX);
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "allocation %s: the status of task '%.64s' is of a task that it "
+					 "does not have, or has more than %d bytes",
+					 from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX);
 	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks,
 			      &reported->tasks))
 		return error_no_memory(err, "the status of an allocation");
@@ -260,7 +259,7 @@ static void without_plugin_event(const struct claim *claim, const Holdfast__V1__
 	/* a server that was restored may have forgotten who it was; the evidence is the weaker one anyway */
 	const char *who = claim->plugin_waiver[0] != '\0' ? claim->plugin_waiver
 			  : was_given_up(claim)		  ? claim->evidence_detail
-							  : "without its plugin, by nobody on record";
+						: "without its plugin, not ordered by anyone on record";
 
 	str_copy_text(kernel, sizeof(kernel), receipt->kernel);
 	(void)str_format(detail, EVIDENCE_DETAIL_MAX + 1, "%s%s%s", who,
@@ -314,7 +313,7 @@ static enum status check_receipt(const struct session *session, const struct cla
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation", claim->id);
 	if (receipt->error[0] == '\0' && !reports_what(receipt))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s says nothing",
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s is empty",
 				 claim->id);
 	return STATUS_OK;
 }
@@ -379,7 +378,7 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
 	if (hello->n_mounted > SESSION_REPORT_OBJECTS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "node %s says that it has more than %d volumes mounted", session->node_id,
+				 "node %s reports more than %d mounted volumes", session->node_id,
 				 SESSION_REPORT_OBJECTS_MAX);
 	return STATUS_OK;
 }
@@ -883,7 +882,7 @@ static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userda
 	struct session *session = userdata;
 	struct error err;
 
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "node %s did not say hello within %d ms",
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "node %s did not send its hello within %d ms",
 			session->node_id, SESSION_HELLO_MAX_MS);
 	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
 	session_end(session, &err);
@@ -899,7 +898,7 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 
 	if (server->n_greeting >= SESSIONS_GREETING_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d sessions have not said hello yet; node %s is to try again later",
+				 "%d sessions have not sent their hello yet; node %s must retry later",
 				 SESSIONS_GREETING_MAX, node_id);
 	session = calloc(1, sizeof(*session));
 	if (!session)
@@ -956,7 +955,7 @@ static enum status check_pending(const struct session *session, struct error *er
 	if (!node || node->n_pending < SESSION_PENDING_MAX)
 		return STATUS_OK;
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			 "node %s says more than the disk can take: %d changes are not durable yet",
+			 "node %s reports more than the disk can take: %d changes are not durable yet",
 			 session->node_id, SESSION_PENDING_MAX);
 }
 

@@ -82,7 +82,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 		silence->listened_us -= silence->look_us;
 	if (sd_event_source_set_time_relative(source, has_more ? 0 : silence->look_us) < 0 ||
 	    sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) < 0)
-		log_line(LOG_ERR, "cannot look for silent nodes any more, ignoring");
+		log_line(LOG_ERR, "cannot look for silent nodes; the server continues without that");
 	return 0;
 }
 
@@ -418,7 +418,7 @@ void session_send_work(struct session *session, struct node_entry *node)
 	if (r >= 0)
 		r = sd_event_source_set_enabled(session->work_source, SD_EVENT_ON);
 	if (r < 0) {
-		(void)error_set(&err, STATUS_INTERNAL, r, "tell node %s its work", session->node_id);
+		(void)error_set(&err, STATUS_INTERNAL, r, "send node %s its work", session->node_id);
 		session_end(session, &err);
 	}
 }

@@ -429,7 +429,7 @@ static enum status controller_none(const struct plugin_job *job, const char *plu
 				 job->is_of_controller ? "controller" : "node service", job->node_id);
 	if (job && job->node_id[0] != '\0')
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "plugin %s: node %s says that its controller is not there, and no other "
+				 "plugin %s: node %s reports that its controller is not there, and no other "
 				 "connected node has a healthy one; see holdfast plugin status %s",
 				 plugin_id, job->node_id, plugin_id);
 	return error_set(

@@ -23,7 +23,7 @@ static enum status check_label(const struct conf *conf, const char *label, const
 				  "\"" CONTROLLER_ANY_PLUGIN "\" for all that have no block of their own",
 				  label ? label : "");
 	if (str_eq(label, PLUGIN_NATIVE))
-		return conf_error(conf, body, NULL, err, "controller: the native plugin has none");
+		return conf_error(conf, body, NULL, err, "controller: the native plugin has no controller");
 	if (lists->n_lists == CONTROLLER_LISTS_MAX)
 		return conf_error(conf, body, NULL, err, "controller: more than %d blocks",
 				  CONTROLLER_LISTS_MAX);

@@ -28,8 +28,8 @@ static void drop_unlisted_controller(struct server *server, const char *node_id,
 	plugin->controller = (struct controller_half){0};
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.node = node_id, .plugin = plugin->plugin_id, .op = "fingerprint"},
-		"node %s is not among the nodes of controller \"%s\" in %s: what it says of a controller "
-		"does not count",
+		"node %s is not among the nodes of controller \"%s\" in %s: its report of a controller is "
+		"ignored",
 		node_id, plugin->plugin_id, server->config.path);
 }
 
@@ -328,7 +328,7 @@ static enum status check_driver(Holdfast__V1__NodeDriver *const *drivers, size_t
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task driver %s is named twice",
 					 drivers[i]->name);
 	if (protobuf_c_message_get_packed_size(&drivers[i]->base) > NODE_DRIVER_BYTES_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task driver %s says more than %d bytes",
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task driver %s reports more than %d bytes",
 				 drivers[i]->name, NODE_DRIVER_BYTES_MAX);
 	return STATUS_OK;
 }

@@ -50,7 +50,8 @@ static enum status check_missing(struct server *server, const struct volume *vol
 	uint64_t n = history_missing_nodes(server);
 
 	if (server->restarting)
-		return error_set(err, STATUS_UNAVAILABLE, 0, "the server is just starting anew; ask again");
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "the server is about to start a new epoch; retry");
 	if (n == 0)
 		return STATUS_OK;
 	return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -106,14 +107,13 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		return check_missing(server, volume, err);
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
-	return error_set(
-		err, STATUS_UNAVAILABLE, 0,
-		"volume %s: epoch %" PRIu64
-		" has begun, and node %s%s may hold it without the server's knowledge; a node tells when it "
-		"connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
-		"or holdfast node purge %s",
-		volume->id, state_epoch(&server->state), names, more, first->id, first->id,
-		of_first->namespace, of_first->id, first->id);
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "volume %s: epoch %" PRIu64
+			 " has begun, and node %s%s may hold it without the server's knowledge; a node "
+			 "reports that when it connects. If %s is gone for good: holdfast node attest %s "
+			 "%s/%s --reason TEXT, or holdfast node purge %s",
+			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
+			 of_first->namespace, of_first->id, first->id);
 }
 
 /* --- work that the store does not know --- */
@@ -149,8 +149,8 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	audit_node_event(server, &change, NODE_EVENT_DOUBT, node->id, what);
 	TRY(session_commit(session, &change, SESSION_NOTHING, "", err));
 	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "node %s names what the server does not know (%s): it is to connect again and "
-			 "report what it holds",
+			 "node %s names what the server does not know (%s): it must connect again and report "
+			 "what it holds",
 			 session->node_id, what);
 }
 
@@ -293,7 +293,7 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
 		.generation = state_generation_floor(&server->state),
 		.create_time_ms = clock_realtime_ms(),
-		.name = "(known from a node's report alone; register it again)",
+		.name = "(known only from a node's report; register it again)",
 	};
 	ret->modify_time_ms = ret->create_time_ms;
 	memcpy(ret->id, claim->volume_id, sizeof(ret->id));
@@ -463,10 +463,11 @@ static enum status check_alike(const struct session *session, const struct claim
 
 	if (n < ALIKE_MAX && !(is_held && is_in_report))
 		return STATUS_OK;
-	return error_set(err, STATUS_ALREADY_EXISTS, 0,
-			 "node %s says it holds volume %s/%s %s for allocation %s: claim %s is not adopted",
-			 reported->node_id, reported->namespace, reported->volume_id,
-			 n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
+	return error_set(
+		err, STATUS_ALREADY_EXISTS, 0,
+		"node %s reports that it holds volume %s/%s %s for allocation %s: claim %s is not adopted",
+		reported->node_id, reported->namespace, reported->volume_id,
+		n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
 }
 
 static enum status check_unknown(struct session *session, struct claim *reported,
@@ -715,7 +716,7 @@ static enum status epoch_finish(struct session *session, struct error *err)
 			"%zu reported claims were not adopted; see holdfast operator audit",
 			session->n_unproven);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
-		"has told what it holds; %s",
+		"has reported what it holds; %s",
 		LIST_EMPTY(&server->state.unreported) ? "all nodes have" : "others have not yet");
 	session_send_work(session, node);
 	return STATUS_OK;

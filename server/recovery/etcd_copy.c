@@ -49,7 +49,7 @@ static enum status refuse(const struct visit *visit, const struct lead_settings 
 		return lead_check(visit->lead, err);
 	if (!view.is_known)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "etcd does not answer at %s, and whatever else store \"etcd\" names",
+				 "etcd does not answer at %s, nor at the other endpoints of store \"etcd\"",
 				 settings->endpoints[0]);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "server %s (%s) leads: stop holdfast-server on every machine first", view.name,
@@ -143,8 +143,8 @@ static enum status compare(const struct etcd_copy_result *from, const struct etc
 	if (from->n == to->n && memcmp(from->sha256, to->sha256, sizeof(from->sha256)) == 0)
 		return STATUS_OK;
 	return error_set(err, STATUS_DATA_LOSS, 0,
-			 "what was written is not what was read: %" PRIu64 " records became %" PRIu64,
-			 from->n, to->n);
+			 "the copy differs from the original: %" PRIu64 " records became %" PRIu64, from->n,
+			 to->n);
 }
 
 /* --- writing --- */
@@ -322,11 +322,10 @@ static enum status check_retired(const struct kv *kv, const struct lead_settings
 
 	if (by[0] == '\0' || str_eq(by, settings->name))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"the store in etcd at %s was moved to the sqlite of server %s: nothing was changed; what is "
-		"left in etcd is of that time. Next: holdfast operator backup there",
-		settings->prefix, by);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the store in etcd at %s was moved to the sqlite of server %s: nothing was changed; "
+			 "the data in etcd is of that time. Next: holdfast operator backup there",
+			 settings->prefix, by);
 }
 
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,

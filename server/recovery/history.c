@@ -167,7 +167,8 @@ static void on_decided(uint64_t revision, const struct error *err, void *userdat
 		server_fail(userdata, err);
 		return;
 	}
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "epoch"}, "the new epoch is decided, whoever leads next");
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "epoch"},
+		"the new epoch is decided, also for the next leader");
 	server_restart(userdata);
 }
 
@@ -197,7 +198,7 @@ static enum status history_begin(struct session *session, const struct new_epoch
 	}
 	log_ctx(LOG_CRIT,
 		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
-		"the store has lost history: %s; starting anew in a new epoch", reason);
+		"the store has lost history: %s; starting a new epoch", reason);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "the server has lost history (%s) and begins a new epoch; connect again", reason);
 }
@@ -264,7 +265,7 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 	if (!mark || mark->store_id[0] == '\0')
 		return STATUS_OK;
 	if (!id_is_uuid(mark->store_id) || mark->epoch >= EPOCH_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s shows a mark that is none",
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s shows an invalid mark",
 				 session->node_id);
 	counts = is_proven(server, mark) || is_believed(server, mark);
 	if (!is_ahead(server, mark)) {

@@ -281,8 +281,7 @@ static enum status check_place(const struct planning *planning, const struct kit
 	if (place->there == KIT_MISSING && !place->is_credential && !is_below(place->path, planning->dir))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"the settings name %s for what is %s in the kit, and that is not below %s: put it "
-			"there "
+			"the settings name %s for the kit's %s, and that is not below %s: put it there "
 			"yourself (openssl cms -decrypt, see KIT in holdfast-server(8)) and try again",
 			place->path, place->file->name, planning->dir);
 	return STATUS_OK;

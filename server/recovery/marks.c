@@ -211,12 +211,12 @@ bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SI
 
 	if (number == 0)
 		return false;
-	(void)str_format(ret, MARKS_WARNING_SIZE,
-			 "a mark of the store cannot be written (errno %d): %.200s/" MARK_NAME
-			 "%s%.200s. Until it can "
-			 "be, nobody notices if the store goes back in time; check its disk",
-			 number, server->config.data_dir, server->config.mark_file[0] != '\0' ? ", or " : "",
-			 server->config.mark_file);
+	(void)str_format(
+		ret, MARKS_WARNING_SIZE,
+		"a mark of the store cannot be written (errno %d): %.200s/" MARK_NAME
+		"%s%.200s. Until it can be, a store that goes back in time is not noticed; check its disk",
+		number, server->config.data_dir, server->config.mark_file[0] != '\0' ? ", or " : "",
+		server->config.mark_file);
 	return true;
 }
 

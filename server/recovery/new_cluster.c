@@ -69,15 +69,14 @@ enum status new_cluster_check_etcd(struct kv *kv, const char *prefix, struct err
 static enum status refuse_present(const char *store, struct error *err)
 {
 	if (is_there(store))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"there is a store, %s: nothing was changed. A new cluster begins where there "
-			"is none: data_dir names another folder",
-			store);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "there is a store, %s: nothing was changed. A new cluster needs a folder "
+				 "without a store: name another one in data_dir",
+				 store);
 	if (has_log(store))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "there is a store, or what is left of it, the log %s-wal: nothing was "
-				 "changed. Put a copy in its place: holdfast-server --restore FILE",
+				 "there is a store, or a rest of it, the log %s-wal: nothing was changed. "
+				 "Put a copy in its place: holdfast-server --restore FILE",
 				 store);
 	return STATUS_OK;
 }

@@ -331,7 +331,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
 			"the store's epoch %" PRIu64
-			" is none; keep a copy and restore a backup (holdfast-server --restore FILE)",
+			" is invalid; keep a copy and restore a backup (holdfast-server --restore FILE)",
 			copied);
 	marking->epoch = next_epoch(wanted, copied);
 	kv_rewrite_advance(rewrite, wanted->known_index);
@@ -533,8 +533,8 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 	if (*ret)
 		return STATUS_OK;
 	return error_set(err, STATUS_DATA_LOSS, 0,
-			 "%s says that the store has lost history, and cannot be read: restore a "
-			 "backup (holdfast-server --restore FILE), which takes its place",
+			 "%s exists, which marks that the store has lost history, and it cannot be read: "
+			 "restore a backup (holdfast-server --restore FILE), which takes its place",
 			 path);
 }
 
@@ -590,8 +590,8 @@ static enum status begin_from_store(struct kv *kv, const char *cluster, struct e
 	if (!stored.decision)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "the store's record " KEY_DECISION
-				 " says that it has lost history, and cannot "
-				 "be read: restore a backup (holdfast-server --restore FILE)");
+				 " exists, which marks that it has lost history, and it cannot be read: "
+				 "restore a backup (holdfast-server --restore FILE)");
 	status = begin_decision(kv, cluster, stored.decision, err);
 	holdfast__v1__epoch_decision__free_unpacked(stored.decision, NULL);
 	return status == STATUS_OK ? kv_rewrite(kv, forget_stored, NULL, err) : status;

@@ -267,7 +267,7 @@ static enum status prepare(void *userdata, struct error *err)
 	TRY(copy_digest(restore->path, sha256, &size, err));
 	if (size != restore->size || memcmp(sha256, restore->sha256, sizeof(sha256)) != 0)
 		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "what arrived is not what was announced: its digest differs; send it again");
+				 "the copy arrived damaged: its digest differs; send it again");
 	return new_epoch_begin(&restore->wanted, &restore->result, err);
 }
 
@@ -391,7 +391,7 @@ static enum status apply(struct server *server, struct rpc_call *call,
 	TRY(find(server, request->id, &restore, err));
 	if (request->reason[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "reason: say why; everything since the copy was made is forgotten");
+				 "reason: missing; everything since the copy was made is forgotten");
 	if (restore->received != restore->size)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "%" PRIu64 " of %" PRIu64 " bytes have arrived; send the rest first",

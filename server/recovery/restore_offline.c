@@ -158,9 +158,10 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 	if (str_format(log, sizeof(log), "%s-wal", path) >= 0)
 		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have no log */
 	if (kit_is_one(source.fd) && !key)
-		status = error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				   "%s is a kit: say what opens it, with --passphrase-file or --key-file",
-				   path);
+		status = error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"%s is a kit: give the secret that opens it, with --passphrase-file or --key-file",
+			path);
 	else if (kit_is_one(source.fd))
 		status = kit_read(source.fd, path, key, &source.kit, err);
 	if (status == STATUS_OK)

@@ -183,11 +183,11 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 {
 	if (is_proven(server, ticket, claim) || is_asked_for(server, claim) || !is_demanded(server))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_PERMISSION_DENIED, 0,
-		"node %s says it holds volume %s/%s by claim %s, and shows %s: not adopted, others may "
-		"have the volume. If it was granted, stop the allocation on the node: holdfast alloc "
-		"stop %s",
-		claim->node_id, claim->namespace, claim->volume_id, claim->id,
-		ticket->len == 0 ? "no ticket" : "a ticket that was not made for that", claim->allocation_id);
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "node %s reports that it holds volume %s/%s by claim %s, and shows %s: not adopted, "
+			 "others may have the volume. If it was granted, stop the allocation on the node: "
+			 "holdfast alloc stop %s",
+			 claim->node_id, claim->namespace, claim->volume_id, claim->id,
+			 ticket->len == 0 ? "no ticket" : "a ticket that was not made for that",
+			 claim->allocation_id);
 }

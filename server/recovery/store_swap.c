@@ -139,11 +139,10 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", x.note);
 	if (!parse_note(text, &x))
-		return error_set(
-			err, STATUS_DATA_LOSS, 0,
-			"%s: not what a restore writes: which store is to be used is not known; restore a "
-			"backup (holdfast-server --restore FILE)",
-			x.note);
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "%s: a restore does not write this, so the store to use is not known; "
+				 "restore a backup (holdfast-server --restore FILE)",
+				 x.note);
 	TRY(kv_lock_sqlite(x.store, &lock_fd, err));
 	TRY(exchange(&x, err));
 	*ret_done = true;

@@ -202,14 +202,13 @@ bool disk_warning(const struct server *server, char ret[static DISK_WARNING_SIZE
 
 	if (disk->level == DISK_PLENTY)
 		return false;
-	(void)str_format(ret, DISK_WARNING_SIZE,
-			 "%.200s is on a disk that is full but for %" PRIu64
-			 " MiB: %s, until there are %" PRIu64
-			 " MiB. Next: df -h %.200s, and remove what is not needed",
-			 server->config.data_dir, disk->free_bytes / MIB,
-			 disk->level == DISK_LOW
-				 ? "nothing new is taken; reading and releases continue"
-				 : "nothing is stored; reading continues, nodes keep what they have to say",
-			 leave_from(server, DISK_LOW) / MIB, server->config.data_dir);
+	(void)str_format(
+		ret, DISK_WARNING_SIZE,
+		"%.200s is on a disk that is full but for %" PRIu64 " MiB: %s, until there are %" PRIu64
+		" MiB. Next: df -h %.200s, and remove files that are not needed",
+		server->config.data_dir, disk->free_bytes / MIB,
+		disk->level == DISK_LOW ? "nothing new is taken; reading and releases continue"
+					: "nothing is stored; reading continues, nodes keep their reports",
+		leave_from(server, DISK_LOW) / MIB, server->config.data_dir);
 	return true;
 }

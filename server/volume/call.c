@@ -15,8 +15,8 @@ static enum status no_such_plugin(struct server *server, const char *plugin_id, 
 
 	if (entry && entry->n_volumes > 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "plugin_id: no node has plugin %.128s any more, which %zu volumes name; "
-				 "start it again, or see which nodes are away: holdfast node status",
+				 "plugin_id: no node has plugin %.128s, which %zu volumes name; start it "
+				 "again, or see which nodes are away: holdfast node status",
 				 plugin_id, entry->n_volumes);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,

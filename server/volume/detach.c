@@ -103,13 +103,12 @@ static enum status check_claims(struct server *server, struct volume_entry *volu
 	if (working)
 		return refuse_working(server, working, err);
 	if (!node_is_connected(node))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is not connected and cannot be asked to release volume %s: nothing was "
-			"changed; when it is certain that it cannot write any more, say so with a reason: "
-			"holdfast volume detach --attest, or have the provider cut it off: holdfast volume "
-			"detach --fence",
-			node->node.id, volume->volume.id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is not connected and cannot be asked to release volume %s: nothing "
+				 "was changed; when it is certain that it can no longer write, attest that: "
+				 "holdfast volume detach --attest, or have the provider cut it off: holdfast "
+				 "volume detach --fence",
+				 node->node.id, volume->volume.id);
 	return STATUS_OK;
 }
 
@@ -118,8 +117,8 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 {
 	if (request->node_id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "node_id: say which node is to release volume %.128s (over HTTP ?node=ID); "
-				 "holdfast volume status %.128s shows which have it",
+				 "node_id: missing: the node that must release volume %.128s (over HTTP "
+				 "?node=ID); holdfast volume status %.128s shows which have it",
 				 request->id, request->id);
 	if (!node)
 		return error_set(err, STATUS_NOT_FOUND, 0,
@@ -128,8 +127,8 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 		    (request->without_plugin_reason[0] != '\0') >
 	    1)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "attest_reason, fence_reason and without_plugin_reason: an operator's word, "
-				 "the provider's, or the node's without its plugin; not both in one request");
+				 "attest_reason, fence_reason and without_plugin_reason: give only one of "
+				 "them in a request");
 	return STATUS_OK;
 }
 

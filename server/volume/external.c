@@ -64,8 +64,7 @@ static void explain_token(const struct error *from, struct error *ret)
 {
 	*ret = *from;
 	if (ret->status == STATUS_ABORTED)
-		(void)error_prefix(ret,
-				   "next_token: the provider does not know it any more; begin without it");
+		(void)error_prefix(ret, "next_token: the provider no longer knows it; begin without it");
 }
 
 /* Those that the caller may see, of one page; the messages are borrowed. */
@@ -125,7 +124,7 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 
 	if (status == STATUS_OK && request->plugin_id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "plugin_id: say whose volumes; holdfast plugin status lists the plugins");
+				 "plugin_id: missing; holdfast plugin status lists the plugins");
 	if (status == STATUS_OK)
 		status = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST, err);
 	if (status == STATUS_OK)

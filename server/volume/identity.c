@@ -62,8 +62,8 @@ static enum status check_adopt(struct server *server, const struct rpc_call *cal
 	}
 	if (!owner || may(server, call, ACCESS_VOLUME_ADOPT, owner))
 		return STATUS_OK;
-	return error_set(err, STATUS_NOT_FOUND, 0, "%s: there is none of this id that namespace %s may use",
-			 field, namespace);
+	return error_set(err, STATUS_NOT_FOUND, 0, "%s: namespace %s may use no volume of this id", field,
+			 namespace);
 }
 
 static enum status refuse_taken(struct server *server, const struct rpc_call *call,
@@ -153,11 +153,10 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 		if (other->volume.type == VOLUME_NATIVE && volume_is_placeholder(&other->volume) &&
 		    other->n_live > 0 && str_eq(other->volume.profile, volume->profile) &&
 		    !is_itself(other, volume))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"%s: %s is known from a node's report alone and may be this storage; "
-				"register that one first, or wait until its claims are released",
-				field_of(volume), name_of(server, call, &other->volume, name));
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "%s: %s is known only from a node's report and may be this storage; "
+					 "register that one first, or wait until its claims are released",
+					 field_of(volume), name_of(server, call, &other->volume, name));
 	return STATUS_OK;
 }
 
@@ -256,12 +255,11 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 
 	for (; at; at = storage_next(&server->state, &all, at))
 		if (at != entry)
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"volume %s: %s has the same id at the provider, which deletes by "
-				"that id alone; forget this one with holdfast volume deregister %s, or "
-				"the other one first",
-				entry->id, name_of(server, call, &at->volume, name), entry->id);
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "volume %s: %s has the same id at the provider, which deletes only "
+					 "by that id; forget this one with holdfast volume deregister %s, or "
+					 "the other one first",
+					 entry->id, name_of(server, call, &at->volume, name), entry->id);
 	return STATUS_OK;
 }
 

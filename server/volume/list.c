@@ -288,7 +288,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	enum status status = list_page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
 
 	if (status == STATUS_OK && (unsigned int)list->type >= VOLUME_TYPE_N)
-		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: use csi, native or nothing");
 	if (status == STATUS_OK && list->filter[0] != '\0')
 		status = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;

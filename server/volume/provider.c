@@ -169,7 +169,7 @@ static enum status resize(struct volume_parts *parts, const Holdfast__V1__Expand
 
 	if (request->capacity_min == 0 && request->capacity_max == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "capacity_min: say how large the volume is to be at least");
+				 "capacity_min: missing: the smallest size of the volume");
 	return volume_detail_resize(parts->detail, request->capacity_min, request->capacity_max, &changed,
 				    err);
 }

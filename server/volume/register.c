@@ -118,7 +118,7 @@ static enum status refuse_redacted(const struct volume_parts *given, struct erro
 		if (str_eq(given->secrets->secrets[i]->value, VOLUME_REDACTED))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "secrets: '%.64s' is \"" VOLUME_REDACTED
-					 "\", which keeps what is stored, but the volume is new",
+					 "\", which keeps the stored value, but the volume is new",
 					 given->secrets->secrets[i]->key);
 	return STATUS_OK;
 }

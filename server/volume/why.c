@@ -39,8 +39,8 @@ static void write_free(struct strbuf *sb, struct server *server, struct volume_e
 	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line)))
 		strbuf_printf(sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
 	else
-		strbuf_printf(sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
-			      entry->volume.id, entry->volume.generation);
+		strbuf_printf(sb, "volume %s is free (generation %" PRIu64 ")\n", entry->volume.id,
+			      entry->volume.generation);
 	if (!last && freed_of_volume(server, entry, &freed, NULL) == STATUS_OK && freed.n > 0)
 		last = &freed.claims[0];
 	if (last)

@@ -294,9 +294,8 @@ static void volume_work_take_reply(struct volume_work *work, const Holdfast__V1_
 void volume_work_start(struct server *server, const char *namespace, const char *id, struct rpc_call *call,
 		       volume_answer_fn *answer)
 {
-	static const struct error no_memory = {
-		.status = STATUS_RESOURCE_EXHAUSTED,
-		.msg = "out of memory; what was asked for is stored: repeat it"};
+	static const struct error no_memory = {.status = STATUS_RESOURCE_EXHAUSTED,
+					       .msg = "out of memory; the request is stored: repeat it"};
 	struct volume_work *work = find_or_new(server, namespace, id);
 	struct waiter *waiter = work && call ? calloc(1, sizeof(*waiter)) : NULL;
 
@@ -321,11 +320,10 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 
 	if (!work || !work->is_busy)
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s: its plugin is being asked at this moment; repeat this in a moment, holdfast "
-		"volume status %s shows what is in flight",
-		volume->id, volume->id);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s: its plugin is being asked at this moment; repeat this in a moment, "
+			 "holdfast volume status %s shows the work in flight",
+			 volume->id, volume->id);
 }
 
 static void on_mounted(struct server *server, const struct claim *claim)
@@ -410,8 +408,7 @@ void volume_work_release_all(struct server *server)
 {
 	static const struct error ending = {
 		.status = STATUS_UNAVAILABLE,
-		.msg = "the server is ending; what was asked for is stored and continues "
-		       "after its start"};
+		.msg = "the server is ending; the request is stored and continues after its start"};
 	struct volume_work *work;
 
 	while ((work = RB_MIN(volume_work_tree, &server->volume_works)))

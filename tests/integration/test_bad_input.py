@@ -236,7 +236,7 @@ class TestBadInput(WorldTest):
         self.with_helper_broken(lambda: os.chmod(applied, 0o666), restore, "mounthelper.policy", "writ")
         for change in (lambda: os.chown(policy, self.node.uid, 0), lambda: os.chmod(policy, 0o666)):
             change()
-            refused(r"mounthelper\.policy: the policy must be a regular file of root that nobody else can write")
+            refused(r"mounthelper\.policy: the policy must be a regular file that only root can write")
             restore()
         append("agnet 5 {\n}\n")
         checked = self.world.holdfast("policy", "check", check=False)

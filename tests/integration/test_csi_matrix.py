@@ -64,7 +64,7 @@ WHEN = ("first", "restarted")
 ALONE = {step: threading.Lock() for step in ("list", "list-snapshots", "forget")}
 # Lies that show, and by what. Of the others nothing needs to be told: what they concern is released.
 SHOWN = {
-    "Probe": "Probe: it says that it is not ready",
+    "Probe": "Probe: it reports that it is not ready",
     "GetPluginInfo": "GetPluginInfo: the name is empty",
     "NodeGetInfo": "NodeGetInfo: the node id is empty",
     ("GetPluginCapabilities", "first"): "cannot create and delete volumes: it has no controller",

@@ -156,7 +156,7 @@ class TestPolicy(unittest.TestCase):
             change(path)
             code, out, err = self.tool("apply")
             self.assertEqual((code, out), (1, ""))
-            self.assertIn(f"{self.file}: the policy must be a regular file of root that nobody else can write", err)
+            self.assertIn(f"{self.file}: the policy must be a regular file that only root can write", err)
             self.assertFalse(os.path.exists(f"{self.file}.applied"))
             undo(path)
         self.assertEqual(self.tool("apply")[0], 0)
@@ -190,7 +190,7 @@ class TestPolicy(unittest.TestCase):
         self.assertEqual((code, answer["allowed"], answer["reason"], answer["needs_ticket"]), (0, True, "none", False))
         self.assertEqual(answer["lines"][-1], {"line": 14, "text": "shared = yes"})
         self.write(policy(ticket="required\n\tticket_key = " + "ab" * 32))
-        self.assertIn("A ticket of the claim server is needed besides",
+        self.assertIn("A ticket of the claim server is needed too",
                       self.tool("explain", "stage", "--profile", "plugin")[1])
 
     def test_explain_refuses(self):

@@ -124,7 +124,7 @@ CASES = [
     ),
     # the mount helper
     ("policy of somebody else", mode(APPLIED, 0o644, "holdfast"), units.SOCKET_AGENT, ALIVE, [APPLIED, "regular file of root"]),
-    ("policy that others write", mode(APPLIED, 0o666), units.SOCKET_AGENT, ALIVE, [APPLIED, "nobody else can write"]),
+    ("policy that others write", mode(APPLIED, 0o666), units.SOCKET_AGENT, ALIVE, [APPLIED, "no other user can write"]),
     ("policy not applied", remove(APPLIED), units.SOCKET_AGENT, ALIVE, [APPLIED, "holdfast policy apply"]),
     ("helper not executable", mode(SOCKET_HELPER, 0o750), units.SOCKET_AGENT, ALIVE, [units.TEMPLATE, "ExecStart", "0755"]),
     (

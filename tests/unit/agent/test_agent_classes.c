@@ -95,7 +95,7 @@ WORLD_TEST(a_mount_whose_server_died_is_stale_until_it_answers_again)
 	w->seen = PATH_FAILED; /* nobody could look: nothing new is known */
 	expect_stale(w, "has died");
 	w->seen = PATH_STALE;
-	expect_stale(w, "does not know this directory any more");
+	expect_stale(w, "no longer knows this directory");
 	w->seen = PATH_SILENT;
 	expect_stale(w, "does not answer");
 	w->seen = PATH_MOUNTED;

@@ -158,7 +158,7 @@ CASE(mistakes_are_errors_with_their_line)
 		{GOOD "helper {\n socket = \"run/x\"\n}\n", "agent.hcl:8: ", "socket"},
 		{GOOD "task {\n systemd_units = \"a.service\"\n}\n", "agent.hcl:8: ", "list of strings"},
 		{GOOD "task {\n systemd_units = [1]\n}\n", "agent.hcl:8: ", "list of strings"},
-		{GOOD "task {\n systemd_units = [\"\"]\n}\n", "agent.hcl:8: ", "none of them empty"},
+		{GOOD "task {\n systemd_units = [\"\"]\n}\n", "agent.hcl:8: ", "that are not empty"},
 		{GOOD "task {\n systemd_units = [\"*.service\"]\n}\n", "agent.hcl:8: ", "*.service"},
 		{GOOD "task {\n systemd_units = [\"a\"]\n}\n", "agent.hcl:8: ", "'a'"},
 		{GOOD "task {\n units = [\"a.service\"]\n}\n", "agent.hcl:8: ", "units"},

@@ -410,7 +410,7 @@ CASE(a_mute_start_ends_with_its_timeout)
 	f->fake.state->start_times = 1;
 	make_client(f, 30000);
 	run_until(f, &f->ready, 1);
-	assert_error(f->down, 1, f->last_down, "did not say HELLO within 2s");
+	assert_error(f->down, 1, f->last_down, "did not send HELLO within 2s");
 }
 
 CASE(another_version_of_the_helper_is_refused)

@@ -421,7 +421,7 @@ TEST(an_unusable_device_is_reported_by_step_and_errno)
 		int sys_errno;
 		const char *text;
 	} rows[] = {{STEP_CREATE, EINVAL, "a blank device needs mkfs"},
-		    {STEP_CREATE, EOPNOTSUPP, "not one that it takes: journalctl -k"},
+		    {STEP_CREATE, EOPNOTSUPP, "or refuses it: journalctl -k"},
 		    {STEP_CREATE, EUCLEAN, "repair it with fsck"},
 		    {STEP_CREATE, EIO, "the kernel refused"},
 		    {STEP_OPTION, EINVAL, "the kernel refused"},

@@ -1261,7 +1261,7 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 		while (user->retries < 3)
 			csi_node_turn(node);
 		assert_int_equal(user->last_retry.status, STATUS_FAILED_PRECONDITION);
-		EXPECT_WORDS(user->last_retry.msg, "2 mounts stand at " FAKE_PLUGIN_BASE "/v/");
+		EXPECT_WORDS(user->last_retry.msg, "2 mounts are stacked at " FAKE_PLUGIN_BASE "/v/");
 		EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_PLUGIN_BASE "/v/");
 		assert_true(calls(node, CSI_NODE_UNPUBLISH_VOLUME) - unpublish >= rows[i].unpublish);
 		if (rows[i].unpublish == 0)
@@ -1283,7 +1283,7 @@ NODE_TEST(a_repeated_mount_that_stands_twice_is_no_success)
 	while (user->retries < 3)
 		csi_node_turn(node);
 	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
-	EXPECT_WORDS(user->mount_error.msg, "2 mounts stand at");
+	EXPECT_WORDS(user->mount_error.msg, "2 mounts are stacked at");
 	expect_calls(node, 1, 2, 0, 0);
 	node->extra = NULL;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
@@ -1581,7 +1581,7 @@ CASE(a_stuck_plugin_is_bypassed_when_the_server_forces_it)
 		assert_true(calls(node, rows[i].method) <= before + 1); /* what was in flight */
 		assert_true(user->is_without_plugin);
 		EXPECT_WORDS(user->kernel, "unstaged by the helper; device ");
-		EXPECT_WORDS(user->kernel, "has no mounted file system any more");
+		EXPECT_WORDS(user->kernel, "no longer has a mounted file system");
 		assert_null(fake_helper_folder(&node->fake, volume));
 		fake_csi_order(node->model, rows[i].method, FAKE_CSI_FAIL, 0, STATUS_OK);
 		fake_csi_set_up(node->model, true);
@@ -1618,7 +1618,7 @@ CASE(the_helpers_refusal_holds_without_the_plugin_too)
 	node->superblock_lives = false;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	assert_true(user->is_without_plugin);
-	EXPECT_WORDS(user->kernel, "nothing stood at the stage");
+	EXPECT_WORDS(user->kernel, "nothing was mounted at the stage");
 }
 
 CASE(a_use_beside_another_one_is_not_ended_without_the_plugin)

@@ -236,8 +236,8 @@ WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here)
 	assert_int_equal(start_large(world, CSI_REQUEST_MAX, &end, &err), STATUS_OK);
 	service_call_cancel(end.call);
 	assert_int_equal(start_large(world, CSI_REQUEST_MAX + 1, &end, &err), STATUS_INVALID_ARGUMENT);
-	assert_string_equal(err.msg, "plugin nfs: CreateVolume: the request has 4194305 bytes, the limit is "
-				     "4194304: plugins take no more");
+	assert_string_equal(err.msg, "plugin nfs: CreateVolume: the request has 4194305 bytes, more than the "
+				     "4194304 that a plugin takes");
 }
 
 WORLD_TEST(freeing_the_client_ends_running_and_queued_calls)

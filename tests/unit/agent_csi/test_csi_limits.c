@@ -213,7 +213,7 @@ WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwh
 	csi_world_settle(world);
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_error(end.err.status, STATUS_UNAVAILABLE, end.err,
-		     "cannot connect: nobody listens on the socket");
+		     "cannot connect: no program listens on the socket");
 
 	assert_int_equal(unlink(world->plugin.path), 0);
 	csi_world_call(world, CSI_PROBE, 0, &end);

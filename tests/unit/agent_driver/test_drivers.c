@@ -408,7 +408,7 @@ CASE(a_driver_is_listed_until_its_folder_is_gone)
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, is_healthy(world));
 	assert_int_equal(unlink(world->models[0].path), 0);
-	UNTIL(world, has_reason(world, "no socket stands in its folder"));
+	UNTIL(world, has_reason(world, "there is no socket in its folder"));
 	assert_string_equal(info_of(world).name, "container");
 	assert_int_equal(drivers_client(world->drivers, "container", &client, &err), STATUS_UNAVAILABLE);
 	assert_int_equal(rmdir(temp_dir_path(folder, world->dir, "container")), 0);

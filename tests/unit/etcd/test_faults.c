@@ -370,8 +370,7 @@ CASE(a_changed_value_is_data_loss)
 	put_ok(f, "a", "1");
 	(void)str_format(key, sizeof(key), "%s/e/1/a", f->prefix);
 	etcd_world_put(etcd_world->urls[0], key, "XXXXXXXX1");
-	assert_error(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS, err,
-		     "/e/1/a is not what was written");
+	assert_error(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS, err, "/e/1/a is damaged");
 	assert_int_equal(n, 0);
 }
 

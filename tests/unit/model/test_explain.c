@@ -61,7 +61,7 @@ static const struct situation {
 	ROW(CLAIM_RESERVED, false, ATTACH_NONE, 0, {CONNECTED, STOPPED}, OF_NODE, "node n1", AGENT, NONE,
 	    1000, "ordered to stop"),
 	ROW(CLAIM_RESERVED, false, ATTACH_NONE, 0, {STOPPED}, OF_LOST, "node n1 to come back, or a person",
-	    NODE, ATTEST, 1000, "is to stop"),
+	    NODE, ATTEST, 1000, "must stop"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED}, OF_NODE, "allocation " ALLOC_1 " to end", ALLOC,
 	    NONE, 1000, "its work has not ended;"),
 	ROW(CLAIM_TAKEN, false, ATTACH_DONE, 0, {CONNECTED, WITH_CONTROLLER}, OF_NODE, "allocation", ALLOC,
@@ -281,7 +281,8 @@ TEST(holder_state_evidence_error_and_command_are_named)
 		"held for write by allocation " ALLOC_1
 		" on node n1 for 1m30s, claim unpublishing for 1m00s (generation 3), the node is not "
 		"connected; its work has ended; missing: evidence about node n1 (its receipt that it "
-		"released it or a new boot of it or an operator's word); waiting for node n1 to come back, "
+		"released it or a new boot of it or an operator's attestation); waiting for node n1 to come "
+		"back, "
 		"or a person; no timer ends this; with that it is free within 1s. Next: holdfast node status "
 		"n1; then if node n1 cannot be brought back and you have made sure that it is off: holdfast "
 		"volume detach db n1 --attest REASON; last error (attempt 4): target is busy");
@@ -334,7 +335,7 @@ TEST(how_a_claim_was_freed_is_reported)
 	claim.detach_evidence = EVIDENCE_OPERATOR;
 	assert_int_equal(str_copy(claim.detach_detail, sizeof(claim.detach_detail), "bob: console"), 0);
 	(void)explain_claim(&claim, &unknown, NOW_MS, text);
-	assert_contains(text, "that the provider released it: operator, weaker than its controller's word, "
+	assert_contains(text, "that the provider released it: operator, weaker than its controller's answer, "
 			      "(bob: console)");
 	claim.detach_evidence = EVIDENCE_NONE;
 	claim.evidence = EVIDENCE_NEW_BOOT;
@@ -358,12 +359,12 @@ TEST(a_mount_is_shown_with_its_nodes_report)
 
 	claim.sent_to_node = true;
 	assert_contains(explain_claim(&claim, &holder, NOW_MS, text),
-			"; its node says: mounting volume db: plugin ebs: NodeStageVolume");
+			"; its node reports: mounting volume db: plugin ebs: NodeStageVolume");
 	claim.state = CLAIM_TAKEN;
-	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node says"));
+	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node reports"));
 	claim.state = CLAIM_RESERVED;
 	holder.doing = "";
-	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node says"));
+	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node reports"));
 	fill(said, sizeof(said));
 	holder.doing = said;
 	fill(claim.volume_id, sizeof(claim.volume_id));

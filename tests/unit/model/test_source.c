@@ -181,7 +181,7 @@ TEST(a_class_is_needed)
 	struct source source = block;
 
 	source.class = SOURCE_UNSPECIFIED;
-	check(&source, "source.class: say");
+	check(&source, "source.class: use");
 	source.class = SOURCE_CLASS_N;
-	check(&source, "source.class: say");
+	check(&source, "source.class: use");
 }

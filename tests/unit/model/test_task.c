@@ -197,18 +197,19 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 	MISTAKE("task sidecar: csi_plugin has the id of one of the allocation's plugins (ebs, nfs)",
 		a_plugin_each(&w);
 		w.tasks[1].csi_plugin->id = text(""));
-	MISTAKE("task web: csi_plugin has the destination alone; id, type and socket",
+	MISTAKE("task web: csi_plugin has only the destination; id, type and socket",
 		w.tasks[0].csi_plugin = plugin_mount(""));
 	MISTAKE("task sidecar: csi_plugin: task web is plugin ebs already", two_plugins(&w));
 	MISTAKE("task web: csi_plugin: mount_dir 'csi' is not an absolute path", a_plugin_of_no_task(&w);
 		w.tasks[0].csi_plugin = plugin_mount("csi"));
-	MISTAKE("task web: csi_plugin has the destination alone", a_plugin_of_another_name(&w));
-	MISTAKE("task web: csi_plugin has the destination alone", a_plugin_of_no_task(&w);
+	MISTAKE("task web: csi_plugin has only the destination", a_plugin_of_another_name(&w));
+	MISTAKE("task web: csi_plugin has only the destination", a_plugin_of_no_task(&w);
 		w.tasks[0].csi_plugin = plugin_mount(""); w.tasks[0].csi_plugin->mounts = true);
-	MISTAKE("task web: alloc_id, job, namespace and network_spec are the server's to say", alloc_id(&w));
+	MISTAKE("task web: the server sets alloc_id, job, namespace and network_spec; leave them out",
+		alloc_id(&w));
 	MISTAKE("task web: volume_mount of 'date': there is no such volume block",
 		w.mounts[0].volume = text("date"));
-	MISTAKE("task web: volume_mount of logs: slot is the server's to say", w.mounts[1].slot = 1);
+	MISTAKE("task web: volume_mount of logs: the server sets slot", w.mounts[1].slot = 1);
 	MISTAKE("task web: volume_mount of data contradicts its attachment_mode block-device",
 		w.alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE);
 	MISTAKE("task web: volume_mount of data: destination 'data' is not an absolute path",
@@ -225,7 +226,7 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		w.mounts[1].propagation = (Holdfast__Driver__V1__MountPropagation)-1);
 	MISTAKE("a text that is no UTF-8", w.tasks[0].user = text("\xff"));
 	MISTAKE("at most 32768 are allowed", too_long(&w));
-	MISTAKE("namespace and network_spec are the server's to say", a_spec(&w));
+	MISTAKE("namespace and network_spec; leave them out", a_spec(&w));
 	MISTAKE("task web: network contradicts the allocation's network block",
 		w.alloc.network.mode = NETWORK_NONE;
 		w.tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST);

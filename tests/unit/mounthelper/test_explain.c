@@ -104,7 +104,7 @@ TEST(a_refusal_names_the_line_and_key)
 	assert_contains(ask("", &q),
 			"17:profile mem is of another class than the source asked for: class = tmpfs");
 	q = stage("ro", "holdfast-demo-1");
-	assert_non_null(strstr(ask("", &q), "13:profile ro can be mounted read-only alone: ro = yes"));
+	assert_non_null(strstr(ask("", &q), "13:profile ro can be mounted only read-only: ro = yes"));
 	q = (struct question){.op = MH_OP_PUBLISH, .profile = "ro", .read_only = true, .exec = true};
 	assert_string_equal(ask("", &q),
 			    "refused\n13:profile ro does not allow programs to be run: exec is not set");

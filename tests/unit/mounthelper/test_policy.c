@@ -147,7 +147,7 @@ static const struct refusal {
 	{"agent 995 {\n", "p:2: expected a key or }"},
 	{"hello\n", "p:1: expected: agent UID {"},
 	{"= 3\n", "p:1: expected: agent UID {"},
-	{"agent {\n}", "p:1: expected a name after the word"},
+	{"agent {\n}", "p:1: expected a name after the keyword"},
 	{"agent x {\n}", "p:1: agent x: must be a new uid"},
 	{"agent 0 {\n}", "p:1: agent 0: must be a new uid"},
 	{"agent 4294967295 {\n}", "p:1: agent 4294967295: must be a new uid"},
@@ -211,7 +211,7 @@ static const struct refusal {
 	{"agent 995 {\nstage_base = /a//b\n", "p:2: stage_base = /a//b: must be"},
 	{"agent 995 {\nstage_base = /a/\n", "p:2: stage_base = /a/: must be"},
 	/* profiles */
-	{BLOCK("profile {\n}\n"), "p:11: expected a name after the word"},
+	{BLOCK("profile {\n}\n"), "p:11: expected a name after the keyword"},
 	{BLOCK("profile A {\n}\n"), "p:11: profile A: must be a new name"},
 	{BLOCK("profile .csi { class = csi }\n"), "p:11: profile .csi: must be a new name"},
 	{BLOCK("profile .. { class = csi }\n"), "p:11: profile ..: must be a new name"},

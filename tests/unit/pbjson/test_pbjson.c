@@ -308,9 +308,9 @@ TEST(wrong_input_is_refused_with_the_path_of_the_field)
 		{"{\"rawBytes\":{}}", "raw_bytes: wants base64 text, not an object"},
 		{"{\"color\":\"color_red\"}", "color: 'color_red' is unknown, use one of: PLAIN_GREEN, "
 					      "COLOR_UNSPECIFIED, COLOR_RED, COLOR_DARK_BLUE"},
-		{"{\"rc\":[1,2]}", "rc[1]: 2 is none of its numbers, use one of: PLAIN_GREEN, "
+		{"{\"rc\":[1,2]}", "rc[1]: 2 is not one of its numbers, use one of: PLAIN_GREEN, "
 				   "COLOR_UNSPECIFIED, COLOR_RED, COLOR_DARK_BLUE"},
-		{"{\"color\":4294967297}", "color: 4294967297 is none of its numbers, use one of: "
+		{"{\"color\":4294967297}", "color: 4294967297 is not one of its numbers, use one of: "
 					   "PLAIN_GREEN, COLOR_UNSPECIFIED, COLOR_RED, COLOR_DARK_BLUE"},
 		{"{\"color\":1.0}", "color: wants a word, not a number"},
 		{"{\"rm\":{}}", "rm: wants a list, not an object"},

@@ -253,7 +253,7 @@ CASE(queued_calls_end_when_the_server_sends_goaway)
 	transport_wake(conn->transport);
 	world_run_until(world, &answers[CALLS].done);
 	assert_int_equal(answers[CALLS].status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(answers[CALLS].err.msg, "no more calls"));
+	assert_non_null(strstr(answers[CALLS].err.msg, "no further calls"));
 	for (size_t i = 0; i < CALLS; i++) {
 		world_answer(TAKE_PTR(world->held[i]), "db");
 		world_run_until(world, &answers[i].done);

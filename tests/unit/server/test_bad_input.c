@@ -11,10 +11,12 @@ static const struct row {
 	const char *says;   /* the whole message, as it stands in JSON */
 } rows[] = {
 	{"DELETE", "/v1/volume/csi/db/detach", NULL, "400",
-	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
+	 "node_id: missing: the node that must release volume db (over HTTP ?node=ID); holdfast volume "
+	 "status db "
 	 "shows which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=", NULL, "400",
-	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
+	 "node_id: missing: the node that must release volume db (over HTTP ?node=ID); holdfast volume "
+	 "status db "
 	 "shows which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=n9", NULL, "404",
 	 "there is no node n9; holdfast node status lists them"},
@@ -55,7 +57,7 @@ TEST_ON(a_departed_plugin_is_distinguished_from_an_unknown_one, struct fixture, 
 	static const struct row gone[] = {
 		{"PUT", "/v1/volume/csi/new", CSI_VOLUME(CSI_PLUGIN), "400",
 		 "plugin_id: no node has plugin " CSI_PLUGIN
-		 " any more, which 2 volumes name; start it again, or see which nodes are away: holdfast "
+		 ", which 2 volumes name; start it again, or see which nodes are away: holdfast "
 		 "node status"},
 		{"PUT", "/v1/volume/csi/new", CSI_VOLUME("other"), "400",
 		 "plugin_id: no node has reported a plugin other; run it first, or correct the name: "

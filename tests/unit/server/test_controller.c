@@ -225,7 +225,7 @@ CASE(only_not_here_leads_to_the_next_node)
 	assert_int_equal(f->n2.calls, 1);
 	model_plugin_order(&world.plugin, ATTACH, MODEL_NOT_HERE, 2, 0);
 	start_call(1, ATTACH);
-	expect_failed(1, STATUS_UNAVAILABLE, "node n2 says");
+	expect_failed(1, STATUS_UNAVAILABLE, "node n2 reports");
 	assert_int_equal(f->n1.calls, 2);
 	assert_int_equal(f->n2.calls, 2);
 	assert_int_equal(world.plugin.calls[ATTACH], 1);

@@ -366,7 +366,7 @@ CLUSTER_TEST(invalid_event_requests_are_refused_with_a_remedy)
 
 	listen_as(f, &f->operator, & l, "volumes", "*", 0);
 	assert_int_equal(l.status, STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(l.message, "'volumes' is none; there are volume, claim"));
+	assert_non_null(strstr(l.message, "'volumes' is unknown; there are volume, claim"));
 	memset(long_name, 'n', sizeof(long_name));
 	long_name[NAMESPACE_MAX + 1] = '\0';
 	listen_as(f, &f->operator, & l, NULL, long_name, 0);

@@ -121,7 +121,7 @@ CASE(a_fence_that_endangers_work_or_detaches_nothing_is_refused)
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	expect_refused(f, &(struct detach_args){.fence = "a", .attest = "b"}, STATUS_INVALID_ARGUMENT,
-		       "not both");
+		       "give only one");
 	memset(long_reason, 'x', sizeof(long_reason) - 1);
 	long_reason[sizeof(long_reason) - 1] = '\0';
 	expect_refused(f, &(struct detach_args){.fence = long_reason}, STATUS_INVALID_ARGUMENT,
@@ -459,7 +459,8 @@ CASE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word)
 	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
 	assert_int_equal(claim.detach_evidence, EVIDENCE_OPERATOR);
 	assert_string_equal(claim.detach_detail, "operator/dev: console says so");
-	assert_non_null(strstr(why(f), "weaker than its controller's word, (operator/dev: console says so)"));
+	assert_non_null(
+		strstr(why(f), "weaker than its controller's answer, (operator/dev: console says so)"));
 	release_stats(f->server, &stats);
 	assert_int_equal(stats.stuck, 0);
 	restart(f);

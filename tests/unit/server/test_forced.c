@@ -93,7 +93,7 @@ CASE(an_in_use_error_shows_how_to_find_users_and_keeps_the_plugin)
 	fake_node_send_failed(&f->n1, &claim, STATUS_FAILED_PRECONDITION, "in use");
 	UNTIL(f, claim_of(f, ALLOC_1).attempts > attempts);
 	assert_null(strstr(why(f), "--without-plugin"));
-	assert_contains(why(f), "Next: see what is in the way, on node n1: fuser -vm PATH or lsof +f -- PATH "
+	assert_contains(why(f), "Next: see the cause, on node n1: fuser -vm PATH or lsof +f -- PATH "
 				"name who holds a file open, the paths are in holdfast agent status");
 	claim = claim_of(f, ALLOC_1);
 	attempts = claim.attempts;
@@ -171,7 +171,7 @@ CASE(a_release_forced_by_no_operator_is_weak_evidence_too)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.evidence, EVIDENCE_OPERATOR);
-	assert_non_null(strstr(claim.evidence_detail, "by nobody on record; kernel: xxx"));
+	assert_non_null(strstr(claim.evidence_detail, "not ordered by anyone on record; kernel: xxx"));
 }
 
 CASE(a_plugin_is_bypassed_only_after_its_node_has_failed_to_release)
@@ -192,8 +192,8 @@ CASE(a_plugin_is_bypassed_only_after_its_node_has_failed_to_release)
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_2);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	expect_refused(f, &(struct args){.node = "n2"}, STATUS_FAILED_PRECONDITION, "holds no claim");
-	expect_refused(f, &(struct args){.attest = "b"}, STATUS_INVALID_ARGUMENT, "not both");
-	expect_refused(f, &(struct args){.fence = "b"}, STATUS_INVALID_ARGUMENT, "not both");
+	expect_refused(f, &(struct args){.attest = "b"}, STATUS_INVALID_ARGUMENT, "give only one");
+	expect_refused(f, &(struct args){.fence = "b"}, STATUS_INVALID_ARGUMENT, "give only one");
 	memset(reason, 'x', sizeof(reason));
 	reason[room + 1] = '\0';
 	expect_refused(f, &(struct args){.reason = reason}, STATUS_INVALID_ARGUMENT,

@@ -512,7 +512,7 @@ CLUSTER_TEST(a_plan_changes_nothing)
 	response = (const void *)message;
 	assert_int_equal(response->n_actions, 1);
 	assert_string_equal(response->actions[0]->group, "one");
-	assert_string_equal(response->actions[0]->text, "is to be placed");
+	assert_string_equal(response->actions[0]->text, "will be placed");
 	assert_string_not_equal(response->actions[0]->node_id, "");
 	assert_int_equal(response->n_waits, 0);
 	protobuf_c_message_free_unpacked(message, NULL);
@@ -632,7 +632,7 @@ CASE(an_impossible_job_error_names_the_field)
 		{bad_id, "id: 'We b'"},
 		{no_type, "type: "},
 		{no_groups, "group: "},
-		{own_node, "the server's to say"},
+		{own_node, "the server sets id"},
 		{fence_at_once, "group one.on_node_loss.after: with a fence it is 5s to 24h"},
 		{fence_without_volume, "group one.on_node_loss: contradicts a group without volume"},
 		{fence_in_the_allocation,

@@ -490,7 +490,7 @@ CASE(a_copy_with_a_flipped_bit_takes_no_stores_place)
 	assert_int_equal(restore_source_open(copy, NULL, &source, NULL), STATUS_OK);
 	for (int dry_run = 0; dry_run < 2; dry_run++) {
 		assert_error(restore_offline(&config, &source, false, dry_run, &result, &err),
-			     STATUS_DATA_LOSS, err, "is not what was written");
+			     STATUS_DATA_LOSS, err, "is not as written");
 	}
 	restore_source_close(&source);
 	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config.data_dir);

@@ -482,7 +482,7 @@ TEST(many_nodes_are_counted_and_twenty_are_named)
 	request_volume(&w, &w.alloc, 0);
 	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, &err), STATUS_OK);
 	assert_int_equal(placement_choose(&placement, &node, &refusal, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "none of 50 nodes"));
+	assert_non_null(strstr(err.msg, "not one of 50 nodes"));
 	assert_non_null(strstr(err.msg, "50 are not connected (node n10 is not connected)"));
 	assert_int_equal(refusal.details->n_nodes, REFUSAL_NODES_MAX);
 	assert_int_equal(refusal.details->more_nodes, MANY - REFUSAL_NODES_MAX);

@@ -813,7 +813,7 @@ TEST_ON(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, struct serve
 	make_clients(s, follower);
 	take_db(s);
 	stop_process(s->etcd->pids[0]);
-	await_log(s, follower, "etcd does not say who leads");
+	await_log(s, follower, "etcd does not report the leader");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK);
 	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
@@ -883,8 +883,8 @@ CASE(an_upgrade_one_by_one_raises_the_schema_on_request)
 	upgrade(s, last);
 	await_answer(s, last);
 	end(s, leader, SIGKILL); /* too early: nobody is left that may write */
-	await_log(s, next, "only follows until it is told");
-	await_log(s, last, "only follows until it is told");
+	await_log(s, next, "and only follows. Next:");
+	await_log(s, last, "and only follows. Next:");
 	assert_error(ask(s, next, NULL, &err), STATUS_UNAVAILABLE, err, "holdfast-server --raise-schema");
 	start(s, leader);
 	assert_int_equal(await_leader(s, -1), leader);
@@ -1954,7 +1954,7 @@ CASE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins)
 	assert_false(has_said(s, leader, "holdfast.mark is of a later revision"));
 	start(s, keeper);
 	await_log(s, keeper, "etcd is behind what this server has seen");
-	for (int i = 0; !has_said(s, leader, "does not lead any more"); i++) { /* it grants until it writes */
+	for (int i = 0; !has_said(s, leader, "no longer leads"); i++) { /* it grants until it writes */
 		char name[16];
 
 		check_patience(s, limit);
@@ -2059,7 +2059,7 @@ CASE(a_nodes_mark_binds_the_next_leader)
 	f->n1.shows = mark;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_false(f->n1.welcomed);
-	assert_true(has_said(s, leader, "starting anew in a new epoch"));
+	assert_true(has_said(s, leader, "starting a new epoch"));
 	await_log(s, leader, "the new epoch is decided");
 	end(s, leader, SIGKILL);
 	leader = await_leader(s, leader);
@@ -2129,7 +2129,7 @@ static void expect_retired(struct servers *s, int mover)
 	assert_true(has_said(s, other, text));
 	assert_true(has_said(s, other, "systemctl disable --now holdfast-server"));
 	assert_int_equal(run_migration(s, other, "to-sqlite"), 1); /* it would be of then */
-	assert_true(has_said(s, other, "what is left in etcd is of that time"));
+	assert_true(has_said(s, other, "the data in etcd is of that time"));
 }
 
 /* To the prefix from which it came: what is there was moved away. */

@@ -234,7 +234,7 @@ CLUSTER_TEST(an_allocation_to_be_stopped_is_not_started)
 	begin(f);
 	claim_db(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	expect_refused(&f->n1, ALLOC_1, "web", STATUS_ABORTED, "is not to run any more");
+	expect_refused(&f->n1, ALLOC_1, "web", STATUS_ABORTED, "must not run any longer");
 }
 
 CLUSTER_TEST(another_task_under_the_same_id_is_another_allocation)

@@ -707,7 +707,7 @@ CASE(bad_requests_are_refused_with_their_code_and_change_nothing)
 		{"Expand", "{\"id\":\"native\",\"capacityMin\":\"9\"}", STATUS_FAILED_PRECONDITION, "native"},
 		{"Detach", "{\"id\":\"none\",\"nodeId\":\"n1\"}", STATUS_NOT_FOUND, "no volume none"},
 		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n9\"}", STATUS_NOT_FOUND, "no node n9"},
-		{"Detach", "{\"id\":\"kept\"}", STATUS_INVALID_ARGUMENT, "say which node"},
+		{"Detach", "{\"id\":\"kept\"}", STATUS_INVALID_ARGUMENT, "node_id: missing"},
 		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n1\"}", STATUS_FAILED_PRECONDITION,
 		 "nothing was changed"},
 		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n1\",\"attestReason\":\"a\\nb\"}",

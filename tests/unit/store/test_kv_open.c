@@ -521,7 +521,7 @@ CLOSED_STORE_TEST(a_changed_position_is_damage)
 {
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "UPDATE position SET revision = 201"); /* as plausible as 200 */
-	expect_refusal(f, f->path, STATUS_DATA_LOSS, "position is not what was written");
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "position is not the one that was written");
 }
 
 /* Run @body as a user without privileges; it returns whether all is as it should be. */

@@ -220,8 +220,7 @@ CASE(a_copy_with_a_changed_record_is_detected)
 	assert_int_equal(sqlite3_exec(db, "UPDATE kv SET value = x'33' WHERE key = 'b'", NULL, NULL, NULL),
 			 SQLITE_OK);
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-	assert_error(kv_check_copy(copy, &err), STATUS_DATA_LOSS, err,
-		     "its record b is not what was written");
+	assert_error(kv_check_copy(copy, &err), STATUS_DATA_LOSS, err, "its record b is not as written");
 }
 
 /* In the table or in the tree of keys: in the one the record has another key, in the other nobody finds it.
