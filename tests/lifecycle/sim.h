@@ -150,42 +150,7 @@ struct sim_snapshot {
 	int volume;
 };
 
-struct sim {
-	sd_event *event;
-	uint64_t rng;
-	uint64_t step;
-	char dir[64];
-	const char *server_binary;
-	/** Make the server's process, on dir. */
-	pid_t (*spawn)(struct sim *sim);
-	/** To stderr: what fails, and how to see it again. */
-	void (*print_where)(const struct sim *sim);
-	void (*print_rerun)(const struct sim *sim);
-	pid_t server_pid; /* 0: dead */
-	uint16_t port;
-	struct rpc_tls *tls; /* of the operator */
-	struct rpc_client *operator;
-	struct sim_node nodes[SIM_NODES];
-	bool refused[SIM_NODES]; /* the provider refuses each write of the node */
-	struct sim_volume volumes[SIM_VOLUMES];
-	int n_volumes;
-	struct sim_snapshot snapshots[SIM_SNAPSHOTS];
-	uint64_t activity; /* messages and answers that arrived */
-	int in_flight;	   /* Claim calls, */
-	int hanging;	   /* of them those for which nobody answers */
-	uint64_t index;	   /* highest the server has shown */
-	uint64_t epoch;
-	struct sim_backup backup;
-	bool may_restart; /* the server by itself: somebody settles that */
-	enum sim_gap last_gap;
-	enum sim_gap gap; /* open: the server does not know what it has forgotten */
-	bool has_folder_copy;
-	uint64_t copy_epoch; /* of that folder */
-	uint64_t excused[SIM_GAPS];
-	uint64_t damages[16]; /* enum sim_damage */
-	uint64_t counts[32];  /* what happened, for the summary: enum sim_count */
-};
-
+/* What happened, for the summary. */
 enum sim_count {
 	COUNT_RUN,
 	COUNT_REFUSED,
@@ -221,6 +186,55 @@ enum sim_count {
 	COUNT_NETWORK_FENCED,
 	COUNT_LIFTED,
 	COUNT_N,
+};
+
+enum sim_damage {
+	DAMAGE_FLIP_DB,
+	DAMAGE_FLIP_WAL,
+	DAMAGE_CUT_WAL,
+	DAMAGE_NO_WAL,
+	DAMAGE_OLD_DB,	       /* the mark stays */
+	DAMAGE_OLD_DB_NO_MARK, /* and is removed */
+	DAMAGE_OLD_FOLDER,     /* and is put back, too */
+	DAMAGE_NO_STORE,
+	DAMAGE_NO_FOLDER, /* but keys and certificates */
+	DAMAGE_N,
+};
+
+struct sim {
+	sd_event *event;
+	uint64_t rng;
+	uint64_t step;
+	char dir[64];
+	const char *server_binary;
+	/** Make the server's process, on dir. */
+	pid_t (*spawn)(struct sim *sim);
+	/** To stderr: what fails, and how to see it again. */
+	void (*print_where)(const struct sim *sim);
+	void (*print_rerun)(const struct sim *sim);
+	pid_t server_pid; /* 0: dead */
+	uint16_t port;
+	struct rpc_tls *tls; /* of the operator */
+	struct rpc_client *operator;
+	struct sim_node nodes[SIM_NODES];
+	bool refused[SIM_NODES]; /* the provider refuses each write of the node */
+	struct sim_volume volumes[SIM_VOLUMES];
+	int n_volumes;
+	struct sim_snapshot snapshots[SIM_SNAPSHOTS];
+	uint64_t activity; /* messages and answers that arrived */
+	int in_flight;	   /* Claim calls, */
+	int hanging;	   /* of them those for which nobody answers */
+	uint64_t index;	   /* highest the server has shown */
+	uint64_t epoch;
+	struct sim_backup backup;
+	bool may_restart; /* the server by itself: somebody settles that */
+	enum sim_gap last_gap;
+	enum sim_gap gap; /* open: the server does not know what it has forgotten */
+	bool has_folder_copy;
+	uint64_t copy_epoch; /* of that folder */
+	uint64_t excused[SIM_GAPS];
+	uint64_t damages[DAMAGE_N];
+	uint64_t counts[COUNT_N];
 };
 
 /** Does the provider refuse what the node has mounted of the volume? It writes nothing then. */
@@ -330,18 +344,6 @@ void sim_restore_offline(struct sim *sim);
 void sim_new_cluster(struct sim *sim);
 
 /* sim_damage.c: what happens to the state folder of a server that is dead. */
-enum sim_damage {
-	DAMAGE_FLIP_DB,
-	DAMAGE_FLIP_WAL,
-	DAMAGE_CUT_WAL,
-	DAMAGE_NO_WAL,
-	DAMAGE_OLD_DB,	       /* the mark stays */
-	DAMAGE_OLD_DB_NO_MARK, /* and is removed */
-	DAMAGE_OLD_FOLDER,     /* and is put back, too */
-	DAMAGE_NO_STORE,
-	DAMAGE_NO_FOLDER, /* but keys and certificates */
-	DAMAGE_N,
-};
 extern const char *const sim_damage_names[DAMAGE_N];
 /** Keep the folder of the running server as it is at one moment. */
 void sim_copy_folder(struct sim *sim);
