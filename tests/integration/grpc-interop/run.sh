@@ -42,6 +42,7 @@ trap finish EXIT
 start() {
 	local out=$dir/$1.out
 	shift
+	: >"$out" # before the program is there to make it
 	"$@" >"$out" &
 	pids+=($!)
 	for _ in $(seq 200); do
