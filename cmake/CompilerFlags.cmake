@@ -45,7 +45,7 @@ target_compile_options(hf_flags INTERFACE
 target_link_options(hf_flags INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 if(HOLDFAST_WERROR)
   # gcc guesses at this one, and only where it optimises: the demo must not fail by what the preset dev cannot show
-  target_compile_options(hf_flags INTERFACE -Werror -Wno-error=maybe-uninitialized)
+  target_compile_options(hf_flags INTERFACE -Werror $<$<C_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>)
 endif()
 if(HOLDFAST_SANITIZE)
   target_compile_options(hf_flags INTERFACE -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer
