@@ -159,6 +159,19 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 	return status;
 }
 
+/* Does @update keep a secret, or mount flags, that its caller does not give and may not know? */
+static bool keeps_unseen(const struct volume_parts *current, const struct volume_parts *update)
+{
+	const Holdfast__V1__MountOptions *stored = current->detail->mount_options;
+	const Holdfast__V1__MountOptions *from = update->detail->mount_options;
+
+	for (size_t i = 0; i < update->secrets->n_secrets; i++)
+		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
+			return true;
+	return stored && stored->n_mount_flags > 0 &&
+	       (!from || (from->n_mount_flags == 1 && str_eq(from->mount_flags[0], VOLUME_REDACTED)));
+}
+
 static enum status merge_context(struct volume_parts *current, const struct volume_parts *update, bool in_use,
 				 bool *changed, struct error *err)
 {
@@ -178,6 +191,12 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 			current->volume.id, current->volume.plugin_id);
 	if (in_use) /* it is part of what the volume stores */
 		return in_use_refusal(&current->volume, "context", err);
+	/* the plugin would show them to the server that the context names */
+	if (keeps_unseen(current, update))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "context: the stored secrets and mount_flags of volume %s go to no other "
+				 "place: give them again to change its context; nothing was changed",
+				 current->volume.id);
 	only.context = from->context;
 	only.n_context = from->n_context;
 	copy = (Holdfast__V1__VolumeDetail *)(void *)message_convert(only.base.descriptor, &only.base);

@@ -241,6 +241,8 @@ TEST(topologies_begin_as_the_required_ones)
 	    "\"pass\":\"p\"},"                                                                             \
 	    "\"snapshotId\":\"s1\",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
 #define SAME_TOPOLOGY ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
+#define GIVEN_SECRETS ",\"secrets\":{\"pass\":\"p\",\"user\":\"u\"}"
+#define GIVEN_FLAGS ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"pw=1\"]}"
 #define SAME_SECRETS ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"u\"}"
 
 TEST(merging_follows_the_rules_of_each_field)
@@ -268,7 +270,20 @@ TEST(merging_follows_the_rules_of_each_field)
 		 STATUS_FAILED_PRECONDITION, "parameters:", false},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"parameters\":{\"tier\":\"gold\"}}", FREE, STATUS_OK, NULL,
 		 false},
-		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"context\":{\"c\":\"2\"}}", 0, STATUS_OK, NULL, true},
+		/* secrets that the caller does not give go to no other place */
+		{CSI SAME_TOPOLOGY SAME_SECRETS GIVEN_FLAGS ",\"context\":{\"c\":\"2\"}}", FREE,
+		 STATUS_INVALID_ARGUMENT, "context:", false},
+		{CSI SAME_TOPOLOGY GIVEN_SECRETS ",\"context\":{\"c\":\"2\"}}", FREE, STATUS_INVALID_ARGUMENT,
+		 "context:", false},
+		ROW(CSI SAME_TOPOLOGY GIVEN_SECRETS
+		    ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"[redacted]\"]},"
+		    "\"context\":{\"c\":\"2\"}}",
+		    FREE, STATUS_INVALID_ARGUMENT, "context:", false),
+		{CSI SAME_TOPOLOGY GIVEN_SECRETS GIVEN_FLAGS ",\"context\":{\"c\":\"2\"}}", FREE, STATUS_OK,
+		 NULL, true},
+		{CSI SAME_TOPOLOGY GIVEN_SECRETS ",\"mountOptions\":{},\"context\":{\"c\":\"2\"}}", FREE,
+		 STATUS_OK, NULL, true},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"context\":{\"c\":\"1\"}}", FREE, STATUS_OK, NULL, false},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"context\":{\"c\":\"2\"}}", IN_USE,
 		 STATUS_FAILED_PRECONDITION, "context:", false},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"shares\":\"other\"}", 0, STATUS_FAILED_PRECONDITION,
@@ -332,7 +347,7 @@ TEST(a_context_is_replaced_whole_and_never_erased)
 	assert_string_equal(current.detail->context[0]->value, "1");
 	volume_parts_release(&update);
 	assert_ok(read_parts(
-		CSI ",\"context\":{\"d\":\"2\"},\"secrets\":{\"user\":\"[redacted]\"}" SAME_TOPOLOGY "}",
+		CSI ",\"context\":{\"d\":\"2\"},\"secrets\":{\"user\":\"u\"}" GIVEN_FLAGS SAME_TOPOLOGY "}",
 		&current.volume, &update, NULL));
 	assert_int_equal(volume_parts_merge(&current, &update, NULL, 0, &changed, NULL), STATUS_OK);
 	assert_int_equal(current.detail->n_context, 1);
