@@ -55,8 +55,12 @@ struct filter_node {
 struct filter {
 	struct filter_node *nodes; /* owned; the last one is the root */
 	uint32_t n_nodes;
-	char *texts; /* owned; what keys and literals point to */
+	char *texts;   /* owned; what keys and literals point to */
+	uint64_t work; /* values that it has looked at; a text counts once more for each of its TEXT_UNIT
+			  bytes */
 };
+
+enum { WORK_MAX = 200 * 1000, TEXT_UNIT = 64 };
 
 enum filter_token_type {
 	TOKEN_END,
@@ -197,14 +201,15 @@ static bool value_equals(const struct filter_match *match, const ProtobufCFieldD
 }
 
 /* Is @match's question answered yes by the list or map @field of @message itself? */
-static bool list_answers(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
-			 const ProtobufCMessage *message)
+static bool list_answers(struct filter *filter, const struct filter_match *match,
+			 const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message)
 {
 	const struct reflect_values values = reflect_values(message, field);
 	bool is_map = reflect_is_map(field);
 
 	if (match->op == FILTER_HAS_SOME)
 		return values.n > 0;
+	filter->work += values.n;
 	for (size_t i = 0; i < values.n; i++) {
 		const char *at = reflect_value(&values, i);
 
@@ -215,9 +220,11 @@ static bool list_answers(const struct filter_match *match, const ProtobufCFieldD
 	return false;
 }
 
-static bool value_answers(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
-			  const char *at)
+static bool value_answers(struct filter *filter, const struct filter_match *match,
+			  const ProtobufCFieldDescriptor *field, const char *at)
 {
+	if (match->op == FILTER_CONTAINS)
+		filter->work += strlen(reflect_text(at)) / TEXT_UNIT;
 	switch (match->op) {
 	case FILTER_EQUALS:
 		return value_equals(match, field, at);
@@ -231,26 +238,28 @@ static bool value_answers(const struct filter_match *match, const ProtobufCField
 
 /* Does the way from @message, beginning with its step @i, lead to a value that answers yes? Recursion is as
  * deep as the path is long. */
-static bool path_answers(const struct filter_match *match, uint32_t i, // NOLINT(misc-no-recursion): bounded
-			 const ProtobufCMessage *message)
+static bool path_answers(struct filter *filter, // NOLINT(misc-no-recursion): bounded
+			 const struct filter_match *match, uint32_t i, const ProtobufCMessage *message)
 {
 	const struct filter_step *step = &match->path[i];
 	const ProtobufCFieldDescriptor *field = step->field;
 	const struct reflect_values values = reflect_values(message, field);
 	bool is_last = i + 1 == match->n_path;
 
+	filter->work++;
 	if (!reflect_is_list(field)) {
 		if (reflect_in_oneof(field) && values.n == 0)
 			return false;
 		if (is_last)
-			return value_answers(match, field, values.first);
-		return values.n > 0 && path_answers(match, i + 1, reflect_message(values.first));
+			return value_answers(filter, match, field, values.first);
+		return values.n > 0 && path_answers(filter, match, i + 1, reflect_message(values.first));
 	}
 	if (is_last && !step->key)
-		return list_answers(match, field, message);
+		return list_answers(filter, match, field, message);
 	for (size_t k = 0; k < values.n; k++) {
 		const ProtobufCMessage *element = reflect_message(reflect_value(&values, k));
 
+		filter->work++;
 		if (step->key) {
 			const ProtobufCFieldDescriptor *value =
 				&element->descriptor->fields[REFLECT_MAP_VALUE];
@@ -258,17 +267,17 @@ static bool path_answers(const struct filter_match *match, uint32_t i, // NOLINT
 			if (!str_eq(reflect_entry_key(element), step->key))
 				continue;
 			if (is_last)
-				return value_answers(match, value, reflect_at(element, value));
+				return value_answers(filter, match, value, reflect_at(element, value));
 			element = reflect_message(reflect_at(element, value));
 		}
-		if (element && path_answers(match, i + 1, element))
+		if (element && path_answers(filter, match, i + 1, element))
 			return true;
 	}
 	return false;
 }
 
 /* Nodes only name those before them, so one walk in their order answers each once. */
-bool filter_matches(const struct filter *filter, const ProtobufCMessage *message)
+bool filter_matches(struct filter *filter, const ProtobufCMessage *message)
 {
 	bool answers[FILTER_NODES_MAX] = {false}; /* there is at least one node */
 
@@ -286,11 +295,16 @@ bool filter_matches(const struct filter *filter, const ProtobufCMessage *message
 			answers[i] = !answers[node->left];
 			break;
 		case FILTER_MATCH:
-			answers[i] = path_answers(&node->match, 0, message);
+			answers[i] = path_answers(filter, &node->match, 0, message);
 			break;
 		}
 	}
 	return answers[filter->n_nodes - 1];
+}
+
+bool filter_is_spent(const struct filter *filter)
+{
+	return filter && filter->work > WORK_MAX;
 }
 
 enum { FIELDS_MAX = 64 }; /* that are compared with a misspelt name */

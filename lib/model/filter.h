@@ -43,4 +43,8 @@ void filter_free(struct filter *filter);
 
 /** Does @message, of the filter's descriptor, match? Costs the number of comparisons times what they look at.
  */
-bool filter_matches(const struct filter *filter, const ProtobufCMessage *message);
+bool filter_matches(struct filter *filter, const ProtobufCMessage *message);
+
+/** Has the filter looked at as many values as one page of a list may cost, a few milliseconds? The page ends
+ * then, with a token. NULL, no filter: false. */
+bool filter_is_spent(const struct filter *filter);

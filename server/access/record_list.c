@@ -97,7 +97,7 @@ enum status record_list_answer(struct server *server, struct rpc_call *call, con
 		next = records_next(entry);
 		message = list->message ? list->message(entry, list->userdata) : entry->record.message;
 		bytes += message ? protobuf_c_message_get_packed_size(message) : 0;
-		if (n == most || n_seen++ == SCAN_MAX || bytes > RECORDS_BYTES) {
+		if (n == most || n_seen++ == SCAN_MAX || bytes > RECORDS_BYTES || filter_is_spent(filter)) {
 			next_token = entry->key + strlen(table);
 			break;
 		}

@@ -163,7 +163,8 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 static bool is_full(const struct page *page)
 {
 	return page->response->n_allocations == page->size ||
-	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX);
+	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX) ||
+	       filter_is_spent(page->filter);
 }
 
 /* Adds @alloc if it is asked for. False: the page is full, and @alloc begins the next one. A full page looks

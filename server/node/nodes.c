@@ -237,7 +237,7 @@ DEFINE_READ_METHOD(nodes_handle_get, get_method)
 
 struct page {
 	const struct server *server;
-	const struct filter *filter; /* NULL: everything */
+	struct filter *filter; /* NULL: everything */
 	size_t per_page;
 	Holdfast__V1__ListNodesResponse *response;
 };
@@ -267,7 +267,8 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 		return error_no_memory(err, "a node");
 	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && status == STATUS_OK;
 	     looked_at++, entry = state_node_next(entry)) {
-		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT) {
+		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT ||
+		    filter_is_spent(page->filter)) {
 			response->next_token = strdup(entry->id);
 			return response->next_token ? STATUS_OK : error_no_memory(err, "a node");
 		}

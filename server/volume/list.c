@@ -37,11 +37,11 @@ struct key {
 struct page {
 	struct server *server;
 	const Holdfast__V1__ListVolumesRequest *request;
-	const char *namespace;	     /* NULL: all */
-	const struct filter *filter; /* NULL: no filter */
+	const char *namespace; /* NULL: all */
+	struct filter *filter; /* NULL: no filter */
 	size_t max;
 	size_t looked_at;
-	size_t bytes; /* of the volumes on the page */
+	size_t bytes; /* of the volumes that were looked at */
 	struct volume_view_cache cache;
 	Holdfast__V1__ListVolumesResponse *response;
 	struct access_scope scope; /* for a list of every namespace */
@@ -140,11 +140,11 @@ static bool add_row(struct page *page, struct volume_entry *entry)
 	view = volume_view(page->server, entry, false, &page->cache);
 	if (!view)
 		return false;
+	page->bytes += protobuf_c_message_get_packed_size(&view->base);
 	if (page->filter && !filter_matches(page->filter, &view->base)) {
 		holdfast__v1__volume__free_unpacked(view, NULL);
 		return true;
 	}
-	page->bytes += protobuf_c_message_get_packed_size(&view->base);
 	page->response->volumes[page->response->n_volumes++] = view;
 	return true;
 }
@@ -177,7 +177,7 @@ static bool set_token(struct page *page, const struct volume_entry *entry)
 static bool is_full(const struct page *page)
 {
 	return page->response->n_volumes == page->max || page->looked_at == VOLUMES_LOOK_AT_MAX ||
-	       page->bytes > PAGE_BYTES_MAX;
+	       page->bytes > PAGE_BYTES_MAX || filter_is_spent(page->filter);
 }
 
 static enum status fill(struct page *page, const struct key *begin, struct error *err)

@@ -273,6 +273,47 @@ TEST(a_long_chain_of_alternatives_is_answered_to_its_end)
 	assert_true(matches(&w, sb.data));
 }
 
+/* Messages that a filter of 50 comparisons, each @one, looks at until its page ends. */
+static size_t looks_at(struct world *w, const char *one)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(2L * FILTER_TEXT_MAX);
+	struct filter *filter = NULL;
+	size_t n = 0;
+
+	for (int i = 0; i < 50; i++)
+		strbuf_printf(&sb, "%s%s", i > 0 ? " or " : "", one);
+	assert_ok(filter_new(sb.data, &holdfast__v1__volume__descriptor, &filter, NULL));
+	assert_false(filter_is_spent(filter));
+	for (; !filter_is_spent(filter) && n < 100000; n++)
+		assert_false(filter_matches(filter, &w->volume.base));
+	filter_free(filter);
+	return n;
+}
+
+TEST(a_page_ends_when_its_filter_has_looked_at_so_much)
+{
+	static Holdfast__V1__Capability *many[1000];
+	static char long_text[64 * 1024];
+	struct world w;
+
+	fill(&w);
+	assert_false(filter_is_spent(NULL));
+	assert_in_range(looks_at(&w, "id==x"), 1000, 5000);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = &w.capabilities[0];
+	w.volume.requested_capabilities = many;
+	w.volume.n_requested_capabilities = ARRAY_SIZE(many);
+	assert_in_range(looks_at(&w, "requested_capabilities.access_mode==multi-node-multi-writer"), 1, 10);
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	w.volume.name = long_text;
+	assert_in_range(looks_at(&w, "name contains y"), 1, 10);
+	w.parameters[0].value = long_text;
+	assert_in_range(looks_at(&w, "parameters.tier contains y"), 1, 10);
+	w.mount_options.n_mount_flags = 1;
+	w.volume.mount_options = &w.mount_options;
+	assert_in_range(looks_at(&w, "y in mount_options.mount_flags"), 1, 2000);
+}
+
 TEST(a_member_of_a_oneof_that_is_not_chosen_is_not_there)
 {
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;

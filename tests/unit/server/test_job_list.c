@@ -66,6 +66,42 @@ CLUSTER_TEST(a_list_of_jobs_has_those_that_match_its_filter)
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 }
 
+CLUSTER_TEST(a_page_of_jobs_ends_when_its_filter_has_looked_at_so_much)
+{
+	enum { N = 12, VALUE = 30000 };
+	static char value[VALUE + 1];
+	Holdfast__Driver__V1__KeyValue variable = PB(holdfast__driver__v1__key_value, .value = value);
+	Holdfast__Driver__V1__KeyValue *env[] = {&variable};
+	Holdfast__Driver__V1__TaskConfig task = PB(holdfast__driver__v1__task_config, .env = env, .n_env = 1);
+	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
+	char filter[2048] = "", token[64] = "", id[8];
+	struct submission s;
+	size_t n_pages = 0;
+
+	memset(value, 'x', VALUE);
+	variable.key = text("V");
+	task.task = text("main");
+	task.driver = text("container");
+	make_job(f, &s);
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	for (int i = 0; i < N; i++) {
+		(void)str_format(id, sizeof(id), "job-%02d", i);
+		run_named(f, &s, id, 1);
+	}
+	for (int i = 0; i < 40; i++)
+		(void)strcat(strcat(filter, i > 0 ? " or " : ""),
+			     "groups.allocation.tasks.env.value contains y");
+	do {
+		cleanup_pb Holdfast__V1__ListJobsResponse *page = NON_NULL(list(f, filter, 0, token, NULL));
+
+		assert_int_equal(page->n_jobs, 0);
+		(void)str_copy(token, sizeof(token), page->next_token);
+		n_pages++;
+	} while (token[0] != '\0');
+	assert_int_equal(n_pages, 2);
+}
+
 static int woken;
 
 static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,

@@ -1197,6 +1197,34 @@ CLUSTER_TEST(nodes_are_listed_by_page_and_filter)
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 }
 
+CLUSTER_TEST(a_page_of_nodes_ends_when_its_filter_has_looked_at_so_much)
+{
+	enum { N = 2000 };
+	char filter[2048] = "id==x", token[NODE_ID_MAX + 1] = "";
+	Holdfast__V1__ListNodesRequest request =
+		V1(list_nodes_request, .filter = filter, .next_token = token);
+	struct node node = {.boot_id = BOOT_1, .create_time_ms = 1};
+	size_t n_pages = 0;
+
+	for (int i = 1; i < 128; i++)
+		(void)strcat(filter, " or id==x");
+	for (int i = 0; i < N; i++) {
+		(void)str_format(node.id, sizeof(node.id), "node-%d", i);
+		assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	}
+	do {
+		cleanup_pb Holdfast__V1__ListNodesResponse *page = NULL;
+		ProtobufCMessage *response = NULL;
+
+		assert_int_equal(call(&f->operator, NODES, "List", &request.base, &response, NULL),
+				 STATUS_OK);
+		page = (void *)response;
+		(void)str_copy(token, sizeof(token), page->next_token);
+		n_pages++;
+	} while (token[0] != '\0');
+	assert_int_equal(n_pages, 2);
+}
+
 static int woken;
 
 static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,

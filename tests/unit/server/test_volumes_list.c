@@ -170,6 +170,32 @@ PROVIDER_TEST(a_page_may_begin_with_a_volume_of_a_member)
 	lists(f, "{\"perPage\":1,\"nextToken\":\"default.db[1]\"}", "default.db[1]");
 }
 
+/* Pages of the whole list with a filter that asks @n times for @one, which no volume has. */
+static size_t count_pages(struct fixture *f, const char *one, int n)
+{
+	cleanup_strbuf struct strbuf filter = STRBUF_INIT(4096);
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	char token[256] = "";
+	size_t n_pages = 0;
+
+	for (int i = 0; i < n; i++)
+		strbuf_printf(&filter, "%s%s", i > 0 ? " or " : "", one);
+	request.filter = filter.data;
+	request.next_token = token;
+	do {
+		cleanup_pb ProtobufCMessage *response = NULL;
+		const Holdfast__V1__ListVolumesResponse *page;
+
+		assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "List", &request.base,
+			       &response, NULL));
+		page = (const void *)response;
+		assert_int_equal(page->n_volumes, 0);
+		assert_int_equal(str_copy(token, sizeof(token), page->next_token), 0);
+		n_pages++;
+	} while (token[0] != '\0');
+	return n_pages;
+}
+
 CASE(a_page_ends_before_it_is_too_large_for_a_message)
 {
 	enum { N = 200, VALUE = 15 * 1024 };
@@ -189,6 +215,9 @@ CASE(a_page_ends_before_it_is_too_large_for_a_message)
 		       NULL));
 	assert_true(((Holdfast__V1__ListVolumesResponse *)(void *)response)->n_volumes < N);
 	assert_true(((Holdfast__V1__ListVolumesResponse *)(void *)response)->next_token[0] != '\0');
+	/* nor does a filter look at more of them in one turn, or at fewer with much to compare */
+	assert_in_range(count_pages(f, "id==none", 1), 2, 4);
+	assert_in_range(count_pages(f, "parameters.p contains y", 50), 12, N);
 }
 
 PROVIDER_TEST(one_page_asks_its_filter_about_so_many_and_continues_from_there)
