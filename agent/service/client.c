@@ -126,6 +126,7 @@ enum status service_client_new(sd_event *event, const struct service_kind *kind,
 	cleanup(client_releasep) struct service_client *client = malloc(sizeof(*client));
 	const struct rpc_endpoint endpoint = {
 		.unix_path = options->socket,
+		.is_own_socket = true, /* a link in its folder leads no call to another service */
 		.message_bytes = options->message_bytes ? options->message_bytes : kind->message_max,
 		.on_lost = options->on_lost ? on_rpc_lost : NULL,
 		.userdata = client,

@@ -598,7 +598,8 @@ static enum status dial_server(struct client_conn *conn, struct error *err)
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
 	if (client->unix_path)
-		return dial_unix(client->event, client->unix_path, on_dialled, conn, &conn->dial, err);
+		return dial_unix(client->event, client->unix_path, client->is_own_socket, on_dialled, conn,
+				 &conn->dial, err);
 	server = &client->servers[conn->at];
 	return dial_tcp(client->event, server->host, server->port, on_dialled, conn, &conn->dial, err);
 }
@@ -759,6 +760,7 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 		.message_bytes = endpoint->message_bytes ? endpoint->message_bytes : MESSAGE_BYTES,
 		.on_lost = endpoint->on_lost,
 		.userdata = endpoint->userdata,
+		.is_own_socket = endpoint->is_own_socket,
 		.timing = client_timing_default,
 		.conns = LIST_HEAD_INITIALIZER(client->conns),
 		.calls = LIST_HEAD_INITIALIZER(client->calls),

@@ -25,6 +25,7 @@ struct rpc_stream;  /* one bidirectional stream */
 
 struct rpc_endpoint {
 	const char *unix_path; /* set: a unix socket, the rest is ignored */
+	bool is_own_socket;    /* at unix_path itself: a link there leads to no other one */
 	const char *host;      /* numeric address, or a name resolved when connecting */
 	uint16_t port;
 	const struct rpc_address *servers; /* set: one of these, instead of host and port; copied */

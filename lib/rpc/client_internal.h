@@ -30,6 +30,7 @@ struct rpc_client {
 	sd_event *event; /* borrowed */
 	struct poller *poller;
 	char *unix_path; /* NULL: servers */
+	bool is_own_socket;
 	struct rpc_address *servers;
 	size_t n_servers;
 	size_t first;	     /* of servers, to be tried for the next connection */

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "rpc/timer.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -167,6 +168,7 @@ struct dial {
 	int fd;
 	bool failed;
 	struct sockaddr_un path; /* of a unix socket */
+	bool is_own;		 /* and of no link */
 	unsigned int n_full;	 /* attempts at it while its queue was full */
 	struct error err;	 /* of the attempts that failed, each with its address if there are several */
 	dial_done_fn *done;
@@ -265,10 +267,28 @@ static int on_again(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* connect() follows a link that is made after every look at the path. So it gets the descriptor of the path's
+ * own inode, which no later change of the path moves, and refuses it if that is a link. Returns 0 or an
+ * errno.
+ */
+static int connect_path(const struct dial *dial)
+{
+	struct sockaddr_un address = dial->path;
+	cleanup_close int fd = -EBADF;
+
+	if (dial->is_own) {
+		fd = open(dial->path.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return errno;
+		(void)str_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", fd);
+	}
+	return connect(dial->fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
+}
+
 /* A queue that others have filled has room again in a moment: connect() does not wait for it. */
 static enum status connect_unix(struct dial *dial, struct error *err)
 {
-	int r = connect(dial->fd, (const struct sockaddr *)&dial->path, sizeof(dial->path)) < 0 ? errno : 0;
+	int r = connect_path(dial);
 
 	if (r == EAGAIN && dial->n_full++ < FULL_MAX &&
 	    timer_arm(dial->event, &dial->soon, FULL_PAUSE_US, on_again, dial) >= 0)
@@ -280,7 +300,7 @@ static enum status connect_unix(struct dial *dial, struct error *err)
 	return finish_soon(dial, err);
 }
 
-enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, void *userdata,
+enum status dial_unix(sd_event *event, const char *path, bool is_own, dial_done_fn *done, void *userdata,
 		      struct dial **ret, struct error *err)
 {
 	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
@@ -289,6 +309,7 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 	if (!dial)
 		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
 	dial->path.sun_family = AF_UNIX;
+	dial->is_own = is_own;
 	if (str_copy(dial->path.sun_path, sizeof(dial->path.sun_path), path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the socket path %s is longer than %zu bytes", path,

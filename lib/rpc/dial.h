@@ -14,8 +14,9 @@ struct dial;
  * the cause for each. The dial is gone afterwards. */
 typedef void dial_done_fn(int fd, const struct error *err, void *userdata);
 
-/** done follows from the event loop, never from inside these. */
-enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, void *userdata,
+/** done follows from the event loop, never from inside these.
+ * @is_own  connect only to the socket at @path itself. A link there leads to no other socket. */
+enum status dial_unix(sd_event *event, const char *path, bool is_own, dial_done_fn *done, void *userdata,
 		      struct dial **ret, struct error *err);
 enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
 		     struct dial **ret, struct error *err);

@@ -38,6 +38,26 @@ WORLD_TEST(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_s
 	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
 }
 
+/* A plugin writes to its folder: it may put a link to another plugin's socket there after we looked. */
+WORLD_TEST(a_link_in_the_place_of_the_socket_leads_no_call_to_another_plugin)
+{
+	char other[TEMP_PATH_SIZE + 8];
+	static struct end end;
+
+	(void)str_format(other, sizeof(other), "%s.other", world->plugin.path);
+	assert_int_equal(rename(world->plugin.path, other), 0);
+	assert_int_equal(symlink(other, world->plugin.path), 0);
+	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &end);
+	csi_world_run(world, &end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_conns, 0);
+	assert_int_equal(rename(other, world->plugin.path), 0);
+	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &end);
+	csi_world_run(world, &end.n_done, 1);
+	assert_true(end.is_answered);
+}
+
 WORLD_TEST(so_many_calls_are_in_flight_and_the_others_wait_in_their_order)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };

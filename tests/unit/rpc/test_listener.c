@@ -62,6 +62,25 @@ TLS_TEST(a_stale_socket_is_replaced)
 	rpc_client_free(client);
 }
 
+TLS_TEST(a_link_is_followed_unless_the_socket_has_to_be_at_its_own_path)
+{
+	const char *link = world_path(tw->world, "link");
+
+	assert_int_equal(symlink(tw->world->socket, link), 0);
+	for (int is_own = 0; is_own < 2; is_own++)
+		for (int is_link = 0; is_link < 2; is_link++) {
+			const struct rpc_endpoint endpoint = {.unix_path = is_link ? link : tw->world->socket,
+							      .is_own_socket = is_own};
+			struct rpc_client *client = NULL;
+			struct answer answer;
+
+			assert_ok(rpc_client_new(tw->world->event, &endpoint, &client, NULL));
+			assert_int_equal(world_get_now(tw->world, client, "db", &answer),
+					 is_own && is_link ? STATUS_UNAVAILABLE : STATUS_OK);
+			rpc_client_free(client);
+		}
+}
+
 struct dialled {
 	bool is_done;
 	int fd;
@@ -88,7 +107,7 @@ TLS_TEST(a_queue_that_is_full_is_tried_again)
 		assert_int_equal(bind(fds[0], (const struct sockaddr *)&address, sizeof(address)), 0);
 		assert_int_equal(listen(fds[0], 0), 0);
 		assert_int_equal(connect(fds[1], (const struct sockaddr *)&address, sizeof(address)), 0);
-		assert_ok(dial_unix(tw->world->event, path, on_dialled, &dialled, &dial, NULL));
+		assert_ok(dial_unix(tw->world->event, path, is_freed, on_dialled, &dialled, &dial, NULL));
 		run_for(tw->world->event, 200);
 		assert_false(dialled.is_done);
 		if (is_freed)
