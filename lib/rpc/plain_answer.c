@@ -9,17 +9,21 @@
 
 #include <string.h>
 
+void plain_error_text(const struct error *err, char ret[static ERROR_MSG_MAX])
+{
+	if (utf8_is_valid(err->msg, strlen(err->msg)))
+		(void)str_copy(ret, ERROR_MSG_MAX, err->msg);
+	else
+		str_copy_text(ret, ERROR_MSG_MAX, err->msg);
+}
+
 char *plain_error_body(const struct error *err, const ProtobufCMessage *details)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup(json_decrefp) json_t *more = NULL;
 	char text[ERROR_MSG_MAX];
 
-	/* a text that was quoted may be cut within a character, which JSON cannot carry */
-	if (utf8_is_valid(err->msg, strlen(err->msg)))
-		(void)str_copy(text, sizeof(text), err->msg);
-	else
-		str_copy_text(text, sizeof(text), err->msg);
+	plain_error_text(err, text);
 	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", text);
 	if (!json)
 		return NULL;

@@ -74,6 +74,8 @@ static const struct row rows[] = {
 	/* the text that is quoted here is cut within a character */
 	{"PUT", "/v1/volume/csi/db", "application/json", "{\"e\":{\"\\\xe3\x9e\xb9\xea\x8a\x9e\":\"k[\"}}",
 	 "400", NULL, "the body is no JSON"},
+	{"POST", "/Any.Get", "application/json", "{\"e\":{\"\\\xe3\x9e\xb9\xea\x8a\x9e\":\"k[\"}}", "400",
+	 NULL, "{\"Err\":\"the body is no JSON"},
 	{"GET", "/metrics?x", NULL, NULL, "400", NULL, "\\\"x\\\""},
 	{"GET", "/v1/volume", NULL, NULL, "404", NULL, "nothing at /v1/volume"},
 	{"POST", "/v1/volume", NULL, NULL, "404", NULL, "nothing at /v1/volume"},
