@@ -293,6 +293,7 @@ static size_t looks_at(struct world *w, const char *one)
 TEST(a_page_ends_when_its_filter_has_looked_at_so_much)
 {
 	static Holdfast__V1__Capability *many[1000];
+	static Holdfast__V1__Volume__ParametersEntry *many_parameters[1000];
 	static char long_text[64 * 1024];
 	struct world w;
 
@@ -309,6 +310,11 @@ TEST(a_page_ends_when_its_filter_has_looked_at_so_much)
 	assert_in_range(looks_at(&w, "name contains y"), 1, 10);
 	w.parameters[0].value = long_text;
 	assert_in_range(looks_at(&w, "parameters.tier contains y"), 1, 10);
+	for (size_t i = 0; i < ARRAY_SIZE(many_parameters); i++)
+		many_parameters[i] = &w.parameters[1];
+	w.volume.parameters = many_parameters;
+	w.volume.n_parameters = ARRAY_SIZE(many_parameters);
+	assert_in_range(looks_at(&w, "parameters.none==x"), 1, 10);
 	w.mount_options.n_mount_flags = 1;
 	w.volume.mount_options = &w.mount_options;
 	assert_in_range(looks_at(&w, "y in mount_options.mount_flags"), 1, 2000);
