@@ -2,6 +2,7 @@
 #include "alloc/options.h"
 
 #include "base/cleanup.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "model/message.h"
 #include "model/node_loss.h"
@@ -31,6 +32,27 @@ static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
 }
 
+/* A flag with a value may name a server, as ip= of cifs does, and the plugin gives the program that mounts
+ * the volume's secrets, too. Who may only submit work sends them nowhere. */
+static enum status check_secrets(struct state *state, const struct alloc *alloc,
+				 const struct volume_request *request,
+				 const Holdfast__V1__MountOptions *options, struct error *err)
+{
+	const Holdfast__V1__VolumeSecrets *secrets = NULL;
+	char key[OBJECT_KEY_SIZE];
+
+	if (str_join(key, sizeof(key), PREFIX_VOLUME_SECRETS, alloc->namespace, "/", request->source) >= 0)
+		secrets = records_get(&state->records, key);
+	for (size_t i = 0; secrets && secrets->n_secrets > 0 && i < options->n_mount_flags; i++)
+		if (strchr(options->mount_flags[i], '='))
+			return error_set(err, STATUS_PERMISSION_DENIED, 0,
+					 "volume %s: mount_options.mount_flags[%zu]: %s has secrets, and a "
+					 "flag with a value could send them to another server: write it into "
+					 "mount_options of the volume",
+					 request->name, i, request->source);
+	return STATUS_OK;
+}
+
 static enum status check_one(struct state *state, const struct alloc *alloc,
 			     const struct volume_request *request, const Holdfast__V1__MountOptions *options,
 			     struct error *err)
@@ -57,7 +79,7 @@ static enum status check_one(struct state *state, const struct alloc *alloc,
 					 request->name);
 	if (mount_options_check(options, &why) != STATUS_OK)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s: %s", request->name, why.msg);
-	return STATUS_OK;
+	return check_secrets(state, alloc, request, options, err);
 }
 
 /* Add the options of one volume; the name is enough to find them by. False when memory is short. */
@@ -187,6 +209,16 @@ static const Holdfast__V1__MountOptions *of_volume(const Holdfast__V1__Allocatio
 		if (str_eq(options->volumes[i]->name, name))
 			return options->volumes[i]->mount_options;
 	return NULL;
+}
+
+enum status alloc_options_check(struct state *state, const struct alloc *alloc, const char *name,
+				struct error *err)
+{
+	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, alloc->id);
+	const Holdfast__V1__MountOptions *own = options ? of_volume(options, name) : NULL;
+	const struct volume_request *request = alloc_find_volume(alloc, name);
+
+	return own && request ? check_secrets(state, alloc, request, own, err) : STATUS_OK;
 }
 
 /* The options of the one request of the claim's allocation that names the claim's volume. */

@@ -21,6 +21,11 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 			       const struct alloc *alloc, Holdfast__V1__AllocationOptions **ret,
 			       struct error *err);
 
+/** May the volume @name of @alloc be granted with its options? The volume may have secrets only since then.
+ */
+enum status alloc_options_check(struct state *state, const struct alloc *alloc, const char *name,
+				struct error *err);
+
 /** Was the allocation submitted with @options (NULL: no options)? */
 bool alloc_options_are(struct state *state, const char *alloc_id,
 		       const Holdfast__V1__AllocationOptions *options);

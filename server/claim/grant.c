@@ -600,8 +600,10 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return status;
 	/* also a volume that it has already: after a restore it may be another's */
 	TRY(grant_check_past(server, asked.volume, same, err));
-	if (!same)
+	if (!same) {
+		TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
 		return grant(server, call, &asked, err);
+	}
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it
 	 * has revoked elsewhere. */
 	return commit_and_attach(server, &(struct change){.is_confirmed = server->lead != NULL}, call,

@@ -14,7 +14,7 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 
-#define SECRET "password=hunter3"
+#define SECRET "hunter3"
 #define T(text) ((char *)(uintptr_t)(text))
 
 /* A submission of allocation ALLOC_1 with volume db. */
@@ -150,7 +150,7 @@ CASE(mount_options_are_part_of_the_submission)
 	s.options.n_mount_flags = 2;
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 	s.options.n_mount_flags = 1;
-	s.flags[0] = T("password=hunter4");
+	s.flags[0] = T("hunter4");
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 	s.volume.mount_options = NULL;
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
@@ -228,6 +228,45 @@ CASE(invalid_mount_options_are_refused_by_field)
 				   !strstr(err.msg, SECRET),
 			   "%s", err.msg);
 	}
+}
+
+/* The volume has a secret, or none. */
+static void put_secrets(struct fixture *f, bool has_one)
+{
+	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
+	const Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	secret.key = secret.value = T("key");
+	if (has_one)
+		change_put_record(&change, PREFIX_VOLUME_SECRETS "default/db", &secrets.base);
+	else
+		change_delete_record(&change, PREFIX_VOLUME_SECRETS "default/db");
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* ip= of cifs would have the plugin show them to any server. */
+CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct submission s;
+	struct error err;
+
+	submission(&s, "xfs", 2);
+	s.flags[1] = T("noatime,ip=10.6.6.6");
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "mount_flags[1]"));
+	assert_null(strstr(err.msg, "10.6.6.6"));
+	/* nor those that it gets later */
+	put_secrets(f, false);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	put_secrets(f, true);
+	UNTIL(f, f->n1.runs >= 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), STATUS_PERMISSION_DENIED);
+	put_secrets(f, false);
+	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), err);
+	protobuf_c_message_free_unpacked(&response->base, NULL);
 }
 
 /* What is kept of the submission, in bytes. */
