@@ -32,8 +32,8 @@ static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
 }
 
-/* A flag with a value may name a server, as ip= of cifs does, and the plugin gives the program that mounts
- * the volume's secrets, too. Who may only submit work sends them nowhere. */
+/* A flag with a value may name a server, as ip= of cifs does. The plugin gives it to the program that mounts,
+ * together with the volume's secrets. A caller who may only submit work must not choose that server. */
 static enum status check_secrets(struct state *state, const struct alloc *alloc,
 				 const struct volume_request *request,
 				 const Holdfast__V1__MountOptions *options, struct error *err)
