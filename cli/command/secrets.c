@@ -5,6 +5,17 @@
 #include "conf/conf.h"
 
 #include <errno.h>
+#include <string.h>
+
+/* The message quotes text of the file, which may be a secret without quotes. */
+static void hide_words(struct error *err)
+{
+	const char *from = err ? strchr(err->msg, '\'') : NULL, *to = from ? strrchr(from, '\'') : NULL;
+
+	if (to > from)
+		(void)error_set(err, err->status, 0, "%.*s[redacted]%s", (int)(from - err->msg + 1), err->msg,
+				to);
+}
 
 enum status secrets_load(const char *path, json_t **ret, struct error *err)
 {
@@ -13,6 +24,8 @@ enum status secrets_load(const char *path, json_t **ret, struct error *err)
 	const char *key;
 	json_t *value;
 
+	if (status == STATUS_INVALID_ARGUMENT)
+		hide_words(err);
 	if (status != STATUS_OK)
 		return status;
 	if (json_object_size(conf_root(conf)) > SECRETS_MAX)

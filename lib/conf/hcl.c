@@ -445,6 +445,7 @@ struct parser {
 	struct hcl_token token; /* the next one */
 	struct lines *lines;
 	unsigned int depth;
+	bool hides; /* texts without quotes, which may be secrets */
 	struct error *err;
 	struct error mistakes; /* those that were passed over, all of them */
 	enum status status;    /* STATUS_OK: no mistake */
@@ -480,13 +481,26 @@ static enum status no_memory(const struct parser *p)
 	return line_no_memory(p->lexer.file, p->err);
 }
 
+/* Returns the token's text for a message. */
+static const char *shown(const struct parser *p)
+{
+	return p->hides ? "[redacted]" : p->token.text;
+}
+
 /* "<wanted> is missing before <found>" */
 static enum status unexpected(const struct parser *p, const char *wanted)
 {
+	bool is_word = p->token.type == HCL_IDENT || p->token.type == HCL_NUMBER;
 	char buffer[HCL_SHOW_SIZE];
 
 	return line_error(p->lexer.file, p->token.line, p->err, "%s expected, found %s", wanted,
-			  hcl_show(&p->token, buffer));
+			  is_word && p->hides ? "text without quotes" : hcl_show(&p->token, buffer));
+}
+
+/* Is the value of @key, or the block, of secrets? */
+static bool is_secret(const char *key)
+{
+	return str_eq(key, "secrets") || str_eq(key, "mount_flags");
 }
 
 static enum status note(struct parser *p, const json_t *object, const char *key, unsigned int line,
@@ -573,7 +587,7 @@ static enum status parse_number(struct parser *p, json_t **ret)
 	if (!json_is_number(number)) {
 		json_decref(number);
 		return line_error(p->lexer.file, p->token.line, p->err,
-				  "'%.48s' is not a number, quote values with a unit", p->token.text);
+				  "'%.48s' is not a number, quote values with a unit", shown(p));
 	}
 	*ret = number;
 	return advance(p);
@@ -591,10 +605,10 @@ static enum status parse_word(struct parser *p, json_t **ret)
 		return line_error(
 			p->lexer.file, p->token.line, p->err,
 			"'%.48s' is part of an expression, and they are not evaluated: write the value",
-			p->token.text);
+			shown(p));
 	else
 		return line_error(p->lexer.file, p->token.line, p->err,
-				  "'%.48s' must be quoted, only true, false and null are not", p->token.text);
+				  "'%.48s' must be quoted, only true, false and null are not", shown(p));
 	return advance(p);
 }
 
@@ -780,12 +794,17 @@ static enum status parse_block(struct parser *p, json_t *object, const struct ke
 static enum status parse_item(struct parser *p, json_t *object)
 {
 	cleanup_key struct key key = {.text = NULL, .line = p->token.line};
+	bool hid = p->hides;
 
 	if (p->token.type != HCL_IDENT && p->token.type != HCL_STRING)
 		return unexpected(p, "a name");
 	key.text = TAKE_PTR(p->token.text);
 	TRY(advance(p));
-	return p->token.type == HCL_ASSIGN ? parse_attribute(p, object, &key) : parse_block(p, object, &key);
+	p->hides = hid || is_secret(key.text);
+	enum status status =
+		p->token.type == HCL_ASSIGN ? parse_attribute(p, object, &key) : parse_block(p, object, &key);
+	p->hides = hid;
+	return status;
 }
 
 /* Items end with their line; between braces a comma does as well. */

@@ -80,8 +80,8 @@ struct scalar {
 	struct error *err;
 };
 
-/* "<path>: wants <what>, not ..." */
-static enum status wanted(const struct path *at, const char *what, const json_t *json, struct error *err)
+/* "<path>: wants <what>, not a string" */
+static enum status wanted_type(const struct path *at, const char *what, const json_t *json, struct error *err)
 {
 	static const char *const types[] = {
 		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
@@ -89,15 +89,20 @@ static enum status wanted(const struct path *at, const char *what, const json_t 
 		[JSON_FALSE] = "false",	     [JSON_NULL] = "null",
 	};
 
-	char shown[SHOWN_SIZE];
-
-	if (json_is_string(json)) {
-		str_copy_text(shown, sizeof(shown), json_string_value(json));
-		return fail(at, STATUS_INVALID_ARGUMENT, err, "'%s' is not %s", shown, what);
-	}
 	/* cppcheck-suppress nullPointerRedundantCheck ; json is never NULL, which jansson's macro asks again
 	 */
 	return fail(at, STATUS_INVALID_ARGUMENT, err, "wants %s, not %s", what, types[json_typeof(json)]);
+}
+
+/* The same, with the text. Not for lists and objects, which may be of secrets. */
+static enum status wanted(const struct path *at, const char *what, const json_t *json, struct error *err)
+{
+	char shown[SHOWN_SIZE];
+
+	if (!json_is_string(json))
+		return wanted_type(at, what, json, err);
+	str_copy_text(shown, sizeof(shown), json_string_value(json));
+	return fail(at, STATUS_INVALID_ARGUMENT, err, "'%s' is not %s", shown, what);
 }
 
 static enum status no_memory(const struct path *at, struct error *err)
@@ -395,7 +400,7 @@ static enum status decode_list(struct decoder *dec, const struct path *at,
 	size_t length = alone ? 1 : json_array_size(json);
 
 	if (!alone && !json_is_array(json))
-		return wanted(at, "a list", json, dec->err);
+		return wanted_type(at, "a list", json, dec->err);
 	if (length == 0)
 		return STATUS_OK;
 	*list = calloc(length, size);
@@ -458,7 +463,7 @@ static enum status decode_map(struct decoder *dec, const struct path *at,
 	size_t i = 0;
 
 	if (!json_is_object(json))
-		return wanted(at, "an object", json, dec->err);
+		return wanted_type(at, "an object", json, dec->err);
 	if (json_object_size(json) == 0)
 		return STATUS_OK;
 	entries = calloc(json_object_size(json), sizeof(ProtobufCMessage *));
@@ -557,7 +562,7 @@ static enum status decode_message(struct decoder *dec, const struct path *at,
 	if (is_well_known(descriptor))
 		return fail(at, STATUS_UNIMPLEMENTED, dec->err, "%s has no JSON form here", descriptor->name);
 	if (!json_is_object(json))
-		return wanted(at, "an object", json, dec->err);
+		return wanted_type(at, "an object", json, dec->err);
 	message = malloc(descriptor->sizeof_message);
 	if (!message)
 		return no_memory(at, dec->err);

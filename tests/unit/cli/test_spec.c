@@ -123,6 +123,9 @@ TEST(secrets_come_from_a_file_beside_the_volume)
 	char path[] = "/tmp/cli-secrets-XXXXXX";
 	static const char good[] = "user = \"a\"\npassword = \"p\"\n";
 	static const char bad[] = "user = \"a\"\n password = 1234567\n";
+	static const char *const unquoted[] = {
+		"password = s3cret",	   "password = 0s3cret",     "-s3cret",
+		"password = \"x\" s3cret", "{\"password\": s3cret}", "password = s3cret\nother = s3cret"};
 	char text[128];
 	struct error err = {.msg = ""};
 	struct conf *conf;
@@ -145,6 +148,14 @@ TEST(secrets_come_from_a_file_beside_the_volume)
 		     ":2: the value of 'password' must be a text in quotes");
 	assert_null(strstr(err.msg, "1234567"));
 	conf_free(conf);
+	for (size_t i = 0; i < ARRAY_SIZE(unquoted); i++) {
+		assert_int_equal(file_write_atomic(path, 0600, unquoted[i], strlen(unquoted[i])), 0);
+		conf = parse(text);
+		assert_error(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_INVALID_ARGUMENT, err,
+			     ":1: ");
+		assert_null(strstr(err.msg, "s3cret"));
+		conf_free(conf);
+	}
 	(void)unlink(path);
 	conf = parse(text);
 	assert_int_equal(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_NOT_FOUND);

@@ -119,6 +119,20 @@ TEST(every_mistake_is_reported_with_its_line)
 		{"\na = [\n1,\n", "t.hcl:2: the list has no closing ']'"},
 		{"\na = [\n1\n", "t.hcl:2: the list has no closing ']'"},
 		{"a = [}", "t.hcl:1: a value expected, found '}'"},
+		/* texts that may be secrets are not shown */
+		{"secrets = s3cret",
+		 "t.hcl:1: '[redacted]' must be quoted, only true, false and null are not"},
+		{"secrets {\na = 5ecret\n}",
+		 "t.hcl:2: '[redacted]' is not a number, quote values with a unit"},
+		{"a { secrets { b = { c = s3.cret } } }", "t.hcl:1: '[redacted]' is part of an expression, "
+							  "and they are not evaluated: write the value"},
+		{"secrets {\na = \"x\" s3cret\n}",
+		 "t.hcl:2: the end of the line expected, found text without quotes"},
+		{"mount_flags = [s3cret]",
+		 "t.hcl:1: '[redacted]' must be quoted, only true, false and null are not"},
+		{"secrets {\na = x\n}\nb = yes",
+		 "t.hcl:2: '[redacted]' must be quoted, only true, false and null are not\n"
+		 "t.hcl:4: 'yes' must be quoted, only true, false and null are not"},
 		{"a = yes", "t.hcl:1: 'yes' must be quoted, only true, false and null are not"},
 		{"a = 10GiB", "t.hcl:1: '10GiB' is not a number, quote values with a unit"},
 		{"a = 010", "t.hcl:1: '010' is not a number, quote values with a unit"},

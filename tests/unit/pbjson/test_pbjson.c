@@ -263,7 +263,7 @@ TEST(wrong_input_is_refused_with_the_path_of_the_field)
 		const char *json, *error;
 	} cases[] = {
 		{"[]", "wants an object, not a list"},
-		{"\"x\"", "'x' is not an object"},
+		{"\"x\"", "wants an object, not a string"},
 		{"{\"nope\":1}", "nope: All has no such field"},
 		{"{\"inner\":{\"kids\":[{},{\"x\":1}]}}", "inner.kids[1].x: Inner has no such field"},
 		{"{\"mIm\":{\"4\":{\"x\":1}}}", "m_im[\"4\"].x: Inner has no such field"},
