@@ -205,6 +205,19 @@ bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message
 	return true;
 }
 
+enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,
+				size_t n, struct error *err)
+{
+	TRY(volume_check_secrets(given, n, err));
+	for (size_t i = 0; n > 0 && i < secrets->n_secrets; i++)
+		if (!message_text_map_find(given, n, secrets->secrets[i]->key))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "secrets: '%.64s' is stored, and stored ones are not combined with "
+					 "others: give all secrets of the volume",
+					 secrets->secrets[i]->key);
+	return volume_secrets_overlay(secrets, given, n) ? STATUS_OK : error_no_memory(err, "a volume");
+}
+
 static bool redact_flags(Holdfast__V1__MountOptions *options)
 {
 	if (!options || options->n_mount_flags == 0)

@@ -81,9 +81,14 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t min, uint64_t max,
 				 bool *ret_changed, struct error *err);
 
-/** Lay @over, secrets of one request, over @secrets. False when memory is short. */
+/** Lay @over over @secrets. False when memory is short. */
 bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
 			    size_t n_over);
+
+/** The same with the secrets of a request, checked. STATUS_INVALID_ARGUMENT if they leave out a stored one:
+ * no caller combines a secret that it does not give with others, which may name another server. */
+enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,
+				size_t n, struct error *err);
 
 /** Check mount options of any origin; no flag is part of a message. */
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err);

@@ -125,13 +125,29 @@ static enum status merge_mount_options(struct volume_parts *current, const struc
 	return STATUS_OK;
 }
 
+/* Are some redacted and others given? The stored ones would go with an address that the caller chooses. */
+static bool is_mixed(const Holdfast__V1__VolumeSecrets *secrets)
+{
+	size_t n_redacted = 0;
+
+	for (size_t i = 0; i < secrets->n_secrets; i++)
+		n_redacted += str_eq(secrets->secrets[i]->value, VOLUME_REDACTED);
+	return n_redacted > 0 && n_redacted < secrets->n_secrets;
+}
+
 /* Exactly those of @update; a redacted one is the one that is stored. */
 static enum status merge_secrets(struct volume_parts *current, const struct volume_parts *update,
 				 bool *changed, struct error *err)
 {
 	Holdfast__V1__VolumeSecrets *stored = current->secrets;
 	struct volume_parts next = VOLUME_PARTS_INIT;
-	enum status status = volume_parts_copy(&update->volume, NULL, update->secrets, &next, err);
+	enum status status;
+
+	if (is_mixed(update->secrets))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "secrets: stored ones are not combined with others: give all secrets of the "
+				 "volume, or \"" VOLUME_REDACTED "\" for all; nothing was changed");
+	status = volume_parts_copy(&update->volume, NULL, update->secrets, &next, err);
 
 	for (size_t i = 0; status == STATUS_OK && i < next.secrets->n_secrets; i++) {
 		struct message_text_entry *known;

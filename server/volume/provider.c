@@ -80,15 +80,10 @@ static enum status check_csi(const struct volume *volume, const char *what, cons
 static enum status overlay_secrets(struct volume_parts *parts, struct message_text_entry *const *secrets,
 				   size_t n, struct error *err)
 {
-	enum status status = volume_check_secrets(secrets, n, err);
-
-	if (status == STATUS_OK && !volume_secrets_overlay(parts->secrets, secrets, n))
-		return error_no_memory(err, "a volume");
+	TRY(volume_secrets_take(parts->secrets, secrets, n, err));
 	/* both together have the same bounds: they are stored, so that a server after this one can continue
 	 */
-	return status == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
-							  parts->secrets->n_secrets, err)
-				   : status;
+	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
 }
 
 static enum status check_deletable(struct server *server, const struct rpc_call *call,

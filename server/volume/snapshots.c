@@ -392,8 +392,7 @@ static enum status snapshot_begin(struct server *server, const struct volume_ent
 
 	TRY(volume_store_load(server, entry, &work->parts, err));
 	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
-	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
-		return error_no_memory(err, "a snapshot");
+	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
 		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
 	if (work->is_new || scheduled_ms != 0)
@@ -538,8 +537,7 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 
 	TRY(is_source ? volume_store_load(server, source, &work->parts, err)
 		      : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err));
-	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
-		return error_no_memory(err, "a snapshot");
+	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	given.plugin_id = request->plugin_id;
 	given.snapshot_id = request->snapshot_id;
 	work->is_recorded = known != NULL;

@@ -243,7 +243,7 @@ TEST(topologies_begin_as_the_required_ones)
 #define SAME_TOPOLOGY ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
 #define GIVEN_SECRETS ",\"secrets\":{\"pass\":\"p\",\"user\":\"u\"}"
 #define GIVEN_FLAGS ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"pw=1\"]}"
-#define SAME_SECRETS ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"u\"}"
+#define SAME_SECRETS ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"[redacted]\"}"
 
 TEST(merging_follows_the_rules_of_each_field)
 {
@@ -310,6 +310,11 @@ TEST(merging_follows_the_rules_of_each_field)
 		{CSI SAME_TOPOLOGY "}", IN_USE, STATUS_OK, NULL, true}, /* secrets are always replaced */
 		{CSI SAME_TOPOLOGY ",\"secrets\":{\"pass\":\"new\",\"user\":\"u\"}}", IN_USE, STATUS_OK, NULL,
 		 true},
+		/* a stored one goes with no address of the caller's */
+		{CSI SAME_TOPOLOGY ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"other\"}}", IN_USE,
+		 STATUS_INVALID_ARGUMENT, "secrets:", false},
+		{CSI SAME_TOPOLOGY ",\"secrets\":{\"pass\":\"[redacted]\",\"server\":\"mine\"}}", IN_USE,
+		 STATUS_INVALID_ARGUMENT, "secrets:", false},
 		{CSI SAME_TOPOLOGY ",\"secrets\":{\"other\":\"[redacted]\"}}", IN_USE,
 		 STATUS_INVALID_ARGUMENT, "secrets:", false},
 	};
@@ -481,16 +486,33 @@ TEST(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing)
 	holdfast__v1__volume__free_unpacked(view, NULL);
 }
 
-TEST(secrets_of_a_request_lie_over_those_that_are_stored)
+/* A secret that the caller does not give goes with nothing that the caller chooses. */
+TEST(secrets_of_a_request_take_the_place_of_all_that_are_stored)
 {
-	cleanup(volume_parts_release) struct volume_parts stored, request;
+	static const struct {
+		const char *given;
+		enum status status;
+		const char *value_of_b;
+	} cases[] = {
+		{"{}", STATUS_OK, "2"},
+		{"{\"b\":\"3\",\"a\":\"1\",\"c\":\"4\"}", STATUS_OK, "3"},
+		{"{\"b\":\"3\"}", STATUS_INVALID_ARGUMENT, "2"},
+		{"{\"b\":\"2\"}", STATUS_INVALID_ARGUMENT,
+		 "2"}, /* whether it is the stored one is not shown */
+		{"{\"server\":\"mine\"}", STATUS_INVALID_ARGUMENT, "2"},
+	};
 
-	assert_ok(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL));
-	assert_ok(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL));
-	assert_true(volume_secrets_overlay(stored.secrets, VOLUME_MAP(request.secrets->secrets),
-					   request.secrets->n_secrets));
-	assert_int_equal(stored.secrets->n_secrets, 3);
-	assert_string_equal(stored.secrets->secrets[0]->value, "1");
-	assert_string_equal(stored.secrets->secrets[1]->value, "3");
-	assert_string_equal(stored.secrets->secrets[2]->value, "4");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		cleanup(volume_parts_release) struct volume_parts stored, request;
+		char json[256];
+		struct error err;
+
+		(void)str_format(json, sizeof(json), CSI ",\"secrets\":%s}", cases[i].given);
+		assert_ok(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL));
+		assert_ok(read_parts(json, NULL, &request, NULL));
+		assert_int_equal(volume_secrets_take(stored.secrets, VOLUME_MAP(request.secrets->secrets),
+						     request.secrets->n_secrets, &err),
+				 cases[i].status);
+		assert_string_equal(stored.secrets->secrets[1]->value, cases[i].value_of_b);
+	}
 }

@@ -121,11 +121,17 @@ PROVIDER_TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does)
 PROVIDER_TEST(deleting_forgets_the_record_when_the_provider_has)
 {
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}}", NULL);
-	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s1\",\"secrets\":{\"b\":\"3\"}}", NULL);
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s1\",\"secrets\":{\"b\":\"3\"}}",
+		STATUS_INVALID_ARGUMENT, "'a' is stored");
+	must(f, "CreateSnapshot",
+	     "{\"volumeId\":\"db\",\"name\":\"s1\",\"secrets\":{\"a\":\"1\",\"b\":\"3\"}}", NULL);
 	assert_string_equal(provider.last_secrets, "a=1,b=3,");
 	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
 	refuses(f, "DeleteSnapshot",
 		"{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\",\"secrets\":{\"a\":\"9\"}}",
+		STATUS_INVALID_ARGUMENT, "'b' is stored");
+	refuses(f, "DeleteSnapshot",
+		"{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\",\"secrets\":{\"a\":\"9\",\"b\":\"2\"}}",
 		STATUS_FAILED_PRECONDITION, "the provider's words");
 	assert_string_equal(provider.last_secrets, "a=9,b=2,");
 	assert_non_null(record(f, "s1"));
