@@ -66,6 +66,7 @@ struct op {
 	struct last_output output;
 	struct readback *readback; /* the request, once it is known */
 	struct readback_fault fault;
+	struct error refusal;	 /* while its container is removed */
 	const json_t *inspected; /* the engine's description of now; borrowed */
 	int64_t pid;
 	int64_t started_ms;
@@ -288,25 +289,42 @@ static void refuse_order(struct op *op, const char *reason, struct error *err)
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err);
 static void refuse_made(struct op *op);
 
-/* Checks again the conditions that may have changed during a long pull. False: the call has ended. */
-static bool is_still_right(struct op *op)
+/* Checks again the conditions that may have changed during a long pull. */
+static enum status check_still(const struct op *op, const char **ret_reason, struct error *err)
 {
-	const char *reason = "expired";
 	int64_t now_ms = clock_realtime_ms();
-	enum status status = STATUS_OK;
-	struct error err;
 
+	*ret_reason = "expired";
 	if (!op->is_restart && (now_ms < 0 || (uint64_t)now_ms > op->taken.order.not_after_ms))
-		status = error_set(&err, STATUS_PERMISSION_DENIED, 0,
-				   "the order for task '%s' of allocation %s expired before it was carried "
-				   "out; ask the server for another one",
-				   op->task, op->alloc);
-	else if (op->taken.order.kind == ORDER_START)
-		status = check_mounts(op, &reason, &err);
-	if (status == STATUS_OK)
-		return true;
-	refuse_order(op, reason, &err);
-	return false;
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the order for task '%s' of allocation %s expired before it was carried "
+				 "out; ask the server for another one",
+				 op->task, op->alloc);
+	return op->taken.order.kind == ORDER_START ? check_mounts(op, ret_reason, err) : STATUS_OK;
+}
+
+static void on_withdrawn(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
+			"cannot remove the container of task '%s', which was not started", op->task);
+	op_fail(op, &op->refusal);
+}
+
+/* Refuses an order whose container exists. It removes a container that never ran; a restart keeps its
+ * container, which has the output of the last run. */
+static void withdraw(struct op *op, const char *reason, struct error *err)
+{
+	if (op->is_restart) {
+		refuse_order(op, reason, err);
+		return;
+	}
+	(void)driver_refuse(op->driver, &op->taken, reason, err);
+	op->has_used = false;
+	op->refusal = *err;
+	ask(op, SHORT("DELETE"), on_withdrawn, "/containers/%s?force=1&v=1", op->name);
 }
 
 static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -324,10 +342,13 @@ static void on_started(enum status status, const struct error *err, const json_t
 /* The order is done for before the container runs: should that be lost, it makes no second one. */
 static void ask_start(struct op *op)
 {
+	const char *reason;
 	struct error err;
 
-	if (!is_still_right(op))
+	if (check_still(op, &reason, &err) != STATUS_OK) {
+		withdraw(op, reason, &err);
 		return;
+	}
 	if (!readback_sources(op->readback, MOUNTINFO_PATH, &op->fault)) {
 		refuse_made(op);
 		return;
@@ -593,12 +614,16 @@ static bool make_plugin_folder(struct op *op)
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
+	const char *reason;
+	struct error own;
 
 	if (status == STATUS_NOT_FOUND)
 		ask_pull(op);
 	else if (status != STATUS_OK)
 		op_fail(op, err);
-	else if (is_still_right(op) && make_plugin_folder(op))
+	else if (check_still(op, &reason, &own) != STATUS_OK)
+		refuse_order(op, reason, &own);
+	else if (make_plugin_folder(op))
 		ask_create(op, json);
 }
 

@@ -675,6 +675,19 @@ static void an_engine_that_lies_is_refused(void **state)
 	assert_int_equal(state_of("lied"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
 }
 
+/* run.py has the proxy change the volume's mark after the engine made the container. */
+static void a_volume_that_changes_before_the_start_leaves_no_container(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+	struct wish w;
+
+	wish_of_a_reader(&w);
+	if (start(&w, &response, &err) != STATUS_PERMISSION_DENIED || !strstr(err.msg, "is not volume vol-3"))
+		fail_msg("%s", response ? "taken" : err.msg);
+	assert_int_equal(state_of("lied"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
 static void an_engine_that_adds_what_nobody_asked_about_is_taken(void **state)
 {
 	struct wish w;
@@ -1536,6 +1549,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_hostile_agent_reaches_no_foreign_container),
 	};
 	const struct CMUnitTest lied[] = {cmocka_unit_test(an_engine_that_lies_is_refused)};
+	const struct CMUnitTest late[] = {
+		cmocka_unit_test(a_volume_that_changes_before_the_start_leaves_no_container)};
 	const struct CMUnitTest honest[] = {
 		cmocka_unit_test(an_engine_that_adds_what_nobody_asked_about_is_taken)};
 	const struct CMUnitTest stranger[] = {cmocka_unit_test(a_stranger_is_not_heard)};
@@ -1555,6 +1570,8 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(hostile, NULL, NULL);
 	else if (str_eq(phase, "lied"))
 		failed = cmocka_run_group_tests(lied, NULL, NULL);
+	else if (str_eq(phase, "late"))
+		failed = cmocka_run_group_tests(late, NULL, NULL);
 	else if (str_eq(phase, "honest"))
 		failed = cmocka_run_group_tests(honest, NULL, NULL);
 	else if (str_eq(phase, "stranger"))

@@ -280,6 +280,7 @@ class World:
         with socket.socket(socket.AF_UNIX) as s:
             return s.connect_ex(at) == 0
 
+    ALLOC = ALLOC
     DRIVER_ID = DRIVER_ID
 
     def ask(self, method, path):
