@@ -39,6 +39,7 @@ def rows(work, engine):
         ("a_capability", host("CapAdd", ["CAP_SYS_ADMIN"]), False, {"capabilities"}),
         ("another_order_s_labels", lambda body: body["Labels"].__setitem__("dev.holdfast.stop_ms", "1"), False, {"labels"}),
         ("another_place", lambda body: body.__setitem__("WorkingDir", "/bin"), False, set()),
+        ("the_image_s_check", lambda body: body.pop("Healthcheck"), False, {"healthcheck"}),
         ("a_group_more", host("GroupAdd", ["6"]), False, {"groups"}),
         ("hidden_group", lambda body: body.__setitem__("User", "0:6"), True, {"group"}),
         ("hidden_group_more", host("GroupAdd", ["6"]), True, {"groups"}),

@@ -34,7 +34,8 @@ static const char asked_text[] =
 	",\"Propagation\":\"" propagation "\"}"
 
 static const char answer_text[] =
-	"{\"Config\":{\"User\":\"1000\",\"WorkingDir\":\"/srv/app\",\"Hostname\":\"db\",\"Env\":[\"PATH=/"
+	"{\"Config\":{\"Healthcheck\":{\"Test\":[\"NONE\"]},\"User\":\"1000\",\"WorkingDir\":\"/srv/"
+	"app\",\"Hostname\":\"db\",\"Env\":[\"PATH=/"
 	"bin\",\"A=1\"],\"Labels\":{\"dev.holdfast.alloc\":\"A\",\"of.image\":\"x\"}},\"HostConfig\":{"
 	"\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-privileges\"],\"CapAdd\":["
 	"\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,\"PidsLimit\":100,\"Devices\":[],"
@@ -172,8 +173,9 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{HEX64, "db", "mount"},
 		{HEX64, HEX64 "-db", "mount"}, /* a volume of somebody's, called so */
 		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
-		{"\"User\":\"1000\"", "\"User\":\"1000\",\"Healthcheck\":{\"Test\":[\"CMD\",\"x\"]}",
-		 "healthcheck"},
+		{"[\"NONE\"]", "[\"CMD\",\"x\"]", "healthcheck"},
+		{"[\"NONE\"]", "[]", "healthcheck"},
+		{"\"Healthcheck\":{\"Test\":[\"NONE\"]},", "", "healthcheck"},
 	};
 	struct readback_fault fault;
 
