@@ -14,8 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { IMAGE_VOLUMES_MAX = 64, CAPABILITIES_N = 41, FLAGS_SIZE = 64 };
+enum {
+	IMAGE_VOLUMES_MAX = 64,
+	CAPABILITIES_N = 41,
+	FLAGS_SIZE = 64,
+	CPU_ROUNDING_NS = 100000, /* podman rounds down to 10 us of each 100 ms */
+	NS_PER_SECOND = 1000000000,
+	CPU_ROUNDING_UP = 10000000, /* systemd rounds up to a hundredth of a processor */
+};
 
 enum flag { READ_ONLY = 1, NO_SUID = 2, NO_DEV = 4, NO_EXEC = 8 };
 
@@ -245,12 +253,16 @@ enum rule {
 	SAME_TEXT,     /* where one was asked for */
 	SAME_FLAG,     /* absent is false */
 	SAME_NUMBER,   /* where one was asked for */
+	SAME_CPU,      /* likewise; podman rounds it */
 	SAME_NETWORK,  /* "container:NAME" may be answered with the id */
 	WITHIN,	       /* each text of the answer was asked for */
 	HOLDS,	       /* each text of the request is answered */
 	SAME_LABELS,   /* each label of the request, as it is */
 	NOTHING,       /* an empty or missing list, except in a privileged container */
 	EMPTY,	       /* an empty or missing list, in any container */
+	CONFINED,      /* no text turns a confinement off, except in a privileged container */
+	NOT_EMPTIED,   /* a list that is described has entries, except in a privileged container */
+	NO_RESTARTS,   /* the policy "no" */
 	OWN_NAMESPACE, /* neither the host's nor that of another container */
 };
 
@@ -279,7 +291,16 @@ static const struct {
 	{"uts_namespace", "HostConfig", "UTSMode", OWN_NAMESPACE},
 	{"user_namespace", "HostConfig", "UsernsMode", OWN_NAMESPACE},
 	{"memory", "HostConfig", "Memory", SAME_NUMBER},
+	{"memory_swap", "HostConfig", "MemorySwap", SAME_NUMBER},
+	{"oom_kill", "HostConfig", "OomKillDisable", SAME_FLAG},
+	{"cpu", "HostConfig", "NanoCpus", SAME_CPU},
+	{"cpu_shares", "HostConfig", "CpuShares", SAME_NUMBER},
 	{"pids", "HostConfig", "PidsLimit", SAME_NUMBER},
+	{"security", "HostConfig", "SecurityOpt", CONFINED},
+	{"kernel_paths", "HostConfig", "MaskedPaths", NOT_EMPTIED}, /* podman describes neither list */
+	{"kernel_paths", "HostConfig", "ReadonlyPaths", NOT_EMPTIED},
+	{"restart_policy", "HostConfig", "RestartPolicy", NO_RESTARTS},
+	{"auto_remove", "HostConfig", "AutoRemove", SAME_FLAG},
 };
 
 static bool has_text(const json_t *list, const char *text)
@@ -317,16 +338,19 @@ static bool compare_labels(const char *field, const json_t *asked, const json_t 
 	return true;
 }
 
-static bool compare_number(const char *field, const json_t *asked, const json_t *found,
+/* @rounding the found number may be smaller by so much */
+static bool compare_number(const char *field, const json_t *asked, const json_t *found, json_int_t rounding,
 			   struct readback_fault *ret)
 {
+	json_int_t want = json_integer_value(asked);
+	json_int_t have = json_integer_value(found);
 	char ordered[32];
 	char got[32];
 
-	if (!json_is_integer(asked) || json_integer_value(asked) == json_integer_value(found))
+	if (!json_is_integer(asked) || have == want || (have > 0 && have < want && want - have <= rounding))
 		return true;
-	(void)snprintf(ordered, sizeof(ordered), "%lld", (long long)json_integer_value(asked));
-	(void)snprintf(got, sizeof(got), "%lld", (long long)json_integer_value(found));
+	(void)snprintf(ordered, sizeof(ordered), "%lld", (long long)want);
+	(void)snprintf(got, sizeof(got), "%lld", (long long)have);
 	return differ(ret, field, ordered, got);
 }
 
@@ -337,6 +361,20 @@ static bool compare_network(const char *field, const char *asked, const char *fo
 	    (str_starts_with(asked, "container:") && str_starts_with(found, "container:")))
 		return true;
 	return differ(ret, field, asked, found);
+}
+
+/* "seccomp=unconfined", "label=disable", "unmask=ALL", also with a colon. */
+static bool compare_confinement(const char *field, const json_t *found, struct readback_fault *ret)
+{
+	static const char *const words[] = {"unconfined", "disable", "unmask"};
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (found, i, one)
+		for (size_t k = 0; json_is_string(one) && k < ARRAY_SIZE(words); k++)
+			if (strstr(json_string_value(one), words[k]))
+				return differ(ret, field, "not asked for", json_string_value(one));
+	return true;
 }
 
 static bool compare_namespace(const char *field, const char *found, struct readback_fault *ret)
@@ -367,7 +405,9 @@ static bool compare_row(const struct readback *readback, size_t i, const json_t 
 		       differ(ret, field, json_is_true(asked) ? "true" : "false",
 			      json_is_true(found) ? "true" : "false");
 	case SAME_NUMBER:
-		return compare_number(field, asked, found, ret);
+		return compare_number(field, asked, found, 0, ret);
+	case SAME_CPU:
+		return compare_number(field, asked, found, CPU_ROUNDING_NS, ret);
 	case SAME_NETWORK:
 		return compare_network(field, asked_text, found_text, ret);
 	case WITHIN:
@@ -383,6 +423,14 @@ static bool compare_row(const struct readback *readback, size_t i, const json_t 
 		       differ(ret, field, "none", key);
 	case EMPTY:
 		return json_array_size(found) == 0 || differ(ret, field, "none", key);
+	case CONFINED:
+		return is_privileged(readback) || compare_confinement(field, found, ret);
+	case NOT_EMPTIED:
+		return !json_is_array(found) || json_array_size(found) > 0 || is_privileged(readback) ||
+		       differ(ret, field, key, "not there");
+	case NO_RESTARTS:
+		other = text_at(found, "Name");
+		return other[0] == '\0' || str_eq(other, "no") || differ(ret, field, "no", other);
 	case OWN_NAMESPACE:
 		return compare_namespace(field, found_text, ret);
 	}
@@ -733,6 +781,66 @@ bool readback_mounts(struct readback *readback, const char *mountinfo_path, cons
 	return r == 0;
 }
 
+/* --- the kernel's settings in /proc and /sys --- */
+
+/* podman and Docker hide or protect these. */
+static const struct {
+	const char *path;
+	bool is_hidden; /* else it is read-only */
+} kernel_paths[] = {
+	{"/proc/acpi", true},	     {"/proc/kcore", true},
+	{"/proc/keys", true},	     {"/proc/latency_stats", true},
+	{"/proc/timer_list", true},  {"/proc/timer_stats", true},
+	{"/proc/sched_debug", true}, {"/proc/scsi", true},
+	{"/sys/firmware", true},     {"/proc/bus", false},
+	{"/proc/fs", false},	     {"/proc/irq", false},
+	{"/proc/sys", false},	     {"/proc/sysrq-trigger", false},
+};
+
+struct kernel_walk {
+	bool is_right[ARRAY_SIZE(kernel_paths)];
+	struct readback_fault *fault;
+};
+
+/* The last mount at a path covers the others. */
+static int visit_kernel(const struct mount_entry *entry, void *userdata)
+{
+	struct kernel_walk *walk = userdata;
+	bool is_read_only = flags_of(entry->options) & READ_ONLY;
+	bool is_cover = str_eq(entry->type, "tmpfs") || str_eq(entry->type, "devtmpfs");
+
+	for (size_t i = 0; i < ARRAY_SIZE(kernel_paths); i++)
+		if (str_eq(entry->point, kernel_paths[i].path))
+			walk->is_right[i] = kernel_paths[i].is_hidden ? is_cover : is_read_only;
+	if (is_read_only || is_cover || !path_is_normal(entry->point) ||
+	    !path_is_within(entry->point, "/sys"))
+		return 0;
+	(void)differ(walk->fault, "kernel_paths", "ro", entry->point);
+	return 1;
+}
+
+bool readback_kernel(const struct readback *readback, const char *mountinfo_path, const char *root,
+		     struct readback_fault *ret)
+{
+	struct kernel_walk walk = {.fault = ret};
+	int r = is_privileged(readback) ? 0 : read_table(mountinfo_path, visit_kernel, &walk);
+
+	for (size_t i = 0; r == 0 && !is_privileged(readback) && i < ARRAY_SIZE(kernel_paths); i++) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (walk.is_right[i] ||
+		    str_format(path, sizeof(path), "%s%s", root, kernel_paths[i].path) < 0 ||
+		    lstat(path, &st) < 0)
+			continue;
+		return differ(ret, "kernel_paths", kernel_paths[i].is_hidden ? "hidden" : "ro",
+			      kernel_paths[i].path);
+	}
+	if (r < 0)
+		return differ(ret, "kernel_paths", "a mount table", "not readable");
+	return r == 0;
+}
+
 /* --- rights ------------------------------------------------------------------------------------------------
  */
 
@@ -932,19 +1040,47 @@ bool readback_network(const struct readback *readback, const struct readback_net
 	return true;
 }
 
+/* How each limit is found in cgroup v2. */
+static bool read_limit(const struct readback *readback, const char *key, const char *text, uint64_t *ret)
+{
+	json_int_t memory = json_integer_value(json_object_get(host_of(readback->asked), "Memory"));
+	unsigned long long quota = 0, period = 0;
+
+	if (str_eq(key, "NanoCpus")) {
+		if (sscanf(text, "%llu %llu", &quota, &period) != 2 || quota > UINT32_MAX || period == 0)
+			return false;
+		*ret = quota * NS_PER_SECOND / period;
+		return true;
+	}
+	if (parse_u64(text, 0, INT64_MAX, ret) < 0)
+		return false;
+	*ret += str_eq(key, "MemorySwap") ? (uint64_t)memory : 0; /* it counts both together */
+	return true;
+}
+
 bool readback_limit(const struct readback *readback, const char *key, const char *text,
 		    struct readback_fault *ret)
 {
+	static const struct {
+		const char *key, *field;
+		uint64_t rounding;
+	} limits[] = {{"Memory", "memory", 0},
+		      {"MemorySwap", "memory_swap", 0},
+		      {"NanoCpus", "cpu", CPU_ROUNDING_UP},
+		      {"PidsLimit", "pids", 0}};
 	const json_t *asked = json_object_get(host_of(readback->asked), key);
-	const char *field = str_eq(key, "Memory") ? "memory" : "pids";
-	char ordered[32], found[32];
+	char ordered[32], found[64];
 	uint64_t number = 0;
+	size_t i = 0;
 
-	if (!json_is_integer(asked))
+	while (i < ARRAY_SIZE(limits) && !str_eq(limits[i].key, key))
+		i++;
+	if (!json_is_integer(asked) || i == ARRAY_SIZE(limits))
 		return true;
 	(void)snprintf(ordered, sizeof(ordered), "%lld", (long long)json_integer_value(asked));
 	(void)snprintf(found, sizeof(found), "%.*s", (int)strcspn(text, "\n"), text);
-	if (parse_u64(found, 0, UINT64_MAX, &number) == 0 && number <= (uint64_t)json_integer_value(asked))
+	if (read_limit(readback, key, found, &number) &&
+	    number <= (uint64_t)json_integer_value(asked) + limits[i].rounding)
 		return true;
-	return differ(ret, field, ordered, found);
+	return differ(ret, limits[i].field, ordered, found);
 }

@@ -56,6 +56,12 @@ bool readback_annotations(const json_t *inspected, struct readback_fault *ret);
 bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
 		     struct readback_fault *ret);
 
+/** Are the kernel's settings in /proc and /sys hidden or read-only? A privileged container may change them.
+ * @mountinfo_path of the container's first process
+ * @root           of this machine, "" in production: only paths that exist there are required */
+bool readback_kernel(const struct readback *readback, const char *mountinfo_path, const char *root,
+		     struct readback_fault *ret);
+
 /* Whose account and group no task may have. */
 struct readback_users {
 	uid_t never[READBACK_USERS_MAX];
@@ -79,6 +85,7 @@ struct readback_networks {
 bool readback_network(const struct readback *readback, const struct readback_networks *networks,
 		      struct readback_fault *ret);
 
-/** @text of a control file of cgroups, "max\n" or a number; @key of HostConfig */
+/** @text of the control file of cgroup v2 for @key of HostConfig, such as "max\n", "4096\n" or, for NanoCpus,
+ * "50000 100000\n" */
 bool readback_limit(const struct readback *readback, const char *key, const char *text,
 		    struct readback_fault *ret);

@@ -77,8 +77,11 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 		return READBACK_ENDED;
 	return readback_mounts(readback, path, process->mountinfo_path, ret) &&
 			       readback_rights(readback, status, &process->users, ret) &&
+			       readback_kernel(readback, path, "", ret) &&
 			       readback_network(readback, &networks, ret) &&
 			       is_limited(readback, cgroup, "memory.max", "Memory", ret) &&
+			       is_limited(readback, cgroup, "memory.swap.max", "MemorySwap", ret) &&
+			       is_limited(readback, cgroup, "cpu.max", "NanoCpus", ret) &&
 			       is_limited(readback, cgroup, "pids.max", "PidsLimit", ret)
 		       ? READBACK_SAME
 		       : READBACK_DIFFERS;

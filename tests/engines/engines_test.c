@@ -662,17 +662,40 @@ static void wish_of_a_reader(struct wish *w)
 	sign(w);
 }
 
-static void an_engine_that_lies_is_refused(void **state)
+static void refuse_lie(struct wish *w)
 {
 	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
 	struct error err;
-	struct wish w;
 
-	wish_of_a_reader(&w);
-	if (start(&w, &response, &err) != STATUS_FAILED_PRECONDITION ||
+	if (start(w, &response, &err) != STATUS_FAILED_PRECONDITION ||
 	    !strstr(err.msg, "otherwise than ordered"))
 		fail_msg("%s", response ? "taken" : err.msg);
 	assert_int_equal(state_of("lied"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
+static void an_engine_that_lies_is_refused(void **state)
+{
+	struct wish w;
+
+	wish_of_a_reader(&w);
+	refuse_lie(&w);
+}
+
+static void an_engine_that_lies_about_limits_is_refused(void **state)
+{
+	Holdfast__Driver__V1__Resources resources = HOLDFAST__DRIVER__V1__RESOURCES__INIT;
+	struct wish w;
+
+	wish_task(&w, "lied", "sleep 1000");
+	resources.cpu_millis = 290; /* podman rounds it */
+	resources.cpu_shares = 512;
+	resources.memory_bytes = 64 << 20;
+	resources.memory_swap_bytes = 96 << 20;
+	resources.pids = 100;
+	w.task.resources = &resources;
+	pack_task(&w);
+	sign(&w);
+	refuse_lie(&w);
 }
 
 /* run.py has the proxy change the volume's mark after the engine made the container. */
@@ -1549,6 +1572,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_hostile_agent_reaches_no_foreign_container),
 	};
 	const struct CMUnitTest lied[] = {cmocka_unit_test(an_engine_that_lies_is_refused)};
+	const struct CMUnitTest limited[] = {cmocka_unit_test(an_engine_that_lies_about_limits_is_refused)};
 	const struct CMUnitTest late[] = {
 		cmocka_unit_test(a_volume_that_changes_before_the_start_leaves_no_container)};
 	const struct CMUnitTest honest[] = {
@@ -1570,6 +1594,8 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(hostile, NULL, NULL);
 	else if (str_eq(phase, "lied"))
 		failed = cmocka_run_group_tests(lied, NULL, NULL);
+	else if (str_eq(phase, "limited"))
+		failed = cmocka_run_group_tests(limited, NULL, NULL);
 	else if (str_eq(phase, "late"))
 		failed = cmocka_run_group_tests(late, NULL, NULL);
 	else if (str_eq(phase, "honest"))

@@ -51,10 +51,26 @@ def rows(work, engine):
         ("hidden_new_privileges", host("SecurityOpt", []), True, {"no_new_privileges"}),
         ("hidden_capability", host("CapAdd", ["CAP_NET_RAW"]), True, {"capabilities"}),
     ]
-    if engine == "podman":  # of this machine, Docker gets no privileged container to run
+    found += [
+        ("no_seccomp", host("SecurityOpt", ["no-new-privileges", "seccomp=unconfined"]), False, {"security"}),
+        ("restarts", host("RestartPolicy", {"Name": "always"}), False, {"restart_policy"}),
+    ]
+    if engine == "docker":
+        found += [(f"{hidden}{name}", host(name, []), bool(hidden), {"kernel_paths"})
+                  for name in ("MaskedPaths", "ReadonlyPaths") for hidden in ("", "hidden_")]  # fmt: skip
+    if engine == "podman":  # of this machine, Docker gets no privileged container to run, and no limits
+        found += [(name, host("SecurityOpt", ["no-new-privileges", f"unmask={paths}"]), True, {"kernel_paths"})
+                  for name, paths in (("unmasked_paths", "ALL"), ("one_unmasked_path", "/proc/keys"), ("a_writable_cgroup", "/sys/fs/cgroup"))]  # fmt: skip
         found += [("privileged", host("Privileged", True), False, {"privileged"}),
                   ("hidden_privileged", host("Privileged", True), True, {"capabilities", "devices", "mount"})]
     return found
+
+
+def limits():
+    """As above, of a task with limits."""
+    return [(f"another_{key}", host(key, value), False, {field}) for key, value, field in (
+        ("NanoCpus", 400000000, "cpu"), ("CpuShares", 1024, "cpu_shares"), ("MemorySwap", 128 << 20, "memory_swap"), ("Memory", 80 << 20, "memory"),
+        ("PidsLimit", 200, "pids"), ("OomKillDisable", True, "oom_kill"))]  # fmt: skip
 
 
 class Proxy(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -98,7 +114,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = self.server.asked
         for key in ("User", "Labels", "Env"):
             found["Config"][key] = asked.get(key)
-        for key in ("NetworkMode", "SecurityOpt", "Privileged", "CapAdd", "PidMode", "GroupAdd"):
+        for key in ("NetworkMode", "SecurityOpt", "Privileged", "CapAdd", "PidMode", "GroupAdd", "MaskedPaths", "ReadonlyPaths"):
             found["HostConfig"][key] = asked["HostConfig"].get(key)
         found["Mounts"] = [{"Type": "bind", "Source": m["Source"], "Destination": m["Target"], "RW": not m["ReadOnly"],
                             "Propagation": m["BindOptions"]["Propagation"]} for m in asked["HostConfig"]["Mounts"]]  # fmt: skip
@@ -127,10 +143,11 @@ def cases(world):
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     world.kill_driver()
     world.start_driver(config=world.settings_with_engine(path))
-    for name, change, is_hidden, fields in rows(world.work, world.engine):
+    phases = [("lied", row) for row in rows(world.work, world.engine)] + [("limited", row) for row in limits() if world.engine == "podman"]
+    for phase, (name, change, is_hidden, fields) in phases:
         known = len(world.made())
         proxy.change, proxy.is_hidden, proxy.asked = change, is_hidden, None
-        said = world.phase("lied" if fields else "honest")
+        said = world.phase(phase if fields else "honest")
         new = world.made()[known:]
         right = "[  PASSED  ] 1 test" in said and (len(new) == 1 and new[0] in fields if fields else not new)
         yield f"an_engine_that_lies_by_{name}_is_refused" if fields else f"an_engine_that_adds_{name}_is_taken", None if right else f"{new}\n{said[-1500:]}"

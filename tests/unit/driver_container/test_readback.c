@@ -6,6 +6,8 @@
 
 #include "base/fd.h"
 
+#include <sys/stat.h>
+
 #define PUBLISH "/run/publish"
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -22,6 +24,7 @@ static const char asked_text[] =
 	"app\",\"Hostname\":\"db\",\"Env\":[\"A=1\"],\"Labels\":{\"dev.holdfast.alloc\":\"A\"},"
 	"\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-"
 	"privileges\"],\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,"
+	"\"MemorySwap\":100663296,\"NanoCpus\":290000000,\"CpuShares\":512,"
 	"\"PidsLimit\":100,\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/0\",\"Target\":\"/"
 	"ro\",\"ReadOnly\":true,\"BindOptions\":{\"Propagation\":\"rslave\"}},{\"Type\":\"bind\",\"Source\":"
 	"\"" PUBLISH "/A/1\",\"Target\":\"/"
@@ -39,6 +42,9 @@ static const char answer_text[] =
 	"bin\",\"A=1\"],\"Labels\":{\"dev.holdfast.alloc\":\"A\",\"of.image\":\"x\"}},\"HostConfig\":{"
 	"\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-privileges\"],\"CapAdd\":["
 	"\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,\"PidsLimit\":100,\"Devices\":[],"
+	"\"MemorySwap\":100663296,\"NanoCpus\":289990000,\"CpuShares\":512,\"OomKillDisable\":null,"
+	"\"MaskedPaths\":[\"/proc/keys\"],\"ReadonlyPaths\":[\"/proc/sys\"],"
+	"\"RestartPolicy\":{\"Name\":\"no\",\"MaximumRetryCount\":0},\"AutoRemove\":false,"
 	"\"PidMode\":\"private\",\"IpcMode\":\"shareable\",\"UTSMode\":\"\",\"UsernsMode\":\"\"},\"Mounts\":"
 	"[" MOUNT(PUBLISH "/A/0", "/ro", "false", "rslave") "," MOUNT(
 		PUBLISH "/A/1", "/rw", "true",
@@ -106,9 +112,7 @@ static int begin(void **state)
 UNIT_TEARDOWN(end, struct fixture, f)
 {
 	readback_free(f->readback);
-	(void)unlink(f->host);
-	(void)unlink(f->inside);
-	(void)rmdir(f->folder);
+	folder_remove(f->folder);
 }
 
 /* @text with the first @old in it replaced. Owned by the caller. */
@@ -163,6 +167,21 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{"\"UsernsMode\":\"\"", "\"UsernsMode\":\"host\"", "user_namespace"},
 		{"\"Memory\":67108864", "\"Memory\":0", "memory"},
 		{"\"PidsLimit\":100", "\"PidsLimit\":null", "pids"},
+		{"\"MemorySwap\":100663296", "\"MemorySwap\":-1", "memory_swap"},
+		{"\"NanoCpus\":289990000", "\"NanoCpus\":0", "cpu"},
+		{"\"NanoCpus\":289990000", "\"NanoCpus\":290010000", "cpu"},
+		{"\"NanoCpus\":289990000", "\"NanoCpus\":289000000", "cpu"},
+		{"\"NanoCpus\":289990000", "\"NanoCpus\":-9223372036854775807", "cpu"},
+		{"\"CpuShares\":512", "\"CpuShares\":1024", "cpu_shares"},
+		{"\"OomKillDisable\":null", "\"OomKillDisable\":true", "oom_kill"},
+		{"[\"no-new-privileges\"]", "[\"no-new-privileges\",\"seccomp=unconfined\"]", "security"},
+		{"[\"no-new-privileges\"]", "[\"no-new-privileges\",\"apparmor:unconfined\"]", "security"},
+		{"[\"no-new-privileges\"]", "[\"no-new-privileges\",\"label=disable\"]", "security"},
+		{"[\"no-new-privileges\"]", "[\"no-new-privileges\",\"unmask=all\"]", "security"},
+		{"[\"/proc/keys\"]", "[]", "kernel_paths"},
+		{"[\"/proc/sys\"]", "[]", "kernel_paths"},
+		{"\"Name\":\"no\"", "\"Name\":\"always\"", "restart_policy"},
+		{"\"AutoRemove\":false", "\"AutoRemove\":true", "auto_remove"},
 		{PUBLISH "/A/0", "/srv/secret", "mount_source"},
 		{PUBLISH "/A/1", PUBLISH "/B/1", "mount_source"},
 		{"\"/ro\",\"RW\":false", "\"/ro\",\"RW\":true", "mount_rw"},
@@ -235,6 +254,71 @@ CASE(each_mount_that_the_kernel_has_otherwise_is_found)
 			   rows[i].field);
 	}
 	assert_false(readback_mounts(f->readback, "/nonexistent", f->host, &fault));
+}
+
+/* A default that the engine does not describe. */
+CASE(a_field_that_an_engine_leaves_out_is_its_default)
+{
+	cleanup_free char *masked = replaced(answer_text, "\"MaskedPaths\":[\"/proc/keys\"],", "");
+	cleanup_free char *named = replaced(masked, "[\"no-new-privileges\"]",
+					    "[\"no-new-privileges\",\"apparmor=containers-default\"]");
+	cleanup_free char *policy = replaced(named, "\"Name\":\"no\",", "");
+	struct readback_fault fault;
+
+	assert_msg(inspect(f, policy, &fault), "%s: '%s'", fault.field, fault.found);
+}
+
+/* The files of /proc and /sys that a machine has; another one lacks some. */
+static void make_root(struct fixture *f)
+{
+	static const char *const names[] = {"proc", "proc/keys", "proc/sys", "sys", "sys/firmware"};
+	char path[FOLDER_SIZE + 32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", f->folder, names[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+}
+
+static const char kernel_table[] = "40 1 0:50 / / rw - overlay overlay rw\n"
+				   "41 40 0:51 / /proc rw,nosuid - proc proc rw\n"
+				   "42 41 0:6 /null /proc/keys rw,nosuid - tmpfs tmpfs rw\n"
+				   "43 41 0:51 /sys /proc/sys ro,nosuid - proc proc rw\n"
+				   "44 40 0:52 / /sys ro,nosuid - sysfs sysfs rw\n"
+				   "45 44 0:53 / /sys/firmware ro - tmpfs tmpfs rw\n"
+				   "46 44 0:54 /x /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n";
+
+CASE(each_setting_of_the_kernel_that_is_not_hidden_or_protected_is_found)
+{
+	static const struct {
+		const char *old, *new, *found;
+	} rows[] = {
+		{"42 41 0:6 /null /proc/keys rw,nosuid - tmpfs tmpfs rw\n", "", "/proc/keys"},
+		{"0:6 /null /proc/keys rw,nosuid - tmpfs", "0:51 /keys /proc/keys ro - proc", "/proc/keys"},
+		{"43 41 0:51 /sys /proc/sys ro,nosuid - proc proc rw\n", "", "/proc/sys"},
+		{"/proc/sys ro", "/proc/sys rw", "/proc/sys"},
+		{"44 40", "47 43 0:51 /sys /proc/sys rw - proc proc rw\n44 40", "/proc/sys"}, /* over it */
+		{"/sys ro,nosuid - sysfs", "/sys rw,nosuid - sysfs", "/sys"},
+		{"45 44 0:53 / /sys/firmware ro - tmpfs tmpfs rw\n", "", "/sys/firmware"},
+		{"/sys/fs/cgroup ro", "/sys/fs/cgroup rw", "/sys/fs/cgroup"},
+	};
+	struct readback_fault fault;
+
+	make_root(f);
+	put(f->inside, kernel_table);
+	assert_msg(readback_kernel(f->readback, f->inside, f->folder, &fault), "%s", fault.found);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(kernel_table, rows[i].old, rows[i].new);
+
+		put(f->inside, text);
+		assert_msg(!readback_kernel(f->readback, f->inside, f->folder, &fault), "row %zu was taken",
+			   i);
+		assert_string_equal(fault.field, "kernel_paths");
+		assert_string_equal(fault.found, rows[i].found);
+	}
+	assert_false(readback_kernel(f->readback, "/nonexistent", f->folder, &fault));
+	put(f->inside, "40 1 0:50 / / rw - overlay overlay rw\n"); /* a machine without any of them */
+	assert_true(readback_kernel(f->readback, f->inside, "/nonexistent", &fault));
 }
 
 /* A runtime takes its settings, such as sockets of the host, from the annotations of an image. */
@@ -487,13 +571,25 @@ TEST_ON(each_limit_that_is_not_kept_is_found, struct fixture, f, begin, end)
 	assert_false(readback_limit(f->readback, "Memory", "67108865\n", &fault));
 	assert_false(readback_limit(f->readback, "PidsLimit", "101\n", &fault));
 	assert_string_equal(fault.field, "pids");
+	assert_true(readback_limit(f->readback, "MemorySwap", "33554432\n", &fault)); /* without the memory */
+	assert_false(readback_limit(f->readback, "MemorySwap", "33554433\n", &fault));
+	assert_false(readback_limit(f->readback, "MemorySwap", "max\n", &fault));
+	assert_string_equal(fault.field, "memory_swap");
+	assert_true(readback_limit(f->readback, "NanoCpus", "29000 100000\n", &fault));
+	assert_true(readback_limit(f->readback, "NanoCpus", "300000 1000000\n", &fault)); /* of systemd */
+	assert_false(readback_limit(f->readback, "NanoCpus", "31000 100000\n", &fault));
+	assert_false(readback_limit(f->readback, "NanoCpus", "max 100000\n", &fault));
+	assert_false(readback_limit(f->readback, "NanoCpus", "29000 0\n", &fault));
+	assert_string_equal(fault.field, "cpu");
 }
 
 /* A privileged container has the devices, all capabilities, and nothing else that was not asked for. */
 CASE(privileged_widens_devices_and_capabilities_alone)
 {
 	cleanup_free char *asked = replaced(asked_text, "\"Privileged\":false", "\"Privileged\":true");
-	cleanup_free char *answer = replaced(answer_text, "\"Privileged\":false", "\"Privileged\":true");
+	cleanup_free char *right = replaced(answer_text, "\"Privileged\":false", "\"Privileged\":true");
+	cleanup_free char *answer =
+		replaced(right, "[\"no-new-privileges\"]", "[\"no-new-privileges\",\"label=disable\"]");
 	cleanup_free char *devices =
 		replaced(inside_table, "0:52 / /dev rw,nosuid - tmpfs", "0:6 / /dev rw,nosuid - devtmpfs");
 	const struct readback_users users = {.n = 0};
@@ -505,6 +601,8 @@ CASE(privileged_widens_devices_and_capabilities_alone)
 	assert_false(inspect(f, answer_text, &fault));
 	put(f->inside, devices);
 	assert_true(readback_mounts(f->readback, f->inside, f->host, &fault));
+	put(f->inside, "40 1 0:50 / /sys rw - sysfs sysfs rw\n");
+	assert_true(readback_kernel(f->readback, f->inside, "", &fault));
 	assert_true(readback_rights(f->readback,
 				    STATUS_OF(UIDS("1000"), NO_CAPS, "000001ffffffffff", "000001ffffffffff",
 					      "000001ffffffffff", NO_CAPS, "1"),
