@@ -170,6 +170,24 @@ static enum status check_lists(const struct settings *s, const struct conf *conf
 	return STATUS_OK;
 }
 
+/* Refuses a beginning that may end within the name of a registry. */
+static enum status check_images(const char (*list)[SETTINGS_TEXT_SIZE], size_t max, const struct conf *conf,
+				struct error *err)
+{
+	for (size_t i = 0; i < max && list[i][0] != '\0'; i++) {
+		size_t n = strlen(list[i]) - 1;
+
+		if (list[i][n] == '*' && n > 0 && !strchr(list[i], '/') && list[i][n - 1] != ':' &&
+		    list[i][n - 1] != '@')
+			return conf_error(
+				conf, conf_root(conf), "images", err,
+				"images: '%s' also allows '%.*s.example.net/x', another registry: end "
+				"it with '/*', ':*' or '@*'",
+				list[i], (int)n, list[i]);
+	}
+	return STATUS_OK;
+}
+
 static enum status check_capabilities(const char list[][SETTINGS_CAPABILITY_SIZE], const struct conf *conf,
 				      struct error *err)
 {
@@ -198,9 +216,16 @@ enum status settings_parse(const char *text, const char *name, struct settings *
 	if (status == STATUS_OK)
 		status = check_lists(&reading->settings, conf, err);
 	if (status == STATUS_OK)
+		status = check_images(reading->settings.images, SETTINGS_LIST_MAX, conf, err);
+	if (status == STATUS_OK)
 		status = check_capabilities(reading->settings.capabilities, conf, err);
-	for (size_t i = 0; i < SETTINGS_PLUGINS_MAX && status == STATUS_OK; i++)
-		status = check_capabilities(reading->settings.csi_plugins[i].capabilities, conf, err);
+	for (size_t i = 0; i < SETTINGS_PLUGINS_MAX && status == STATUS_OK; i++) {
+		const struct settings_plugin *plugin = &reading->settings.csi_plugins[i];
+
+		status = check_images(plugin->images, SETTINGS_PLUGIN_IMAGES_MAX, conf, err);
+		if (status == STATUS_OK)
+			status = check_capabilities(plugin->capabilities, conf, err);
+	}
 	if (status != STATUS_OK)
 		return status;
 	if (!id_is_name(reading->settings.node_id, sizeof(reading->settings.node_id) - 1))

@@ -56,6 +56,9 @@ TEST(wrong_settings_are_named_with_their_line)
 		{USERS "networks = [\"bridge\"]\n", "networks"},
 		{USERS "capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
 		{USERS "infra {\n}\n", "image"},
+		{USERS "images = [\"localhost/a\", \"alpine*\"]\n", "alpine.example.net"},
+		{USERS "images = [\"registry.example.org:50*\"]\n", "images"},
+		{USERS "csi_plugin \"ebs\" {\n  images = [\"alpine*\"]\n}\n", "images"},
 	};
 	struct settings settings;
 	struct error err;
@@ -187,6 +190,44 @@ TEST(nothing_is_allowed_that_root_does_not_name)
 	expect(IMAGE "capabilities = [\"CAP_NET_RAW\"]\nhost_paths = [\"/srv/data\"]\n", &s,
 	       STATUS_PERMISSION_DENIED, "privileged");
 	empty(&s);
+}
+
+/* A beginning never ends within the name of a registry. */
+TEST(no_image_of_another_registry_is_allowed)
+{
+	static const struct {
+		const char *allowed, *image;
+		bool is_right;
+	} rows[] = {
+		{"alpine:*", "alpine:3", true},
+		{"alpine:*", "alpine", false},
+		{"alpine:*", "alpine:5000/x", false},
+		{"alpine@*", "alpine@sha256:00", true},
+		{"alpine/*", "alpine.evil.example/x", false},
+		{"registry.example.org/web-*", "registry.example.org/web-a/b:1", true},
+		{"registry.example.org/web-*", "registry.example.org/web", false},
+		{"registry.example.org/*", "registry.example.org.evil.example/x", false},
+		{"*", "evil.example:5000/x", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *reason = "";
+		struct settings settings;
+		struct task_spec spec;
+		struct error err;
+		struct sample s;
+		char text[128];
+
+		fill(&s);
+		s.value[0].text = TEXT(rows[i].image);
+		(void)snprintf(text, sizeof(text), "images = [\"%s\"]\n", rows[i].allowed);
+		settings = read_settings(text);
+		assert_ok(task_spec_read(&s.task, &spec, &err));
+		assert_msg((policy_check_task(&settings, &spec, &reason, &err) == STATUS_OK) ==
+				   rows[i].is_right,
+			   "%s with %s", rows[i].image, rows[i].allowed);
+		empty(&s);
+	}
 }
 
 TEST(an_ambiguous_request_is_refused)
