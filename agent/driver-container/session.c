@@ -702,6 +702,21 @@ static void on_exec_made(enum status status, const struct error *err, const json
 		session_fail(session, &own);
 }
 
+/* Keys typed in a terminal that leave it and let its command run on: a sequence that no user can know,
+ * because Docker has a default. Its first key is a rare one: the engine holds back the beginning of the
+ * sequence. */
+static json_t *detach_keys(const struct session *session)
+{
+	char hex[2 * ORDER_NONCE_SIZE + 1];
+	char keys[sizeof("ctrl-^") + 4 * ORDER_NONCE_SIZE] = "ctrl-^";
+	size_t n = strlen(keys);
+
+	hex_encode(hex, session->taken.order.nonce, ORDER_NONCE_SIZE);
+	for (size_t i = 0; hex[i] != '\0'; i++)
+		n += (size_t)str_format(keys + n, sizeof(keys) - n, ",%c", hex[i]);
+	return json_string(keys);
+}
+
 static void exec_found(struct session *session, const struct container *container)
 {
 	const Holdfast__Driver__V1__ExecCommand *command = (const void *)session->taken.body;
@@ -710,9 +725,10 @@ static void exec_found(struct session *session, const struct container *containe
 
 	if (!is_running(session, container))
 		return;
-	body = json_pack("{s:b, s:b, s:b, s:b, s:b, s:s, s:o}", "AttachStdin", session->is_stream,
-			 "AttachStdout", true, "AttachStderr", true, "Tty", command->tty, "Privileged", false,
-			 "User", command->user, "Cmd", container_list(command->argv, command->n_argv));
+	body = json_pack("{s:b, s:b, s:b, s:b, s:o, s:b, s:s, s:o}", "AttachStdin", session->is_stream,
+			 "AttachStdout", true, "AttachStderr", true, "Tty", command->tty, "DetachKeys",
+			 detach_keys(session), "Privileged", false, "User", command->user, "Cmd",
+			 container_list(command->argv, command->n_argv));
 	if (!body) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "say to the engine what to run");
 		session_fail(session, &err);

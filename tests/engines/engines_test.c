@@ -765,6 +765,32 @@ static void a_command_has_input_output_and_a_status(void **state)
 	assert_int_equal(destroy("shell", true), STATUS_OK);
 }
 
+static bool is_ready(const struct heard *h)
+{
+	return h->is_closed || strstr(h->out[1], "ready");
+}
+
+/* Ctrl-P Ctrl-Q leaves an attached terminal by default, and its command runs on. */
+static void keys_that_detach_reach_the_command(void **state)
+{
+	struct heard h;
+	struct wish w;
+
+	wish_task(&w, "keys", "sleep 1000");
+	start_well(&w);
+	wish_command(&w, "keys", true, "stty raw -echo; echo ready; head -c 3 | sed 's/^..x/both/'; exit 6");
+	open_exec(&h, &w);
+	until(&h, is_ready);
+	send_stdin(&h, "\x10\x11x", 3, false);
+	until(&h, has_closed);
+	if (h.status != STATUS_OK)
+		fail_msg("%s", h.out[0]);
+	if (!strstr(h.out[1], "both"))
+		fail_msg("exit %d: '%s'", h.code, h.out[1]);
+	assert_int_equal(h.code, 6);
+	assert_int_equal(destroy("keys", true), STATUS_OK);
+}
+
 static void output_that_nobody_keeps_is_reported(void **state)
 {
 	struct heard h;
@@ -1560,6 +1586,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_volume_has_the_flags_of_its_publish_inside),
 		cmocka_unit_test(how_a_task_ended_is_reported),
 		cmocka_unit_test(a_command_has_input_output_and_a_status),
+		cmocka_unit_test(keys_that_detach_reach_the_command),
 		cmocka_unit_test(output_that_nobody_keeps_is_reported),
 		cmocka_unit_test(tasks_of_an_allocation_share_its_network),
 	};
