@@ -3,6 +3,7 @@
 #include "readback.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/path.h"
@@ -20,6 +21,7 @@ enum {
 	IMAGE_VOLUMES_MAX = 64,
 	CAPABILITIES_N = 41,
 	FLAGS_SIZE = 64,
+	LIMIT_MAX = 64,
 	CPU_ROUNDING_NS = 100000, /* podman rounds down to 10 us of each 100 ms */
 	NS_PER_SECOND = 1000000000,
 	CPU_ROUNDING_UP = 10000000, /* systemd rounds up to a hundredth of a processor */
@@ -1103,4 +1105,46 @@ bool readback_limit(const struct readback *readback, const char *key, const char
 	    number <= (uint64_t)json_integer_value(asked) + limits[i].rounding)
 		return true;
 	return differ(ret, limits[i].field, ordered, found);
+}
+
+/* crun makes a cgroup below that of systemd, and may leave the limit to the upper one. */
+static bool is_limited(const struct readback *readback, const char *root, const char *cgroup,
+		       const char *file, const char *key, struct readback_fault *ret)
+{
+	char path[PATH_MAX], folder[PATH_MAX];
+	bool is_visible = false;
+
+	if (str_format(folder, sizeof(folder), "%s%s", root, cgroup) < 0)
+		return true;
+	for (char *slash; strlen(folder) > strlen(root) && (slash = strrchr(folder, '/')); *slash = '\0') {
+		cleanup_free char *text = NULL;
+
+		if (str_format(path, sizeof(path), "%s/%s", folder, file) < 0 ||
+		    file_read(path, LIMIT_MAX, &text, NULL) < 0)
+			continue;
+		if (readback_limit(readback, key, text, ret))
+			return true;
+		is_visible = true;
+	}
+	return !is_visible;
+}
+
+bool readback_limits(const struct readback *readback, const char *root, const char *cgroup,
+		     struct readback_fault *ret)
+{
+	static const struct {
+		const char *file, *key;
+	} files[] = {{"memory.max", "Memory"},
+		     {"memory.swap.max", "MemorySwap"},
+		     {"cpu.max", "NanoCpus"},
+		     {"pids.max", "PidsLimit"}};
+	const char *line = strstr(cgroup, "0::");
+	char path[PATH_MAX];
+
+	if (!line || str_format(path, sizeof(path), "%.*s", (int)strcspn(line + 3, "\n"), line + 3) < 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (!is_limited(readback, root, path, files[i].file, files[i].key, ret))
+			return false;
+	return true;
 }

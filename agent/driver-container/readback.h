@@ -89,3 +89,10 @@ bool readback_network(const struct readback *readback, const struct readback_net
  * "50000 100000\n" */
 bool readback_limit(const struct readback *readback, const char *key, const char *text,
 		    struct readback_fault *ret);
+
+/** Is each limit that was asked for in force, in the cgroup of the process or in one above it? Where no file
+ * of cgroup v2 shows it, only the engine's answer counts.
+ * @root   /sys/fs/cgroup
+ * @cgroup text of /proc/PID/cgroup */
+bool readback_limits(const struct readback *readback, const char *root, const char *cgroup,
+		     struct readback_fault *ret);

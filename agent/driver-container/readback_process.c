@@ -4,22 +4,14 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-	STATUS_MAX = 64 << 10,
-	CGROUP_MAX = 64 << 10,
-	LIMIT_MAX = 64,
-	MOUNTS_MAX = 16 << 20,
-	PROC_PATH_SIZE = 64
-};
+enum { STATUS_MAX = 64 << 10, CGROUP_MAX = 64 << 10, MOUNTS_MAX = 16 << 20, PROC_PATH_SIZE = 64 };
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
@@ -36,22 +28,6 @@ static uint64_t network_of(int64_t pid)
 
 	proc_path(path, pid, "net/dev");
 	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
-}
-
-/* Compares a limit with cgroup v2. If it is not visible there, only the engine's answer counts. */
-static bool is_limited(const struct readback *readback, const char *cgroup, const char *file, const char *key,
-		       struct readback_fault *ret)
-{
-	const char *line = strstr(cgroup, "0::");
-	cleanup_free char *text = NULL;
-	char path[PATH_MAX];
-
-	if (!line || str_format(path, sizeof(path), CGROUP_ROOT "%.*s/%s", (int)strcspn(line + 3, "\n"),
-				line + 3, file) < 0)
-		return true;
-	if (file_read(path, LIMIT_MAX, &text, NULL) < 0)
-		return true;
-	return readback_limit(readback, key, text, ret);
 }
 
 /* Compares the process with the request. An ending one loses mounts and capabilities before its entry. */
@@ -79,10 +55,7 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 			       readback_rights(readback, status, &process->users, ret) &&
 			       readback_kernel(readback, path, "", ret) &&
 			       readback_network(readback, &networks, ret) &&
-			       is_limited(readback, cgroup, "memory.max", "Memory", ret) &&
-			       is_limited(readback, cgroup, "memory.swap.max", "MemorySwap", ret) &&
-			       is_limited(readback, cgroup, "cpu.max", "NanoCpus", ret) &&
-			       is_limited(readback, cgroup, "pids.max", "PidsLimit", ret)
+			       readback_limits(readback, CGROUP_ROOT, cgroup, ret)
 		       ? READBACK_SAME
 		       : READBACK_DIFFERS;
 }

@@ -268,16 +268,21 @@ CASE(a_field_that_an_engine_leaves_out_is_its_default)
 	assert_msg(inspect(f, policy, &fault), "%s: '%s'", fault.field, fault.found);
 }
 
+static void make_folder(struct fixture *f, const char *name)
+{
+	char path[FOLDER_SIZE + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
 /* The files of /proc and /sys that a machine has; another one lacks some. */
 static void make_root(struct fixture *f)
 {
 	static const char *const names[] = {"proc", "proc/keys", "proc/sys", "sys", "sys/firmware"};
-	char path[FOLDER_SIZE + 32];
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", f->folder, names[i]);
-		assert_int_equal(mkdir(path, 0700), 0);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		make_folder(f, names[i]);
 }
 
 static const char kernel_table[] = "40 1 0:50 / / rw - overlay overlay rw\n"
@@ -581,6 +586,45 @@ TEST_ON(each_limit_that_is_not_kept_is_found, struct fixture, f, begin, end)
 	assert_false(readback_limit(f->readback, "NanoCpus", "max 100000\n", &fault));
 	assert_false(readback_limit(f->readback, "NanoCpus", "29000 0\n", &fault));
 	assert_string_equal(fault.field, "cpu");
+}
+
+static void put_limit(struct fixture *f, const char *file, const char *text)
+{
+	char path[FOLDER_SIZE + 64];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", f->folder, file);
+	put(path, text);
+}
+
+/* Of the cgroup itself, or of one above it. */
+TEST_ON(each_limit_is_in_force_in_a_cgroup_of_the_process, struct fixture, f, begin, end)
+{
+	static const char cgroup[] = "1:name=systemd:/x\n0::/a.scope/container\n";
+	static const struct {
+		const char *file, *right, *wrong, *field;
+	} rows[] = {{"memory.max", "67108864\n", "67108865\n", "memory"},
+		    {"memory.swap.max", "33554432\n", "max\n", "memory_swap"},
+		    {"cpu.max", "29000 100000\n", "max 100000\n", "cpu"},
+		    {"pids.max", "100\n", "max\n", "pids"}};
+	struct readback_fault fault;
+	char path[64];
+
+	make_folder(f, "a.scope");
+	make_folder(f, "a.scope/container");
+	assert_true(readback_limits(f->readback, f->folder, cgroup, &fault)); /* nothing is visible */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		put_limit(f, rows[i].file, rows[i].right); /* the root of all cgroups has no limits */
+		(void)snprintf(path, sizeof(path), "a.scope/container/%s", rows[i].file);
+		put_limit(f, path, rows[i].wrong);
+		assert_false(readback_limits(f->readback, f->folder, cgroup, &fault));
+		assert_string_equal(fault.field, rows[i].field);
+		(void)snprintf(path, sizeof(path), "a.scope/%s", rows[i].file);
+		put_limit(f, path, rows[i].wrong);
+		assert_false(readback_limits(f->readback, f->folder, cgroup, &fault));
+		put_limit(f, path, rows[i].right);
+		assert_true(readback_limits(f->readback, f->folder, cgroup, &fault));
+	}
+	assert_true(readback_limits(f->readback, f->folder, "1:memory:/a\n", &fault));
 }
 
 /* A privileged container has the devices, all capabilities, and nothing else that was not asked for. */
