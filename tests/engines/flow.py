@@ -479,6 +479,7 @@ class Flow(Execs):
         assert "/data/checked" in str([image.get(k) for k in ("Healthcheck", "HealthCheck")] + [image["Config"].get("Healthcheck")]), image
         check = (found["Config"].get("Healthcheck") or {}).get("Test")
         assert check == ["NONE"] and (found["State"].get("Health") or {}).get("Status", "") in ("", "none"), found
+        self.clear(alloc)
         self.stop(alloc)
         self.nothing_is_left()
 
