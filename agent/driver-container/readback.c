@@ -1066,10 +1066,14 @@ bool readback_network(const struct readback *readback, const struct readback_net
 static bool read_limit(const struct readback *readback, const char *key, const char *text, uint64_t *ret)
 {
 	json_int_t memory = json_integer_value(json_object_get(host_of(readback->asked), "Memory"));
-	unsigned long long quota = 0, period = 0;
+	const char *blank = strchr(text, ' ');
+	uint64_t quota = 0, period = 0;
+	char first[32];
 
 	if (str_eq(key, "NanoCpus")) {
-		if (sscanf(text, "%llu %llu", &quota, &period) != 2 || quota > UINT32_MAX || period == 0)
+		if (!blank || str_format(first, sizeof(first), "%.*s", (int)(blank - text), text) < 0 ||
+		    parse_u64(first, 0, UINT32_MAX, &quota) < 0 ||
+		    parse_u64(blank + 1, 1, UINT32_MAX, &period) < 0)
 			return false;
 		*ret = quota * NS_PER_SECOND / period;
 		return true;

@@ -708,7 +708,7 @@ static void on_exec_made(enum status status, const struct error *err, const json
 static json_t *detach_keys(const struct session *session)
 {
 	char hex[2 * ORDER_NONCE_SIZE + 1];
-	char keys[sizeof("ctrl-^") + 4 * ORDER_NONCE_SIZE] = "ctrl-^";
+	char keys[sizeof("ctrl-^") + 4UL * ORDER_NONCE_SIZE] = "ctrl-^";
 	size_t n = strlen(keys);
 
 	hex_encode(hex, session->taken.order.nonce, ORDER_NONCE_SIZE);

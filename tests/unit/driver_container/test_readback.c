@@ -585,6 +585,7 @@ TEST_ON(each_limit_that_is_not_kept_is_found, struct fixture, f, begin, end)
 	assert_false(readback_limit(f->readback, "NanoCpus", "31000 100000\n", &fault));
 	assert_false(readback_limit(f->readback, "NanoCpus", "max 100000\n", &fault));
 	assert_false(readback_limit(f->readback, "NanoCpus", "29000 0\n", &fault));
+	assert_false(readback_limit(f->readback, "NanoCpus", "29000\n", &fault));
 	assert_string_equal(fault.field, "cpu");
 }
 
