@@ -305,6 +305,16 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 static DEFINE_ROWS(claims_page, holdfast__v1__get_allocation_response, NULL,
 		   TABLE("claims", "claims", &show_claims), PART("claims", &show_claim_errors));
 
+/* Ended ones are kept for a day. A filter chooses itself, and JSON is for programs, which get all of them. */
+static enum status alloc_list_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListAllocationsRequest *request = message;
+
+	if (!call_has(call, OPT_ALL) && !call_has(call, OPT_FILTER) && !call_has(call, OPT_JSON))
+		call_set(call, &request->filter, "client_status == pending or client_status == running");
+	return STATUS_OK;
+}
+
 static enum status alloc_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = message;
@@ -349,7 +359,7 @@ static const struct command commands[] = {
 	 .args = "[ID]",
 	 .help = "List allocations, or show one with its volumes",
 	 .example = "--node worker-3",
-	 .options = OPTION_BIT(OPT_NODE) | LISTING,
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_ALL) | LISTING,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_ALLOC},
 	 .call = {.service = &holdfast__v1__allocations__descriptor,
@@ -361,6 +371,7 @@ static const struct command commands[] = {
 		  .fields = {{"namespace", OPT_NAMESPACE},
 			     {"filter", OPT_FILTER},
 			     {"node_id", OPT_NODE, FIELD_KNOWN_NODE}},
+		  .load = alloc_list_load,
 		  .rows = &show_allocs,
 		  .pages = PAGES_LIST}},
 };

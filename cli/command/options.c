@@ -79,6 +79,7 @@ const struct option_info command_options[OPTION_N] = {
 			    .arg_kind = WORD_FILE},
 	[OPT_VERBOSE] = {.name = "verbose", .letter = 'v', .help = "show more, and nothing shortened"},
 	[OPT_FILTER] = {.name = "filter", .arg = "EXPRESSION", .help = "which ones, see holdfast-volume(5)"},
+	[OPT_ALL] = {.name = "all", .letter = 'a', .help = "list those that have ended, too"},
 	[OPT_LIMIT] = {.name = "limit", .arg = "N", .help = "list at most so many"},
 	[OPT_PLUGIN] = {.name = "plugin", .arg = "ID", .help = "of this plugin", .arg_kind = WORD_PLUGIN},
 	[OPT_TYPE] = {.name = "type", .arg = "csi|native", .help = "kind of volume (csi)"},

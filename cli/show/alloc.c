@@ -6,8 +6,9 @@
 
 typedef Holdfast__V1__Allocation Alloc;
 
-DEFINE_ROWS(show_allocs, holdfast__v1__allocation, "no allocations", COL("ID", "{id}"), COL("NAME", "{name}"),
-	    COL("NAMESPACE", "{namespace}"), COL("NODE", "{node_id}"), COL("DESIRED", "{desired_status}"),
+DEFINE_ROWS(show_allocs, holdfast__v1__allocation, "no allocations; --all lists ended ones, too",
+	    COL("ID", "{id}"), COL("NAME", "{name}"), COL("NAMESPACE", "{namespace}"),
+	    COL("NODE", "{node_id}"), COL("DESIRED", "{desired_status}"),
 	    COL_STATE("STATUS", "{client_status}"), COL("AGE", "{create_time_ms:age}"),
 	    COL("DESCRIPTION", "{client_description}"));
 

@@ -303,6 +303,30 @@ TEST_FIXTURE(stopping_fails_when_the_allocation_does, run_setup, NULL)
 	expect_failure("alloc stop 01", STATUS_FAILED_PRECONDITION, "is lost: the node gave no reason");
 }
 
+#define NOT_ENDED "\"filter\":\"client_status == pending or client_status == running\","
+
+TEST_FIXTURE(ended_allocations_are_listed_only_on_demand, run_setup, NULL)
+{
+	static const char *const with_ended[] = {"--all", "-a", "--json", "-o json", "-o yaml"};
+
+	expect_ok("alloc status");
+	expect_request("Allocations.List {" NOT_ENDED "\"per_page\":1000}");
+	fake.requests[0] = '\0';
+	expect_ok("alloc status -o name");
+	expect_request("Allocations.List {" NOT_ENDED "\"per_page\":1000}");
+	for (size_t i = 0; i < ARRAY_SIZE(with_ended); i++) {
+		char line[32];
+
+		(void)str_format(line, sizeof(line), "alloc status %s", with_ended[i]);
+		fake.requests[0] = '\0';
+		expect_ok(line);
+		expect_request("Allocations.List {\"per_page\":1000}");
+	}
+	fake.requests[0] = '\0';
+	expect_ok("alloc status --filter client_status==failed");
+	expect_request("Allocations.List {\"filter\":\"client_status==failed\",\"per_page\":1000}");
+}
+
 TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 {
 	expect_ok("alloc status --node node-2");
@@ -612,7 +636,7 @@ TEST_FIXTURE(empty_lists_report_it, run_setup, NULL)
 	expect_ok("node status");
 	assert_string_equal(ending.output, "no nodes\n");
 	expect_ok("alloc status");
-	assert_string_equal(ending.output, "no allocations\n");
+	assert_string_equal(ending.output, "no allocations; --all lists ended ones, too\n");
 }
 
 /* Two records as the helper writes them; the hash of the first is the prev of the second. */

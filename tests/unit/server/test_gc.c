@@ -11,6 +11,7 @@
 #include "state/keys.h"
 #include "volume/why.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 
 #define ALLOC_OF_N "01890000-0000-7000-8000-%012d"
@@ -47,6 +48,28 @@ static void end_alloc(struct fixture *f)
 	fake_node_send_released(&f->n1, &claim);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, f->n1.forgets == 1);
+}
+
+static size_t n_listed(struct fixture *f)
+{
+	Holdfast__V1__ListAllocationsRequest request = V1(
+		list_allocations_request, .filter = "client_status == pending or client_status == running");
+	cleanup_pb ProtobufCMessage *response = NULL;
+
+	assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "List", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	return ((Holdfast__V1__ListAllocationsResponse *)response)->n_allocations;
+}
+
+/* The filter of 'holdfast alloc status'. */
+CLUSTER_TEST(an_ended_allocation_is_kept_and_left_out_by_the_filter_of_the_command)
+{
+	take_volume(f);
+	assert_int_equal(n_listed(f), 1);
+	end_alloc(f);
+	assert_int_equal(n_listed(f), 0);
+	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
 }
 
 CLUSTER_TEST(gc_removes_ended_objects_and_keeps_the_last_claim_of_a_volume)
