@@ -7,6 +7,7 @@
 #include "access/access.h"
 #include "access/revocations.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/release.h"
 #include "fence/fencers.h"
@@ -34,6 +35,7 @@
 enum {
 	METRICS_MAX = 2048 * 1024, /* bytes; the numbers of methods, plugins and volumes bound them below */
 	METRICS_PLUGINS_MAX = 500, /* nodes name what they like */
+	METRICS_DRIVERS_MAX = 64,  /* names */
 	METRICS_NODES_MAX = 1000,
 	METRICS_VOLUMES_MAX = 500, /* the fullest ones */
 	MSEC_PER_SEC = 1000,
@@ -101,6 +103,48 @@ static void print_plugins(struct server *server, struct strbuf *to)
 		print_services(plugin->id, "node", summary.nodes_healthy, summary.nodes_expected, to);
 		print_services(plugin->id, "controller", summary.controllers_healthy,
 			       summary.controllers_expected, to);
+	}
+}
+
+struct driver_counts {
+	size_t n;
+	struct {
+		const char *name; /* borrowed from a node's report */
+		uint32_t n[2];	  /* unhealthy, healthy */
+	} of[METRICS_DRIVERS_MAX];
+};
+
+static void count_drivers(const struct node_entry *node, struct driver_counts *counts)
+{
+	for (size_t i = 0; i < message_list_n(node->drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)node->drivers->messages[i];
+		size_t k = 0;
+
+		while (k < counts->n && !str_eq(counts->of[k].name, driver->name))
+			k++;
+		if (k == METRICS_DRIVERS_MAX)
+			continue;
+		if (k == counts->n)
+			counts->of[counts->n++].name = driver->name;
+		counts->of[k].n[driver->healthy && node_is_connected(node)]++;
+	}
+}
+
+/* A node that is away keeps the drivers of its last report. */
+static void print_drivers(struct server *server, struct strbuf *to)
+{
+	static const char line[] = "holdfast_driver_instances{driver=\"%s\",healthy=\"%s\"} %" PRIu32 "\n";
+	struct driver_counts counts = {.n = 0};
+
+	for (struct node_entry *node = state_node_from(&server->state, ""); node;
+	     node = state_node_next(node))
+		count_drivers(node, &counts);
+	scrape_head(
+		to, "driver_instances", "gauge",
+		"Task drivers on nodes; healthy: the node reports so, and is connected. 64 names at most.");
+	for (size_t i = 0; i < counts.n; i++) {
+		strbuf_printf(to, line, counts.of[i].name, "true", counts.of[i].n[true]);
+		strbuf_printf(to, line, counts.of[i].name, "false", counts.of[i].n[false]);
 	}
 }
 
@@ -442,6 +486,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_schedules(server, to);
 	print_trails(server, to);
 	print_plugins(server, to);
+	print_drivers(server, to);
 	print_releases(server, to);
 	print_store(server, to);
 	print_certificates(server, to);

@@ -254,6 +254,26 @@ CASE(a_plugin_that_is_unhealthy_or_away_moves_its_instances)
 			 2);
 }
 
+CASE(a_driver_that_is_unhealthy_or_away_moves_its_instances)
+{
+	Holdfast__V1__NodeDriver driver = V1(node_driver, .name = "container", .healthy = true);
+	Holdfast__V1__NodeDriver *drivers[] = {&driver};
+
+	f->n1.drivers = f->n2.drivers = drivers;
+	f->n1.n_drivers = f->n2.n_drivers = 1;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}") == 2);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 0);
+	driver.healthy = false;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}") == 1);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 1);
+	disconnect(f, &f->n2);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}"), 0);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 2);
+}
+
 CASE(a_silent_node_makes_the_oldest_heartbeat_grow)
 {
 	assert_int_equal(metric_of(f, "node_heartbeat_age_seconds_max"), 0);
