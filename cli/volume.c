@@ -131,11 +131,41 @@ static void show_why(const Holdfast__V1__GetVolumeResponse *answer)
 			print_text(stdout, answer->explanations[i]->text);
 }
 
+/* Copies @volume to @ret with those of its claims that are @freed, or are not, which @claims has room for. */
+static void choose_claims(const Holdfast__V1__Volume *volume, bool freed, Holdfast__V1__Claim **claims,
+			  Holdfast__V1__Volume *ret)
+{
+	*ret = *volume;
+	ret->claims = claims;
+	ret->n_claims = 0;
+	for (size_t i = 0; i < volume->n_claims; i++)
+		if ((volume->claims[i]->state == HOLDFAST__V1__CLAIM_STATE__FREED) == freed)
+			claims[ret->n_claims++] = volume->claims[i];
+}
+
+/* A freed claim is history: it is not among the claims that hold the volume. */
+static enum status show_claims_apart(const Holdfast__V1__Volume *volume, bool verbose, struct error *err)
+{
+	cleanup_free Holdfast__V1__Claim **claims = calloc(volume->n_claims + 1, sizeof(claims[0]));
+	Holdfast__V1__Volume part;
+
+	if (!claims)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "show a volume");
+	choose_claims(volume, false, claims, &part);
+	TRY(show_page(&volume_page, &part, NULL, verbose, err));
+	choose_claims(volume, true, claims, &part);
+	if (verbose)
+		return show_list(&show_claims, "freed claims", part.claims, part.n_claims, verbose, err);
+	if (part.n_claims > 0)
+		print_line("freed claims: %zu; --verbose lists them", part.n_claims);
+	return STATUS_OK;
+}
+
 static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verbose, struct error *err)
 {
 	if (!answer->volume)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no volume");
-	TRY(show_page(&volume_page, answer->volume, NULL, verbose, err));
+	TRY(show_claims_apart(answer->volume, verbose, err));
 	for (size_t i = 0; i < answer->n_pending; i++)
 		print_line("pending for it, %zu.: allocation %s", i + 1, answer->pending[i]);
 	show_why(answer);

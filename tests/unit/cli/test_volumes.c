@@ -130,6 +130,31 @@ TEST_FIXTURE(how_full_a_volume_is_is_a_column_and_a_table, run_setup, NULL)
 	expect_output("7 of 100");
 }
 
+#define TWO_CLAIMS                                                                                \
+	"\"claims\": [{\"allocation_id\": \"a-old\", \"state\": \"FREED\"}, {\"allocation_id\": " \
+	"\"a-live\", \"state\": \"TAKEN\"}]"
+
+TEST_FIXTURE(freed_claims_are_apart_from_those_that_hold_the_volume, run_setup, NULL)
+{
+	const char *freed;
+
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", " TWO_CLAIMS "}}");
+	expect_ok("volume status db");
+	expect_output("a-live");
+	expect_output("freed claims: 1; --verbose lists them\n");
+	assert_null(strstr(ending.output, "a-old"));
+	expect_ok("volume status db --verbose");
+	freed = NON_NULL(strstr(ending.output, "\nfreed claims\n"));
+	assert_true(strstr(ending.output, "a-live") < freed);
+	assert_true(strstr(ending.output, "a-old") > freed);
+	assert_null(strstr(ending.output, "--verbose"));
+	expect_ok("volume status db --json");
+	expect_output("a-old");
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\"}}");
+	expect_ok("volume status db");
+	assert_null(strstr(ending.output, "freed"));
+}
+
 TEST_FIXTURE(a_page_that_comes_twice_is_an_error, run_setup, NULL)
 {
 	will_answer(0, "Volumes.List", "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}");
