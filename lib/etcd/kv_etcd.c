@@ -222,8 +222,8 @@ static void on_alarms(enum status status, const ProtobufCMessage *response, cons
 	if (status == STATUS_OK && has_no_space((const Etcdserverpb__AlarmResponse *)response))
 		(void)error_set(
 			&store->refusal, STATUS_RESOURCE_EXHAUSTED, 0,
-			"store %s: etcd is full (its alarm NOSPACE is on): compact and defragment it, "
-			"then etcdctl alarm disarm",
+			"store %s: etcd is full (its alarm NOSPACE is on): compact and defragment it, then "
+			"etcdctl alarm disarm, of Debian's package etcd-client",
 			store->name);
 	ask(store);
 }

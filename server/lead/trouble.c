@@ -26,12 +26,14 @@ static const struct row {
 		{"no_quorum",
 		 "etcd has no quorum, and without it no server leads or stores anything: too few of its "
 		 "members reach each other",
-		 "start the members that are down, which holdfast operator members names; "
-		 "then etcdctl endpoint status --cluster"},
-	[TROUBLE_NO_SPACE] = {"no_space",
-			      "etcd is full (its alarm NOSPACE is on): nothing is stored; a server that "
-			      "leads answers reads, and no other becomes the leader",
-			      "etcdctl compact REVISION; etcdctl defrag --cluster; etcdctl alarm disarm"},
+		 "start the members that are down: holdfast operator members names them, and the trouble "
+		 "while it lasts"},
+	[TROUBLE_NO_SPACE] =
+		{"no_space",
+		 "etcd is full (its alarm NOSPACE is on): nothing is stored; a server that "
+		 "leads answers reads, and no other becomes the leader",
+		 "on a machine of etcd, with Debian's package etcd-client: etcdctl compact REVISION; "
+		 "etcdctl defrag --cluster; etcdctl alarm disarm"},
 	[TROUBLE_CERTIFICATE] =
 		{"certificate",
 		 "TLS between this server and etcd fails, so it neither leads nor stores anything: {detail}",
