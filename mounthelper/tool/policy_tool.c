@@ -240,25 +240,16 @@ static int refuse_file(const struct arguments *args, unsigned int line, const ch
 	return EXIT_FAILURE;
 }
 
-static int print_counts(const struct arguments *args, bool is_applied, const char *word)
+/* Is it the file that the mount helper's policy is compiled from? */
+static bool is_helpers_file(const char *path)
 {
-	if (args->is_json)
-		return print_json(json_pack("{sb ss sI sI sb}", "ok", 1, "file", args->file, "agents",
-					    (json_int_t)policy->n_agents, "profiles",
-					    (json_int_t)policy->n_profiles, "applied", is_applied)) < 0;
-	if (printf("%s: %u agents, %u profiles\n", word, policy->n_agents, policy->n_profiles) < 0)
-		return EXIT_FAILURE;
-	if (is_applied)
-		return EXIT_SUCCESS;
-	if (str_eq(args->file, HOLDFAST_POLICY_PATH))
-		return puts("not applied: the mount helper reads what 'holdfast policy apply' writes") < 0;
-	return printf("not applied: the mount helper uses " HOLDFAST_POLICY_PATH
-		      ". Move %s there, then: holdfast policy apply\n",
-		      args->file) < 0;
+	cleanup_free char *given = realpath(path, NULL), *used = realpath(HOLDFAST_POLICY_PATH, NULL);
+
+	return given && used && str_eq(given, used);
 }
 
-/* Is the applied policy compiled from this text? */
-static bool is_applied(const struct arguments *args)
+/* Reads back whether the compiled policy is of this text. */
+static bool is_compiled(const struct arguments *args)
 {
 	static struct policy_file applied;
 	char path[PATH_MAX];
@@ -273,9 +264,29 @@ static bool is_applied(const struct arguments *args)
 	       memcmp(applied.text_digest, compiled.text_digest, sizeof(applied.text_digest)) == 0;
 }
 
+static int print_counts(const struct arguments *args, const char *word)
+{
+	bool is_whole = is_compiled(args), is_helpers = is_helpers_file(args->file);
+
+	if (args->is_json)
+		return print_json(json_pack("{sb ss sI sI sb sb}", "ok", 1, "file", args->file, "agents",
+					    (json_int_t)policy->n_agents, "profiles",
+					    (json_int_t)policy->n_profiles, "compiled", is_whole, "applied",
+					    is_whole && is_helpers)) < 0;
+	if (printf("%s: %u agents, %u profiles\n", word, policy->n_agents, policy->n_profiles) < 0)
+		return EXIT_FAILURE;
+	if (is_whole && is_helpers)
+		return EXIT_SUCCESS;
+	if (is_helpers)
+		return puts("not applied: the mount helper reads what 'holdfast policy apply' writes") < 0;
+	return printf("not applied: the mount helper uses " HOLDFAST_POLICY_PATH
+		      ". Move %s there, then: holdfast policy apply\n",
+		      args->file) < 0;
+}
+
 static int arguments_check(const struct arguments *args)
 {
-	return print_counts(args, is_applied(args), "ok");
+	return print_counts(args, "ok");
 }
 
 /* The label of SELinux that @from has, where there is one: the helper may read nothing else here. */
@@ -338,12 +349,19 @@ static int apply(const struct arguments *args)
 	struct error err = {.msg = ""};
 	int r = write_applied(args->file);
 
-	if (r == 0)
-		warn_of_audit(args);
-	if (r == 0)
-		return print_counts(args, true, "applied");
-	(void)error_set(&err, status_from_errno(r), r, "write %s%s", args->file, POLICY_APPLIED);
-	return refuse_file(args, 0, err.msg);
+	if (r == 0 && !is_compiled(args))
+		r = -EIO;
+	if (r < 0) {
+		(void)error_set(&err, status_from_errno(r), r, "write %s%s", args->file, POLICY_APPLIED);
+		return refuse_file(args, 0, err.msg);
+	}
+	warn_of_audit(args);
+	if (!is_helpers_file(args->file))
+		return print_counts(args, "compiled");
+	if (print_counts(args, "applied") != 0 || args->is_json)
+		return EXIT_SUCCESS;
+	return puts("The next mount helper that starts uses it. Now, for those that run: systemctl reload "
+		    "holdfast-agent") < 0;
 }
 
 /* Reads the text that root applies. Only root may be able to write it or a directory above, up to "/". */

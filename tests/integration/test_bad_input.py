@@ -265,7 +265,8 @@ class TestBadInput(WorldTest):
         self.assertIs(self.node.status()["helper"]["policy_edited"], True)
         self.assertIn("\nnot applied: the mount helper reads what 'holdfast policy apply' writes\n",
                       self.world.holdfast("policy", "check").stdout)  # fmt: skip
-        self.world.apply_policy()
+        self.assertRegex(self.world.holdfast("policy", "apply").stdout,
+                         "^applied: .*\nThe next mount helper that starts uses it. .*systemctl reload holdfast-agent\n$")
         self.assertNotIn("not applied: ", self.world.holdfast("policy", "check").stdout)
         os.kill(self.node.daemon.pid, signal.SIGHUP)
         wait_for("a helper with the new policy", lambda: words not in self.agent_status())
