@@ -430,9 +430,14 @@ unsigned int log_subject(const struct log_ctx *ctx)
 	return (hash ^ hash >> 16) % LOG_RATE_SUBJECTS;
 }
 
+static int priority_of(int priority, const struct log_ctx *ctx)
+{
+	return ctx ? log_event_priority(ctx->event, priority) : priority;
+}
+
 bool log_would_drop(int priority, const struct log_ctx *ctx)
 {
-	return priority > sink.max_priority ||
+	return priority_of(priority, ctx) > sink.max_priority ||
 	       log_rate_refuse(&sink.rate, log_subject(ctx), clock_monotonic_us());
 }
 
@@ -442,6 +447,7 @@ void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 	va_list args;
 	int n;
 
+	priority = priority_of(priority, ctx);
 	if (priority > sink.max_priority ||
 	    !log_rate_admit(&sink.rate, log_subject(ctx), clock_monotonic_us()))
 		return;

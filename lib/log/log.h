@@ -46,7 +46,8 @@ void log_set_node(const char *node);
 /** Drops other lines from now on. */
 void log_set_level(int max_priority);
 
-/** Writes one line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
+/** Writes one line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL. A
+ * line with an event has that event's level.
  * At most 200 lines a second are written, and at most 100 of one event about one thing, so that a flood of
  * one does not hide the others. Dropped lines are counted, and one line reports their number afterwards. */
 void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)

@@ -8,18 +8,21 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/events.h"
+#include "log/log.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 enum { CATALOGUE_MAX = 1 << 20, ID_DIGITS = 32 };
 
 struct row {
 	const char *name, *id, *result;
+	int level, end;
 };
 
-#define EVENT_ROW(symbol, name, id, result) {name, id, result},
+#define EVENT_ROW(symbol, name, id, result, level, end) {name, id, result, LOG_##level, LOG_##end},
 static const struct row server[] = {JOURNAL_EVENTS_SERVER(EVENT_ROW)};
 static const struct row agent[] = {JOURNAL_EVENTS_AGENT(EVENT_ROW)};
 static const struct row mounthelper[] = {JOURNAL_EVENTS_HELPER(EVENT_ROW)};
@@ -92,6 +95,47 @@ TEST(an_event_has_the_row_of_its_name)
 
 		assert_true(!result || str_eq(result, "success") || str_eq(result, "failed"));
 	}
+}
+
+static bool is_refusal(const char *name)
+{
+	return str_eq(name, "claim-refused") || str_eq(name, "request-refused");
+}
+
+/* See Levels in monitoring.md. Nothing of the program has failed when it refuses a request. */
+TEST(every_event_has_a_level_that_fits_its_result)
+{
+	for (enum log_event event = LOG_EVENT_NONE + 1; event < LOG_EVENT_N; event++) {
+		const struct log_event_info *info = log_event_info(event);
+		bool has_failed = info->result && str_eq(info->result, "failed");
+		bool is_good = info->result && str_eq(info->result, "success");
+
+		assert_msg(info->level >= LOG_CRIT && info->end <= LOG_INFO && info->level <= info->end,
+			   "%s has no level", info->name);
+		if (has_failed)
+			assert_msg((info->level <= LOG_WARNING) != is_refusal(info->name),
+				   "%s fails at level %d", info->name, info->level);
+		if (is_good)
+			assert_msg(info->level >= LOG_NOTICE, "%s is good at level %d", info->name,
+				   info->level);
+		if (info->level != info->end)
+			assert_msg(!info->result && info->end == LOG_NOTICE, "%s has two levels", info->name);
+	}
+}
+
+TEST(a_line_has_the_level_of_its_event)
+{
+	log_set_level(LOG_NOTICE);
+	for (enum log_event event = LOG_EVENT_NONE + 1; event < LOG_EVENT_N; event++) {
+		const struct log_event_info *info = log_event_info(event);
+
+		for (int priority = LOG_EMERG; priority <= LOG_DEBUG; priority++)
+			assert_int_equal(log_event_priority(event, priority),
+					 priority == info->end ? info->end : info->level);
+		assert_int_equal(log_would_drop(LOG_EMERG, &(struct log_ctx){.event = event}),
+				 info->level > LOG_NOTICE);
+	}
+	assert_int_equal(log_event_priority(LOG_EVENT_NONE, LOG_DEBUG), LOG_DEBUG);
 }
 
 /* "# NAME", "-- ID", Subject:, Defined-By:, Documentation:, an empty line, text. */

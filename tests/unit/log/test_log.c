@@ -219,8 +219,8 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 
 	pretend_journal();
 	log_ctx(LOG_ERR, &ctx, "stage");
-	(void)str_format(expected, sizeof(expected),
-			 "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
+	(void)str_format(expected, sizeof(expected), /* 5: that of the event */
+			 "PRIORITY=5\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
 			 "HOLDFAST_VOLUME=v\nHOLDFAST_WIRE_VOLUME=w\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\n"
 			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_DRIVER=d\nHOLDFAST_UNIT=u\nHOLDFAST_"
 			 "OP=stage\nHOLDFAST_PEER=uid:1\n"
