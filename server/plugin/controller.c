@@ -9,6 +9,7 @@
 #include "base/tree.h"
 #include "node/session.h"
 #include "pb/reflect.h"
+#include "plugin/args.h"
 #include "state/state.h"
 #include "store/checksum.h"
 
@@ -712,6 +713,38 @@ void controllers_session_lost(struct session *session)
 				job->queue->plugin_id, job->node_id, plugin_call_name(job->call));
 		plugin_job_finish(job, NULL, &err);
 	}
+}
+
+/* Is the call an attach or detach of @external_id at the provider's node @node_id? */
+static bool is_of(const Holdfast__V1__PluginCall *call, const char *external_id, const char *node_id)
+{
+	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH)
+		return str_eq(call->attach->external_id, external_id) &&
+		       str_eq(call->attach->external_node_id, node_id);
+	return call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH &&
+	       str_eq(call->detach->external_id, external_id) &&
+	       str_eq(call->detach->external_node_id, node_id);
+}
+
+bool controller_is_asked(struct server *server, const struct claim *claim, struct controller_asked *ret)
+{
+	const char *external_id = claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
+	const char *node_id = plugin_args_node_id(&server->state, claim);
+	uint64_t now_us = clock_monotonic_us();
+	const struct plugin_job *job;
+
+	LIST_FOREACH (job, &server->controllers->sent, of_sent) {
+		uint64_t sent_us = job->deadline_us - job->timeout_us;
+
+		if (!str_eq(job->queue->plugin_id, claim->plugin_id) ||
+		    !is_of(job->call, external_id, node_id))
+			continue;
+		*ret = (struct controller_asked){.method = plugin_call_name(job->call),
+						 .node_id = job->node_id,
+						 .for_us = now_us > sent_us ? now_us - sent_us : 0};
+		return true;
+	}
+	return false;
 }
 
 void controller_stats(const struct server *server, struct controller_stats *ret)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct claim;
 struct server;
 struct session;
 struct plugin_entry;
@@ -69,6 +70,17 @@ const struct plugin_instance *controller_after(struct plugin_entry *plugin, cons
 /** Returns the capabilities of the plugin's healthy controllers, from the first by node id; NULL if there
  * is no healthy one. Borrowed until the next fingerprint. */
 const struct controller_half *controller_capabilities(struct plugin_entry *plugin);
+
+/* A call in flight. */
+struct controller_asked {
+	const char *method;  /* "ControllerUnpublishVolume" */
+	const char *node_id; /* borrowed; of the controller */
+	uint64_t for_us;
+};
+
+/** Is an attach or detach of @claim in flight? One that waits in the queue is not. Costs the number of calls
+ * in flight. */
+bool controller_is_asked(struct server *server, const struct claim *claim, struct controller_asked *ret);
 
 struct controller_stats {
 	uint64_t calls;	  /* sent, a repeat to another node counted again */

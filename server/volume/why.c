@@ -60,6 +60,18 @@ static void write_withheld(struct strbuf *sb, struct server *server, const struc
 		strbuf_printf(sb, "%s\n", err.msg);
 }
 
+/* The first call shows nothing else before it ends: neither an attempt nor an error. */
+static void write_call(struct strbuf *sb, struct server *server, const struct claim *claim)
+{
+	struct controller_asked asked;
+	char time[CLOCK_TEXT_SIZE];
+
+	if (controller_is_asked(server, claim, &asked))
+		strbuf_printf(sb, "plugin %s on node %s: %s has not answered for %s\n", claim->plugin_id,
+			      asked.node_id, asked.method,
+			      clock_format_duration(asked.for_us - asked.for_us % USEC_PER_SEC, time));
+}
+
 /* @response NULL: text only. False when memory is short. */
 static bool write_claims(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms,
 			 Holdfast__V1__GetVolumeResponse *response)
@@ -81,6 +93,7 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 		if (claim->volume != entry)
 			strbuf_printf(sb, "as volume %s, which is the same storage: ", claim->volume->id);
 		strbuf_printf(sb, "%s\n", explanation_text(&explanation, line));
+		write_call(sb, server, &claim->claim);
 		if (!response)
 			continue;
 		response->explanations[response->n_explanations] = explanation_to_pb(&explanation);

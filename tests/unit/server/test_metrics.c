@@ -7,6 +7,7 @@
 #include "warnings.h"
 
 #include "rpc/pki.h"
+#include "volume/why.h"
 
 #include <arpa/inet.h>
 #include <limits.h>
@@ -205,6 +206,19 @@ CASE(a_detach_that_fails_is_stuck_and_waits_for_its_controller)
 	UNTIL(f, wait_for(f, "controller-away", 1));
 }
 
+/* The first call has no error and no attempt yet. */
+static void expect_call(struct fixture *f, const char *volume, bool is_in_flight)
+{
+	struct volume_entry *entry = state_volume(&f->server->state, NAMESPACE_DEFAULT, volume);
+	cleanup_free char *why = NON_NULL(volume_why(f->server, entry));
+	bool is_named =
+		strstr(why, "\nplugin ebs on node n2: ControllerUnpublishVolume has not answered for ") !=
+		NULL;
+
+	assert_msg(is_named == is_in_flight, "%s", why);
+	assert_null(strstr(why, "last error"));
+}
+
 CASE(a_call_behind_one_that_hangs_waits)
 {
 	register_csi(f, "wal");
@@ -214,8 +228,10 @@ CASE(a_call_behind_one_that_hangs_waits)
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, metric_of(f, "plugin_calls_in_flight") == 1);
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
+	expect_call(f, "db", true);
 	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, metric_of(f, "plugin_calls_waiting") == 1 && f->n2.n_held == 1);
+	expect_call(f, "wal", false);
 	fake_node_answer(&f->n2);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
