@@ -360,7 +360,7 @@ static int apply(const struct arguments *args)
 		return print_counts(args, "compiled");
 	if (print_counts(args, "applied") != 0 || args->is_json)
 		return EXIT_SUCCESS;
-	return puts("The next mount helper that starts uses it. Now, for those that run: systemctl reload "
+	return puts("The next mount helper that starts uses it. For helpers that run: systemctl reload "
 		    "holdfast-agent") < 0;
 }
 
