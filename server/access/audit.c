@@ -130,6 +130,7 @@ void audit_node_event_about(struct server *server, struct change *change, enum n
 		      [NODE_EVENT_DOUBT] = {"Nodes.Doubt", false},
 		      [NODE_EVENT_REPORT] = {"Nodes.Report", false},
 		      [NODE_EVENT_PLUGIN] = {"Nodes.Plugin", false},
+		      [NODE_EVENT_DRIVER] = {"Nodes.Driver", false},
 		      [NODE_EVENT_CERTIFICATE] = {"Nodes.Certificate", false},
 		      [NODE_EVENT_USAGE] = {"Volumes.Usage", true}};
 	struct node_entry *entry = state_node(&server->state, node_id); /* NULL: a new node, once */

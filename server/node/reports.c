@@ -801,6 +801,35 @@ enum { TIMER_ACCURACY_US = 250000 };
 
 DEFINE_CLEANUP(struct message_list, message_list_unref)
 
+static const Holdfast__V1__NodeDriver *find_driver(const struct message_list *drivers, const char *name)
+{
+	for (size_t i = 0; i < message_list_n(drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)drivers->messages[i];
+
+		if (str_eq(driver->name, name))
+			return driver;
+	}
+	return NULL;
+}
+
+/* Records which drivers have changed their health since @before. */
+static void record_drivers(struct server *server, struct change *change, const struct node_entry *entry,
+			   const struct message_list *before)
+{
+	for (size_t i = 0; i < message_list_n(entry->drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)entry->drivers->messages[i];
+		const Holdfast__V1__NodeDriver *former = find_driver(before, driver->name);
+		char why[AUDIT_WHY_SIZE], reason[AUDIT_WHY_SIZE / 2];
+
+		if (driver->healthy == (!former || former->healthy))
+			continue;
+		str_copy_text(reason, sizeof(reason), driver->health_description);
+		(void)str_format(why, sizeof(why), "driver %s is %shealthy%s%s", driver->name,
+				 driver->healthy ? "" : "un", reason[0] != '\0' ? ": " : "", reason);
+		audit_node_event(server, change, NODE_EVENT_DRIVER, entry->id, why);
+	}
+}
+
 static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
 				    struct error *err)
 {
@@ -819,6 +848,8 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	if (status == STATUS_OK)
 		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
 						  fingerprint, err);
+	if (status == STATUS_OK)
+		record_drivers(session->server, &change, entry, drivers);
 	/* drivers are not stored: the change wakes what waits for one */
 	if (status == STATUS_OK && (!str_eq(node->other_ticket_keys, entry->node.other_ticket_keys) ||
 				    !str_eq(node->ticket_keys, entry->node.ticket_keys) ||

@@ -37,6 +37,7 @@ SCENARIOS = {
                                      "10m", "HoldfastNodeAway"),
     "a plugin is unhealthy": ({'holdfast_plugin_instances{plugin="p",service="node",healthy="false"}': "1"}, "15m",
                               "HoldfastPluginUnhealthy"),
+    "a task driver is unhealthy": ({'holdfast_driver_instances{driver="d",healthy="false"}': "1"}, "15m", "HoldfastDriverUnhealthy"),
     "an agent hangs": ({"holdfast_node_heartbeat_age_seconds_max": "12"}, "1m", "HoldfastAgentHangs"),
     "a network drops sessions": ({"holdfast_sessions_silent_total": "0+1"}, "10m", "HoldfastAgentHangs"),
     "a certificate expires": ({'holdfast_certificate_expiry_timestamp_seconds{of="nodes"}': str(1 * DAY)}, "1m",

@@ -282,12 +282,22 @@ CASE(a_driver_that_is_unhealthy_or_away_moves_its_instances)
 	UNTIL(f, metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}") == 2);
 	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 0);
 	driver.healthy = false;
+	driver.health_description = "no engine";
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}") == 1);
 	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Driver", "driver container is unhealthy: no engine"),
+			 1);
+	fake_node_send_fingerprint(&f->n1);
+	driver.healthy = true;
+	driver.health_description = "";
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, n_events(f, "node n1", "Nodes.Driver", "driver container is healthy") == 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Driver", "driver"), 2);
+	assert_int_equal(n_events(f, "node n2", "Nodes.Driver", "driver"), 0);
 	disconnect(f, &f->n2);
-	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}"), 0);
-	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 2);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}"), 1);
+	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 1);
 }
 
 CASE(a_silent_node_makes_the_oldest_heartbeat_grow)

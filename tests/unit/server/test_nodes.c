@@ -476,8 +476,8 @@ CLUSTER_TEST(a_node_that_connects_again_and_again_is_recorded_ten_times)
 CLUSTER_TEST(each_kind_of_event_of_a_node_is_recorded_ten_times_a_minute)
 {
 	static const char *const names[NODE_EVENT_N] = {
-		"Nodes.Connect", "Nodes.Disconnect", "Nodes.Disk",	  "Nodes.Doubt",
-		"Nodes.Report",	 "Nodes.Plugin",     "Nodes.Certificate", "Volumes.Usage"};
+		"Nodes.Connect", "Nodes.Disconnect", "Nodes.Disk",	  "Nodes.Doubt",  "Nodes.Report",
+		"Nodes.Plugin",	 "Nodes.Driver",     "Nodes.Certificate", "Volumes.Usage"};
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);
