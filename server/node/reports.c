@@ -741,10 +741,43 @@ static void greet(struct session *session, const struct node_entry *node)
 	session_request_report(session, session->report_epoch);
 }
 
+DEFINE_CLEANUP(struct message_list, message_list_unref)
+
+static const Holdfast__V1__NodeDriver *find_driver(const struct message_list *drivers, const char *name)
+{
+	for (size_t i = 0; i < message_list_n(drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)drivers->messages[i];
+
+		if (str_eq(driver->name, name))
+			return driver;
+	}
+	return NULL;
+}
+
+/* Records which drivers have changed their health since @before. */
+static void record_drivers(struct server *server, struct change *change, const struct node_entry *entry,
+			   const struct message_list *before)
+{
+	for (size_t i = 0; i < message_list_n(entry->drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)entry->drivers->messages[i];
+		const Holdfast__V1__NodeDriver *former = find_driver(before, driver->name);
+		char why[AUDIT_WHY_SIZE], reason[AUDIT_WHY_SIZE / 2];
+
+		if (driver->healthy == (!former || former->healthy))
+			continue;
+		str_copy_text(reason, sizeof(reason), driver->health_description);
+		(void)str_format(why, sizeof(why), "driver %s is %shealthy%s%s", driver->name,
+				 driver->healthy ? "" : "un", reason[0] != '\0' ? ": " : "", reason);
+		audit_node_event(server, change, NODE_EVENT_DRIVER, entry->id, why);
+	}
+}
+
 /* @known_boot: the one that the store knows, when the node is in another one now; else its own. */
 static enum status hello_begin(struct session *session, const Holdfast__V1__SessionHello *hello,
 			       const char *known_boot, struct error *err)
 {
+	cleanup(message_list_unrefp) struct message_list *drivers = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool rebooted = !str_eq(known_boot, session->boot_id);
 	struct node_entry *node;
 	enum status status = store_node(session, hello, known_boot, err);
@@ -756,7 +789,11 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
+	drivers = message_list_ref(node->drivers);
 	TRY(fingerprint_take_drivers(node, fingerprint_of(hello), err));
+	record_drivers(session->server, &change, node, drivers);
+	if (change.n_audit > 0)
+		(void)change_commit(session->server, &change, NULL, NULL, NULL); /* display only */
 	TRY(fingerprint_take_attributes(node, hello->attributes, hello->n_attributes, err));
 	TRY(handle_mounted(session, hello, err));
 	TRY(handle_statuses(session, hello, err));
@@ -798,37 +835,6 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 /* --- the stream --- */
 
 enum { TIMER_ACCURACY_US = 250000 };
-
-DEFINE_CLEANUP(struct message_list, message_list_unref)
-
-static const Holdfast__V1__NodeDriver *find_driver(const struct message_list *drivers, const char *name)
-{
-	for (size_t i = 0; i < message_list_n(drivers); i++) {
-		const Holdfast__V1__NodeDriver *driver = (const void *)drivers->messages[i];
-
-		if (str_eq(driver->name, name))
-			return driver;
-	}
-	return NULL;
-}
-
-/* Records which drivers have changed their health since @before. */
-static void record_drivers(struct server *server, struct change *change, const struct node_entry *entry,
-			   const struct message_list *before)
-{
-	for (size_t i = 0; i < message_list_n(entry->drivers); i++) {
-		const Holdfast__V1__NodeDriver *driver = (const void *)entry->drivers->messages[i];
-		const Holdfast__V1__NodeDriver *former = find_driver(before, driver->name);
-		char why[AUDIT_WHY_SIZE], reason[AUDIT_WHY_SIZE / 2];
-
-		if (driver->healthy == (!former || former->healthy))
-			continue;
-		str_copy_text(reason, sizeof(reason), driver->health_description);
-		(void)str_format(why, sizeof(why), "driver %s is %shealthy%s%s", driver->name,
-				 driver->healthy ? "" : "un", reason[0] != '\0' ? ": " : "", reason);
-		audit_node_event(server, change, NODE_EVENT_DRIVER, entry->id, why);
-	}
-}
 
 static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
 				    struct error *err)

@@ -298,6 +298,9 @@ CASE(a_driver_that_is_unhealthy_or_away_moves_its_instances)
 	disconnect(f, &f->n2);
 	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"true\"}"), 1);
 	assert_int_equal(metric_of(f, "driver_instances{driver=\"container\",healthy=\"false\"}"), 1);
+	driver.healthy = false; /* since then */
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, n_events(f, "node n2", "Nodes.Driver", "driver container is unhealthy") == 1);
 }
 
 CASE(a_silent_node_makes_the_oldest_heartbeat_grow)
