@@ -355,6 +355,7 @@ json_t *container_of_network(const struct settings *settings,
 		r |= json_array_append_new(command, json_string(settings->infra_command[i]));
 	r |= set_flag(host, "ReadonlyRootfs", true) | set_text(body, "Image", settings->infra_image) |
 	     set_text(body, "Hostname", network->hostname) | set_no_check(body) |
+	     set_text(body, "StopSignal", "SIGKILL") | /* podman stops before it removes, and waits 10 s */
 	     json_object_set_new(body, "Entrypoint", command) |
 	     json_object_set_new(body, "Labels", labels_of(settings, network->alloc_id, "", order, true, 0)) |
 	     json_object_set_new(body, "HostConfig", host);

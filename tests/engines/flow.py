@@ -267,11 +267,11 @@ class Flow(Execs):
         driver, at = self.engine.processes["driver"].pid, f"{self.engine.work}/engine.sock"
 
         def engine_is_asked():
-            """Pidfds of the driver, and connections to the engine; one and none if it waits for the process."""
+            """Pidfds of the driver, and its connections to the engine; one and none if it waits for the process."""
             opened = [os.readlink(f.path) for f in os.scandir(f"/proc/{driver}/fd") if os.path.lexists(f.path)]
-            with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
-                connected = [line for line in f if line.endswith(f" 03 {line.split()[6]} {at}\n")]
-            return sum("pidfd" in name for name in opened), connected
+            ends = [line.split() for line in subprocess.run(["ss", "-xH", "src", at], capture_output=True, text=True,
+                                                            check=True).stdout.splitlines()]  # fmt: skip
+            return sum("pidfd" in name for name in opened), [end for end in ends if f"socket:[{end[7]}]" in opened]
 
         try:
             wait_for("the driver to wait for the process alone", lambda: engine_is_asked() == (1, []))
@@ -523,6 +523,9 @@ class Flow(Execs):
         assert len(own) == 1 and own != {os.readlink("/proc/self/ns/net").encode() + b"\n"}, own
         before = self.containers()
         assert len(before) == 3, before
+        found = [json.loads(self.engine.ask("GET", f"/containers/{c}/json")[1]) for c in before]
+        (stops_by,) = [c["Config"]["StopSignal"] for c in found if "holdfast-net-" in c["Name"]]
+        assert stops_by in ("9", "SIGKILL"), stops_by  # or podman waits 10 s before it removes it
         self.kill_agent()
         self.until_running(alloc)
         assert self.containers() == before and self.starts(alloc) == 1
