@@ -171,7 +171,8 @@ LABELS = [
 
 # programs that have Debian's label: they run in the domain of who starts them
 NOT_LABELLED = ["/usr/libexec/holdfast/csi-umask", "/usr/libexec/holdfast/holdfast-policy",
-                "/usr/libexec/holdfast/holdfast-in-use", "/usr/sbin/holdfast-driver-container"]
+                "/usr/libexec/holdfast/holdfast-in-use", "/usr/sbin/holdfast-driver-container",
+                "/usr/sbin/holdfast-fencer"]
 
 # name, rules, what they must give
 USING = [
