@@ -49,7 +49,7 @@ struct given {
 
 static int fail(const struct error *err, int exit_code)
 {
-	(void)fprintf(stderr, "holdfast-agent: %s\n", err->msg);
+	log_last("holdfast-agent", err);
 	return exit_code;
 }
 

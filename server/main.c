@@ -242,7 +242,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 
 static int fail(const struct error *err)
 {
-	log_line(LOG_ERR, "%s", err->msg);
+	log_last("holdfast-server", err);
 	return EXIT_FAIL;
 }
 

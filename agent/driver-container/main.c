@@ -29,7 +29,7 @@ static const char usage_text[] = "usage: holdfast-driver-container [--config FIL
 
 static int fail(const struct error *err, int exit_code)
 {
-	(void)fprintf(stderr, "holdfast-driver-container: %s\n", err->msg);
+	log_last("holdfast-driver-container", err);
 	return exit_code;
 }
 

@@ -362,14 +362,32 @@ static struct {
 	struct log_rate rate;
 } sink = {.ident = "holdfast", .max_priority = LOG_INFO};
 
-void log_init(const char *ident, int max_priority)
+static bool is_stderr_the_journal(void)
 {
 	struct stat st;
 
+	return fstat(STDERR_FILENO, &st) == 0 &&
+	       log_stream_is_journal(getenv("JOURNAL_STREAM"), st.st_dev, st.st_ino);
+}
+
+void log_init(const char *ident, int max_priority)
+{
 	sink.ident = ident;
 	sink.max_priority = max_priority;
-	sink.is_journal = fstat(STDERR_FILENO, &st) == 0 &&
-			  log_stream_is_journal(getenv("JOURNAL_STREAM"), st.st_dev, st.st_ino);
+	sink.is_journal = is_stderr_the_journal();
+}
+
+void log_last(const char *ident, const struct error *err)
+{
+	bool is_journal = is_stderr_the_journal();
+	char text[LINE_SIZE], line[LINE_SIZE];
+	int n;
+
+	(void)log_escape(text, sizeof(text), err->msg);
+	n = str_format(line, sizeof(line), "%s%s%s\n", is_journal ? "<3>" : ident, is_journal ? "" : ": ",
+		       text);
+	if (n > 0)
+		(void)fd_write_all(STDERR_FILENO, line, (size_t)n); /* there is nowhere to report it */
 }
 
 void log_set_level(int max_priority)

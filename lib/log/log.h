@@ -58,6 +58,11 @@ void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
  * peer that it names. */
 bool log_would_drop(int priority, const struct log_ctx *ctx);
 
+/** Writes why the program ends, LOG_ERR, to standard error. A line of log_ctx() goes to the journal as a
+ * message whose unit journald looks up by its process, and is lost for the unit if that has ended; of the
+ * stream it knows the unit. @ident as log_init()'s, which need not have been called. */
+void log_last(const char *ident, const struct error *err);
+
 /** A line without context. */
 #define log_line(priority, ...) log_ctx((priority), NULL, __VA_ARGS__)
 

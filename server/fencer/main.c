@@ -76,7 +76,7 @@ static enum status run(const struct fencer_settings *settings, struct error *err
 static int fail(const struct error *err)
 {
 	service_failed(err);
-	(void)fprintf(stderr, "holdfast-fencer: %s\n", err->msg);
+	log_last("holdfast-fencer", err);
 	return exit_code_of_start(err);
 }
 

@@ -110,6 +110,20 @@ TEST_FIXTURE(a_line_goes_to_standard_error, capture_setup, capture_teardown)
 	assert_int_equal(fake.n_entries, 0);
 }
 
+/* Where journald knows the unit after the process has ended, and with its level. */
+TEST_FIXTURE(the_last_line_goes_by_the_stream_of_the_unit, capture_setup, capture_teardown)
+{
+	const struct error err = {.status = STATUS_DATA_LOSS, .msg = "store x: damaged\nnext"};
+	cleanup_free char *text = NULL;
+
+	log_last("test", &err);
+	pretend_journal();
+	log_last("test", &err);
+	text = captured(*state);
+	assert_string_equal(text, "test: store x: damaged\\nnext\n<3>store x: damaged\\nnext\n");
+	assert_int_equal(fake.n_entries, 0);
+}
+
 TEST_FIXTURE(a_line_that_names_no_node_is_about_ones_own, capture_setup, capture_teardown)
 {
 	cleanup_free char *text = NULL;
