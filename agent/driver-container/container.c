@@ -406,16 +406,23 @@ static Holdfast__Driver__V1__TaskState state_of(const char *word, int64_t starte
 	return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
 }
 
+/* One that is no number of 32 bits is no success. */
+static int32_t exit_code_at(const json_t *object)
+{
+	json_int_t code = json_integer_value(json_object_get(object, "ExitCode"));
+
+	return code >= INT32_MIN && code <= INT32_MAX ? (int32_t)code : -1;
+}
+
 static void read_state(const json_t *json, struct container *ret)
 {
 	const json_t *state = json_object_get(json, "State");
-	json_int_t code = json_integer_value(json_object_get(state, "ExitCode"));
 	json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
 
 	ret->started_ms = container_time(text_at(state, "StartedAt"));
 	ret->finished_ms = container_time(text_at(state, "FinishedAt"));
 	ret->state = state_of(text_at(state, "Status"), ret->started_ms);
-	ret->exit_code = code >= INT32_MIN && code <= INT32_MAX ? (int32_t)code : -1;
+	ret->exit_code = exit_code_at(state);
 	ret->oom_killed = json_is_true(json_object_get(state, "OOMKilled"));
 	ret->pid = pid > 0 && pid <= INT32_MAX ? pid : 0;
 	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
@@ -448,6 +455,19 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	container.has_logs = !str_eq(text_at(labels, LABEL_LOGS), "none");
 	read_state(json, &container);
 	*ret = container;
+	return STATUS_OK;
+}
+
+enum status container_read_exec(const json_t *json, bool *ret_is_running, int32_t *ret_code,
+				struct error *err)
+{
+	const json_t *running = json_object_get(json, "Running");
+
+	if (!json_is_boolean(running) ||
+	    (json_is_false(running) && !json_is_integer(json_object_get(json, "ExitCode"))))
+		return error_set(err, STATUS_INTERNAL, 0, "the engine does not say how the command ended");
+	*ret_is_running = json_is_true(running);
+	*ret_code = exit_code_at(json);
 	return STATUS_OK;
 }
 

@@ -76,6 +76,12 @@ const char *container_check(const json_t *json);
 void container_status(struct container *container, Holdfast__Driver__V1__TaskStatus *ret,
 		      Holdfast__Driver__V1__ExitResult *ret_result);
 
+/** Read the answer of GET /exec/ID/json. @ret_code counts only for a command that has ended. */
+enum status container_read_exec(const json_t *json, bool *ret_is_running, int32_t *ret_code,
+				struct error *err);
+
+enum { EXEC_PAUSE_US = 100 * 1000 }; /* then a command that runs without its output is looked at again */
+
 /** Read the answer of GET /containers/NAME/stats. */
 enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret,
 			    struct error *err);

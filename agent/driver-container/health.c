@@ -26,6 +26,7 @@ struct health {
 	bool is_late;	   /* the one that runs has passed its time limit */
 	uint32_t failures; /* in a row */
 	const char *state;
+	uint64_t ask_until_us; /* its output has ended, and it runs; 0: not known */
 	char exec_id[CONTAINER_ID_SIZE];
 	struct engine_call *call;
 	sd_event_source *timer;
@@ -85,31 +86,64 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static void ask_exit_code(struct health *health);
+
+static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct health *health = userdata;
+
+	wakeup_disarm(&health->timer);
+	ask_exit_code(health);
+	return 0;
+}
+
+/* An engine that is ended in the middle of a check breaks off its output; the command runs on. False: it ran
+ * for so long that it has no result. */
+static bool ask_later(struct health *health)
+{
+	uint64_t now = clock_monotonic_us();
+
+	if (health->ask_until_us == 0)
+		health->ask_until_us = now + health->driver->settings->engine_timeout_us;
+	return now < health->ask_until_us && wakeup_arm(health->driver->event, &health->timer, EXEC_PAUSE_US,
+							on_pause, health, NULL) == STATUS_OK;
+}
+
 static void on_exit_code(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct health *health = userdata;
-	const json_t *code = json_object_get(json, "ExitCode");
+	bool still_runs = false;
+	int32_t code = -1;
 
 	health->call = NULL;
 	/* else the engine's trouble, or the end of the container: no result */
-	if (status == STATUS_OK && json_is_integer(code) && !health->is_late)
-		note_result(health, json_integer_value(code) == 0);
+	if (status == STATUS_OK)
+		status = container_read_exec(json, &still_runs, &code, NULL);
+	if (still_runs && ask_later(health))
+		return;
+	if (status == STATUS_OK && !still_runs && !health->is_late)
+		note_result(health, code == 0);
 	health_end(health);
+}
+
+static void ask_exit_code(struct health *health)
+{
+	char path[ENGINE_PATH_SIZE];
+
+	(void)snprintf(path, sizeof(path), "/exec/%s/json", health->exec_id);
+	ask(health,
+	    (struct engine_request){
+		    .method = "GET", .path = path, .timeout_us = health->driver->settings->engine_timeout_us},
+	    on_exit_code);
 }
 
 static void on_ended(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct health *health = userdata;
-	char path[ENGINE_PATH_SIZE];
 
 	health->call = NULL;
 	if (status == STATUS_OK) {
-		(void)snprintf(path, sizeof(path), "/exec/%s/json", health->exec_id);
-		ask(health,
-		    (struct engine_request){.method = "GET",
-					    .path = path,
-					    .timeout_us = health->driver->settings->engine_timeout_us},
-		    on_exit_code);
+		ask_exit_code(health);
 		return;
 	}
 	/* no such program in the container. An engine that does not answer is no result */
@@ -152,6 +186,7 @@ static void health_begin(struct health *health)
 	health->due_us = clock_monotonic_us() + health->interval_us;
 	health->is_running = true;
 	health->is_late = false;
+	health->ask_until_us = 0;
 	limit(health, health->timeout_us);
 	(void)snprintf(path, sizeof(path), "/containers/%s/exec", health->container);
 	ask(health,

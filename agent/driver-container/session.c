@@ -95,6 +95,7 @@ struct session {
 	uint32_t rows, columns; /* of the terminal; 0: not known */
 	bool is_resized;	/* as they are now */
 	struct engine_call *resizing;
+	uint64_t ask_until_us; /* its output has ended, and it runs; 0: not known */
 	struct byteq in;
 	bool wants_close;
 	bool is_closed;
@@ -297,6 +298,10 @@ static void deliver(struct session *session, uint8_t *bytes, size_t n)
 	enum status status = STATUS_OK;
 	struct error err;
 
+	if (session->piece.len > 0 || session->has_failed) { /* behind those that wait */
+		strbuf_put(&session->raw, bytes, n);
+		return;
+	}
 	while (n > 0 && status == STATUS_OK) {
 		struct frames_run run = {FRAMES_STDOUT, bytes, session->is_framed ? 0 : n};
 		size_t used = n;
@@ -424,24 +429,43 @@ static void reply_exited(struct session *session, Holdfast__Driver__V1__ExitResu
 	quiet(session);
 }
 
+/* An engine that is ended in the middle of a command breaks off its output; the command runs on. */
+static void ask_later(struct session *session)
+{
+	uint64_t now = clock_monotonic_us();
+	struct error err;
+
+	if (session->ask_until_us == 0)
+		session->ask_until_us = now + session->driver->settings->engine_timeout_us;
+	if (now < session->ask_until_us) {
+		arm_retry(session, EXEC_PAUSE_US);
+		return;
+	}
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+			"the engine broke off the output of the command, which may still run in task '%s' of "
+			"allocation %s: its exit status is not known; before you run it again, look with "
+			"holdfast alloc exec %s %s -- ps",
+			session->task, session->alloc, session->alloc, session->task);
+	session_fail(session, &err);
+}
+
 static void on_exit_code(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct session *session = userdata;
 	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
-	const json_t *code = json_object_get(json, "ExitCode");
+	bool still_runs = false;
 	struct error own;
 
 	session->request = NULL;
-	if (status == STATUS_OK && !json_is_integer(code)) {
-		status = error_set(&own, STATUS_INTERNAL, 0, "the engine does not say how the command ended");
+	if (status == STATUS_OK) {
+		status = container_read_exec(json, &still_runs, &result.exit_code, &own);
 		err = &own;
 	}
-	if (status != STATUS_OK) {
+	if (status != STATUS_OK)
 		session_fail(session, err);
-		return;
-	}
-	result.exit_code = (int32_t)json_integer_value(code);
-	if (session->is_stream)
+	else if (still_runs)
+		ask_later(session);
+	else if (session->is_stream)
 		reply_exited(session, &result);
 	else
 		reply_collected(session, &result);
