@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/dial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,19 +13,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Returns 1 if a process listens, 0 if no process does, or a negative errno. */
+/* Returns 1 if a process listens, 0 if no process does, or a negative errno. The plugin writes to the folder:
+ * a link that it made leads to no other socket. */
 static int is_listened_on(const char *path)
 {
 	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int r;
 
 	if (fd < 0)
 		return -errno;
-	if (str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
-		return -ENAMETOOLONG;
-	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN)
+	r = dial_own(fd, path);
+	if (r == 0 || r == EAGAIN)
 		return 1;
-	return errno == ECONNREFUSED || errno == ENOENT ? 0 : -errno;
+	return r == ECONNREFUSED || r == ENOENT ? 0 : -r;
 }
 
 enum status plugin_folder_clear(const char *plugin_dir, const char *id, const char *socket, struct error *err)

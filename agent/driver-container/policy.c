@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/task_limits.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,21 +19,10 @@ static bool is_listed(const char *list, size_t n, size_t size, const char *text)
 }
 #define IS_LISTED(list, text) is_listed((list)[0], ARRAY_SIZE(list), sizeof((list)[0]), (text))
 
-/* "NAME*" allows names with that beginning. Without a slash in it, the name of a registry would be a part of
- * the rest: "web:*" allows no "web:5000/x". "*" allows every name. */
-static bool is_image_allowed(const char *allowed, const char *image)
-{
-	size_t n = strlen(allowed) - 1;
-
-	if (allowed[n] != '*')
-		return str_eq(allowed, image);
-	return strncmp(allowed, image, n) == 0 && (n == 0 || strchr(allowed, '/') || !strchr(image, '/'));
-}
-
 static bool is_image_listed(const char (*list)[SETTINGS_TEXT_SIZE], size_t max, const char *image)
 {
 	for (size_t i = 0; i < max && list[i][0] != '\0'; i++)
-		if (is_image_allowed(list[i], image))
+		if (task_limits_allow(list[i], image))
 			return true;
 	return false;
 }

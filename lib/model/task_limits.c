@@ -17,18 +17,22 @@ typedef Holdfast__Driver__V1__PluginLimits plugin_t;
 typedef Holdfast__Driver__V1__CapabilitiesResponse offer_t;
 typedef Holdfast__Driver__V1__ConfigValue value_t;
 
+bool task_limits_allow(const char *allowed, const char *text)
+{
+	size_t n = strlen(allowed);
+
+	if (n == 0 || allowed[n - 1] != '*')
+		return str_eq(allowed, text);
+	return strncmp(allowed, text, n - 1) == 0 && (n == 1 || strchr(allowed, '/') || !strchr(text, '/'));
+}
+
 static bool is_allowed(const limit_t *limit, const char *text)
 {
 	if (strstr(text, "${"))
 		return true;
-	for (size_t i = 0; i < limit->n_allowed; i++) {
-		const char *allowed = limit->allowed[i];
-		size_t n = strlen(allowed);
-
-		if (n > 0 && allowed[n - 1] == '*' ? strncmp(allowed, text, n - 1) == 0
-						   : str_eq(allowed, text))
+	for (size_t i = 0; i < limit->n_allowed; i++)
+		if (task_limits_allow(limit->allowed[i], text))
 			return true;
-	}
 	return false;
 }
 

@@ -7,6 +7,11 @@
 
 enum { TASK_LIMITS_TEXT_SIZE = 200 };
 
+/** Does @allowed, of root's file, allow the value @text? "NAME*" allows values with that beginning. Without a
+ * slash in it, the name of an image's registry would be a part of the rest: "web:*" allows no "web:5000/x".
+ * "*" allows every value. */
+bool task_limits_allow(const char *allowed, const char *text);
+
 /** Does @task, with @network as its network and as CSI plugin @plugin_id (NULL: it is no plugin), ask for a
  * value that @offer does not allow? @ret names the field and the value. Values with references are not
  * compared: they are known later. */

@@ -268,21 +268,23 @@ static int on_again(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /* connect() follows a link that is made after every look at the path. So it gets the descriptor of the path's
- * own inode, which no later change of the path moves, and refuses it if that is a link. Returns 0 or an
- * errno.
- */
+ * own inode, which no later change of the path moves, and refuses it if that is a link. */
+int dial_own(int fd, const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	cleanup_close int own = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (own < 0)
+		return errno;
+	(void)str_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", own);
+	return connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
+}
+
 static int connect_path(const struct dial *dial)
 {
-	struct sockaddr_un address = dial->path;
-	cleanup_close int fd = -EBADF;
-
-	if (dial->is_own) {
-		fd = open(dial->path.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			return errno;
-		(void)str_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", fd);
-	}
-	return connect(dial->fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
+	if (dial->is_own)
+		return dial_own(dial->fd, dial->path.sun_path);
+	return connect(dial->fd, (const struct sockaddr *)&dial->path, sizeof(dial->path)) < 0 ? errno : 0;
 }
 
 /* A queue that others have filled has room again in a moment: connect() does not wait for it. */

@@ -21,6 +21,10 @@ enum status dial_unix(sd_event *event, const char *path, bool is_own, dial_done_
 enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
 		     struct dial **ret, struct error *err);
 
+/** Connect @fd to the socket at @path itself, as for @is_own, by one connect(). Returns 0 or an errno:
+ * ECONNREFUSED for a link. */
+int dial_own(int fd, const char *path);
+
 /** Leave the address that is being tried for the next one. Returns false after the last one. */
 bool dial_skip(struct dial *dial);
 

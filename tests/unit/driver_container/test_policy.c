@@ -226,6 +226,7 @@ TEST(no_image_of_another_registry_is_allowed)
 		assert_msg((policy_check_task(&settings, &spec, &reason, &err) == STATUS_OK) ==
 				   rows[i].is_right,
 			   "%s with %s", rows[i].image, rows[i].allowed);
+		expect_offer(&settings, &s, rows[i].is_right);
 		empty(&s);
 	}
 }
@@ -616,6 +617,11 @@ TEST(a_plugins_folder_is_made_and_an_orphaned_socket_removed)
 		     "is served at");
 	assert_int_equal(plugin_folder_make(folder, "ebs", "other.sock", &err), STATUS_OK);
 	assert_int_equal(plugin_folder_clear(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(stat(address.sun_path, &st), 0);
+	(void)snprintf(path, sizeof(path), "%s/ebs/link.sock", folder);
+	assert_int_equal(symlink(address.sun_path, path), 0);
+	assert_int_equal(plugin_folder_clear(folder, "ebs", "link.sock", &err), STATUS_OK);
+	assert_int_equal(lstat(path, &st), -1);
 	assert_int_equal(stat(address.sun_path, &st), 0);
 	(void)close(fd);
 	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_OK);
