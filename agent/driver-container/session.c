@@ -726,9 +726,9 @@ static void on_exec_made(enum status status, const struct error *err, const json
 		session_fail(session, &own);
 }
 
-/* Keys typed in a terminal that leave it and let its command run on: a sequence that no user can know,
- * because Docker has a default. Its first key is a rare one: the engine holds back the beginning of the
- * sequence. */
+/* Keys typed in a terminal that leave it: a sequence that no user can know, because Docker has a default,
+ * after which it reports exit status 126 whether or not the command ended by SIGHUP. Its first key is a rare
+ * one: the engine holds back the beginning of the sequence. */
 static json_t *detach_keys(const struct session *session)
 {
 	char hex[2 * ORDER_NONCE_SIZE + 1];

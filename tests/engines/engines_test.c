@@ -770,7 +770,7 @@ static bool is_ready(const struct heard *h)
 	return h->is_closed || strstr(h->out[1], "ready");
 }
 
-/* Ctrl-P Ctrl-Q leaves an attached terminal by default, and its command runs on. */
+/* Ctrl-P Ctrl-Q leaves an attached terminal by Docker's default, with exit status 126. */
 static void keys_that_detach_reach_the_command(void **state)
 {
 	struct heard h;
