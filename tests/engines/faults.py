@@ -80,6 +80,7 @@ class Proxy:
 
     def __init__(self, path, engine):
         self.engine, self.armed, self.n, self.fired = engine, None, 0, threading.Event()
+        self.stream = None  # of the last command
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(FileNotFoundError):
@@ -139,6 +140,8 @@ class Proxy:
         answers.start()
         with contextlib.suppress(OSError):
             while chunk := client.recv(65536):
+                if re.match(rb"POST \S+/exec/[0-9a-f]+/start ", chunk):
+                    self.stream = client
                 if armed := self.take(chunk):
                     _, when, kill, forgets = armed
                     if when == "after":
@@ -312,6 +315,22 @@ class Faults(Flow):
         self.end(alloc, row["stop"])
         assert not self.watch.wrong, self.watch.wrong[:5]
 
+    def a_command_whose_output_breaks_off_reports_how_it_ended(self):
+        """As if the engine's service was killed and is there again: the command runs on, and podman gives it exit status 0 meanwhile."""
+        alloc = self.begin(None)
+        at = self.node.published(alloc)
+        client = self.command(alloc, "exec", alloc, "--", "/bin/sh", "-c", "touch /data/begun; until [ -e /data/go ]; do sleep 0.1; done; exit 3")
+        wait_for("the command to begin", lambda: os.path.exists(f"{at}/begun"))
+        self.proxy.arm(f"GET /exec/{ID}/json", 2, "before", lambda: None, False)
+        self.proxy.stream.shutdown(socket.SHUT_RDWR)
+        wait_for("a second look at the command", self.proxy.fired.is_set)
+        open(f"{at}/go", "w", encoding="ascii").close()
+        out, err = client.communicate(timeout=60)
+        assert client.returncode == 3, (client.returncode, out, err)
+        for name in ("begun", "go"):
+            os.unlink(f"{at}/{name}")
+        self.end(alloc, None)
+
     def an_engine_that_takes_its_tasks_with_it_ends_them_with_a_reason(self):
         alloc = self.begin(None)
         self.kill_engine()
@@ -349,6 +368,9 @@ def cases(engine, named, rounds):
                     yield name, (traceback.format_exc() + faults.node.daemon.said()[-3000:] +
                                  faults.room.holdfast("volume", "status", "db", "--why", check=False).stdout)  # fmt: skip
                     return
+        if re.search(named, "breaks"):
+            faults.a_command_whose_output_breaks_off_reports_how_it_ended()
+            yield "a_command_whose_output_breaks_off_reports_how_it_ended", None
         if engine.engine == "docker" and re.search(named, "takes"):
             faults.an_engine_that_takes_its_tasks_with_it_ends_them_with_a_reason()
             yield "an_engine_that_takes_its_tasks_with_it_ends_them_with_a_reason", None
