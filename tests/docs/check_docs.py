@@ -8,6 +8,7 @@ check_docs.py --update   write the generated tables of docs anew, then check the
 import fnmatch
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -347,7 +348,9 @@ def nomad_table(block):
             fault(f"{shown(NOMAD_KEYS)}: has no row of {block}")
         taken = rows.pop(("taken", ""), [])
         lines = ["Taken: " + ", ".join(taken) + ".", ""] if taken else []
-        return lines + ["| keys | are | here |", "|---|---|---|"] + [row(", ".join(names), *rest) for rest, names in rows.items()]
+        for (are, here), names in rows.items():
+            lines += textwrap.wrap(f"- **{are}** {', '.join(names)}: {here}", 120, subsequent_indent="  ", break_long_words=False)
+        return lines
 
     return table
 
