@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-char *mount_changes_text(const struct volume_op_info *info, const char *volume,
+char *mount_changes_text(const struct volume_op_info *info, bool is_release, const char *volume,
 			 char dst[static ALLOC_DESCRIPTION_MAX + 1])
 {
 	const char *error = info->last_error[0] != '\0' ? info->last_error : NULL;
@@ -21,7 +21,8 @@ char *mount_changes_text(const struct volume_op_info *info, const char *volume,
 	else
 		(void)snprintf(what, sizeof(what), "at step '%s' since %s", info->step, since);
 	/* cut at the end */
-	(void)snprintf(dst, ALLOC_DESCRIPTION_MAX + 1, "mounting volume %s: %s%s%s%s%s", volume, what,
+	(void)snprintf(dst, ALLOC_DESCRIPTION_MAX + 1, "%s %s: %s%s%s%s%s",
+		       is_release ? "releasing volume" : "mounting volume", volume, what,
 		       info->gives_up_ms ? "; given up at " : "",
 		       info->gives_up_ms ? clock_format(info->gives_up_ms, until) : "",
 		       error ? "; last error: " : "", error ? error : "");

@@ -53,7 +53,7 @@ struct alloc_runner {
 	struct volume_op *volume_op;
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
-	sd_event_source *progress_timer; /* while mounting */
+	sd_event_source *progress_timer; /* while mounting or releasing */
 	uint64_t progress_delay_ms;
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
@@ -439,16 +439,19 @@ static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdat
 	struct alloc_runner *runner = userdata;
 	struct alloc *alloc = &runner->record->alloc;
 	struct volume_op_info info = volume_op_info(runner->volume_op);
+	bool is_release = runner->op == RUNNER_UNMOUNT;
 	char text[ALLOC_DESCRIPTION_MAX + 1];
+	struct alloc shown = *alloc;
 
 	wakeup_disarm(&runner->progress_timer);
-	if (runner->record->phase == ALLOC_STOPPING)
+	if (runner->record->phase == ALLOC_STOPPING && !is_release)
 		return 0;
-	(void)mount_changes_text(&info, alloc->volumes[runner->volume].source, text);
-	if (!str_eq(text, alloc->client_description)) {
+	shown.client_description =
+		mount_changes_text(&info, is_release, alloc->volumes[runner->volume].source, text);
+	if (is_release || !str_eq(text, alloc->client_description))
+		runner->env->on_status(&shown, runner->env->userdata);
+	if (!is_release) /* while it stops, the record keeps the reason of its end */
 		memcpy(alloc->client_description, text, sizeof(text));
-		runner->env->on_status(alloc, runner->env->userdata);
-	}
 	runner->progress_delay_ms = MIN(2 * runner->progress_delay_ms, (uint64_t)MOUNT_CHANGES_MAX_MS);
 	arm_progress(runner);
 	return 0;
@@ -519,6 +522,8 @@ static void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
 	if (!sync_end(runner))
 		return;
 	runner_begin_op(runner, RUNNER_UNMOUNT, i);
+	runner->progress_delay_ms = MOUNT_CHANGES_FIRST_MS;
+	arm_progress(runner);
 	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
 				   on_unmount_retry, runner, &runner->volume_op, &err) == STATUS_OK)
 		return;

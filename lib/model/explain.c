@@ -558,7 +558,8 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 	if (in->claim->last_error[0] != '\0')
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", in->claim->attempts,
 			      in->claim->last_error);
-	if (in->claim->state == CLAIM_RESERVED && in->holder.doing && in->holder.doing[0] != '\0')
+	if ((in->claim->state == CLAIM_RESERVED || in->holder.is_stopping) && in->holder.doing &&
+	    in->holder.doing[0] != '\0')
 		strbuf_printf(&sb, "; its node reports: %s", in->holder.doing);
 	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
 	return dst;

@@ -39,7 +39,8 @@ struct holder {
 	bool can_fence;		 /* that controller's confirmation that the node is cut off is evidence */
 	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
 	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
-	const char *doing; /* borrowed; its node's description of the step of a mount; may be empty or NULL */
+	const char *doing; /* borrowed; its node's description of the step of a mount or release; may be empty
+			      or NULL */
 	int64_t next_attempt_ms; /* of the step that is being retried; 0: not retried by time */
 };
 

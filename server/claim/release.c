@@ -577,7 +577,9 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	return (struct holder){
 		.is_connected = node && node_is_connected(node),
 		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
-		.doing = alloc && alloc->alloc.client_status == CLIENT_PENDING
+		.doing = alloc && (alloc->alloc.client_status == CLIENT_PENDING ||
+				   (alloc->alloc.desired_status == DESIRED_STOP &&
+				    !alloc_is_client_terminal(&alloc->alloc)))
 				 ? alloc->alloc.client_description
 				 : NULL,
 		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,

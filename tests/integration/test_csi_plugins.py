@@ -2,6 +2,7 @@
 """Plugins that are split over nodes, full, run by an allocation, gone, or that answer what they should not."""
 
 import os
+import re
 import signal
 import sys
 
@@ -176,6 +177,8 @@ class TestOdd(PluginTest):
         orders.order("NodeUnpublishVolume", "hang", times=None)
         self.holdfast("alloc", "stop", alloc, "--no-wait")
         self.assertEqual(seen(), [1, 0, 0, 0])  # while the first call is in flight
+        wait_for("the call in flight to be shown", lambda: re.search(
+            f"its node reports: releasing volume hangs: plugin {ODD}: NodeUnpublishVolume, since .* has not answered yet", self.why("hangs")))
         wait_for("its deadline", lambda: seen() == [1, 1, 0, 0])
         wait_for("the third try", lambda: seen() == [1, 1, 0, 1], seconds=60)
         orders.clear()

@@ -43,7 +43,7 @@ TEST(a_mount_says_whom_it_waits_for_and_since_when)
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		assert_string_equal(mount_changes_text(&rows[i].info, "db", text), rows[i].text);
+		assert_string_equal(mount_changes_text(&rows[i].info, false, "db", text), rows[i].text);
 }
 
 TEST(a_long_description_is_cut_at_its_end)
@@ -54,7 +54,7 @@ TEST(a_long_description_is_cut_at_its_end)
 
 	memset(error, 'e', sizeof(error));
 	error[sizeof(error) - 1] = '\0';
-	(void)mount_changes_text(&info, "db", text);
+	(void)mount_changes_text(&info, true, "db", text);
 	assert_int_equal(strlen(text), ALLOC_DESCRIPTION_MAX);
-	assert_non_null(strstr(text, "plugin ebs: NodeStageVolume, since "));
+	assert_non_null(strstr(text, "releasing volume db: plugin ebs: NodeStageVolume, since "));
 }

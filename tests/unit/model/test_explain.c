@@ -349,8 +349,8 @@ static void fill(char *dst, size_t size)
 	dst[size - 1] = '\0';
 }
 
-/* What a node says of a mount is shown while it mounts, after all that has to be whole. */
-TEST(a_mount_is_shown_with_its_nodes_report)
+/* After all that must be whole. */
+TEST(a_mount_and_a_release_are_shown_with_their_nodes_report)
 {
 	struct holder holder = {.is_connected = true,
 				.doing = "mounting volume db: plugin ebs: NodeStageVolume"};
@@ -362,6 +362,9 @@ TEST(a_mount_is_shown_with_its_nodes_report)
 			"; its node reports: mounting volume db: plugin ebs: NodeStageVolume");
 	claim.state = CLAIM_TAKEN;
 	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node reports"));
+	holder.is_stopping = true;
+	assert_contains(explain_claim(&claim, &holder, NOW_MS, text), "its node reports");
+	holder.is_stopping = false;
 	claim.state = CLAIM_RESERVED;
 	holder.doing = "";
 	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node reports"));
