@@ -426,6 +426,7 @@ CASE(a_list_that_is_nearly_full_is_an_alarm_and_a_new_ca_empties_it)
 	assert_non_null(strstr(warning, "has 6144 of 8192 entries"));
 	assert_int_equal(metric_of(f, "revocations"), REVOCATIONS_WARN);
 	expect_warning_events(f, "revocations", 1, 0);
+	run_for(f->event, 1000); /* the CA begins with a second, and that one is later */
 	assert_int_equal(caller_call(&program, "Operator.ChangeCa", "{}", NULL, NULL), STATUS_OK);
 	run_for(f->event, 6000);
 	assert_int_equal(caller_call(&program, "Operator.Gc", "{}", NULL, NULL), STATUS_OK);
@@ -435,7 +436,7 @@ CASE(a_list_that_is_nearly_full_is_an_alarm_and_a_new_ca_empties_it)
 		STATUS_OK);
 	run_for(f->event, 6000);
 	assert_int_equal(caller_call(&program, "Operator.Gc", "{}", NULL, NULL), STATUS_OK);
-	assert_int_equal(revocations_count(f->server), 1); /* the CA counts from some minutes before */
+	assert_int_equal(revocations_count(f->server), 0);
 	assert_false(revocations_warning(f->server, warning));
 	expect_warning_events(f, "revocations", 1, 1);
 }
