@@ -129,7 +129,7 @@ class TestOrphans(OrphanTest):
         disk.run("mount", "--bind", self.tree, target)
         self.assertEqual(self.mounts_at_target(), 2)
         self.assertNotEqual(self.stop_alloc(alloc, check=False, timeout="3s").returncode, 0)
-        wait_for("the reason to be told", lambda: "2 mounts are stacked at" in self.why(self.volume))
+        wait_for("the reason to be shown", lambda: "2 mounts are stacked at" in self.why(self.volume))
         self.assertIn(f"umount {target}", self.why(self.volume))
         self.assertEqual(len(self.storage.calls("NodeUnpublishVolume")), calls)
         self.assert_kept()

@@ -113,8 +113,8 @@ class TestPolicy(unittest.TestCase):
         self.assertEqual(self.applied(), first)
         self.write(policy() + "# edited\n")
         self.assertFalse(self.is_compiled())
-        told = json.loads(self.tool("apply", "--json")[1])
-        self.assertEqual((told["compiled"], told["applied"]), (True, False))
+        answer = json.loads(self.tool("apply", "--json")[1])
+        self.assertEqual((answer["compiled"], answer["applied"]), (True, False))
         self.assertNotEqual(self.applied(), first)
         with open(f"{self.file}.applied", "r+b") as f:
             f.seek(5000)
