@@ -50,6 +50,7 @@ class TestDiskFull(WorldTest):
                 os.killpg(filling.pid, signal.SIGKILL)
                 filling.wait()
             run("rm", "-f", path)
+            run("sync", "--file-system", self.folder)  # else the next error of the file system undoes the removal
         self.addCleanup(end)
         return end
 
