@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -150,6 +151,23 @@ enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err)
 	return STATUS_OK;
 }
 
+/* sqlite writes to the index of its log (-shm) through a mapping, and allocates one byte of each 4 KiB. On a
+ * file system of smaller blocks, a full one, a write to the rest would be SIGBUS. */
+static void *map_allocated(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	if ((protection & PROT_WRITE) && fallocate(fd, 0, offset, (off_t)size) < 0 && errno != EOPNOTSUPP)
+		return MAP_FAILED;
+	return mmap(address, size, protection, flags, fd, offset);
+}
+
+static void replace_mmap(void)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
+
+	if (vfs)
+		(void)vfs->xSetSystemCall(vfs, "mmap", (sqlite3_syscall_ptr)map_allocated);
+}
+
 /* A database that is refused keeps its log as it is: closing must not fold it into the file. */
 static int set_fold_at_close(sqlite3 *db, bool enable)
 {
@@ -158,9 +176,11 @@ static int set_fold_at_close(sqlite3 *db, bool enable)
 
 static enum status open_connection(const char *path, sqlite3 **ret, struct error *err)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	cleanup(sqlite_closep) sqlite3 *db = NULL;
 	int rc;
 
+	(void)pthread_once(&once, replace_mmap);
 	/* Counting allocations takes a lock each time. Refused, without harm, once sqlite is in use. */
 	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,

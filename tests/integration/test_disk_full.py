@@ -25,7 +25,7 @@ class TestDiskFull(WorldTest):
         cls.image, cls.folder = f"{PREFIX}/journal.img", f"{PREFIX}/run/journal"
         with open(cls.image, "wb") as f:
             f.truncate(64 << 20)
-        run("mkfs.ext4", "-q", "-m", "0", "-N", "512", "-E", f"root_owner={node.uid}:0", cls.image)
+        run("mkfs.ext4", "-q", "-b", "1024", "-m", "0", "-N", "512", "-E", f"root_owner={node.uid}:0", cls.image)
         os.mkdir(cls.folder)
         cls.loop = run("losetup", "--find", "--show", cls.image).stdout.strip()
         cls.addClassCleanup(run, "losetup", "--detach", cls.loop, check=False)
@@ -86,6 +86,10 @@ class TestDiskFull(WorldTest):
         end_filling()
         self.expect_room()
         self.run_alloc(self.alloc_id(1))
+
+    def test_no_write_to_the_journals_index_waits_for_a_block(self):
+        index = os.stat(f"{self.folder}/agent.db-shm")  # its file system has blocks of 1 KiB
+        self.assertGreaterEqual(index.st_blocks * 512, index.st_size)
 
     def test_a_killed_agent_starts_on_a_full_disk_and_releases(self):
         self.run_alloc()

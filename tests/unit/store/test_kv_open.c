@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -522,6 +523,32 @@ CLOSED_STORE_TEST(a_changed_position_is_damage)
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "UPDATE position SET revision = 201"); /* as plausible as 200 */
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "position is not the one that was written");
+}
+
+typedef void *mmap_fn(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+
+CLOSED_STORE_TEST(each_mapped_byte_of_the_logs_index_is_allocated_before)
+{
+	enum { SIZE = 1 << 15 };
+	cleanup_close int fd = memfd_create("index", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+	mmap_fn *map;
+	struct stat st;
+	void *mapped;
+
+	fixture_open(f); /* with it sqlite uses the store's mmap() */
+	map = (mmap_fn *)vfs->xGetSystemCall(vfs, "mmap");
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mapped = map(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(mapped != MAP_FAILED);
+	assert_int_equal(munmap(mapped, SIZE), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_blocks * 512, SIZE);
+
+	/* a file that gets no more blocks, as on a full disk */
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+	assert_true(map(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, SIZE) == MAP_FAILED);
 }
 
 /* Run @body as a user without privileges; it returns whether all is as it should be. */
