@@ -958,6 +958,16 @@ def check_rooms():
 DECISION_LINES_MAX = 48
 
 
+def check_interop():
+    """The lane interop, which does not run by default, has a row for each method."""
+    table = read(ROOT / "tests/integration/grpc-interop/table.js")
+    for service, methods in served_methods().items():
+        for method in methods:
+            name = f"{service}.{method.removesuffix(' (stream)')}"
+            if f"'{name}'" not in table:
+                fault(f"tests/integration/grpc-interop/table.js: {name} has no row")
+
+
 def check_decisions():
     for path in sorted(ROOT.glob("docs/adr/*.md")):
         if len(read(path).splitlines()) > DECISION_LINES_MAX:
@@ -990,6 +1000,7 @@ def main():
     check_messages(files)
     check_manual()
     check_protocol()
+    check_interop()
     check_rights()
     check_session_messages()
     check_settings()

@@ -3,6 +3,7 @@
 // file address in it says where the server is.
 const { Site, GrpcDriver, CurlDriver } = require('./drivers');
 const assert = require('assert');
+const { execFileSync } = require('child_process');
 
 const [which, dir] = process.argv.slice(2);
 const site = new Site(dir);
@@ -57,6 +58,24 @@ async function expect(code, method, ask, as, token) {
   await expect('UNAUTHENTICATED', 'Volumes.List', {}, 'nobody', 'not-a-token');
   await expect('OK', 'Operator.RevokeToken', { accessor: made.token.accessor }, 'nobody', management);
   await expect('UNAUTHENTICATED', 'Volumes.List', {}, 'nobody', reader);
+
+  // the CA of this server: one token, one certificate, of a node that renews it until it is revoked
+  const csr = () => execFileSync('openssl', ['req', '-new', '-newkey', 'ed25519', '-nodes', '-keyout', '/dev/null', '-subj',
+    '/CN=x'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const authority = await expect('OK', 'Operator.GetCa', {}, 'nobody', management);
+  assert.ok(authority.key_id, 'the server has no CA');
+  await expect('FAILED_PRECONDITION', 'Operator.ChangeCa', { finish: true }, 'nobody', management);
+  const enrollment = await expect('OK', 'Operator.CreateEnrollment', { node: 'n7' }, 'nobody', management);
+  const first7 = { node: 'n7', token: enrollment.token, csr: csr() };
+  const enrolled = await expect('OK', 'Nodes.Enroll', first7, 'nobody');
+  assert.ok(enrolled.identity.endsWith('/node/n7'), enrolled.identity);
+  await expect('OK', 'Nodes.Enroll', first7, 'nobody'); // again, with the same key
+  await expect('PERMISSION_DENIED', 'Nodes.Enroll', { ...first7, csr: csr() }, 'nobody');
+  const issued = await expect('OK', 'Operator.IssueCertificate', { identity: 'operator/ann', csr: csr() }, 'nobody', management);
+  assert.ok(issued.identity.endsWith('/operator/ann'), issued.identity);
+  const renewed = await expect('OK', 'Nodes.Renew', { csr: csr() }, 'node');
+  assert.ok(renewed.certificate.includes('BEGIN CERTIFICATE'), renewed.certificate);
+  await expect('OK', 'Operator.RevokeCertificate', { serial: issued.serial, reason: 'test' }, 'nobody', management);
   driver.close();
   process.exit(failed ? 1 : 0);
 })();

@@ -187,6 +187,10 @@ for driver in grpc-js curl; do
 		  cert = "$site/tls/server.pem"
 		  key  = "$site/tls/server.key"
 		}
+		ca {
+		  certificate = "$site/tls/ca.pem"
+		  key         = "$site/tls/ca.key"
+		}
 	TXT
 	echo "127.0.0.1:$port" >"$site/address"
 	"$server" --config "$site/server.hcl" --new-cluster >"$site.log" 2>&1

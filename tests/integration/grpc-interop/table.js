@@ -160,6 +160,30 @@ exports.rows = [
   { method: 'Operator.Gc', ask: { dry_run: true } },
   { method: 'Operator.ListAudit', check: (a) => assert.ok(a.records.some((r) => r.what === 'Volumes.Create')) },
 
+  { method: 'Operator.Metrics', check: (a) => assert.ok(a.text.includes('\nholdfast_leads 1\n')) },
+  { method: 'Operator.RotateKey', check: (a) => assert.notStrictEqual(a.in_use, a.next) },
+
+  // fences, without a fencer
+  { method: 'Fences.List', check: (a) => assert.deepStrictEqual(a.fencers, []) },
+  { method: 'Fences.Plan', check: (a) => assert.deepStrictEqual(a.plans, []) },
+  { method: 'Fences.Get', ask: { id: 'n1' }, code: 'NOT_FOUND' },
+  { method: 'Fences.Test', ask: { id: 'n1' }, code: 'FAILED_PRECONDITION' },
+  { method: 'Fences.Fence', ask: { id: 'n1', reason: 'test' }, code: 'FAILED_PRECONDITION' },
+  { method: 'Fences.SetAutomatic', ask: { off: true, reason: 'test' } },
+  { method: 'Fences.Plan', check: (a) => assert.strictEqual(a.switch.off, true) },
+
+  // certificates, at a server that issues none; one that does is in rights.js
+  { method: 'Operator.GetCa', check: (a) => assert.strictEqual(a.key_id, '') },
+  { method: 'Operator.ChangeCa', ask: { finish: true }, code: 'FAILED_PRECONDITION' },
+  { method: 'Operator.CreateEnrollment', ask: { node: 'n7' }, code: 'FAILED_PRECONDITION' },
+  { method: 'Operator.IssueCertificate', ask: { identity: 'operator/ann', csr: 'none' }, code: 'FAILED_PRECONDITION' },
+  { method: 'Nodes.Enroll', ask: { node: 'n7', token: 'none', csr: 'none' }, as: 'nobody', code: 'FAILED_PRECONDITION' },
+  { method: 'Nodes.Renew', ask: { csr: 'none' }, as: 'node', code: 'FAILED_PRECONDITION' },
+  { method: 'Nodes.Renew', ask: { csr: 'none' }, code: 'PERMISSION_DENIED' },
+  { method: 'Operator.RevokeCertificate', ask: { identity: 'operator/ann', reason: 'test' },
+    check: (a) => assert.strictEqual(a.revocation.identity, 'operator/ann') },
+  { method: 'Operator.ListRevocations', check: (a) => assert.strictEqual(a.revocations.length, 1) },
+
   { method: 'Operator.ListTrails', check: (a) => assert.ok(Array.isArray(a.trails)) },
   { method: 'Operator.AcceptTrail', ask: { node_id: 'n9', reason: 'test' }, code: 'NOT_FOUND' },
 
@@ -195,7 +219,7 @@ exports.rows = [
 ];
 
 // Streams are driven by grpc-js alone: JSON has one answer to one request.
-exports.streams = ['Nodes.Session', 'Nodes.TaskStream', 'Operator.Watch', 'Allocations.Exec', 'Allocations.Logs',
+exports.streams = ['Fences.Session', 'Nodes.Session', 'Nodes.TaskStream', 'Operator.Watch', 'Allocations.Exec', 'Allocations.Logs',
   'Allocations.Stats'];
 
 // Of a real agent of node n2, over its socket.
