@@ -142,8 +142,8 @@ const char *fence_auto_text(enum fence_verdict_auto verdict)
 		[FENCE_AUTO_OPEN] = "it is being fenced",
 		[FENCE_AUTO_CONTRADICTED] = "it was heard after it was proved off: look at its switch",
 		[FENCE_AUTO_EXPIRED] =
-			"its certificate has expired, so it is away though it may run: renew the "
-			"certificate, or fence it yourself",
+			("its certificate has expired, so it is away though it may run: renew the "
+			 "certificate, or fence it yourself"),
 		[FENCE_AUTO_SWITCHED_OFF] = "automatic fencing is off",
 		[FENCE_AUTO_NEW_LEADER] = "the server leads for too short a time",
 		[FENCE_AUTO_TOO_FEW] = "fewer than half of the nodes are connected",

@@ -24,12 +24,10 @@ static char *printed(void (*print)(FILE *out))
 TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
-		"\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator enroll "
-		"driver "
-		"context version "
-		"completion\" ;;\n",
-		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
-		"unlink docker-plugin events wait init external snapshot\" ;;\n",
+		("\t\"\") words=\" volume plugin node alloc job apply agent audit policy operator enroll "
+		 "driver context version completion\" ;;\n"),
+		("\t\"volume\") words=\" register create status deregister delete detach expand hold link "
+		 "unlink docker-plugin events wait init external snapshot\" ;;\n"),
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
 		"\t\"audit\") words=\" show verify\" ;;\n",
 	};
