@@ -197,7 +197,10 @@ class Flow(Execs):
         return found
 
     def starts(self, alloc):
-        with open(f"{self.node.published(alloc)}/starts", encoding="ascii") as f:
+        """How often its task has begun. It runs a moment before its shell does."""
+        path = f"{self.node.published(alloc)}/starts"
+        wait_for("the task to begin", lambda: os.path.exists(path) and os.path.getsize(path) > 0)
+        with open(path, encoding="ascii") as f:
             return f.read().count("started")
 
     def exec(self, alloc, script, given=None, *options):
