@@ -101,6 +101,15 @@ static bool flags_eq(const Holdfast__V1__MountOptions *a, const Holdfast__V1__Mo
 	return true;
 }
 
+/* Does @update keep a secret that its caller does not give and may not know? */
+static bool keeps_secret(const struct volume_parts *update)
+{
+	for (size_t i = 0; i < update->secrets->n_secrets; i++)
+		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
+			return true;
+	return false;
+}
+
 static enum status merge_mount_options(struct volume_parts *current, const struct volume_parts *update,
 				       bool in_use, bool *changed, struct error *err)
 {
@@ -118,6 +127,13 @@ static enum status merge_mount_options(struct volume_parts *current, const struc
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "mount_options.mount_flags: \"" VOLUME_REDACTED
 				 "\" is what reads show; with another fs_type, give the flags themselves");
+	/* a mount flag may name a server, as ip= of a file system does */
+	if (keeps_secret(update) && !flags_eq(to, from))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"mount_options.mount_flags: the stored secrets of volume %s go with no other "
+			"flags: give them again to change the flags; nothing was changed",
+			current->volume.id);
 	if (!replace(&options, &from->base))
 		return error_no_memory(err, "a volume");
 	current->detail->mount_options = (Holdfast__V1__MountOptions *)(void *)options;
@@ -181,9 +197,8 @@ static bool keeps_unseen(const struct volume_parts *current, const struct volume
 	const Holdfast__V1__MountOptions *stored = current->detail->mount_options;
 	const Holdfast__V1__MountOptions *from = update->detail->mount_options;
 
-	for (size_t i = 0; i < update->secrets->n_secrets; i++)
-		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
-			return true;
+	if (keeps_secret(update))
+		return true;
 	return stored && stored->n_mount_flags > 0 &&
 	       (!from || (from->n_mount_flags == 1 && str_eq(from->mount_flags[0], VOLUME_REDACTED)));
 }

@@ -291,7 +291,16 @@ TEST(merging_follows_the_rules_of_each_field)
 		{CSI SAME_SECRETS "}", FREE, STATUS_FAILED_PRECONDITION, "topology_request:", false},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"topologies\":[{\"segments\":{\"zone\":\"b\"}}]}", FREE,
 		 STATUS_FAILED_PRECONDITION, "topologies:", false},
-		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", FREE, STATUS_OK,
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
+		    ",\"mountOptions\":{\"fsType\":\"xfs\",\"mountFlags\":[\"pw=1\"]}}",
+		    FREE, STATUS_OK, NULL, true),
+		/* stored secrets go with no other flags, which may name a server */
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
+		    ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"pw=1\",\"ip=192.0.2.1\"]}}",
+		    FREE, STATUS_INVALID_ARGUMENT, "mount_options.mount_flags:", false),
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", FREE,
+		 STATUS_INVALID_ARGUMENT, "mount_options.mount_flags:", false},
+		{CSI SAME_TOPOLOGY GIVEN_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", FREE, STATUS_OK,
 		 NULL, true},
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", IN_USE,
 		 STATUS_FAILED_PRECONDITION, "mount_options:", false},
