@@ -45,6 +45,7 @@ static Holdfast__V1__ListAuditResponse *list_by(struct fixture *f,
 {
 	Holdfast__V1__ListAuditResponse *response = NULL;
 
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(audit_list(f->server, request, &response, NULL), STATUS_OK);
 	return response;
 }

@@ -399,6 +399,7 @@ static size_t count_events(struct fixture *f, const char *what)
 	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .about = "node n1", .newest = true);
 	size_t n = 0;
 
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
 	for (size_t i = 0; i < page->n_records; i++)
 		n += str_eq(page->records[i]->what, what);
@@ -431,6 +432,7 @@ static void newest_event(struct fixture *f, char ret[static AUDIT_WHY_SIZE])
 	cleanup_pb Holdfast__V1__ListAuditResponse *page = NULL;
 	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .about = "node n1", .newest = true);
 
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
 	assert_true(page->n_records > 0);
 	str_copy_text(ret, AUDIT_WHY_SIZE, page->records[page->n_records - 1]->why);

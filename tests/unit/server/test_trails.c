@@ -58,6 +58,7 @@ static size_t records_of(struct fixture *f)
 	Holdfast__V1__ListAuditRequest request = V1(list_audit_request, .object = "node n1");
 	size_t n = 0;
 
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
 	for (size_t i = 0; i < page->n_records; i++)
 		n += str_eq(page->records[i]->what, "Nodes.Trail");
