@@ -67,7 +67,7 @@ static enum status ask(struct watch *watch, struct error *err)
 	TRY(call(watch->connection, &request, &answer, err));
 	if (!answer->drain) {
 		message_freep(&answer);
-		return error_set(err, STATUS_INTERNAL, 0, "the agent's answer tells of no drain");
+		return error_set(err, STATUS_INTERNAL, 0, "the agent's answer has no drain");
 	}
 	if (!watch->quiet)
 		print_changes(watch->last ? watch->last->drain : NULL, answer->drain);

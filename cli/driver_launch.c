@@ -284,8 +284,8 @@ static enum status wait_socket(struct launch *l, struct error *err)
 		if (is_interrupted || clock_monotonic_us() > deadline_us)
 			return error_set(
 				err, STATUS_DEADLINE_EXCEEDED, 0,
-				"the driver does not listen at %s; {socket} among its arguments or in "
-				"--template says where",
+				"the driver does not listen at %s: name it by {socket} in its arguments or "
+				"in --template",
 				l->socket);
 		(void)usleep(POLL_US);
 	}

@@ -139,7 +139,7 @@ static void show_wait(const struct drain_watch *watch)
 
 	progress_show("draining node %s: %zu of %zu claims left, %s%s", watch->node, count_held(watch->last),
 		      watch->n_first, clock_format_duration(clock_monotonic_us() - watch->started_us, age),
-		      is_overdue ? ", OVERDUE: holdfast volume status ID --why says what each waits for"
+		      is_overdue ? ", OVERDUE: holdfast volume status ID --why shows what each waits for"
 				 : "");
 }
 
@@ -488,13 +488,13 @@ static enum status node_purge_load(struct call *call, void *message, struct erro
 	if (status != STATUS_OK || (has_node && !request->unknown))
 		return status;
 	if (!request->unknown)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "say which node: its ID, or --unknown");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name a node by its ID, or give --unknown");
 	if (has_node)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name a node, or say --unknown, not both");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name a node, or give --unknown, not both");
 	if (call_has(call, OPT_DRY_RUN))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "--dry-run: there is nothing to show of nodes that are not known; holdfast "
-				 "operator status says how many there are");
+				 "operator status has their number");
 	return STATUS_OK;
 }
 
@@ -533,7 +533,7 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 	const Holdfast__V1__PurgeNodeRequest *request = call->request;
 
 	if (request->unknown)
-		print_line("no node is missing any more; one that comes back is a new one");
+		print_line("no node is missing now; one that comes back is a new one");
 	else if (request->keep_certificate)
 		print_line("node %s is forgotten; it is a new one if it comes back", request->id);
 	else
@@ -683,7 +683,7 @@ static enum status node_attest_show(struct call *call, const void *message, stru
 
 	if (request->dry_run)
 		return show_attest(request, answer, "would be freed", err);
-	print_line("freed on your word: %zu of the claims of node %s", answer->n_claims, request->id);
+	print_line("freed by your attestation: %zu of the claims of node %s", answer->n_claims, request->id);
 	return STATUS_OK;
 }
 
@@ -748,7 +748,7 @@ static const struct command commands[] = {
 		  .show = node_purge_show}},
 	{.path = "node identify",
 	 .args = "ID [MACHINE]",
-	 .help = "Say which of two machines a node is",
+	 .help = "Choose which of two machines a node is",
 	 .example = "worker-3 --reason 'new mainboard, the old one is scrapped'",
 	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_VERBOSE) | OPTION_BIT(OPT_YES),
 	 .min_args = 1,

@@ -108,7 +108,7 @@ static const struct command commands[] = {
 		  .rows = &step_down_page}},
 	{.path = "operator gc",
 	 .args = "",
-	 .help = "Remove what is finished from the server's records",
+	 .help = "Remove ended work from the server's records",
 	 .example = "--older-than 7d --dry-run",
 	 .options = OPTION_BIT(OPT_OLDER_THAN) | OPTION_BIT(OPT_DRY_RUN),
 	 .call = {.service = &holdfast__v1__operator__descriptor,

@@ -354,7 +354,7 @@ static DEFINE_ROWS_OF(deregister_page, holdfast__v1__deregister_volume_response,
 		      LINE(NULL, "volume {^id} is deregistered, its data is untouched"),
 		      LINE("{left_at_provider}",
 			   "its creation had not ended: look at the provider for a volume named "
-			   "{left_at_provider}, which Holdfast does not delete any more"));
+			   "{left_at_provider}, which Holdfast no longer deletes"));
 
 static DEFINE_ROWS_OF(delete_page, holdfast__v1__delete_volume_response,
 		      &holdfast__v1__delete_volume_request__descriptor, NULL,
@@ -548,7 +548,7 @@ static const struct command commands[] = {
 		  .pages = PAGES_LIST}},
 	{.path = "volume deregister",
 	 .args = "ID",
-	 .help = "Forget a volume that nobody uses",
+	 .help = "Forget a volume that is not in use",
 	 .example = "db",
 	 .options = OPTION_BIT(OPT_YES),
 	 .min_args = 1,

@@ -28,10 +28,10 @@
 /* Tools for Nomad use either. */
 #define PUT_OR_POST(...) WRITE("PUT", __VA_ARGS__), WRITE("POST", __VA_ARGS__)
 
-#define NOTHING_IS_FORCED                                                                                    \
-	"a claim is never dropped by force: its writer may still write. The holder of the volume, and what " \
-	"is missing, says holdfast volume status ID --why; a claim ends by holdfast alloc stop, and where "  \
-	"the node or the provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
+#define NOTHING_IS_FORCED                                                                                  \
+	"a claim is never dropped by force: its writer may still write. Its holder, and what is missing: " \
+	"holdfast volume status ID --why; a claim ends by holdfast alloc stop, and where the node or the " \
+	"provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
 
 /* --- for load balancers: without a right; they show only which server leads --- */
 

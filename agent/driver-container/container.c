@@ -465,7 +465,7 @@ enum status container_read_exec(const json_t *json, bool *ret_is_running, int32_
 
 	if (!json_is_boolean(running) ||
 	    (json_is_false(running) && !json_is_integer(json_object_get(json, "ExitCode"))))
-		return error_set(err, STATUS_INTERNAL, 0, "the engine does not say how the command ended");
+		return error_set(err, STATUS_INTERNAL, 0, "the engine does not report how the command ended");
 	*ret_is_running = json_is_true(running);
 	*ret_code = exit_code_at(json);
 	return STATUS_OK;

@@ -64,7 +64,7 @@ static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request
 		return;
 	}
 	(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
-			"driver container: there is no setting '%.64s'; what there is stands in %s",
+			"driver container: there is no setting '%.64s'; %s lists the settings",
 			config->config[0]->key, driver->settings->path);
 	rpc_call_fail(call, &err);
 }

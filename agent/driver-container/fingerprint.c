@@ -90,7 +90,7 @@ static void set_well(struct driver *driver)
 {
 	if (driver->is_nonsense)
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
-		    "the engine does not say which version it is");
+		    "the engine does not report its version");
 	else
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
 }

@@ -23,7 +23,7 @@ static const char usage_text[] = "usage: holdfast-driver-container [--config FIL
 				 "podman or Docker.\n"
 				 "\n"
 				 "  -c, --config FILE   root's file (default " SETTINGS_PATH_DEFAULT ")\n"
-				 "      --check-config  read it, say what is wrong, and end\n"
+				 "      --check-config  check it, print each error, and end\n"
 				 "  -V, --version       print the version\n"
 				 "  -h, --help          print this text\n";
 

@@ -754,7 +754,7 @@ static void exec_found(struct session *session, const struct container *containe
 			 detach_keys(session), "Privileged", false, "User", command->user, "Cmd",
 			 container_list(command->argv, command->n_argv));
 	if (!body) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "say to the engine what to run");
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "tell the engine what to run");
 		session_fail(session, &err);
 		return;
 	}

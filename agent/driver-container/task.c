@@ -755,7 +755,7 @@ static void on_engine(enum status status, const struct error *err, const json_t 
 		op_fail(op, err);
 	} else if (!engine_version_is_known(op->driver)) {
 		(void)error_set(&own, STATUS_UNAVAILABLE, 0,
-				"cannot start task '%s': the engine does not say which one it is", op->task);
+				"cannot start task '%s': the engine does not name the container", op->task);
 		op_fail(op, &own);
 	} else {
 		task_op_look(op);

@@ -40,7 +40,7 @@ static field_t *const schema[FIELD_N] = {
 	FIELD("args", LIST, false, "arguments, instead of the image's"),
 	FIELD("work_dir", STRING, false, "folder in which it begins"),
 	FIELD("hostname", STRING, false, "name of the machine in the container"),
-	FIELD("cap_add", LIST, false, "capabilities, of which there is none otherwise: CAP_NET_BIND_SERVICE"),
+	FIELD("cap_add", LIST, false, "capabilities, beyond the default of zero: CAP_NET_BIND_SERVICE"),
 	FIELD("host_paths", MAP, false, "read-only binds beside the volumes: path on the host = path inside"),
 	FIELD("privileged", BOOL, false, "a container that is no confinement"),
 	FIELD("read_only_root", BOOL, false, "the image's files cannot be changed"),

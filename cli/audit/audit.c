@@ -395,7 +395,7 @@ static enum status classify_heads(const struct verifying *v, struct error *err)
 	case TRAIL_UNKNOWN:
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
-			"the server was shown no head of the trail of node %s, so nothing says how far "
+			"the server was shown no head of the trail of node %s, so it is unknown how far "
 			"it went; see: holdfast operator trail",
 			v->node);
 	case TRAIL_EARLIER:
@@ -519,7 +519,8 @@ static enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 
 	v.n = trail_paths(inv, &v.paths);
 	if (inv->options[OPT_NODE] && !inv->options[OPT_HEADS])
-		return usage_error(inv, err, "--node says whose heads to compare with: it needs --server");
+		return usage_error(inv, err,
+				   "--node names the node whose heads are compared: it needs --server");
 	if (head && hex_decode(digest, sizeof(digest), head) < 0)
 		return usage_error(inv, err, "--head must be 64 hex digits");
 	if (head)

@@ -409,7 +409,7 @@ enum status option_apply(struct invocation *inv, enum option_id id, char **field
 	if (!value || str_eq(value, *field))
 		return STATUS_OK;
 	if ((*field)[0] != '\0')
-		return usage_error(inv, err, "--%s %s contradicts the file, which says '%s'",
+		return usage_error(inv, err, "--%s %s contradicts the file, which has '%s'",
 				   command_options[id].name, value, *field);
 	copy = strdup(value);
 	if (!copy)

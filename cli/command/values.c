@@ -96,7 +96,7 @@ enum status value_reason(struct invocation *inv, enum option_id id, char **ret, 
 	const char *text = inv->options[id];
 
 	if (!text || !text[strspn(text, " ")])
-		return usage_error(inv, err, "say why with --%s '...': it is recorded under your name",
+		return usage_error(inv, err, "give a reason with --%s '...': it is recorded under your name",
 				   command_options[id].name);
 	if (strlen(text) > REASON_MAX || !str_is_text(text))
 		return usage_error(inv, err, "--%s must be one line of at most %d bytes",

@@ -149,7 +149,7 @@ static enum status hold(struct invocation *inv, struct hold_unit *unit, struct e
 		/* a setting, not the command line: nothing was asked of the server yet */
 		inv->exit_code = HOLD_WRONG_SPEC;
 		inv->is_usage_error = false;
-		return error_prefix(err, "%s says how the server is reached", HOLDFAST_CLI_ENV_PATH);
+		return error_prefix(err, "%s has the server's address", HOLDFAST_CLI_ENV_PATH);
 	}
 	unit->holder.connection = connection;
 	status = hold_unit_run(unit, &outcome, err);

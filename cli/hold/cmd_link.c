@@ -33,7 +33,7 @@ static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX],
 	TRY(hold_place_init(&place, "/", runtime, err));
 	if (!hold_link_read(&place, ret))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "the holder of volume unit %s does not say where it is published (%s)",
+				 "the holder of volume unit %s does not report where it is published (%s)",
 				 inv->args[0], place.link);
 	return STATUS_OK;
 }

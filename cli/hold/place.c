@@ -63,11 +63,10 @@ enum status hold_note_read(const struct hold_place *place, struct hold_note *ret
 	if (r < 0 && r != -EFBIG)
 		return error_set(err, status_from_errno(r), r, "read %s", place->note);
 	if (r == -EFBIG || strlen(text) != n || !note_parse(text, &note))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"%s does not say which allocation is ours. Next: find it with holdfast alloc status, "
-			"stop it, and remove the file",
-			place->note);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s does not name the allocation of this holder. Next: find it with "
+				 "holdfast alloc status, stop it, and remove the file",
+				 place->note);
 	*ret = note;
 	return STATUS_OK;
 }

@@ -42,7 +42,7 @@ static void claim_text(const struct holder *holder, char text[static CLAIM_TEXT_
 	char word[PBJSON_WORD_SIZE];
 
 	if (!claim)
-		(void)str_copy(text, CLAIM_TEXT_SIZE, "its node has not said that it has ended");
+		(void)str_copy(text, CLAIM_TEXT_SIZE, "its node has not reported that it has ended");
 	else if (str_format(text, CLAIM_TEXT_SIZE,
 			    "its claim is %s, the receipt of node %.64s is missing%s%.160s",
 			    pbjson_word_text(&holdfast__v1__claim_state__descriptor, (int)claim->state, word),
@@ -158,7 +158,7 @@ static enum status taken_away(const struct holder *holder, struct error *err)
 	if (!alloc || hold_classify_get(holder->last) == HOLD_RUNNING)
 		return error_set(
 			err, STATUS_ABORTED, 0,
-			"volume %s was taken away: nothing is mounted at %s any more. Next: holdfast agent "
+			"volume %s was taken away: nothing is mounted at %s now. Next: holdfast agent "
 			"status, holdfast audit show --volume %s",
 			volume_of(holder), holder->path, volume_of(holder));
 	return error_set(

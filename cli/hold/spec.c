@@ -77,7 +77,7 @@ static enum status hold_spec_check(const struct conf *conf, const Holdfast__V1__
 				  "leave id out: every start is an allocation of its own");
 	if (alloc->driver[0] != '\0' && !str_eq(alloc->driver, "none"))
 		return conf_error(conf, root, "driver", err,
-				  "driver is \"none\" here: units that need the volume say so themselves "
+				  "driver is \"none\" here: units that need the volume name it themselves "
 				  "(BindsTo=, After=)");
 	if (alloc->n_csi_plugins > 0)
 		return conf_error(conf, root, "csi_plugin", err,
@@ -114,9 +114,10 @@ enum status hold_spec_load_named(struct invocation *inv, const char *name, Holdf
 	(void)str_format(path, sizeof(path), HOLDFAST_VOLUMES_PATH "/%s.hcl", name);
 	status = hold_spec_load(inv, path, HOLDFAST_AGENT_SETTINGS_PATH, ret, err);
 	if (status == STATUS_NOT_FOUND && access(path, F_OK) < 0)
-		return error_set(err, status, 0,
-				 "there is no file %s: it says which volume this unit holds, see UNITS in "
-				 "holdfast-volume(1); then: systemctl start holdfast-volume@%s",
-				 path, name);
+		return error_set(
+			err, status, 0,
+			"there is no file %s: it names the volume that this unit holds, see UNITS in "
+			"holdfast-volume(1); then: systemctl start holdfast-volume@%s",
+			path, name);
 	return status;
 }

@@ -229,7 +229,7 @@ static enum status cmd_operator_audit_verify(struct invocation *inv, struct erro
 static const struct command commands[] = {
 	{.path = "operator audit",
 	 .args = "",
-	 .help = "Show who changed what, and what was refused",
+	 .help = "Show changes and refusals with their callers",
 	 .example = "--since 24h --who operator/ann",
 	 .options = OPTION_BIT(OPT_SINCE) | OPTION_BIT(OPT_WHO) | OPTION_BIT(OPT_OBJECT),
 	 .run = cmd_operator_audit},

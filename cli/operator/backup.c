@@ -74,7 +74,7 @@ static void print_facts(const struct kit *kit, const struct copy_facts *facts)
 {
 	char when[CLOCK_TEXT_SIZE];
 
-	print_field("kind", kit->n > 0 ? "kit: the store and the files below" : "backup: the store alone");
+	print_field("kind", kit->n > 0 ? "kit: the store and the files below" : "backup: only the store");
 	print_field("cluster", facts->cluster);
 	print_field("store", facts->store_id);
 	print_number("schema", facts->schema);
@@ -89,7 +89,7 @@ static void print_facts(const struct kit *kit, const struct copy_facts *facts)
 	for (size_t i = 0; i < kit->n; i++)
 		if (!str_eq(kit->files[i].name, KIT_STORE))
 			print_field("file", kit->files[i].name);
-	print_line("every record is what was written");
+	print_line("every record is unchanged");
 }
 
 static enum status cmd_operator_backup_verify(struct invocation *inv, struct error *err)
@@ -551,7 +551,7 @@ static const struct command commands[] = {
 	 .run = cmd_operator_backup},
 	{.path = "operator backup verify",
 	 .args = "FILE",
-	 .help = "Say what a backup or a kit holds, and whether it is whole",
+	 .help = "Show what a backup or a kit contains, and whether it is whole",
 	 .example = "holdfast.backup",
 	 .options = OPTION_BIT(OPT_PASSPHRASE_FILE) | OPTION_BIT(OPT_KEY_FILE),
 	 .min_args = 1,

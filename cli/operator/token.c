@@ -157,7 +157,7 @@ static const struct command commands[] = {
 		  .rows = &bootstrap_page}},
 	{.path = "operator token create",
 	 .args = "NAME [POLICY...]",
-	 .help = "Make a token that may do what its policies say",
+	 .help = "Make a token with the rights of its policies",
 	 .example = "ci readers --days 30 --cidr 192.0.2.0/24",
 	 .options = OPTION_BIT(OPT_MANAGEMENT) | OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_DAYS) |
 		    OPTION_BIT(OPT_SECRET_ONLY) | OPTION_BIT(OPT_TTL) | OPTION_BIT(OPT_CIDR) |
@@ -187,7 +187,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "RevokeToken",
 		  .fields = {{"accessor", ARG(0)}},
-		  .question = "Whoever uses the token is refused from then on. Do it?",
+		  .question = "Its users are refused from then on. Do it?",
 		  .rows = &revoke_page}},
 	{.path = "operator token whoami",
 	 .args = "",

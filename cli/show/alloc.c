@@ -79,7 +79,7 @@ static DEFINE_ROWS_OF(
 	COL_SET("healthy", "{tasks?{unhealthy_time_ms?no, since {unhealthy_time_ms:age}|{healthy_time_ms?for "
 			   "{healthy_time_ms:age}}}}"),
 	LINE("{^node_disconnected_ms?y}", "its node has not been connected for {^node_disconnected_ms:age}: "
-					  "the status is what was known then"),
+					  "the status is of that time"),
 	COL_SET("description", "{client_description}"), COL("age", "{create_time_ms:age}"),
 	COL("changed", "{modify_time_ms:age}"));
 

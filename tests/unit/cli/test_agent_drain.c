@@ -73,7 +73,7 @@ TEST_FIXTURE(a_permanent_error_ends_the_wait_at_once, run_setup, NULL)
 	expect_failure("agent drain", STATUS_PERMISSION_DENIED, "");
 	assert_int_equal(fake.given[0], 1);
 	answer(0, "{}");
-	expect_failure("agent drain", STATUS_INTERNAL, "tells of no drain");
+	expect_failure("agent drain", STATUS_INTERNAL, "has no drain");
 }
 
 TEST_FIXTURE(it_can_be_taken_back, run_setup, NULL)

@@ -343,6 +343,6 @@ TEST(an_option_fills_a_field_but_does_not_contradict_the_file)
 	inv.options[OPT_NODE] = "n2";
 	assert_int_equal(option_apply(&inv, OPT_NODE, &field, &err), STATUS_INVALID_ARGUMENT);
 	assert_true(inv.is_usage_error);
-	assert_string_equal(err.msg, "--node n2 contradicts the file, which says 'n1'");
+	assert_string_equal(err.msg, "--node n2 contradicts the file, which has 'n1'");
 	assert_string_equal(field, "n1");
 }

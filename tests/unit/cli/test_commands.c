@@ -99,13 +99,13 @@ TEST_FIXTURE(an_attestation_names_volume_and_node_in_full, run_setup, NULL)
 
 TEST_FIXTURE(an_empty_attestation_is_refused, run_setup, NULL)
 {
-	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
+	expect_usage_error("volume detach web node-1 --attest=", "give a reason with --attest");
 }
 
 TEST_FIXTURE(a_plugin_is_bypassed_with_a_reason_and_for_whole_ids, run_setup, NULL)
 {
 	fake.node_ids[1] = NULL;
-	expect_usage_error("volume detach web node-1 --without-plugin=", "say why with --without-plugin");
+	expect_usage_error("volume detach web node-1 --without-plugin=", "give a reason with --without-plugin");
 	expect_usage_error("volume detach web node-1 --without-plugin gone --attest off", "not both");
 	expect_usage_error("volume detach web node-1 --without-plugin gone --fence off", "not both");
 	expect_failure("volume detach web node --without-plugin gone", STATUS_INVALID_ARGUMENT,
@@ -273,7 +273,7 @@ TEST_FIXTURE(of_a_node_that_is_away_it_is_reported_at_once, run_setup, NULL)
 		      " may run on there");
 	expect_output("make sure that it is off; then holdfast node attest node-1 VOLUME...");
 	expect_ok("alloc status 01");
-	expect_output("its node has not been connected for 2h00m: the status is what was known then");
+	expect_output("its node has not been connected for 2h00m: the status is of that time");
 }
 
 /* Else every retry of its release would answer at once, again and again. */

@@ -81,7 +81,7 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("TAKEN") "]}");
 	will_answer(1, "Nodes.Purge", "{}");
-	expect_usage_error("node purge node-1", "say why with --reason");
+	expect_usage_error("node purge node-1", "give a reason with --reason");
 	expect_failure("node purge node-1 --reason old --yes", STATUS_FAILED_PRECONDITION,
 		       "node node-1 holds 1 claims that a purge would strand");
 	fake.answers[0].json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("FREED") "]}";
@@ -99,23 +99,23 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 TEST_FIXTURE(purging_unknown_nodes_needs_a_reason_and_yes, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Purge", "{}");
-	expect_usage_error("node purge --unknown", "say why with --reason");
+	expect_usage_error("node purge --unknown", "give a reason with --reason");
 	expect_failure("node purge --unknown node-1 --reason off --yes", STATUS_INVALID_ARGUMENT, "not both");
 	expect_failure("node purge --unknown --reason off --dry-run", STATUS_INVALID_ARGUMENT,
-		       "holdfast operator status says how many there are");
+		       "holdfast operator status has their number");
 	expect_failure("node purge --unknown --reason off", STATUS_INVALID_ARGUMENT, "give --yes");
-	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT, "its ID, or --unknown");
+	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT, "by its ID, or give --unknown");
 	assert_null(strstr(fake.requests, "Purge"));
 	expect_ok("node purge --unknown --reason off --yes");
 	expect_request("Nodes.Purge {\"reason\":\"off\",\"unknown\":true}");
-	expect_output("no node is missing any more");
+	expect_output("no node is missing now");
 }
 
 TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\"}}");
 	will_answer(1, "Nodes.Identify", "{\"claims\": [" CLAIM("UNPUBLISHING") "]}");
-	expect_usage_error("node identify node-1", "say why with --reason");
+	expect_usage_error("node identify node-1", "give a reason with --reason");
 	expect_failure("node identify node-1 --reason new --yes", STATUS_FAILED_PRECONDITION,
 		       "no other machine was refused as node node-1");
 	fake.answers[0].json = "{\"node\": {\"id\": \"node-1\", \"other_machine\": \"22\"}}";
@@ -132,7 +132,7 @@ TEST_FIXTURE(an_attestation_lists_volumes_and_bypassed_evidence, run_setup, NULL
 {
 	will_answer(0, "Nodes.Attest",
 		    "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM("UNPUBLISHING") "]}");
-	expect_usage_error("node attest node-1 db", "say why with --reason");
+	expect_usage_error("node attest node-1 db", "give a reason with --reason");
 	expect_ok("node attest node-1 db shop/web --reason off --dry-run");
 	expect_request("Nodes.Attest "
 		       "{\"dry_run\":true,\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\","
@@ -145,13 +145,13 @@ TEST_FIXTURE(an_attestation_lists_volumes_and_bypassed_evidence, run_setup, NULL
 	expect_request("Nodes.Attest "
 		       "{\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\",\"namespace\":"
 		       "\"shop\"}]}");
-	expect_output("freed on your word: 1 of the claims of node node-1");
+	expect_output("freed by your attestation: 1 of the claims of node node-1");
 	fake.answers[0].json =
 		"{\"bypassed\": \"no receipt\"}"; /* after a restore: there is nothing to free */
 	expect_ok("node attest node-1 db --reason off --dry-run");
 	expect_output("it counts as proof that the node holds none of these volumes since the restore\n");
 	expect_ok("node attest node-1 db --reason off --yes");
-	expect_output("freed on your word: 0 of the claims");
+	expect_output("freed by your attestation: 0 of the claims");
 	will_refuse(0, "Nodes.Attest", STATUS_FAILED_PRECONDITION);
 	expect_failure("node attest node-1 db --reason off --yes", STATUS_FAILED_PRECONDITION,
 		       "the server refuses");

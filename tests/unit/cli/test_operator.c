@@ -81,7 +81,7 @@ TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 	will_answer(0, "Operator.BeginRestore", "{\"id\": \"r1\"}");
 	will_answer(1, "Operator.WriteRestore", "{\"size_bytes\": 5}");
 	will_answer(2, "Operator.ApplyRestore", "{\"epoch\": 2, \"index\": 12, \"nodes_to_report\": 3}");
-	expect_usage_error(with_spec("operator restore @ --yes"), "say why with --reason");
+	expect_usage_error(with_spec("operator restore @ --yes"), "give a reason with --reason");
 	expect_usage_error(with_spec("operator restore @ --reason lost"), "give --yes");
 	expect_ok(with_spec("operator restore @ --reason lost --yes --other-cluster"));
 	assert_string_equal(

@@ -169,7 +169,7 @@ TEST_FIXTURE(a_trail_without_a_server_head_is_not_verified, trails_setup, NULL)
 	will_answer(0, "Operator.ListTrails", "{\"trails\": [{\"node_id\": \"n10\"}]}");
 	expect_failure(
 		with_spec("audit verify --server @"), STATUS_NOT_FOUND,
-		"the server was shown no head of the trail of node n1, so nothing says how far it went; "
+		"the server was shown no head of the trail of node n1, so it is unknown how far it went; "
 		"see: holdfast operator trail");
 	will_refuse(0, "Operator.ListTrails", STATUS_PERMISSION_DENIED);
 	expect_failure(with_spec("audit verify --server @"), STATUS_PERMISSION_DENIED, "");
@@ -215,7 +215,7 @@ TEST_FIXTURE(the_last_head_of_each_node_is_shown_with_its_age, trails_setup, NUL
 TEST_FIXTURE(accepting_a_break_needs_a_reason_and_a_confirmation, trails_setup, NULL)
 {
 	will_answer(0, "Operator.AcceptTrail", "{\"trail\": {\"node_id\": \"n1\"}}");
-	expect_usage_error("operator trail accept n1", "say why with --reason");
+	expect_usage_error("operator trail accept n1", "give a reason with --reason");
 	expect_failure("operator trail accept n1 --reason new", STATUS_INVALID_ARGUMENT, "give --yes");
 	assert_null(strstr(fake.requests, "AcceptTrail"));
 	expect_ok("operator trail accept n1 --reason new --yes");

@@ -261,7 +261,7 @@ TEST_FIXTURE(a_fence_is_tried_first_and_asked_about, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Detach", CLAIMS);
 	expect_usage_error("volume detach web node-1 --fence dead --attest dead", "not both");
-	expect_usage_error("volume detach web node-1 --fence=", "say why with --fence");
+	expect_usage_error("volume detach web node-1 --fence=", "give a reason with --fence");
 	expect_failure("volume detach we node-1 --fence dead", STATUS_INVALID_ARGUMENT,
 		       "--fence needs whole ids");
 	expect_ok("volume detach web node-1 --fence dead --dry-run");

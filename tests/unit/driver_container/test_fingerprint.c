@@ -85,5 +85,5 @@ TEST(an_engine_that_does_not_say_its_version_is_not)
 	struct driver driver;
 
 	look(HEAD "\r\n{}", HEALTH(UNHEALTHY), &driver);
-	assert_non_null(strstr(driver.health_text, "which version"));
+	assert_non_null(strstr(driver.health_text, "does not report its version"));
 }
