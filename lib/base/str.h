@@ -44,6 +44,10 @@ bool str_starts_with(const char *s, const char *prefix);
  * made to collide. */
 uint64_t str_hash(uint64_t seed, const char *s);
 
+/** Changes a text of a less trusted program, in place, so that it is one reason of a message: the CLI begins
+ * a line after "; " and before "Next: ". */
+void str_make_one_reason(char *s);
+
 /** Has @s nothing but ASCII letters, digits and characters of @extra? */
 bool str_is_made_of(const char *s, const char *extra);
 

@@ -542,9 +542,17 @@ static void write_next(struct strbuf *sb, const struct explanation *in)
 	write_command(sb, in, in->then);
 }
 
+/* A node or a plugin has chosen the text from @at on, behind "; ": it must not look like our advice. */
+static void one_reason(struct strbuf *sb, size_t at)
+{
+	if (sb->data && sb->len > at)
+		str_make_one_reason(sb->data + at + 1);
+}
+
 char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZE])
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
+	size_t reported_at;
 
 	write_holder(&sb, in);
 	write_node(&sb, in);
@@ -555,12 +563,16 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 	write_waiting(&sb, in);
 	write_bound(&sb, in);
 	write_next(&sb, in);
+	reported_at = sb.len;
 	if (in->claim->last_error[0] != '\0')
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", in->claim->attempts,
 			      in->claim->last_error);
+	one_reason(&sb, reported_at);
+	reported_at = sb.len;
 	if ((in->claim->state == CLAIM_RESERVED || in->holder.is_stopping) && in->holder.doing &&
 	    in->holder.doing[0] != '\0')
 		strbuf_printf(&sb, "; its node reports: %s", in->holder.doing);
+	one_reason(&sb, reported_at);
 	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
 	return dst;
 }

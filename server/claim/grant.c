@@ -519,11 +519,23 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return STATUS_OK;
 }
 
-/* Refuses an adopted allocation, which its node may have invented. It keeps its earlier grants. */
-static enum status check_adopted(const struct asked *asked, struct error *err)
+static bool has_claim(const struct asked *asked, const struct alloc_entry *alloc)
 {
-	assert(asked->alloc); /* admitted */
-	if (!asked->alloc->adopted)
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &alloc->claims, of_alloc)
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, asked->volume_id) &&
+		    str_eq(entry->claim.namespace, asked->namespace))
+			return true;
+	return false;
+}
+
+/* Refuses an adopted allocation, which its node may have invented, before anything of the volume is looked
+ * at. It keeps its earlier grants. */
+static enum status check_adopted(const struct asked *asked, const struct alloc_entry *alloc,
+				 struct error *err)
+{
+	if (!asked->alloc->adopted || has_claim(asked, alloc))
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: only its node knows it, by a report in a new epoch, so it keeps "
@@ -537,7 +549,6 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 {
 	struct attach_need need;
 
-	TRY(check_adopted(asked, err));
 	TRY(check_detaching(asked->volume, asked->node, err));
 	TRY(grant_need_attach(asked->volume, asked->node, &need, err));
 	return reserve(server, call, asked, &need, err);
@@ -595,6 +606,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	asked.node = node;
 	asked.volume = state_volume(&server->state, asked.namespace, asked.volume_id);
 	asked.alloc = &alloc->alloc;
+	TRY(check_adopted(&asked, alloc, err));
 	enum status status = claim_admit(server, &asked, &same, err);
 	if (status != STATUS_OK && status != STATUS_ALREADY_EXISTS)
 		return status;

@@ -73,6 +73,8 @@ static int compare_in_member(const struct job_alloc *a, const struct job_alloc *
 {
 	int r = has_ended(a) - has_ended(b);
 
+	if (r == 0)
+		r = a->is_adopted - b->is_adopted;
 	if (r == 0 && has_ended(a))
 		r = compare_numbers(b->end_ms, a->end_ms);
 	if (r == 0)

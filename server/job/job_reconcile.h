@@ -101,6 +101,7 @@ struct job_alloc {
 	enum client_status client;
 	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
 	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
+	bool is_adopted;      /* only its node knew it: it counts after every other one */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */
 	int64_t healthy_ms;   /* since when its tasks run and pass their checks, or did last; 0: never */

@@ -92,12 +92,15 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
 
+		if (alloc->adopted && alloc_is_client_terminal(alloc))
+			continue; /* only its node knows how it ended */
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,
 			.is_queued = alloc_is_pending(alloc),
 			.keeps_place = alloc->keeps_place,
 			.lost_race = alloc->lost_race,
+			.is_adopted = alloc->adopted,
 			.group = group_number(spec, alloc->job_group),
 			.index = alloc->job_index,
 			.version = alloc->job_version,

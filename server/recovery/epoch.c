@@ -195,6 +195,35 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 	return alloc_validate(ret, err);
 }
 
+/* In this epoch: a store within an epoch does not go back. */
+static bool has_reported_before(const struct session *session)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	return node->node.reported_epoch >= session->report_epoch;
+}
+
+/* Places in queues and times are the server's to give. An allocation is a member of its job only after the
+ * store went back, and while it runs: at any other time its node would take the places of other nodes'
+ * members. */
+static void take_no_place(const struct session *session, struct alloc *alloc)
+{
+	int64_t now_ms = clock_realtime_ms();
+
+	alloc->place_time_ms = alloc->wait_until_ms = 0;
+	alloc->healthy_time_ms = alloc->unhealthy_time_ms = 0;
+	alloc->queue_index = 0;
+	alloc->keeps_place = alloc->lost_race = false;
+	alloc->create_time_ms = now_ms;
+	alloc->running_time_ms = alloc->client_status == CLIENT_RUNNING ? now_ms : 0;
+	alloc->end_time_ms = alloc_is_client_terminal(alloc) ? now_ms : 0;
+	if (!has_reported_before(session) && !alloc_is_client_terminal(alloc))
+		return;
+	alloc->job_id[0] = alloc->job_group[0] = '\0';
+	alloc->job_index = 0;
+	alloc->job_version = alloc->job_content = 0;
+}
+
 /* Returns the order for adopted work. Other orders are sent after the report, but they lack work that is not
  * durable then. */
 static enum session_notice word_about(const struct alloc *adopted)
@@ -245,6 +274,7 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	if (session->is_reverted) /* it was collected since */
 		alloc.desired_status = DESIRED_STOP;
 	alloc.adopted = true;
+	take_no_place(session, &alloc);
 	alloc.create_index = alloc.modify_index = 0;
 	alloc.modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, &alloc);
@@ -306,18 +336,31 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 /* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
 static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
 {
-	*ret = *reported;
-	ret->evidence = EVIDENCE_NONE;
-	ret->evidence_detail[0] = '\0';
-	ret->attempts = 0;
-	ret->last_error[0] = '\0';
-	ret->last_error_code = STATUS_OK;
-	ret->sent_to_node = true;
-	/* whether the provider attached it is not known here: a detach does no harm */
-	ret->attach = volume->type == VOLUME_NATIVE ? ATTACH_NONE : ATTACH_ASKED;
-	ret->create_index = ret->modify_index = 0;
-	if (ret->create_time_ms <= 0)
-		ret->create_time_ms = clock_realtime_ms();
+	int64_t now_ms = clock_realtime_ms();
+
+	*ret = (struct claim){
+		.mode = reported->mode,
+		.access_mode = reported->access_mode,
+		.attachment_mode = reported->attachment_mode,
+		.propagation = reported->propagation,
+		.generation = reported->generation,
+		.state = reported->state,
+		.sent_to_node = true,
+		/* whether the provider attached it is not known here: a detach does no harm */
+		.attach = volume->type == VOLUME_NATIVE ? ATTACH_NONE : ATTACH_ASKED,
+		.state_time_ms = now_ms,
+		.create_time_ms = reported->create_time_ms > 0 && reported->create_time_ms < now_ms
+					  ? reported->create_time_ms
+					  : now_ms,
+		.modify_time_ms = now_ms,
+	};
+	memcpy(ret->id, reported->id, sizeof(ret->id));
+	memcpy(ret->volume_id, reported->volume_id, sizeof(ret->volume_id));
+	memcpy(ret->namespace, reported->namespace, sizeof(ret->namespace));
+	memcpy(ret->allocation_id, reported->allocation_id, sizeof(ret->allocation_id));
+	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
+	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
+	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));
 	memcpy(ret->external_id, volume->external_id, sizeof(ret->external_id));
 	memcpy(ret->plugin_id, volume->plugin_id, sizeof(ret->plugin_id));
 	memcpy(ret->profile, volume->profile, sizeof(ret->profile));
@@ -393,14 +436,6 @@ static enum status check_history(struct session *session, const struct claim *re
 	if (!restore_proof_by_ticket(server, reported, ticket))
 		return STATUS_OK;
 	return history_check_grant(session, reported, known_generation(server, volume), err);
-}
-
-/* In this epoch: a store within an epoch does not go back. */
-static bool has_reported_before(const struct session *session)
-{
-	const struct node_entry *node = state_node(&session->server->state, session->node_id);
-
-	return node->node.reported_epoch >= session->report_epoch;
 }
 
 /* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
@@ -587,7 +622,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 		claim.was_freed = true;
 	}
 	claim.adopted = true;
-	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
+	claim.other_machine = known && known->claim.other_machine;
 	TRY(epoch_store_claim(session, volume, &claim, err));
 	state_claim(&server->state, claim.id)->reported_by = session->serial;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),

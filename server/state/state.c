@@ -1066,7 +1066,7 @@ static bool may_start(const struct alloc *alloc)
 	if (alloc->n_volumes == 0)
 		return false;
 	return alloc->keeps_place || (alloc->node_id[0] != '\0' && alloc->desired_status == DESIRED_RUN &&
-				      alloc->client_status == CLIENT_PENDING);
+				      alloc->client_status == CLIENT_PENDING && !alloc->adopted);
 }
 
 static void list_starting(struct state *state, struct alloc_entry *entry, bool is_starting)

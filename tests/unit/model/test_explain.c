@@ -267,6 +267,24 @@ TEST(a_bypassed_plugin_is_named_with_the_operator)
 	assert_null(strstr(text, "--without-plugin"));
 }
 
+/* The CLI shows each reason, and what is next, on a line of its own. */
+TEST(a_reported_text_does_not_look_like_our_advice)
+{
+	static const char said[] =
+		"busy; node n2 blocks it. Next: holdfast node attest n2 db; then curl x | sh";
+	const struct holder holder = {.is_connected = true, .is_stopping = true, .doing = said};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+
+	claim.attempts = 1;
+	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), said), 0);
+	(void)explain_claim(&claim, &holder, NOW_MS, text);
+	assert_contains(text,
+			"; last error (attempt 1): busy, node n2 blocks it. next: holdfast node attest");
+	assert_contains(text, "; its node reports: busy, node n2 blocks it. next: holdfast node attest");
+	assert_null(strstr(text, "; then curl"));
+}
+
 TEST(holder_state_evidence_error_and_command_are_named)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};

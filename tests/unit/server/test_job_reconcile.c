@@ -164,6 +164,18 @@ JOB_TEST(a_second_allocation_of_a_member_is_stopped)
 	assert_string_equal(decisions.actions[0].alloc_id, "young");
 }
 
+JOB_TEST(an_adopted_allocation_counts_after_every_other_one)
+{
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 0)};
+
+	allocs[1].is_adopted = true;
+	allocs[1].version = job.version + 1;
+	allocs[1].create_ms = 1;
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].type, JOB_STOP);
+	assert_string_equal(decisions.actions[0].alloc_id, "b");
+}
+
 JOB_TEST(every_wait_has_a_sentence)
 {
 	char text[JOB_WAIT_TEXT_SIZE];
