@@ -197,7 +197,7 @@ def set_up(root):
     units = os.path.join(root, "etc/systemd/system")
     for name in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
                  "e2scrub_reap.service", "fstrim.timer", "systemd-timesyncd.service", "getty@tty1.service",
-                 "systemd-random-seed.service", "logrotate.timer", "podman-auto-update.timer", "podman.socket",
+                 "systemd-random-seed.service", "openipmi.service", "logrotate.timer", "podman-auto-update.timer", "podman.socket",
                  "podman-auto-update.service", "podman-restart.service", "console-getty.service",
                  "selinux-autorelabel-mark.service", "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount"):  # fmt: skip
         link = os.path.join(units, name)
