@@ -58,16 +58,6 @@ bool str_starts_with(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-void str_make_one_reason(char *s)
-{
-	for (; *s != '\0'; s++) {
-		if (str_starts_with(s, "; "))
-			*s = ',';
-		else if (str_starts_with(s, "Next:"))
-			*s = 'n';
-	}
-}
-
 bool str_is_made_of(const char *s, const char *extra)
 {
 	for (; *s != '\0'; s++) {

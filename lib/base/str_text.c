@@ -93,3 +93,13 @@ bool str_is_text(const char *s)
 	}
 	return true;
 }
+
+void str_make_one_reason(char *s)
+{
+	for (; *s != '\0'; s++) {
+		if (str_starts_with(s, "; "))
+			*s = ',';
+		else if (str_starts_with(s, "Next:"))
+			*s = 'n';
+	}
+}

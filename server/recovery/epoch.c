@@ -508,7 +508,8 @@ static enum status check_alike(const struct session *session, const struct claim
 static enum status check_unknown(struct session *session, struct claim *reported,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
-	enum status status = restore_proof_check(session->server, reported, ticket, err);
+	enum status status =
+		restore_proof_check(session->server, reported, ticket, !has_reported_before(session), err);
 
 	return status == STATUS_OK ? check_alike(session, reported, true, err) : status;
 }
@@ -568,7 +569,7 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct claim claim;
 
 	TRY(epoch_check_leap(server, entry, reported, err));
-	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK ||
+	if (restore_proof_check(server, reported, ticket, !has_reported_before(session), err) != STATUS_OK ||
 	    check_alike(session, reported, false, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;

@@ -178,10 +178,30 @@ static bool is_asked_for(struct server *server, const struct claim *claim)
 	return false;
 }
 
-enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				struct error *err)
+/* A key of `key rotate` is only in the store: one without it may be older than what the key has signed. */
+static bool names_unknown_key(struct server *server, const char *node_id)
 {
-	if (is_proven(server, ticket, claim) || is_asked_for(server, claim) || !is_demanded(server))
+	const struct node_entry *node = state_node(&server->state, node_id);
+	uint8_t id[TICKET_KEY_ID_SIZE];
+	char text[2 * TICKET_KEY_ID_SIZE + 1];
+
+	for (const char *at = node ? node->node.ticket_keys : ""; *at != '\0'; at += strspn(at, ", ")) {
+		size_t n = strcspn(at, ", ");
+
+		if (n < sizeof(text) && str_format(text, sizeof(text), "%.*s", (int)n, at) >= 0 &&
+		    hex_decode(id, sizeof(id), text) == 0 && !ticket_issuer_knows_key(server->issuer, id))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+				bool is_first_report, struct error *err)
+{
+	if (is_proven(server, ticket, claim) || is_asked_for(server, claim))
+		return STATUS_OK;
+	if (is_first_report && (!is_demanded(server) || names_unknown_key(server, claim->node_id)))
 		return STATUS_OK;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "node %s reports that it holds volume %s/%s by claim %s, and shows %s: not adopted, "

@@ -8,8 +8,9 @@
  * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
  * could have had by asking, and
  * - when tickets prove nothing: the key or the form of tickets has changed since the backup was made, so that
- * an honest node's ticket may be of another one. In every other case the server, which never grants without a
- * ticket, has not granted it. */
+ * an honest node's ticket may be of another one. It has changed, too, if the node's policy names a key that
+ * the store does not know: `key rotate` is younger than the backup. In every other case the server, which
+ * never grants without a ticket, has not granted it. */
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -34,6 +35,7 @@ bool restore_proof_by_ticket(const struct server *server, const struct claim *cl
 
 /** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
  * and may be empty. Fields of the ticket that are more reliable than the report are set in @claim.
+ * @is_first_report of the node in the epoch: only there a claim may count without proof.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				struct error *err);
+				bool is_first_report, struct error *err);

@@ -407,6 +407,16 @@ bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *tic
 	return is_ours;
 }
 
+bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE])
+{
+	const struct signing_key *key;
+	bool knows = memcmp(issuer->file.public_key, id, TICKET_KEY_ID_SIZE) == 0;
+
+	SLIST_FOREACH(key, &issuer->others, next)
+	knows = knows || memcmp(key->public_key, id, TICKET_KEY_ID_SIZE) == 0;
+	return knows;
+}
+
 /* One stage serves all claims of a native volume on a node, so a reader's is writable where a writer may join
  * it; read-only is each publish of its own. A disk that several nodes may have at once is not mounted
  * writable by those that only read: each would write to its superblock. */

@@ -85,6 +85,9 @@ void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, si
 /** Was @ticket made with one of these keys, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 
+/** Does it know the key, in use or not, whose public half begins with these bytes? */
+bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE]);
+
 /** Makes a ticket with the rights that @claim, which must be held, gives its node on @volume until
  * @not_after_ms. It has the volume's present generation: the newest among claims that hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,

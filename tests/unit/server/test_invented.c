@@ -3,9 +3,14 @@
  * any time, if its hello names an unknown allocation. */
 
 #include "asks.h"
+#include "callers.h"
 #include "restored.h"
 #include "submission.h"
 #include "unit.h"
+
+#include "ticket/ticket.h"
+
+#include <limits.h>
 
 #define UNKNOWN "0189dead-0000-7000-8000-00000000000f"
 #define INVENTED "0189dead-0000-7000-8000-000000000001"
@@ -149,4 +154,71 @@ CLUSTER_TEST(a_reported_claim_brings_no_words_of_an_operator)
 	assert_string_equal(adopted->plugin_waiver, "");
 	assert_false(adopted->other_machine || adopted->was_freed || adopted->fence_asked);
 	assert_int_equal(adopted->attempts, 0);
+}
+
+static void make_another_key(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/ticket.key", f->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+}
+
+/* Tickets prove nothing then, but only the first report of an epoch counts without one. */
+CLUSTER_TEST(a_report_that_a_node_provokes_needs_proof_also_after_a_new_ticket_key)
+{
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	restart_with(f, make_another_key);
+	connect_node(&f->n2, "n2");
+	provoke_report(f, &f->n2);
+	(void)str_copy(claim.id, sizeof(claim.id), INVENTED);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
+	(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), UNKNOWN);
+	report_with(&f->n2, f->n2.report_epoch, NULL, &claim, NULL, false);
+	UNTIL(f, !state_node(&f->server->state, "n2")->node.report_wanted);
+	assert_null(state_claim(&f->server->state, INVENTED));
+}
+
+static void rotate_key(struct fixture *f, uint8_t ret_ids[static 2 * TICKET_KEY_ID_SIZE])
+{
+	cleanup(caller_release) struct caller_client caller;
+	uint8_t key[TICKET_KEY_SIZE];
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	ticket_issuer_public_key(f->server->issuer, key);
+	memcpy(ret_ids, key, TICKET_KEY_ID_SIZE);
+	assert_int_equal(caller_call(&caller, "Operator.RotateKey", "{}", NULL, NULL), STATUS_OK);
+	assert_int_equal(caller_call(&caller, "Operator.RotateKey", "{\"use_now\": true}", NULL, NULL),
+			 STATUS_OK);
+	ticket_issuer_public_key(f->server->issuer, key);
+	memcpy(ret_ids + TICKET_KEY_ID_SIZE, key, TICKET_KEY_ID_SIZE);
+}
+
+/* The older store has lost the key that signed the ticket. The node's policy still names it. */
+CLUSTER_TEST(a_claim_of_a_rotated_key_is_kept_after_an_older_backup)
+{
+	uint8_t ids[2 * TICKET_KEY_ID_SIZE];
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	rotate_key(f, ids);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	restore(f, &backup, 1);
+	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(ids), .data = ids};
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_non_null(state_claim(&f->server->state, held.id));
 }
