@@ -29,7 +29,7 @@
 #define PUT_OR_POST(...) WRITE("PUT", __VA_ARGS__), WRITE("POST", __VA_ARGS__)
 
 #define NOTHING_IS_FORCED                                                                                  \
-	"a claim is never dropped by force: its writer may still write. Its holder, and what is missing: " \
+	"a claim is never dropped by force: its writer may still write. Its holder and its obstacles: "    \
 	"holdfast volume status ID --why; a claim ends by holdfast alloc stop, and where the node or the " \
 	"provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
 

@@ -35,7 +35,13 @@ enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
 static void answer_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
 			 Holdfast__V1__Allocation **slot, const struct alloc *alloc)
 {
-	*slot = allocs_view(server, alloc);
+	struct alloc shown = *alloc;
+	struct error err;
+
+	/* tasks have their environment: a caller who may only submit does not see them */
+	if (access_check(server, call, ACCESS_JOB_READ, alloc->namespace, &err) != STATUS_OK)
+		shown.tasks = NULL;
+	*slot = allocs_view(server, &shown);
 	if (*slot)
 		rpc_call_reply(call, response);
 	else

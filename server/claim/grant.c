@@ -136,7 +136,7 @@ static bool overlay_options(struct server *server, const struct claim *claim, Ho
 	return true;
 }
 
-/* Adds the data that the plugin needs on this node, secrets included: no other node gets them, and none by an
+/* Adds the data that the plugin needs on this node, secrets included: no other node gets them, and not by an
  * allocation that it may have invented. */
 static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
 		       Holdfast__V1__Volume *to)

@@ -66,6 +66,19 @@ static Job shown(const struct record_entry *entry)
 	return job;
 }
 
+/* Its groups have tasks with their environment: a caller who may only submit jobs does not see them. */
+static Job shown_to(struct server *server, const struct rpc_call *call, const struct record_entry *entry)
+{
+	Job job = shown(entry);
+	struct error err;
+
+	if (access_check(server, call, ACCESS_JOB_READ, job.namespace_, &err) != STATUS_OK) {
+		job.groups = NULL;
+		job.n_groups = 0;
+	}
+	return job;
+}
+
 static enum status find_job(struct server *server, const char *namespace, const char *id,
 			    struct record_entry **ret, struct error *err)
 {
@@ -118,7 +131,7 @@ static void on_run_durable(struct server *server, void *userdata)
 
 	if (!entry)
 		return;
-	job = shown(entry);
+	job = shown_to(server, waiting->call, entry);
 	response.job = &job;
 	response.unchanged = waiting->is_same;
 	response.reverted_to = waiting->reverted_to;
@@ -134,7 +147,7 @@ static void on_stop_durable(struct server *server, void *userdata)
 
 	if (!entry)
 		return;
-	job = shown(entry);
+	job = shown_to(server, waiting->call, entry);
 	response.job = &job;
 	rpc_call_reply(waiting->call, &response.base);
 }

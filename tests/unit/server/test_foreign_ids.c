@@ -312,6 +312,22 @@ CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 	assert_null(records_get(&f->server->state.records, key));
 }
 
+CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
+{
+	static const char with[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s1\","
+				   "\"parameters\":{\"endpoint\":\"evil.example\"}%s}";
+	cleanup(caller_release) struct caller_client b;
+	char json[512], text[ERROR_MSG_MAX];
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS ",\"secrets\":{\"key\":\"hush\"}}}", "vol-1");
+	caller_with(f, WRITES, &b);
+	(void)snprintf(json, sizeof(json), with, "");
+	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", json, text), STATUS_INVALID_ARGUMENT);
+	assert_contains(text, "parameters: the stored secrets");
+	(void)snprintf(json, sizeof(json), with, ",\"secrets\":{\"key\":\"given\"}");
+	expect(&b, "Volumes.CreateSnapshot", json, STATUS_OK);
+}
+
 /* Pages of one, as a caller asks who looks for names. */
 CASE(no_page_of_snapshots_names_one_of_another_namespace)
 {

@@ -424,6 +424,38 @@ CLUSTER_TEST(a_task_without_a_driver_on_its_node_is_refused)
 	assert_int_equal(run_web(f, "", &err), STATUS_OK);
 }
 
+static void caller_with_rights(struct fixture *f, const char *words, struct caller_client *ret)
+{
+	cleanup_free char *secret = NULL;
+	char policy[256];
+
+	(void)str_format(policy, sizeof(policy),
+			 "{\"policy\":{\"name\":\"p\",\"namespaces\":[{\"namespace\":\"default\","
+			 "\"capabilities\":[%s]}]}}",
+			 words);
+	operator_does(f, "Operator.PutPolicy", policy);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(ret, f, NULL, secret);
+}
+
+TEST_ON(the_answer_to_a_stop_has_tasks_only_for_readers, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const words[] = {"\"submit-job\"", "\"submit-job\",\"read-job\""};
+
+	begin(f);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		cleanup(caller_release) struct caller_client caller;
+		cleanup(json_decrefp) json_t *answer = NULL;
+
+		caller_with_rights(f, words[i], &caller);
+		assert_int_equal(
+			caller_call(&caller, "Allocations.Stop", "{\"id\":\"" ALLOC_1 "\"}", &answer, NULL),
+			STATUS_OK);
+		assert_int_equal(
+			json_array_size(json_object_get(json_object_get(answer, "allocation"), "tasks")), i);
+	}
+}
+
 /* A task's environment often has secrets. */
 TEST_ON(a_list_of_allocations_has_tasks_only_for_readers, struct fixture, f, setup_acl, teardown)
 {
@@ -432,18 +464,10 @@ TEST_ON(a_list_of_allocations_has_tasks_only_for_readers, struct fixture, f, set
 	begin(f);
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		cleanup(caller_release) struct caller_client caller;
-		cleanup_free char *secret = NULL;
 		cleanup(json_decrefp) json_t *list = NULL;
 		const json_t *alloc;
-		char policy[256];
 
-		(void)str_format(policy, sizeof(policy),
-				 "{\"policy\":{\"name\":\"p\",\"namespaces\":[{\"namespace\":\"default\","
-				 "\"capabilities\":[%s]}]}}",
-				 words[i]);
-		operator_does(f, "Operator.PutPolicy", policy);
-		secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
-		caller_init(&caller, f, NULL, secret);
+		caller_with_rights(f, words[i], &caller);
 		assert_int_equal(caller_call(&caller, "Allocations.List", "{}", &list, NULL), STATUS_OK);
 		alloc = json_array_get(json_object_get(list, "allocations"), 0);
 		assert_string_equal(json_string_value(json_object_get(alloc, "id")), ALLOC_1);
