@@ -338,6 +338,16 @@ static void compare_member(struct strbuf *out, const char *path, const char *nam
 	compare(out, below, known, wanted);
 }
 
+/* Flags may hold a password: reads show only whether there are any, and a diff does not show more. */
+static void compare_flags(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted)
+{
+	bool had = json_array_size(known) > 0, has = json_array_size(wanted) > 0;
+
+	if (had != has)
+		strbuf_printf(out, "    %s.mount_flags: %s -> %s\n", path, had ? "set" : "nothing",
+			      has ? "set" : "nothing");
+}
+
 /* A line for each field of the file that the server has otherwise. It does not show secrets, and they are not
  * compared; the server decides what the file leaves out. */
 static void compare(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted)
@@ -348,7 +358,9 @@ static void compare(struct strbuf *out, const char *path, const json_t *known, c
 
 	if (json_is_object(wanted) && json_is_object(known)) {
 		json_object_foreach ((json_t *)(uintptr_t)wanted, key, value)
-			if (!str_eq(key, "secrets"))
+			if (str_eq(key, "mount_flags"))
+				compare_flags(out, path, json_object_get(known, key), value);
+			else if (!str_eq(key, "secrets"))
 				compare_member(out, path, key, json_object_get(known, key), value);
 	} else if (json_is_array(wanted) && json_is_array(known) &&
 		   json_array_size(wanted) == json_array_size(known)) {

@@ -92,6 +92,24 @@ TEST_FIXTURE(apply_takes_all_members_before_the_jobs, setup, teardown)
 	expect_usage_error("apply", "give one folder");
 }
 
+/* A mount flag may be a password. */
+TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ntype = \"csi\"\nmount_options {\n  mount_flags = "
+				    "[\"password=hunter2\"]\n}\n");
+	will_answer(0, "Volumes.Get",
+		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": {}}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("mount_options.mount_flags: nothing -> set");
+	assert_null(strstr(ending.output, "hunter2"));
+	will_answer(0, "Volumes.Get",
+		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": "
+		    "{\"mount_flags\": [\"[redacted]\"]}}}");
+	expect_ok(with_folder("apply --diff"));
+	assert_null(strstr(ending.output, "mount_flags"));
+	assert_null(strstr(ending.output, "hunter2"));
+}
+
 TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
 {
 	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\nmembers = 1\n");
