@@ -105,7 +105,8 @@ TEST_FIXTURE(an_empty_attestation_is_refused, run_setup, NULL)
 TEST_FIXTURE(a_plugin_is_bypassed_with_a_reason_and_for_whole_ids, run_setup, NULL)
 {
 	fake.node_ids[1] = NULL;
-	expect_usage_error("volume detach web node-1 --without-plugin=", "give a reason with --without-plugin");
+	expect_usage_error("volume detach web node-1 --without-plugin=",
+			   "give a reason with --without-plugin");
 	expect_usage_error("volume detach web node-1 --without-plugin gone --attest off", "not both");
 	expect_usage_error("volume detach web node-1 --without-plugin gone --fence off", "not both");
 	expect_failure("volume detach web node --without-plugin gone", STATUS_INVALID_ARGUMENT,

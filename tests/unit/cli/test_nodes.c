@@ -104,7 +104,8 @@ TEST_FIXTURE(purging_unknown_nodes_needs_a_reason_and_yes, run_setup, NULL)
 	expect_failure("node purge --unknown --reason off --dry-run", STATUS_INVALID_ARGUMENT,
 		       "holdfast operator status has their number");
 	expect_failure("node purge --unknown --reason off", STATUS_INVALID_ARGUMENT, "give --yes");
-	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT, "by its ID, or give --unknown");
+	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT,
+		       "by its ID, or give --unknown");
 	assert_null(strstr(fake.requests, "Purge"));
 	expect_ok("node purge --unknown --reason off --yes");
 	expect_request("Nodes.Purge {\"reason\":\"off\",\"unknown\":true}");
