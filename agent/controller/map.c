@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "csi/csi_client.h"
+#include "csi/csi_secret.h"
 #include "csi/csi_text.h"
 #include "model/message.h"
 
@@ -493,12 +494,14 @@ static enum status write_unconfirmed(const struct controller_answer *a, const ch
 				     const struct capability *missing)
 {
 	char *message = new_block(a->reply, 1, CSI_TEXT_MAX + 1);
+	char without_secrets[4 * CSI_TEXT_MAX];
 
 	if (!message)
 		return no_memory(a);
 	a->reply->validate.message = message;
+	csi_redact(&a->call->validate->base, text, without_secrets, sizeof(without_secrets));
 	if (text[0] != '\0')
-		csi_text_line(text, message, CSI_TEXT_MAX + 1);
+		csi_text_line(without_secrets, message, CSI_TEXT_MAX + 1);
 	else if (missing)
 		(void)str_format(message, CSI_TEXT_MAX + 1, "it confirmed others, but not %s with %s",
 				 access_mode_name(missing->access_mode),

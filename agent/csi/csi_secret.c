@@ -16,6 +16,9 @@ static const struct secret {
 #include "csi_secrets.inc"
 	/* "The CO MUST treat mount_flags as sensitive": csi.proto has this only in a comment */
 	{"csi.v1.VolumeCapability.MountVolume", "mount_flags"},
+	/* of our own request, for a plugin's text that is no error */
+	{"holdfast.v1.ControllerValidateRequest", "secrets"},
+	{"holdfast.v1.MountOptions", "mount_flags"},
 	/* of csi-addons, whose option for secrets our copy of its messages lacks */
 	{"fence.FenceClusterNetworkRequest", "secrets"},
 	{"fence.UnfenceClusterNetworkRequest", "secrets"},
