@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A claim server with much in it: how long it takes to start, what a volume and a session cost in memory, how
- * long a get and a list take, and how long it is from the end of allocations to free claims.
+ * long a get and a list take, also by the command line, and how long it is from the end of allocations to
+ * free claims.
  *
- *   bench_server FOLDER [VOLUMES NODES]
+ *   bench_server FOLDER PROGRAM [VOLUMES NODES]
  *
- * FOLDER is empty and on the disk to measure. Volumes have a claim and an allocation each; the server is a
- * child of its own, and is spoken to over TLS. */
+ * FOLDER is empty and on the disk to measure, PROGRAM is the command line. Volumes have a claim and an
+ * allocation each; the server is a child of its own, and is spoken to over TLS. */
 
 #include "bench.h"
 #include "cpu.h"
@@ -23,6 +24,7 @@
 #include "rpc/client.h"
 #include "rpc/pki.h"
 
+#include <fcntl.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -33,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +45,7 @@ enum {
 	STARTS = 5,
 	GETS = 5000,
 	LISTS = 200,
+	COMMANDS = 3,
 	SESSIONS = 500,
 	RELEASED = 1000,
 	SETTLE_S = 3,
@@ -52,6 +56,7 @@ enum {
 struct bench {
 	struct config config;
 	const char *dir;
+	const char *program; /* the command line */
 	uint32_t volumes, nodes;
 	sd_event *event;
 	pid_t pid; /* the server */
@@ -205,6 +210,41 @@ static void measure_list(struct rpc_client *client, uint32_t per_page)
 		us[i] = timed_call(client, "List", &request.base);
 	(void)printf("\"list_%" PRIu32 "_p50_us\": %.0f, \"list_%" PRIu32 "_p99_us\": %.0f, ", per_page,
 		     quantile(us, LISTS, 0.5), per_page, quantile(us, LISTS, 0.99));
+}
+
+/* Runs the command line, with its output thrown away. Returns seconds. @ret_bytes: its largest resident
+ * memory */
+static double timed_command(const struct bench *b, const char *option, double *ret_bytes)
+{
+	uint64_t begin = clock_monotonic_us();
+	struct rusage used;
+	int status;
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+		(void)dup2(null, STDOUT_FILENO);
+		(void)execl(b->program, b->program, "--dev-dir", b->dir, "volume", "status", option,
+			    (char *)NULL);
+		_exit(127);
+	}
+	if (wait4(pid, &status, 0, &used) != pid || status != 0)
+		die(b->program, "failed");
+	*ret_bytes = (double)used.ru_maxrss * 1024;
+	return seconds_since(begin);
+}
+
+static void measure_command(const struct bench *b, const char *name, const char *option)
+{
+	double seconds[COMMANDS], bytes[COMMANDS];
+
+	for (int i = 0; i < COMMANDS; i++)
+		seconds[i] = timed_command(b, option, &bytes[i]);
+	(void)printf("\"%s_s\": %.2f, \"%s_bytes\": %.0f, ", name, quantile(seconds, COMMANDS, 0.5), name,
+		     quantile(bytes, COMMANDS, 0.5));
 }
 
 /* --- sessions --- */
@@ -432,14 +472,16 @@ int main(int argc, char **argv)
 	struct rpc_client *client;
 	struct error err;
 
-	if ((argc != 2 && argc != 4) ||
-	    (argc == 4 && (parse_u32(argv[2], RELEASED + 1, 1000000, &b.volumes) < 0 ||
-			   parse_u32(argv[3], 1, 100000, &b.nodes) < 0))) {
-		(void)fputs("usage: bench_server FOLDER [VOLUMES NODES], at least 1001 VOLUMES\n", stderr);
+	if ((argc != 3 && argc != 5) ||
+	    (argc == 5 && (parse_u32(argv[3], RELEASED + 1, 1000000, &b.volumes) < 0 ||
+			   parse_u32(argv[4], 1, 100000, &b.nodes) < 0))) {
+		(void)fputs("usage: bench_server FOLDER PROGRAM [VOLUMES NODES], at least 1001 VOLUMES\n",
+			    stderr);
 		return 2;
 	}
 	log_init("bench-server", LOG_ERR);
 	b.dir = argv[1];
+	b.program = argv[2];
 	must("prepare", dev_prepare(&options, &b.config, &err), &err);
 	b.config.heartbeat_us = 300 * USEC_PER_SEC; /* the nodes here give no sign of life */
 	if (sd_event_new(&b.event) < 0)
@@ -450,6 +492,8 @@ int main(int argc, char **argv)
 	measure_get(&b, client);
 	measure_list(client, 100);
 	measure_list(client, 1000);
+	measure_command(&b, "table", NULL);
+	measure_command(&b, "json", "--json");
 	measure_sessions(&b);
 	kill_server(&b);
 	b.nodes = b.volumes / (RELEASED + 1); /* so that node 0 has enough of them */

@@ -14,6 +14,7 @@ import shutil
 import statistics
 import sys
 
+import bench_commands
 import bench_volumes
 from world import BUILD, CLUSTER, GROUP, PREFIX, Failure, World, run, show
 
@@ -137,7 +138,7 @@ class Bench:
         """A server of its own, with much in it."""
         folder = f"{PREFIX}/var/bench-server"
         os.mkdir(folder)
-        return json.loads(run(program("bench_server"), folder).stdout)
+        return json.loads(run(program("bench_server"), folder, f"{PREFIX}/bin/holdfast").stdout)
 
     def sessions(self):
         """A server of its own with as many sessions as a large cluster has."""
@@ -255,6 +256,13 @@ def show_volumes_of(name, v):
     show(f"  holdfast agent status                           {alone:8.0f} -> {among:8.0f} ms")
 
 
+def show_commands(c):
+    show(f"one command, from exec to exit: median and lowest of {c['rounds']} interleaved rounds, ratio to /bin/true")
+    for name, text in bench_commands.NAMES.items():
+        median, lowest = c[name]["median"], c[name]["lowest"]
+        show(f"  {text:48}{median:8.2f} {lowest:8.2f} ms  x {c[name]['to_true']:.1f}")
+
+
 def show_helper(h):
     show("one instance of the mount helper")
     show(f"  from exec to HELLO, locked down, median of {STARTS} {h['start_ns'] / 1e6:8.2f} ms")
@@ -294,6 +302,8 @@ def show_server(server):
     for what in ("get", "list_100", "list_1000"):
         p50, p99 = server[f"{what}_p50_us"], server[f"{what}_p99_us"]
         show(f"  {what.replace('_', ' of '):16} p50 and p99               {p50:8.0f} {p99:8.0f} us")
+    for what, text in (("table", "volume status"), ("json", "volume status --json")):
+        show(f"  holdfast {text:20} of all            {server[f'{what}_s']:8.2f} s, {server[f'{what}_bytes'] / 1e6:.0f} MB")
     show(f"  memory per session                            {server['bytes_per_session']:8.0f} bytes")
     show(f"  from the end of 1 allocation to a free claim  {server['free_1_ms']:8.2f} ms")
     show(f"  the same for 1000 at once                     {server['free_1000_ms']:8.2f} ms")
@@ -334,7 +344,7 @@ def read_options(parts):
     parser = argparse.ArgumentParser(prog="dev bench", description="Measure, as ratios in one run.")
     parser.add_argument("--json", action="store_true", help="print the numbers of all parts alone, as JSON")
     one = parser.add_mutually_exclusive_group()
-    for part in (*parts, "restart", "volumes"):
+    for part in (*parts, "restart", "volumes", "commands"):
         one.add_argument(f"--{part}", dest="part", action="store_const", const=part, help=f"measure {part} alone")
     return parser.parse_args()
 
@@ -352,6 +362,9 @@ def main():
         if options.part == "restart":
             show_restart(restart())
             return 0
+        if options.part == "commands":
+            show_commands(bench_commands.measure())
+            return 0
         bench.open()
         if options.part:
             measure, print_part = parts[options.part]
@@ -360,7 +373,7 @@ def main():
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
         claims, server, store = bench.claims(), bench.server(), bench.store()
         bench.world.close()
-        many, restarts = volumes(), restart()
+        many, restarts, commands = volumes(), restart(), bench_commands.measure()
     except Failure as e:
         print(f"bench: {e}", file=sys.stderr)
         return 1
@@ -368,7 +381,7 @@ def main():
         bench.world.close()
     if options.json:
         numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server,
-                   "volumes": many, "restart": restarts}
+                   "volumes": many, "restart": restarts, "commands": commands}
         print(json.dumps(numbers, indent=2))
         return 0
     show_publish(publish)
@@ -378,6 +391,7 @@ def main():
     show_server(server)
     show_volumes(many)
     show_restart(restarts)
+    show_commands(commands)
     show("the store alone")
     for line in store.splitlines():
         show(f"  {line}")
