@@ -359,6 +359,19 @@ static void write_job_default(const struct item *item)
 	/* each group writes it */
 }
 
+static void remark_check(struct writer *w, const json_t *service)
+{
+	if (json_object_get(service, "check"))
+		remark(w, service, "check", NOMAD_DROPPED,
+		       "check is dropped: write a command that checks it into health of the task");
+}
+
+static void drop_service(const struct item *item)
+{
+	remark_row(item, nomad_find_key(item->block, item->key));
+	each_block(item, remark_check);
+}
+
 /* Members of @key in @inner, and those that only @outer has. */
 static void write_merged(struct writer *w, enum nomad_block block, const char *key, const json_t *inner,
 			 const json_t *outer)
@@ -1130,6 +1143,7 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_GROUP, "reschedule", write_job_default},
 		{NOMAD_GROUP, "network", write_networks},
 		{NOMAD_GROUP, "volume", write_volumes},
+		{NOMAD_GROUP, "service", drop_service},
 		{NOMAD_GROUP, "task", write_tasks},
 		{NOMAD_NETWORK, "port", write_port},
 		{NOMAD_UPDATE, "max_parallel", write_max_parallel},
@@ -1144,6 +1158,7 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_TASK, "driver", write_driver},
 		{NOMAD_TASK, "config", write_config},
 		{NOMAD_TASK, "env", write_env},
+		{NOMAD_TASK, "service", drop_service},
 		{NOMAD_TASK, "volume_mount", write_mounts},
 		{NOMAD_TASK, "csi_plugin", write_plugins},
 		{NOMAD_TASK, "resources", write_all_resources},

@@ -178,6 +178,24 @@ TEST(each_key_that_holdfast_lacks_has_a_hint_with_its_line)
 	}
 }
 
+/* Of each service of a group or a task, one or several: without health an update waits for no check. */
+TEST(each_check_of_a_service_is_named)
+{
+	struct nomad_import import =
+		import_text("job \"a\" {\n  group \"a\" {\n    service {\n      check {\n"
+			    "      }\n    }\n    task \"a\" {\n      service {\n      }\n"
+			    "      service {\n        check {\n        }\n      }\n"
+			    "    }\n  }\n}\n",
+			    NULL, NULL);
+	static const char wanted[] =
+		"check is dropped: write a command that checks it into health of the task";
+
+	assert_true(has_remark(&import, 4, wanted));
+	assert_true(has_remark(&import, 11, wanted));
+	assert_null(strstr(import.text, "check"));
+	nomad_import_release(&import);
+}
+
 TEST(an_unknown_key_is_refused)
 {
 	struct nomad_import import =
