@@ -100,8 +100,8 @@ static enum status watch_drain(struct watch *watch, struct error *err)
 			break;
 		if (clock_monotonic_us() >= watch->deadline_us + END_WAIT_MS * USEC_PER_MSEC) {
 			status = error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-					   "the agent has not ended the drain in time; it continues without "
-					   "us. Next: holdfast agent status");
+					   "the agent did not end the drain in time, and continues it. Next: "
+					   "holdfast agent status");
 			break;
 		}
 		pause_ms(ROUND_MS);

@@ -143,11 +143,10 @@ static enum status wait_and_show(struct invocation *inv, struct connection *conn
 	if (status == STATUS_UNAVAILABLE) {
 		const struct error lost = *err;
 
-		(void)error_set(
-			err, status, 0,
-			"the server has allocation %s; what becomes of it is not known here: %s. Next: "
-			"holdfast alloc status %s",
-			known->id, lost.msg, known->id);
+		(void)error_set(err, status, 0,
+				"the server has allocation %s, but this command cannot watch it: %s. Next: "
+				"holdfast alloc status %s",
+				known->id, lost.msg, known->id);
 	}
 	if (answer && inv->options[OPT_JSON])
 		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
@@ -209,8 +208,8 @@ static enum status check_not_ended(const struct call *call, const Holdfast__V1__
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"allocation %s has run before and is %s: an id runs once, and nothing was started. "
-		"Next: the same without id, or with another one",
+		"allocation %s ran before and is %s. An id runs only once, so nothing was started. Next: "
+		"repeat without an id, or with a new one",
 		alloc->id,
 		pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)alloc->client_status, word));
 }

@@ -37,10 +37,10 @@ static enum status find_account(const char *name, const char *package, uint32_t 
 	errno = 0;
 	entry = getpwnam(name);
 	if (!entry)
-		return error_set(err, STATUS_NOT_FOUND, errno,
-				 "this machine has no account %s. Next: install the package %s, or run this "
-				 "on the node",
-				 name, package);
+		return error_set(
+			err, STATUS_NOT_FOUND, errno,
+			"this machine has no account %s (install the package %s, or run this on the node)",
+			name, package);
 	*ret_uid = entry->pw_uid;
 	*ret_gid = entry->pw_gid;
 	return STATUS_OK;

@@ -282,11 +282,10 @@ static enum status wait_socket(struct launch *l, struct error *err)
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "the driver ended before it listened at %s", l->socket);
 		if (is_interrupted || clock_monotonic_us() > deadline_us)
-			return error_set(
-				err, STATUS_DEADLINE_EXCEEDED, 0,
-				"the driver does not listen at %s: name it by {socket} in its arguments or "
-				"in --template",
-				l->socket);
+			return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
+					 "the driver does not listen at %s. Next: put {socket} into its "
+					 "arguments or --template",
+					 l->socket);
 		(void)usleep(POLL_US);
 	}
 	return STATUS_OK;
@@ -619,7 +618,7 @@ static enum status do_exec_streaming(struct launch *l, json_t *json, struct erro
 	(void)json_object_del(json, "tty_size");
 	(void)json_object_del(json, "stdin");
 	if (input && !json_is_string(input)) {
-		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "stdin: a text is wanted");
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "stdin must be a string");
 		json_decref(json);
 	} else {
 		status = make_request(l, "ExecTaskStreaming", &holdfast__driver__v1__exec_setup__descriptor,
@@ -649,7 +648,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 	method = protobuf_c_service_descriptor_get_method_by_name(SERVICE, line);
 	if (!method)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "there is no call %.64s here: help lists them", line);
+				 "unknown call %.64s. Next, for a list: help", line);
 	json = text[strspn(text, " \t")] == '\0' ? json_object() : json_loads(text, 0, NULL);
 	if (!json_is_object(json)) {
 		json_decref(json);

@@ -192,11 +192,11 @@ static enum status read_progress(struct call *call, const Holdfast__V1__Job *job
 	if (status == STATUS_UNAVAILABLE) {
 		const struct error lost = *err;
 
-		return error_set(err, status, 0,
-				 "the server has version %" PRIu64
-				 " of job %s; what becomes of it is not known here: "
-				 "%s. Next: holdfast job status %s",
-				 job->version, job->id, lost.msg, job->id);
+		return error_set(
+			err, status, 0,
+			"the server has version %" PRIu64
+			" of job %s, but this command cannot watch it: %s. Next: holdfast job status %s",
+			job->version, job->id, lost.msg, job->id);
 	}
 	if (status == STATUS_OK && !answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");

@@ -76,11 +76,10 @@ static enum status cmd_job_import(struct invocation *inv, struct error *err)
 	status = inv->options[OPT_JSON] ? show_json(&import, err) : STATUS_OK;
 	if (status != STATUS_OK || import.n_refused == 0)
 		return status;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"%s: %zu line%s refused, without which this is another job. Next: put them right, and "
-		"import the file again, or add to the printed file what they are for",
-		inv->args[0], import.n_refused, import.n_refused == 1 ? " is" : "s are");
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "%s: %zu line%s refused, so the printed job differs. Next: correct them and import "
+			 "the file again, or add to the printed file what they do",
+			 inv->args[0], import.n_refused, import.n_refused == 1 ? " is" : "s are");
 }
 
 static const struct command commands[] = {

@@ -462,9 +462,8 @@ static enum status check_purge(struct invocation *inv, const Holdfast__V1__GetNo
 	if (status != STATUS_OK || held == 0)
 		return status;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "node %s holds %zu claims that a purge would strand; nothing was changed. Next: "
-			 "holdfast node "
-			 "drain %s if it lives, else holdfast node attest %s VOLUME...",
+			 "node %s holds %zu claims that a purge would not free; nothing changed. Next: "
+			 "holdfast node drain %s if it runs, else holdfast node attest %s VOLUME...",
 			 answer->node->id, held, answer->node->id, answer->node->id);
 }
 
@@ -493,8 +492,8 @@ static enum status node_purge_load(struct call *call, void *message, struct erro
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name a node, or give --unknown, not both");
 	if (call_has(call, OPT_DRY_RUN))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "--dry-run: there is nothing to show of nodes that are not known; holdfast "
-				 "operator status has their number");
+				 "--dry-run cannot list unknown nodes. Next, for their number: holdfast "
+				 "operator status");
 	return STATUS_OK;
 }
 

@@ -111,13 +111,13 @@ static enum status show_end(struct call *call, Holdfast__V1__Fence *fence, struc
 	if (fence->plugin_id[0] != '\0')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"the storage of plugin %s was not proved to refuse node %s, and its claims stay. "
-			"Look at the plugin, then ask again: holdfast plugin status %s",
+			"no proof that the storage of plugin %s refuses node %s; its claims stay. Next: "
+			"holdfast plugin status %s, then repeat this command",
 			fence->plugin_id, fence->node_id, fence->plugin_id);
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "node %s was not proved off, and its claims stay. Look at the switch: holdfast node "
-			 "fence --test %s",
-			 fence->node_id, fence->node_id);
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"there is no proof that node %s is off; its claims stay. Next: holdfast node fence --test %s",
+		fence->node_id, fence->node_id);
 }
 
 static enum status node_fence_show(struct call *call, const void *message, struct error *err)

@@ -439,11 +439,10 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 				 "the engine describes a container without id or state");
 	if (!str_eq(text_at(labels, LABEL_ALLOC), alloc_id) || !str_eq(text_at(labels, LABEL_TASK), task) ||
 	    str_copy(container.nonce, sizeof(container.nonce), text_at(labels, LABEL_NONCE)) < 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"the container of the name that task '%s' of allocation %s is to have is none "
-			"of this driver: find who made it, and remove it",
-			task, alloc_id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "another program made a container with the name of task '%s' of allocation "
+				 "%s. Next: find out who made it, and remove it",
+				 task, alloc_id);
 	(void)str_copy(container.id, sizeof(container.id), text_at(json, "Id"));
 	(void)str_copy(container.alloc, sizeof(container.alloc), alloc_id);
 	(void)str_copy(container.task, sizeof(container.task), task);

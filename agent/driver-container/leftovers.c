@@ -21,7 +21,7 @@ static void on_list(enum status status, const struct error *err, const json_t *j
 
 	if (status != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "clear", .err = err},
-			"what the last boot left in the engine is not known, and stays");
+			"cannot list what the last boot left in the engine; it stays");
 	json_array_foreach (json, i, listed) {
 		if (container_is_leftover(listed, driver->boot_text, &alloc, &task))
 			task_clear(driver, alloc, task);

@@ -129,12 +129,11 @@ static enum status parse_text(struct nonces *nonces, char *text, struct error *e
 		*end = '\0';
 		number++;
 		if (!parse_line(nonces, line))
-			return error_set(
-				err, STATUS_DATA_LOSS, 0,
-				"%s:%zu: is no line of used orders: whether an order was used is not known. "
-				"Restart this machine, whose orders of now are void then, and remove the "
-				"file",
-				nonces->path, number);
+			return error_set(err, STATUS_DATA_LOSS, 0,
+					 "%s:%zu: the line is broken, so the driver cannot know which orders "
+					 "were used. Next: restart this machine, which voids its orders, "
+					 "then remove the file",
+					 nonces->path, number);
 	}
 	return STATUS_OK;
 }

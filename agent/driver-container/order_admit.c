@@ -57,7 +57,7 @@ static enum status refuse(struct driver *driver, const struct taken *taken, cons
 	if (fault)
 		add_fault(&record, fault);
 	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal is not on record");
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "cannot record a refusal");
 	log_line(LOG_WARNING, "%s", why->msg);
 	return why->status;
 }

@@ -41,8 +41,8 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 	if (fd < 0 || st.st_uid == agent_uid || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return error_set(
 			err, STATUS_PERMISSION_DENIED, 0,
-			"%s (publish_dir) decides which volumes are published, and the agent or others can "
-			"change it: it must be the mount helper's, writable only by it, in folders of root",
+			"the agent or others can change %s (publish_dir), which decides which volumes are "
+			"published. Only the mount helper may own and write it, in folders of root",
 			publish_dir);
 	*ret = TAKE_FD(fd);
 	return STATUS_OK;
@@ -88,10 +88,10 @@ static enum status check_mark(int fd, const char *alloc_id, const Holdfast__Driv
 	    fstatat(fd, mark, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
 		return STATUS_OK;
 	*ret_reason = "volume";
-	return error_set(err, STATUS_PERMISSION_DENIED, 0,
-			 "what is published at slot %u of allocation %s is not volume %.64s, which the task "
-			 "is to have at %.128s",
-			 volume->slot, alloc_id, volume->volume, volume->destination);
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"the mount at slot %u of allocation %s is not volume %.64s, which the task needs at %.128s",
+		volume->slot, alloc_id, volume->volume, volume->destination);
 }
 
 static enum status read_table(const char *mountinfo_path, mount_visit_fn *visit_one, struct search *search,
@@ -147,7 +147,7 @@ enum status publish_check_host_path(const char *mountinfo_path, const char *path
 		return status;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"%.128s of the host cannot be had: %.128s is mounted below it, and would come with it", path,
+		"a task cannot have host path %.128s: %.128s is mounted below, and would come with it", path,
 		search.below);
 }
 

@@ -441,11 +441,11 @@ static void ask_later(struct session *session)
 		arm_retry(session, EXEC_PAUSE_US);
 		return;
 	}
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
-			"the engine broke off the output of the command, which may still run in task '%s' of "
-			"allocation %s: its exit status is not known; before you run it again, look with "
-			"holdfast alloc exec %s %s -- ps",
-			session->task, session->alloc, session->alloc, session->task);
+	(void)error_set(
+		&err, STATUS_UNAVAILABLE, 0,
+		"the engine broke off the command's output. It may still run in task '%s' of allocation %s; "
+		"its exit status is unknown. Next, before you run it again: holdfast alloc exec %s %s -- ps",
+		session->task, session->alloc, session->alloc, session->task);
 	session_fail(session, &err);
 }
 
@@ -961,11 +961,10 @@ static void logs_found(struct session *session, const struct container *containe
 	struct error err;
 
 	if (!container->has_logs) {
-		(void)error_set(
-			&err, STATUS_FAILED_PRECONDITION, 0,
-			"task '%s' of allocation %s is run with logs { disabled = true }: its output is "
-			"kept nowhere; look where the program itself writes to",
-			session->task, session->alloc);
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				"task '%s' of allocation %s has logs { disabled = true }: the engine keeps "
+				"no output. Next: look where the program itself writes",
+				session->task, session->alloc);
 		session_fail(session, &err);
 		return;
 	}

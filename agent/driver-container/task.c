@@ -446,9 +446,8 @@ static void on_removed(enum status status, const struct error *err, const json_t
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
 	(void)error_set(
 		&own, STATUS_FAILED_PRECONDITION, 0,
-		"the engine made the container of task '%s' of allocation %s otherwise than ordered: %s "
-		"is '%s' instead of '%s'; the container is removed. See the driver's trail and the "
-		"engine's log",
+		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'. "
+		"The driver removes the container. Next: read the driver's trail and the engine's log",
 		op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered);
 	(void)driver_refuse_made(op->driver, &op->taken, &op->fault, &own);
 	op_fail(op, &own);
@@ -718,11 +717,10 @@ static enum status check_network(const struct op *op, const char **ret_reason, s
 	if (is_isolated && spec && spec->mode == task->network && str_eq(spec->alloc_id, op->alloc) &&
 	    str_eq(spec->state, name))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_PERMISSION_DENIED, 0,
-		"task '%s' of allocation %s is not ordered with the network that it joins: %s with %s",
-		op->task, op->alloc, is_isolated ? "isolated" : "another mode",
-		spec ? "the handle of another one" : "none");
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "the order of task '%s' of allocation %s does not fit its network: %s with %s",
+			 op->task, op->alloc, is_isolated ? "isolated" : "another mode",
+			 spec ? "the handle of another one" : "none");
 }
 
 /* Checks a start against root's file, the mount helper's tree and the kernel's mount table. */

@@ -307,15 +307,14 @@ static enum status find_node(struct invocation *inv, struct verifying *v, struct
 		return status;
 	if (given && v->node[0] != '\0' && !str_eq(v->node, given))
 		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "%s is the trail of node %s, not of %s: look for the other one there",
-				 v->paths[0], v->node, given);
+				 "%s is the trail of node %s. Next: give the trail of node %s", v->paths[0],
+				 v->node, given);
 	if (given && str_copy(v->node, sizeof(v->node), given) < 0)
 		return usage_error(inv, err, "--node: '%s' is no name of a node", given);
 	if (v->node[0] == '\0')
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
-			"%s has no record that names its node; give --node ID to see what the server "
-			"was shown",
+			"no record in %s names the node. Next: give --node ID, to compare with the server",
 			v->paths[0]);
 	return STATUS_OK;
 }
@@ -393,38 +392,36 @@ static enum status classify_heads(const struct verifying *v, struct error *err)
 	case TRAIL_AGREES:
 		return STATUS_OK;
 	case TRAIL_UNKNOWN:
-		return error_set(
-			err, STATUS_NOT_FOUND, 0,
-			"the server was shown no head of the trail of node %s, so it is unknown how far "
-			"it went; see: holdfast operator trail",
-			v->node);
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "the server has no head of the trail of node %s, so its length is unknown. "
+				 "Next: holdfast operator trail",
+				 v->node);
 	case TRAIL_EARLIER:
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the files begin with record %" PRIu64 ", after record %" PRIu64
-				 " that node %s has shown last: give the older files before them",
+				 ", the last that node %s has shown. Next: add the older files",
 				 heads->first, heads->shown[heads->n - 1].record, v->node);
 	case TRAIL_SHORT:
 		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "%s: the trail of node %s is cut: record %" PRIu64
-				 " was shown to the server at %s, and the files end with record %" PRIu64
-				 ". If they are a copy of before that, copy them again. " MISSING_RECORDS,
+				 "%s: the trail of node %s is cut: the server saw record %" PRIu64
+				 " at %s, but the files end with record %" PRIu64
+				 ". If the copy is older than that, copy them again. " MISSING_RECORDS,
 				 v->paths[v->n - 1], v->node, record, bad_time, heads->last);
 	case TRAIL_REWOUND:
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
 			"%s: the trail of node %s was rewound: record %" PRIu64
-			", shown to the server at %s, is not in it%s%s, and it continued. " MISSING_RECORDS,
+			", which the server saw at %s, is missing%s%s; later ones follow. " MISSING_RECORDS,
 			v->paths[v->n - 1], v->node, record, bad_time,
 			good ? "; it was last as it is here at " : "", good ? good_time : "");
 	case TRAIL_REPLACED:
 		break;
 	}
-	return error_set(
-		err, STATUS_DATA_LOSS, 0,
-		"%s: the trail of node %s was replaced, or its agent lied: nothing that was shown to the "
-		"server is in it, the first that is missing is record %" PRIu64
-		", shown at %s. " MISSING_RECORDS,
-		v->paths[v->n - 1], v->node, record, bad_time);
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "%s: the trail of node %s was replaced, or its agent lied: it has no record that "
+			 "the server saw. The first missing one is record %" PRIu64
+			 ", seen at %s. " MISSING_RECORDS,
+			 v->paths[v->n - 1], v->node, record, bad_time);
 }
 
 static json_t *heads_to_json(const struct verifying *v)

@@ -132,12 +132,11 @@ static enum status check_published(const struct docker_claim *claim, struct erro
 
 	if (status != STATUS_OK || is_read_only || !is_for_reading(claim->alloc->volumes[0]))
 		return status;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s: read-only is refused: its file system is mounted for writing, and podman's "
-		"containers could write to it. Next: a profile with ro = yes (mounthelper.policy), or "
-		"without read_only: -v %s:DIR:ro",
-		claim->record->name, claim->record->name);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s cannot be read_only: its file system is mounted for writing, so podman's "
+			 "containers could write. Next: use a profile with ro = yes (mounthelper.policy), "
+			 "or, without read_only, -v %s:DIR:ro",
+			 claim->record->name, claim->record->name);
 }
 
 enum status docker_claim_take(struct docker_claim *claim, struct error *err)

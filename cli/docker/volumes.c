@@ -84,11 +84,10 @@ static enum status put_option(json_t *json, const char *key, const char *value, 
 	while (i < ARRAY_SIZE(options) && !str_eq(options[i].key, key))
 		i++;
 	if (i == ARRAY_SIZE(options))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"option %s is none: volume, namespace, access_mode, propagation, read_only, exec "
-			"and wait are",
-			key);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "unknown option %s. Known: volume, namespace, access_mode, propagation, "
+				 "read_only, exec, wait",
+				 key);
 	if (options[i].kind == OPTION_OF_ALLOC)
 		return STATUS_OK;
 	if (options[i].kind == OPTION_WAIT)
@@ -148,11 +147,10 @@ static enum status check_name(const char *name, struct error *err)
 {
 	if (id_is_name(name, RECORD_NAME_MAX))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_INVALID_ARGUMENT, 0,
-		"volume name '%.80s' is 1 to %d of A-Z a-z 0-9 _ and -; a volume with another id is named "
-		"by -o volume=ID",
-		name, RECORD_NAME_MAX);
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+			 "volume name '%.80s' must be 1 to %d of A-Z a-z 0-9 _ and -. Next, for another id: "
+			 "give -o volume=ID",
+			 name, RECORD_NAME_MAX);
 }
 
 /* Has the server the volume, and may we see it? */

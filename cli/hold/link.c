@@ -133,9 +133,8 @@ static enum status refuse(const char *path, const char *wire, const char *why, s
 {
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s is not taken to be at '%.300s': %s. Nothing is given that path. Next: holdfast "
-		"agent "
-		"status, and does HOLDFAST_PUBLISH_DIR say what publish_base is in mounthelper.policy?",
+		"cannot confirm volume %s at '%.300s': %s. The unit gives out no path. Next: holdfast agent "
+		"status; compare HOLDFAST_PUBLISH_DIR with publish_base in mounthelper.policy",
 		wire, path, why);
 }
 
@@ -263,12 +262,11 @@ enum status hold_link_give(const char *folder, const char *name, const char *pat
 	(void)umask(mask);
 	if (fd < 0)
 		return error_set(err, status_from_errno(r), r,
-				 "open %s. Next: systemd-tmpfiles --create holdfast-cli.conf", folder);
+				 "open %s (run systemd-tmpfiles --create holdfast-cli.conf)", folder);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r,
 				 "make the link %s/%s/" LINK_NAME
-				 ". What else is in that folder is not ours: take it away, "
-				 "and start the unit again",
+				 " (if that folder has anything else, remove that and start the unit again)",
 				 folder, name);
 	return STATUS_OK;
 }

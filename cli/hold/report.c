@@ -143,9 +143,9 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
-		"volume %s was not %s within %" PRIu64 " s: %.300s. Allocation %s keeps its claim, so nobody "
-		"else can write; the next start of this unit ends it first. Next: holdfast alloc status %s, "
-		"or without this unit: holdfast alloc stop %s",
+		"volume %s was not %s within %" PRIu64
+		" s: %.300s. Allocation %s keeps its claim and blocks other writers; this unit's next start "
+		"ends it first. Next: holdfast alloc status %s, or without this unit: holdfast alloc stop %s",
 		volume_of(holder), holder->hold.was_held ? "released" : "mounted",
 		holder->timeout_us / USEC_PER_SEC, why, id, id, id);
 }
@@ -213,9 +213,8 @@ enum status hold_unit_outcome(const struct hold_unit *unit, struct error *err)
 	case HOLD_NOT_ALLOWED:
 		return error_set(
 			err, why->status ? why->status : STATUS_INTERNAL, 0,
-			"volume %s: %s. The token of this unit is the credential holdfast.token.%s or "
-			"holdfast.token, a file of /etc/credstore; then: systemctl restart "
-			"holdfast-volume@%s",
+			"volume %s: %s. Next: put the unit's token into /etc/credstore, as file "
+			"holdfast.token.%s or holdfast.token, then systemctl restart holdfast-volume@%s",
 			volume_of(holder), why->msg, unit->name, unit->name);
 	case HOLD_NOT_AVAILABLE:
 		if (!why->msg[0] && holder->last)

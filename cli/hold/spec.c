@@ -114,10 +114,9 @@ enum status hold_spec_load_named(struct invocation *inv, const char *name, Holdf
 	(void)str_format(path, sizeof(path), HOLDFAST_VOLUMES_PATH "/%s.hcl", name);
 	status = hold_spec_load(inv, path, HOLDFAST_AGENT_SETTINGS_PATH, ret, err);
 	if (status == STATUS_NOT_FOUND && access(path, F_OK) < 0)
-		return error_set(
-			err, status, 0,
-			"there is no file %s: it names the volume that this unit holds, see UNITS in "
-			"holdfast-volume(1); then: systemctl start holdfast-volume@%s",
-			path, name);
+		return error_set(err, status, 0,
+				 "there is no file %s, which names this unit's volume. Next: see UNITS in "
+				 "holdfast-volume(1), then systemctl start holdfast-volume@%s",
+				 path, name);
 	return status;
 }

@@ -140,11 +140,11 @@ struct checking {
 
 static enum status broken(struct error *err, uint64_t sequence, const char *why)
 {
-	return error_set(err, STATUS_DATA_LOSS, 0,
-			 "record %" PRIu64
-			 " is the first that is broken: %s; compare with a backup (holdfast "
-			 "operator backup) made before it",
-			 sequence, why);
+	return error_set(
+		err, STATUS_DATA_LOSS, 0,
+		"record %" PRIu64
+		" is the first broken one: %s. Next: compare with a holdfast operator backup made before it",
+		sequence, why);
 }
 
 static enum status check_record(struct checking *checking, const Holdfast__V1__AuditRecord *record,

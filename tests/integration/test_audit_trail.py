@@ -81,7 +81,7 @@ class TestAuditTrail(TrailTest):
             self.assertIn(node.id, removed)
         self.assertRegex(removed, r"node node-1: whole up to record \d+")
         self.assertRegex(removed, r"node node-3: whole up to record \d+")
-        self.assertRegex(removed, r"the trail of node node-2 is cut: record \d+ was shown to the server at ")
+        self.assertRegex(removed, r"the trail of node node-2 is cut: the server saw record \d+ at ")
         self.assertIn("ausearch -m TRUSTED_APP", removed)
         self.assertEqual(removed.count("NOT WHOLE"), 1)
         self.assertIn("node-2: NOT WHOLE", removed)

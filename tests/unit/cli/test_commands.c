@@ -145,7 +145,7 @@ TEST_FIXTURE(an_id_that_ended_is_refused_and_starts_nothing, run_setup, NULL)
 	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__COMPLETE, ""};
 	fake.steps[1] = fake.steps[0];
 	expect_failure(with_spec("alloc run @ --node node-1 --id " ALLOC_ID), STATUS_FAILED_PRECONDITION,
-		       "has run before and is complete: an id runs once");
+		       "ran before and is complete. An id runs only once");
 	expect_ok(with_spec("alloc run @ --node node-1")); /* it ended at once */
 }
 

@@ -180,8 +180,8 @@ TEST_FIXTURE(a_request_that_makes_no_sense_is_refused_and_asks_nothing, setup, t
 	static const char *const names[] = {"", ".", "../db", "a/b", "db.json", too_long};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		expect_refused("Create", names[i], NULL, NULL, "is 1 to 64 of");
-	expect_refused("Create", "db", "size", "1G", "option size is none");
+		expect_refused("Create", names[i], NULL, NULL, "must be 1 to 64 of");
+	expect_refused("Create", "db", "size", "1G", "unknown option size");
 	expect_refused("Create", "db", "read_only", "yes", "true or false, not 'yes'");
 	expect_refused("Create", "db", "access_mode", "any", "single-node-writer");
 	expect_refused("Mount", "db", NULL, NULL, "no volume db was made on this machine");
@@ -386,7 +386,7 @@ TEST_FIXTURE(a_reader_of_a_file_system_mounted_for_writing_is_refused, setup, te
 						 {"access_mode", "multi-node-reader-only"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-		expect_reader(readers[i][0], readers[i][1], false, "read-only is refused");
+		expect_reader(readers[i][0], readers[i][1], false, "cannot be read_only");
 		expect_reader(readers[i][0], readers[i][1], true, NULL);
 	}
 	expect_reader("read_only", "false", false, NULL);

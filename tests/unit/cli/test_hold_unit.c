@@ -125,7 +125,9 @@ TEST_FIXTURE(the_reason_of_the_end_is_the_one_that_decided_it, run_setup, NULL)
 	will_refuse(1, "Allocations.Get", STATUS_PERMISSION_DENIED);
 	will_answer(2, "Allocations.Stop", "{}");
 	will_answer(3, "Allocations.Get", FREED);
-	assert_int_equal(hold("volume db: the server refuses. The token of this unit"), HOLD_NOT_ALLOWED);
+	assert_int_equal(
+		hold("volume db: the server refuses. Next: put the unit's token into /etc/credstore"),
+		HOLD_NOT_ALLOWED);
 	expect_note(false, false);
 }
 

@@ -83,7 +83,7 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 	will_answer(1, "Nodes.Purge", "{}");
 	expect_usage_error("node purge node-1", "give a reason with --reason");
 	expect_failure("node purge node-1 --reason old --yes", STATUS_FAILED_PRECONDITION,
-		       "node node-1 holds 1 claims that a purge would strand");
+		       "node node-1 holds 1 claims that a purge would not free");
 	fake.answers[0].json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("FREED") "]}";
 	expect_ok("node purge node-1 --reason old --dry-run");
 	expect_output("would be forgotten");
@@ -102,7 +102,7 @@ TEST_FIXTURE(purging_unknown_nodes_needs_a_reason_and_yes, run_setup, NULL)
 	expect_usage_error("node purge --unknown", "give a reason with --reason");
 	expect_failure("node purge --unknown node-1 --reason off --yes", STATUS_INVALID_ARGUMENT, "not both");
 	expect_failure("node purge --unknown --reason off --dry-run", STATUS_INVALID_ARGUMENT,
-		       "holdfast operator status has their number");
+		       "cannot list unknown nodes. Next, for their number: holdfast operator status");
 	expect_failure("node purge --unknown --reason off", STATUS_INVALID_ARGUMENT, "give --yes");
 	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT,
 		       "by its ID, or give --unknown");

@@ -98,11 +98,12 @@ TEST_FIXTURE(a_trail_cut_at_its_end_is_found, trails_setup, NULL)
 	keep(&honest, 1, 8);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify @")); /* nothing in the file tells */
-	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS,
-		       "the trail of node n1 is cut: record 9 was shown to the server at "
-		       "1970-01-01T00:02:00.000Z, and the files end with record 8. If they are a copy of "
-		       "before that, copy them again. Keep them as they are; what is missing or was changed "
-		       "may be in the kernel's audit of the node: ausearch -m TRUSTED_APP");
+	expect_failure(
+		with_spec("audit verify --server @"), STATUS_DATA_LOSS,
+		"the trail of node n1 is cut: the server saw record 9 at 1970-01-01T00:02:00.000Z, but "
+		"the files end with record 8. If the copy is older than that, copy them again. Keep "
+		"them as they are; what is missing or was changed may be in the kernel's audit of the "
+		"node: ausearch -m TRUSTED_APP");
 	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "is cut");
 	expect_output("\"verdict\": \"cut\"");
 	expect_output("\"is\": \"missing\"");
@@ -114,9 +115,9 @@ TEST_FIXTURE(a_trail_that_was_rewound_and_went_on_is_found, trails_setup, NULL)
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify @"));
 	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS,
-		       "the trail of node n1 was rewound: record 9, shown to the server at "
-		       "1970-01-01T00:02:00.000Z, is not in it; it was last as it is here at "
-		       "1970-01-01T00:01:00.000Z, and it continued.");
+		       "the trail of node n1 was rewound: record 9, which the server saw at "
+		       "1970-01-01T00:02:00.000Z, is missing; it was last as it is here at "
+		       "1970-01-01T00:01:00.000Z; later ones follow.");
 	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "was rewound");
 	expect_output("\"verdict\": \"rewound\"");
 }
@@ -144,8 +145,8 @@ TEST_FIXTURE(another_trail_in_its_place_is_found, trails_setup, NULL)
 	expect_ok(with_spec("audit verify --rotated @"));
 	expect_failure(
 		with_spec("audit verify --rotated --server @"), STATUS_DATA_LOSS,
-		"the trail of node n1 was replaced, or its agent lied: nothing that was shown to the server "
-		"is in it, the first that is missing is record 7, shown at 1970-01-01T00:01:00.000Z.");
+		"the trail of node n1 was replaced, or its agent lied: it has no record that the server saw. "
+		"The first missing one is record 7, seen at 1970-01-01T00:01:00.000Z.");
 	expect_failure(with_spec("audit verify --rotated --server --json @"), STATUS_DATA_LOSS, "replaced");
 	expect_output("\"verdict\": \"replaced\"");
 }
@@ -159,8 +160,8 @@ TEST_FIXTURE(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup,
 	keep(&honest, 10, 12);
 	expect_failure(
 		with_spec("audit verify --rotated --server @"), STATUS_FAILED_PRECONDITION,
-		"the files begin with record 10, after record 9 that node n1 has shown last: give the older "
-		"files before them");
+		"the files begin with record 10, after record 9, the last that node n1 has shown. Next: add "
+		"the older files");
 }
 
 TEST_FIXTURE(a_trail_without_a_server_head_is_not_verified, trails_setup, NULL)
@@ -169,8 +170,8 @@ TEST_FIXTURE(a_trail_without_a_server_head_is_not_verified, trails_setup, NULL)
 	will_answer(0, "Operator.ListTrails", "{\"trails\": [{\"node_id\": \"n10\"}]}");
 	expect_failure(
 		with_spec("audit verify --server @"), STATUS_NOT_FOUND,
-		"the server was shown no head of the trail of node n1, so it is unknown how far it went; "
-		"see: holdfast operator trail");
+		"the server has no head of the trail of node n1, so its length is unknown. Next: holdfast "
+		"operator trail");
 	will_refuse(0, "Operator.ListTrails", STATUS_PERMISSION_DENIED);
 	expect_failure(with_spec("audit verify --server @"), STATUS_PERMISSION_DENIED, "");
 }
@@ -181,7 +182,7 @@ TEST_FIXTURE(the_trail_of_another_node_is_not_taken_for_this_ones, trails_setup,
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify --server --node n1 @"));
 	expect_failure(with_spec("audit verify --server --node n2 @"), STATUS_DATA_LOSS,
-		       "is the trail of node n1, not of n2");
+		       "is the trail of node n1. Next: give the trail of node n2");
 	write_spec("");
 	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS, "give --node ID");
 	expect_failure(with_spec("audit verify --server --node n1 @"), STATUS_DATA_LOSS, "is cut");
