@@ -164,7 +164,7 @@ def sloc(path):
 def first_sentence(path):
     comment = re.search(r"/\*+\s*(?!\s*SPDX)(.*?)\*/", read(path), re.S)
     text = re.sub(r"\s*\n\s*\*?\s*", " ", comment.group(1)).strip() if comment else ""
-    return re.split(r"(?<=[.:])\s", text)[0].rstrip(":").replace("|", "\\|")
+    return re.split(r"(?<=[.:])\s", text)[0].rstrip(":")
 
 
 def modules(folder):
@@ -179,33 +179,42 @@ def cells(line):
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
 
 
-def row(*values):
-    return "| " + " | ".join(str(value) for value in values) + " |"
+def item(text):
+    """The lines of an item of a list; what is in backticks stays on one line."""
+    whole = re.sub(r"`[^`]*`", lambda m: m[0].replace(" ", "\0").replace("-", "\1"), "- " + text)
+    lines = textwrap.wrap(whole, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ").replace("\1", "-") for line in lines]
+
+
+def items(text):
+    """The items of its lists, each on one line."""
+    found = re.findall(r"^- (.*(?:\n  .*)*)", text, re.M)
+    return [" ".join(each.split()) for each in found]
 
 
 def names_of(paths):
     return ", ".join(f"`{path.name}`" for path in paths)
 
 
-def total_row(total):
-    return row("all", total, f"{-(-total // PACE)} hours at {PACE} lines an hour")
+def total_item(total):
+    return f"- all: {total} lines, {-(-total // PACE)} hours at {PACE} lines an hour"
 
 
 def module_table(old, folder="mounthelper"):
     """Order and remarks are the document's; files and lines are the tree's."""
     there = modules(ROOT / folder)
     remarks = {}
-    for line in old:
-        stem = re.match(r"\| `(\w+)\.[ch]`", line)
-        if stem and len(cells(line)) == 3:
-            remarks[stem.group(1)] = cells(line)[2]
+    for each in items("\n".join(old)):
+        stem = re.match(r"`(\w+)\.[ch]`.*? \(\d+\): (.*)", each)
+        if stem:
+            remarks[stem.group(1)] = stem.group(2)
     order = [stem for stem in remarks if stem in there] + [stem for stem in there if stem not in remarks]
-    lines, total = ["| read | lines | look for |", "|---|---|---|"], 0
+    lines, total = [], 0
     for stem in order:
         n = sum(sloc(path) for path in there[stem])
-        lines.append(row(names_of(there[stem]), n, remarks.get(stem) or first_sentence(there[stem][-1])))
+        lines += item(f"{names_of(there[stem])} ({n}): {remarks.get(stem) or first_sentence(there[stem][-1])}")
         total += n
-    return lines + [total_row(total)]
+    return lines + [total_item(total)]
 
 
 def driver_table(old):
@@ -232,12 +241,12 @@ def base_closure():
 
 def base_table(_old):
     total = 0
-    lines = ["| lib | lines |", "|---|---|"]
+    lines = []
     for stem in base_closure():
         n = sum(sloc(path) for path in (ROOT / "lib").glob(stem + ".[ch]"))
-        lines.append(row(f"`lib/{stem}.h`", n))
+        lines.append(f"- `lib/{stem}.h`: {n}")
         total += n
-    return lines + [row(f"all, {-(-total // PACE)} hours at {PACE} lines an hour", total)]
+    return lines + [total_item(total)]
 
 
 DESCRIPTORS = {
@@ -273,7 +282,7 @@ def split_braces(text):
 def argument(match):
     index, value = match.group(2), match.group(3).strip()
     value = DESCRIPTORS.get(value, value)
-    value = re.sub(r"\b(SYS_|SCMP_)", "", value).replace("|", "\\|")
+    value = re.sub(r"\b(SYS_|SCMP_)", "", value)
     return f"{index} {'has' if match.group(1) == 'HAS' else '='} {value}"
 
 
@@ -298,14 +307,14 @@ def filter_rules():
 
 def filter_table(old):
     reasons = {}
-    for line in old:
-        call = re.match(r"\| `(\w+)` ", line)
-        if call and len(cells(line)) == 3:
-            reasons[call.group(1)] = cells(line)[2]
-    lines = ["| call | arguments that it must have | what for |", "|---|---|---|"]
-    rules = filter_rules()
+    for each in items("\n".join(old)):
+        call = re.match(r"`(\w+)`(?:, \[.*?\])?: (.*)", each)
+        if call:
+            reasons[call.group(1)] = call.group(2)
+    lines, rules = [], filter_rules()
     for call, checks in rules.items():
-        lines.append(row(f"`{call}`", "; ".join(checks), reasons.get(call, "TO BE WRITTEN")))
+        has = "" if checks == ["any"] else f", [{'; '.join(checks)}]"
+        lines += item(f"`{call}`{has}: {reasons.get(call, 'TO BE WRITTEN')}")
     n = sum(len(checks) for checks in rules.values())
     return lines + ["", f"{len(rules)} calls, {n} rules."]
 
@@ -408,10 +417,10 @@ def check_claims():
 
 def check_rows(path):
     section = ""
-    for line in read(path).splitlines():
+    for line in re.sub(r"\n  (?=\S)", " ", read(path)).splitlines():
         if line.startswith("#"):
             section = line
-        if section.endswith("its test") and line.startswith("|") and not re.match(r"\|[-| ]+$", line):
+        if section.endswith("its test") and line.startswith(("|", "- ")) and not re.match(r"\|[-| ]+$", line):
             last = cells(line)[-1]
             if last not in ("test", "tests") and not re.search(r"`\w+_\w+`", last):
                 fault(f"{shown(path)}: no test in: {line}")
@@ -596,8 +605,8 @@ def served_addresses():
 
 def written_addresses():
     found = {}
-    for line in read(PROTOCOL).splitlines():
-        cell = re.match(r"\| (`(?:GET|PUT|POST|DELETE) /[^|]*) \| (\S+?);? ", line)
+    for line in items(read(PROTOCOL)):
+        cell = re.match(r"(`(?:GET|PUT|POST|DELETE) /.*?`): (\w+\.\w+|text)\b", line)
         for address in re.findall(r"`([^`]+)`", cell.group(1)) if cell else []:
             found[address] = cell.group(2)
             if address.startswith("PUT "):  # each of them may be a POST
@@ -625,10 +634,10 @@ def written_rights():
     """Method -> the right that the page gives it."""
     section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
     written = {}
-    for line in section.group(1).splitlines() if section else []:
-        if line.startswith("| ") and not line.startswith("| right") and len(cells(line)) == 2:
-            right, methods = cells(line)
-            written.update({method: right for method in methods.split(", ")})
+    for each in items(section.group(1)) if section else []:
+        right = re.fullmatch(r"([\w ,-]+): (\w+\.\w+(?:, \w+\.\w+)*)", each)
+        if right:
+            written.update({method: right.group(1) for method in right.group(2).split(", ")})
     return written
 
 
@@ -670,9 +679,9 @@ def check_session_messages():
     for name, title in (("SessionUp", "up"), ("SessionDown", "down")):
         body = re.search(rf"^message {name} \{{(.*?)^\}}", text, re.M | re.S).group(1)
         true = {member: True for member in re.findall(r"^\s+\w+ (\w+) = \d+;", body, re.M)}
-        table = re.search(rf"^\| {title} \| when \|\n(.*?)\n\n", read(PROTOCOL), re.M | re.S)
-        rows = table.group(1).splitlines()[1:] if table else []
-        check_same(f"the message {title}", {word: True for row in rows for word in cells(row)[0].split(", ")}, true)
+        part = re.search(rf"^Messages {title}:\n\n(.*?)\n\n", read(PROTOCOL), re.M | re.S)
+        names = [each.split(":")[0] for each in items(part.group(1))] if part else []
+        check_same(f"the message {title}", {word: True for name in names for word in name.split(", ")}, true)
 
 
 def blocks_of(config):
@@ -750,7 +759,7 @@ def check_metrics():
     """What the manuals call a metric is one."""
     if len(metric_names()) < 20:
         fault("server/metrics.c: its metrics were not understood")
-    rows = {cell.strip("`") for cell in first_cells(read(MONITORING))}
+    rows = {each.split("`")[1] for each in items(read(MONITORING)) if each.startswith("`")}
     for path in NODE_METRICS:
         found = re.findall(r'scrape_(?:one|head)\(to, "(\w+)"', read(path))
         if len(found) < 4:
@@ -767,7 +776,7 @@ def check_metrics():
 def check_alerts():
     """Each metric that operations says to watch is one that a test sees move."""
     table = read(MONITORING).split("## What to watch", 1)[1].split("\n`holdfast operator watch", 1)[0]
-    watched = re.findall(r"^\| `(holdfast_\w+)` \|", table, re.M)
+    watched = re.findall(r"^- `(holdfast_\w+)` ", table, re.M)
     if len(watched) < 20:
         fault(f"{shown(MONITORING)}: the table of metrics was not understood")
     folders = [ROOT / "tests/unit" / name for name in ("server", "agent", "driver_container")]
@@ -820,11 +829,10 @@ def journal_fields():
 
 
 def check_journal():
-    """The table of the journal's fields says who writes which; every event is used; catalogues name what exists."""
+    """The list of the journal's fields says who writes which; every event is used; catalogues name what exists."""
     fields = journal_fields()
-    table = re.search(r"^\| field \| server \| agent \|.*?\n\n", read(MONITORING), re.M | re.S)
-    rows = [cells(line) for line in table.group(0).splitlines()[2:] if line] if table else []
-    said = {name: {row[0] for row in rows if row[i] == "yes"} for i, name in enumerate(["server", "agent"], 1)}
+    found = [re.match(r"([A-Z_]+)(?:, (server|agent) only)?: ", each) for each in items(read(MONITORING))]
+    said = {name: {each.group(1) for each in found if each and each.group(2) in (None, name)} for name in ("server", "agent")}
     for name in fields:
         for field in sorted(fields[name] ^ said[name]):
             fault(f"{shown(MONITORING)}: field {field}: the {name} {'writes' if field in fields[name] else 'does not write'} it")
@@ -944,11 +952,11 @@ def rooms(program):
 
 def check_rooms():
     """Each room of server and agent has its line in the architecture, and no other."""
-    tables = re.findall(r"^## The (\w+)\n.*?^\| room \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S)
+    tables = re.findall(r"^## The (\w+)\n.*?^Rooms:\n\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S)
     if [name for name, _ in tables] != ["server", "agent"]:
         fault(f"{shown(ARCHITECTURE)}: has tables of rooms of {[name for name, _ in tables]}")
     for name, table in tables:
-        listed = {word for line in table.splitlines() for word in re.findall(r"`([\w/-]+)`", cells(line)[0])}
+        listed = {each.split("`")[1] for each in items(table)}
         for room in sorted(rooms(name) - listed):
             fault(f"{shown(ARCHITECTURE)}: nothing is said about {room}")
         for room in sorted(listed - rooms(name)):
@@ -978,14 +986,13 @@ def check_decisions():
 
 def check_limits():
     """A limit in the architecture is a constant of that value in that file."""
-    for line in read(ARCHITECTURE).splitlines():
-        cell = cells(line)
-        if len(cell) != 4 or not re.fullmatch(r"`[A-Z_]+`", cell[2]):
-            continue
-        name, path = cell[2].strip("`"), ROOT / cell[3].strip("`")
-        found = re.search(rf"\b{name}(?: =)? (\d+)", read(path))
-        if not found or found.group(1) != cell[1].replace(" ", ""):
-            fault(f"{shown(ARCHITECTURE)}: {name} is {cell[1]}, in {cell[3]} {found.group(1) if found else 'not there'}")
+    limits = [re.search(r": (\d+) \(`([A-Z_]+)`, `([\w/.]+)`\)$", each) for each in items(read(ARCHITECTURE))]
+    if len([limit for limit in limits if limit]) < 15:
+        fault(f"{shown(ARCHITECTURE)}: its limits were not understood")
+    for value, name, path in [limit.groups() for limit in limits if limit]:
+        found = re.search(rf"\b{name}(?: =)? (\d+)", read(ROOT / path))
+        if not found or found.group(1) != value:
+            fault(f"{shown(ARCHITECTURE)}: {name} is {value}, in {path} {found.group(1) if found else 'not there'}")
 
 
 def main():
