@@ -176,10 +176,11 @@ static enum status name_alloc(Holdfast__V1__Allocation *alloc, struct error *err
 	int r = alloc->id[0] == '\0' ? uuid_new(id) : 0;
 
 	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	if (alloc->id[0] == '\0')
 		alloc->id = strdup(id);
-	return alloc->id ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "run an allocation");
+	return alloc->id ? STATUS_OK
+			 : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot run an allocation");
 }
 
 static enum status alloc_run_load(struct call *call, void *message, struct error *err)

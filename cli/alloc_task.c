@@ -45,7 +45,7 @@ static enum status put(int fd, const ProtobufCBinaryData *data, struct error *er
 
 			(void)poll(&ready, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
-			return error_set(err, STATUS_INTERNAL, errno, "write the output");
+			return error_set(err, STATUS_INTERNAL, errno, "cannot write the output");
 		} else if (n > 0) {
 			at += (size_t)n;
 		}
@@ -347,7 +347,7 @@ static enum status run_exec(struct session *s, struct error *err)
 		r = sd_event_run(s->event, UINT64_MAX);
 	make_cooked(s);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "wait for the command");
+		return error_set(err, status_from_errno(r), r, "cannot wait for the command");
 	if (s->status != STATUS_OK)
 		*err = s->err;
 	return s->status;
@@ -441,7 +441,8 @@ static enum status on_stats(const ProtobufCMessage *message, void *userdata, str
 		   reported->cpu_ns / 1000000, reported->memory_bytes >> 10,
 		   reported->memory_limit_bytes >> 10, reported->memory_max_bytes >> 10, reported->pids,
 		   reported->read_bytes >> 10, reported->write_bytes >> 10);
-	return fflush(stdout) == 0 ? STATUS_OK : error_set(err, STATUS_INTERNAL, errno, "write the output");
+	return fflush(stdout) == 0 ? STATUS_OK
+				   : error_set(err, STATUS_INTERNAL, errno, "cannot write the output");
 }
 
 static enum status cmd_alloc_stats(struct invocation *inv, struct error *err)

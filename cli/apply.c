@@ -185,7 +185,8 @@ static enum status list_files(struct apply *apply, struct error *err)
 				   "register FILE",
 				   folder_of(apply->inv));
 	if (!folder)
-		return error_set(err, status_from_errno(errno), errno, "read the folder %s", apply->folder);
+		return error_set(err, status_from_errno(errno), errno, "cannot read the folder %s",
+				 apply->folder);
 	while (status == STATUS_OK && (entry = readdir(folder)) != NULL)
 		status = apply->n == ITEMS_MAX
 				 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s has more than %d files",

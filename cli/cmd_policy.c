@@ -46,7 +46,7 @@ static enum status run_tool(struct invocation *inv, const char *const *words, st
 	if (tool.is_too_long)
 		return usage_error(inv, err, "an argument of more than %d bytes", PATH_MAX - 1);
 	(void)execv(HOLDFAST_POLICY_TOOL_PATH, tool.argv);
-	return error_set(err, status_from_errno(errno), errno, "run %s", HOLDFAST_POLICY_TOOL_PATH);
+	return error_set(err, status_from_errno(errno), errno, "cannot run %s", HOLDFAST_POLICY_TOOL_PATH);
 }
 
 static enum status cmd_policy_check(struct invocation *inv, struct error *err)

@@ -128,7 +128,7 @@ static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 	TRY(find_account(helper_account, "holdfast-mounthelper", &words.helper_uid, &words.helper_gid, err));
 	r = policy_text(&words, text);
 	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "put the policy together");
+		return error_set(err, STATUS_INTERNAL, r, "cannot put the policy together");
 	if (inv->options[OPT_JSON])
 		return print_json(json_pack("{ss}", "policy", text), err);
 	print_text(stdout, text);

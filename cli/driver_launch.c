@@ -94,7 +94,7 @@ static enum status make_key(struct launch *l, struct error *err)
 	is_made = pair && EVP_PKEY_get_raw_public_key(pair, key, &n) == 1;
 	EVP_PKEY_free(pair);
 	if (!is_made)
-		return error_set(err, STATUS_INTERNAL, 0, "make the key of the session");
+		return error_set(err, STATUS_INTERNAL, 0, "cannot make the key of the session");
 	hex_encode(l->key_text, key, sizeof(key));
 	return STATUS_OK;
 }
@@ -105,7 +105,7 @@ static enum status read_boot_id(struct launch *l, struct error *err)
 	int r = file_read(BOOT_ID_PATH, BOOT_ID_FILE_MAX, &line, NULL);
 
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read " BOOT_ID_PATH);
+		return error_set(err, status_from_errno(r), r, "cannot read " BOOT_ID_PATH);
 	line[strcspn(line, "\n")] = '\0';
 	return id_uuid_bytes(line, l->boot_id)
 		       ? STATUS_OK
@@ -139,14 +139,14 @@ static enum status make_folder(struct launch *l, struct error *err)
 		int e = errno;
 
 		l->folder[0] = '\0';
-		return error_set(err, status_from_errno(e), e, "make a folder for the driver");
+		return error_set(err, status_from_errno(e), e, "cannot make a folder for the driver");
 	}
 	(void)str_format(l->own, sizeof(l->own), "%s/driver", l->folder);
 	(void)str_format(l->socket, sizeof(l->socket), "%s/driver.sock", l->own);
 	(void)str_format(l->settings, sizeof(l->settings), "%s/settings.hcl", l->folder);
 	/* the driver's account has to find its own below it */
 	if (chmod(l->folder, 0711) < 0 || mkdir(l->own, 0700) < 0 || chown(l->own, l->uid, l->gid) < 0)
-		return error_set(err, status_from_errno(errno), errno, "make %s", l->own);
+		return error_set(err, status_from_errno(errno), errno, "cannot make %s", l->own);
 	return STATUS_OK;
 }
 
@@ -190,11 +190,11 @@ static enum status write_settings(struct launch *l, struct error *err)
 		return STATUS_OK;
 	r = file_read(path, TEMPLATE_MAX, &text, NULL);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", path);
+		return error_set(err, status_from_errno(r), r, "cannot read %s", path);
 	TRY(fill_in(l, text, &filled, err));
 	fd = open(l->settings, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0 || fchmod(fd, 0644) < 0 || write(fd, filled, strlen(filled)) != (ssize_t)strlen(filled))
-		return error_set(err, STATUS_INTERNAL, errno, "write %s", l->settings);
+		return error_set(err, STATUS_INTERNAL, errno, "cannot write %s", l->settings);
 	return STATUS_OK;
 }
 
@@ -235,7 +235,7 @@ static enum status launch_start(struct launch *l, struct error *err)
 		free(argv[i]);
 	if (l->pid < 0) {
 		l->pid = 0;
-		return error_set(err, STATUS_INTERNAL, errno, "start the driver");
+		return error_set(err, STATUS_INTERNAL, errno, "cannot start the driver");
 	}
 	return status;
 }
@@ -446,7 +446,7 @@ static enum status sign(const struct launch *l, const struct ordered *kind, cons
 	if (!id_uuid_bytes(named->alloc_id, ret->alloc))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "alloc_id is no UUID");
 	if (getrandom(ret->nonce, sizeof(ret->nonce), 0) != sizeof(ret->nonce))
-		return error_set(err, STATUS_INTERNAL, errno, "make a nonce");
+		return error_set(err, STATUS_INTERNAL, errno, "cannot make a nonce");
 	order_digest(packed->data, packed->len, ret->digest);
 	return order_sign(ret, l->seed, err);
 }
@@ -736,7 +736,7 @@ static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 	(void)sigaction(SIGTERM, &action, NULL);
 	status = find_user(&l, err);
 	if (status == STATUS_OK && uuid_new(l.alloc_id) < 0)
-		status = error_set(err, STATUS_INTERNAL, 0, "make the id of an allocation");
+		status = error_set(err, STATUS_INTERNAL, 0, "cannot make the id of an allocation");
 	if (status == STATUS_OK)
 		status = make_key(&l, err);
 	if (status == STATUS_OK)

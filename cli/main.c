@@ -91,7 +91,7 @@ static void fail(struct invocation *inv, const struct error *err)
 static enum status flush_output(struct error *err)
 {
 	if (fflush(stdout) != 0 || ferror(stdout))
-		return error_set(err, STATUS_INTERNAL, errno, "write the output");
+		return error_set(err, STATUS_INTERNAL, errno, "cannot write the output");
 	return STATUS_OK;
 }
 

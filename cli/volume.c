@@ -30,10 +30,10 @@ static enum status write_new(const char *path, const char *text, struct error *e
 				 "%s exists and is not overwritten. Next: holdfast volume init OTHER-FILE",
 				 path);
 	if (fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "make %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot make %s", path);
 	r = fd_write_all(fd, text, strlen(text));
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "write %s", path);
+		return error_set(err, status_from_errno(r), r, "cannot write %s", path);
 	return STATUS_OK;
 }
 
@@ -150,7 +150,7 @@ static enum status show_claims_apart(const Holdfast__V1__Volume *volume, bool ve
 	Holdfast__V1__Volume part;
 
 	if (!claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "show a volume");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot show a volume");
 	choose_claims(volume, false, claims, &part);
 	TRY(show_page(&volume_page, &part, NULL, verbose, err));
 	choose_claims(volume, true, claims, &part);

@@ -49,7 +49,7 @@ static enum status open_trail(const char *path, FILE **ret, struct error *err)
 	FILE *file = str_eq(path, "-") ? stdin : fopen(path, "re");
 
 	if (!file)
-		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot open %s", path);
 	*ret = file;
 	return STATUS_OK;
 }
@@ -63,7 +63,7 @@ static void close_trail(FILE **file)
 static enum status read_failed(const char *path, FILE *file, struct error *err)
 {
 	if (ferror(file))
-		return error_set(err, status_from_errno(errno), errno, "read %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot read %s", path);
 	return STATUS_OK;
 }
 

@@ -66,7 +66,7 @@ enum status call_method(struct call *call, void *ret, struct error *err)
 	const struct command_call *row = call->row;
 
 	if (call->is_short)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a request");
 	return connection_call(call->connection, row->service, row->method, call->request, call->timeout_us,
 			       ret, err);
 }
@@ -237,7 +237,7 @@ static enum status call_begin(struct call *call, struct error *err)
 	assert(method);
 	call->request = message_new(method->input);
 	if (!call->request)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a request");
 	TRY(load_fields(call, err));
 	return row->load ? row->load(call, call->request, err) : STATUS_OK;
 }
@@ -258,7 +258,7 @@ static enum status reach(struct call *call, struct error *err)
 	if (status == STATUS_OK && row->fill)
 		status = row->fill(call, call->request, err);
 	if (status == STATUS_OK && call->is_short)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a request");
 	return status;
 }
 
@@ -375,7 +375,7 @@ static enum status list(struct call *call, struct error *err)
 	if (status == STATUS_OK && !call_has(call, OPT_JSON) && !(output && str_eq(output, "name"))) {
 		listing.table = show_table_new(row->rows, call_has(call, OPT_VERBOSE));
 		if (!listing.table)
-			status = error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
+			status = error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a table");
 	}
 	if (status == STATUS_OK)
 		status = pages_each(call->connection, row->service, row->method, call->request, limit,

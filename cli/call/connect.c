@@ -50,7 +50,7 @@ static enum status connection_new(struct invocation *inv, struct connection **re
 	connection->inv = inv;
 	r = sd_event_new(&connection->event);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "make an event loop");
+		return error_set(err, status_from_errno(r), r, "cannot make an event loop");
 	*ret = TAKE_PTR(connection);
 	return STATUS_OK;
 }
@@ -333,7 +333,7 @@ static enum status run_stream(struct connection *connection, struct open_stream 
 		r = sd_event_run(connection->event, UINT64_MAX);
 	sd_event_source_disable_unref(timer);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "wait for the server");
+		return error_set(err, status_from_errno(r), r, "cannot wait for the server");
 	if (open->reader.status != STATUS_OK && err)
 		*err = open->reader.err;
 	return open->reader.status;

@@ -151,7 +151,8 @@ static enum status call_page(struct walk *walk, ProtobufCMessage **ret, struct e
 	free(walk->token);
 	walk->token = strdup(*next_token(*ret));
 	count(walk, *ret);
-	return walk->token ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "ask for a page");
+	return walk->token ? STATUS_OK
+			   : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot ask for a page");
 }
 
 enum status pages_each(struct connection *connection, const ProtobufCServiceDescriptor *service,

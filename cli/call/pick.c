@@ -103,7 +103,7 @@ static enum status pick_listed(struct connection *connection, const ProtobufCSer
 	items = pages_items(answer, &n);
 	candidates = calloc(n + 1, sizeof(*candidates));
 	if (!candidates)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "find %s %s", what, given);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot find %s %s", what, given);
 	for (size_t k = 0; k < n; k++)
 		candidates[k] = (struct candidate){
 			.id = message_text(items[k], "id"),

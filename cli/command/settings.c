@@ -49,8 +49,8 @@ static enum status read_dev_address(const char *dir, char ret[static ADDRESS_FIL
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", dir);
 	r = file_read(path, ADDRESS_FILE_MAX - 1, &text, NULL);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s (is a server running with --dev %s?)",
-				 path, dir);
+		return error_set(err, status_from_errno(r), r,
+				 "cannot read %s (is a server running with --dev %s?)", path, dir);
 	text[strcspn(text, "\n")] = '\0';
 	(void)str_copy(ret, ADDRESS_FILE_MAX, text);
 	return STATUS_OK;
@@ -140,7 +140,7 @@ static enum status read_token(struct invocation *inv, char ret[static TOKEN_SIZE
 		return status;
 	r = file_read(path, TOKEN_SIZE - 1, &text, &n);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read the token in %s", path);
+		return error_set(err, status_from_errno(r), r, "cannot read the token in %s", path);
 	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & (S_IROTH | S_IWOTH)))
 		status = error_set(err, STATUS_PERMISSION_DENIED, 0,
 				   "everybody may read or change the token in %s. Next: chmod o-rw %s, and "

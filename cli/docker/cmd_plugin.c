@@ -158,7 +158,7 @@ static enum status start_process(struct job *job, const char *method, const Dock
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "cannot make a pipe");
 	job->pid = fork();
 	if (job->pid == 0) {
 		/* without its parent the answer has no receiver */
@@ -171,7 +171,7 @@ static enum status start_process(struct job *job, const char *method, const Dock
 	if (job->pid > 0)
 		return STATUS_OK;
 	(void)close(fds[0]);
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "start a process");
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "cannot start a process");
 }
 
 static enum status job_start(struct plugin *plugin, struct rpc_call *call, const char *method,
@@ -286,11 +286,11 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 		r = sd_event_add_time_relative(plugin->event, &plugin->sweep, CLOCK_MONOTONIC, 0, 0, on_sweep,
 					       plugin);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "wait for requests");
+		return error_set(err, status_from_errno(r), r, "cannot wait for requests");
 	TRY(listen_to(plugin, path, err));
 	(void)sd_notify(0, "READY=1");
 	r = sd_event_loop(plugin->event);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "wait for requests") : STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot wait for requests") : STATUS_OK;
 }
 
 /* Gives up the requests in flight: every step of them can be made again. */

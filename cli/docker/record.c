@@ -43,7 +43,7 @@ static enum status read_boot(char ret[static UUID_SIZE], struct error *err)
 	if (r >= 0)
 		text[strcspn(text, "\n")] = '\0';
 	if (r < 0 || str_copy(ret, UUID_SIZE, text) < 0)
-		return error_set(err, STATUS_INTERNAL, r, "read the id of this boot");
+		return error_set(err, STATUS_INTERNAL, r, "cannot read the id of this boot");
 	return STATUS_OK;
 }
 
@@ -135,7 +135,7 @@ enum status record_load(const char *dir, const char *name, Docker__VolumeRecord 
 				 "holdfast %s",
 				 name, name);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", path);
+		return error_set(err, status_from_errno(r), r, "cannot read %s", path);
 	status = parse(path, text, &record, err);
 	if (status == STATUS_OK)
 		status = drop_earlier_boot(record, err);
@@ -156,7 +156,7 @@ enum status record_save(const char *dir, const Docker__VolumeRecord *record, str
 	if (status != STATUS_OK)
 		return status;
 	r = file_write_atomic(path, 0600, text.data, text.len);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot write %s", path) : STATUS_OK;
 }
 
 enum status record_remove(const char *dir, const char *name, struct error *err)
@@ -165,7 +165,7 @@ enum status record_remove(const char *dir, const char *name, struct error *err)
 
 	TRY(record_path(dir, name, path, err));
 	if (unlink(path) < 0 && errno != ENOENT)
-		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot remove %s", path);
 	return STATUS_OK;
 }
 
@@ -189,12 +189,12 @@ enum status record_lock(const char *dir, const char *name, bool is_patient, int 
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot open %s", path);
 	while (fcntl(fd, is_patient ? F_OFD_SETLKW : F_OFD_SETLK, &lock) < 0) {
 		if (errno == EINTR)
 			continue;
 		return error_set(err, errno == EAGAIN ? STATUS_UNAVAILABLE : STATUS_INTERNAL, errno,
-				 "lock volume %s in %s", name, path);
+				 "cannot lock volume %s in %s", name, path);
 	}
 	*ret = TAKE_FD(fd);
 	return STATUS_OK;
@@ -257,7 +257,7 @@ enum status record_remove_unfinished(const char *dir, struct error *err)
 		    record_lock(dir, name, false, &lock, err) != STATUS_OK)
 			continue;
 		if (unlinkat(dirfd(stream), entry->d_name, 0) < 0 && errno != ENOENT)
-			return error_set(err, status_from_errno(errno), errno, "remove %s/%s", dir,
+			return error_set(err, status_from_errno(errno), errno, "cannot remove %s/%s", dir,
 					 entry->d_name);
 	}
 	return STATUS_OK;

@@ -140,7 +140,8 @@ static enum status refuse(const char *path, const char *wire, const char *why, s
 
 static enum status table_error(int r, struct error *err)
 {
-	return error_set(err, STATUS_FAILED_PRECONDITION, r, "read the mount table, /proc/self/mountinfo");
+	return error_set(err, STATUS_FAILED_PRECONDITION, r,
+			 "cannot read the mount table, /proc/self/mountinfo");
 }
 
 static enum status check_tree(struct search *search, const char *base, struct error *err)
@@ -213,7 +214,7 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 
 	if (!table || root_fd < 0 || table_fd < 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, table ? errno : ENOMEM,
-				 "open / and /proc/self/mountinfo");
+				 "cannot open / and /proc/self/mountinfo");
 	table->fd = table_fd;
 	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
 	return hold_link_check(&view, path, wire, target, ret_is_read_only, err);
@@ -262,10 +263,10 @@ enum status hold_link_give(const char *folder, const char *name, const char *pat
 	(void)umask(mask);
 	if (fd < 0)
 		return error_set(err, status_from_errno(r), r,
-				 "open %s (run systemd-tmpfiles --create holdfast-cli.conf)", folder);
+				 "cannot open %s (run systemd-tmpfiles --create holdfast-cli.conf)", folder);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r,
-				 "make the link %s/%s/" LINK_NAME
+				 "cannot make the link %s/%s/" LINK_NAME
 				 " (if that folder has anything else, remove that and start the unit again)",
 				 folder, name);
 	return STATUS_OK;
@@ -291,6 +292,7 @@ enum status hold_link_take(const char *folder, const char *name, struct error *e
 	int r = fd < 0 ? fd : remove_link(fd, name);
 
 	if (r < 0 && r != -ENOENT)
-		return error_set(err, status_from_errno(r), r, "remove %s/%s/" LINK_NAME, folder, name);
+		return error_set(err, status_from_errno(r), r, "cannot remove %s/%s/" LINK_NAME, folder,
+				 name);
 	return STATUS_OK;
 }

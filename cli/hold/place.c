@@ -61,7 +61,7 @@ enum status hold_note_read(const struct hold_place *place, struct hold_note *ret
 		return STATUS_OK;
 	}
 	if (r < 0 && r != -EFBIG)
-		return error_set(err, status_from_errno(r), r, "read %s", place->note);
+		return error_set(err, status_from_errno(r), r, "cannot read %s", place->note);
 	if (r == -EFBIG || strlen(text) != n || !note_parse(text, &note))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "%s does not name the allocation of this holder. Next: find it with "
@@ -87,7 +87,7 @@ enum status hold_note_write(const struct hold_place *place, const struct hold_no
 enum status hold_note_remove(const struct hold_place *place, struct error *err)
 {
 	if (unlink(place->note) < 0 && errno != ENOENT)
-		return error_set(err, status_from_errno(errno), errno, "remove %s", place->note);
+		return error_set(err, status_from_errno(errno), errno, "cannot remove %s", place->note);
 	return STATUS_OK;
 }
 
@@ -98,8 +98,8 @@ enum status hold_link_make(const struct hold_place *place, const char *path, str
 	(void)str_format(fresh, sizeof(fresh), "%s.new", place->link);
 	(void)unlink(fresh); /* of a process that was killed in between */
 	if (symlink(path, fresh) < 0 || rename(fresh, place->link) < 0)
-		return error_set(err, status_from_errno(errno), errno, "make %s a link to %s", place->link,
-				 path);
+		return error_set(err, status_from_errno(errno), errno, "cannot make %s a link to %s",
+				 place->link, path);
 	return STATUS_OK;
 }
 

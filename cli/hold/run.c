@@ -210,7 +210,7 @@ static void set_timer(struct holder *holder, sd_event_source **timer, uint64_t d
 	if (r >= 0)
 		r = sd_event_source_set_enabled(*timer, SD_EVENT_ONESHOT);
 	if (r < 0) {
-		(void)error_set(&err, status_from_errno(r), r, "set a timer");
+		(void)error_set(&err, status_from_errno(r), r, "cannot set a timer");
 		give_up(holder, &err);
 	}
 }
@@ -230,7 +230,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 	int r = uuid_new(note.alloc_id);
 
 	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
 	holder->is_shared = false; /* users of the one before have lost it */
@@ -337,7 +337,7 @@ void holder_run(struct holder *holder)
 	while (r >= 0 && !holder->is_over)
 		r = sd_event_run(connection_event(holder->connection), UINT64_MAX);
 	if (r < 0) {
-		(void)error_set(&err, status_from_errno(r), r, "wait for the server");
+		(void)error_set(&err, status_from_errno(r), r, "cannot wait for the server");
 		give_up(holder, &err);
 	}
 	forget_call(holder);

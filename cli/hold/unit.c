@@ -63,7 +63,7 @@ enum status hold_unit_run(struct hold_unit *unit, enum hold_outcome *ret, struct
 	if (r >= 0)
 		r = sd_event_add_signal(event, NULL, SIGINT, on_term, holder);
 	if (r < 0)
-		status = error_set(err, status_from_errno(r), r, "wait for signals");
+		status = error_set(err, status_from_errno(r), r, "cannot wait for signals");
 	if (status == STATUS_OK)
 		status = find_beginning(unit, err);
 	if (status == STATUS_OK) {

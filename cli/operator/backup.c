@@ -202,7 +202,7 @@ static enum status handle_part(struct transfer *transfer, const ProtobufCBinaryD
 				 data->len, transfer->offset, transfer->size);
 	r = fd_write_all(transfer->fd, data->data, data->len);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "write %s", transfer->path);
+		return error_set(err, status_from_errno(r), r, "cannot write %s", transfer->path);
 	status = add_digest(transfer, data->data, data->len, err);
 	transfer->offset += data->len;
 	return status;
@@ -242,7 +242,7 @@ static enum status check_backup(struct transfer *transfer, const Holdfast__V1__B
 			err, STATUS_DATA_LOSS, 0,
 			"the backup arrived with another SHA-256 than the server computed. Next: try again");
 	if (fsync(transfer->fd) < 0)
-		return error_set(err, status_from_errno(errno), errno, "write %s", transfer->path);
+		return error_set(err, status_from_errno(errno), errno, "cannot write %s", transfer->path);
 	return STATUS_OK;
 }
 
@@ -291,7 +291,8 @@ static enum status insist_on_backup(struct transfer *transfer,
 		if (n == BACKUP_TRIES || !is_worth_another_try(transfer, status))
 			return status;
 		if (ftruncate(transfer->fd, 0) < 0 || lseek(transfer->fd, 0, SEEK_SET) < 0)
-			return error_set(err, status_from_errno(errno), errno, "write %s", transfer->path);
+			return error_set(err, status_from_errno(errno), errno, "cannot write %s",
+					 transfer->path);
 		transfer->offset = 0;
 		(void)usleep((useconds_t)backoff_next(&backoff, backoff_random()));
 		rpc_client_move_on(connection_client(transfer->connection));
@@ -310,7 +311,7 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 	/* the rest of a try that was killed is overwritten */
 	transfer->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (transfer->fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "make %s", temporary);
+		return error_set(err, status_from_errno(errno), errno, "cannot make %s", temporary);
 	return STATUS_OK;
 }
 
@@ -321,7 +322,7 @@ static enum status keep(const char *temporary, const char *path, struct error *e
 	int r;
 
 	if (link(temporary, path) < 0)
-		return error_set(err, status_from_errno(errno), errno, "make %s", path);
+		return error_set(err, status_from_errno(errno), errno, "cannot make %s", path);
 	(void)unlink(temporary);
 	(void)str_copy(folder, sizeof(folder), path);
 	slash = strrchr(folder, '/');
@@ -414,7 +415,7 @@ static enum status read_file_part(struct transfer *transfer, uint8_t part[static
 		n = pread(transfer->fd, part, PART_SIZE, (off_t)transfer->offset);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return error_set(err, status_from_errno(errno), errno, "read %s", transfer->path);
+		return error_set(err, status_from_errno(errno), errno, "cannot read %s", transfer->path);
 	*ret_n = (size_t)n;
 	return STATUS_OK;
 }
@@ -477,7 +478,7 @@ static enum status send_copy(struct transfer *transfer, char **ret_id, struct er
 	uint8_t digest[DIGEST_SIZE];
 
 	if (!part)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read %s", transfer->path);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read %s", transfer->path);
 	TRY(measure(transfer, part, digest, err));
 	request.size_bytes = transfer->size;
 	request.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
@@ -519,7 +520,7 @@ static enum status cmd_operator_restore(struct invocation *inv, struct error *er
 	TRY(value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err));
 	transfer.fd = open(inv->args[0], O_RDONLY | O_CLOEXEC);
 	if (transfer.fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "open %s", inv->args[0]);
+		return error_set(err, status_from_errno(errno), errno, "cannot open %s", inv->args[0]);
 	if (kit_is_one(transfer.fd))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,

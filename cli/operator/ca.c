@@ -27,7 +27,7 @@ static enum status read_pem(struct call *call, int arg, char **field, struct err
 	int r = file_read(call->inv->args[arg], PKI_PEM_MAX, &text, NULL);
 
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", call->inv->args[arg]);
+		return error_set(err, status_from_errno(r), r, "cannot read %s", call->inv->args[arg]);
 	call_set(call, field, text);
 	pki_key_free(text);
 	return STATUS_OK;

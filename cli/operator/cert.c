@@ -95,7 +95,7 @@ static enum status make_folder(const char *path, struct error *err)
 {
 	if (mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST)
 		return STATUS_OK;
-	return error_set(err, status_from_errno(errno), errno, "make the folder %s", path);
+	return error_set(err, status_from_errno(errno), errno, "cannot make the folder %s", path);
 }
 
 static enum status show_json(const struct pair *pair, int64_t expires_ms, struct error *err)

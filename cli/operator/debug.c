@@ -76,7 +76,8 @@ static void put_bytes(struct bundle *bundle, const void *bytes, size_t n)
 	int r = bundle->status == STATUS_OK ? fd_write_all(bundle->fd, bytes, n) : 0;
 
 	if (r < 0)
-		bundle->status = error_set(bundle->err, status_from_errno(r), r, "write %s", bundle->path);
+		bundle->status =
+			error_set(bundle->err, status_from_errno(r), r, "cannot write %s", bundle->path);
 }
 
 static void put_file(struct bundle *bundle, const char *name, const char *text, size_t n)
@@ -409,8 +410,8 @@ static enum status close_file(struct bundle *bundle)
 
 	put_bytes(bundle, zeroes, sizeof(zeroes));
 	if (close(bundle->fd) < 0 && bundle->status == STATUS_OK)
-		bundle->status =
-			error_set(bundle->err, status_from_errno(errno), errno, "write %s", bundle->path);
+		bundle->status = error_set(bundle->err, status_from_errno(errno), errno, "cannot write %s",
+					   bundle->path);
 	r = bundle->gzip > 0 ? program_wait(bundle->gzip) : 0;
 	if (r < 0 && bundle->status == STATUS_OK)
 		bundle->status =

@@ -198,7 +198,7 @@ static enum status find_paths(struct invocation *inv, const char *identity, stru
 	    str_format(ret->ca, sizeof(ret->ca), "%s/ca.pem", folder) < 0)
 		return usage_error(inv, err, "the path of --out is too long");
 	if (mkdir(folder, FOLDER_MODE) < 0 && errno != EEXIST)
-		return error_set(err, status_from_errno(errno), errno, "make the folder %s", folder);
+		return error_set(err, status_from_errno(errno), errno, "cannot make the folder %s", folder);
 	if (access(ret->cert, F_OK) == 0 || access(ret->key, F_OK) == 0)
 		return error_set(err, STATUS_ALREADY_EXISTS, 0,
 				 "%s or %s exists already and is kept; to renew it, move both away first",
@@ -210,7 +210,7 @@ static enum status write_file(const char *path, mode_t mode, const char *text, s
 {
 	int r = file_write_atomic(path, mode, text, strlen(text));
 
-	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot write %s", path) : STATUS_OK;
 }
 
 static void free_key(char **key)
@@ -266,7 +266,8 @@ static enum status cmd_operator_cert_issue(struct invocation *inv, struct error 
 	if (inv->n_args > 1) {
 		r = file_read(inv->args[1], PKI_CSR_MAX, &csr, NULL);
 		if (r < 0)
-			return error_set(err, status_from_errno(r), r, "read the request %s", inv->args[1]);
+			return error_set(err, status_from_errno(r), r, "cannot read the request %s",
+					 inv->args[1]);
 	} else {
 		TRY(pki_make_request(&key, &csr, err));
 	}
@@ -359,7 +360,7 @@ static enum status cmd_enroll(struct invocation *inv, struct error *err)
 	int r = sd_event_new(&event);
 
 	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "make an event loop");
+		return error_set(err, STATUS_INTERNAL, r, "cannot make an event loop");
 	TRY(read_line(inv, text, err));
 	TRY(enroll_line_parse(text, &line, err));
 	if (str_eq(line.role, ENROLL_ROLE_NODE))

@@ -77,7 +77,8 @@ static enum status make_folders(struct invocation *inv, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		(void)str_format(path, sizeof(path), "%s%s", option_text(inv, OPT_OUT), folders[i].path);
 		if (mkdir(path, folders[i].mode) < 0 && errno != EEXIST)
-			return error_set(err, status_from_errno(errno), errno, "make the folder %s", path);
+			return error_set(err, status_from_errno(errno), errno, "cannot make the folder %s",
+					 path);
 	}
 	return STATUS_OK;
 }
@@ -99,7 +100,7 @@ static enum status write_settings(const char *path, const char *cluster, const c
 			 "}\n",
 			 cluster, address, targets[TARGET_CA].path);
 	r = file_write_atomic(path, 0644, text, strlen(text));
-	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot write %s", path) : STATUS_OK;
 }
 
 /* The settings come last: without them the server does not start. */

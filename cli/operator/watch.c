@@ -52,7 +52,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 	else /* the first one only has the beginning */
 		status = show_page(&event_page, event, NULL, false, err);
 	if (status == STATUS_OK && fflush(stdout) != 0)
-		return error_set(err, STATUS_INTERNAL, errno, "write the output");
+		return error_set(err, STATUS_INTERNAL, errno, "cannot write the output");
 	return status;
 }
 

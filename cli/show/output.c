@@ -149,7 +149,7 @@ static void put_yaml(json_t *json, int indent, bool is_in_list)
 static enum status dump(json_t *json, size_t flags, struct error *err)
 {
 	if (!json)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot print JSON");
 	if (is_yaml && n_documents++ > 0)
 		(void)puts("---");
 	if (is_yaml)
@@ -157,7 +157,7 @@ static enum status dump(json_t *json, size_t flags, struct error *err)
 	else if (json_dumpf(json, stdout, flags) == 0)
 		(void)putchar('\n');
 	json_decref(json);
-	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print JSON") : STATUS_OK;
 }
 
 static enum status print_message(const ProtobufCMessage *message, unsigned int flags, struct error *err)
@@ -172,7 +172,7 @@ static enum status print_message(const ProtobufCMessage *message, unsigned int f
 	TRY(pbjson_print(message, flags, 0, &text, err));
 	(void)fwrite(text.data, 1, text.len, stdout);
 	(void)putchar('\n');
-	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print JSON") : STATUS_OK;
 }
 
 enum status print_json(json_t *json, struct error *err)
@@ -241,7 +241,7 @@ static enum status begin_list(struct list_output *output, const ProtobufCMessage
 	cleanup_free char *others = malloc(page->descriptor->sizeof_message);
 
 	if (!others)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot print JSON");
 	memcpy(others, page, page->descriptor->sizeof_message);
 	memset(others + list->quantifier_offset, 0, sizeof(size_t));
 	TRY(pbjson_encode((const void *)others, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &output->rest, err));
@@ -288,7 +288,7 @@ enum status print_list_page(struct list_output *output, const ProtobufCMessage *
 		TRY(put_element(reflect_message(reflect_value(&items, i)), output->n++, &text, err));
 	if (is_last)
 		end_list(output, page);
-	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print JSON") : STATUS_OK;
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print JSON") : STATUS_OK;
 }
 
 const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE])
@@ -363,5 +363,6 @@ enum status print_json_line(json_t *json, struct error *err)
 enum status print_answer_line(const ProtobufCMessage *message, struct error *err)
 {
 	TRY(print_message(message, PBJSON_PROTO_NAMES, err));
-	return fflush(stdout) == 0 ? STATUS_OK : error_set(err, STATUS_INTERNAL, errno, "write the output");
+	return fflush(stdout) == 0 ? STATUS_OK
+				   : error_set(err, STATUS_INTERNAL, errno, "cannot write the output");
 }

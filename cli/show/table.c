@@ -361,14 +361,14 @@ enum status table_print(struct table *table, const char *title, struct error *er
 	size_t n;
 
 	if (!table || table->cells.error != 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a table");
 	n = width > 0 && !table->is_whole && !is_wide ? fit(table, width) : table->n;
 	if (n == 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make a table");
 	if (title)
 		(void)printf("\n%s\n", title);
 	print_lines(table, n);
 	if (n < table->n)
 		name_hidden(table, n, width);
-	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "print a table") : STATUS_OK;
+	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print a table") : STATUS_OK;
 }
