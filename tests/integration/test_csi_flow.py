@@ -216,6 +216,29 @@ class TestFlow(CsiTest):
         self.delete(copy)
         self.delete(volume)
 
+    def test_the_volume_of_a_member_is_restored_under_its_id(self):
+        """The steps of docs/volumes.md: the provider's name comes from the id, which the old data keep."""
+        plugin_id, volume, new = "csi.pydisk.test", f"{self.name('member')}[1]", self.name("new")
+        self.create(volume, plugin_id)
+        self.run_alloc(self.alloc_id(1), (volume, "single-node-writer"))
+        self.write(self.alloc_id(1), "before")
+        made = json.loads(self.holdfast("volume", "snapshot", "create", volume, "m1", "--json").stdout)["snapshot"]
+        self.write(self.alloc_id(1), "after")
+        self.stop_alloc(self.alloc_id(1))
+        self.wait_free(volume)
+        self.create(new, plugin_id, more=f'snapshot_id = "{made["snapshot_id"]}"\n')
+        shown = self.world.json("volume", "status", new)["volume"]
+        for old in (new, volume):
+            self.holdfast("volume", "deregister", old, "--yes")
+        context = "".join(f'"{key}" = "{value}"\n' for key, value in shown["context"].items())
+        self.register(volume, plugin_id, more=f'external_id = "{shown["external_id"]}"\ncontext {{\n{context}}}\n')
+        self.run_alloc(self.alloc_id(2), (volume, "single-node-writer"))
+        self.assertEqual(self.read(self.alloc_id(2)), "before")
+        self.stop_alloc(self.alloc_id(2))
+        self.wait_free(volume)
+        self.holdfast("volume", "snapshot", "delete", plugin_id, made["snapshot_id"], "--yes")
+        self.delete(volume)
+
     def test_a_device_is_given_as_a_device(self):
         for n, plugin_id in enumerate(self.PLUGINS):
             volume, alloc = self.name(plugin_id), self.alloc_id(n)
