@@ -90,7 +90,8 @@ static enum status is_trusted(const struct rpc_call *call, void *userdata, struc
 	const struct pki_ca *ca = authority_ca(userdata);
 	const struct rpc_peer *peer = rpc_call_peer(call);
 
-	return !ca || has_renewed(userdata, peer, pki_ca_key_id(ca)) || peer->issuer[0] == '\0' ||
+	/* each certificate has a time of issue; a thief's may lack the identifier of its issuer */
+	return !ca || has_renewed(userdata, peer, pki_ca_key_id(ca)) || peer->issued_ms <= 0 ||
 			       str_eq(peer->issuer, pki_ca_key_id(ca))
 		       ? STATUS_OK
 		       : error_set(err, STATUS_UNAUTHENTICATED, 0,
@@ -289,6 +290,11 @@ static enum status check_given(const struct server *server, const struct pki_ca 
 {
 	const struct pki_ca *issuing = authority_ca(server);
 
+	if (!issuing)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"certificate: the CA's key in the store cannot be decrypted, so a given CA "
+			"cannot be compared with it. Next: holdfast operator ca begin, without files");
 	if (pki_ca_key_id(given)[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "certificate: it has no subjectKeyIdentifier, by which servers know whose "
@@ -352,9 +358,13 @@ static enum status begin(struct server *server, struct change *change, const str
 		stored.certificate = made;
 	}
 	TRY(pki_ca_read(key, stored.certificate, &ca, err));
-	TRY(check_given(server, ca, err));
+	if (!made)
+		TRY(check_given(server, ca, err));
 	TRY(check_signs(server, ca, stored.certificate, err));
-	TRY(pki_ca_cross(authority_ca(server), ca, &link, err));
+	if (authority_ca(server)) {
+		TRY(pki_ca_cross(authority_ca(server), ca, &link, err));
+		stored.link = link;
+	}
 	TRY(authority_read_ca(server, &former, err));
 	if (strlen(former) + strlen(stored.certificate) > PKI_PEM_MAX / 2)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -367,7 +377,6 @@ static enum status begin(struct server *server, struct change *change, const str
 	stored.wrapped_key =
 		(ProtobufCBinaryData){.len = strlen(key) + TICKET_WRAP_OVERHEAD, .data = wrapped};
 	stored.former = former;
-	stored.link = link;
 	stored.changed_at_ms = clock_realtime_ms();
 	stored.who = access_who(server, call, who);
 	return stage(server, change, call, &stored, pki_ca_key_id(ca), "begun", err);
@@ -424,11 +433,13 @@ static enum status stage_request(struct server *server, struct change *change, c
 				 const Holdfast__V1__ChangeCaRequest *request, struct error *err)
 {
 	const Stored *stored = stored_ca(server);
+	bool is_lost = authority_key_is_lost(server);
 
-	TRY(authority_check(server, err));
+	if (request->finish || !is_lost)
+		TRY(authority_check(server, err));
 	if (request->finish)
 		return finish(server, change, call, request->now, err);
-	if (!is_changing(stored))
+	if (is_lost || !is_changing(stored))
 		return begin(server, change, call, request, err);
 	if (request->key[0] != '\0')
 		return error_set(

@@ -158,7 +158,7 @@ static bool may_use_new_ca(struct server *server)
 
 	return authority_is_new(server) &&
 	       (server->is_serving || (server->lead && lead_has_copy(server->lead))) &&
-	       authority_old_holders(server, holders) == 0;
+	       (authority_is_only_one(server) || authority_old_holders(server, holders) == 0);
 }
 
 /* The certificate of a new CA waits until every node trusts it, or for the last quarter of the life. */

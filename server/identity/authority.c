@@ -49,6 +49,11 @@ struct authority {
 
 /* --- the CA --- */
 
+#define KEY_IS_LOST                                                                                        \
+	"the store has the CA's key, encrypted with another ticket_key than this server's. Next: if the "  \
+	"former file was replaced by mistake, put it back and restart; if it was replaced because it may " \
+	"have leaked: holdfast operator ca begin"
+
 static enum status open_stored(struct server *server, const Holdfast__V1__StoredCa *stored,
 			       struct pki_ca **ret, struct error *err)
 {
@@ -62,12 +67,9 @@ static enum status open_stored(struct server *server, const Holdfast__V1__Stored
 		free(key);
 		return error_no_memory(err, "the CA");
 	}
-	status =
-		ticket_issuer_unwrap(server->issuer, stored->wrapped_key.data, stored->wrapped_key.len, key)
-			? pki_ca_read(key, chain, ret, err)
-			: error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				    "open the key of the CA in the store: it was encrypted with another "
-				    "ticket key; give this server the file ticket_key that it was made with");
+	status = ticket_issuer_unwrap(server->issuer, stored->wrapped_key.data, stored->wrapped_key.len, key)
+			 ? pki_ca_read(key, chain, ret, err)
+			 : error_set(err, STATUS_FAILED_PRECONDITION, 0, KEY_IS_LOST);
 	pki_key_free(key);
 	return status;
 }
@@ -124,14 +126,24 @@ void authority_free(struct authority *authority)
 	free(authority);
 }
 
-enum status authority_check(const struct server *server, struct error *err)
+enum status authority_check(struct server *server, struct error *err)
 {
-	return server->authority
-		       ? STATUS_OK
-		       : error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				   "this server issues no certificates: its settings have no block ca { }, "
-				   "see holdfast-server.hcl(5); make them offline: holdfast operator cert "
-				   "node");
+	if (server->authority)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "this server issues no certificates: %s",
+			 server->config.authority.certificate[0] == '\0'
+				 ? "its settings have no block ca { }, see holdfast-server.hcl(5). Next, to "
+				   "make them offline: holdfast operator cert node"
+			 : authority_key_is_lost(server)
+				 ? KEY_IS_LOST
+				 : "it cannot open the CA of its settings. Next, for the cause: journalctl "
+				   "-u holdfast-server");
+}
+
+bool authority_key_is_lost(struct server *server)
+{
+	return !server->authority && server->config.authority.certificate[0] != '\0' &&
+	       records_get(&server->state.records, KEY_CA);
 }
 
 struct caller_rates *authority_enrolling(struct server *server)
@@ -212,6 +224,13 @@ size_t authority_old_holders(struct server *server, char ret[static AUTHORITY_HO
 const struct pki_ca *authority_ca(const struct server *server)
 {
 	return server->authority ? server->authority->ca : NULL;
+}
+
+bool authority_is_only_one(struct server *server)
+{
+	const Holdfast__V1__StoredCa *stored = records_get(&server->state.records, KEY_CA);
+
+	return stored && stored->former[0] == '\0';
 }
 
 bool authority_is_new(const struct server *server)

@@ -35,8 +35,11 @@ struct caller_rates {
 enum status authority_open(struct server *server, struct error *err);
 void authority_free(struct authority *authority);
 
+/** Does the store have a CA whose key this server cannot decrypt, as after ticket_key was replaced? */
+bool authority_key_is_lost(struct server *server);
+
 /** STATUS_FAILED_PRECONDITION with the way to have one, if this server issues nothing. */
-enum status authority_check(const struct server *server, struct error *err);
+enum status authority_check(struct server *server, struct error *err);
 
 /** May @name make one more call? STATUS_RESOURCE_EXHAUSTED; @ret: its entry, below AUTHORITY_CALLERS. */
 enum status caller_rates_take(struct caller_rates *rates, const char *name, uint64_t now_us, size_t *ret,
@@ -81,6 +84,9 @@ const struct node_entry *authority_old_holder(struct server *server, const struc
 
 /** The open CA, borrowed; NULL: this server issues nothing. */
 const struct pki_ca *authority_ca(const struct server *server);
+
+/** Did a change of the CA end, so that only the CA of the store is trusted? */
+bool authority_is_only_one(struct server *server);
 
 /** Is the server's own certificate of another CA than the open one? */
 bool authority_is_new(const struct server *server);

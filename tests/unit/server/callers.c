@@ -78,6 +78,10 @@ static void spoil(X509 *cert, enum certificate_fault fault)
 		X509_EXTENSION_free(X509_delete_ext(cert, at));
 		assert_int_equal(X509_add_ext(cert, purpose, -1), 1);
 		X509_EXTENSION_free(purpose);
+	} else if (fault == CERTIFICATE_WITHOUT_ISSUER) {
+		at = X509_get_ext_by_NID(cert, NID_authority_key_identifier, -1);
+		assert_true(at >= 0);
+		X509_EXTENSION_free(X509_delete_ext(cert, at));
 	}
 }
 

@@ -21,6 +21,7 @@ enum certificate_fault {
 	CERTIFICATE_FOR_SERVERS, /* only for them: extendedKeyUsage serverAuth */
 	CERTIFICATE_OF_OTHER_CA,
 	CERTIFICATE_FAULT_N,
+	CERTIFICATE_WITHOUT_ISSUER, /* accepted, but without authorityKeyIdentifier */
 };
 
 /** A client that shows a certificate of @uri with this fault. */

@@ -834,6 +834,121 @@ CASE(a_ca_that_is_given_must_fit)
 	free(other_cert);
 }
 
+static void put(const struct fixture *f, const char *name, mode_t mode, const char *text)
+{
+	char path[PATH_MAX];
+
+	assert_int_equal(file_write_atomic(in(f, name, path), mode, text, strlen(text)), 0);
+}
+
+/* The thief has the key in tls/ca.key, and uses it before the change and after it. */
+static void expect_thief_to_be_refused_by(struct fixture *f, const char *token, const char *begin)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	char holders[512], id[RPC_KEY_ID_SIZE], line[ENROLL_LINE_SIZE], path[PATH_MAX];
+	cleanup(caller_release) struct caller_client before, after, operator;
+	struct rpc_stream *stream = NULL;
+	struct enrolled enrolled;
+	bool is_closed = false;
+
+	register_n9(f); /* and it does not renew */
+	caller_init_faulty(&before, f, OPERATOR, CERTIFICATE_WITHOUT_ISSUER);
+	assert_ok(rpc_stream_open(before.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &events, &is_closed, &stream, NULL));
+	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
+	run_idle(f->event);
+	assert_false(is_closed);
+	assert_int_equal(BEGIN(f, token, begin, holders, id), STATUS_OK);
+	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
+	UNTIL(f, is_closed);
+	rpc_client_reconnect(before.client);
+	assert_int_not_equal(caller_call(&before, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	caller_init(&after, f, OPERATOR, NULL);
+	assert_int_not_equal(caller_call(&after, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+	UNTIL(f, str_eq(f->server->own.issuer, id)); /* does not wait for n9 */
+	caller_init(&operator, f, NULL, token);
+	make_line_by(f, &operator, "n8", line);
+	(void)in(f, id, path);
+	assert_int_equal(enroll(f->event, line, path, &enrolled, NULL), STATUS_OK);
+}
+
+CASE(a_leaked_key_of_the_ca_signs_nothing_that_is_accepted_after_a_change_that_is_finished_now)
+{
+	cleanup_free char *token = management(f);
+	char *key = NULL, *cert = NULL;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *begin = NULL;
+
+	assert_int_equal(pki_make_ca_pem("c1", &key, &cert, NULL), STATUS_OK);
+	json = given(cert, key);
+	begin = json_dumps(json, 0);
+	expect_thief_to_be_refused_by(f, token, begin); /* of the settings' CA */
+	put(f, "tls/ca.pem", 0644, cert);
+	put(f, "tls/ca.key", 0600, key);
+	expect_thief_to_be_refused_by(f, token, "{}"); /* of the store's CA */
+	pki_key_free(key);
+	free(cert);
+}
+
+static void replace_ticket_key(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	assert_int_equal(unlink(in(f, "ticket.key", path)), 0);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+}
+
+/* The CA of the store is lost with the file; the one of the settings is not trusted any longer. */
+CASE(after_a_replaced_ticket_key_the_server_names_the_cause_and_begins_a_new_ca)
+{
+	static const struct {
+		const char *method, *request;
+		enum status expected;
+		const char *says;
+	} rows[] = {
+		{"Operator.CreateEnrollment", "{\"node\": \"n9\"}", STATUS_FAILED_PRECONDITION,
+		 "issues no certificates: the store has the CA's key, encrypted with another ticket_key"},
+		{"Operator.ChangeCa", "{\"finish\": true, \"now\": true}", STATUS_FAILED_PRECONDITION,
+		 "holdfast operator ca begin"},
+		{"Operator.GetCa", "{}", STATUS_OK, NULL},
+	};
+	char holders[512], id[RPC_KEY_ID_SIZE], new_id[RPC_KEY_ID_SIZE];
+	cleanup_free char *token = management(f);
+	char *key = NULL, *cert = NULL;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *begin = NULL;
+	struct error err;
+
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	restart_with(f, replace_ticket_key);
+	open_authority(f);
+	assert_null(f->server->authority);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(caller_release) struct caller_client caller;
+
+		caller_init(&caller, f, NULL, token);
+		err = (struct error){.msg = ""};
+		assert_int_equal(caller_call(&caller, rows[i].method, rows[i].request, NULL, &err),
+				 rows[i].expected);
+		if (rows[i].says && !strstr(err.msg, rows[i].says))
+			fail_msg("row %zu: %s", i, err.msg);
+	}
+	assert_int_equal(pki_make_ca_pem("c2", &key, &cert, NULL), STATUS_OK);
+	json = given(cert, key);
+	begin = json_dumps(json, 0);
+	assert_error(change_ca(f, token, "Operator.ChangeCa", begin, holders, NULL, &err),
+		     STATUS_INVALID_ARGUMENT, err, "without files");
+	assert_int_equal(BEGIN(f, token, "{}", holders, new_id), STATUS_OK);
+	assert_string_not_equal(new_id, id);
+	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
+	assert_string_equal(new_id, id);
+	UNTIL(f, str_eq(f->server->own.issuer, id));
+	pki_key_free(key);
+	free(cert);
+}
+
 /* Neither the file that is trusted nor the CA that issues changes without the other. */
 CASE(a_change_of_the_ca_that_cannot_be_written_is_taken_later)
 {
