@@ -128,6 +128,19 @@ void mountinfo_rewind(struct mountinfo *mi)
 	mi->have = mi->at = 0;
 }
 
+/* Shortens each field of an unfinished line, so that what follows can be read. */
+static void cut_fields(struct mountinfo *mi)
+{
+	size_t len = 0, have = mi->have;
+
+	mi->have = 0;
+	for (size_t i = 0; i < have; i++) {
+		len = mi->buf[i] == ' ' ? 0 : len + 1;
+		if (len <= MOUNTINFO_CUT_FIELD)
+			mi->buf[mi->have++] = mi->buf[i];
+	}
+}
+
 /* Moves the unparsed bytes to the front and reads on. Returns 1, 0 at the end, or a negative errno. */
 static int read_on(struct mountinfo *mi)
 {
@@ -136,6 +149,8 @@ static int read_on(struct mountinfo *mi)
 	mi->have -= mi->at;
 	memmove(mi->buf, mi->buf + mi->at, mi->have);
 	mi->at = 0;
+	if (mi->have == sizeof(mi->buf))
+		cut_fields(mi);
 	if (mi->have == sizeof(mi->buf))
 		return -EMSGSIZE;
 	do {
@@ -167,20 +182,6 @@ int mountinfo_next(struct mountinfo *mi, struct mount_entry *ret)
 	*end = '\0';
 	r = mountinfo_parse(line, ret);
 	return r < 0 ? r : 1;
-}
-
-int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
-{
-	struct mount_entry entry;
-	int r;
-
-	mountinfo_rewind(mi);
-	while ((r = mountinfo_next(mi, &entry)) > 0) {
-		r = visit(&entry, userdata);
-		if (r != 0)
-			return r;
-	}
-	return r;
 }
 
 int mountinfo_at(struct mountinfo *mi, const char *point, uint64_t *ret_id)

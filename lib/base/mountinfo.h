@@ -2,15 +2,20 @@
 #pragma once
 /* Reads the mount table from a descriptor of /proc/PID/mountinfo.
  *
- * Its text is hostile input: names of mounts and sources come from any process that could mount. Lines are
- * bounded, a NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
+ * Its text is hostile input: names of mounts and sources come from any process that could mount. A NUL byte
+ * or a malformed line fails the whole pass, and nothing is allocated.
+ *
+ * No line stops the pass by its length: a user who renames a folder above the root of a mount, or above its
+ * own FUSE mount, makes a path of any length. In a line that does not fit, each long field loses bytes behind
+ * its beginning. Even unescaped this is at least PATH_MAX, so a cut path differs from each that a caller may
+ * have, and is within the same folders as before. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { MOUNTINFO_LINE_MAX = 128 * 1024 };
+enum { MOUNTINFO_LINE_MAX = 128 * 1024, MOUNTINFO_CUT_FIELD = 4 * 4096 /* escaped: four bytes each */ };
 
 /* One line; strings point into the caller's line and are unescaped. */
 struct mount_entry {
@@ -50,8 +55,8 @@ void mountinfo_rewind(struct mountinfo *mountinfo);
 
 /** The next mount of the pass, oldest first. In one pass each mount that exists from its beginning to its end
  * comes once, also if others come and go meanwhile. Strings in @ret are valid until the next call.
- * Returns 1, 0 at the end, -EMSGSIZE for a line that is too long, -EBADMSG for a malformed one, or another
- * negative errno. */
+ * Returns 1, 0 at the end, -EMSGSIZE for a line whose fields do not fit when cut, -EBADMSG for a malformed
+ * one, or another negative errno. */
 int mountinfo_next(struct mountinfo *mountinfo, struct mount_entry *ret);
 
 /** Called for each mount; a value other than 0 ends the pass and is its result. */
