@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's unit for launch mode setuid: the bit is alive, and what kills it is named."""
 
+import os
+import subprocess
 import unittest
 
 import machine
@@ -19,6 +21,21 @@ class SetuidAgent(unittest.TestCase):
         self.assertTrue(machine.agent_status()["helper"]["running"])
         with open(f"/proc/{units.main_pid(units.SETUID_AGENT)}/status", encoding="ascii") as f:
             self.assertIn("NoNewPrivs:\t0", f.read())
+
+    def test_a_start_that_is_refused_in_the_agents_view_is_counted_for_its_record(self):
+        counter = "/run/holdfast-mount/lock/refused"
+        # systemd 252 leaves /run writable in this view in a container, whatever the unit says
+        self.assertIn("-/run/holdfast-mount/lock", machine.show(units.SETUID_AGENT, "ReadWritePaths").split())
+        pid = units.main_pid(units.SETUID_AGENT)
+        self.assertFalse(os.path.exists(counter))
+        refused = subprocess.run(
+            ["nsenter", f"--target={pid}", "--mount", "setpriv", "--reuid=holdfast", "--regid=holdfast", "--clear-groups",
+             "/usr/libexec/holdfast/holdfast-mounthelper", "one-argument"], capture_output=True, text=True, check=False)
+        self.assertIn("arguments", refused.stderr)
+        self.assertTrue(os.path.exists(counter))
+        denied = subprocess.run(["nsenter", f"--target={pid}", "--mount", "setpriv", "--reuid=holdfast", "--regid=holdfast",
+                                 "--clear-groups", "rm", counter], capture_output=True, text=True, check=False)
+        self.assertIn("Permission denied", denied.stderr)
 
     def test_each_option_that_kills_the_bit_is_named_with_its_file_and_line(self):
         options = {"NoNewPrivileges": "yes", "DynamicUser": "yes"}
