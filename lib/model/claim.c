@@ -24,7 +24,6 @@ static const char *const evidence_names[EVIDENCE_N] = {
 	[EVIDENCE_RECEIPT] = "receipt",
 	[EVIDENCE_NEW_BOOT] = "new_boot",
 	[EVIDENCE_STORAGE_FENCE] = "storage_fence",
-	[EVIDENCE_SELF_FENCE] = "self_fence",
 	[EVIDENCE_OPERATOR] = "operator",
 	[EVIDENCE_NEVER_SENT] = "never_sent",
 	[EVIDENCE_POWER_FENCE] = "power_fence",
@@ -130,7 +129,6 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 {
 	switch (event->evidence) {
 	case EVIDENCE_RECEIPT:
-	case EVIDENCE_SELF_FENCE:
 		return STATUS_OK;
 	case EVIDENCE_STORAGE_FENCE:
 		if (claim->fence_asked)

@@ -54,7 +54,6 @@ enum evidence {
 	EVIDENCE_RECEIPT,
 	EVIDENCE_NEW_BOOT,
 	EVIDENCE_STORAGE_FENCE,
-	EVIDENCE_SELF_FENCE,
 	EVIDENCE_OPERATOR,
 	EVIDENCE_NEVER_SENT,
 	EVIDENCE_POWER_FENCE,	/* its node was switched off in that boot, proved by a second action */

@@ -349,7 +349,6 @@ static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_RECEIPT] = "its receipt that it released it",
 	[EVIDENCE_NEW_BOOT] = "a new boot of it",
 	[EVIDENCE_STORAGE_FENCE] = "a detach that the storage provider confirmed",
-	[EVIDENCE_SELF_FENCE] = "its own fence",
 	[EVIDENCE_OPERATOR] = "an operator's attestation",
 	[EVIDENCE_NEVER_SENT] = "that it was never sent",
 	[EVIDENCE_POWER_FENCE] = "a proof that its power is off",
