@@ -225,28 +225,38 @@ def plugin_table(old):
     return module_table(old, "cli/docker")
 
 
-def base_closure():
-    """Headers of lib/base and lib/privileged that the helper includes, and what their modules include."""
-    seen, todo = set(), []
-    for path in (ROOT / "mounthelper").glob("*.[ch]"):
-        todo += re.findall(r'#include "((?:base|privileged)/\w+)\.h"', read(path))
+def closure(folder, *places):
+    """Modules of @places whose headers @folder includes, and what these include: {header: lines}, without its own."""
+    lines, todo = {}, [path for path in (ROOT / folder).glob("*.[ch]")]
     while todo:
-        stem = todo.pop()
-        if stem not in seen:
-            seen.add(stem)
-            for path in (ROOT / "lib").glob(stem + ".[ch]"):
-                todo += re.findall(r'#include "((?:base|privileged)/\w+)\.h"', read(path))
-    return sorted(seen)
+        for stem in re.findall(r'#include "([\w/]+)\.h"', read(todo.pop())):
+            for place in places:
+                module = sorted((ROOT / place).glob(stem + ".[ch]"))
+                name = f"{place}/{stem}.h"
+                if module and name not in lines and not name.startswith(folder + "/"):
+                    lines[name] = sum(sloc(path) for path in module)
+                    todo += module
+    return lines
 
 
 def base_table(_old):
-    total = 0
+    parts = closure("mounthelper", "lib", "proto")
+    return [*(f"- `{name}`: {n}" for name, n in sorted(parts.items())), total_item(sum(parts.values()))]
+
+
+def tool_table(old):
+    return module_table(old, "mounthelper/tool")
+
+
+def sizes_table(_old):
+    """The parts of other folders are those of the headers that the program's own files lead to in that folder."""
     lines = []
-    for stem in base_closure():
-        n = sum(sloc(path) for path in (ROOT / "lib").glob(stem + ".[ch]"))
-        lines.append(f"- `lib/{stem}.h`: {n}")
-        total += n
-    return lines + [total_item(total)]
+    for name, folder, places in (("the driver", "agent/driver-container", ("lib", "proto")),
+                                 ("the volume plugin", "cli/docker", ("lib", "cli"))):  # fmt: skip
+        parts = [(name, sum(sloc(path) for path in (ROOT / folder).glob("*.[ch]")))]
+        parts += [(f"its part of `{place}/`", sum(closure(folder, place).values())) for place in places]
+        lines += [f"- {said}: {n} lines, {-(-n // PACE)} hours" for said, n in parts]
+    return lines
 
 
 DESCRIPTORS = {
@@ -367,8 +377,8 @@ def nomad_table(block):
 NOMAD_BLOCKS = ("config", "constraint", "csi_plugin", "file", "group", "job", "logs", "network", "reschedule", "resources", "restart", "shared", "task", "update",
                 "volume", "volume_mount")  # fmt: skip
 TABLES = {"modules": module_table, "base": base_table, "filter": filter_table,
-          "driver": driver_table, "plugin": plugin_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
-REVIEWS = {REVIEW: ["base", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"],
+          "driver": driver_table, "plugin": plugin_table, "sizes": sizes_table, "tool": tool_table, **{f"nomad_{block}": nomad_table(block) for block in NOMAD_BLOCKS}}
+REVIEWS = {REVIEW: ["base", "filter", "modules", "tool"], DRIVER_REVIEW: ["driver", "plugin", "sizes"],
            NOMAD_PAGE: sorted("nomad_" + block for block in NOMAD_BLOCKS)}
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 

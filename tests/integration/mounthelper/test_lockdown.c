@@ -316,6 +316,7 @@ static const char missing[] = "z";
 static void each_rule_lets_its_call_through(void **state)
 {
 	static struct timespec now;
+	static const struct itimerval off;
 	const struct probe probes[] = {
 		{SYS_recvmsg, {FD_SOCKET, 0, NO_HANG}},
 		{SYS_sendto, {FD_SOCKET, AT(folder), 1, NO_HANG}},
@@ -352,6 +353,7 @@ static void each_rule_lets_its_call_through(void **state)
 		{SYS_pread64, {FD_TABLE, 0, 0, 0}},
 		{SYS_fcntl, {FD_STATE, F_OFD_SETLKW, 0}},
 		{SYS_fcntl, {FD_STATE, F_OFD_SETLK, 0}},
+		{SYS_setitimer, {ITIMER_REAL, AT(&off), 0}},
 	};
 
 	assert_all(&plain_variant, probes, ARRAY_SIZE(probes), true);
