@@ -714,6 +714,42 @@ TEST_FIXTURE(a_new_instance_gets_only_the_remaining_rate, as_before, NULL)
 }
 
 /* A shared lock needs only the right to read. */
+/* As a tenant does who may write above the root of a mount. The kernel writes four bytes for a new line. */
+TEST_FIXTURE(a_mount_whose_path_is_very_long_stops_no_start, as_before, NULL)
+{
+	enum { FOLDERS = 200, NAME_LENGTH = 250 };
+	char name[NAME_LENGTH + 1] = "";
+	struct agent agent;
+	int top, fd;
+
+	memset(name, '\n', NAME_LENGTH);
+	(void)mkdir(TEST_PREFIX "/long", 0755);
+	(void)mkdir(TEST_PREFIX "/shown", 0755);
+	assert_int_equal(mount("long", TEST_PREFIX "/long", "tmpfs", 0, NULL), 0);
+	assert_int_equal(mkdir(TEST_PREFIX "/long/a", 0755), 0);
+	assert_int_equal(mkdir(TEST_PREFIX "/long/a/root", 0755), 0);
+	assert_int_equal(mount(TEST_PREFIX "/long/a/root", TEST_PREFIX "/shown", NULL, MS_BIND, NULL), 0);
+	top = fd = open(TEST_PREFIX "/long", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < FOLDERS; i++) {
+		int below;
+
+		assert_int_equal(mkdirat(fd, name, 0755), 0);
+		below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd != top)
+			(void)close(fd);
+		fd = below;
+	}
+	assert_int_equal(renameat(top, "a", fd, "a"), 0);
+	(void)close(fd);
+	(void)close(top);
+	agent_up(&agent);
+	expect_stage(&agent, stage_tmpfs(), MH_OK);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	assert_int_equal(umount2(TEST_PREFIX "/shown", MNT_DETACH), 0);
+	assert_int_equal(umount2(TEST_PREFIX "/long", MNT_DETACH), 0);
+}
+
 TEST_FIXTURE(a_reader_of_the_trail_blocks_no_request, as_before, NULL)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
