@@ -335,7 +335,7 @@ TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 	expect_output(ALLOC_ID);
 	fake.calls[0] = '\0';
 	expect_usage_error("alloc status 01 --node node-2", "--node is for the list");
-	expect_ok("alloc status 01");
+	expect_ok("alloc status 01 --namespace shop");
 	expect_output("status               pending");
 }
 

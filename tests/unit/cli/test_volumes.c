@@ -174,6 +174,14 @@ TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 	expect_usage_error("volume status db --filter x", "is for the list");
 }
 
+TEST_FIXTURE(one_volume_is_looked_up_in_the_namespace_that_is_given, run_setup, NULL)
+{
+	will_answer(0, "Volumes.List", "{\"volumes\": [{\"id\": \"db\", \"namespace\": \"shop\"}]}");
+	will_answer(1, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"namespace\": \"shop\"}}");
+	expect_ok("volume status db --namespace shop");
+	expect_request("Volumes.Get {\"id\":\"db\",\"namespace\":\"shop\"}");
+}
+
 TEST_FIXTURE(a_volume_is_shown_with_its_provider_details, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Get",
