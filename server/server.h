@@ -49,6 +49,7 @@ struct lead;
 struct releases;
 struct warnings;
 RB_HEAD(watch_tree, watch);
+TAILQ_HEAD(watch_queue, watch);
 RB_HEAD(volume_work_tree, volume_work);
 
 LIST_HEAD(task_stream_list, task_stream);
@@ -121,7 +122,9 @@ struct server {
 	 * volume/schedules.c; NULL: no schedules. */
 	bool (*show_schedule)(struct server *server, const struct volume_entry *entry,
 			      Holdfast__V1__SnapshotScheduleState **ret);
-	struct watch_tree watches; /* see watch.h */
+	struct watch_tree watches;   /* see watch.h */
+	struct watch_queue due;	     /* of these, those to be answered; set up with watch_turn */
+	sd_event_source *watch_turn; /* owned; NULL: no call was due yet */
 	struct refused_peers *refused_peers;
 	size_t n_watches;
 	struct peer_count_tree watch_callers;

@@ -40,6 +40,8 @@ struct watch {
 	const struct read_method *method;
 	uint64_t after;		/* index that must be passed */
 	sd_event_source *timer; /* owned */
+	bool is_due;		/* it is in that queue */
+	TAILQ_ENTRY(watch) in_due;
 };
 
 static int compare(const struct watch *a, const struct watch *b)
@@ -56,6 +58,8 @@ TREE_GENERATE(watch_tree, watch, by_name, compare)
 static void watch_free(struct watch *watch)
 {
 	RB_REMOVE(watch_tree, &watch->server->watches, watch);
+	if (watch->is_due)
+		TAILQ_REMOVE(&watch->server->due, watch, in_due);
 	watch->server->n_watches--;
 	peer_count_leave(&watch->server->watch_callers, watch->caller);
 	(void)sd_event_source_disable_unref(watch->timer);
@@ -83,6 +87,39 @@ static void watch_end(struct watch *watch)
 	else
 		rpc_call_fail(watch->call, &err);
 	watch_free(watch);
+}
+
+/* One call a turn: hundreds may wait for one object, and an answer costs as much as the object is large. */
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct server *server = userdata;
+	struct watch *watch = TAILQ_FIRST(&server->due);
+
+	if (watch)
+		watch_end(watch);
+	if (TAILQ_EMPTY(&server->due))
+		(void)sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+static bool prepare_turns(struct server *server)
+{
+	if (server->watch_turn)
+		return true;
+	TAILQ_INIT(&server->due);
+	return sd_event_add_defer(server->event, &server->watch_turn, on_turn, server) >= 0;
+}
+
+/* Without memory the call waits until its time is over. */
+static void watch_set_due(struct watch *watch)
+{
+	struct server *server = watch->server;
+
+	if (watch->is_due || !prepare_turns(server))
+		return;
+	watch->is_due = true;
+	TAILQ_INSERT_TAIL(&server->due, watch, in_due);
+	(void)sd_event_source_set_enabled(server->watch_turn, SD_EVENT_ON);
 }
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
@@ -185,20 +222,17 @@ uint64_t watch_index(const struct server *server, const char *prefix)
 	return server->watch_indexes[table_of(prefix)];
 }
 
-/* Checks the calls that wait under @name again. Answering starts no wait, so each is checked once. */
+/* Checks the calls that wait under @name again. */
 static void wake(struct server *server, const char *name)
 {
 	struct watch from = {.serial = 0};
 	struct watch *watch;
-	struct watch *next;
 
 	(void)str_copy(from.name, sizeof(from.name), name);
 	for (watch = RB_NFIND(watch_tree, &server->watches, &from); watch && str_eq(watch->name, name);
-	     watch = next) {
-		next = RB_NEXT(watch_tree, NULL, watch);
+	     watch = RB_NEXT(watch_tree, NULL, watch))
 		if (index_now(server, watch->request, watch->method, watch->name) > watch->after)
-			watch_end(watch);
-	}
+			watch_set_due(watch);
 }
 
 static void wake_object(struct server *server, const char *prefix, const char *rest)
@@ -334,4 +368,5 @@ void watch_cancel_all(struct server *server)
 		rpc_call_fail(watch->call, &ending);
 		watch_free(watch);
 	}
+	server->watch_turn = sd_event_source_disable_unref(server->watch_turn);
 }

@@ -117,7 +117,9 @@ static int compare_refusals(const void *a_, const void *b_)
 
 	if (r == 0)
 		r = strcmp(a->node_id ? a->node_id : "", b->node_id ? b->node_id : "");
-	return r != 0 ? r : compare_numbers(a->index, b->index);
+	if (r == 0)
+		r = (a->index > b->index + b->n_more) - (a->index + a->n_more < b->index);
+	return r;
 }
 
 static void put_in_order(const struct job_world *world)
@@ -234,11 +236,26 @@ static bool has_failed(const struct pass *pass, const struct job_alloc *alloc)
 	       (alloc->client == CLIENT_COMPLETE && pass->job->type != JOB_BATCH);
 }
 
+static bool is_too_many(const struct job_spec *job, const struct job_alloc *alloc)
+{
+	return alloc->group == JOB_GROUP_GONE ||
+	       (job->type != JOB_SYSTEM && alloc->index >= job->groups[alloc->group].count);
+}
+
+static bool runs_version(const struct job_spec *job, const struct job_alloc *alloc)
+{
+	return alloc->group < job->n_groups && alloc->content == job->groups[alloc->group].content &&
+	       alloc->version >= job->restart_version;
+}
+
 static bool is_current(const struct pass *pass, const struct job_alloc *alloc)
 {
-	return alloc->group < pass->job->n_groups &&
-	       alloc->content == pass->job->groups[alloc->group].content &&
-	       alloc->version >= pass->job->restart_version;
+	return runs_version(pass->job, alloc);
+}
+
+bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc)
+{
+	return !has_ended(alloc) && !is_too_many(job, alloc) && !runs_version(job, alloc);
 }
 
 /* --- members --- */
@@ -684,12 +701,6 @@ static void decide_member(struct pass *pass, const struct member *member)
 
 /* --- the job --- */
 
-static bool is_too_many(const struct pass *pass, const struct job_alloc *alloc)
-{
-	return alloc->group == JOB_GROUP_GONE ||
-	       (pass->job->type != JOB_SYSTEM && alloc->index >= pass->job->groups[alloc->group].count);
-}
-
 /* Stops members that the job no longer wants, the highest indexes first. */
 static void stop_surplus(struct pass *pass)
 {
@@ -698,7 +709,7 @@ static void stop_surplus(struct pass *pass)
 		struct member member = {.group = alloc->group, .index = alloc->index};
 
 		pass->n_live += !has_ended(alloc);
-		if (has_ended(alloc) || (!pass->job->stop && !is_too_many(pass, alloc)))
+		if (has_ended(alloc) || (!pass->job->stop && !is_too_many(pass->job, alloc)))
 			continue;
 		if (alloc->group == JOB_GROUP_GONE)
 			pass->ret->surplus++;

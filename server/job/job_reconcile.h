@@ -22,7 +22,7 @@
 
 enum {
 	JOB_GROUPS_MAX = 16,
-	JOB_COUNT_MAX = 10000, /* of one group */
+	JOB_COUNT_MAX = 10000, /* members of all groups */
 	JOB_ACTIONS_MAX = 64,  /* of one call: what one transaction takes */
 	JOB_WAITS_MAX = 64,    /* that are named; the rest is counted */
 	JOB_WAIT_TEXT_SIZE = 512,
@@ -133,8 +133,9 @@ struct job_holder {
 struct job_refusal {
 	uint32_t group;
 	uint32_t index;	     /* JOB_EVERY_INDEX: the reason is that of each member of the group */
+	uint32_t n_more;     /* members with the next indexes, for which there was no place either */
 	const char *node_id; /* of a member of a system job; NULL */
-	const char *reason;
+	const char *reason;  /* of the first one */
 };
 
 struct job_world {
@@ -143,7 +144,7 @@ struct job_world {
 	size_t n_allocs;
 	struct job_node *nodes;
 	size_t n_nodes;
-	struct job_holder *holders; /* of the volumes that the job's groups ask for, at least */
+	struct job_holder *holders; /* of the volumes of members that job_alloc_is_old(), at least */
 	size_t n_holders;
 	struct job_refusal *refusals; /* until something changes: these members are not tried again */
 	size_t n_refusals;
@@ -259,6 +260,9 @@ struct job_decisions {
  * - Each member that is desired and not healthy in this version has an action or a wait, as far as there
  *   is room for them. */
 void job_reconcile(const struct job_world *world, struct job_decisions *ret);
+
+/** Might its member be replaced? @alloc has not ended, and runs something else than @job. */
+bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc);
 
 /** "db[3]" when the volume is one per allocation; else its source. */
 void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[static VOLUME_ID_MAX + 1]);

@@ -203,6 +203,19 @@ static enum status check_groups(const Job *job, struct error *err)
 	return status;
 }
 
+/* One decision looks at each member. */
+static enum status check_members(const Job *job, struct error *err)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < job->n_groups; i++)
+		n += job->groups[i]->count;
+	if (n <= JOB_COUNT_MAX)
+		return STATUS_OK;
+	return error_invalid(err, "group", "all groups together have at most %d members, not %" PRIu64,
+			     JOB_COUNT_MAX, n);
+}
+
 enum status job_validate(const Job *job, struct error *err)
 {
 	if (!job)
@@ -218,7 +231,8 @@ enum status job_validate(const Job *job, struct error *err)
 	if (protobuf_c_message_get_packed_size(&job->base) > JOB_BYTES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job %s has more than %d bytes", job->id,
 				 JOB_BYTES_MAX);
-	return check_groups(job, err);
+	TRY(check_groups(job, err));
+	return check_members(job, err);
 }
 
 /* --- views --- */

@@ -24,10 +24,15 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80 };
+enum {
+	TIMER_ACCURACY_US = 10000,
+	PASS_REST = 4, /* times the cost of a pass */
+	OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80,
+};
 #define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
 #define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no further action begins in it */
 #define REST_MAX_US (USEC_PER_SEC / 2)
+#define PLAN_US (50 * USEC_PER_MSEC) /* of one plan, after which no further place is tried */
 
 /* The counts of one group. */
 struct wanted {
@@ -45,7 +50,10 @@ struct job_work {
 	sd_event_source *timer; /* owned */
 	bool is_queued;
 	bool is_waiting; /* waits for something other than its own allocations: it is in the list of those */
-	struct job_refusals refusals; /* until the next event */
+	struct job_refusals refusals; /* of this pass over its members, until the next event */
+	bool is_stale;		      /* the next event has come, and the pass is not at its end */
+	uint64_t pass_us;	      /* that the pass has cost so far */
+	uint64_t next_pass_us;	      /* monotonic: a pass that refused members is not repeated before */
 	char trouble[ERROR_MSG_MAX];  /* of the store */
 	struct wanted *wanted;	      /* owned: counted for its plugins, members without an allocation */
 	size_t n_wanted;
@@ -173,23 +181,19 @@ static void add_of_volume(struct server *server, const char *namespace, const ch
 								 .mode = claim->claim.mode});
 }
 
-static void collect_claims(struct server *server, const char *namespace, const struct job_spec *spec,
-			   struct holders *holders)
+/* Collects the claims on the volumes of the member, the shared ones once for its group. */
+static void collect_claims(struct server *server, const char *namespace, const struct job_group *group,
+			   uint32_t index, bool *has_shared, struct holders *holders)
 {
 	char id[VOLUME_ID_MAX + 1];
 
-	for (size_t i = 0; i < spec->n_groups; i++) {
-		const struct job_group *group = &spec->groups[i];
-
-		for (size_t k = 0; k < group->n_volumes; k++) {
-			uint32_t n = group->volumes[k].per_alloc ? group->count : 1;
-
-			for (uint32_t index = 0; index < n; index++) {
-				job_volume_id(&group->volumes[k], index, id);
-				add_of_volume(server, namespace, id, holders);
-			}
-		}
+	for (size_t i = 0; i < group->n_volumes; i++) {
+		if (!group->volumes[i].per_alloc && *has_shared)
+			continue;
+		job_volume_id(&group->volumes[i], index, id);
+		add_of_volume(server, namespace, id, holders);
 	}
+	*has_shared = true;
 }
 
 /* Collects the future requests of its own allocations. */
@@ -213,6 +217,26 @@ static void collect_requests(const struct job_entry *entry, struct holders *hold
 		}
 }
 
+/* Only members that may be replaced need them: a decision costs nothing for volumes of missing members. */
+static void collect_holders(struct server *server, const char *namespace, const struct job_entry *entry,
+			    const struct job_world *world, struct holders *holders)
+{
+	bool has_shared[JOB_GROUPS_MAX] = {false};
+	bool has_old = false;
+
+	for (size_t i = 0; i < world->n_allocs; i++) {
+		const struct job_alloc *alloc = &world->allocs[i];
+
+		if (!job_alloc_is_old(world->job, alloc))
+			continue;
+		has_old = true;
+		collect_claims(server, namespace, &world->job->groups[alloc->group], alloc->index,
+			       &has_shared[alloc->group], holders);
+	}
+	if (has_old)
+		collect_requests(entry, holders);
+}
+
 static void holders_release(struct holders *holders)
 {
 	free(holders->list);
@@ -228,25 +252,26 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 		calloc(entry ? entry->n_allocs + 1 : 1, sizeof(struct job_alloc));
 	cleanup_free struct job_node *nodes = calloc(server->state.n_nodes + 1, sizeof(struct job_node));
 	struct job_decisions *decisions = calloc(1, sizeof(*decisions));
+	struct job_world world = {.job = &ret->spec,
+				  .refusals = refusals ? refusals->list : NULL,
+				  .n_refusals = refusals ? refusals->n : 0,
+				  .now_ms = clock_realtime_ms()};
 
 	job_view_of(job, ret);
-	collect_claims(server, namespace, &ret->spec, &holders);
-	collect_requests(entry, &holders);
+	if (allocs && nodes && decisions) {
+		world.allocs = allocs;
+		world.n_allocs = collect_allocs(entry, &ret->spec, allocs);
+		world.nodes = nodes;
+		world.n_nodes = collect_nodes(server, nodes, server->state.n_nodes);
+		collect_holders(server, namespace, entry, &world, &holders);
+	}
 	if (!allocs || !nodes || !decisions || holders.failed) {
 		free(decisions);
 		return NULL;
 	}
-	job_reconcile(&(struct job_world){.job = &ret->spec,
-					  .allocs = allocs,
-					  .n_allocs = collect_allocs(entry, &ret->spec, allocs),
-					  .nodes = nodes,
-					  .n_nodes = collect_nodes(server, nodes, server->state.n_nodes),
-					  .holders = holders.list,
-					  .n_holders = holders.n,
-					  .refusals = refusals ? refusals->list : NULL,
-					  .n_refusals = refusals ? refusals->n : 0,
-					  .now_ms = clock_realtime_ms()},
-		      decisions);
+	world.holders = holders.list;
+	world.n_holders = holders.n;
+	job_reconcile(&world, decisions);
 	return decisions;
 }
 
@@ -268,7 +293,7 @@ static bool is_for(const struct job_refusal *refusal, const struct job_action *a
 		return false;
 	if (refusal->node_id)
 		return action->node_id && str_eq(refusal->node_id, action->node_id);
-	return refusal->index == action->index ||
+	return (refusal->index <= action->index && action->index <= refusal->index + refusal->n_more) ||
 	       (refusal->index == JOB_EVERY_INDEX && action->type == JOB_PLACE);
 }
 
@@ -287,6 +312,19 @@ static bool depends_on_member(const Holdfast__V1__JobGroup *group, const struct 
 	return action->type != JOB_PLACE || action->node_id || group->n_per_alloc > 0;
 }
 
+/* Extends the last one by the member behind it, if more are known than are shown: so thousands of refused
+ * members cost no memory. */
+static bool extend_last(struct job_refusals *refusals, const struct job_refusal *refusal)
+{
+	struct job_refusal *last = refusals->n > JOB_WAITS_MAX ? &refusals->list[refusals->n - 1] : NULL;
+
+	if (!last || last->index == JOB_EVERY_INDEX || refusal->group != last->group ||
+	    refusal->index != last->index + last->n_more + 1)
+		return false;
+	last->n_more++;
+	return true;
+}
+
 /* Without memory it is tried again with the next event. */
 static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *job,
 			const struct job_action *action, const char *reason)
@@ -295,6 +333,14 @@ static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *
 	bool is_system = (enum job_type)job->type == JOB_SYSTEM;
 	struct job_refusal refusal = {.group = action->group, .index = action->index};
 
+	if (!depends_on_member(group, action))
+		refusal.index = JOB_EVERY_INDEX;
+	if (is_system)
+		refusal.index = 0;
+	if (!is_system && extend_last(refusals, &refusal)) {
+		refusals->n_members++;
+		return;
+	}
 	if (refusals->n == refusals->size) {
 		size_t size = refusals->size == 0 ? 8 : 2 * refusals->size;
 		struct job_refusal *list = reallocarray(refusals->list, size, sizeof(*list));
@@ -304,14 +350,12 @@ static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *
 		refusals->list = list;
 		refusals->size = size;
 	}
-	if (!depends_on_member(group, action))
-		refusal.index = JOB_EVERY_INDEX;
 	refusal.reason = strdup(reason);
 	refusal.node_id = is_system && action->node_id ? strdup(action->node_id) : NULL;
-	if (is_system)
-		refusal.index = 0;
-	if (refusal.reason)
-		refusals->list[refusals->n++] = refusal;
+	if (!refusal.reason)
+		return;
+	refusals->list[refusals->n++] = refusal;
+	refusals->n_members++;
 }
 
 /* The allocation of the member, with its node; for JOB_STOP the one that takes the place of the one that
@@ -355,41 +399,60 @@ static bool needs_place(const struct job_action *action)
 	return action->type == JOB_PLACE || (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION);
 }
 
-/* Tries each place that was decided on. */
-static void try_places(struct server *server, const Holdfast__V1__Job *job, struct job_plan *plan)
+static bool try_place(struct server *server, const Holdfast__V1__Job *job, const struct job_action *action,
+		      struct job_plan *plan)
 {
-	for (size_t i = 0; i < plan->decisions->n_actions; i++) {
-		const struct job_action *action = &plan->decisions->actions[i];
-		struct placement_assumed assumed = {
-			.placed = plan->placed, .n_placed = plan->n_placed, .is_dry = true};
-		struct alloc alloc = {0};
-		struct error err;
+	struct placement_assumed assumed = {
+		.placed = plan->placed, .n_placed = plan->n_placed, .is_dry = true};
+	struct alloc alloc = {0};
+	struct error err;
+	bool is_found = find_place(server, job, action, assumed, &alloc, &err) == STATUS_OK;
 
-		if (!needs_place(action) || is_refused(&plan->refusals, action))
-			continue;
-		if (find_place(server, job, action, assumed, &alloc, &err) != STATUS_OK) {
-			add_refusal(&plan->refusals, job, action, err.msg);
-		} else if (action->type == JOB_PLACE) {
-			plan->placed[plan->n_placed++] = alloc;
-			continue;
-		}
+	if (!is_found)
+		add_refusal(&plan->refusals, job, action, err.msg);
+	if (is_found && action->type == JOB_PLACE)
+		plan->placed[plan->n_placed++] = alloc;
+	else
 		alloc_release(&alloc);
+	return is_found;
+}
+
+/* Tries the places that were decided on until the time is over, and keeps only the actions that have one.
+ * False: others were dropped. */
+static bool try_places(struct server *server, const Holdfast__V1__Job *job, struct job_plan *plan,
+		       uint64_t until_us)
+{
+	struct job_decisions *decisions = plan->decisions;
+	size_t n_decided = decisions->n_actions;
+
+	decisions->n_actions = 0;
+	for (size_t i = 0; i < n_decided; i++) {
+		struct job_action action = decisions->actions[i];
+
+		if (!needs_place(&action) ||
+		    (clock_monotonic_us() < until_us && !is_refused(&plan->refusals, &action) &&
+		     try_place(server, job, &action, plan)))
+			decisions->actions[decisions->n_actions++] = action;
 	}
+	return decisions->n_actions == n_decided;
 }
 
 bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct job_plan *ret)
 {
-	size_t n_before;
+	uint64_t until_us = clock_monotonic_us() + PLAN_US;
 
-	do {
-		n_before = ret->refusals.n;
+	for (int i = 0; i < JOB_PLAN_DECISIONS_MAX; i++) {
 		drop_places(ret);
 		free(ret->decisions);
 		ret->decisions = job_decide(server, job, &ret->refusals, &ret->view);
 		if (!ret->decisions)
 			return false;
-		try_places(server, job, ret);
-	} while (ret->refusals.n > n_before);
+		if (try_places(server, job, ret, until_us))
+			return true;
+		if (clock_monotonic_us() >= until_us)
+			break;
+	}
+	ret->decisions->is_cut = true;
 	return true;
 }
 
@@ -623,24 +686,35 @@ static void queue(struct job_work *work)
 		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
 }
 
-/* Something has happened: what found no place may find one. */
-static void wake(struct job_work *work)
-{
-	refusals_release(&work->refusals);
-	queue(work);
-}
-
-static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	wake(userdata);
-	return 0;
-}
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata);
 
 static void wake_after(struct job_work *work, uint64_t delay_us)
 {
 	work->timer = sd_event_source_disable_unref(work->timer);
 	(void)sd_event_add_time_relative(work->server->event, &work->timer, CLOCK_MONOTONIC, delay_us,
 					 TIMER_ACCURACY_US, on_timer, work);
+}
+
+/* Something has happened: what found no place may find one. A pass over the members comes to its end first,
+ * or the last ones of a large job would never be tried. */
+static void wake(struct job_work *work)
+{
+	uint64_t now_us = clock_monotonic_us();
+
+	if (work->refusals.n > 0 && work->is_queued) {
+		work->is_stale = true;
+	} else if (work->refusals.n > 0 && now_us < work->next_pass_us) {
+		wake_after(work, work->next_pass_us - now_us);
+	} else {
+		refusals_release(&work->refusals);
+		queue(work);
+	}
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	wake(userdata);
+	return 0;
 }
 
 static bool is_of_others(enum job_wait_for what)
@@ -653,7 +727,7 @@ static bool is_of_others(enum job_wait_for what)
 static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 			  const struct job_decisions *decisions, uint64_t until_us)
 {
-	size_t n_before = work->refusals.n;
+	size_t n_before = work->refusals.n_members;
 	struct error err;
 
 	work->trouble[0] = '\0';
@@ -669,7 +743,7 @@ static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 		(void)str_copy(work->trouble, sizeof(work->trouble), err.msg);
 		return true;
 	}
-	return work->refusals.n == n_before;
+	return work->refusals.n_members == n_before;
 }
 
 static uint64_t delay_until(int64_t at_ms)
@@ -677,6 +751,22 @@ static uint64_t delay_until(int64_t at_ms)
 	int64_t delay_ms = at_ms - clock_realtime_ms();
 
 	return delay_ms > 0 ? (uint64_t)delay_ms * USEC_PER_MSEC : 0;
+}
+
+/* Every member has been tried. A pass that took more than a turn, and left members without a place, is
+ * repeated after a rest that is longer: events without end cost others little. */
+static void end_pass(struct job_work *work, const struct job_decisions *decisions)
+{
+	uint64_t rest_us = work->pass_us > TURN_US ? PASS_REST * work->pass_us : 0;
+
+	rest_us = rest_us < RETRY_US ? rest_us : RETRY_US;
+	work->next_pass_us = clock_monotonic_us() + rest_us;
+	if (work->is_stale)
+		wake_after(work, rest_us);
+	else if (decisions->wake_ms > 0)
+		wake_after(work, delay_until(decisions->wake_ms));
+	work->is_stale = false;
+	work->pass_us = 0;
 }
 
 /* --- plugins that members run --- */
@@ -744,13 +834,14 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
+	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);
 	set_waiting(server->job_works, work, is_waiting || work->refusals.n > 0);
 	if (work->trouble[0] != '\0')
 		wake_after(work, RETRY_US);
 	else if (!is_done || decisions->is_cut)
 		queue(work);
-	else if (decisions->wake_ms > 0)
-		wake_after(work, delay_until(decisions->wake_ms));
+	else
+		end_pass(work, decisions);
 	holdfast__v1__job__free_unpacked(job, NULL);
 }
 
@@ -844,30 +935,51 @@ static struct job_work *find_work(struct server *server, const char *key)
 	return server->job_works ? RB_FIND(job_work_tree, &server->job_works->by_key, &wanted) : NULL;
 }
 
-static void mark(struct server *server, const char *key)
+/* NULL when memory is short. */
+static struct job_work *work_or_new(struct server *server, const char *key)
 {
 	struct job_works *works = works_of(server);
 	struct job_work *work = works ? find_work(server, key) : NULL;
 
-	if (works && !work) {
-		work = calloc(1, sizeof(*work));
-		if (!work)
-			return;
-		(void)str_copy(work->job_key, sizeof(work->job_key), key);
-		work->key = work->job_key;
-		work->server = server;
-		RB_INSERT(job_work_tree, &works->by_key, work);
-	}
-	if (work)
-		wake(work);
+	if (work || !works)
+		return work;
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return NULL;
+	(void)str_copy(work->job_key, sizeof(work->job_key), key);
+	work->key = work->job_key;
+	work->server = server;
+	RB_INSERT(job_work_tree, &works->by_key, work);
+	return work;
 }
 
-static void mark_job(struct server *server, const char *namespace, const char *id)
+/* It is another version: refusals are of the one before. */
+static void mark_changed(struct server *server, const char *key)
 {
-	char key[OBJECT_KEY_SIZE];
+	struct job_work *work = work_or_new(server, key);
 
-	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", namespace, id);
-	mark(server, key);
+	if (!work)
+		return;
+	refusals_release(&work->refusals);
+	wake(work);
+}
+
+/* A member that was placed, by the pass that goes on, frees nothing for others. */
+static void mark_job_of(struct server *server, const struct change_object *object)
+{
+	const struct alloc *alloc = object->value;
+	char key[OBJECT_KEY_SIZE];
+	struct job_work *work;
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
+	work = work_or_new(server, key);
+	if (!work)
+		return;
+	if (!object->is_deletion && alloc->desired_status == DESIRED_RUN &&
+	    alloc->client_status == CLIENT_PENDING)
+		queue(work);
+	else
+		wake(work);
 }
 
 static void mark_waiting(struct server *server)
@@ -887,11 +999,11 @@ static void note_object(struct server *server, const struct change_object *objec
 	switch (object->kind) {
 	case OBJECT_RECORD:
 		if (str_starts_with(object->key, PREFIX_JOB))
-			mark(server, object->key);
+			mark_changed(server, object->key);
 		break;
 	case OBJECT_ALLOC:
 		if (alloc->job_id[0] != '\0')
-			mark_job(server, alloc->namespace, alloc->job_id);
+			mark_job_of(server, object);
 		if (alloc->n_plugins > 0 && (object->is_deletion || alloc_is_client_terminal(alloc)))
 			mark_waiting(server); /* its node can have the plugin of another job */
 		break;
@@ -957,7 +1069,7 @@ void job_work_resume_all(struct server *server)
 	struct record_entry *entry = records_from(&server->state.records, PREFIX_JOB);
 
 	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry))
-		mark(server, entry->key);
+		mark_changed(server, entry->key);
 }
 
 void job_work_release_all(struct server *server)

@@ -17,6 +17,7 @@ struct server;
 struct job_refusals {
 	struct job_refusal *list; /* owned, with its texts */
 	size_t n, size;
+	size_t n_members; /* one refusal may be that of several */
 };
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in
@@ -30,10 +31,13 @@ const struct job_refusals *job_work_refusals(struct server *server, const char *
 /** Why the store took no change at the last try; empty: it did. */
 const char *job_work_trouble(struct server *server, const char *namespace, const char *id);
 
-/* The actions that a job would cause at once. */
+enum { JOB_PLAN_DECISIONS_MAX = 16 };
+
+/* The actions that a job would cause at once. A plan that needs more decisions, or more time than one turn of
+ * the loop has for it, is cut: the actions in it are right, and members remain that were not tried. */
 struct job_plan {
 	struct job_view view;
-	struct job_decisions *decisions; /* owned; with a wait for each member that finds no place */
+	struct job_decisions *decisions; /* owned; with a wait for each member that found no place before */
 	struct job_refusals refusals;
 	struct alloc placed[JOB_ACTIONS_MAX]; /* owned; of the actions of type JOB_PLACE, in their order */
 	size_t n_placed;

@@ -277,6 +277,27 @@ CASE(each_member_waits_for_its_own_reason_and_blocks_no_other)
 	UNTIL(f, n_allocs(f) == 2);
 }
 
+CASE(a_member_stays_while_another_allocation_holds_the_volume_of_its_next_version)
+{
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct submission s;
+
+	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "db2", "wwn-0x2", NULL), STATUS_OK);
+	take_claim(f, &f->n2, "db2", ALLOC_1);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	s.volume.source = text("db2");
+	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->n_waits, 1);
+	assert_contains(response->waits[0]->text, "waits for volume db2, which allocation " ALLOC_1);
+	assert_int_equal(n_stops(f), 0);
+}
+
 CASE(members_behind_a_full_list_of_refused_ones_are_placed)
 {
 	struct submission s;

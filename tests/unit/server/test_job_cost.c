@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cost of large jobs whose members find no place: decisions and tries are counted, not timed. */
+
+#include "asks.h"
+#include "cluster.h"
+#include "submission.h"
+#include "unit.h"
+
+#include "alloc/allocs.h"
+#include "alloc/placement.h"
+#include "job/job_work.h"
+
+#include <holdfast/v1/jobs.pb-c.h>
+
+enum { GROUPS = 4, MANY = JOB_COUNT_MAX };
+
+static struct {
+	size_t decisions, tries, looks;
+	size_t tries_at_last;		 /* when the last of MANY members was tried first */
+	size_t tries_of_decision, worst; /* tries between two decisions */
+	uint64_t turn;			 /* of the loop, in which the last decision was made */
+	size_t decisions_of_turn, most_of_a_turn;
+} cost;
+static sd_event *event; /* borrowed */
+
+static void note_turn(void)
+{
+	uint64_t turn;
+
+	assert_int_equal(sd_event_get_iteration(event, &turn), 0);
+	cost.decisions_of_turn = turn == cost.turn ? cost.decisions_of_turn + 1 : 1;
+	cost.turn = turn;
+	if (cost.decisions_of_turn > cost.most_of_a_turn)
+		cost.most_of_a_turn = cost.decisions_of_turn;
+}
+
+void __real_job_reconcile(const struct job_world *world, struct job_decisions *ret);
+void __wrap_job_reconcile(const struct job_world *world, struct job_decisions *ret);
+void __wrap_job_reconcile(const struct job_world *world, struct job_decisions *ret)
+{
+	cost.decisions++;
+	cost.tries_of_decision = 0;
+	note_turn();
+	__real_job_reconcile(world, ret);
+}
+
+enum status __real_allocs_try_place(struct server *server, struct alloc *alloc,
+				    const struct placement_assumed *assumed, struct refusal *refusal,
+				    struct error *err);
+enum status __wrap_allocs_try_place(struct server *server, struct alloc *alloc,
+				    const struct placement_assumed *assumed, struct refusal *refusal,
+				    struct error *err);
+enum status __wrap_allocs_try_place(struct server *server, struct alloc *alloc,
+				    const struct placement_assumed *assumed, struct refusal *refusal,
+				    struct error *err)
+{
+	cost.tries++;
+	cost.tries_of_decision++;
+	if (cost.tries_of_decision > cost.worst)
+		cost.worst = cost.tries_of_decision;
+	if (alloc->job_index == MANY - 1 && cost.tries_at_last == 0)
+		cost.tries_at_last = cost.tries;
+	return __real_allocs_try_place(server, alloc, assumed, refusal, err);
+}
+
+struct volume_entry *__real_state_volume(struct state *state, const char *namespace, const char *id);
+struct volume_entry *__wrap_state_volume(struct state *state, const char *namespace, const char *id);
+struct volume_entry *__wrap_state_volume(struct state *state, const char *namespace, const char *id)
+{
+	cost.looks++;
+	return __real_state_volume(state, namespace, id);
+}
+
+/* A job of several groups whose members have volumes of their own, which do not exist: "db[0]", ... */
+struct large {
+	struct submission s;
+	Holdfast__V1__JobGroup groups[GROUPS], *list[GROUPS];
+	char names[GROUPS][8];
+};
+
+static void make_large(struct fixture *f, struct large *large, uint32_t n_groups, uint32_t count)
+{
+	make_job(f, &large->s);
+	large->s.group.per_alloc = large->s.per_alloc;
+	large->s.group.n_per_alloc = 1;
+	large->s.group.count = count;
+	for (uint32_t i = 0; i < n_groups; i++) {
+		large->groups[i] = large->s.group;
+		(void)str_format(large->names[i], sizeof(large->names[i]), "g%u", i);
+		large->groups[i].name = large->names[i];
+		large->list[i] = &large->groups[i];
+	}
+	large->s.job.groups = large->list;
+	large->s.job.n_groups = n_groups;
+	event = f->event;
+	memset(&cost, 0, sizeof(cost));
+}
+
+static void connect(struct fixture *f)
+{
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	memset(&cost, 0, sizeof(cost));
+}
+
+static void register_of(struct fixture *f, uint32_t index)
+{
+	char id[32], disk[32];
+
+	(void)str_format(id, sizeof(id), "db[%u]", index);
+	(void)str_format(disk, sizeof(disk), "wwn-0x%u", index + 100);
+	assert_int_equal(register_disk(f, &f->operator, id, disk, NULL), STATUS_OK);
+}
+
+static Holdfast__V1__PlanJobResponse *plan(struct fixture *f, const struct large *large)
+{
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+
+	request.job = (Holdfast__V1__Job *)(uintptr_t)&large->s.job;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	return (void *)message;
+}
+
+static const struct job_refusals *refusals(struct fixture *f)
+{
+	return NON_NULL(job_work_refusals(f->server, "default", "web"));
+}
+
+CLUSTER_TEST(all_groups_of_a_job_together_have_a_limit)
+{
+	struct large large;
+	struct error err;
+
+	make_large(f, &large, 2, MANY / 2 + 1);
+	assert_int_equal(run(f, &large.s, &err), 0);
+	assert_error(err.status, STATUS_INVALID_ARGUMENT, err,
+		     "group: all groups together have at most 10000 members, not 10002");
+	large.groups[1].count--;
+	assert_int_equal(run(f, &large.s, &err), 0);
+	large.groups[0].count--;
+	assert_int_equal(run(f, &large.s, &err), 1);
+}
+
+CLUSTER_TEST(a_decision_looks_at_no_volume_of_missing_members)
+{
+	static struct job_view view;
+	struct large large;
+
+	connect(f);
+	make_large(f, &large, 1, MANY);
+	large.s.job.namespace_ = text("default");
+	free(NON_NULL(job_decide(f->server, &large.s.job, NULL, &view)));
+	assert_int_equal(cost.decisions, 1);
+	assert_int_equal(cost.looks, 0);
+}
+
+CLUSTER_TEST(a_plan_for_thousands_without_a_place_is_cut_after_a_few_decisions)
+{
+	cleanup_pb Holdfast__V1__PlanJobResponse *response = NULL;
+	struct large large;
+
+	connect(f);
+	make_large(f, &large, GROUPS, MANY / GROUPS);
+	response = plan(f, &large);
+	assert_in_range(cost.decisions, 1, JOB_PLAN_DECISIONS_MAX);
+	assert_in_range(cost.tries, 1, JOB_PLAN_DECISIONS_MAX * JOB_ACTIONS_MAX);
+	assert_int_equal(response->n_actions, 0);
+	assert_int_equal(response->n_groups, GROUPS);
+	assert_int_equal(response->groups[GROUPS - 1]->missing, MANY / GROUPS);
+	assert_true(response->is_cut);
+}
+
+CLUSTER_TEST(a_plan_lists_places_behind_refused_members)
+{
+	cleanup_pb Holdfast__V1__PlanJobResponse *response = NULL;
+	struct large large;
+	int n = 0;
+
+	connect(f);
+	make_large(f, &large, 2, 100);
+	register_of(f, 1);
+	register_of(f, 99);
+	large.groups[1].count = 2;
+	do { /* on a busy machine its time may be over before its end */
+		if (response)
+			protobuf_c_message_free_unpacked(&response->base, NULL);
+		response = plan(f, &large);
+	} while (response->is_cut && n++ < 100);
+	/* one of the two groups has volume 1 */
+	assert_int_equal(response->n_actions, 2);
+	assert_string_equal(response->actions[0]->group, "g0");
+	assert_int_equal(response->actions[0]->index, 1);
+	assert_int_equal(response->actions[1]->index, 99);
+	assert_string_not_equal(response->actions[1]->node_id, "");
+	assert_false(response->is_cut);
+	assert_int_equal(response->n_waits, JOB_WAITS_MAX);
+	assert_int_equal(response->groups[0]->waiting, 98);
+	assert_int_equal(response->groups[1]->waiting, 2);
+}
+
+CLUSTER_TEST(each_member_of_a_large_job_is_tried_once_whatever_happens_meanwhile)
+{
+	struct change_object node = {.kind = OBJECT_NODE};
+	struct large large;
+
+	connect(f);
+	register_of(f, MANY - 1); /* only the last member has a place */
+	settle(f);
+	make_large(f, &large, 1, MANY);
+	assert_int_equal(run(f, &large.s, NULL), 1);
+	for (size_t i = 1; i < 4; i++) {
+		UNTIL(f, cost.tries >= i * MANY / 4);
+		job_work_note_durable(f->server, &node, 1, 0);
+	}
+	UNTIL(f, n_allocs(f) == 1);
+	assert_int_equal(cost.tries_at_last, MANY);
+	assert_in_range(cost.worst, 1, JOB_ACTIONS_MAX);
+	assert_in_range(refusals(f)->n, 1, JOB_WAITS_MAX + 1); /* thousands cost no memory */
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	/* the node may be new: each is tried again */
+	cost.tries = 0;
+	UNTIL(f, cost.tries == MANY - 1);
+}
+
+CLUSTER_TEST(members_that_are_placed_do_not_have_the_others_tried_again)
+{
+	enum { COUNT = 300, PLACED = 20 };
+	struct large large;
+
+	connect(f);
+	for (uint32_t i = 0; i < PLACED; i++)
+		register_of(f, COUNT - 1 - i);
+	settle(f);
+	make_large(f, &large, 1, COUNT);
+	assert_int_equal(run(f, &large.s, NULL), 1);
+	UNTIL(f, n_allocs(f) == PLACED);
+	settle(f);
+	assert_int_equal(refusals(f)->n_members, COUNT - PLACED);
+	assert_int_equal(cost.tries, COUNT);
+	/* another version begins with all of them */
+	large.groups[0].allocation->mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &large.s, NULL), 2);
+	UNTIL(f, cost.tries == 2 * COUNT - PLACED);
+}
+
+static void count_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+			 void *userdata)
+{
+	(*(size_t *)userdata)++;
+}
+
+CLUSTER_TEST(each_call_that_waits_for_a_job_is_answered_in_a_turn_of_its_own)
+{
+	enum { WAITING = 32 };
+	Holdfast__V1__GetJobRequest request = V1(get_job_request, .id = text("web"), .wait_ms = 300 * 1000);
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct large large;
+	size_t n = 0;
+
+	make_large(f, &large, 1, 1);
+	assert_int_equal(run(f, &large.s, NULL), 1);
+	settle(f);
+	response = get(f);
+	request.index = response->index;
+	for (size_t i = 0; i < WAITING; i++)
+		assert_ok(rpc_client_call(f->operator.client, JOBS, "Get", &request.base, TIMEOUT_US * 20,
+					  count_answer, &n, NULL, NULL));
+	UNTIL(f, f->server->n_watches == WAITING);
+	memset(&cost, 0, sizeof(cost));
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, n == WAITING);
+	assert_in_range(cost.decisions, WAITING, 2 * WAITING);
+	assert_int_equal(cost.most_of_a_turn, 1);
+}
