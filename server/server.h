@@ -127,7 +127,7 @@ struct server {
 	sd_event_source *watch_turn; /* owned; NULL: no call was due yet */
 	struct refused_peers *refused_peers;
 	size_t n_watches;
-	struct peer_count_tree watch_callers;
+	struct peer_count_tree watch_callers, long_callers;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits *audit;

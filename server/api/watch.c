@@ -35,6 +35,7 @@ struct watch {
 	RB_ENTRY(watch) by_name;
 	struct server *server;
 	struct rpc_call *call;
+	struct peer_count_tree *callers; /* borrowed: those of which caller is one */
 	struct peer_count *caller;
 	ProtobufCMessage *request; /* owned */
 	const struct read_method *method;
@@ -61,7 +62,7 @@ static void watch_free(struct watch *watch)
 	if (watch->is_due)
 		TAILQ_REMOVE(&watch->server->due, watch, in_due);
 	watch->server->n_watches--;
-	peer_count_leave(&watch->server->watch_callers, watch->caller);
+	peer_count_leave(watch->callers, watch->caller);
 	(void)sd_event_source_disable_unref(watch->timer);
 	protobuf_c_message_free_unpacked(watch->request, NULL);
 	free(watch);
@@ -110,16 +111,19 @@ static bool prepare_turns(struct server *server)
 	return sd_event_add_defer(server->event, &server->watch_turn, on_turn, server) >= 0;
 }
 
-/* Without memory the call waits until its time is over. */
-static void watch_set_due(struct watch *watch)
+/* False when memory is short. */
+static bool watch_set_due(struct watch *watch)
 {
 	struct server *server = watch->server;
 
-	if (watch->is_due || !prepare_turns(server))
-		return;
+	if (watch->is_due)
+		return true;
+	if (!prepare_turns(server))
+		return false;
 	watch->is_due = true;
 	TAILQ_INSERT_TAIL(&server->due, watch, in_due);
 	(void)sd_event_source_set_enabled(server->watch_turn, SD_EVENT_ON);
+	return true;
 }
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
@@ -142,52 +146,77 @@ static uint64_t index_now(struct server *server, const ProtobufCMessage *request
 	return method->index ? method->index(server, request) : watch_index(server, name);
 }
 
+/* Keeps the call, which is not answered yet. */
 static enum status hold(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			const struct read_method *method, const char *name, struct error *err)
+			const struct read_method *method, const char *name, struct watch **ret,
+			struct error *err)
 {
-	uint64_t wait_ms = number_of(request, "wait_ms");
+	struct peer_count_tree *callers = method->is_long ? &server->long_callers : &server->watch_callers;
 	struct peer_count *caller = NULL;
 	struct watch *watch;
-	int r;
 
 	if (server->n_watches >= WATCHES_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "more than %d calls are waiting for changes", WATCHES_MAX);
-	if (protobuf_c_message_get_packed_size(request) > WATCH_REQUEST_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
-				 WATCH_REQUEST_MAX);
-	TRY(caller_count(rpc_call_peer(call), rpc_call_token(call), &server->watch_callers,
-			 WATCHES_PER_CALLER_MAX, "calls that wait for changes", &caller, err));
+	TRY(caller_count(rpc_call_peer(call), rpc_call_token(call), callers,
+			 method->is_long ? LONG_READS_PER_CALLER_MAX : WATCHES_PER_CALLER_MAX,
+			 method->is_long ? "calls that take long" : "calls that wait for changes", &caller,
+			 err));
 	watch = calloc(1, sizeof(*watch));
 	if (!watch) {
-		peer_count_leave(&server->watch_callers, caller);
+		peer_count_leave(callers, caller);
 		return error_no_memory(err, "a waiting call");
 	}
 	*watch = (struct watch){.serial = ++server->watch_serial,
 				.server = server,
 				.call = call,
+				.callers = callers,
 				.caller = caller,
 				.request = message_copy(request),
 				.method = method,
 				.after = number_of(request, "index")};
 	(void)str_copy(watch->name, sizeof(watch->name), name);
-	if (wait_ms > WATCH_WAIT_MAX_MS)
-		wait_ms = WATCH_WAIT_MAX_MS;
-	r = watch->request
-		    ? sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC,
-						 wait_ms * USEC_PER_MSEC, TIMER_ACCURACY_US, on_time, watch)
-		    : -ENOMEM;
-	if (r < 0) {
-		if (watch->request)
-			protobuf_c_message_free_unpacked(watch->request, NULL);
-		peer_count_leave(&server->watch_callers, caller);
-		free(watch);
-		return error_set(err, status_from_errno(r), r, "wait for a change");
-	}
 	RB_INSERT(watch_tree, &server->watches, watch);
 	server->n_watches++;
-	return STATUS_OK;
+	*ret = watch;
+	if (watch->request)
+		return STATUS_OK;
+	watch_free(watch);
+	return error_no_memory(err, "a waiting call");
+}
+
+static enum status await_change(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+				const struct read_method *method, const char *name, struct error *err)
+{
+	uint64_t wait_ms = number_of(request, "wait_ms");
+	struct watch *watch;
+	int r;
+
+	if (protobuf_c_message_get_packed_size(request) > WATCH_REQUEST_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
+				 WATCH_REQUEST_MAX);
+	TRY(hold(server, call, request, method, name, &watch, err));
+	if (wait_ms > WATCH_WAIT_MAX_MS)
+		wait_ms = WATCH_WAIT_MAX_MS;
+	r = sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC, wait_ms * USEC_PER_MSEC,
+				       TIMER_ACCURACY_US, on_time, watch);
+	if (r >= 0)
+		return STATUS_OK;
+	watch_free(watch);
+	return error_set(err, status_from_errno(r), r, "wait for a change");
+}
+
+static enum status take_turn(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			     const struct read_method *method, struct error *err)
+{
+	struct watch *watch;
+
+	TRY(hold(server, call, request, method, "", &watch, err));
+	if (watch_set_due(watch))
+		return STATUS_OK;
+	watch_free(watch);
+	return error_no_memory(err, "a turn of the loop");
 }
 
 void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
@@ -197,6 +226,11 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
 	char name[OBJECT_KEY_SIZE];
 	struct error err;
 
+	if (method->is_long) {
+		if (take_turn(server, call, request, method, &err) != STATUS_OK)
+			rpc_call_fail(call, &err);
+		return;
+	}
 	if (!method->name || after == 0 || number_of(request, "wait_ms") == 0) {
 		answer(server, call, request, method);
 		return;
@@ -204,7 +238,7 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
 	method->name(request, name);
 	if (index_now(server, request, method, name) > after)
 		answer(server, call, request, method);
-	else if (hold(server, call, request, method, name, &err) != STATUS_OK)
+	else if (await_change(server, call, request, method, name, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
 }
 
@@ -232,7 +266,7 @@ static void wake(struct server *server, const char *name)
 	for (watch = RB_NFIND(watch_tree, &server->watches, &from); watch && str_eq(watch->name, name);
 	     watch = RB_NEXT(watch_tree, NULL, watch))
 		if (index_now(server, watch->request, watch->method, watch->name) > watch->after)
-			watch_set_due(watch);
+			(void)watch_set_due(watch); /* else it waits until its time is over */
 }
 
 static void wake_object(struct server *server, const char *prefix, const char *rest)

@@ -19,7 +19,12 @@ struct server;
 
 #define WATCH_PLUGIN "plugin/"
 
-enum { WATCH_WAIT_MAX_MS = 5 * 60 * 1000, WATCHES_MAX = 4096, WATCHES_PER_CALLER_MAX = 256 };
+enum {
+	WATCH_WAIT_MAX_MS = 5 * 60 * 1000,
+	WATCHES_MAX = 4096,
+	WATCHES_PER_CALLER_MAX = 256,
+	LONG_READS_PER_CALLER_MAX = 4,
+};
 
 struct read_method {
 	/** Answers the call, or returns why not. */
@@ -28,6 +33,10 @@ struct read_method {
 
 	/** Name under which the read waits. NULL: it never waits. */
 	void (*name)(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE]);
+
+	/** An answer may take as long as a turn of the loop: one a turn, LONG_READS_PER_CALLER_MAX at once.
+	 * It never waits for a change. */
+	bool is_long;
 
 	/** Returns the object's index; UINT64_MAX when it is missing. NULL: watch_index() of the name. */
 	uint64_t (*index)(struct server *server, const ProtobufCMessage *request);

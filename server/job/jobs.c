@@ -788,7 +788,7 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	return STATUS_OK;
 }
 
-static const struct read_method plan_method = {.handle = handle_plan};
+static const struct read_method plan_method = {.handle = handle_plan, .is_long = true};
 DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 
 /* --- get --- */

@@ -8,6 +8,7 @@
 
 #include "alloc/allocs.h"
 #include "alloc/placement.h"
+#include "api/watch.h"
 #include "job/job_work.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
@@ -271,5 +272,41 @@ CLUSTER_TEST(each_call_that_waits_for_a_job_is_answered_in_a_turn_of_its_own)
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	UNTIL(f, n == WAITING);
 	assert_in_range(cost.decisions, WAITING, 2 * WAITING);
+	assert_int_equal(cost.most_of_a_turn, 1);
+}
+
+/* The status of each answer, in their order. */
+struct answers {
+	enum status list[2 * LONG_READS_PER_CALLER_MAX];
+	size_t n;
+};
+
+static void keep_status(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	struct answers *answers = userdata;
+
+	answers->list[answers->n++] = status;
+	if (status != STATUS_OK)
+		assert_contains(err->msg, "calls that take long");
+}
+
+CLUSTER_TEST(plans_have_a_turn_each_and_few_are_made_for_one_caller)
+{
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	struct answers answers = {.n = 0};
+	size_t n_failed = 0;
+	struct large large;
+
+	make_large(f, &large, 1, 1);
+	request.job = &large.s.job;
+	for (size_t i = 0; i < ARRAY_SIZE(answers.list); i++)
+		assert_ok(rpc_client_call(f->operator.client, JOBS, "Plan", &request.base, TIMEOUT_US,
+					  keep_status, &answers, NULL, NULL));
+	UNTIL(f, answers.n == ARRAY_SIZE(answers.list));
+	for (size_t i = 0; i < ARRAY_SIZE(answers.list); i++)
+		n_failed += answers.list[i] == STATUS_RESOURCE_EXHAUSTED;
+	assert_int_equal(n_failed, ARRAY_SIZE(answers.list) - LONG_READS_PER_CALLER_MAX);
+	assert_int_equal(cost.decisions, LONG_READS_PER_CALLER_MAX);
 	assert_int_equal(cost.most_of_a_turn, 1);
 }
