@@ -259,6 +259,8 @@ static int on_pump(sd_event_source *source, void *userdata)
 		send_one(watcher, event_at(events, watcher->next++));
 	if (watcher->next == events->next)
 		watcher->pump = sd_event_source_disable_unref(watcher->pump);
+	else
+		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* behind later arrivals */
 	return 0;
 }
 
@@ -425,8 +427,6 @@ static enum status start_pump(struct watcher *watcher, struct error *err)
 	if (watcher->next == watcher->events->next)
 		return STATUS_OK;
 	r = sd_event_add_defer(watcher->events->server->event, &watcher->pump, on_pump, watcher);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(watcher->pump, SD_EVENT_ON);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "catch up") : STATUS_OK;
 }
 

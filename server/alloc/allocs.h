@@ -82,11 +82,15 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
  * A pending allocation is stored like every other one, so the queue survives a restart. Its order is
  * alloc_arrival(). A replacement of another version keeps the place of its predecessor: until it is
  * submitted, the predecessor keeps others from the volume. After each change that may have freed
- * something, all are tried in that order; there is no polling. One that waits for a volume keeps later
- * ones from that volume, if they would be in its way. One that waits only for a node keeps no other from
- * its volume. */
+ * something, all are tried in that order, those that are related in one turn; there is no polling. One that
+ * waits for a volume keeps later ones from that volume, if they would be in its way. One that waits only for
+ * a node keeps no other from its volume. */
 
-enum { PENDING_PER_VOLUME_MAX = 64 };
+enum {
+	PENDING_PER_VOLUME_MAX = 64,
+	PENDING_PER_NAMESPACE_MAX = 4096,
+	PENDING_RELATED_MAX = 128, /* that wait for one volume, for another volume of these, and so on */
+};
 
 /** It has no node yet, and waits for one. */
 bool alloc_is_pending(const struct alloc *alloc);
@@ -99,7 +103,7 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
 			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err);
 
 /** @alloc could not be placed, for @err. If one of its volumes is taken it is made pending for @wait_ms (0:
- * without a limit), to be stored by the caller: STATUS_OK. Else, or beyond PENDING_PER_VOLUME_MAX, it is
+ * without a limit), to be stored by the caller: STATUS_OK. Else, or beyond one of the limits, it is
  * refused. */
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err);
 

@@ -23,11 +23,18 @@
 #include <string.h>
 
 enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
-#define RETRY_US (5 * USEC_PER_SEC) /* after what the store refused */
+#define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
+#define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no further look begins in it */
 
 struct pending {
 	sd_event_source *turn;	/* owned; on when something may be free */
 	sd_event_source *timer; /* owned; when the next one has waited long enough */
+	sd_event_source *rest;	/* owned; after a turn that took long */
+	uint64_t change;	/* number of the last event that may have freed something, from 1 */
+	uint64_t pass;		/* the event with which the present pass over all began */
+	uint64_t serial;	/* of the last search for related ones */
+	bool is_passing;	/* it has not come to its end */
+	bool is_resting;
 };
 
 /* Allocations in one list. */
@@ -43,16 +50,15 @@ struct obstruction {
 	const struct alloc_entry *other; /* placed and not started yet, or pending before it */
 };
 
-/* One look at all that wait. */
+/* One look at allocations that wait, and at all others that wait for volumes of theirs. No other one can be
+ * in their way before it has a node. */
 struct round {
 	struct server *server;
-	struct entries queue;	 /* pending ones, in the order in which they came */
-	struct entries starting; /* that have a node and may still ask for their claims */
-	struct obstruction *at;	 /* owned; of each of the queue, once it was tried: what it waits for */
-	size_t n_tried;
-	bool has_failed; /* the store refused something */
-	bool only_queue; /* only those that came by a queue count, the others may be raced */
+	struct entries queue; /* in the order in which they came */
+	bool has_failed;      /* the store refused something, or memory is short */
 };
+
+static bool prepare(struct server *server);
 
 /* --- waiting allocations --- */
 
@@ -99,6 +105,12 @@ static const struct alloc_entry *first_without_node(struct server *server)
 	return nowhere ? LIST_FIRST(&nowhere->allocs) : NULL;
 }
 
+static void put_in_order(struct entries *entries)
+{
+	if (entries->n > 0)
+		qsort((void *)entries->list, entries->n, sizeof(const struct alloc_entry *), compare_arrival);
+}
+
 static bool collect_queue(struct server *server, struct entries *ret)
 {
 	const struct alloc_entry *entry = first_without_node(server);
@@ -107,9 +119,13 @@ static bool collect_queue(struct server *server, struct entries *ret)
 	for (; entry; entry = LIST_NEXT(entry, of_node))
 		if (alloc_is_pending(&entry->alloc) && !entries_add(ret, &size, entry))
 			return false;
-	if (ret->n > 0)
-		qsort((void *)ret->list, ret->n, sizeof(const struct alloc_entry *), compare_arrival);
+	put_in_order(ret);
 	return true;
+}
+
+static void entries_release(struct entries *entries)
+{
+	free((void *)entries->list);
 }
 
 static bool is_starting(const struct alloc *alloc)
@@ -132,14 +148,84 @@ static bool keeps_others(struct server *server, const struct alloc_entry *entry)
 	return entry->alloc.keeps_place ? has_job(server, &entry->alloc) : node_is_connected(entry->node);
 }
 
-static bool collect_starting(struct server *server, struct entries *ret)
+static bool add_wishes(struct server *server, const char *namespace, const char *id, struct entries *ret,
+		       size_t *size)
 {
-	const struct alloc_entry *entry;
+	struct volume_wish *wish = state_wish_first(&server->state, namespace, id);
+
+	for (; wish; wish = state_wish_next(wish))
+		if (!entries_add(ret, size, wish->alloc))
+			return false;
+	return true;
+}
+
+/* Leaves each one once; those of one allocation are neighbours. */
+static void drop_repeated(struct entries *entries)
+{
+	size_t n = 0;
+
+	put_in_order(entries);
+	for (size_t i = 0; i < entries->n; i++)
+		if (n == 0 || entries->list[n - 1] != entries->list[i])
+			entries->list[n++] = entries->list[i];
+	entries->n = n;
+}
+
+/* Collects the allocations that wait for a volume of @alloc or start with one, under any name of its storage,
+ * in the order in which they came. Costs the number of these. False when memory is short. */
+static bool collect_related(struct server *server, const struct alloc *alloc, struct entries *ret)
+{
 	size_t size = 0;
 
-	LIST_FOREACH (entry, &server->state.starting, of_starting)
-		if (keeps_others(server, entry) && !entries_add(ret, &size, entry))
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		const struct volume_entry *volume =
+			state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
+		const struct volume_entry *other = NULL;
+
+		if (!add_wishes(server, alloc->namespace, alloc->volumes[i].source, ret, &size))
 			return false;
+		while (volume &&
+		       (other = storage_next_other(volume, (struct volume_entry *)(uintptr_t)other)))
+			if (str_eq(other->namespace, alloc->namespace) &&
+			    !add_wishes(server, alloc->namespace, other->id, ret, &size))
+				return false;
+	}
+	drop_repeated(ret);
+	return true;
+}
+
+/* Adds those of the related ones of @alloc that wait, unless this search has found them before. */
+static bool add_waiting(struct server *server, const struct alloc *alloc, struct entries *ret, size_t *size)
+{
+	cleanup(entries_release) struct entries related = {NULL, 0};
+
+	if (!collect_related(server, alloc, &related))
+		return false;
+	for (size_t i = 0; i < related.n; i++) {
+		struct alloc_entry *entry = (struct alloc_entry *)(uintptr_t)related.list[i];
+
+		if (!alloc_is_pending(&entry->alloc) || entry->seen == server->pending->serial)
+			continue;
+		entry->seen = server->pending->serial;
+		if (!entries_add(ret, size, entry))
+			return false;
+	}
+	return true;
+}
+
+/* Collects those that wait and are related to @alloc, to these, and so on, in the order in which they came.
+ * False when memory is short. */
+static bool collect_all_related(struct server *server, const struct alloc *alloc, struct entries *ret)
+{
+	size_t size = 0;
+
+	server->pending->serial++;
+	if (!add_waiting(server, alloc, ret, &size))
+		return false;
+	for (size_t i = 0; i < ret->n; i++)
+		if (!add_waiting(server, &ret->list[i]->alloc, ret, &size))
+			return false;
+	put_in_order(ret);
 	return true;
 }
 
@@ -247,66 +333,67 @@ static bool came_by_queue(const struct alloc *alloc)
 	return alloc->job_id[0] != '\0' || alloc->place_time_ms > 0;
 }
 
-/* Finds a rival among those that were placed, and those that wait before it for that volume. */
-static struct obstruction find_rival(const struct round *round, const struct alloc *alloc)
+/* Does @other, which waits, keep others from volume @id? Not while it waits for another volume, or for a
+ * node. One that was never tried may wait for any. */
+static bool waits_for(const struct alloc_entry *other, const char *id)
 {
-	for (size_t i = 0; i < round->starting.n; i++) {
-		const struct alloc *other = &round->starting.list[i]->alloc;
-		const char *id = round->only_queue && !came_by_queue(other)
-					 ? NULL
-					 : rival_volume(round->server, alloc, other);
+	return other->looked == 0 ||
+	       (other->waits_for > 0 && str_eq(other->alloc.volumes[other->waits_for - 1].source, id));
+}
 
-		if (id)
-			return (struct obstruction){.volume_id = id, .other = round->starting.list[i]};
-	}
-	for (size_t i = 0; i < round->n_tried; i++) {
-		const char *id = round->at[i].volume_id
-					 ? rival_volume(round->server, alloc, &round->queue.list[i]->alloc)
-					 : NULL;
+/* Finds the first rival of @alloc (@self: its entry; NULL: it is not stored) among @related: one that was
+ * placed, or one that waits before it for that volume. @only_queue: of those that were placed only those that
+ * came by a queue count, the others may be raced. */
+static struct obstruction first_rival(struct server *server, const struct alloc *alloc,
+				      const struct alloc_entry *self, const struct entries *related,
+				      bool is_starting, bool only_queue)
+{
+	for (size_t i = 0; i < related->n; i++) {
+		const struct alloc_entry *other = related->list[i];
+		const char *id;
 
-		if (id && str_eq(id, round->at[i].volume_id))
-			return (struct obstruction){.volume_id = id, .other = round->queue.list[i]};
+		if (other->is_starting != is_starting)
+			continue;
+		if (is_starting
+			    ? !keeps_others(server, other) || (only_queue && !came_by_queue(&other->alloc))
+			    : self && compare_arrival(&other, &self) >= 0)
+			continue;
+		id = rival_volume(server, alloc, &other->alloc);
+		if (id && (is_starting || waits_for(other, id)))
+			return (struct obstruction){.volume_id = id, .other = other};
 	}
 	return (struct obstruction){.volume_id = NULL};
 }
 
-static struct obstruction find_obstruction(const struct round *round, const struct alloc *alloc)
+/* Without memory its first volume counts as taken. */
+static struct obstruction find_rival(struct server *server, const struct alloc *alloc,
+				     const struct alloc_entry *self, bool only_queue)
+{
+	cleanup(entries_release) struct entries related = {NULL, 0};
+	struct obstruction at;
+
+	if (!collect_related(server, alloc, &related))
+		return (struct obstruction){.volume_id = alloc->volumes[0].source};
+	at = first_rival(server, alloc, self, &related, true, only_queue);
+	return at.volume_id ? at : first_rival(server, alloc, self, &related, false, only_queue);
+}
+
+static struct obstruction find_obstruction(struct server *server, const struct alloc *alloc,
+					   const struct alloc_entry *self)
 {
 	const char *volume_id = NULL;
-	const struct claim *claim = find_claim(round->server, alloc, &volume_id);
+	const struct claim *claim = find_claim(server, alloc, &volume_id);
 
 	if (claim)
 		return (struct obstruction){.volume_id = volume_id, .claim = claim};
-	return find_rival(round, alloc);
+	return find_rival(server, alloc, self, false);
 }
 
 /* --- a round --- */
 
 static void round_release(struct round *round)
 {
-	free((void *)round->queue.list);
-	free((void *)round->starting.list);
-	free(round->at);
-}
-
-/* False when memory is short. */
-static bool round_init(struct round *round, struct server *server)
-{
-	*round = (struct round){.server = server};
-	if (!collect_queue(server, &round->queue) || !collect_starting(server, &round->starting))
-		return false;
-	/* each of the queue may be placed */
-	if (round->queue.n > 0) {
-		size_t n = round->starting.n + round->queue.n;
-		const struct alloc_entry **list =
-			reallocarray((void *)round->starting.list, n, sizeof(const struct alloc_entry *));
-
-		if (!list)
-			return false;
-		round->starting.list = list;
-	}
-	round->at = calloc(round->queue.n + 1, sizeof(*round->at));
-	return round->at != NULL;
+	entries_release(&round->queue);
 }
 
 static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
@@ -373,52 +460,68 @@ static void expire(struct round *round, const struct alloc_entry *entry)
 		round->has_failed = true;
 }
 
-static void look_at(struct round *round, size_t i)
+/* Returns the number of the volume among those of @alloc, from 1; 0: NULL. */
+static uint32_t volume_number(const struct alloc *alloc, const char *volume_id)
 {
-	const struct alloc_entry *entry = round->queue.list[i];
+	for (uint32_t i = 0; volume_id && i < alloc->n_volumes; i++)
+		if (str_eq(alloc->volumes[i].source, volume_id))
+			return i + 1;
+	return 0;
+}
+
+/* Places it if it can be, and notes what it waits for. */
+static void look_at(struct round *round, struct alloc_entry *entry)
+{
+	struct server *server = round->server;
+	struct obstruction at = find_rival(server, &entry->alloc, entry, false);
 	struct error err;
 
-	round->at[i] = find_rival(round, &entry->alloc);
-	if (!round->at[i].volume_id && try_place(round, entry, &err) == STATUS_OK)
-		round->starting.list[round->starting.n++] = entry;
-	else if (!round->at[i].volume_id)
-		round->at[i] = find_obstruction(round, &entry->alloc);
+	if (!at.volume_id && try_place(round, entry, &err) == STATUS_OK)
+		return;
+	if (!at.volume_id)
+		at = find_obstruction(server, &entry->alloc, entry);
+	entry->looked = server->pending->change;
+	entry->waits_for = volume_number(&entry->alloc, at.volume_id);
 	if (alloc_is_pending(&entry->alloc) && entry->alloc.wait_until_ms != 0 &&
 	    entry->alloc.wait_until_ms <= clock_realtime_ms())
 		expire(round, entry);
-	if (!alloc_is_pending(&entry->alloc))
-		round->at[i] = (struct obstruction){.volume_id = NULL};
-	round->n_tried = i + 1;
 }
 
-static void try_all(struct round *round)
+/* Tries @entry, and all that are related to it, in the order in which they came: what one of them may have
+ * depends on no other one. */
+static void look_at_related(struct round *round, const struct alloc_entry *entry)
 {
-	for (size_t i = 0; i < round->queue.n; i++)
-		look_at(round, i);
-}
+	cleanup(entries_release) struct entries queue = {NULL, 0};
 
-/* Finds the obstructions that are visible without placing anything. */
-static void look_for_obstructions(struct round *round)
-{
-	for (; round->n_tried < round->queue.n; round->n_tried++)
-		round->at[round->n_tried] =
-			find_obstruction(round, &round->queue.list[round->n_tried]->alloc);
+	if (!collect_all_related(round->server, &entry->alloc, &queue)) {
+		round->has_failed = true;
+		return;
+	}
+	for (size_t i = 0; i < queue.n; i++)
+		if (alloc_is_pending(&queue.list[i]->alloc))
+			look_at(round, (struct alloc_entry *)(uintptr_t)queue.list[i]);
 }
 
 /* --- submissions --- */
 
-/* Does another allocation wait for one of its volumes, or start with it? Costs one look at each of those. */
-static bool has_rival(struct server *server, const struct alloc *alloc)
+/* Does another allocation wait for one of its volumes, or start with it? */
+static bool has_rival(struct server *server, const struct alloc *alloc, const struct entries *related)
 {
-	const struct alloc_entry *entry = first_without_node(server);
-
-	for (; entry; entry = LIST_NEXT(entry, of_node))
-		if (alloc_is_pending(&entry->alloc) && rival_volume(server, alloc, &entry->alloc))
-			return true;
-	LIST_FOREACH (entry, &server->state.starting, of_starting)
-		if (rival_volume(server, alloc, &entry->alloc))
+	for (size_t i = 0; i < related->n; i++)
+		if (rival_volume(server, alloc, &related->list[i]->alloc))
 			return true;
 	return false;
+}
+
+/* Tries those of @related that wait and that were not tried since the last event: they came before. */
+static void try_related(struct server *server, const struct entries *related)
+{
+	struct round round = {.server = server};
+
+	for (size_t i = 0; i < related->n; i++)
+		if (alloc_is_pending(&related->list[i]->alloc) &&
+		    related->list[i]->looked != server->pending->change)
+			look_at_related(&round, related->list[i]);
 }
 
 static enum status check_assumed(struct server *server, const struct alloc *alloc,
@@ -439,22 +542,23 @@ static enum status check_assumed(struct server *server, const struct alloc *allo
 enum status pending_check(struct server *server, const struct alloc *alloc,
 			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err)
 {
-	cleanup(round_release) struct round round = {.server = NULL};
+	cleanup(entries_release) struct entries related = {NULL, 0};
 	struct obstruction at;
 	enum status status = check_assumed(server, alloc, assumed, err);
 
-	if (status != STATUS_OK || alloc->n_volumes == 0 || !has_rival(server, alloc))
+	if (status != STATUS_OK || alloc->n_volumes == 0)
 		return status;
-	if (!round_init(&round, server))
+	if (!prepare(server) || !collect_related(server, alloc, &related))
 		return error_no_memory(err, "an allocation");
-	if (assumed && assumed->is_dry)
-		look_for_obstructions(&round);
-	else
-		try_all(&round); /* what came before goes first, if it can */
-	round.only_queue = !is_to_wait;
-	at = find_rival(&round, alloc);
+	if (!has_rival(server, alloc, &related))
+		return STATUS_OK;
+	if (!(assumed && assumed->is_dry))
+		try_related(server, &related); /* what came before goes first, if it can */
+	at = find_rival(server, alloc, NULL, !is_to_wait);
 	if (!at.volume_id)
 		return STATUS_OK;
+	if (!at.other)
+		return error_no_memory(err, "an allocation");
 	if (at.other->alloc.node_id[0] != '\0')
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is about to be claimed by allocation %s on node %s; holdfast "
@@ -466,41 +570,67 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
 			 at.volume_id, at.other->id);
 }
 
-static enum status check_room(const struct round *round, const struct alloc *alloc, struct error *err)
+static size_t count_of_volume(struct server *server, const char *namespace, const char *id)
 {
+	const struct volume_wish *wish = state_wish_first(&server->state, namespace, id);
+	size_t n = 0;
+
+	for (; wish; wish = state_wish_next((struct volume_wish *)(uintptr_t)wish))
+		n += alloc_is_pending(&wish->alloc->alloc);
+	return n;
+}
+
+static size_t count_of_namespace(struct server *server, const char *namespace)
+{
+	const struct alloc_entry *entry = first_without_node(server);
+	size_t n = 0;
+
+	for (; entry; entry = LIST_NEXT(entry, of_node))
+		n += alloc_is_pending(&entry->alloc) && str_eq(entry->alloc.namespace, namespace);
+	return n;
+}
+
+static enum status check_room(struct server *server, const struct alloc *alloc, struct error *err)
+{
+	cleanup(entries_release) struct entries related = {NULL, 0};
+	size_t n;
+
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		const char *source = alloc->volumes[i].source;
-		size_t n = 0;
 
-		for (size_t k = 0; k < round->queue.n; k++) {
-			const struct alloc *other = &round->queue.list[k]->alloc;
-
-			for (uint32_t j = 0;
-			     str_eq(other->namespace, alloc->namespace) && j < other->n_volumes; j++)
-				n += str_eq(other->volumes[j].source, source);
-		}
+		n = count_of_volume(server, alloc->namespace, source);
 		if (n >= PENDING_PER_VOLUME_MAX)
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 					 "volume %s: %zu allocations wait for it, which is as many as may; "
 					 "holdfast volume status %s",
 					 source, n, source);
 	}
+	n = count_of_namespace(server, alloc->namespace);
+	if (n >= PENDING_PER_NAMESPACE_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "namespace %s: %zu of its allocations wait for volumes, which is as many as "
+				 "may; holdfast alloc status",
+				 alloc->namespace, n);
+	if (!collect_all_related(server, alloc, &related))
+		return error_no_memory(err, "an allocation");
+	if (related.n >= PENDING_RELATED_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%zu allocations wait for its volumes, or for other volumes of these, which "
+				 "is as many as may; holdfast alloc status",
+				 related.n);
 	return STATUS_OK;
 }
 
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err)
 {
-	cleanup(round_release) struct round round = {.server = NULL};
-
 	assert(err->status != STATUS_OK);
 	if (err->status != STATUS_FAILED_PRECONDITION || alloc->n_plugins > 0)
 		return err->status;
-	if (!round_init(&round, server))
+	if (!prepare(server))
 		return error_no_memory(err, "an allocation");
-	look_for_obstructions(&round);
-	if (!find_obstruction(&round, alloc).volume_id)
+	if (!find_obstruction(server, alloc, NULL).volume_id)
 		return err->status;
-	TRY(check_room(&round, alloc, err));
+	TRY(check_room(server, alloc, err));
 	alloc->wait_node_id = alloc->node_id[0] != '\0' ? strdup(alloc->node_id) : NULL;
 	if (alloc->node_id[0] != '\0' && !alloc->wait_node_id)
 		return error_no_memory(err, "an allocation");
@@ -515,22 +645,17 @@ const struct alloc_entry **pending_of_volume(struct server *server, const char *
 					     size_t *ret_n)
 {
 	struct entries queue = {NULL, 0};
-	size_t n = 0;
+	size_t n = 0, size = 0;
 
 	*ret_n = 0;
-	if (!collect_queue(server, &queue)) {
-		free((void *)queue.list);
+	if (!add_wishes(server, namespace, id, &queue, &size)) {
+		entries_release(&queue);
 		return NULL;
 	}
-	for (size_t i = 0; i < queue.n; i++) {
-		const struct alloc *alloc = &queue.list[i]->alloc;
-		bool is = false;
-
-		for (uint32_t k = 0; k < alloc->n_volumes && str_eq(alloc->namespace, namespace); k++)
-			is = is || str_eq(alloc->volumes[k].source, id);
-		if (is)
+	drop_repeated(&queue);
+	for (size_t i = 0; i < queue.n; i++)
+		if (alloc_is_pending(&queue.list[i]->alloc))
 			queue.list[n++] = queue.list[i];
-	}
 	*ret_n = n;
 	return queue.list ? queue.list : calloc(1, sizeof(const struct alloc_entry *));
 }
@@ -539,16 +664,18 @@ const struct alloc_entry **pending_of_volume(struct server *server, const char *
 static const struct alloc_entry *find_before(struct server *server, const struct alloc *alloc,
 					     const char **ret_volume)
 {
-	struct entries queue = {NULL, 0};
-	const struct alloc_entry *found = NULL;
+	cleanup(entries_release) struct entries related = {NULL, 0};
 
-	if (collect_queue(server, &queue))
-		for (size_t i = 0; !found && i < queue.n && !str_eq(queue.list[i]->id, alloc->id); i++) {
-			*ret_volume = rival_volume(server, alloc, &queue.list[i]->alloc);
-			found = *ret_volume ? queue.list[i] : NULL;
-		}
-	free((void *)queue.list);
-	return found;
+	if (!collect_related(server, alloc, &related))
+		return NULL;
+	for (size_t i = 0; i < related.n && !str_eq(related.list[i]->id, alloc->id); i++) {
+		if (!alloc_is_pending(&related.list[i]->alloc))
+			continue;
+		*ret_volume = rival_volume(server, alloc, &related.list[i]->alloc);
+		if (*ret_volume)
+			return related.list[i];
+	}
+	return NULL;
 }
 
 static void claim_text(struct server *server, const struct claim *claim,
@@ -608,10 +735,19 @@ void allocs_note_lost_race(struct server *server, const struct alloc_entry *entr
 
 /* --- events --- */
 
+static void enable_turn(struct pending *pending)
+{
+	if (!pending->is_resting)
+		(void)sd_event_source_set_enabled(pending->turn, SD_EVENT_ONESHOT);
+}
+
+/* Schedules the turn in which waiting allocations are tried. */
 static void wake(struct server *server)
 {
-	if (server->pending)
-		(void)sd_event_source_set_enabled(server->pending->turn, SD_EVENT_ONESHOT);
+	if (!server->pending)
+		return;
+	server->pending->change++;
+	enable_turn(server->pending);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
@@ -642,42 +778,101 @@ static void wake_at(struct server *server, const struct round *round)
 					 TIMER_ACCURACY_US, on_timer, server);
 }
 
-static int on_turn(sd_event_source *source, void *userdata)
+static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	cleanup(round_release) struct round round = {.server = NULL};
-	struct server *server = userdata;
+	struct pending *pending = userdata;
 
-	if (!server->is_serving || !first_without_node(server))
-		return 0;
-	if (round_init(&round, server))
-		try_all(&round);
-	else
-		round.has_failed = true;
-	wake_at(server, &round);
+	pending->is_resting = false;
+	enable_turn(pending);
 	return 0;
 }
 
-/* Schedules the turn in which waiting allocations are tried. */
-static void wake_any(struct server *server)
+/* The next turn begins when others have had as much time. */
+static void rest(struct server *server, uint64_t took_us)
 {
 	struct pending *pending = server->pending;
 
-	if (!first_without_node(server))
-		return;
-	if (!pending) {
-		pending = calloc(1, sizeof(*pending));
-		if (!pending)
-			return;
-		if (sd_event_add_defer(server->event, &pending->turn, on_turn, server) < 0) {
-			free(pending);
-			return;
-		}
-		server->pending = pending;
-	}
-	wake(server);
+	pending->rest = sd_event_source_disable_unref(pending->rest);
+	pending->is_resting = sd_event_add_time_relative(server->event, &pending->rest, CLOCK_MONOTONIC,
+							 took_us, TIMER_ACCURACY_US, on_rested, pending) >= 0;
 }
 
-/* May it have freed something, or is it new here? */
+/* Tries those that the present pass has not come to, until the time is over. */
+static void continue_pass(struct round *round, uint64_t until_us)
+{
+	struct pending *pending = round->server->pending;
+
+	for (size_t i = 0; i < round->queue.n; i++) {
+		if (!alloc_is_pending(&round->queue.list[i]->alloc) ||
+		    round->queue.list[i]->looked >= pending->pass)
+			continue;
+		if (clock_monotonic_us() >= until_us)
+			return;
+		look_at_related(round, round->queue.list[i]);
+	}
+	pending->is_passing = false;
+}
+
+/* Events during a pass begin another one behind it: each that waits has its look. */
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct server *server = userdata;
+	struct pending *pending = server->pending;
+	cleanup(round_release) struct round round = {.server = server};
+	uint64_t begun_us = clock_monotonic_us(), took_us;
+
+	if (!server->is_serving || !first_without_node(server))
+		return 0;
+	if (!pending->is_passing)
+		pending->pass = pending->change;
+	pending->is_passing = true;
+	if (collect_queue(server, &round.queue))
+		continue_pass(&round, begun_us + TURN_US);
+	else
+		round.has_failed = true;
+	wake_at(server, &round);
+	took_us = clock_monotonic_us() - begun_us;
+	if (took_us > TURN_US / 4)
+		rest(server, took_us);
+	if (!round.has_failed && (pending->is_passing || pending->pass != pending->change))
+		enable_turn(pending);
+	return 0;
+}
+
+/* False when memory is short. */
+static bool prepare(struct server *server)
+{
+	struct pending *pending = server->pending;
+
+	if (pending)
+		return true;
+	pending = calloc(1, sizeof(*pending));
+	if (!pending)
+		return false;
+	if (sd_event_add_defer(server->event, &pending->turn, on_turn, server) < 0) {
+		free(pending);
+		return false;
+	}
+	(void)sd_event_source_set_enabled(pending->turn, SD_EVENT_OFF);
+	pending->change = 1;
+	server->pending = pending;
+	return true;
+}
+
+static void wake_any(struct server *server)
+{
+	if (first_without_node(server) && prepare(server))
+		wake(server);
+}
+
+/* It frees nothing for those that wait: only it has its look. */
+static void wake_for_new(struct server *server)
+{
+	if (prepare(server))
+		enable_turn(server->pending);
+}
+
+/* May it have freed something? */
 static bool matters(const struct change_object *object)
 {
 	const struct alloc *alloc = object->value;
@@ -703,7 +898,10 @@ static bool matters(const struct change_object *object)
 void pending_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
 	for (size_t i = 0; i < n; i++)
-		if (matters(&objects[i])) {
+		if (objects[i].kind == OBJECT_ALLOC && !objects[i].is_deletion &&
+		    alloc_is_pending(objects[i].value)) {
+			wake_for_new(server);
+		} else if (matters(&objects[i])) {
 			wake_any(server);
 			return;
 		}
@@ -722,6 +920,7 @@ void pending_release(struct server *server)
 		return;
 	(void)sd_event_source_disable_unref(pending->turn);
 	(void)sd_event_source_disable_unref(pending->timer);
+	(void)sd_event_source_disable_unref(pending->rest);
 	free(pending);
 	server->pending = NULL;
 }

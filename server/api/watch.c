@@ -98,8 +98,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 
 	if (watch)
 		watch_end(watch);
-	if (TAILQ_EMPTY(&server->due))
-		(void)sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	if (!TAILQ_EMPTY(&server->due)) /* behind later arrivals */
+		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static bool watch_set_due(struct watch *watch)
 		return false;
 	watch->is_due = true;
 	TAILQ_INSERT_TAIL(&server->due, watch, in_due);
-	(void)sd_event_source_set_enabled(server->watch_turn, SD_EVENT_ON);
+	(void)sd_event_source_set_enabled(server->watch_turn, SD_EVENT_ONESHOT);
 	return true;
 }
 

@@ -65,7 +65,7 @@ struct job_works {
 	struct job_work_tree by_key;
 	struct job_work_queue queue;
 	struct job_work_queue waiting; /* in the order in which they began to */
-	sd_event_source *turn;	       /* owned; on while the queue has something and no rest is taken */
+	sd_event_source *turn;	       /* owned; enabled while the queue has something and no rest is taken */
 	sd_event_source *rest;	       /* owned; NULL: not made yet */
 	bool is_resting;
 };
@@ -683,7 +683,7 @@ static void queue(struct job_work *work)
 	work->is_queued = true;
 	TAILQ_INSERT_TAIL(&works->queue, work, in_queue);
 	if (!works->is_resting)
-		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
+		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ONESHOT);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata);
@@ -862,8 +862,8 @@ static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
 	struct job_works *works = userdata;
 
 	works->is_resting = false;
-	(void)sd_event_source_set_enabled(works->turn,
-					  TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
+	if (!TAILQ_EMPTY(&works->queue))
+		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ONESHOT);
 	return 0;
 }
 
@@ -879,7 +879,8 @@ static void rest(struct server *server, uint64_t took_us)
 						       TIMER_ACCURACY_US, on_rested, works) >= 0;
 }
 
-/* One job a turn. */
+/* One job a turn. A source that stays on would precede all later arrivals: this one is enabled again each
+ * time. */
 static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
@@ -899,8 +900,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 	took_us = clock_monotonic_us() - begun_us;
 	if (took_us > TURN_US / 4)
 		rest(server, took_us);
-	(void)sd_event_source_set_enabled(
-		source, works->is_resting || TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
+	if (!works->is_resting && !TAILQ_EMPTY(&works->queue))
+		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
 }
 

@@ -381,7 +381,9 @@ static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct session *session = userdata;
 
-	if (!send_work_slice(session))
+	if (send_work_slice(session))
+		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* behind later arrivals */
+	else
 		end_work(session);
 	return 0;
 }
@@ -415,8 +417,6 @@ void session_send_work(struct session *session, struct node_entry *node)
 		return;
 	}
 	r = sd_event_add_defer(session->server->event, &session->work_source, on_turn, session);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(session->work_source, SD_EVENT_ON);
 	if (r < 0) {
 		(void)error_set(&err, STATUS_INTERNAL, r, "send node %s its work", session->node_id);
 		session_end(session, &err);

@@ -1069,13 +1069,85 @@ static bool may_start(const struct alloc *alloc)
 				      alloc->client_status == CLIENT_PENDING && !alloc->adopted);
 }
 
-static void list_starting(struct state *state, struct alloc_entry *entry, bool is_starting)
+static const char *wished_id(const struct volume_wish *wish)
 {
-	if (entry->is_starting && !is_starting)
-		LIST_REMOVE(entry, of_starting);
-	else if (!entry->is_starting && is_starting)
-		LIST_INSERT_HEAD(&state->starting, entry, of_starting);
-	entry->is_starting = is_starting;
+	return wish->alloc->alloc.volumes[wish->number].source;
+}
+
+static int compare_wished(const struct volume_wish *a, const struct volume_wish *b)
+{
+	int c = strcmp(a->alloc->alloc.namespace, b->alloc->alloc.namespace);
+
+	return c != 0 ? c : strcmp(wished_id(a), wished_id(b));
+}
+
+static int compare_wishes(const struct volume_wish *a, const struct volume_wish *b)
+{
+	int c = compare_wished(a, b);
+
+	if (c == 0)
+		c = strcmp(a->alloc->id, b->alloc->id);
+	return c != 0 ? c : (a->number > b->number) - (a->number < b->number);
+}
+
+TREE_GENERATE(wish_tree, volume_wish, by_volume, compare_wishes)
+
+struct volume_wish *state_wish_first(struct state *state, const char *namespace, const char *id)
+{
+	struct volume_wish *at = RB_ROOT(&state->wishes);
+	struct volume_wish *found = NULL;
+
+	while (at) {
+		int c = strcmp(at->alloc->alloc.namespace, namespace);
+
+		c = c != 0 ? c : strcmp(wished_id(at), id);
+		found = c == 0 ? at : found;
+		at = c >= 0 ? RB_LEFT(at, by_volume) : RB_RIGHT(at, by_volume);
+	}
+	return found;
+}
+
+struct volume_wish *state_wish_next(struct volume_wish *wish)
+{
+	struct volume_wish *next = RB_NEXT(wish_tree, NULL, wish);
+
+	return next && compare_wished(wish, next) == 0 ? next : NULL;
+}
+
+/* Does it wait for its volumes? */
+static bool is_waiting(const struct alloc *alloc)
+{
+	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
+	       alloc->client_status == CLIENT_PENDING;
+}
+
+static void unlist_wishes(struct state *state, struct alloc_entry *entry)
+{
+	for (uint32_t i = 0; entry->is_wishing && i < entry->alloc.n_volumes; i++)
+		RB_REMOVE(wish_tree, &state->wishes, &entry->wishes[i]);
+	entry->is_wishing = entry->is_starting = false;
+}
+
+static void list_wishes(struct state *state, struct alloc_entry *entry)
+{
+	entry->is_starting = may_start(&entry->alloc);
+	entry->is_wishing = entry->is_starting || is_waiting(&entry->alloc);
+	for (uint32_t i = 0; entry->is_wishing && i < entry->alloc.n_volumes; i++) {
+		entry->wishes[i].alloc = entry;
+		entry->wishes[i].number = i;
+		RB_INSERT(wish_tree, &state->wishes, &entry->wishes[i]);
+	}
+}
+
+/* Makes room for the volumes of @alloc, so that no later change of it can fail. */
+static bool prepare_wishes(struct alloc_entry *entry, const struct alloc *alloc)
+{
+	assert(!entry->wishes || entry->n_wishes == alloc->n_volumes); /* its volumes never change */
+	if (entry->wishes || alloc->n_volumes == 0)
+		return true;
+	entry->n_wishes = alloc->n_volumes;
+	entry->wishes = calloc(entry->n_wishes, sizeof(*entry->wishes));
+	return entry->wishes != NULL;
 }
 
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
@@ -1089,9 +1161,10 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	count_alloc(state, &entry->alloc, -1);
 	count_alloc(state, alloc, 1);
+	unlist_wishes(state, entry);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
-	list_starting(state, entry, may_start(alloc));
+	list_wishes(state, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
 	for (uint32_t i = 0; i < entry->n_runs; i++)
@@ -1130,9 +1203,12 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->alloc = *alloc;
 		entry->id = entry->alloc.id;
 	}
-	if (!entry || !list_of_job(state, entry) || !list_runners(state, entry)) {
-		if (entry)
+	if (!entry || !prepare_wishes(entry, alloc) || !list_of_job(state, entry) ||
+	    !list_runners(state, entry)) {
+		if (entry) {
 			unlist_of_job(state, entry);
+			free(entry->wishes);
+		}
 		free(entry);
 		if (node)
 			node_drop_unnamed(state, node);
@@ -1146,7 +1222,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
-	list_starting(state, entry, may_start(alloc));
+	list_wishes(state, entry);
 	return true;
 }
 
@@ -1181,7 +1257,8 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
-	list_starting(state, entry, false);
+	unlist_wishes(state, entry);
+	free(entry->wishes);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
 	node->n_allocs--;
@@ -1202,7 +1279,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->jobs);
-	LIST_INIT(&state->starting);
+	RB_INIT(&state->wishes);
 	records_init(&state->records);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);

@@ -200,16 +200,24 @@ CLUSTER_TEST(a_plan_lists_places_behind_refused_members)
 	assert_int_equal(response->groups[1]->waiting, 2);
 }
 
+static void count_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+			 void *userdata)
+{
+	(*(size_t *)userdata)++;
+}
+
 CLUSTER_TEST(each_member_of_a_large_job_is_tried_once_whatever_happens_meanwhile)
 {
 	struct change_object node = {.kind = OBJECT_NODE};
 	struct large large;
+	size_t n_answers = 0;
 
 	connect(f);
 	register_of(f, MANY - 1); /* only the last member has a place */
 	settle(f);
 	make_large(f, &large, 1, MANY);
-	assert_int_equal(run(f, &large.s, NULL), 1);
+	assert_ok(rpc_client_call(f->operator.client, JOBS, "Run", &large.s.request.base, TIMEOUT_US,
+				  count_answer, &n_answers, NULL, NULL));
 	for (size_t i = 1; i < 4; i++) {
 		UNTIL(f, cost.tries >= i * MANY / 4);
 		job_work_note_durable(f->server, &node, 1, 0);
@@ -243,12 +251,6 @@ CLUSTER_TEST(members_that_are_placed_do_not_have_the_others_tried_again)
 	large.groups[0].allocation->mount_timeout_ms = 5000;
 	assert_int_equal(run(f, &large.s, NULL), 2);
 	UNTIL(f, cost.tries == 2 * COUNT - PLACED);
-}
-
-static void count_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
-			 void *userdata)
-{
-	(*(size_t *)userdata)++;
 }
 
 CLUSTER_TEST(each_call_that_waits_for_a_job_is_answered_in_a_turn_of_its_own)
