@@ -25,7 +25,11 @@
 
 enum { EVENT_COST_US = 60000000, EVENTS_BURST = 10 }; /* of one node and kind: then one a minute */
 
-enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
+enum {
+	TIMER_ACCURACY_US = 1000000,
+	WORD_OBJECT_SIZE = 512,
+	CUT_SIZE = sizeof("... (18446744073709551615 bytes, SHA-256 )") + 2 * SHA256_DIGEST_LENGTH,
+};
 
 /* A record's text, cut and cleaned; each borrowed for the call. */
 struct entry {
@@ -58,8 +62,27 @@ static char *clean(char *buffer, size_t size, const char *text)
 	return buffer;
 }
 
+/* The same for a text that a caller can make long: a cut one ends with the length and the hash of the whole,
+ * so that the record shows the cut, and a copy of the text can be compared with it. */
+static char *clean_long(const struct server *server, char *buffer, size_t size, const char *text)
+{
+	uint8_t sha256[SHA256_DIGEST_LENGTH] = {0};
+	char digits[2 * sizeof(sha256) + 1], end[CUT_SIZE];
+	size_t n = text ? strlen(text) : 0, n_end;
+
+	if (n < size)
+		return clean(buffer, size, text);
+	(void)EVP_Digest(text, n, sha256, NULL, server->sha256, NULL);
+	hex_encode(digits, sha256, sizeof(sha256));
+	(void)str_format(end, sizeof(end), "... (%zu bytes, SHA-256 %s)", n, digits);
+	n_end = strlen(end);
+	(void)clean(buffer, size - n_end, text);
+	memcpy(buffer + strlen(buffer), end, n_end + 1);
+	return buffer;
+}
+
 /* Owned by the caller, for free(); NULL when memory is short. */
-static Holdfast__V1__AuditRecord *new_record(const struct entry *entry)
+static Holdfast__V1__AuditRecord *new_record(const struct server *server, const struct entry *entry)
 {
 	struct staged *staged = malloc(sizeof(*staged));
 	Holdfast__V1__AuditRecord *record;
@@ -73,9 +96,9 @@ static Holdfast__V1__AuditRecord *new_record(const struct entry *entry)
 	record->vouched_by = clean(staged->vouched_by, sizeof(staged->vouched_by), entry->vouched_by);
 	record->address = clean(staged->address, sizeof(staged->address), entry->address);
 	record->what = clean(staged->what, sizeof(staged->what), entry->what);
-	record->object = clean(staged->object, sizeof(staged->object), entry->object);
-	record->why = clean(staged->why, sizeof(staged->why), entry->why);
-	record->message = clean(staged->message, sizeof(staged->message), entry->message);
+	record->object = clean_long(server, staged->object, sizeof(staged->object), entry->object);
+	record->why = clean_long(server, staged->why, sizeof(staged->why), entry->why);
+	record->message = clean_long(server, staged->message, sizeof(staged->message), entry->message);
 	record->code = (int32_t)entry->code;
 	record->left_out = entry->left_out;
 	return record; /* the first member */
@@ -115,7 +138,7 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 	struct names names;
 
 	name_caller(server, call, &names, &entry);
-	change_take_audit(change, new_record(&entry));
+	change_take_audit(change, new_record(server, &entry));
 }
 
 void audit_node_event_about(struct server *server, struct change *change, enum node_event event,
@@ -160,11 +183,17 @@ void audit_about(struct server *server, struct change *change, const struct rpc_
 		 const char *object, const char *why, const struct log_ctx *about)
 {
 	struct entry entry = {.what = what, .object = object, .why = why};
+	Holdfast__V1__AuditRecord *record;
 	struct names names;
 
 	name_caller(server, call, &names, &entry);
+	record = new_record(server, &entry);
+	if (record) { /* the log has what the record has */
+		entry.object = record->object;
+		entry.why = record->why;
+	}
 	log_entry(&entry, about);
-	change_take_audit(change, new_record(&entry));
+	change_take_audit(change, record);
 }
 
 void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
@@ -293,7 +322,7 @@ static void commit_alone(struct server *server, const struct entry *entry)
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct error err;
 
-	change_take_audit(&change, new_record(entry));
+	change_take_audit(&change, new_record(server, entry));
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal could not be recorded");
 }

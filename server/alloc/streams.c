@@ -392,20 +392,24 @@ static enum status order_command(const struct task_stream *stream, const struct 
 	return *ret ? STATUS_OK : error_no_memory(err, "a command");
 }
 
-/* Audits the caller, the task and the arguments. Input and output are not recorded. */
-static void record_command(const struct task_stream *stream, struct change *change,
-			   const struct alloc_entry *entry, const Holdfast__Driver__V1__TaskConfig *task,
-			   const Holdfast__Driver__V1__ExecCommand *command)
+/* Audits the caller, the task and the arguments, which pack_command() has bounded. Input and output are not
+ * recorded. */
+static enum status record_command(const struct task_stream *stream, struct change *change,
+				  const struct alloc_entry *entry,
+				  const Holdfast__Driver__V1__TaskConfig *task,
+				  const Holdfast__Driver__V1__ExecCommand *command, struct error *err)
 {
-	cleanup_strbuf struct strbuf words = STRBUF_INIT(AUDIT_OBJECT_SIZE);
-	char object[AUDIT_OBJECT_SIZE], text[AUDIT_OBJECT_SIZE];
+	cleanup_strbuf struct strbuf words = STRBUF_INIT(TASK_STREAM_COMMAND_MAX);
+	char object[AUDIT_OBJECT_SIZE];
 
 	for (size_t i = 0; i < command->n_argv; i++)
 		strbuf_printf(&words, "%s%s", i > 0 ? " " : "", command->argv[i]);
-	str_copy_text(text, sizeof(text), words.data ? words.data : "");
+	if (words.error != 0)
+		return error_no_memory(err, "the record of a command");
 	(void)str_format(object, sizeof(object), "allocation %s/%s, task %s, stream %" PRIx64,
 			 entry->alloc.namespace, entry->alloc.id, task->task, stream->id);
-	audit_write(stream->server, change, stream->caller, kinds[KIND_EXEC].what, object, text);
+	audit_write(stream->server, change, stream->caller, kinds[KIND_EXEC].what, object, words.data);
+	return STATUS_OK;
 }
 
 static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__ExecAllocationRequest *request,
@@ -430,8 +434,9 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 		return error_no_memory(err, "a command");
 	}
 	*recorded = (struct recorded){stream->id, wanted};
-	record_command(stream, &change, entry, task, request->command);
-	status = change_commit(stream->server, &change, on_recorded, recorded, err);
+	status = record_command(stream, &change, entry, task, request->command, err);
+	if (status == STATUS_OK)
+		status = change_commit(stream->server, &change, on_recorded, recorded, err);
 	if (status == STATUS_OK)
 		return status;
 	protobuf_c_message_free_unpacked(wanted, NULL);

@@ -623,7 +623,7 @@ static void record_long_wait(struct releases *releases, struct claim_entry *entr
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct claim *claim = &entry->claim;
 	int64_t now_ms = clock_realtime_ms();
-	char object[AUDIT_OBJECT_SIZE], line[EXPLAIN_SIZE], why[AUDIT_WHY_SIZE];
+	char object[AUDIT_OBJECT_SIZE], line[EXPLAIN_SIZE];
 	struct holder holder;
 
 	if (entry->work.waits_for == ACTOR_NOBODY || entry->work.waits_for == ACTOR_ALLOC ||
@@ -634,8 +634,8 @@ static void record_long_wait(struct releases *releases, struct claim_entry *entr
 	holder = claim_holder(releases->server, claim);
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
 			 claim->volume_id, claim->id, claim->node_id);
-	str_copy_text(why, sizeof(why), explain_claim(claim, &holder, now_ms, line));
-	audit_own(releases->server, &change, "Claims.Wait", object, why);
+	audit_own(releases->server, &change, "Claims.Wait", object,
+		  explain_claim(claim, &holder, now_ms, line));
 	entry->work.is_wait_recorded =
 		change_commit(releases->server, &change, NULL, NULL, NULL) == STATUS_OK;
 	releases->n_waits_recorded++;

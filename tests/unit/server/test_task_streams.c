@@ -5,11 +5,13 @@
 #include "callers.h"
 #include "unit.h"
 
+#include "access/audit.h"
 #include "alloc/streams.h"
 #include "model/order.h"
 #include "ticket/ticket.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <openssl/sha.h>
 #include <order.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
@@ -124,16 +126,22 @@ static void begin(struct fixture *f)
 	begin_with(f, true);
 }
 
-static void open_exec_by(struct rpc_client *client, struct end *end, const char *alloc, const char *task)
+static void open_exec_of(struct rpc_client *client, struct end *end, const char *alloc, const char *task,
+			 const char *argument)
 {
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
 	Holdfast__V1__ExecAllocationRequest request =
 		V1(exec_allocation_request, .id = text(alloc), .task = text(task), .command = &command);
-	char *argv[] = {text("/bin/cat"), text("-")};
+	char *argv[] = {text("/bin/cat"), text(argument)};
 
 	command.argv = argv;
 	command.n_argv = 2;
 	open_end(end, client, ALLOCS, "Exec", &request.base);
+}
+
+static void open_exec_by(struct rpc_client *client, struct end *end, const char *alloc, const char *task)
+{
+	open_exec_of(client, end, alloc, task, "-");
 }
 
 static void open_exec(struct fixture *f, struct end *end, const char *alloc, const char *task)
@@ -234,6 +242,33 @@ CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 	open_exec(f, &caller, ALLOC_2, "web"); /* that is not there */
 	UNTIL(f, caller.is_closed);
 	assert_int_equal(caller.status, STATUS_NOT_FOUND);
+}
+
+CLUSTER_TEST(a_long_command_is_on_record_cut_with_its_length_and_its_hash)
+{
+	static const size_t lengths[] = {300, 400, 600, 60000};
+	static char argument[60001], whole[sizeof(argument) + 16], said[8192];
+
+	begin(f);
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		uint8_t sha256[SHA256_DIGEST_LENGTH];
+		char end[160] = "", digits[2 * sizeof(sha256) + 1];
+		struct end caller;
+
+		memset(argument, 'x', lengths[i]);
+		argument[lengths[i]] = '\0';
+		(void)str_format(whole, sizeof(whole), "/bin/cat %s", argument);
+		(void)SHA256((const uint8_t *)whole, strlen(whole), sha256);
+		hex_encode(digits, sha256, sizeof(sha256));
+		if (strlen(whole) >= AUDIT_WHY_SIZE)
+			(void)str_format(end, sizeof(end), "... (%zu bytes, SHA-256 %s);", strlen(whole),
+					 digits);
+		open_exec_of(f->operator.client, &caller, ALLOC_1, "web", argument);
+		UNTIL(f, (read_audit(f, "Allocations.Exec", said, sizeof(said)),
+			  strstr(said, end[0] != '\0' ? end : whole)));
+		assert_null(strstr(said, ": ;")); /* no record is empty */
+		rpc_stream_cancel(caller.stream);
+	}
 }
 
 CLUSTER_TEST(a_command_that_the_end_of_the_server_cut_off_is_on_record)
