@@ -94,9 +94,9 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 
 	progress_end();
 	if (withdraw(withdrawal, &err) == STATUS_OK)
-		(void)fprintf(stderr, "allocation %s is withdrawn\n", withdrawal->id);
+		print_note("allocation %s is withdrawn", withdrawal->id);
 	else
-		(void)fprintf(stderr, "allocation %s is not withdrawn: %s\n", withdrawal->id, err.msg);
+		print_note("allocation %s is not withdrawn: %s", withdrawal->id, err.msg);
 	exit(128 + (int)info->ssi_signo);
 }
 

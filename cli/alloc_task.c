@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "call/connect.h"
 #include "call/pick.h"
 #include "command/commands.h"
@@ -53,6 +54,31 @@ static enum status put(int fd, const ProtobufCBinaryData *data, struct error *er
 	return STATUS_OK;
 }
 
+/* The end of a stream's output that is no whole character yet. */
+struct held {
+	char bytes[4];
+	size_t n;
+};
+
+/* Prints output of a task. A terminal gets only whole characters that it does not obey: one character cannot
+ * be made of both streams. A file gets the bytes as they are. */
+static enum status put_output(int fd, struct held *held, const ProtobufCBinaryData *data, struct error *err)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(SIZE_MAX / 4);
+	size_t n;
+
+	if (!isatty(fd))
+		return put(fd, data, err);
+	strbuf_put(&text, held->bytes, held->n);
+	strbuf_put(&text, data->data, data->len);
+	if (text.error != 0)
+		return error_no_memory(err, "the output");
+	n = str_mask_text(text.data, text.len);
+	held->n = text.len - n;
+	memcpy(held->bytes, text.data + n, held->n);
+	return put(fd, &(ProtobufCBinaryData){.len = n, .data = (uint8_t *)text.data}, err);
+}
+
 /* ---- exec ---- */
 
 struct session {
@@ -60,6 +86,7 @@ struct session {
 	sd_event *event;
 	struct rpc_stream *stream; /* NULL: it has ended */
 	sd_event_source *input, *resize, *heartbeat;
+	struct held out, error;
 	struct termios before;
 	bool is_raw;
 	bool had_detach_first; /* the last byte typed was ctrl-p */
@@ -198,10 +225,12 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (reported->stdout)
+	if (reported->stdout && s->inv->options[OPT_TTY]) /* the command drives this terminal */
 		status = put(STDOUT_FILENO, &reported->stdout->value, &err);
+	else if (reported->stdout)
+		status = put_output(STDOUT_FILENO, &s->out, &reported->stdout->value, &err);
 	if (status == STATUS_OK && reported->stderr)
-		status = put(STDERR_FILENO, &reported->stderr->value, &err);
+		status = put_output(STDERR_FILENO, &s->error, &reported->stderr->value, &err);
 	if (status != STATUS_OK)
 		exec_session_finish(s, status, &err);
 	if (reported->exited)
@@ -379,41 +408,24 @@ static enum status cmd_alloc_exec(struct invocation *inv, struct error *err)
 	return status;
 }
 
-/* What a task wrote must not drive the terminal of who reads it: "?" for control characters other than those
- * of lines, C1 ("\xc2\x80" to "\xc2\x9f") by its second byte. @last is the byte before. */
-static void mask_controls(uint8_t *bytes, size_t n, uint8_t *last)
-{
-	for (size_t i = 0; i < n; i++) {
-		uint8_t byte = bytes[i];
-		bool is_c0 = byte < ' ' && byte != '\n' && byte != '\t' && byte != '\r';
-
-		if (is_c0 || byte == 0x7f || (*last == 0xc2 && byte >= 0x80 && byte < 0xa0))
-			bytes[i] = '?';
-		*last = byte;
-	}
-}
-
 static enum status on_log(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskLogsResponse *reported = (const void *)message;
 	bool is_stderr = reported->stream == HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
-	int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
-	uint8_t *last = userdata; /* of each stream */
+	struct held *held = userdata; /* of each stream */
 
-	if (isatty(fd))
-		mask_controls(reported->value.data, reported->value.len, &last[is_stderr]);
-	return put(fd, &reported->value, err);
+	return put_output(is_stderr ? STDERR_FILENO : STDOUT_FILENO, &held[is_stderr], &reported->value, err);
 }
 
 static enum status cmd_alloc_logs(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__AllocationLogsRequest request = HOLDFAST__V1__ALLOCATION_LOGS_REQUEST__INIT;
-	uint8_t last[2] = {0, 0};
+	struct held held[2] = {{.n = 0}};
 	const struct connection_stream stream = {.service = &holdfast__v1__allocations__descriptor,
 						 .method = "Logs",
 						 .request = &request.base,
 						 .on_message = on_log,
-						 .userdata = last};
+						 .userdata = held};
 	cleanup_connection struct connection *connection = NULL;
 	char id[PICK_ID_SIZE];
 	uint64_t tail = 0;

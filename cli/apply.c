@@ -26,8 +26,6 @@ enum {
 	ITEMS_MAX = 1024,
 	NAME_SIZE = 256, /* an id has up to 128 bytes */
 	PATH_OF_FIELD_SIZE = 512,
-	DIFF_MAX = 64 << 10,
-	QUESTION_MAX = 16 << 10,
 };
 
 /* In this order they are applied: a job needs its volumes, and the caller's token a policy. */
@@ -168,7 +166,7 @@ static enum status add_file(struct apply *apply, const char *file, struct error 
 		return STATUS_OK; /* a README, a file of secrets */
 	if (str_format(item->path, sizeof(item->path), "%s%s", apply->folder, file) < 0)
 		return usage_error(apply->inv, err, "the name of a file in it is too long");
-	item->diff = (struct strbuf)STRBUF_INIT(DIFF_MAX);
+	item->diff = (struct strbuf)STRBUF_INIT(PBJSON_TEXT_MAX);
 	apply->n++;
 	return STATUS_OK;
 }
@@ -213,7 +211,7 @@ static enum status add_members(struct apply *apply, size_t first, uint32_t membe
 		if (i > 0) {
 			*item = apply->items[first];
 			item->wanted = NULL;
-			item->diff = (struct strbuf)STRBUF_INIT(DIFF_MAX);
+			item->diff = (struct strbuf)STRBUF_INIT(PBJSON_TEXT_MAX);
 			item->member = i;
 			apply->n++;
 			TRY(load_item(apply, item, &same, err));
@@ -403,7 +401,7 @@ static enum status find_diff(struct item *item, const ProtobufCMessage *known_, 
 	if (item->kind == KIND_POLICY && item->diff.len == 0 && has_more(known, wanted))
 		strbuf_printf(&item->diff, "    rules that the file lacks are taken away\n");
 	item->is_same = item->diff.len == 0;
-	return STATUS_OK;
+	return item->diff.error == 0 ? STATUS_OK : error_no_memory(err, "the difference");
 }
 
 /* The server compares a job whole, with its own defaults. */
@@ -652,7 +650,7 @@ static enum status remove_one(struct apply *apply, const struct surplus *one, st
 
 static enum status ask_person(struct apply *apply, const struct surplus_list *surplus, struct error *err)
 {
-	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
+	cleanup_strbuf struct strbuf question = STRBUF_INIT(PBJSON_TEXT_MAX);
 
 	for (size_t i = 0; i < surplus->n; i++)
 		strbuf_printf(&question, "%s %s/%s%s\n", kind_names[surplus->list[i].kind],
@@ -662,8 +660,7 @@ static enum status ask_person(struct apply *apply, const struct surplus_list *su
 		      "No file in %s describes these. Stop the jobs and deregister the volumes? "
 		      "Data stays unless it is written above.",
 		      apply->folder);
-	return value_confirm(apply->inv, question.data ? question.data : "Stop and deregister the rest?",
-			     err);
+	return value_confirm(apply->inv, question.error == 0 ? question.data : NULL, err);
 }
 
 /* @n_failed counts what could not be removed. */

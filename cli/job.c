@@ -483,7 +483,7 @@ static enum status job_confirm(struct call *call, void *message, struct error *e
 	if (str_eq(call->inv->args[0], id))
 		return STATUS_OK;
 	strbuf_printf(&question, "'%s' is the beginning of job %s: is that the job?", call->inv->args[0], id);
-	return value_confirm(call->inv, question.data ? question.data : "", err);
+	return value_confirm(call->inv, question.error == 0 ? question.data : NULL, err);
 }
 
 #define JOBS &holdfast__v1__jobs__descriptor

@@ -53,24 +53,6 @@ static void csi_text_finish(struct out *out)
 	out->text[out->len] = '\0';
 }
 
-/* Bytes of a character that is shown as it is, or 0. Not shown: controls, C1 controls, and what turns lines
- * or the direction of writing (U+2028 to U+202E, U+2066 to U+2069). */
-static size_t shown(const char *text)
-{
-	const uint8_t *b = (const uint8_t *)text;
-	size_t n = str_utf8_sequence(text);
-
-	if (n == 1 && (b[0] < 0x20 || b[0] == 0x7f))
-		return 0;
-	if (n == 2 && b[0] == 0xc2 && b[1] < 0xa0)
-		return 0;
-	if (n == 3 && b[0] == 0xe2 &&
-	    ((b[1] == 0x80 && b[2] >= 0xa8 && b[2] <= 0xae) ||
-	     (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9)))
-		return 0;
-	return n;
-}
-
 static void put_escaped(struct out *out, char c)
 {
 	char escape[8];
@@ -96,7 +78,7 @@ static void put_escaped(struct out *out, char c)
 static void put_line(struct out *out, const char *text, char quote)
 {
 	while (*text != '\0' && !out->is_full) {
-		size_t n = shown(text);
+		size_t n = str_printable(text);
 
 		if (quote && *text == quote)
 			put(out, (const char[]){'\\', quote}, 2);

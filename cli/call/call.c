@@ -224,7 +224,7 @@ static enum status confirm(struct call *call, struct error *err)
 	if (!row->question)
 		return STATUS_OK;
 	show_text(&(struct shown){.message = call->request}, row->question, &question);
-	return value_confirm(call->inv, question.data ? question.data : "", err);
+	return value_confirm(call->inv, question.error == 0 ? question.data : NULL, err);
 }
 
 /* --- the dispatcher --- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/values.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -115,14 +116,17 @@ enum status value_check_whole(struct invocation *inv, const char *what, const ch
 
 enum status value_confirm(struct invocation *inv, const char *question, struct error *err)
 {
+	cleanup_free char *text = question ? strdup(question) : NULL;
 	char answer[ANSWER_SIZE] = "";
 
 	if (inv->options[OPT_YES])
 		return STATUS_OK;
+	if (!text || text[0] == '\0')
+		return error_no_memory(err, "the question");
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return usage_error(
 			inv, err, "this asks before it acts, and there is no terminal to ask on: give --yes");
-	(void)fprintf(stderr, "%s [y/N] ", question);
+	(void)fprintf(stderr, "%.*s [y/N] ", (int)str_mask_text(text, strlen(text)), text);
 	(void)fflush(stderr);
 	if (!fgets(answer, sizeof(answer), stdin) || !str_eq(answer, "y\n"))
 		return error_set(err, STATUS_CANCELLED, 0, "nothing was changed: the answer was not 'y'");

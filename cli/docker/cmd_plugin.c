@@ -12,6 +12,7 @@
 #include "hold/spec.h"
 #include "model/message.h"
 #include "rpc/server.h"
+#include "show/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,7 +230,7 @@ static int on_sweep(sd_event_source *timer, uint64_t usec, void *userdata)
 	struct error err;
 
 	if (job_start(userdata, NULL, SWEEP, NULL, &err) != STATUS_OK)
-		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
+		print_note("holdfast: %s", err.msg);
 	(void)sd_event_source_set_time(timer, usec + SWEEP_US);
 	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }

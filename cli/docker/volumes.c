@@ -12,6 +12,7 @@
 #include "hold/place.h"
 #include "model/message.h"
 #include "rpc/pbjson.h"
+#include "show/output.h"
 
 #include <errno.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -432,7 +433,7 @@ static enum status sweep_one(const char *name, void *userdata, struct error *err
 		return STATUS_OK;
 	task.record = record;
 	if (with_claim(&task, docker_claim_release, err) != STATUS_OK)
-		(void)fprintf(stderr, "holdfast: volume %s is not released yet: %s\n", name, err->msg);
+		print_note("holdfast: volume %s is not released yet: %s", name, err->msg);
 	return STATUS_OK;
 }
 
@@ -441,7 +442,7 @@ void docker_volumes_sweep(const struct docker_volumes *volumes)
 	struct error err;
 
 	if (record_remove_unfinished(volumes->dir, &err) != STATUS_OK)
-		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
+		print_note("holdfast: %s", err.msg);
 	if (record_each(volumes->dir, sweep_one, (void *)(uintptr_t)volumes, &err) != STATUS_OK)
-		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
+		print_note("holdfast: %s", err.msg);
 }

@@ -40,17 +40,31 @@ void print_field(const char *name, const char *value)
 	(void)putchar('\n');
 }
 
-void print_line(const char *fmt, ...)
+static __attribute__((format(printf, 2, 0))) void put_line(FILE *out, const char *fmt, va_list args)
 {
 	char text[ERROR_MSG_MAX];
+
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	put_harmless(out, text, false);
+	(void)fputc('\n', out);
+}
+
+void print_line(const char *fmt, ...)
+{
 	va_list args;
 
 	va_start(args, fmt);
-	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is the line above */
-	(void)vsnprintf(text, sizeof(text), fmt, args);
+	put_line(stdout, fmt, args);
 	va_end(args);
-	put_harmless(stdout, text, false);
-	(void)putchar('\n');
+}
+
+void print_note(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	put_line(stderr, fmt, args);
+	va_end(args);
 }
 
 void print_text(FILE *out, const char *text)
@@ -106,13 +120,33 @@ static bool is_plain(const char *text)
 	return text[0] && !strchr("0123456789-./", text[0]) && text[strspn(text, letters)] == '\0';
 }
 
+/* Prints @json with @flags; lines but the first begin with @indent blanks more. Characters that a terminal
+ * obeys are escaped, which leaves the value as it is. */
+static void put_json(FILE *out, const json_t *json, size_t flags, int indent)
+{
+	cleanup_free char *text = json_dumps(json, flags | JSON_ENCODE_ANY);
+	size_t n;
+
+	for (const char *p = text; p && *p != '\0'; p += n) {
+		unsigned int character = *p == '\n' ? 0 : str_unprintable(p);
+
+		n = character > 0 ? str_utf8_sequence(p) : 1;
+		if (character > 0)
+			(void)fprintf(out, "\\u%04X", character);
+		else
+			(void)fputc(*p, out);
+		if (*p == '\n')
+			(void)fprintf(out, "%*s", indent, "");
+	}
+}
+
 /* In quotes it is written as in JSON, which YAML includes. */
 static void put_scalar(json_t *json)
 {
 	if (json_is_string(json) && is_plain(json_string_value(json)))
 		(void)fputs(json_string_value(json), stdout);
 	else
-		(void)json_dumpf(json, stdout, JSON_ENCODE_ANY);
+		put_json(stdout, json, 0, 0);
 }
 
 /* Lines of @indent blanks. The first one has begun when @json is in a list. */
@@ -152,10 +186,12 @@ static enum status dump(json_t *json, size_t flags, struct error *err)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot print JSON");
 	if (is_yaml && n_documents++ > 0)
 		(void)puts("---");
-	if (is_yaml)
+	if (is_yaml) {
 		put_yaml(json, 0, false);
-	else if (json_dumpf(json, stdout, flags) == 0)
+	} else {
+		put_json(stdout, json, flags, 0);
 		(void)putchar('\n');
+	}
 	json_decref(json);
 	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print JSON") : STATUS_OK;
 }
@@ -193,27 +229,6 @@ void list_output_release(struct list_output *output)
 {
 	json_decref(output->rest);
 	output->rest = NULL;
-}
-
-static int put_indented(const char *text, size_t n, void *userdata)
-{
-	const int *indent = userdata;
-
-	for (const char *end; n > 0; n -= (size_t)(end - text), text = end) {
-		const char *line = memchr(text, '\n', n);
-
-		end = line ? line + 1 : text + n;
-		(void)fwrite(text, 1, (size_t)(end - text), stdout);
-		if (line)
-			(void)printf("%*s", *indent, "");
-	}
-	return 0;
-}
-
-/* JSON inside of JSON, whose lines begin with @indent blanks more. */
-static void put_json(const json_t *json, int indent)
-{
-	(void)json_dump_callback(json, put_indented, &indent, JSON_INDENT(STEP) | JSON_ENCODE_ANY);
 }
 
 static enum status put_element(const ProtobufCMessage *message, size_t i, struct strbuf *text,
@@ -269,7 +284,7 @@ static void end_list(struct list_output *output, const ProtobufCMessage *page)
 		if (is_yaml)
 			put_yaml(value, STEP, false);
 		else
-			put_json(value, STEP);
+			put_json(stdout, value, JSON_INDENT(STEP), STEP);
 	}
 	if (!is_yaml)
 		(void)puts("\n}");
@@ -350,7 +365,7 @@ void print_error_json(const struct error *error, const ProtobufCMessage *details
 	(void)json_object_set_new(json, "message", json_string(message));
 	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
 		(void)json_object_set_new(json, "details", more);
-	(void)json_dumpf(json, stderr, JSON_INDENT(2));
+	put_json(stderr, json, JSON_INDENT(STEP), 0);
 	(void)fputc('\n', stderr);
 	json_decref(json);
 }

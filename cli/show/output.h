@@ -20,6 +20,9 @@ void print_field(const char *name, const char *value);
 /** printf and a newline to standard output, made harmless. */
 void print_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/** The same to standard error. */
+void print_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /** Text of several lines. */
 void print_text(FILE *out, const char *text);
 

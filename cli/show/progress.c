@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "show/progress.h"
 
+#include "base/str.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +11,7 @@ enum { LINE_SIZE = 200 };
 
 void progress_show(const char *fmt, ...)
 {
-	char line[LINE_SIZE];
+	char line[LINE_SIZE], shown[LINE_SIZE];
 	va_list args;
 
 	if (!isatty(STDERR_FILENO))
@@ -17,10 +19,8 @@ void progress_show(const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	for (char *p = line; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
-	(void)fprintf(stderr, "\r\033[K%s", line);
+	str_copy_text(shown, sizeof(shown), line);
+	(void)fprintf(stderr, "\r\033[K%s", shown);
 	(void)fflush(stderr);
 }
 

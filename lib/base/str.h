@@ -12,11 +12,23 @@ int str_copy(char *dst, size_t size, const char *src);
 
 /** Copies a text for people from anywhere into @dst of @size bytes (at least 1): cut between characters when
  * it does not fit, white space as blanks, "?" for each byte that is not UTF-8, or that belongs to a control
- * character or to one that turns lines or the direction of writing (U+202E). */
+ * character (C0, DEL, C1) or to one that turns lines or the direction of writing: U+061C, U+200E, U+200F,
+ * U+2028 to U+202E, U+2066 to U+2069. */
 void str_copy_text(char *dst, size_t size, const char *src);
 
 /** Bytes of the character at the start of @s, or 0 for a byte that str_copy_text() replaces. */
 size_t str_printable(const char *s);
+
+/** The number of the character at the start of @s, at most U+FFFF, if it is one of those and UTF-8; else 0.
+ */
+unsigned int str_unprintable(const char *s);
+
+/** Changes @n bytes of output, with a NUL behind them, in place, so that a terminal prints them and does not
+ * obey them: "?" as above, but "\n", "\t" and "\r\n" pass, and "\n" takes the place of another "\r", which
+ * would let a line be overwritten. Returns how many bytes are done; the next output may complete the rest, at
+ * most 3.
+ */
+size_t str_mask_text(char *text, size_t n);
 
 /** Is @s a text that str_copy_text() would leave as it is, if it fits? */
 bool str_is_text(const char *s);

@@ -38,25 +38,77 @@ size_t str_utf8_sequence(const char *s)
 	return 0;
 }
 
-/* Turns the character at @s, of three bytes, lines or the direction of writing: U+2028 to U+202E, U+2066 to
- * U+2069? Text behind it is not shown as it is. */
-static bool turns_text(const char *s)
+/* The number of the character at @s of @n bytes, 1 to 3. */
+static unsigned int number_of(const char *s, size_t n)
 {
-	return is_between(s[0], 0xe2, 0xe2) &&
-	       ((is_between(s[1], 0x80, 0x80) && is_between(s[2], 0xa8, 0xae)) ||
-		(is_between(s[1], 0x81, 0x81) && is_between(s[2], 0xa6, 0xa9)));
+	const uint8_t *b = (const uint8_t *)s;
+
+	if (n == 1)
+		return b[0];
+	return n == 2 ? (b[0] & 0x1fU) << 6 | (b[1] & 0x3fU)
+		      : (b[0] & 0xfU) << 12 | (b[1] & 0x3fU) << 6 | (b[2] & 0x3fU);
 }
 
-/* The second range of controls is U+0080 to U+009f. */
+/* Is the character a control, or one that turns lines or the direction of writing, so that text behind it is
+ * not shown as it is? */
+static bool is_obeyed(unsigned int character)
+{
+	static const unsigned int ranges[][2] = {{0, 0x1f},	   {0x7f, 0x9f},     {0x61c, 0x61c},
+						 {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (character >= ranges[i][0] && character <= ranges[i][1])
+			return true;
+	return false;
+}
+
+unsigned int str_unprintable(const char *s)
+{
+	size_t n = str_utf8_sequence(s);
+	unsigned int character = n > 0 && n < 4 ? number_of(s, n) : ' ';
+
+	return is_obeyed(character) ? character : 0;
+}
+
 size_t str_printable(const char *s)
 {
 	size_t n = str_utf8_sequence(s);
 
-	if (n == 1 && (is_between(s[0], 0, 0x1f) || s[0] == 0x7f))
-		return 0;
-	if (n == 2 && is_between(s[0], 0xc2, 0xc2) && is_between(s[1], 0x80, 0x9f))
-		return 0;
-	return n == 3 && turns_text(s) ? 0 : n;
+	return n > 0 && n < 4 && is_obeyed(number_of(s, n)) ? 0 : n;
+}
+
+/* May the @n bytes at @s be the beginning of a longer character? */
+static bool is_begun(const char *s, size_t n)
+{
+	uint8_t first = (uint8_t)s[0];
+	size_t wanted = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
+
+	for (size_t i = 1; i < n; i++)
+		if (!is_between(s[i], 0x80, 0xbf))
+			return false;
+	return n < wanted;
+}
+
+size_t str_mask_text(char *text, size_t n)
+{
+	size_t at = 0, taken;
+
+	for (; at < n; at += taken) {
+		char *s = text + at;
+
+		taken = *s == '\n' || *s == '\t' ? 1 : str_printable(s);
+		if (*s == '\r' && n - at > 1) {
+			taken = s[1] == '\n' ? 2 : 1;
+			*s = taken == 2 ? '\r' : '\n';
+		}
+		if (taken > 0)
+			continue;
+		if (*s == '\r' || is_begun(s, n - at))
+			break;
+		*s = '?';
+		taken = 1;
+	}
+	return at;
 }
 
 void str_copy_text(char *dst, size_t size, const char *src)

@@ -145,15 +145,6 @@ static void append_text(struct line *line, const char *text)
 	append(line, text, strlen(text));
 }
 
-/* C0, DEL and, encoded in two bytes, C1: some terminals obey those too. */
-static bool is_control(const char *s, size_t n)
-{
-	uint8_t first = (uint8_t)s[0];
-
-	return (n == 1 && (first < 0x20 || first == 0x7f)) ||
-	       (n == 2 && first == 0xc2 && (uint8_t)s[1] <= 0x9f);
-}
-
 static void append_hex(struct line *line, const char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -179,7 +170,7 @@ static size_t append_character(struct line *line, const char *s)
 		append_text(line, "\\t");
 	else if (*s == '\r')
 		append_text(line, "\\r");
-	else if (is_control(s, n))
+	else if (str_printable(s) == 0)
 		append_hex(line, s, n);
 	else
 		append(line, s, n);

@@ -628,7 +628,7 @@ static void put_end(struct printer *out, bool any, const char *both)
 	strbuf_put(out->to, both + 1, 1);
 }
 
-/* As jansson writes it: what JSON wants escaped and nothing else. */
+/* As jansson writes it, but also characters that a terminal obeys are escaped. */
 static void put_text(struct printer *out, const char *text)
 {
 	static const char letters[] = "\b\f\n\r\t\"\\", names[] = "bfnrt\"\\";
@@ -636,17 +636,20 @@ static void put_text(struct printer *out, const char *text)
 
 	strbuf_put(out->to, "\"", 1);
 	for (; *text != '\0'; text++) {
+		bool is_ascii = *text >= ' ' && *text <= '~'; /* most are, and cost little */
+		unsigned int character = is_ascii ? 0 : str_unprintable(text);
 		const char *letter;
 
-		if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+		if (character == 0 && *text != '"' && *text != '\\')
 			continue;
 		strbuf_put(out->to, from, (size_t)(text - from));
-		from = text + 1;
 		letter = strchr(letters, *text);
 		if (letter)
 			strbuf_printf(out->to, "\\%c", names[letter - letters]);
 		else
-			strbuf_printf(out->to, "\\u%04X", (unsigned int)(unsigned char)*text);
+			strbuf_printf(out->to, "\\u%04X", character);
+		text += letter ? 0 : str_utf8_sequence(text) - 1;
+		from = text + 1;
 	}
 	strbuf_put(out->to, from, (size_t)(text - from));
 	strbuf_put(out->to, "\"", 1);

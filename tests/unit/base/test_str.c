@@ -163,6 +163,9 @@ TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 		 "c",
 		 "a???b???c", false}, /* from right to left, isolated */
 		{16, "\xe2\x80\xa8\xe2\x80\xa7\xe2\x80\xaf", "???\xe2\x80\xa7\xe2\x80\xaf", false},
+		{16, "\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x8d", "??????\xe2\x80\x8d",
+		 false}, /* marks of direction */
+		{16, "\xd8\x9b\xd8\x9c\xd8\x9d", "\xd8\x9b??\xd8\x9d", false},
 	};
 	char dst[16];
 
@@ -172,6 +175,56 @@ TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 		assert_string_equal(dst, cases[i].to);
 		assert_true(str_is_text(dst));
 		assert_int_equal(str_is_text(cases[i].from), cases[i].is_clean);
+	}
+}
+
+TEST(a_character_that_a_terminal_obeys_has_a_number)
+{
+	static const struct {
+		const char *text;
+		unsigned int number;
+	} rows[] = {{"a", 0},
+		    {"\x1b", 0x1b},
+		    {"\x7f", 0x7f},
+		    {"\xc2\x80", 0x80},
+		    {"\xc2\x9f", 0x9f},
+		    {"\xc2\xa0", 0},
+		    {"\xe2\x80\xae", 0x202e},
+		    {"\xe2\x81\xa9", 0x2069},
+		    {"\xe2\x81\xaa", 0},
+		    {"\xd8\x9c", 0x61c},
+		    {"\x9b", 0},
+		    {"\xf0\x9f\x98\x80", 0}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(str_unprintable(rows[i].text), rows[i].number);
+}
+
+/* Any output is cut anywhere, and what is done is the same as without the cut. */
+TEST(masked_output_does_not_depend_on_its_pieces)
+{
+	static const char output[] =
+		"a\r\nb\rc\xe2\x82\xac\xc2\x9b\xf0\x9f\x98\x80\xf0\x9f\x98\xe2\x80\xae\x80\x1b\t\xff";
+	static const char wanted[] = "a\r\nb\nc\xe2\x82\xac??\xf0\x9f\x98\x80?"
+				     "?"
+				     "?"
+				     "?"
+				     "?"
+				     "?"
+				     "?"
+				     "?\t?";
+
+	for (size_t cut = 0; cut < sizeof(output); cut++) {
+		char text[sizeof(output)] = "";
+		size_t done;
+
+		memcpy(text, output, cut);
+		done = str_mask_text(text, cut);
+		assert_in_range(cut - done, 0, 3);
+		memcpy(text + cut, output + cut, sizeof(output) - cut);
+		assert_int_equal(str_mask_text(text + done, sizeof(output) - 1 - done),
+				 sizeof(output) - 1 - done);
+		assert_string_equal(text, wanted);
 	}
 }
 

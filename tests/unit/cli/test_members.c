@@ -110,6 +110,21 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	assert_null(strstr(ending.output, "hunter2"));
 }
 
+TEST_FIXTURE(a_long_difference_is_a_difference, setup, teardown)
+{
+	enum { LENGTH = 70000 };
+	char *text = NON_NULL(malloc(LENGTH + 64));
+	int n = snprintf(text, LENGTH + 64, "id = \"db\"\nname = \"%0*d\"\n", LENGTH, 0);
+
+	assert_true(n > LENGTH);
+	write_file("db.volume.hcl", text);
+	free(text);
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"name\": \"a\"}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("volume default/db: would be changed");
+	expect_output("name: \"a\" -> \"000");
+}
+
 TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
 {
 	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\nmembers = 1\n");

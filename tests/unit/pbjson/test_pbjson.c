@@ -101,6 +101,20 @@ TEST(a_message_prints_only_nondefault_fields)
 	expect_json(&capability.base, PBJSON_PROTO_NAMES, "{\"access_mode\":\"SINGLE_NODE_WRITER\"}");
 }
 
+TEST(characters_that_a_terminal_obeys_are_escaped)
+{
+	Holdfast__V1__Volume message = HOLDFAST__V1__VOLUME__INIT;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(PBJSON_TEXT_MAX);
+	cleanup(json_decrefp) json_t *json = NULL;
+
+	message.id = "\x1f\x7f\xc2\x9b\xc2\xa0\xe2\x80\xae\xe2\x80\xaf\xd8\x9c";
+	assert_int_equal(pbjson_print(&message.base, 0, 0, &text, NULL), STATUS_OK);
+	assert_string_equal(text.data,
+			    "{\"id\":\"\\u001F\\u007F\\u009B\xc2\xa0\\u202E\xe2\x80\xaf\\u061C\"}");
+	json = load(text.data);
+	assert_string_equal(json_string_value(json_object_get(json, "id")), message.id);
+}
+
 TEST(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not)
 {
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
