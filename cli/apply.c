@@ -49,6 +49,7 @@ struct apply {
 	struct invocation *inv;
 	struct connection *connection;
 	char folder[PATH_MAX]; /* with a slash at its end */
+	char within[PATH_MAX]; /* that its files must be in; "": they may lead anywhere */
 	struct item *items;    /* owned array */
 	size_t n;
 };
@@ -124,6 +125,7 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 	cleanup(conf_freep) struct conf *conf = NULL;
 
 	*ret_members = 0;
+	TRY(spec_check_within(item->path, apply->within, err));
 	if (item->kind == KIND_POLICY)
 		return policy_read(item->path, item->name, (void *)&item->wanted, err);
 	TRY(conf_load_whole(item->path, item->kind == KIND_JOB ? CONF_REFERENCES : CONF_NO_TEMPLATES, &conf,
@@ -131,7 +133,7 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 	if (item->kind == KIND_JOB)
 		return spec_job(conf, (void *)&item->wanted, err);
 	TRY(spec_members(conf, ret_members, err));
-	return spec_volume_below(conf, apply->folder, (void *)&item->wanted, err);
+	return spec_volume_below(conf, apply->folder, apply->within, (void *)&item->wanted, err);
 }
 
 static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
@@ -164,6 +166,11 @@ static enum status add_file(struct apply *apply, const char *file, struct error 
 	memset(item, 0, sizeof(*item));
 	if (!split_name(file, &item->kind, item->name))
 		return STATUS_OK; /* a README, a file of secrets */
+	if (!str_is_text(file))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the name of file %s in %s has a byte that is no UTF-8 or cannot be "
+				 "printed: rename it",
+				 file, folder_of(apply->inv));
 	if (str_format(item->path, sizeof(item->path), "%s%s", apply->folder, file) < 0)
 		return usage_error(apply->inv, err, "the name of a file in it is too long");
 	item->diff = (struct strbuf)STRBUF_INIT(PBJSON_TEXT_MAX);
@@ -258,6 +265,7 @@ static enum status load(struct apply *apply, struct error *err)
 			apply->inv, err,
 			"%s has no file NAME.policy.hcl, NAME.volume.hcl or NAME.job.hcl (or .json)",
 			folder_of(apply->inv));
+	TRY(spec_bound(apply->inv, apply->folder, apply->within, err));
 	qsort(apply->items, apply->n, sizeof(*apply->items), compare_items);
 	n_files = apply->n;
 	for (size_t i = 0; i < n_files; i++) {
@@ -520,10 +528,10 @@ static json_t *json_of(const struct apply *apply, const struct item *item)
 {
 	bool has_failed = item->err.status != STATUS_OK;
 
-	return json_pack("{ss ss ss ss ss ss* ss*}", "kind", kind_names[item->kind], "namespace",
-			 namespace_of(item), "id", id_of(item), "file", item->path, "result",
+	return json_pack("{ss ss ss so* ss ss* so*}", "kind", kind_names[item->kind], "namespace",
+			 namespace_of(item), "id", id_of(item), "file", json_text(item->path), "result",
 			 fate_of(apply, item), "diff", item->diff.data, "error",
-			 has_failed ? item->err.msg : NULL);
+			 has_failed ? json_text(item->err.msg) : NULL);
 }
 
 /* --- what no file describes --- */
@@ -686,11 +694,11 @@ static enum status prune(struct apply *apply, json_t *all, size_t *n_failed, str
 		if (!apply->inv->options[OPT_JSON])
 			print_line("%s %s/%s: %s", kind_names[one->kind], one->namespace, one->id,
 				   failed.status == STATUS_OK ? result : failed.msg);
-		(void)json_array_append_new(all,
-					    json_pack("{ss ss ss ss ss*}", "kind", kind_names[one->kind],
-						      "namespace", one->namespace, "id", one->id, "result",
-						      failed.status == STATUS_OK ? result : "failed", "error",
-						      failed.status == STATUS_OK ? NULL : failed.msg));
+		(void)json_array_append_new(
+			all, json_pack("{ss ss ss ss so*}", "kind", kind_names[one->kind], "namespace",
+				       one->namespace, "id", one->id, "result",
+				       failed.status == STATUS_OK ? result : "failed", "error",
+				       failed.status == STATUS_OK ? NULL : json_text(failed.msg)));
 	}
 	return STATUS_OK;
 }
@@ -744,8 +752,8 @@ static const struct command commands[] = {
 	 .example = "cluster",
 	 .max_args = 1,
 	 .arg_kinds = {WORD_FILE},
-	 .options = OPTION_BIT(OPT_FILENAME) | OPTION_BIT(OPT_DIFF) | OPTION_BIT(OPT_PRUNE) |
-		    OPTION_BIT(OPT_TIMEOUT) | FORCED,
+	 .options = OPTION_BIT(OPT_FILENAME) | OPTION_BIT(OPT_DIFF) | OPTION_BIT(OPT_OUTSIDE) |
+		    OPTION_BIT(OPT_PRUNE) | OPTION_BIT(OPT_TIMEOUT) | FORCED,
 	 .run = cmd_apply},
 };
 

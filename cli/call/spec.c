@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "command/secrets.h"
 #include "model/restart.h"
@@ -11,6 +12,7 @@
 #include "nomad/keys.h"
 #include "rpc/pbjson.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -872,14 +874,31 @@ static enum status spec_message(const struct conf *conf, const struct spec_block
 	return pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err);
 }
 
+enum status spec_check_within(const char *path, const char *within, struct error *err)
+{
+	cleanup_free char *real = within && within[0] != '\0' ? realpath(path, NULL) : NULL;
+
+	if (!within || within[0] == '\0')
+		return STATUS_OK;
+	if (!real)
+		return error_set(err, status_from_errno(errno), errno, "read %s", path);
+	if (path_is_within(real, within))
+		return STATUS_OK;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+			 "%s leads to %s, outside of the folder %s: with --outside it is read", path, real,
+			 within);
+}
+
 /* Take the key secrets_file out of the tree and put the secrets in. Relative names are below @folder. */
-static enum status load_secrets(const struct conf *conf, const char *folder, struct error *err)
+static enum status load_secrets(const struct conf *conf, const char *folder, const char *within,
+				struct error *err)
 {
 	static const char key[] = "secrets_file";
 	json_t *root = conf_root(conf);
 	const json_t *name = json_object_get(root, key);
 	json_t *secrets = NULL;
 	char path[PATH_MAX];
+	struct error one;
 
 	if (!name)
 		return STATUS_OK;
@@ -890,6 +909,8 @@ static enum status load_secrets(const struct conf *conf, const char *folder, str
 	if (str_format(path, sizeof(path), "%s%s", json_string_value(name)[0] == '/' ? "" : folder,
 		       json_string_value(name)) < 0)
 		return conf_error(conf, root, key, err, "the name is too long");
+	if (spec_check_within(path, within, &one) == STATUS_INVALID_ARGUMENT)
+		return conf_error(conf, root, key, err, "'%s': %s", key, one.msg);
 	TRY(secrets_load(path, &secrets, err));
 	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
 		return error_no_memory(err, "the specification");
@@ -942,11 +963,11 @@ enum status spec_member(Holdfast__V1__Volume *volume, const char *id, uint32_t i
 	return STATUS_OK;
 }
 
-enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
-			      struct error *err)
+enum status spec_volume_below(const struct conf *conf, const char *folder, const char *within,
+			      Holdfast__V1__Volume **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status status = load_secrets(conf, folder, err);
+	enum status status = load_secrets(conf, folder, within, err);
 
 	if (status == STATUS_OK)
 		status = spec_message(conf, &volume_block, &message, err);
@@ -960,7 +981,7 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, Holdf
 
 enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err)
 {
-	return spec_volume_below(conf, "", ret, err);
+	return spec_volume_below(conf, "", NULL, ret, err);
 }
 
 /* @plugin, which a task is, is the allocation's; the task has only where its folder is, and which of several

@@ -9,15 +9,26 @@
 #include <holdfast/v1/explain.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <limits.h>
 
 /** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
  * keys, values of the wrong kind, unknown keywords. No message holds a value of a map: it may be a secret.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err);
 
-/** The same; the file that the key secrets_file names is below @folder ("" or with a slash at its end). */
-enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
-			      struct error *err);
+/** The same; the file that the key secrets_file names is relative to @folder ("" or with a slash at its end).
+ * @within the folder as realpath() has it, in which that file must be; NULL or "": it may be anywhere */
+enum status spec_volume_below(const struct conf *conf, const char *folder, const char *within,
+			      Holdfast__V1__Volume **ret, struct error *err);
+
+/** Writes into @ret what files of @folder ("": the working folder) must be within: "" if --outside is given.
+ */
+enum status spec_bound(const struct invocation *inv, const char *folder, char ret[static PATH_MAX],
+		       struct error *err);
+
+/** Refuses a file that is not within @within (NULL or "": anywhere), also by a symbolic link: a folder of
+ * another person must not send files of the caller to a server. */
+enum status spec_check_within(const char *path, const char *within, struct error *err);
 
 enum { SPEC_MEMBERS_MAX = 1000 };
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "call/connect.h"
 #include "call/spec.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the path up to its last slash: other files are named relative to it. */
@@ -17,20 +20,35 @@ static enum status folder_of(struct invocation *inv, const char *path, char ret[
 	return STATUS_OK;
 }
 
+enum status spec_bound(const struct invocation *inv, const char *folder, char ret[static PATH_MAX],
+		       struct error *err)
+{
+	cleanup_free char *real = realpath(folder[0] != '\0' ? folder : ".", NULL);
+
+	ret[0] = '\0';
+	if (inv->options[OPT_OUTSIDE])
+		return STATUS_OK;
+	if (!real || str_copy(ret, PATH_MAX, real) < 0)
+		return error_set(err, status_from_errno(errno), errno, "read the folder %s", folder);
+	return STATUS_OK;
+}
+
 enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, uint32_t *ret_members,
 			     struct error *err)
 {
 	cleanup_message Holdfast__V1__Volume *volume = NULL;
 	struct conf *conf = NULL;
-	char folder[PATH_MAX];
+	char folder[PATH_MAX], within[PATH_MAX];
 	enum status status = folder_of(inv, inv->args[0], folder, err);
 
+	if (status == STATUS_OK)
+		status = spec_bound(inv, folder, within, err);
 	if (status == STATUS_OK)
 		status = conf_load_whole(inv->args[0], CONF_NO_TEMPLATES, &conf, err);
 	if (status == STATUS_OK)
 		status = spec_members(conf, ret_members, err);
 	if (status == STATUS_OK)
-		status = spec_volume_below(conf, folder, &volume, err);
+		status = spec_volume_below(conf, folder, within, &volume, err);
 	conf_free(conf);
 	if (status == STATUS_OK)
 		status = option_apply(inv, OPT_NAMESPACE, &volume->namespace_, err);

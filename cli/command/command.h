@@ -116,6 +116,7 @@ enum option_id {
 	OPT_LIFT,
 	OPT_CONTEXT,
 	OPT_FILENAME,
+	OPT_OUTSIDE,
 	OPTION_N,
 };
 

@@ -192,6 +192,8 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_DIFF] = {.name = "diff", .help = "show each field that differs, change nothing"},
 	[OPT_PRUNE] = {.name = "prune",
 		       .help = "stop jobs and deregister volumes that no file describes, after a question"},
+	[OPT_OUTSIDE] = {.name = "outside",
+			 .help = "let files lead out of their folder: secrets_file, symbolic links"},
 	[OPT_PURGE] = {.name = "purge", .help = "forget it when all of it has ended"},
 	[OPT_CONFIG] = {.name = "config",
 			.arg = "FILE",

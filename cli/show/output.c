@@ -211,6 +211,16 @@ static enum status print_message(const ProtobufCMessage *message, unsigned int f
 	return ferror(stdout) ? error_set(err, STATUS_INTERNAL, errno, "cannot print JSON") : STATUS_OK;
 }
 
+json_t *json_text(const char *text)
+{
+	json_t *json = json_string(text);
+	cleanup_free char *copy = json ? NULL : strdup(text);
+
+	if (copy)
+		copy[str_mask_text(copy, strlen(copy))] = '\0'; /* without a character that is cut */
+	return copy ? json_string(copy) : json;
+}
+
 enum status print_json(json_t *json, struct error *err)
 {
 	return dump(json, JSON_INDENT(2), err);

@@ -45,6 +45,10 @@ void list_output_release(struct list_output *output);
 enum status print_list_page(struct list_output *output, const ProtobufCMessage *page, bool is_last,
 			    struct error *err);
 
+/** @text in JSON; "?" takes the place of bytes that are no UTF-8, as of a file's name or a cut message. NULL
+ * when memory is short. */
+json_t *json_text(const char *text);
+
 /** Print @json and drop the reference; NULL means that memory ran out. */
 enum status print_json(json_t *json, struct error *err);
 

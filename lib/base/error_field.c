@@ -9,7 +9,7 @@
 
 void error_fill_field(struct error *err, const char *field, const char *fmt, ...)
 {
-	char text[ERROR_MSG_MAX];
+	char text[ERROR_MSG_MAX], whole[2 * ERROR_MSG_MAX], shown[ERROR_MSG_MAX];
 	va_list args;
 	size_t n = strlen(field);
 
@@ -18,7 +18,9 @@ void error_fill_field(struct error *err, const char *field, const char *fmt, ...
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	error_fill(err, STATUS_INVALID_ARGUMENT, 0, "%s: %s", field, text);
+	(void)snprintf(whole, sizeof(whole), "%s: %s", field, text);
+	str_copy_text(shown, sizeof(shown), whole); /* a value with a line break makes no line of a list */
+	error_fill(err, STATUS_INVALID_ARGUMENT, 0, "%s", shown);
 	if (n < ERROR_FIELD_SIZE)
 		err->fields[err->n_fields++] = (struct error_field){.at = 0, .n = (uint16_t)n};
 }

@@ -2,6 +2,7 @@
 #include "conf/lines.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <bsd/sys/tree.h>
 #include <stdarg.h>
@@ -130,13 +131,14 @@ const struct line *lines_find(const struct lines *lines, const json_t *object, c
 
 enum status line_error(const char *file, unsigned int number, struct error *err, const char *fmt, ...)
 {
-	char message[ERROR_MSG_MAX];
+	char message[ERROR_MSG_MAX], shown[ERROR_MSG_MAX];
 	va_list args;
 
 	va_start(args, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: %s", file, number, message);
+	str_copy_text(shown, sizeof(shown), message); /* a key with a line break makes no line of a list */
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: %s", file, number, shown);
 }
 
 enum status line_no_memory(const char *file, struct error *err)

@@ -51,17 +51,18 @@ static size_t render(const struct path *at, char *text, size_t size)
 __attribute__((format(printf, 4, 5))) static enum status fail(const struct path *at, enum status status,
 							      struct error *err, const char *fmt, ...)
 {
-	char message[ERROR_MSG_MAX];
-	char path[ERROR_MSG_MAX / 2];
+	char message[ERROR_MSG_MAX], whole[2 * ERROR_MSG_MAX], shown[ERROR_MSG_MAX];
+	char path[ERROR_MSG_MAX / 2] = "";
 	va_list args;
 
 	va_start(args, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);
-	if (!at)
-		return error_set(err, status, 0, "%s", message);
-	(void)render(at, path, sizeof(path));
-	return error_set(err, status, 0, "%s: %s", path, message);
+	if (at)
+		(void)render(at, path, sizeof(path));
+	(void)snprintf(whole, sizeof(whole), "%s%s%s", path, at ? ": " : "", message);
+	str_copy_text(shown, sizeof(shown), whole); /* a name with a line break makes no line of a list */
+	return error_set(err, status, 0, "%s", shown);
 }
 
 /* The types of google.protobuf have JSON forms of their own, which are not implemented: our wire does not use

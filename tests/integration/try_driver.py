@@ -143,10 +143,10 @@ class Trial:
 
     def step_a_volume_is_created(self):
         if self.options.external_id:
-            print("        registered: " + self.world.holdfast("volume", "register", self.spec()).stdout.strip())
+            print("        registered: " + self.world.holdfast("volume", "register", self.spec(), "--outside").stdout.strip())
             return
-        print("        " + self.world.holdfast("volume", "create", self.spec()).stdout.strip().replace("\n", "\n        "))
-        self.world.holdfast("volume", "create", self.spec())  # resumes, makes nothing twice
+        print("        " + self.world.holdfast("volume", "create", self.spec(), "--outside").stdout.strip().replace("\n", "\n        "))
+        self.world.holdfast("volume", "create", self.spec(), "--outside")  # resumes, makes nothing twice
 
     def run_alloc(self):
         spec = self.world.spec(

@@ -161,6 +161,14 @@ TEST(mistakes_are_gathered_each_with_its_field)
 	assert_int_equal(err.n_fields, 0);
 }
 
+TEST(a_value_with_a_line_break_makes_no_line_of_a_list)
+{
+	struct error err = {.msg = ""};
+
+	(void)mistake(STATUS_OK, "key\nid", "'a\nname: b' is wrong", &err);
+	assert_string_equal(err.msg, "key id: 'a name: b' is wrong");
+}
+
 TEST(mistakes_of_a_part_name_the_part)
 {
 	struct error err = {.msg = ""};

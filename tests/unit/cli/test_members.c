@@ -7,6 +7,10 @@
 
 #include "base/fd.h"
 
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 static char folder[TEMP_DIR_SIZE];
 
 static int setup(void **state)
@@ -108,6 +112,90 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	expect_ok(with_folder("apply --diff"));
 	assert_null(strstr(ending.output, "mount_flags"));
 	assert_null(strstr(ending.output, "hunter2"));
+}
+
+static void link_to(const char *to, const char *name)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_int_equal(symlink(to, temp_dir_path(path, folder, name)), 0);
+}
+
+/* A folder of somebody else, and a file of the caller beside it. */
+TEST_FIXTURE(a_folder_reads_no_file_outside_of_it, setup, teardown)
+{
+	static const char secrets[] =
+		"id = \"db\"\ntype = \"csi\"\nplugin_id = \"p\"\nsecrets_file = \"%s\"\n";
+	char text[512], up[TEMP_PATH_SIZE];
+
+	write_spec("password = \"hunter2\"\n");
+	(void)str_format(up, sizeof(up), "..%s", strrchr(spec_path, '/'));
+	link_to(spec_path, "linked");
+	const char *const names[] = {spec_path, up, "linked"};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		(void)str_format(text, sizeof(text), secrets, names[i]);
+		write_file("db.volume.hcl", text);
+		expect_failure(with_folder("apply"), STATUS_INVALID_ARGUMENT,
+			       "db.volume.hcl:4: 'secrets_file': ");
+		assert_non_null(strstr(ending.err.msg, spec_path));
+		assert_non_null(strstr(ending.err.msg, "with --outside it is read"));
+		(void)str_format(text, sizeof(text), "volume register %s/db.volume.hcl", folder);
+		expect_failure(text, STATUS_INVALID_ARGUMENT, "outside of the folder");
+		assert_null(strstr(fake.requests, "hunter2"));
+	}
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	will_answer(1, "Volumes.Create", "{\"volume\": {\"id\": \"db\"}}");
+	expect_ok(with_folder("apply --outside"));
+	expect_request("hunter2");
+	fake.requests[0] = '\0';
+	write_file("own", "password = \"own\"\n");
+	write_file("db.volume.hcl",
+		   "id = \"db\"\ntype = \"csi\"\nplugin_id = \"p\"\nsecrets_file = \"linked2\"\n");
+	link_to("own", "linked2");
+	expect_ok(with_folder("apply"));
+	expect_request("\"password\":\"own\"");
+}
+
+TEST_FIXTURE(a_file_of_a_folder_that_is_a_link_out_of_it_is_refused, setup, teardown)
+{
+	write_spec("id = \"db\"\ntype = \"native\"\n");
+	link_to(spec_path, "db.volume.hcl");
+	expect_failure(with_folder("apply"), STATUS_INVALID_ARGUMENT, "db.volume.hcl leads to /tmp/");
+	assert_string_equal(fake.requests, "");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	expect_ok(with_folder("apply --outside"));
+}
+
+TEST_FIXTURE(a_file_whose_name_cannot_be_printed_is_refused, setup, teardown)
+{
+	static const char *const names[] = {"a\xff.volume.hcl", "a\nb.volume.hcl",
+					    "a\xe2\x80\xae.volume.hcl"};
+	char path[TEMP_PATH_SIZE];
+
+	write_file("README\xff", "no object");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		write_file(names[i], "id = \"db\"\n");
+		expect_failure(with_folder("apply --json"), STATUS_INVALID_ARGUMENT, "rename it");
+		(void)unlink(temp_dir_path(path, folder, names[i]));
+	}
+}
+
+/* The folder itself may have any name, and an error may be cut within a character. */
+TEST_FIXTURE(no_object_is_missing_from_json, setup, teardown)
+{
+	cleanup(json_decrefp) json_t *all = NULL;
+	char path[TEMP_PATH_SIZE], line[TEMP_PATH_SIZE + 64];
+
+	assert_int_equal(mkdir(temp_dir_path(path, folder, "f\xff"), 0700), 0);
+	write_file("f\xff/db.volume.hcl", "id = \"db\"\ntype = \"native\"\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	(void)str_format(line, sizeof(line), "apply --json %s", path);
+	expect_ok(line);
+	all = json_loads(ending.output, 0, NULL);
+	assert_int_equal(json_array_size(all), 1);
+	assert_non_null(strstr(json_string_value(json_object_get(json_array_get(all, 0), "file")), "f?/db"));
+	assert_int_equal(unlink(temp_dir_path(line, folder, "f\xff/db.volume.hcl")), 0);
+	assert_int_equal(rmdir(path), 0);
 }
 
 TEST_FIXTURE(a_long_difference_is_a_difference, setup, teardown)

@@ -332,6 +332,7 @@ TEST(wrong_input_is_refused_with_the_path_of_the_field)
 		{"{\"rm\":[null]}", "rm[0]: wants an object, not null"},
 		{"{\"mSs\":[]}", "m_ss: wants an object, not a list"},
 		{"{\"mSs\":{\"a\":null}}", "m_ss[\"a\"]: wants a string, not null"},
+		{"{\"mSs\":{\"a\\nb: c\":null}}", "m_ss[\"a b: c\"]: wants a string, not null"},
 		{"{\"mIm\":{\"x\":{}}}", "m_im[\"x\"]: 'x' is not a whole number"},
 		{"{\"mBi\":{\"yes\":1}}", "m_bi[\"yes\"]: the key must be true or false"},
 	};
