@@ -32,8 +32,9 @@ static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
 }
 
-/* A flag with a value may name a server, as ip= of cifs does. The plugin gives it to the program that mounts,
- * together with the volume's secrets. A caller who may only submit work must not choose that server. */
+/* A flag with a value may name a server, as ip= of cifs, "endpoint-url URL" of an object store or "key:value"
+ * of a third program. The plugin gives it to the program that mounts, together with the volume's secrets. A
+ * caller who may only submit work must not choose that server: plain names pass. No answer shows a flag. */
 static enum status check_secrets(struct state *state, const struct alloc *alloc,
 				 const struct volume_request *request,
 				 const Holdfast__V1__MountOptions *options, struct error *err)
@@ -44,11 +45,11 @@ static enum status check_secrets(struct state *state, const struct alloc *alloc,
 	if (str_join(key, sizeof(key), PREFIX_VOLUME_SECRETS, alloc->namespace, "/", request->source) >= 0)
 		secrets = records_get(&state->records, key);
 	for (size_t i = 0; secrets && secrets->n_secrets > 0 && i < options->n_mount_flags; i++)
-		if (strchr(options->mount_flags[i], '='))
+		if (!str_is_made_of(options->mount_flags[i], "-_,"))
 			return error_set(err, STATUS_PERMISSION_DENIED, 0,
 					 "volume %s: mount_options.mount_flags[%zu]: %s has secrets, and a "
-					 "flag with a value could send them to another server: write it into "
-					 "mount_options of the volume",
+					 "flag that is more than a name could send them to another server: "
+					 "write it into mount_options of the volume",
 					 request->name, i, request->source);
 	return STATUS_OK;
 }

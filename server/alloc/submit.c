@@ -271,6 +271,8 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	known = state_alloc(&server->state, alloc.id);
 	if (!known)
 		return submit(server, call, &alloc, options, request, refusal, err);
+	/* ids are of all namespaces: one in another namespace gets the answer of an own one with another
+	 * content, and cannot get that of a missing one, which is made. 74 bits of an id are random. */
 	if (!same_submission(&known->alloc, &alloc) || !alloc_options_are(&server->state, known->id, options))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,

@@ -250,14 +250,23 @@ static void put_secrets(struct fixture *f, bool has_one)
 CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	static const char *const flags[] = {"endpoint-url http://10.6.6.6",
+					    "server:10.6.6.6",
+					    "10.6.6.6",
+					    "ip%3D10.6.6.6",
+					    "ip\xc2\xa0"
+					    "10.6.6.6",
+					    "noatime,ip=10.6.6.6"};
 	struct submission s;
 	struct error err;
 
-	submission(&s, "xfs", 2);
-	s.flags[1] = T("noatime,ip=10.6.6.6");
-	assert_int_equal(run(f, &s, NULL, &err), STATUS_PERMISSION_DENIED);
-	assert_non_null(strstr(err.msg, "mount_flags[1]"));
-	assert_null(strstr(err.msg, "10.6.6.6"));
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		submission(&s, "xfs", 2);
+		s.flags[1] = T(flags[i]);
+		assert_int_equal(run(f, &s, NULL, &err), STATUS_PERMISSION_DENIED);
+		assert_non_null(strstr(err.msg, "mount_flags[1]"));
+		assert_null(strstr(err.msg, "10.6.6.6"));
+	}
 	/* nor those that it gets later */
 	put_secrets(f, false);
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
