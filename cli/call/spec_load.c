@@ -42,9 +42,9 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 	enum status status = folder_of(inv, inv->args[0], folder, err);
 
 	if (status == STATUS_OK)
-		status = spec_bound(inv, folder, within, err);
-	if (status == STATUS_OK)
 		status = conf_load_whole(inv->args[0], CONF_NO_TEMPLATES, &conf, err);
+	if (status == STATUS_OK)
+		status = spec_bound(inv, folder, within, err);
 	if (status == STATUS_OK)
 		status = spec_members(conf, ret_members, err);
 	if (status == STATUS_OK)

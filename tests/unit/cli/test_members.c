@@ -156,6 +156,11 @@ TEST_FIXTURE(a_folder_reads_no_file_outside_of_it, setup, teardown)
 	expect_request("\"password\":\"own\"");
 }
 
+TEST_FIXTURE(a_file_that_is_not_there_is_named, run_setup, NULL)
+{
+	expect_failure("volume register /nonexistent/db.hcl", STATUS_NOT_FOUND, "/nonexistent/db.hcl");
+}
+
 TEST_FIXTURE(a_file_of_a_folder_that_is_a_link_out_of_it_is_refused, setup, teardown)
 {
 	write_spec("id = \"db\"\ntype = \"native\"\n");
