@@ -125,6 +125,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "holdfast-agent: '%s' is no log level\n", given.log_level);
 		return arguments_refuse("holdfast-agent");
 	}
+	service_hide_memory();
 	if (given.line)
 		return enroll_node(&given);
 	status = config_load(given.config_path, &config, &err);

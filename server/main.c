@@ -505,6 +505,7 @@ int main(int argc, char **argv)
 
 	if (r >= 0)
 		return r;
+	service_hide_memory();
 	log_init("holdfast-server", args.log_level);
 	config_init(&config);
 	if (args.restore_path && !args.dev.dir) /* a kit brings the settings along */

@@ -59,6 +59,7 @@ int main(int argc, char **argv)
 	exit_code = arguments_parse(&args, argc, argv);
 	if (exit_code >= 0)
 		return exit_code;
+	service_hide_memory();
 	status = settings_load(path, &settings, &err);
 	if (is_check)
 		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);

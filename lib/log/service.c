@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
@@ -34,6 +35,11 @@ struct service_status {
 };
 
 DEFINE_CLEANUP(struct service_status, service_status_free)
+
+void service_hide_memory(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* 0 is never refused */
+}
 
 int service_send(const char *message)
 {

@@ -29,6 +29,11 @@ void service_status_free(struct service_status *status);
  * not read just now. @status may be NULL. */
 void service_status_notify(struct service_status *status, const char *prefix);
 
+/** Keeps the memory, which has keys and secrets, from other processes of the same user (ptrace(2),
+ * /proc/PID/mem) and from core dumps, also those that a pipe in core_pattern takes. A program that is
+ * executed has its own setting. */
+void service_hide_memory(void);
+
 /** Sends the error of a daemon that does not start. */
 void service_failed(const struct error *err);
 

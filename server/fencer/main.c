@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 	exit_code = arguments_parse(&args, argc, argv);
 	if (exit_code >= 0)
 		return exit_code;
+	service_hide_memory();
 	status = fencer_settings_load(path, &settings, &err);
 	if (status == STATUS_OK && agent_dir &&
 	    (!path_is_normal(agent_dir) ||

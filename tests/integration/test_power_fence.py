@@ -7,7 +7,7 @@ import pwd
 import signal
 
 from case import WorldTest, wait_for
-from world import CLUSTER, GROUP, PREFIX, Daemon, as_server, run
+from world import CLUSTER, GROUP, PREFIX, Daemon, as_server, proc_status, run
 
 BMC = f"{PREFIX}/var/bmc"
 SECRET_END = "which-stays-in-memory-that-was-freed"  # free() overwrites what is before it
@@ -283,6 +283,13 @@ tls {{
         self.world.holdfast("operator", "debug", bundle, "--socket", self.other.socket)
         with open(bundle, "rb") as f:
             self.assertNotIn(SECRET.encode(), f.read())
+
+    def test_no_process_of_the_same_user_reads_the_memory_of_a_daemon(self):
+        for daemon in (self.fencer, self.world.server, *(node.daemon for node in self.world.nodes)):
+            pid = daemon.process.pid
+            with self.subTest(daemon.name):
+                self.assertNotEqual(proc_status(pid)["Uid"].split()[0], "0")
+                self.assertEqual(os.stat(f"/proc/{pid}/mem").st_uid, 0)  # of its user, if that may trace it
 
     @staticmethod
     def memory_of(daemon):

@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "log/service.h"
 
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <systemd/sd-event.h>
 
 enum { TURN_US = 2000000, FLOOD_MAX = 100000 };
@@ -225,4 +227,17 @@ CASE(a_watchdog_that_does_not_read_is_not_waited_for_and_reported_again)
 	hear_next(f, "WATCHDOG_USEC=30000\n");
 	hear_next(f, "WATCHDOG=1\n");
 	service_watchdog_free(watchdog);
+}
+
+TEST(memory_is_hidden_from_other_processes_of_the_user)
+{
+	int how;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		service_hide_memory();
+		_exit(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+	}
+	assert_int_equal(waitpid(pid, &how, 0), pid);
+	assert_int_equal(how, 0);
 }
