@@ -4,8 +4,8 @@
  * its transaction, so there is no write without one; each record names the SHA-256 of the one before.
  *
  * Records are stored under consecutive numbers and not kept in memory; the head is. Their text is cut and
- * cleaned, so that no caller decides how large a record is or what it does to a terminal. A cut text ends with
- * the length and the SHA-256 of the whole. */
+ * cleaned, so that no caller decides how large a record is or what it does to a terminal. A cut text ends
+ * with the length and the SHA-256 of the whole. */
 
 #include "base/error.h"
 #include "base/rate.h"
