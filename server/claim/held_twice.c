@@ -159,7 +159,7 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	struct claim_log log;
 	struct claim claim;
 
-	TRY(freed_find(server, claim_id, &entry, err));
+	TRY(session_find_claim(session, claim_id, &entry, err));
 	if (entry && !str_eq(entry->claim.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
 				 session->node_id);

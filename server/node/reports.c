@@ -189,7 +189,7 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 }
 
 /* The end of an unknown allocation, reported during a session, is the answer to a late order. */
-static bool is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *status,
+static bool is_forgotten(struct session *session, const Holdfast__V1__AllocStatus *status,
 			 const struct alloc_entry *entry)
 {
 	bool has_ended = (int)status->client_status > CLIENT_RUNNING;
@@ -339,7 +339,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	struct claim_event event;
 	struct claim after;
 
-	TRY(freed_find(session->server, receipt->claim_id, &entry, err));
+	TRY(session_find_claim(session, receipt->claim_id, &entry, err));
 	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
 		return epoch_doubt(session, receipt->claim_id, err);
 	trails_take(session->server, &change, session->node_id, receipt->trail, has_mounted(entry, receipt));
@@ -450,7 +450,7 @@ static const char *forgotten_work(struct session *session, const Holdfast__V1__S
 			return status->alloc_id;
 	}
 	for (size_t i = 0; i < hello->n_mounted; i++)
-		if (!claim_is_known(session->server, hello->mounted[i]->claim_id))
+		if (!session_knows_claim(session, hello->mounted[i]->claim_id))
 			return hello->mounted[i]->claim_id;
 	return NULL;
 }

@@ -215,6 +215,32 @@ void session_send(struct session *session, const Holdfast__V1__SessionDown *mess
 	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
 }
 
+enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
+			       struct error *err)
+{
+	struct server *server = session->server;
+	struct node_entry *node = state_node(&server->state, session->node_id);
+	char more[RATE_MORE_SIZE];
+
+	*ret = state_claim(&server->state, id);
+	if (*ret)
+		return STATUS_OK;
+	if (node && !rate_take_counted(&node->searches, SESSION_SEARCH_COST_US, SESSION_REPORT_OBJECTS_MAX,
+				       clock_monotonic_us(), more))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "node %s names more than %d claims that are not live: one a millisecond "
+				 "from then on",
+				 session->node_id, SESSION_REPORT_OBJECTS_MAX);
+	return freed_find(server, id, ret, err);
+}
+
+bool session_knows_claim(struct session *session, const char *id)
+{
+	struct claim_entry *entry;
+
+	return session_find_claim(session, id, &entry, NULL) == STATUS_OK && entry;
+}
+
 bool session_is_greeted(const struct session *session)
 {
 	return session->boot_id[0] != '\0';

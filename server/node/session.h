@@ -35,6 +35,7 @@ enum {
 	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
 	SESSION_ADOPTED_BYTES_MAX = 64 << 20,	 /* of allocations that only the node knew, since the start */
 	SESSION_ADOPTION_COST_US = 1000000, /* after as many as a report may have at once: one a second */
+	SESSION_SEARCH_COST_US = 1000,	    /* likewise of claims that must be searched in the store */
 	SESSION_DOUBT_SIZE = 384,
 };
 
@@ -103,6 +104,14 @@ size_t session_expiries(const struct server *server, struct session_expiry ret[s
 
 /** Begins to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
+
+/** freed_find() of a claim that the node names. STATUS_RESOURCE_EXHAUSTED if it names too many that are not
+ * in memory: the claim is neither known nor unknown then, and the session must end. */
+enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
+			       struct error *err);
+
+/** Does session_find_claim() find the claim? False also when the store cannot be read. */
+bool session_knows_claim(struct session *session, const char *id);
 
 /** Has it sent hello? */
 bool session_is_greeted(const struct session *session);

@@ -118,18 +118,16 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 
 /* --- work that the store does not know --- */
 
-bool epoch_is_forgotten(const struct session *session, const struct alloc_entry *entry,
+bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
 			const Holdfast__V1__AllocStatus *reported)
 {
-	struct server *server = session->server;
-
 	if (!entry)
 		return true;
 	if (!str_eq(entry->alloc.node_id, session->node_id)) /* it is refused for that */
 		return false;
 	for (size_t i = 0; i < reported->n_published; i++)
 		if (reported->published[i]->claim_id[0] != '\0' &&
-		    !claim_is_known(server, reported->published[i]->claim_id))
+		    !session_knows_claim(session, reported->published[i]->claim_id))
 			return true;
 	return false;
 }
@@ -599,7 +597,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct claim claim;
 
 	TRY(read_claim(session, from, &reported, err));
-	TRY(freed_find(server, reported.id, &known, err));
+	TRY(session_find_claim(session, reported.id, &known, err));
 	enum status status = known ? check_known(&known->claim, &reported, err)
 				   : check_history(session, &reported, ticket, err);
 	if (status == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)

@@ -29,7 +29,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
  * nothing? Then the store has lost history, or the node lies; either way it has to report.
  * @entry of that allocation; NULL: the store does not know it */
-bool epoch_is_forgotten(const struct session *session, const struct alloc_entry *entry,
+bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
 			const Holdfast__V1__AllocStatus *reported);
 
 /** Call it when a message of the node shows that the server does not know all of its claims: remembers that

@@ -109,13 +109,6 @@ enum status freed_find(struct server *server, const char *id, struct claim_entry
 	return STATUS_OK;
 }
 
-bool claim_is_known(struct server *server, const char *id)
-{
-	struct claim_entry *entry;
-
-	return freed_find(server, id, &entry, NULL) == STATUS_OK && entry;
-}
-
 /* --- those of a volume, an allocation, a boot --- */
 
 struct listing {

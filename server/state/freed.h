@@ -38,9 +38,6 @@ void freed_stage_deletion(struct change *change, const struct claim *claim);
 /** Finds the claim with this id, live or freed; a freed one is recalled. @ret NULL: unknown id. */
 enum status freed_find(struct server *server, const char *id, struct claim_entry **ret, struct error *err);
 
-/** Does freed_find() find the claim? False also when the store cannot be read. */
-bool claim_is_known(struct server *server, const char *id);
-
 /* Freed claims that the state does not have. */
 struct freed_list {
 	struct claim *claims; /* owned; of each volume the one that was freed last comes first */

@@ -203,6 +203,7 @@ struct node_entry {
 	struct message_list *attributes;
 	struct rate_counted events[NODE_EVENT_N]; /* records of them; not stored */
 	struct rate_counted adoptions;		  /* of work that the store lacks; not stored */
+	struct rate_counted searches;		  /* of claims that memory lacks; not stored */
 	size_t adopted_bytes;			  /* of allocations; not stored */
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 };

@@ -1422,3 +1422,46 @@ CASE(a_node_may_not_change_nodes)
 		protobuf_c_message_free_unpacked(request, NULL);
 	}
 }
+
+/* A hello that names claims which the server never had, as many as one message takes. */
+static void greet_with_unknown_claims(struct fixture *f, unsigned int n)
+{
+	static char ids[20000][UUID_TEXT_SIZE];
+	static Holdfast__V1__MountedClaim claims[ARRAY_SIZE(ids)], *list[ARRAY_SIZE(ids)];
+	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	assert_in_range(n, 1, ARRAY_SIZE(ids));
+	for (unsigned int i = 0; i < n; i++) {
+		(void)str_format(ids[i], UUID_TEXT_SIZE, "01890000-0000-7000-8000-3%011u", i);
+		holdfast__v1__mounted_claim__init(&claims[i]);
+		claims[i].claim_id = ids[i];
+		list[i] = &claims[i];
+	}
+	fake_node_open(&f->n1, "n1", BOOT_1);
+	hello.node_id = f->n1.id;
+	hello.boot_id = f->n1.boot_id;
+	hello.mounted = list;
+	hello.n_mounted = n;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, f->n1.welcomed || f->n1.closed);
+}
+
+CLUSTER_TEST(a_node_that_names_unknown_claims_again_and_again_is_slowed_down)
+{
+	take_volume(f);
+	fake_node_disconnect(&f->n1);
+	greet_with_unknown_claims(f, 20000); /* the store may have forgotten them: the node must report */
+	assert_true(f->n1.welcomed && !f->n1.closed);
+	assert_true(state_node(&f->server->state, "n1")->node.report_wanted);
+	fake_node_disconnect(&f->n1);
+	greet_with_unknown_claims(f, 20000);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(f->n1.closed_message, "names more than 32768 claims that are not live");
+	/* unknown means keep */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_true(state_node(&f->server->state, "n1")->node.report_wanted);
+}
