@@ -155,15 +155,33 @@ enum status alloc_validate_constraints(const struct alloc *alloc, struct error *
 	return status;
 }
 
+static const char *value_of(const constraint_t *constraint, const char *node_id,
+			    const struct message_list *attributes)
+{
+	return is_of_id(constraint->attribute) ? node_id : node_attribute(attributes, constraint->attribute);
+}
+
+bool constraints_allow_node(constraint_t *const *constraints, size_t n, const char *node_id,
+			    const struct message_list *attributes)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = find_operator(operator_of(constraints[i]));
+
+		if (k < ARRAY_SIZE(operators) &&
+		    !operators[k].is_met(value_of(constraints[i], node_id, attributes),
+					 constraints[i]->value))
+			return false;
+	}
+	return true;
+}
+
 bool constraints_find_unmet(const struct alloc *alloc, const char *node_id,
 			    const struct message_list *attributes, size_t n_same,
 			    char ret[static CONSTRAINT_TEXT_SIZE])
 {
 	for (size_t i = 0; i < message_list_n(alloc->constraints); i++) {
 		const constraint_t *constraint = constraint_of(alloc, i);
-		const char *have = is_of_id(constraint->attribute)
-					   ? node_id
-					   : node_attribute(attributes, constraint->attribute);
+		const char *have = value_of(constraint, node_id, attributes);
 		size_t k = find_operator(operator_of(constraint));
 
 		if (k < ARRAY_SIZE(operators) && operators[k].is_met(have, constraint->value))

@@ -17,6 +17,11 @@ enum { CONSTRAINT_TEXT_SIZE = 256 };
  * that the operator needs. */
 enum status alloc_validate_constraints(const struct alloc *alloc, struct error *err);
 
+/** True: the node meets those of the @n @constraints that look at its attributes, so all but distinct_hosts.
+ */
+bool constraints_allow_node(Holdfast__V1__Constraint *const *constraints, size_t n, const char *node_id,
+			    const struct message_list *attributes);
+
 /** The first constraint of @alloc that the node does not meet, as text in @ret: "attr.cpu.arch = arm64, and
  * it is amd64". False: the node meets all. An attribute that the node lacks meets "is_not_set" and "!=" only.
  * @n_same  live allocations of the same group that the node has, for distinct_hosts */

@@ -331,6 +331,11 @@ static void for_each_index(struct pass *pass, uint32_t group, member_fn *fn)
 	}
 }
 
+static bool excludes(const struct job_node *node, uint32_t group)
+{
+	return (node->excluded_groups >> group & 1) != 0;
+}
+
 /* Eligible nodes, and others where it runs: they keep what they have. */
 static void for_each_node(struct pass *pass, uint32_t group, member_fn *fn)
 {
@@ -342,7 +347,8 @@ static void for_each_node(struct pass *pass, uint32_t group, member_fn *fn)
 		int order = node == world->n_nodes ? 1
 			    : from == n		   ? -1
 						   : strcmp(world->nodes[node].id, allocs[from].node_id);
-		bool is_eligible = order <= 0 && world->nodes[node].is_eligible;
+		bool is_eligible =
+			order <= 0 && world->nodes[node].is_eligible && !excludes(&world->nodes[node], group);
 		struct member member = {.group = group,
 					.node_id = order <= 0 ? world->nodes[node].id : allocs[from].node_id};
 
@@ -637,13 +643,23 @@ static void await_health(struct pass *pass, const struct member *member)
 			->reason = live->trouble;
 }
 
-/* Nothing is stopped that could not be placed again. */
+static bool is_excluded(const struct pass *pass, const struct member *member)
+{
+	const struct job_node *node = member->node_id ? find_node(pass->world, member->node_id) : NULL;
+
+	return node && excludes(node, member->group);
+}
+
+/* Nothing is stopped that could not be placed again, except where this version excludes the node. */
 static void replace_old(struct pass *pass, const struct member *member, uint32_t *slots)
 {
 	if (pass->update == JOB_UPDATE_FAILED) {
 		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, member->live, 0);
 	} else if (*slots == 0) {
 		(void)add_wait(pass, member, JOB_WAIT_TURN, member->live, 0);
+	} else if (is_excluded(pass, member)) {
+		(*slots)--;
+		add_stop(pass, member->live, JOB_STOP_NODE);
 	} else if (has_node(pass, member) && volumes_are_free(pass, member) && !is_refused(pass, member)) {
 		(*slots)--;
 		add_stop(pass, member->live, JOB_STOP_VERSION);
@@ -909,9 +925,12 @@ const char *job_state_name(enum job_state state)
 
 const char *job_stop_reason_text(enum job_stop_reason reason)
 {
-	static const char *const texts[] = {"the job is stopped", "count was lowered", "its group is gone",
+	static const char *const texts[] = {"the job is stopped",
+					    "count was lowered",
+					    "its group is gone",
 					    "it is replaced: this version runs something else",
-					    "another allocation is there for the same member"};
+					    "another allocation is there for the same member",
+					    "a constraint of this version excludes its node"};
 
 	return name_of(texts, ARRAY_SIZE(texts), reason);
 }

@@ -4,10 +4,10 @@
  * and the holders of its volumes.
  *
  * A member is one place of a job: GROUP[INDEX] of a service or batch job, one of each group on each eligible
- * node of a system job. It has at most one allocation that has not ended. To replace a member, its allocation
- * is stopped. Another one is placed when that has ended and its volumes are free. A holder keeps a volume
- * until its end is known, however long that takes. The agent does the restarts on the node (RestartPolicy of
- * a task): an allocation that failed has used them up.
+ * node of a system job that meets the group's constraints. It has at most one allocation that has not ended.
+ * To replace a member, its allocation is stopped. Another one is placed when that has ended and its volumes
+ * are free. A holder keeps a volume until its end is known, however long that takes. The agent does the
+ * restarts on the node (RestartPolicy of a task): an allocation that failed has used them up.
  *
  * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
  * can, and calls again, also after a crash in between. The same input gives the same answer. */
@@ -113,7 +113,8 @@ struct job_alloc {
 struct job_node {
 	const char *id;
 	bool is_connected;
-	bool is_eligible; /* takes new allocations now: connected, not draining, marked eligible */
+	bool is_eligible;	  /* takes new allocations now: connected, not draining, marked eligible */
+	uint32_t excluded_groups; /* of a system job: bit N is set if a constraint of group N excludes it */
 };
 
 /* A holder that keeps others from a volume: a live claim in any state, or a volume request of an
@@ -165,6 +166,7 @@ enum job_stop_reason {
 	JOB_STOP_GROUP,	    /* its group is gone */
 	JOB_STOP_VERSION,   /* it runs something else than the current version */
 	JOB_STOP_DUPLICATE, /* the member has another one */
+	JOB_STOP_NODE,	    /* this version excludes its node */
 };
 
 /* Pointers are those of the input. */

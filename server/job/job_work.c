@@ -12,6 +12,7 @@
 #include "claim/refusal.h"
 #include "log/log.h"
 #include "model/alloc_health.h"
+#include "model/constraint.h"
 #include "node/nodes.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
@@ -124,7 +125,23 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 	return n;
 }
 
-static size_t collect_nodes(struct server *server, struct job_node *ret, size_t size)
+/* A system job has no member where a constraint excludes the node. Other jobs choose among the nodes. */
+static uint32_t excluded_groups(const Holdfast__V1__Job *job, const struct node_entry *node)
+{
+	uint32_t excluded = 0;
+
+	for (size_t i = 0; (enum job_type)job->type == JOB_SYSTEM && i < job->n_groups; i++) {
+		const Holdfast__V1__Allocation *alloc = job->groups[i]->allocation;
+
+		if (alloc && !constraints_allow_node(alloc->constraints, alloc->n_constraints, node->id,
+						     node->attributes))
+			excluded |= UINT32_C(1) << i;
+	}
+	return excluded;
+}
+
+static size_t collect_nodes(struct server *server, const Holdfast__V1__Job *job, struct job_node *ret,
+			    size_t size)
 {
 	size_t n = 0;
 
@@ -135,7 +152,8 @@ static size_t collect_nodes(struct server *server, struct job_node *ret, size_t 
 						     .is_connected = node_is_connected(node),
 						     .is_eligible = node_is_connected(node) &&
 								    !node->node.ineligible &&
-								    !node_is_draining(&node->node)};
+								    !node_is_draining(&node->node),
+						     .excluded_groups = excluded_groups(job, node)};
 	return n;
 }
 
@@ -262,7 +280,7 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 		world.allocs = allocs;
 		world.n_allocs = collect_allocs(entry, &ret->spec, allocs);
 		world.nodes = nodes;
-		world.n_nodes = collect_nodes(server, nodes, server->state.n_nodes);
+		world.n_nodes = collect_nodes(server, job, nodes, server->state.n_nodes);
 		collect_holders(server, namespace, entry, &world, &holders);
 	}
 	if (!allocs || !nodes || !decisions || holders.failed) {

@@ -67,6 +67,27 @@ JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
 	assert_int_equal(decisions.groups[0].placed, LARGE);
 }
 
+JOB_TEST(a_member_on_a_node_that_the_next_version_excludes_is_stopped)
+{
+	struct job_alloc alloc = alloc_of("a", 0);
+
+	job.type = JOB_SYSTEM;
+	group.count = 0;
+	node.excluded_groups = 1;
+	assert_int_equal(decide(NULL, 0, NULL)->groups[0].desired, 0);
+	assert_int_equal(decisions.n_actions, 1); /* the update is done */
+	assert_int_equal(decisions.actions[0].type, JOB_END_UPDATE);
+	decide(&alloc, 1, NULL); /* of this version: the node's attributes have changed */
+	assert_int_equal(decisions.n_actions, 0);
+	assert_int_equal(decisions.groups[0].desired, 1);
+	alloc.content = group.content + 1;
+	decide(&alloc, 1, NULL);
+	node.excluded_groups = 0;
+	assert_int_equal(decisions.n_actions, 1);
+	assert_int_equal(decisions.actions[0].type, JOB_STOP);
+	assert_int_equal(decisions.actions[0].reason, JOB_STOP_NODE);
+}
+
 JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 {
 	struct job_volume volume = {

@@ -346,6 +346,37 @@ CLUSTER_TEST(a_system_job_has_one_member_on_each_node)
 	UNTIL(f, f->n1.stops == 1 && f->n2.stops == 1);
 }
 
+CLUSTER_TEST(a_system_job_has_no_member_on_a_node_that_a_constraint_excludes)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT;
+	Holdfast__V1__Constraint *constraints[] = {&constraint};
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct submission s;
+
+	connect_racks(f);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s.alloc.n_volumes = 0;
+	s.plugin.id = text("nfs");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
+	constraint.attribute = text("meta.rack");
+	constraint.value = text("r2");
+	s.alloc.constraints = constraints;
+	s.alloc.n_constraints = 1;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n2.runs == 1);
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->groups[0]->desired, 1);
+	assert_int_equal(response->groups[0]->missing, 0);
+	s.update.max_parallel = 2;
+	constraint.value = text("r1");
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n1.runs == 1 && f->n2.stops == 1);
+}
+
 /* 0, 0: there is no such plugin. */
 static void assert_expected(struct fixture *f, uint32_t nodes, uint32_t controllers)
 {
