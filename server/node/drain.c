@@ -39,14 +39,11 @@ struct slice {
 	int n;
 };
 
-static bool runs_plugin(const struct node_entry *node, const char *alloc_id)
+/* The node reports one allocation for a plugin, also where one runs its controller and another its node half.
+ */
+static bool runs_plugin(const struct alloc_entry *alloc)
 {
-	const struct instance_entry *instance;
-
-	LIST_FOREACH (instance, &node->instances, of_node)
-		if (str_eq(instance->instance.plugin.allocation_id, alloc_id))
-			return true;
-	return false;
+	return alloc->alloc.n_plugins > 0;
 }
 
 static size_t live_claims_of(const struct alloc_entry *alloc)
@@ -65,12 +62,10 @@ static bool only_plugins_are_left(const struct node_entry *node)
 	const struct alloc_entry *alloc;
 	size_t n_claims = 0;
 
-	if (node->n_live_allocs > NODE_PLUGINS_MAX)
-		return false;
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
 		if (alloc_is_client_terminal(&alloc->alloc))
 			continue;
-		if (!runs_plugin(node, alloc->id))
+		if (!runs_plugin(alloc))
 			return false;
 		n_claims += live_claims_of(alloc);
 	}
@@ -93,10 +88,10 @@ static void on_slice_durable(struct server *server, void *userdata)
 	drain_continue(server, node);
 }
 
-static bool is_to_stop(const struct node_entry *node, const struct alloc_entry *alloc, bool plugins_too)
+static bool is_to_stop(const struct alloc_entry *alloc, bool plugins_too)
 {
 	return !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP &&
-	       (plugins_too || !runs_plugin(node, alloc->id));
+	       (plugins_too || !runs_plugin(alloc));
 }
 
 /* Orders the next allocations that are not stopping yet to stop. */
@@ -113,7 +108,7 @@ static enum status stop_slice(struct server *server, struct node_entry *node, st
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
 		if (slice->n == DRAIN_SLICE)
 			break;
-		if (!is_to_stop(node, alloc, plugins_too))
+		if (!is_to_stop(alloc, plugins_too))
 			continue;
 		allocs_stage_stop(&change, alloc, node);
 		memcpy(slice->ids[slice->n++], alloc->alloc.id, UUID_TEXT_SIZE);

@@ -14,6 +14,7 @@
 #include "node/nodes.h"
 #include "node/session.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 
 #define NODES &holdfast__v1__nodes__descriptor
@@ -859,21 +860,24 @@ CLUSTER_TEST(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible)
 }
 
 /* The plugin that unmounts the volumes must be there until they are. */
+static void run_plugin(struct fixture *f)
+{
+	Holdfast__V1__CsiPlugin runs = V1(csi_plugin, .id = "ebs", .socket = "ebs.sock",
+					  .type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_CONTROLLER);
+	Holdfast__V1__CsiPlugin *plugins[] = {&runs};
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = ALLOC_2, .name = "plugin", .node_id = "n1",
+					    .driver = "none", .csi_plugins = plugins, .n_csi_plugins = 1);
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL,
+		       NULL));
+}
+
+/* The node does not report this allocation: another one runs the other half of the plugin. */
 CLUSTER_TEST(allocations_that_run_plugins_stop_last)
 {
-	Holdfast__V1__NodePlugin disk = V1(node_plugin, .plugin_id = "native", .profile = "disk");
-	Holdfast__V1__NodeHalf half = HOLDFAST__V1__NODE_HALF__INIT;
-	Holdfast__V1__NodePlugin csi =
-		V1(node_plugin, .plugin_id = "ebs", .allocation_id = ALLOC_2, .node = &half);
-	Holdfast__V1__NodePlugin *plugins[] = {&disk, &csi};
-
-	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	take_volume(f);
-	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	disk.healthy = csi.healthy = true;
-	f->n1.plugins = plugins;
-	f->n1.n_plugins = 2;
-	fake_node_send_fingerprint(&f->n1);
+	run_plugin(f);
 	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	settle(f);
 	(void)drain(f, "n1", DRAINING);
