@@ -78,8 +78,8 @@ static const struct row {
 	[DETACHING_STUCK] = {"the node released it; it must be detached, and no healthy controller of its "
 			     "plugin is connected",
 			     0, ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
-	[DETACHING_WITH_OTHER] = {"the node released it; another claim of the volume there is detached with "
-				  "it, or must end before",
+	[DETACHING_WITH_OTHER] = {"the node released it; another claim with the same attachment is "
+				  "detached with it, or must end before",
 				  0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
 	[ENDING] = {"nothing is missing; it is about to be freed", 0, ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN,
 		    EXPLAIN_COMMAND_NONE},
@@ -166,7 +166,7 @@ static void name_actor(enum explain_actor actor, const struct claim *claim, char
 				 claim->plugin_id);
 		return;
 	case ACTOR_OTHER:
-		(void)str_format(dst, EXPLAIN_WHO_SIZE, "the other claims of the volume on node %s",
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "the other claims of the attachment to node %s",
 				 claim->node_id);
 		return;
 	case ACTOR_NOBODY:

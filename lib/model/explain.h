@@ -31,7 +31,7 @@ struct holder {
 	bool is_purged;		 /* its node is unknown */
 	bool must_report;	 /* its node has not reported what it holds in the present epoch */
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
-	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
+	bool waits_for_other;	 /* another claim with its attachment is detached with it, or before */
 	bool can_power_fence;	 /* a fencer can switch the machine off that holds the claim */
 	bool can_network_fence;	 /* the storage of the claim's plugin can refuse that machine */
 	enum node_disk disk;	 /* of its node's agent, as it reported last */

@@ -15,7 +15,8 @@ enum release_action {
 	RELEASE_ASK_NODE,     /* to release it */
 	RELEASE_WAIT_NODE,    /* evidence is missing, and cannot be requested before the node is back */
 	RELEASE_DETACH,	      /* ask the controller */
-	RELEASE_WAIT_SIBLING, /* another claim on the node asks the controller, or must be gone before */
+	RELEASE_WAIT_SIBLING, /* another claim of the attachment asks the controller, or must be gone before
+			       */
 	RELEASE_FREE,	      /* nothing is left to do */
 	RELEASE_ACTION_N,
 };
@@ -34,7 +35,7 @@ struct release_facts {
  * A volume is attached to a node for all its claims there together, so the last one of them to go is
  * detached: as long as another one exists (up to unpublishing), there is no detach. If several wait for the
  * detach, the oldest one requests it for all.
- * @siblings the other claims of the same volume on the same node, in any order; freed ones do not count */
+ * @siblings the other claims with the same attachment of the volume, in any order; freed ones do not count */
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
 				   size_t n_siblings, const struct release_facts *facts);
 

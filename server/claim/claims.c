@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/alloc_health.h"
+#include "plugin/args.h"
+#include "state/storage_index.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -104,6 +106,23 @@ bool claims_may_run(struct server *server, const struct claim *claim)
 
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) &&
 	       alloc->alloc.desired_status != DESIRED_STOP;
+}
+
+const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim)
+{
+	const struct claim_entry *entry;
+
+	for (entry = storage_next_attached(volume, NULL); entry;
+	     entry = storage_next_attached(volume, entry)) {
+		const struct claim *other = &entry->claim;
+
+		if (other->state > CLAIM_UNPUBLISHING || str_eq(other->node_id, claim->node_id))
+			continue;
+		if (plugin_args_same_node(volume->state, other, claim) ||
+		    (other->attach != ATTACH_NONE && plugin_args_node_id(volume->state, other)[0] == '\0'))
+			return other;
+	}
+	return NULL;
 }
 
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,

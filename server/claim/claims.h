@@ -23,6 +23,10 @@ enum status claims_take_from_node(struct change *change, const struct claim_entr
 /** May the claim's allocation continue? It must be known, not ended, and not ordered to stop. */
 bool claims_may_run(struct server *server, const struct claim *claim);
 
+/** Returns the claim of another node that a detach of @claim, of @volume, takes the device from, or may:
+ * the provider knows that node by the same id, or its id is not known. NULL: no such claim. */
+const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim);
+
 /** The allocation has ended: stages the release of each of its live claims. */
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);

@@ -117,6 +117,30 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 	return STATUS_OK;
 }
 
+/* Refuses if the detach would take the device of another node's claim, which the provider knows by the same
+ * id. */
+static enum status check_others(const struct volume_entry *volume, const struct fence_claim *claims, size_t n,
+				struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct claim *claim = claims[i].claim;
+		const struct claim *other = claims_find_other_holder(volume, claim);
+
+		if (other)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"node %s holds volume %s for allocation %s, and the provider knows it "
+				"by the id of node %s, or may, so a detach would take the volume "
+				"from node %s; stop that allocation first: holdfast alloc stop %s; or, "
+				"if node %s can no longer write, take responsibility: holdfast volume "
+				"detach %s %s --attest REASON",
+				other->node_id, other->volume_id, other->allocation_id, claim->node_id,
+				other->node_id, other->allocation_id, claim->node_id, claim->volume_id,
+				claim->node_id);
+	}
+	return STATUS_OK;
+}
+
 static enum status check_claims(struct server *server, const struct node_entry *node,
 				const struct volume_entry *volume, struct error *err)
 {
@@ -132,6 +156,7 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	verdict = release_may_fence(claims, n, &facts, &index);
 	if (verdict != FENCE_POSSIBLE)
 		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
+	TRY(check_others(volume, claims, n, err));
 	/* to CSI, no node means all nodes */
 	if (!plugin_detach_args(&server->state, claims[0].claim, &args))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -154,7 +179,8 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 bool fence_is_possible(struct server *server, const struct claim_entry *entry)
 {
 	return entry->claim.attach != ATTACH_NONE && !node_is_connected(entry->node) &&
-	       can_detach(server, entry->claim.plugin_id);
+	       can_detach(server, entry->claim.plugin_id) &&
+	       !claims_find_other_holder(entry->volume, &entry->claim);
 }
 
 /* --- the answer --- */

@@ -37,13 +37,12 @@ struct releases {
 
 enum { TIMER_ACCURACY_US = 1000 };
 
-/* Returns whether one detach takes away what both claims hold. A node may have reported another provider id
- * when it got the second claim: that is another attachment. */
-static bool is_sibling(struct server *server, const struct claim_entry *a, const struct claim_entry *b)
+/* Returns whether one detach takes away what both claims hold: the provider knows no nodes but by their ids.
+ * A node may have reported another id when it got the second claim: that is another attachment. */
+static bool is_sibling(struct server *server, const struct claim_entry *other, const struct claim *claim)
 {
-	return a != b && a->node == b->node && claim_is_live(&a->claim) &&
-	       str_eq(plugin_args_node_id(&server->state, &a->claim),
-		      plugin_args_node_id(&server->state, &b->claim));
+	return claim_is_live(&other->claim) && !str_eq(other->id, claim->id) &&
+	       plugin_args_same_node(&server->state, &other->claim, claim);
 }
 
 /* Returns the node's next live claim. History that a step drops must not be the next one. */
@@ -64,8 +63,8 @@ static struct claim_entry *next_live_attached(const struct volume_entry *volume,
 	return entry;
 }
 
-/* Live claims on the same node of the same volume, or of others that the provider calls alike. Costs the
- * number of the volumes' claims: a node has any number of them. Owned by the caller; NULL when memory is
+/* Live claims with the same attachment of the same volume, or of others that the provider calls alike. Costs
+ * the number of the volumes' claims: a node has any number of them. Owned by the caller; NULL when memory is
  * short. */
 static const struct claim **find_siblings(struct server *server, const struct claim_entry *entry,
 					  size_t *ret_n)
@@ -76,13 +75,13 @@ static const struct claim **find_siblings(struct server *server, const struct cl
 	size_t n = 0;
 
 	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
-		n += is_sibling(server, other, entry);
+		n += is_sibling(server, other, &entry->claim);
 	ret = calloc(n + 1, sizeof(const struct claim *));
 	if (!ret)
 		return NULL;
 	*ret_n = 0;
 	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
-		if (is_sibling(server, other, entry))
+		if (is_sibling(server, other, &entry->claim))
 			ret[(*ret_n)++] = &other->claim;
 	return ret;
 }
@@ -257,8 +256,8 @@ static void free_detached(struct claim_entry *entry)
 
 	for (other = next_live_attached(volume, NULL); other; other = next) {
 		next = next_live_attached(volume, other);
-		if (is_sibling(entry->server, other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
-		    other->claim.attach != ATTACH_NONE)
+		if (is_sibling(entry->server, other, &entry->claim) &&
+		    other->claim.state == CLAIM_NODE_DETACHED && other->claim.attach != ATTACH_NONE)
 			free_claim(other);
 	}
 	free_claim(entry);
@@ -273,7 +272,8 @@ static bool is_detach_wanted(struct server *server, void *userdata)
 	const struct detach *detach = userdata;
 	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
 
-	if (!entry || release_next(server, entry) != RELEASE_DETACH)
+	if (!entry || release_next(server, entry) != RELEASE_DETACH ||
+	    claims_find_other_holder(entry->volume, &entry->claim))
 		return false;
 	entry->work.is_unsent = false;
 	server->releases->stats.detaches++;
@@ -315,6 +315,21 @@ static enum status no_provider_node(const struct claim *claim, struct error *err
 			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
 }
 
+/* Refuses if the detach could take the device of a claim of another node, whose id is not known. */
+static enum status check_others(const struct claim_entry *entry, struct error *err)
+{
+	const struct claim *other = claims_find_other_holder(entry->volume, &entry->claim);
+
+	if (!other)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "plugin %s: how the provider calls node %s is not known, so the detach from node %s "
+			 "could take volume %s from node %s, which holds it by claim %s; it is known as soon "
+			 "as node %s reports the plugin again: holdfast volume status %s --why",
+			 entry->claim.plugin_id, other->node_id, entry->claim.node_id, other->volume_id,
+			 other->node_id, other->id, other->node_id, other->volume_id);
+}
+
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
 {
 	struct plugin_detach_args args;
@@ -332,6 +347,8 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
 	/* after a restore the node may hold it by a claim that is not known here yet */
 	status = epoch_check(server, &entry->volume->volume, err);
+	if (status == STATUS_OK)
+		status = check_others(entry, err);
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
 	if (status == STATUS_OK)
 		status = call.call ? controller_call(server, &call, err)
@@ -451,17 +468,17 @@ static void log_freed(const struct claim *claim)
 		claim->detach_detail);
 }
 
-/* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
-static void drive_siblings(struct server *server, struct node_entry *node, const struct volume_entry *volume)
+/* Drives those that waited for @claim of @volume, whose entry may be dropped as history meanwhile. */
+static void drive_siblings(struct server *server, const struct claim *claim,
+			   const struct volume_entry *volume)
 {
-	struct claim_entry *entry;
+	struct claim_entry *other;
 	struct claim_entry *next;
 
-	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
-		next = next_live(entry);
-		if (storage_is_attached_as(volume, entry->volume) &&
-		    entry->claim.state == CLAIM_NODE_DETACHED)
-			release_drive(server, entry);
+	for (other = next_live_attached(volume, NULL); other; other = next) {
+		next = next_live_attached(volume, other);
+		if (other->claim.state == CLAIM_NODE_DETACHED && is_sibling(server, other, claim))
+			release_drive(server, other);
 	}
 }
 
@@ -479,7 +496,7 @@ static void note_claim(struct server *server, const struct claim *claim)
 		entry->work.is_unsent = true;
 	release_drive(server, entry);
 	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
-		drive_siblings(server, entry->node, entry->volume);
+		drive_siblings(server, claim, entry->volume);
 }
 
 void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
@@ -497,10 +514,15 @@ void release_note_durable(struct server *server, struct change_object *objects, 
 
 bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume)
 {
+	const struct node_plugin *plugin = node_entry_plugin(node, &volume->volume);
+	const char *node_id = plugin ? plugin->node.provider_node_id : "";
 	const struct claim_entry *entry;
 
 	for (entry = storage_next_attached(volume, NULL); entry; entry = storage_next_attached(volume, entry))
-		if (entry->node == node && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
+		if (release_may_be_detaching(&entry->claim, entry->work.is_unsent) &&
+		    (entry->node == node ||
+		     (node_id[0] != '\0' &&
+		      str_eq(plugin_args_node_id(volume->state, &entry->claim), node_id))))
 			return true;
 	return false;
 }

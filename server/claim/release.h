@@ -65,8 +65,8 @@ void release_node_back(struct server *server, struct node_entry *node);
 /** For change_commit(): objects have become durable. */
 void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
-/** Is the volume being detached from the node, or may it be? Then it must not be attached there again: the
- * detach could follow the attach. */
+/** Is the volume being detached from the node, or may it be, also as a claim of another node with that id at
+ * the provider? Then it must not be attached there again: the detach could follow the attach. */
 bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume);
 
 void release_stats(const struct server *server, struct release_stats *ret);

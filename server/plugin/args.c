@@ -57,6 +57,13 @@ const char *plugin_args_node_id(struct state *state, const struct claim *claim)
 	return instance ? instance->instance.plugin.node.provider_node_id : "";
 }
 
+bool plugin_args_same_node(struct state *state, const struct claim *a, const struct claim *b)
+{
+	const char *id = plugin_args_node_id(state, a);
+
+	return str_eq(id, plugin_args_node_id(state, b)) && (id[0] != '\0' || str_eq(a->node_id, b->node_id));
+}
+
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args)
 {

@@ -37,6 +37,9 @@ const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const st
  * change. */
 const char *plugin_args_node_id(struct state *state, const struct claim *claim);
 
+/** Does the provider know the nodes of both claims by one id? An unknown id is of one node only. */
+bool plugin_args_same_node(struct state *state, const struct claim *a, const struct claim *b);
+
 /** Returns the details stored with a volume; NULL: no details. Borrowed until their next change. */
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,
 						     const char *id);

@@ -130,7 +130,7 @@ static const struct situation {
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_DONE, 0, {CONNECTED}, 0,
 	    "a healthy controller of plugin ceph to come back", PLUGIN, NONE, 0, "nothing bounds the detach"),
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_DONE, 0, {WITH_CONTROLLER, .waits_for_other = true}, 0,
-	    "the other claims of the volume on node n1", AGAIN, NONE, 0,
+	    "the other claims of the attachment to node n1", AGAIN, NONE, 0,
 	    "the end of the others would shorten it"),
 	ROW(CLAIM_RESERVED, true, ATTACH_ASKED, 0,
 	    {CONNECTED, WITH_CONTROLLER, .next_attempt_ms = NOW_MS + 5000}, UNSENT,

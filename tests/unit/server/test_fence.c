@@ -345,6 +345,180 @@ TEST_ON(a_purge_of_a_node_frees_its_provider_id, struct fixture, f, setup_shared
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
+static void report_plugin_again(struct fake_node *node)
+{
+	node->csi.has_node = true;
+	fake_node_send_fingerprint(node);
+}
+
+/* n1 takes db under the provider id of n2, which n2 does not report yet; then each node reports its own id.
+ */
+static void take_under_id_of_n2(struct fixture *f, const char *alloc)
+{
+	f->n2.csi.has_node = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	call_itself(f, "i-n2");
+	take_claim(f, &f->n1, "db", alloc);
+	call_itself(f, NULL);
+	report_plugin_again(&f->n2);
+	settle(f);
+}
+
+static void expect_attached(struct fixture *f, const char *alloc)
+{
+	assert_int_equal(state_of(f, alloc), CLAIM_TAKEN);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+}
+
+TEST_ON(a_claim_under_the_id_of_another_node_leaves_its_device, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	take_under_id_of_n2(f, ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_attached(f, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+CASE(a_freed_claim_that_its_node_names_again_leaves_the_writers_device)
+{
+	struct claim old;
+	unsigned int calls;
+
+	take_under_id_of_n2(f, ALLOC_1);
+	old = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	calls = f->plugin.calls[DETACH];
+	fake_node_disconnect(&f->n1);
+	f->n1.has = &old;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	f->n1.has = NULL;
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	fake_node_send_released(&f->n1, &old);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], calls);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+}
+
+TEST_ON(a_fence_never_takes_the_device_of_another_node, struct fixture, f, setup_shared_db, teardown_csi)
+{
+	static const struct detach_args args = {.fence = "it does not answer"};
+
+	take_under_id_of_n2(f, ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_null(strstr(why(f), "holdfast volume detach db n1 --fence"));
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_2);
+	assert_false(claim_of(f, ALLOC_1).fence_asked);
+	assert_int_equal(ask_detach(f, "n1", &(struct detach_args){.attest = "it is off"}, NULL, NULL),
+			 STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_attached(f, ALLOC_2);
+}
+
+TEST_ON(no_attach_is_sent_while_another_nodes_claim_of_that_id_is_detached, struct fixture, f,
+	setup_shared_db, teardown_csi)
+{
+	struct error err;
+
+	take_under_id_of_n2(f, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_error(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_ABORTED, err,
+		     "is just being detached");
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, NULL), STATUS_OK);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+}
+
+TEST_ON(an_attachment_is_detached_after_its_last_user_on_any_node, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	struct release_stats stats;
+
+	take_under_id_of_n2(f, ALLOC_1);
+	f->n2.csi.cannot_attach = true;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	take_claim(f, &f->n2, "db", ALLOC_2); /* uses what is attached already */
+	release_claim(f, &f->n1, ALLOC_1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	expect_attached(f, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.swept_up, 0);
+}
+
+/* The claim was adopted, and its node does not report the plugin. */
+static void forget_node_id(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim = claim_of(f, alloc);
+
+	claim.adopted = true;
+	claim.external_node_id[0] = '\0';
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	node->csi.has_node = false;
+	fake_node_send_fingerprint(node);
+	settle(f);
+}
+
+TEST_ON(a_detach_waits_for_the_unknown_id_of_another_holder, struct fixture, f, setup_shared_db, teardown_csi)
+{
+	static const struct detach_args args = {.fence = "it does not answer"};
+
+	take_under_id_of_n2(f, ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	forget_node_id(f, &f->n2, ALLOC_2);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_2);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "as soon as node n2 reports the plugin"));
+	expect_attached(f, ALLOC_2);
+	report_plugin_again(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_attached(f, ALLOC_2);
+}
+
+TEST_ON(claims_of_two_nodes_of_unknown_ids_have_two_attachments, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	forget_node_id(f, &f->n1, ALLOC_1);
+	forget_node_id(f, &f->n2, ALLOC_2);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	report_plugin_again(&f->n1);
+	settle(f);
+	expect_attached(f, ALLOC_2);
+	report_plugin_again(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+}
+
 static void on_ended(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
