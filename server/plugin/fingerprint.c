@@ -40,16 +40,13 @@ static const char *owner_of_node_id(struct server *server, const char *node_id,
 	const struct instance_entry *known =
 		state_instance(&server->state, node_id, plugin->plugin_id, plugin->profile);
 	struct plugin_entry *of = state_plugin(&server->state, plugin->plugin_id);
-	struct instance_entry *other;
+	const struct instance_entry *other;
 
 	if (!of ||
 	    (known && str_eq(known->instance.plugin.node.provider_node_id, plugin->node.provider_node_id)))
 		return NULL;
-	for (other = state_plugin_instance_from(of, ""); other; other = state_plugin_instance_next(other))
-		if (!str_eq(other->instance.node_id, node_id) &&
-		    str_eq(other->instance.plugin.node.provider_node_id, plugin->node.provider_node_id))
-			return other->instance.node_id;
-	return NULL;
+	other = state_other_of_provider_id(of, plugin->node.provider_node_id, node_id);
+	return other ? other->instance.node_id : NULL;
 }
 
 /* The provider attaches and detaches by this id. A hostile node with the id of another one could have the
@@ -72,6 +69,13 @@ static void drop_foreign_node_id(struct server *server, const char *node_id, str
 	plugin->node.provider_node_id[0] = '\0';
 }
 
+/* The helper is the plugin: it has no provider, which would have an id of the node. */
+static void make_native(struct node_plugin *plugin)
+{
+	plugin->has_node = true;
+	plugin->node.provider_node_id[0] = '\0';
+}
+
 static enum status read_plugin(struct server *server, const char *node_id,
 			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
 			       struct error *err)
@@ -83,7 +87,7 @@ static enum status read_plugin(struct server *server, const char *node_id,
 				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
 				 ret->plugin.plugin_id);
 	if (str_eq(ret->plugin.plugin_id, PLUGIN_NATIVE))
-		ret->plugin.has_node = true;
+		make_native(&ret->plugin);
 	else if (ret->plugin.profile[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node %s: plugin %s has a profile, which only the native plugin has",

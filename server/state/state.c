@@ -216,6 +216,18 @@ static int compare_instances(const struct instance_entry *a, const struct instan
 	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
 }
 
+static const char *provider_id_of(const struct instance_entry *entry)
+{
+	return entry->instance.plugin.node.provider_node_id;
+}
+
+static int compare_provider_ids(const struct instance_entry *a, const struct instance_entry *b)
+{
+	int c = strcmp(provider_id_of(a), provider_id_of(b));
+
+	return c != 0 ? c : compare_instances(a, b);
+}
+
 static int compare_runners(const struct plugin_runner *a, const struct plugin_runner *b)
 {
 	return strcmp(a->alloc->id, b->alloc->id);
@@ -224,6 +236,7 @@ static int compare_runners(const struct plugin_runner *a, const struct plugin_ru
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
 TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
 TREE_GENERATE(controller_tree, instance_entry, by_node, compare_instances)
+TREE_GENERATE(provider_id_tree, instance_entry, by_provider_id, compare_provider_ids)
 TREE_GENERATE(instance_tree, instance_entry, of_plugin, compare_instances)
 TREE_GENERATE(runner_tree, plugin_runner, of_plugin, compare_runners)
 
@@ -330,6 +343,25 @@ const struct node_plugin *node_entry_plugin(const struct node_entry *node, const
 	return NULL;
 }
 
+const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plugin,
+							const char *provider_node_id, const char *node_id)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->provider_ids);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(provider_id_of(entry), provider_node_id) >= 0) {
+			found = entry;
+			entry = RB_LEFT(entry, by_provider_id);
+		} else {
+			entry = RB_RIGHT(entry, by_provider_id);
+		}
+	}
+	while (found && str_eq(found->node->id, node_id))
+		found = RB_NEXT(provider_id_tree, NULL, found);
+	return found && str_eq(provider_id_of(found), provider_node_id) ? found : NULL;
+}
+
 struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)
 {
 	struct instance_entry *entry = RB_ROOT(&plugin->controllers);
@@ -365,6 +397,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	RB_INIT(&entry->instances);
 	RB_INIT(&entry->runners);
 	RB_INIT(&entry->controllers);
+	RB_INIT(&entry->provider_ids);
 	RB_INIT(&entry->volumes);
 	RB_INIT(&entry->offers);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
@@ -502,6 +535,18 @@ static void list_controller(struct instance_entry *entry, bool is_controller)
 		RB_REMOVE(controller_tree, &entry->plugin->controllers, entry);
 }
 
+static void unlist_provider_id(struct instance_entry *entry)
+{
+	if (provider_id_of(entry)[0] != '\0')
+		RB_REMOVE(provider_id_tree, &entry->plugin->provider_ids, entry);
+}
+
+static void list_provider_id(struct instance_entry *entry)
+{
+	if (provider_id_of(entry)[0] != '\0')
+		RB_INSERT(provider_id_tree, &entry->plugin->provider_ids, entry);
+}
+
 static void note_event(struct plugin_entry *plugin, const struct plugin_instance *instance, bool is_gone)
 {
 	struct plugin_event *event = &plugin->events[plugin->n_events++ % PLUGIN_EVENTS_MAX];
@@ -534,7 +579,9 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	if (is_new ||
 	    node_plugin_is_whole(&entry->instance.plugin) != node_plugin_is_whole(&instance->plugin))
 		note_event(entry->plugin, instance, false);
+	unlist_provider_id(entry); /* a new one has none */
 	entry->instance = *instance;
+	list_provider_id(entry);
 	if (is_new)
 		RB_INSERT(instance_tree, &entry->plugin->instances, entry);
 	list_controller(entry, instance->plugin.has_controller);
@@ -551,6 +598,7 @@ void state_delete_instance(struct state *state, struct instance_entry *entry)
 
 	note_event(plugin, &entry->instance, true);
 	list_controller(entry, false);
+	unlist_provider_id(entry);
 	instance_changed(entry);
 	LIST_REMOVE(entry, of_node);
 	RB_REMOVE(instance_tree, &plugin->instances, entry);

@@ -41,6 +41,7 @@ LIST_HEAD(instance_list, instance_entry);
 RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
+RB_HEAD(provider_id_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
 RB_HEAD(runner_tree, plugin_runner);
 RB_HEAD(wish_tree, volume_wish);
@@ -218,6 +219,7 @@ struct instance_entry {
 	LIST_ENTRY(instance_entry) of_offer;
 	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
 	bool is_controller;		  /* it is among them */
+	RB_ENTRY(instance_entry) by_provider_id;
 	struct node_entry *node;
 	struct plugin_entry *plugin;
 	struct plugin_offer *offer;
@@ -264,7 +266,8 @@ struct plugin_entry {
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_tree instances; /* by node id and profile */
 	struct runner_tree runners;	/* allocations with a csi_plugin block of this id, ended ones too */
-	struct controller_tree controllers; /* those of the instances that have one, by node id */
+	struct controller_tree controllers;   /* those of the instances that have one, by node id */
+	struct provider_id_tree provider_ids; /* those whose node has an id at the provider, by it */
 	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_runners, n_volumes;
@@ -370,6 +373,10 @@ struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *
 /** Returns @node_id's instance of the plugin; costs the number of entries in its fingerprint. */
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
+
+/** Returns the plugin's instance on a node other than @node_id that has @provider_node_id; NULL: no such. */
+const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plugin,
+							const char *provider_node_id, const char *node_id);
 
 /** The plugin's first instance with a controller, healthy or not, on a node behind @after in the order of
  * ids; and the next. */

@@ -735,6 +735,20 @@ CLUSTER_TEST(a_waiting_read_is_woken_by_a_session_that_ends)
 	assert_int_equal(woken_healthy, 1);
 }
 
+/* Else each profile of a node has an id, which the server looks for among those of all other nodes. */
+CLUSTER_TEST(a_native_plugin_has_no_provider_id)
+{
+	struct csi native;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&native, "native", true, false)};
+	const struct instance_entry *instance;
+
+	native.node.provider_node_id = TEXT("i-n1");
+	offer(&f->n1, on1, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	instance = NON_NULL(state_instance(&f->server->state, "n1", "native", ""));
+	assert_string_equal(instance->instance.plugin.node.provider_node_id, "");
+}
+
 CLUSTER_TEST(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing)
 {
 	struct csi one, two;

@@ -241,3 +241,40 @@ TEST(a_volumes_generation_is_raised_by_its_claims_and_never_goes_back)
 		assert_int_equal(state_volume(&world, "default", "db")->volume.generation, steps[i].then);
 	}
 }
+
+static void expect_provider_id(struct state *world, const char *id, const char *asker, const char *owner)
+{
+	struct plugin_entry *plugin = NON_NULL(state_plugin(world, "ebs"));
+	const struct instance_entry *found = state_other_of_provider_id(plugin, id, asker);
+
+	assert_string_equal(found ? found->node->id : "", owner);
+}
+
+TEST(a_provider_id_is_of_another_node_as_long_as_that_reports_it)
+{
+	struct plugin_instance i = {.plugin = {.plugin_id = "ebs"}};
+	cleanup(state_release) struct state world;
+
+	state_init(&world);
+	for (int n = 0; n < 100; n++) {
+		(void)str_format(i.node_id, sizeof(i.node_id), "n%d", n);
+		(void)str_format(i.plugin.node.provider_node_id, sizeof(i.plugin.node.provider_node_id),
+				 "i-%d", n / 2);
+		assert_ok(state_put_instance(&world, &i, NULL));
+	}
+	expect_provider_id(&world, "i-7", "n1", "n14");
+	expect_provider_id(&world, "i-7", "n14", "n15");
+	expect_provider_id(&world, "i-7", "n15", "n14");
+	expect_provider_id(&world, "i-50", "n1", "");
+	(void)str_copy(i.node_id, sizeof(i.node_id), "n14");
+	(void)str_copy(i.plugin.node.provider_node_id, sizeof(i.plugin.node.provider_node_id), "i-50");
+	assert_ok(state_put_instance(&world, &i, NULL));
+	expect_provider_id(&world, "i-7", "n15", "");
+	expect_provider_id(&world, "i-50", "n1", "n14");
+	i.plugin.node.provider_node_id[0] = '\0';
+	assert_ok(state_put_instance(&world, &i, NULL));
+	expect_provider_id(&world, "i-50", "n1", "");
+	state_delete_instance(&world, state_instance(&world, "n15", "ebs", ""));
+	expect_provider_id(&world, "i-7", "n1", "");
+	expect_provider_id(&world, "i-8", "n16", "n17");
+}
