@@ -13,6 +13,7 @@
 #include "model/task.h"
 #include "node/nodes.h"
 #include "plugin/controller.h"
+#include "plugin/plugins.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
 
@@ -87,6 +88,8 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			wanted->claims[wanted->n_claims++] = &entry->claim;
 	wanted->in_the_way = find_in_the_way(wanted);
 	wanted->controller_healthy = controller_capabilities(wanted->entry->plugin) != NULL;
+	wanted->controller_decided =
+		plugin_decide_controller(wanted->entry->plugin, &wanted->controller_required);
 	read_topologies(placement->server, wanted);
 	return volume_store_check_usable(placement->server, &wanted->entry->volume, err);
 }
@@ -196,7 +199,8 @@ static void look_at_volume(const struct placement *placement, const struct node_
 	};
 	if (!ret->plugin)
 		return;
-	ret->controller_required = ret->plugin->controller_required;
+	ret->controller_required =
+		from->controller_decided ? from->controller_required : ret->plugin->controller_required;
 	if (ret->plugin->node.max_volumes > 0)
 		ret->others = count_others(placement, node, from->entry->plugin);
 	if (from->n_claims > 0 && holds(node, from->entry)) {

@@ -24,6 +24,8 @@ struct placement_volume {
 	Holdfast__V1__Topology *const *topologies; /* borrowed */
 	size_t n_topologies;
 	bool controller_healthy;
+	bool controller_decided; /* for all nodes, by listed ones: whether one is required */
+	bool controller_required;
 	const struct claim **claims; /* owned array; the live ones */
 	size_t n_claims;
 	const struct claim *in_the_way; /* for a node without claims of them; NULL: no obstacle */

@@ -25,6 +25,7 @@
 #include "model/volume_detail.h"
 #include "plugin/args.h"
 #include "plugin/controller.h"
+#include "plugin/plugins.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
 #include "rpc/server.h"
@@ -55,7 +56,7 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 {
 	const struct node_plugin *plugin = node_entry_plugin(node, &volume->volume);
 	const struct controller_half *controller;
-	bool is_needed;
+	bool is_required, is_needed;
 
 	if (volume->volume.type != VOLUME_CSI || !plugin) {
 		/* a native volume's provider is the node itself */
@@ -63,12 +64,13 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 		return STATUS_OK;
 	}
 	controller = controller_capabilities(volume->plugin);
-	if (plugin->controller_required && !controller)
+	is_required = plugin_requires_controller(volume->plugin, plugin);
+	if (is_required && !controller)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "volume %s: plugin %s has no healthy controller on a connected node; see "
 				 "holdfast plugin status %s",
 				 volume->volume.id, volume->volume.plugin_id, volume->volume.plugin_id);
-	is_needed = plugin->controller_required && controller->attach_detach;
+	is_needed = is_required && controller->attach_detach;
 	if (is_needed && plugin->node.provider_node_id[0] == '\0')
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "volume %s: plugin %s does not report the provider's id of node %s, or "

@@ -97,7 +97,7 @@ static bool attaches_nothing(struct server *server, const struct claim *claim)
 	if (controller)
 		return !controller->attach_detach;
 	return instance && instance->instance.plugin.has_node &&
-	       !instance->instance.plugin.controller_required;
+	       !plugin_requires_controller(instance->plugin, &instance->instance.plugin);
 }
 
 enum release_action release_next(struct server *server, const struct claim_entry *entry)

@@ -5,13 +5,20 @@
 #include "base/id.h"
 #include "base/str.h"
 
-static const struct controller_list *controller_nodes_find(const struct controller_nodes *lists,
-							   const char *plugin_id)
+static const struct controller_list *find(const struct controller_nodes *lists, const char *label)
 {
 	for (size_t i = 0; i < lists->n_lists; i++)
-		if (str_eq(lists->lists[i].plugin_id, plugin_id))
+		if (str_eq(lists->lists[i].plugin_id, label))
 			return &lists->lists[i];
 	return NULL;
+}
+
+const struct controller_list *controller_nodes_find(const struct controller_nodes *lists,
+						    const char *plugin_id)
+{
+	const struct controller_list *list = find(lists, plugin_id);
+
+	return list ? list : find(lists, CONTROLLER_ANY_PLUGIN);
 }
 
 static enum status check_label(const struct conf *conf, const char *label, const json_t *body,
@@ -59,8 +66,6 @@ bool controller_nodes_allow(const struct controller_nodes *lists, const char *pl
 {
 	const struct controller_list *list = controller_nodes_find(lists, plugin_id);
 
-	if (!list)
-		list = controller_nodes_find(lists, CONTROLLER_ANY_PLUGIN);
 	if (!list)
 		return true;
 	for (size_t i = 0; i < CONTROLLER_NODES_MAX && list->nodes[i][0] != '\0'; i++)

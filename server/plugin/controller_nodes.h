@@ -37,5 +37,9 @@ struct controller_nodes {
 enum status controller_nodes_bind(const struct conf *conf, const char *label, json_t *body,
 				  struct controller_nodes *lists, struct error *err);
 
+/** Returns the plugin's block, or that of all plugins without one; NULL: no block. */
+const struct controller_list *controller_nodes_find(const struct controller_nodes *lists,
+						    const char *plugin_id);
+
 /** May @node_id report the controller of @plugin_id? True for a plugin without a block. */
 bool controller_nodes_allow(const struct controller_nodes *lists, const char *plugin_id, const char *node_id);

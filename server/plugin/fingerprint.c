@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Drops a reported controller that the node may not run: it is not even stored, so calls cannot reach it.
- * The fact that the plugin's volumes need a controller is kept. */
+ * Whether the plugin's volumes need one is decided by the listed nodes, see plugins.h. */
 static void drop_unlisted_controller(struct server *server, const char *node_id, struct node_plugin *plugin)
 {
 	if (!plugin->has_controller ||
@@ -69,10 +69,12 @@ static void drop_foreign_node_id(struct server *server, const char *node_id, str
 	plugin->node.provider_node_id[0] = '\0';
 }
 
-/* The helper is the plugin: it has no provider, which would have an id of the node. */
+/* The helper is the plugin: it has no provider, which would have an id of the node, and no controller. */
 static void make_native(struct node_plugin *plugin)
 {
 	plugin->has_node = true;
+	plugin->has_controller = plugin->controller_required = false;
+	plugin->controller = (struct controller_half){0};
 	plugin->node.provider_node_id[0] = '\0';
 }
 

@@ -107,6 +107,52 @@ static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 	}
 }
 
+static const struct controller_list *list_of(const struct plugin_entry *plugin)
+{
+	const struct server *server = plugin->state->server;
+
+	return server ? controller_nodes_find(&server->config.controller_nodes, plugin->id) : NULL;
+}
+
+/* Reads from the reports of listed nodes whether the plugin requires a controller: any other node could lie.
+ * False if no listed node reports it; then @ret is unchanged. */
+static bool read_listed(struct plugin_entry *plugin, bool *ret)
+{
+	const struct controller_list *list = list_of(plugin);
+	bool is_reported = false, is_required = false;
+
+	for (size_t i = 0; list && i < CONTROLLER_NODES_MAX && list->nodes[i][0] != '\0'; i++) {
+		const struct instance_entry *entry =
+			state_instance(plugin->state, list->nodes[i], plugin->id, "");
+
+		is_reported = is_reported || entry;
+		is_required = is_required || (entry && entry->instance.plugin.controller_required);
+	}
+	if (is_reported)
+		*ret = is_required;
+	return is_reported;
+}
+
+bool plugin_decide_controller(struct plugin_entry *plugin, bool *ret)
+{
+	struct plugin_summary summary;
+
+	if (!list_of(plugin))
+		return false;
+	if (read_listed(plugin, ret))
+		return true;
+	plugin_summarize_all(plugin, &summary);
+	*ret = summary.controller_required;
+	return true;
+}
+
+bool plugin_requires_controller(struct plugin_entry *plugin, const struct node_plugin *on_node)
+{
+	bool is_required;
+
+	return plugin_decide_controller(plugin, &is_required) ? is_required : on_node->controller_required;
+}
+
 static void summarize_offer(const struct plugin_offer *offer, struct plugin_summary *ret)
 {
 	const struct instance_entry *newest = NULL;
@@ -140,6 +186,7 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 	}
 	if (!offer->is_fresh) {
 		summarize_offer(offer, &offer->summary);
+		(void)read_listed(plugin, &offer->summary.controller_required);
 		if (volume->type == VOLUME_CSI)
 			add_runners(plugin, &offer->summary);
 	}
@@ -190,6 +237,7 @@ static void summarize_whole(struct plugin_entry *plugin, struct plugin_summary *
 		add_controller(entry, ret);
 		note_provider(entry, &newest);
 	}
+	(void)read_listed(plugin, &ret->controller_required);
 	add_runners(plugin, ret);
 	copy_provider(newest, ret);
 }

@@ -394,6 +394,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 		return NULL;
 	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
 	entry->id = entry->plugin_id;
+	entry->state = state;
 	RB_INIT(&entry->instances);
 	RB_INIT(&entry->runners);
 	RB_INIT(&entry->controllers);
@@ -579,7 +580,7 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	if (is_new ||
 	    node_plugin_is_whole(&entry->instance.plugin) != node_plugin_is_whole(&instance->plugin))
 		note_event(entry->plugin, instance, false);
-	unlist_provider_id(entry); /* a new one has none */
+	unlist_provider_id(entry); /* a new entry has no id */
 	entry->instance = *instance;
 	list_provider_id(entry);
 	if (is_new)

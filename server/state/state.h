@@ -263,6 +263,7 @@ struct plugin_event {
 struct plugin_entry {
 	const char *id; /* of the array below: the tree's key */
 	char plugin_id[PLUGIN_ID_MAX + 1];
+	struct state *state; /* borrowed */
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_tree instances; /* by node id and profile */
 	struct runner_tree runners;	/* allocations with a csi_plugin block of this id, ended ones too */

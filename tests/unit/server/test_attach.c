@@ -6,7 +6,9 @@
 
 #include "claim/grant.h"
 #include "claim/release.h"
+#include "plugin/plugins.h"
 #include "state/change.h"
+#include "volume/call.h"
 
 #include <ticket.h>
 
@@ -333,6 +335,64 @@ CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 	settle(f);
 	claim_and_forget(f, &f->n1, ALLOC_1);
 	assert_int_equal(f->plugin.calls[ATTACH], 1);
+}
+
+static void list_nodes(struct fixture *f, const char *plugin, const char *node)
+{
+	struct controller_nodes *lists = &f->server->config.controller_nodes;
+
+	lists->lists[0] = (struct controller_list){.plugin_id = ""};
+	(void)str_copy(lists->lists[0].plugin_id, sizeof(lists->lists[0].plugin_id), plugin);
+	(void)str_copy(lists->lists[0].nodes[0], sizeof(lists->lists[0].nodes[0]), node);
+	lists->n_lists = 1;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+}
+
+/* Else its claims are freed without a detach. */
+CASE(a_node_that_is_not_listed_cannot_leave_the_attach_out)
+{
+	f->n1.csi.needs_no_controller = true;
+	list_nodes(f, CONTROLLER_ANY_PLUGIN, "n2");
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	assert_int_not_equal(claim_of(f, ALLOC_1).attach, ATTACH_NONE);
+	assert_int_equal(f->plugin.calls[ATTACH], 1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+/* The listed nodes are not there yet, so no report is a reason to leave the attach out. */
+CASE(as_long_as_no_listed_node_reports_any_node_can_require_a_controller)
+{
+	struct error err;
+
+	f->n1.csi.needs_no_controller = true;
+	list_nodes(f, "ebs", "n3");
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "plugin ebs");
+	assert_int_equal(f->server->state.n_claims, 0);
+}
+
+CASE(a_node_that_is_not_listed_keeps_no_volume_from_others)
+{
+	struct plugin_summary summary;
+	struct error err = {.msg = ""};
+	bool has_controller;
+
+	f->n2.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	list_nodes(f, CONTROLLER_ANY_PLUGIN, "n2"); /* n1 reports that a controller is required */
+	assert_ok(volume_check_plugin(f->server, &state_volume(&f->server->state, "default", "db")->volume,
+				      &has_controller, &err));
+	plugin_summarize_all(state_plugin(&f->server->state, "ebs"), &summary);
+	assert_false(summary.controller_required);
+	register_csi(f, "wal");
+	f->source = "wal";
+	assert_succeeds(run_alloc(f, ALLOC_3, "n1", &err), err);
+	assert_succeeds(fake_node_claim(&f->n1, "wal", ALLOC_3, NULL, &err), err);
+	assert_int_equal(f->plugin.calls[ATTACH], 0);
 }
 
 CASE(a_plugin_that_attaches_nothing_is_not_asked)

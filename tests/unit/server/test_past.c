@@ -268,6 +268,33 @@ CLUSTER_TEST(a_plugin_that_attaches_nothing_is_not_asked)
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 }
 
+CLUSTER_TEST(a_node_that_is_not_listed_cannot_leave_the_detach_out)
+{
+	struct controller_nodes *lists;
+	struct alloc alloc;
+	struct claim past;
+
+	forget_attachment(f, &alloc, &past);
+	lists = &f->server->config.controller_nodes;
+	lists->lists[0] = (struct controller_list){.plugin_id = CONTROLLER_ANY_PLUGIN, .nodes = {"n2"}};
+	lists->n_lists = 1;
+	f->n2.plugin = &f->plugin;
+	f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true, .controller_sick = true};
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	f->n2.csi.controller_sick = false;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
 /* A volume that was registered after the backup, held by n1. */
 CLUSTER_TEST(a_volume_known_from_a_report_is_registered_again_while_it_is_held)
 {

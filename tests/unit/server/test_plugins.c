@@ -735,11 +735,12 @@ CLUSTER_TEST(a_waiting_read_is_woken_by_a_session_that_ends)
 	assert_int_equal(woken_healthy, 1);
 }
 
-/* Else each profile of a node has an id, which the server looks for among those of all other nodes. */
-CLUSTER_TEST(a_native_plugin_has_no_provider_id)
+/* Else each profile of a node has an id, which the server looks for among those of all other nodes; and one
+ * node makes the profile unusable on all. */
+CLUSTER_TEST(a_native_plugin_has_no_provider_id_and_no_controller)
 {
 	struct csi native;
-	Holdfast__V1__NodePlugin *on1[] = {csi(&native, "native", true, false)};
+	Holdfast__V1__NodePlugin *on1[] = {csi(&native, "native", true, true)};
 	const struct instance_entry *instance;
 
 	native.node.provider_node_id = TEXT("i-n1");
@@ -747,6 +748,10 @@ CLUSTER_TEST(a_native_plugin_has_no_provider_id)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	instance = NON_NULL(state_instance(&f->server->state, "n1", "native", ""));
 	assert_string_equal(instance->instance.plugin.node.provider_node_id, "");
+	native.controller.healthy = false;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
 }
 
 CLUSTER_TEST(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing)
