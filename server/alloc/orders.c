@@ -29,6 +29,8 @@
 
 #define WHAT_ORDER "Allocations.OrderTask"
 
+enum { REPEAT_COST_US = 60000000, REPEATS_BURST = 10 }; /* records of a node's repeated orders */
+
 /* One task of one allocation in one boot has one nonce: its driver starts it once, however often it is
  * ordered. */
 static void make_nonce(const struct server *server, struct order *order)
@@ -145,12 +147,32 @@ static Holdfast__V1__OrderTaskResponse *response_with(const struct order *order,
 									  &response.base);
 }
 
+/* Is the order worth a record? A repeated one starts nothing twice, and its node must not push everything
+ * else out of the audit. */
+static bool is_to_record(struct alloc_entry *entry, const struct order_wish *wish,
+			 char ret_more[static RATE_MORE_SIZE])
+{
+	size_t i = 0;
+	uint16_t bit;
+
+	while (i < message_list_n(entry->alloc.tasks) && alloc_task(&entry->alloc, i) != wish->task)
+		i++;
+	bit = (uint16_t)(1U << (wish->kind == ORDER_NETWORK ? ALLOC_TASKS_MAX : i));
+	ret_more[0] = '\0';
+	if (entry->ordered & bit)
+		return rate_take_counted(&entry->node->orders, REPEAT_COST_US, REPEATS_BURST,
+					 clock_monotonic_us(), ret_more);
+	entry->ordered |= bit;
+	return true;
+}
+
 /* Signs what @wish has, puts it on record and answers. */
-static enum status give_order(struct server *server, struct rpc_call *call, struct order_wish wish,
-			      struct error *err)
+static enum status give_order(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
+			      struct order_wish wish, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct alloc *alloc = wish.alloc;
+	char more[RATE_MORE_SIZE];
 	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
 	bool is_network = wish.kind == ORDER_NETWORK;
 	struct order order;
@@ -160,7 +182,8 @@ static enum status give_order(struct server *server, struct rpc_call *call, stru
 	TRY(order_make(server, &wish, &order, err));
 	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
 		       is_network ? ", network" : ", task ", wish.task->task);
-	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
+	if (is_to_record(entry, &wish, more))
+		audit_write(server, &change, call, WHAT_ORDER, object, more[0] != '\0' ? more : NULL);
 	return answer_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, &wish), err);
 }
 
@@ -179,7 +202,7 @@ static enum status check_handle(const struct alloc *alloc, const Holdfast__V1__O
 	return STATUS_OK;
 }
 
-static enum status order_task(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
+static enum status order_task(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
 			      const Holdfast__V1__OrderTaskRequest *request, struct error *err)
 {
 	cleanup_free uint8_t *bytes = NULL;
@@ -197,7 +220,7 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 		status = alloc_pack_task(&entry->alloc, wish.task, request->network, entry->node->attributes,
 					 &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
-	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
+	return status == STATUS_OK ? give_order(server, call, entry, wish, err) : status;
 }
 
 /* Puts the driver of its node that makes the network into @ret; false: no driver can. */
@@ -215,8 +238,8 @@ static bool name_driver(const struct alloc_entry *entry, Holdfast__Driver__V1__T
 	return ret->driver != NULL;
 }
 
-static enum status order_network(struct server *server, struct rpc_call *call,
-				 const struct alloc_entry *entry, struct error *err)
+static enum status order_network(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
+				 struct error *err)
 {
 	Holdfast__Driver__V1__TaskConfig nobody = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	cleanup_free uint8_t *bytes = NULL;
@@ -236,13 +259,13 @@ static enum status order_network(struct server *server, struct rpc_call *call,
 				 entry->alloc.id, entry->alloc.node_id);
 	status = alloc_pack_network(&entry->alloc, nobody.driver, &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
-	return status == STATUS_OK ? give_order(server, call, wish, err) : status;
+	return status == STATUS_OK ? give_order(server, call, entry, wish, err) : status;
 }
 
 static enum status handle_order(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__OrderTaskRequest *request, struct error *err)
 {
-	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
+	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	struct identity who;
 
 	TRY(access_check_node(server, call, &who, err));

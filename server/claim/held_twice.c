@@ -19,7 +19,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HOLDER_SIZE = 256, WHAT_SIZE = 768 };
+enum {
+	HOLDER_SIZE = 256,
+	WHAT_SIZE = 768,
+	AGAIN_COST_US = 60000000, /* ends of claims of a node that were taken back before: one a minute */
+	AGAIN_BURST = 8,
+};
 
 /* Describes the other holder of the volume, newest first; empty: no other holder. */
 static const char *other_holder(const struct volume_entry *volume, const struct claim *but,
@@ -176,5 +181,24 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	log_ctx(LOG_CRIT, claim_log(&log, &claim, "session", LOG_EVENT_VOLUME_HELD_TWICE, NULL),
 		"held twice: %s. It is ordered to release it, and nothing of the volume is granted before",
 		what);
+	entry->work.is_taken_back_again = entry->claim.was_freed;
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
+{
+	char more[RATE_MORE_SIZE];
+
+	if (!claim_is_live(&entry->claim) || !entry->work.is_taken_back_again)
+		return STATUS_OK;
+	if (!rate_take_counted(&entry->node->take_backs, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(),
+			       more))
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"node %s reports again and again that it has volume %s mounted, by claim %s, "
+			"which it had released; such a claim ends once a minute. Look at its agent: "
+			"journalctl -u holdfast-agent",
+			entry->claim.node_id, entry->claim.volume_id, entry->id);
+	entry->work.is_taken_back_again = false;
+	return STATUS_OK;
 }

@@ -30,5 +30,10 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
 
+/** May @entry end by a report of its node? A claim that the node takes back again and again after it released
+ * it ends once a minute: each time costs a detach and records of the audit. STATUS_RESOURCE_EXHAUSTED: the
+ * claim is kept. */
+enum status held_twice_check_end(struct claim_entry *entry, struct error *err);
+
 /** The node of @session reports this claim as mounted. An error ends the session. */
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);

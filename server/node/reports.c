@@ -268,9 +268,12 @@ static void without_plugin_event(const struct claim *claim, const Holdfast__V1__
 	event->detail = detail;
 }
 
-static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
-			  char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
+static void receipt_event(struct claim_entry *entry, const Holdfast__V1__ClaimReceipt *receipt,
+			  char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event,
+			  struct error *err)
 {
+	const struct claim *claim = &entry->claim;
+
 	*event = (struct claim_event){.now_ms = clock_realtime_ms()};
 	if (receipt->error[0] != '\0') {
 		event->type = CLAIM_EVENT_NODE_FAILED;
@@ -278,6 +281,10 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 		event->code = status_from_number((long)receipt->error_code);
 	} else if (receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED) {
 		event->type = CLAIM_EVENT_MOUNTED;
+	} else if (held_twice_check_end(entry, err) != STATUS_OK) {
+		event->type = CLAIM_EVENT_NODE_FAILED;
+		event->detail = err->msg;
+		event->code = err->status;
 	} else {
 		event->type = CLAIM_EVENT_EVIDENCE;
 		event->evidence = EVIDENCE_RECEIPT;
@@ -350,7 +357,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	TRY(check_receipt(session, &entry->claim, receipt, err));
 	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* another machine has it */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
-	receipt_event(&entry->claim, receipt, detail, &event);
+	receipt_event(entry, receipt, detail, &event, err);
 	/* if it was ordered to stop, its work is over, though the allocation's end is reported after the
 	 * last of its volumes */
 	TRY(event.evidence == EVIDENCE_OPERATOR

@@ -595,6 +595,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct claim_log log;
 	struct claim reported;
 	struct claim claim;
+	bool is_again;
 
 	TRY(read_claim(session, from, &reported, err));
 	TRY(session_find_claim(session, reported.id, &known, err));
@@ -622,8 +623,11 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	}
 	claim.adopted = true;
 	claim.other_machine = known && known->claim.other_machine;
+	is_again = known && known->claim.adopted;
 	TRY(epoch_store_claim(session, volume, &claim, err));
-	state_claim(&server->state, claim.id)->reported_by = session->serial;
+	known = state_claim(&server->state, claim.id);
+	known->reported_by = session->serial;
+	known->work.is_taken_back_again = is_again;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
 	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);

@@ -61,6 +61,7 @@ struct claim_work {
 	int64_t waits_since_ms;
 	bool is_wait_recorded; /* see RELEASE_WAIT_LONG_MS */
 	LIST_ENTRY(claim_entry) stuck;
+	bool is_taken_back_again;   /* see held_twice_check_end() */
 	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its
 				     * plugin */
 };
@@ -134,6 +135,8 @@ struct alloc_entry {
 	uint64_t freed_index;  /* as the volume's */
 	uint64_t reported_by;  /* serial of the session whose report named it */
 	uint64_t runs_in;      /* serial of the session that last reported it running; 0: never */
+	uint16_t
+		ordered; /* bits of its tasks, and of its network, whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -207,6 +210,8 @@ struct node_entry {
 	struct rate_counted searches;		  /* of claims that memory lacks; not stored */
 	size_t adopted_bytes;			  /* of allocations; not stored */
 	struct rate_counted usage_lines;	  /* of the log; not stored */
+	struct rate_counted orders;		  /* records of repeated ones; not stored */
+	struct rate_counted take_backs;		  /* see held_twice.h; not stored */
 };
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);

@@ -182,6 +182,85 @@ CLUSTER_TEST(a_status_that_names_a_freed_claim_as_published_counts_as_well)
 	expect_held_twice(f, 1);
 }
 
+/* n1 reports that it has its freed claim published. */
+static void report_published(struct fixture *f, const struct claim *held)
+{
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
+	Holdfast__V1__AllocVolume volume = V1(alloc_volume, .name = "data", .path = "/run/holdfast/x",
+					      .claim_id = (char *)(uintptr_t)held->id);
+	Holdfast__V1__AllocVolume *published[1] = {&volume};
+
+	status.alloc_id = ALLOC_1;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.published = published;
+	status.n_published = 1;
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+}
+
+/* n1 is asked for a report, which has @held or nothing. */
+static void report_again(struct fixture *f, const struct claim *held)
+{
+	Holdfast__V1__AllocStatus unknown = V1(alloc_status, .alloc_id = TEXT(ALLOC_3),
+					       .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&unknown};
+
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	report_with(&f->n1, f->n1.report_epoch, NULL, held, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+}
+
+static bool can_release(struct fixture *f, const struct claim *held)
+{
+	fake_node_send_released(&f->n1, held);
+	run_idle(f->event);
+	return state_of(f, ALLOC_1) == CLAIM_FREED;
+}
+
+/* Else each time costs records of the audit, and a detach: a node could push everything else out. */
+CLUSTER_TEST(a_claim_that_is_taken_back_again_and_again_ends_once_a_minute)
+{
+	struct claim held;
+	int n = 0;
+
+	hand_over(f, &held);
+	come_back_with(f, NULL);
+	do
+		report_published(f, &held);
+	while (can_release(f, &held) && ++n < 100);
+	assert_in_range(n, 8, 10);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "again and again"));
+	expect_held_twice(f, 1);
+	report_again(f, NULL); /* in which it is missing */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	run_for(f->event, 60000);
+	assert_true(can_release(f, &held));
+	report_published(f, &held);
+	assert_false(can_release(f, &held));
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* in which nothing of it is left */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+CLUSTER_TEST(a_claim_that_is_adopted_again_and_again_ends_once_a_minute)
+{
+	struct claim held;
+	int n = 0;
+
+	hand_over(f, &held);
+	come_back_with(f, NULL);
+	held.state = CLAIM_TAKEN;
+	do
+		report_again(f, &held);
+	while (can_release(f, &held) && ++n < 100);
+	assert_in_range(n, 8, 10);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
 CLUSTER_TEST(it_is_on_record_once_and_a_claim_that_is_held_is_not)
 {
 	struct claim held;

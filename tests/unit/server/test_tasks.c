@@ -158,6 +158,29 @@ CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 	holdfast__v1__order_task_response__free_unpacked(again, NULL);
 }
 
+/* Else a node could push everything else out of the audit. */
+CLUSTER_TEST(a_repeated_order_of_a_task_is_recorded_ten_times_and_then_once_a_minute)
+{
+	Holdfast__V1__OrderTaskResponse *response;
+	uint64_t before;
+	struct error err;
+
+	begin(f);
+	claim_db(f);
+	before = audit_head(f->server).sequence;
+	for (int i = 0; i < 200; i++) {
+		response = NON_NULL(ask_order(&f->n1, ALLOC_1, "web", &err));
+		holdfast__v1__order_task_response__free_unpacked(response, NULL);
+	}
+	assert_int_equal(audit_head(f->server).sequence - before, 1 + 10);
+	run_for(f->event, 60000);
+	response = NON_NULL(ask_order(&f->n1, ALLOC_1, "web", &err));
+	holdfast__v1__order_task_response__free_unpacked(response, NULL);
+	assert_int_equal(
+		n_events(f, "allocation default/" ALLOC_1, "Allocations.OrderTask", "and 189 more before"),
+		1);
+}
+
 static Holdfast__V1__OrderTaskResponse *ask_with(struct fake_node *as, const char *task,
 						 Holdfast__Driver__V1__NetworkSpec *network,
 						 struct error *err)
