@@ -543,10 +543,17 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 	return STATUS_OK;
 }
 
-/* Without a machine, the one that was refused is meant. */
+/* Without a machine, the one that was refused is meant. If there were several, the last can be a thief's. */
 static enum status choose_machine(struct call *call, const Holdfast__V1__Node *node, char **machine,
 				  struct error *err)
 {
+	if (call->inv->n_args < 2 && node->other_machines > 1)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"more than one machine was refused as node %s; nothing was changed. Name the "
+			"right one: the journal of its agent has the command (journalctl -u "
+			"holdfast-agent)",
+			node->id);
 	call_set(call, machine, call->inv->n_args > 1 ? call->inv->args[1] : node->other_machine);
 	if ((*machine)[0] != '\0')
 		return STATUS_OK;

@@ -150,6 +150,7 @@ struct node {
 	char machine[NODE_MACHINE_MAX + 1];	  /* that its hellos must show; empty before the first one */
 	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; may be empty */
 	int64_t other_machine_ms;
+	uint32_t other_machines;		     /* how often that was another one than before */
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
 	char certificate_issuer[2 * 20 + 1]; /* identifier of the key that signed its certificate; or empty */

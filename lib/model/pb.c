@@ -387,6 +387,7 @@ static const struct field_map node_fields[] = {
 	STRING(struct node, machine),
 	STRING(struct node, other_machine),
 	NUMBER(struct node, other_machine_ms),
+	NUMBER(struct node, other_machines),
 	TEXT(struct node, other_ticket_keys),
 	TEXT(struct node, certificate_issuer),
 	TEXT(struct node, ticket_keys),

@@ -585,6 +585,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
 	node->other_machine[0] = '\0';
 	node->other_machine_ms = 0;
+	node->other_machines = 0;
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
 	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);

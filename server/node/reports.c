@@ -504,6 +504,7 @@ static void note_other_machine(const struct session *session, const struct node_
 		return;
 	*node = entry->node;
 	str_copy_text(node->other_machine, sizeof(node->other_machine), machine);
+	node->other_machines++;
 	node->other_machine_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
 	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, why);
@@ -536,8 +537,8 @@ static enum status check_machine(const struct session *session, const struct nod
 		"this is another machine than the one that is known as node %s: a clone of its disk, a "
 		"second machine with its certificate, or new hardware. Nothing that the first one holds "
 		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
-		"machine is the node from now on: holdfast node identify %s --reason TEXT",
-		node->id, node->id);
+		"machine is the node from now on: holdfast node identify %s %s --reason TEXT",
+		node->id, node->id, hello->machine);
 	note_other_machine(session, entry, hello->machine, err);
 	return err->status;
 }

@@ -534,7 +534,8 @@ static void expect_refused_as_another(struct fixture *f)
 {
 	assert_true(f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1"));
+	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1 "));
+	assert_non_null(strstr(f->n1.closed_message, f->n1.machine)); /* which its agent logs */
 }
 
 CLUSTER_TEST(a_clone_is_refused_and_frees_nothing)
@@ -556,6 +557,7 @@ CLUSTER_TEST(a_clone_is_refused_and_frees_nothing)
 	index = node_of(f, "n1")->node.modify_index;
 	come_as(f, ID_1 HARDWARE_2, BOOT_1);
 	assert_int_equal(node_of(f, "n1")->node.modify_index, index); /* stored once */
+	assert_int_equal(node_of(f, "n1")->node.other_machines, 2);
 	restart(f);
 	come_as(f, ID_1 HARDWARE_2, BOOT_2);
 	expect_refused_as_another(f);
@@ -607,6 +609,7 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_OK);
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
 	assert_string_equal(node_of(f, "n1")->node.other_machine, "");
+	assert_int_equal(node_of(f, "n1")->node.other_machines, 0);
 	come_as(f, ID_1, BOOT_1);
 	expect_refused_as_another(f);
 	come_as(f, ID_2, BOOT_2);
