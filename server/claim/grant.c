@@ -43,6 +43,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	CLAIMS_FREE_PER_VOLUME = 8,
+	REGRANT_COST_US = 10000000, /* of the claims of a node beyond these: one in ten seconds */
+	REGRANTS_BURST = 16,
+};
+
 /* The attach that a claim needs before its node may get the volume. */
 struct attach_need {
 	bool is_needed;		      /* the controller must attach it */
@@ -551,6 +557,21 @@ static enum status check_adopted(const struct asked *asked, const struct alloc_e
 			 asked->alloc->id, asked->alloc->id, asked->volume_id);
 }
 
+/* Refuses an allocation that has claimed and released its volumes many times: each time costs an attach, a
+ * detach and records of the audit, out of which its node could push everything else. */
+static enum status check_often(struct node_entry *node, const struct alloc_entry *alloc, struct error *err)
+{
+	char more[RATE_MORE_SIZE];
+
+	if (alloc->n_granted < CLAIMS_FREE_PER_VOLUME * alloc->alloc.n_volumes ||
+	    rate_take_counted(&node->regrants, REGRANT_COST_US, REGRANTS_BURST, clock_monotonic_us(), more))
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "allocation %s has claimed its volumes %" PRIu32 " times, and gets a further claim "
+			 "only every ten seconds. Look at the agent of node %s: journalctl -u holdfast-agent",
+			 alloc->id, alloc->n_granted, node->id);
+}
+
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
 			 struct error *err)
 {
@@ -621,7 +642,10 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	TRY(grant_check_past(server, asked.volume, same, err));
 	if (!same) {
 		TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
-		return grant(server, call, &asked, err);
+		TRY(check_often(node, alloc, err));
+		TRY(grant(server, call, &asked, err));
+		alloc->n_granted++;
+		return STATUS_OK;
 	}
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it
 	 * has revoked elsewhere. */

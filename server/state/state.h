@@ -135,8 +135,8 @@ struct alloc_entry {
 	uint64_t freed_index;  /* as the volume's */
 	uint64_t reported_by;  /* serial of the session whose report named it */
 	uint64_t runs_in;      /* serial of the session that last reported it running; 0: never */
-	uint16_t
-		ordered; /* bits of its tasks, and of its network, whose order is on record since the start */
+	uint32_t n_granted;    /* claims since the start */
+	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -212,6 +212,7 @@ struct node_entry {
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 	struct rate_counted orders;		  /* records of repeated ones; not stored */
 	struct rate_counted take_backs;		  /* see held_twice.h; not stored */
+	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */
 };
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);

@@ -316,6 +316,30 @@ CASE(without_a_controller_nothing_is_stored)
 	assert_int_equal(f->server->state.n_claims, 0);
 }
 
+/* Else a node pushes everything else out of the audit. */
+CASE(an_allocation_that_claims_and_releases_again_and_again_is_slowed_down)
+{
+	struct error err;
+	unsigned int calls;
+	int n = 0;
+
+	while (n < 100 && fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err) == STATUS_OK) {
+		struct claim claim = claim_of(f, ALLOC_1);
+
+		fake_node_send_released(&f->n1, &claim);
+		UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+		n++;
+	}
+	assert_in_range(n, 8 + 16, 8 + 17);
+	assert_int_equal(err.status, STATUS_UNAVAILABLE);
+	assert_msg(strstr(err.msg, "only every ten seconds"), "%s", err.msg);
+	calls = f->plugin.calls[ATTACH];
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
+	assert_int_equal(f->plugin.calls[ATTACH], calls);
+	run_for(f->event, 10000);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
+}
+
 /* Whoever has a node's certificate can say that a controller is there. */
 CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 {
