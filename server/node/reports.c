@@ -366,8 +366,9 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 		    : claims_step(&change, entry, &event, &after, err));
 	if (event.type == CLAIM_EVENT_NODE_FAILED)
 		return session_commit(session, &change,
-				      must_report_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
-									: SESSION_NOTHING,
+				      receipt->error[0] != '\0' && must_report_without_plugin(entry)
+					      ? SESSION_WITHOUT_PLUGIN
+					      : SESSION_NOTHING,
 				      entry->claim.id, err);
 	return session_commit(session, &change, ack, entry->claim.id, err);
 }
