@@ -499,6 +499,31 @@ TEST_ON(a_detach_waits_for_the_unknown_id_of_another_holder, struct fixture, f, 
 	expect_attached(f, ALLOC_2);
 }
 
+TEST_ON(a_queued_detach_is_dropped_when_the_id_of_another_holder_becomes_unknown, struct fixture, f,
+	setup_shared_db, teardown_csi)
+{
+	register_csi(f, "wal");
+	take_under_id_of_n2(f, ALLOC_1);
+	f->n2.csi.node_id = "other";
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	forget_node_id(f, &f->n2, ALLOC_2);
+	report_plugin_again(&f->n2);
+	take_claim(f, &f->n1, "wal", ALLOC_3);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	release_claim(f, &f->n1, ALLOC_3);
+	UNTIL(f, f->n2.n_held == 1);
+	release_claim(f, &f->n1, ALLOC_1);
+	f->n2.csi.has_node = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	fake_node_answer(&f->n2);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
 TEST_ON(claims_of_two_nodes_of_unknown_ids_have_two_attachments, struct fixture, f, setup_shared_db,
 	teardown_csi)
 {
