@@ -66,6 +66,7 @@ struct agent {
 	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
 	struct mount_table *stage_mounts; /* likewise, of devices */
 	int64_t certificate_expires_ms;	  /* 0: not known */
+	int64_t certificate_warns_ms;	  /* from when on its end is a problem */
 	struct error reload_error;	  /* of the last SIGHUP; STATUS_OK: it succeeded */
 	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <syslog.h>
 
-enum { CERTIFICATE_WARN_DAYS = 30 };
-
 static int put_session(const struct agent *agent, char *dst, size_t size)
 {
 	const struct session_info *session = session_info(agent->session);
@@ -46,14 +44,14 @@ static int put_helper(const struct agent *agent, char *dst, size_t size)
 static bool put_expiry(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
 {
 	const int64_t expires_ms = agent->certificate_expires_ms;
-	const int64_t left_ms = expires_ms - clock_realtime_ms();
+	const int64_t now_ms = clock_realtime_ms();
 	char text[CLOCK_TEXT_SIZE];
 
-	if (expires_ms == 0 || left_ms > CERTIFICATE_WARN_DAYS * INT64_C(86400000))
+	if (expires_ms == 0 || now_ms < agent->certificate_warns_ms)
 		return false;
 	(void)str_format(ret, AGENT_PROBLEM_SIZE,
 			 "the node's certificate %s %s at %s; make another: holdfast operator cert node %s",
-			 renewal_cert(agent->renewal), left_ms > 0 ? "expires" : "expired",
+			 renewal_cert(agent->renewal), now_ms < expires_ms ? "expires" : "expired",
 			 clock_format(expires_ms, text), agent->config->node_id);
 	return true;
 }
@@ -101,11 +99,13 @@ static bool put_ticket_key(const struct agent *agent, char ret[static AGENT_PROB
 void agent_note_certificate(struct agent *agent)
 {
 	char warning[AGENT_PROBLEM_SIZE];
-	struct error err;
+	struct pki_facts facts;
 
-	agent->certificate_expires_ms = 0;
 	/* it was loaded just now: a file that has disappeared since is no reason to stop */
-	(void)pki_expiry(renewal_cert(agent->renewal), &agent->certificate_expires_ms, &err);
+	if (pki_read_facts(renewal_cert(agent->renewal), &facts, NULL) != STATUS_OK)
+		facts.expires_ms = 0;
+	agent->certificate_expires_ms = facts.expires_ms;
+	agent->certificate_warns_ms = pki_warns_at_ms(&facts);
 	if (put_expiry(agent, warning))
 		log_line(LOG_WARNING, "%s", warning);
 }

@@ -276,14 +276,12 @@ static int on_day(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* A certificate that lives shorter than the time of the warning is warned of in its last quarter. */
 static void plan(struct certificate *certificate, const struct pki_facts *own)
 {
 	int64_t life_ms = own->expires_ms - own->issued_ms;
-	int64_t warn_ms = CERTIFICATE_WARN_DAYS * DAY_MS;
 
 	certificate->due_ms = own->expires_ms > 0 ? own->issued_ms + life_ms / 3 * 2 : 0;
-	certificate->warns_at_ms = own->expires_ms - (warn_ms < life_ms / 4 ? warn_ms : life_ms / 4);
+	certificate->warns_at_ms = pki_warns_at_ms(own);
 }
 
 void certificate_watch(struct server *server)

@@ -19,7 +19,7 @@ struct server;
 #define CERTIFICATE_RENEWED "server.pem" /* in data_dir */
 #define CERTIFICATE_CA "cluster-ca.pem"	 /* the same: the trusted CAs, instead of the file of the settings */
 
-enum { CERTIFICATE_WARN_DAYS = 30, CERTIFICATE_WARNING_SIZE = 4608, CERTIFICATE_CA_WARNING_SIZE = 2048 };
+enum { CERTIFICATE_WARNING_SIZE = 4608, CERTIFICATE_CA_WARNING_SIZE = 2048 };
 
 struct certificate {
 	int64_t expires_at_ms; /* 0: not known */

@@ -35,7 +35,8 @@ void server_status_text(char *dst, size_t size, void *userdata)
 	releases.stuck += state->n_node_failing;
 	if (releases.stuck > 0)
 		(void)str_format(stuck, sizeof(stuck), " (%zu stuck)", releases.stuck);
-	if (server->certificate->expires_at_ms != 0 && left_ms < CERTIFICATE_WARN_DAYS * INT64_C(86400000))
+	if (server->certificate->expires_at_ms != 0 &&
+	    clock_realtime_ms() >= server->certificate->warns_at_ms)
 		(void)str_copy(certificate, sizeof(certificate),
 			       left_ms > 0 ? "; its certificate expires soon"
 					   : "; its certificate has expired");

@@ -26,6 +26,7 @@ enum {
 #define CA_SUFFIX " CA"
 #define SCHEME "holdfast://"
 #define DAY_S (INT64_C(24) * 3600)
+#define WARN_MS (30 * DAY_S * 1000)
 
 DEFINE_CLEANUP(X509, X509_free)
 DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
@@ -758,6 +759,15 @@ enum status pki_check_pair(const char *cert, const char *key, const char *uri, c
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the new certificate is of \"%s\", not of %s", found, uri);
 	return check_trusted(first, certs, ca_path, err);
+}
+
+int64_t pki_warns_at_ms(const struct pki_facts *facts)
+{
+	int64_t quarter_ms = (facts->expires_ms - facts->issued_ms) / 4;
+
+	if (facts->expires_ms == 0)
+		return 0;
+	return facts->expires_ms - (quarter_ms < WARN_MS ? quarter_ms : WARN_MS);
 }
 
 enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct error *err)

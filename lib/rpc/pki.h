@@ -64,6 +64,10 @@ enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct 
 /** The same of the first certificate of a text in PEM. */
 enum status pki_pem_facts(const char *pem, struct pki_facts *ret, struct error *err);
 
+/** When the end of the first certificate becomes a problem: 30 days before, or in the last quarter of a
+ * shorter life, so that one that is renewed in time is never named. Pure. 0: its end is not known. */
+int64_t pki_warns_at_ms(const struct pki_facts *facts);
+
 /* A CA that is held open, to sign what others ask for. */
 struct pki_ca;
 

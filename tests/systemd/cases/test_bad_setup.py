@@ -52,16 +52,6 @@ def key_in_settings(daemon, path, bits, owner):
     return change
 
 
-def certificate_of_five_days():
-    machine.run("cp", "-r", "/root/pki", "/root/short")
-    pem, key = (f"/root/short/node-{machine.NODE}.{end}" for end in ("pem", "key"))
-    os.unlink(pem)
-    os.unlink(key)
-    machine.run("holdfast", "operator", "cert", "node", machine.NODE, "--days", "5", "--out", "/root/short")
-    shutil.copy(pem, f"{machine.ETC}/tls/node.pem")
-    machine.install_key(key, "holdfast.node.key")
-
-
 def real_host():
     """The policy of a host, where a private mount namespace is noticed first of all."""
     with open(POLICY, encoding="utf-8") as f:
@@ -114,7 +104,6 @@ CASES = [
     ),
     ("no certificate", remove(f"{machine.ETC}/tls/node.pem"), units.SOCKET_AGENT, SETTINGS, ["tls/node.pem", AGENT_HCL]),
     ("no CA", remove(f"{machine.ETC}/tls/ca.pem"), units.SERVER, SETTINGS, ["tls/ca.pem", SERVER_HCL]),
-    ("certificate near its end", certificate_of_five_days, units.SOCKET_AGENT, ALIVE, ["tls/node.pem expires at", "cert node"]),
     # folders
     ("no /run/holdfast", remove("/run/holdfast"), units.SOCKET_AGENT, SETTINGS, ["/run/holdfast", "systemd-tmpfiles --create"]),
     ("data_dir not writable", bare_folder("/srv/agent"), units.SOCKET_AGENT, ALIVE, ["/srv/agent", AGENT_HCL, "ReadWritePaths="]),

@@ -277,6 +277,20 @@ CASE(requests_that_make_no_sense_are_refused)
 	assert_int_equal(issue(folder, &bad[0], &err), STATUS_OK);
 }
 
+CASE(the_end_of_a_certificate_is_told_in_its_last_quarter_and_30_days_before_at_most)
+{
+	const int64_t day_ms = 86400000;
+	struct pki_facts facts = {.issued_ms = 100 * day_ms, .expires_ms = 0};
+
+	assert_int_equal(pki_warns_at_ms(&facts), 0);
+	facts.expires_ms = 108 * day_ms;
+	assert_int_equal(pki_warns_at_ms(&facts), 106 * day_ms);
+	facts.expires_ms = 220 * day_ms;
+	assert_int_equal(pki_warns_at_ms(&facts), 190 * day_ms);
+	facts.expires_ms = 1100 * day_ms;
+	assert_int_equal(pki_warns_at_ms(&facts), 1070 * day_ms);
+}
+
 CASE(a_certificate_ends_before_its_ca)
 {
 	struct pki_cert_request request = node_request;
