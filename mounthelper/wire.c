@@ -64,7 +64,7 @@ static const uint16_t shapes[SHAPE_N][12] = {
 	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},
 	[NFS4_IPV6] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 16, EXPORT},
 	[SOURCE + MH_CLASS_BIND] = {ANY + 1, ZERO + 7, LABEL, ZERO + 216},
-	[SOURCE + MH_CLASS_CSI] = {ANY + 1, ZERO + 7, ZERO + 280},
+	[SOURCE + MH_CLASS_CSI] = {ANY + 1, ZERO + 7, ANY + TICKET_DIGEST_SIZE, ZERO + 248},
 };
 
 static bool source_is_valid(const struct mh_source *source)

@@ -135,6 +135,10 @@ struct mh_source {
 			char name[MH_LABEL_SIZE]; /* host volume of the policy; equal to the request's profile
 						   */
 		} bind;
+		struct {
+			uint8_t volume[TICKET_DIGEST_SIZE]; /* SHA-256 of the plugin's id of the volume: only
+							       for the ticket's digest */
+		} csi;
 		uint8_t bytes[280];
 	} u;
 };

@@ -51,8 +51,8 @@ struct ticket {
 	char volume[TICKET_LABEL_SIZE];	   /* name of the volume on the wire to the helper, id_is_label() */
 	uint8_t alloc[TICKET_UUID_SIZE];
 	char profile[TICKET_LABEL_SIZE]; /* entry of the helper's policy; for csi volumes the plugin */
-	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of struct mh_source with device numbers zeroed
-						    */
+	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of struct mh_source with device numbers zeroed:
+						      names the storage */
 	uint64_t generation;			   /* raised on each writer grant of the volume */
 	uint64_t not_after_ms;			   /* CLOCK_REALTIME milliseconds */
 	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable publish */

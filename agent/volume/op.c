@@ -717,7 +717,7 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 		return helper_request_publish(&mount, request, err);
 	}
 	if (target->type == VOLUME_CSI)
-		source = (struct mh_source){.class = MH_CLASS_CSI};
+		volume_csi_to_wire(target->external_id, &source);
 	else
 		status = device_source(&target->source, &source, err);
 	if (status != STATUS_OK)

@@ -198,18 +198,61 @@ bool volume_is_placeholder(const struct volume *volume)
 	return volume->n_capabilities == 0;
 }
 
+/* SHA256() looks the algorithm up each time, which takes several times as long as this digest. */
+static void digest_of(const void *bytes, size_t n, unsigned char digest[static SHA256_DIGEST_LENGTH])
+{
+	SHA256_CTX ctx;
+
+	(void)SHA256_Init(&ctx); /* these calls cannot fail */
+	(void)SHA256_Update(&ctx, bytes, n);
+	(void)SHA256_Final(digest, &ctx);
+}
+
+void volume_csi_to_wire(const char *external_id, struct mh_source *ret)
+{
+	*ret = (struct mh_source){.class = MH_CLASS_CSI};
+	digest_of(external_id, strlen(external_id), ret->u.csi.volume);
+}
+
+enum status volume_source_digest(const struct volume *volume, uint8_t ret[static TICKET_DIGEST_SIZE],
+				 struct error *err)
+{
+	struct mh_source source;
+
+	if (volume->type == VOLUME_CSI)
+		volume_csi_to_wire(volume->external_id, &source);
+	else
+		TRY(source_to_wire(&volume->source, &source, err));
+	digest_of(&source, sizeof(source), ret);
+	return STATUS_OK;
+}
+
+void volume_source_hex(const struct volume *volume, char ret[static VOLUME_SOURCE_HEX_SIZE])
+{
+	uint8_t digest[TICKET_DIGEST_SIZE];
+
+	ret[0] = '\0';
+	if (volume_source_digest(volume, digest, NULL) == STATUS_OK)
+		hex_encode(ret, digest, sizeof(digest));
+}
+
 /* Facts about a placeholder from the claims on it. */
 static const char *difference_to_claims(const struct volume *a, const struct volume *b)
 {
+	char source[VOLUME_SOURCE_HEX_SIZE];
+
 	if (a->type != b->type)
 		return "type";
 	if (!str_eq(a->plugin_id, b->plugin_id))
 		return "plugin_id";
 	if (a->profile[0] != '\0' && !str_eq(a->profile, b->profile))
 		return "profile";
-	if (a->external_id[0] != '\0' && !str_eq(a->external_id, b->external_id))
-		return "external_id";
-	return NULL;
+	if (a->external_id[0] == '\0')
+		return NULL;
+	if (a->type == VOLUME_CSI)
+		return str_eq(a->external_id, b->external_id) ? NULL : "external_id";
+	volume_source_hex(b, source);
+	return str_eq(a->external_id, source) ? NULL : "source";
 }
 
 static void fill_placeholder(struct volume *volume, const struct volume *from)
@@ -275,16 +318,6 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 	memcpy(current->capabilities, update->capabilities, sizeof(current->capabilities));
 	current->n_capabilities = update->n_capabilities;
 	return STATUS_OK;
-}
-
-/* SHA256() looks the algorithm up each time, which takes several times as long as this digest. */
-static void digest_of(const char *text, size_t n, unsigned char digest[static SHA256_DIGEST_LENGTH])
-{
-	SHA256_CTX ctx;
-
-	(void)SHA256_Init(&ctx); /* these calls cannot fail */
-	(void)SHA256_Update(&ctx, text, n);
-	(void)SHA256_Final(digest, &ctx);
 }
 
 void volume_wire_name(const char *namespace, const char *id, char ret[static WIRE_VOLUME_SIZE])

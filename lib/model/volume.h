@@ -78,6 +78,20 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 bool volume_has_capability(const struct volume *volume, enum access_mode access,
 			   enum attachment_mode attachment);
 
+/** Makes the source of a csi volume in the mount helper's form: the ticket's digest is of this, so that it
+ * names the storage. */
+void volume_csi_to_wire(const char *external_id, struct mh_source *ret);
+
+/** The digest by which a ticket names the storage. STATUS_INVALID_ARGUMENT: the source is not valid. */
+enum status volume_source_digest(const struct volume *volume, uint8_t ret[static TICKET_DIGEST_SIZE],
+				 struct error *err);
+
+enum { VOLUME_SOURCE_HEX_SIZE = 2 * TICKET_DIGEST_SIZE + 1 };
+
+/** The same in hex. A native placeholder has it as its external_id, if a ticket has proven it. "": the source
+ * is not valid. */
+void volume_source_hex(const struct volume *volume, char ret[static VOLUME_SOURCE_HEX_SIZE]);
+
 /** A name, or of the volume of one member of a job with its index behind: "db[3]". */
 bool volume_id_is_valid(const char *id);
 

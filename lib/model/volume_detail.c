@@ -124,7 +124,8 @@ void volume_parts_inherit(struct volume_parts *update, const struct volume *curr
 	/* the name of a placeholder describes it until it is registered */
 	if (update->volume.name[0] == '\0' && !volume_is_placeholder(current))
 		memcpy(update->volume.name, current->name, sizeof(update->volume.name));
-	if (update->volume.external_id[0] == '\0')
+	if (update->volume.external_id[0] == '\0' &&
+	    (current->type == VOLUME_CSI || !volume_is_placeholder(current)))
 		memcpy(update->volume.external_id, current->external_id, sizeof(update->volume.external_id));
 }
 

@@ -30,20 +30,13 @@ const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, cons
 	return find_record(state, PREFIX_VOLUME_SECRETS, namespace, id);
 }
 
-/* Returns the provider's name of the volume for a claim without it: one that was adopted after a restore,
- * before the volume was registered again. Empty: not known yet. */
-static const char *adopted_external_id(struct state *state, const struct claim *claim)
+const char *plugin_args_external_id(struct state *state, const struct claim *claim)
 {
 	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
 
-	return volume ? volume->volume.external_id : "";
-}
-
-/* The provider's name of the volume; that of one registered without is its id. */
-static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL_ID_MAX + 1])
-{
-	(void)str_copy(ret, EXTERNAL_ID_MAX + 1,
-		       claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id);
+	if (claim->adopted)
+		return volume ? volume->volume.external_id : "";
+	return claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
 }
 
 /* Returns the node's id at the provider: the claim's, or the plugin's if an adopted claim lacks it. */
@@ -73,15 +66,9 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 
 	*args = (struct plugin_detach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT};
-	if (node_id[0] == '\0')
+	(void)str_copy(args->external_id, sizeof(args->external_id), plugin_args_external_id(state, claim));
+	if (node_id[0] == '\0' || args->external_id[0] == '\0')
 		return NULL;
-	copy_external_id(claim, args->external_id);
-	if (claim->adopted && claim->external_id[0] == '\0') {
-		(void)str_copy(args->external_id, sizeof(args->external_id),
-			       adopted_external_id(state, claim));
-		if (args->external_id[0] == '\0')
-			return NULL;
-	}
 	(void)str_copy(args->external_node_id, sizeof(args->external_node_id), node_id);
 	args->detach.external_id = args->external_id;
 	args->detach.external_node_id = args->external_node_id;
@@ -126,9 +113,9 @@ const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const st
 	*args = (struct plugin_attach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .attach = HOLDFAST__V1__CONTROLLER_ATTACH_REQUEST__INIT,
 					    .capability = HOLDFAST__V1__CAPABILITY__INIT};
-	if (node_id[0] == '\0')
+	(void)str_copy(args->external_id, sizeof(args->external_id), plugin_args_external_id(state, claim));
+	if (node_id[0] == '\0' || args->external_id[0] == '\0')
 		return NULL;
-	copy_external_id(claim, args->external_id);
 	(void)str_copy(args->external_node_id, sizeof(args->external_node_id), node_id);
 	args->capability.access_mode = (Holdfast__V1__AccessMode)claim->access_mode;
 	args->capability.attachment_mode = (Holdfast__V1__AttachmentMode)claim->attachment_mode;

@@ -29,7 +29,7 @@ struct plugin_attach_args {
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args);
 
-/** @can_read_only: the controller knows read-only attachments. NULL as above, but for the volume's name. */
+/** @can_read_only: the controller knows read-only attachments. NULL as above. */
 const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
 						   bool can_read_only, struct plugin_attach_args *args);
 
@@ -39,6 +39,10 @@ const char *plugin_args_node_id(struct state *state, const struct claim *claim);
 
 /** Does the provider know the nodes of both claims by one id? An unknown id is of one node only. */
 bool plugin_args_same_node(struct state *state, const struct claim *a, const struct claim *b);
+
+/** The provider's id of the volume of @claim: of an adopted claim its volume's, as a node may have invented
+ * the claim's. "": not known yet. Borrowed until the next change. */
+const char *plugin_args_external_id(struct state *state, const struct claim *claim);
 
 /** Returns the details stored with a volume; NULL: no details. Borrowed until their next change. */
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,

@@ -729,7 +729,7 @@ static bool is_of(const Holdfast__V1__PluginCall *call, const char *external_id,
 
 bool controller_is_asked(struct server *server, const struct claim *claim, struct controller_asked *ret)
 {
-	const char *external_id = claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
+	const char *external_id = plugin_args_external_id(&server->state, claim);
 	const char *node_id = plugin_args_node_id(&server->state, claim);
 	uint64_t now_us = clock_monotonic_us();
 	const struct plugin_job *job;

@@ -314,8 +314,10 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 }
 
 /* Make the volume that @claim names, which was registered after the backup, from the fields of the claim. It
- * offers no capability, so that nothing is granted before it is registered again. */
-static void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
+ * offers no capability, so that nothing is granted before it is registered again. Only a ticket gives it a
+ * storage: others could clone or delete what a node names. */
+static void epoch_make_volume(struct server *server, const struct claim *claim, enum restore_storage storage,
+			      struct volume *ret)
 {
 	*ret = (struct volume){
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
@@ -326,14 +328,17 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 	ret->modify_time_ms = ret->create_time_ms;
 	memcpy(ret->id, claim->volume_id, sizeof(ret->id));
 	memcpy(ret->namespace, claim->namespace, sizeof(ret->namespace));
-	memcpy(ret->external_id, claim->external_id, sizeof(ret->external_id));
 	memcpy(ret->plugin_id, claim->plugin_id, sizeof(ret->plugin_id));
-	memcpy(ret->profile, claim->profile, sizeof(ret->profile));
+	if (storage == RESTORE_STORAGE_PROVEN)
+		memcpy(ret->external_id, claim->external_id, sizeof(ret->external_id));
+	if (storage != RESTORE_STORAGE_UNKNOWN)
+		memcpy(ret->profile, claim->profile, sizeof(ret->profile));
 }
 
 /* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
 static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
 {
+	bool is_known = !volume_is_placeholder(volume);
 	int64_t now_ms = clock_realtime_ms();
 
 	*ret = (struct claim){
@@ -359,9 +364,10 @@ static void epoch_adopt(const struct claim *reported, const struct volume *volum
 	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
 	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
 	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));
-	memcpy(ret->external_id, volume->external_id, sizeof(ret->external_id));
+	memcpy(ret->external_id, is_known ? volume->external_id : reported->external_id,
+	       sizeof(ret->external_id));
 	memcpy(ret->plugin_id, volume->plugin_id, sizeof(ret->plugin_id));
-	memcpy(ret->profile, volume->profile, sizeof(ret->profile));
+	memcpy(ret->profile, is_known ? volume->profile : reported->profile, sizeof(ret->profile));
 }
 
 /* Claims of work that has ended or is unknown are released; other work continues. */
@@ -387,25 +393,22 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		access_mode_name(claim->access_mode));
 }
 
-/* Store @claim; @entry NULL: with the volume. */
-static enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
+/* Store @claim; @made: with its volume, which is new. NULL: the store has it. */
+static enum status epoch_store_claim(struct session *session, const struct volume *made,
 				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct volume volume;
 	char object[OBJECT_SIZE];
 
 	TRY(pay_adoption(session, err));
-	if (!entry) {
-		epoch_make_volume(server, claim, &volume);
-		change_put_volume(&change, &volume);
-	}
+	if (made)
+		change_put_volume(&change, made);
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
 			 claim->volume_id, claim->id, claim->node_id);
-	audit_own(server, &change, "Claims.Adopt", object, entry ? "" : "its volume was not known");
+	audit_own(server, &change, "Claims.Adopt", object, made ? "its volume was not known" : "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -504,10 +507,11 @@ static enum status check_alike(const struct session *session, const struct claim
 }
 
 static enum status check_unknown(struct session *session, struct claim *reported,
-				 const ProtobufCBinaryData *ticket, struct error *err)
+				 const ProtobufCBinaryData *ticket, enum restore_storage *ret,
+				 struct error *err)
 {
-	enum status status =
-		restore_proof_check(session->server, reported, ticket, !has_reported_before(session), err);
+	enum status status = restore_proof_check(session->server, reported, ticket,
+						 !has_reported_before(session), ret, err);
 
 	return status == STATUS_OK ? check_alike(session, reported, true, err) : status;
 }
@@ -562,12 +566,14 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct server *server = session->server;
 	const struct volume_entry *entry =
 		state_volume(&server->state, reported->namespace, reported->volume_id);
+	enum restore_storage storage;
 	struct claim_log log;
 	struct volume volume;
 	struct claim claim;
 
 	TRY(epoch_check_leap(server, entry, reported, err));
-	if (restore_proof_check(server, reported, ticket, !has_reported_before(session), err) != STATUS_OK ||
+	if (restore_proof_check(server, reported, ticket, !has_reported_before(session), &storage, err) !=
+		    STATUS_OK ||
 	    check_alike(session, reported, false, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
@@ -575,11 +581,11 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	if (entry)
 		volume = entry->volume;
 	else
-		epoch_make_volume(server, reported, &volume);
+		epoch_make_volume(server, reported, storage, &volume);
 	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
 		return raise_generation(session, entry, reported, err);
 	make_past(session, reported, &volume, &claim);
-	TRY(epoch_store_claim(session, entry, &claim, err));
+	TRY(epoch_store_claim(session, entry ? NULL : &volume, &claim, err));
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report to be detached, generation %" PRIu64, claim.generation);
 	return STATUS_OK;
@@ -590,6 +596,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 {
 	struct server *server = session->server;
 	struct claim_entry *known;
+	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
 	const struct volume_entry *volume;
 	struct volume unknown;
 	struct claim_log log;
@@ -607,13 +614,13 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 		known->reported_by = session->serial;
 	if (status != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return status;
-	if (!known && check_unknown(session, &reported, ticket, err) != STATUS_OK) {
+	if (!known && check_unknown(session, &reported, ticket, &storage, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
 	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
-		epoch_make_volume(server, &reported, &unknown);
+		epoch_make_volume(server, &reported, storage, &unknown);
 	TRY(epoch_check_leap(server, volume, &reported, err));
 	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
@@ -624,7 +631,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	claim.adopted = true;
 	claim.other_machine = known && known->claim.other_machine;
 	is_again = known && known->claim.adopted;
-	TRY(epoch_store_claim(session, volume, &claim, err));
+	TRY(epoch_store_claim(session, volume ? NULL : &unknown, &claim, err));
 	known = state_claim(&server->state, claim.id);
 	known->reported_by = session->serial;
 	known->work.is_taken_back_again = is_again;

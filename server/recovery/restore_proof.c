@@ -140,7 +140,28 @@ static bool is_about(const struct ticket *ticket, const struct claim *claim)
 	       ticket->generation >= claim->generation;
 }
 
-static bool is_proven(const struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim)
+/* A node must not name another storage than the ticket: the ticket has the digest of its names. */
+static enum restore_storage take_storage(const struct ticket *ticket, struct claim *claim)
+{
+	struct volume volume = {.type = VOLUME_CSI};
+	uint8_t digest[TICKET_DIGEST_SIZE];
+
+	if (str_eq(claim->plugin_id, PLUGIN_NATIVE)) {
+		hex_encode(claim->external_id, ticket->source_digest, sizeof(ticket->source_digest));
+		(void)str_format(claim->profile, sizeof(claim->profile), "%.*s", PROFILE_MAX,
+				 ticket->profile);
+		return RESTORE_STORAGE_PROVEN;
+	}
+	memcpy(volume.external_id, claim->external_id, sizeof(volume.external_id));
+	if (claim->external_id[0] != '\0' && volume_source_digest(&volume, digest, NULL) == STATUS_OK &&
+	    memcmp(digest, ticket->source_digest, sizeof(digest)) == 0 &&
+	    is_text(ticket->profile, sizeof(ticket->profile)) && str_eq(ticket->profile, claim->plugin_id))
+		return RESTORE_STORAGE_PROVEN;
+	return RESTORE_STORAGE_UNKNOWN;
+}
+
+static bool is_proven(const struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim,
+		      enum restore_storage *ret)
 {
 	struct ticket ticket;
 
@@ -150,6 +171,7 @@ static bool is_proven(const struct server *server, const ProtobufCBinaryData *by
 	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
+	*ret = take_storage(&ticket, claim);
 	return true;
 }
 
@@ -157,8 +179,9 @@ bool restore_proof_by_ticket(const struct server *server, const struct claim *cl
 			     const ProtobufCBinaryData *ticket)
 {
 	struct claim copy = *claim;
+	enum restore_storage storage;
 
-	return is_proven(server, ticket, &copy);
+	return is_proven(server, ticket, &copy, &storage);
 }
 
 /* Does the server's own record of the allocation ask for the volume? A record that the node itself reported
@@ -196,12 +219,25 @@ static bool names_unknown_key(struct server *server, const char *node_id)
 	return false;
 }
 
-enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				bool is_first_report, struct error *err)
+/* Does the server itself have to doubt that a ticket proves anything? */
+static bool is_believed(struct server *server, const struct claim *claim, bool is_first_report)
 {
-	if (is_proven(server, ticket, claim) || is_asked_for(server, claim))
-		return STATUS_OK;
-	if (is_first_report && (!is_demanded(server) || names_unknown_key(server, claim->node_id)))
+	return is_first_report && (!is_demanded(server) || names_unknown_key(server, claim->node_id));
+}
+
+enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+				bool is_first_report, enum restore_storage *ret, struct error *err)
+{
+	bool is_native = str_eq(claim->plugin_id, PLUGIN_NATIVE);
+	bool is_known = is_proven(server, ticket, claim, ret);
+
+	if (!is_known) {
+		is_known = is_believed(server, claim, is_first_report);
+		*ret = is_known ? RESTORE_STORAGE_BELIEVED : RESTORE_STORAGE_UNKNOWN;
+	}
+	if (*ret == RESTORE_STORAGE_UNKNOWN || (*ret == RESTORE_STORAGE_BELIEVED && is_native))
+		claim->external_id[0] = '\0';
+	if (is_known || is_asked_for(server, claim))
 		return STATUS_OK;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "node %s reports that it holds volume %s/%s by claim %s, and shows %s: not adopted, "

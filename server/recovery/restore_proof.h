@@ -33,9 +33,17 @@ bool restore_proof_key_has_changed(struct server *server);
 bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
 			     const ProtobufCBinaryData *ticket);
 
+/* How far the storage is known behind a claim whose volume the store does not know. */
+enum restore_storage {
+	RESTORE_STORAGE_UNKNOWN,  /* external_id is empty, and profile only the node's */
+	RESTORE_STORAGE_BELIEVED, /* both are the node's, and only delay a registration of the same */
+	RESTORE_STORAGE_PROVEN,	  /* both are the ticket's: external_id is a native volume's digest, see
+				   * volume_source_hex() */
+};
+
 /** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
- * and may be empty. Fields of the ticket that are more reliable than the report are set in @claim.
+ * and may be empty. Sets in @claim the fields of the ticket, which are more reliable than the report.
  * @is_first_report of the node in the epoch: only there a claim may count without proof.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				bool is_first_report, struct error *err);
+				bool is_first_report, enum restore_storage *ret, struct error *err);

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <mounthelper_wire.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <pthread.h>
@@ -450,10 +449,8 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 		.stage_read_only = !is_staged_writable(claim, volume),
 	};
 	bool is_csi = volume->type == VOLUME_CSI;
-	struct mh_source source = {.class = MH_CLASS_CSI}; /* its plugin mounts */
 
-	if (!is_csi)
-		TRY(source_to_wire(&volume->source, &source, err));
+	TRY(volume_source_digest(volume, ticket.source_digest, err));
 	memcpy(ticket.cluster, issuer->cluster, sizeof(ticket.cluster));
 	volume_wire_name(volume->namespace, volume->id, ticket.volume);
 	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
@@ -462,8 +459,6 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 	    str_copy(ticket.profile, sizeof(ticket.profile), is_csi ? volume->plugin_id : volume->profile) <
 		    0)
 		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);
-	if (EVP_Digest(&source, sizeof(source), ticket.source_digest, NULL, issuer->sha256, NULL) != 1)
-		return error_no_memory(err, "a ticket");
 	*ret = ticket;
 	return STATUS_OK;
 }

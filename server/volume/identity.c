@@ -141,7 +141,34 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares);
 }
 
-/* A native volume that is known only from a node's report may be any storage of its profile. */
+/* Does a live claim on the placeholder name the storage of the csi volume? */
+static bool is_named_by_claims(const struct volume_entry *placeholder, const struct volume *volume)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &placeholder->claims, of_volume)
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.external_id, volume->external_id))
+			return true;
+	return false;
+}
+
+/* May the placeholder, whose storage is not known, be the storage of @volume? A native one whose ticket was
+ * not proven may be any storage of its profile. */
+static bool may_be(const struct volume_entry *placeholder, const struct volume *volume)
+{
+	const struct volume *other = &placeholder->volume;
+	char source[VOLUME_SOURCE_HEX_SIZE];
+
+	if (!volume_is_placeholder(other) || placeholder->n_live == 0 || placeholder->storage.is_known ||
+	    !str_eq(other->plugin_id, volume->plugin_id))
+		return false;
+	if (volume->type == VOLUME_CSI)
+		return is_named_by_claims(placeholder, volume);
+	volume_source_hex(volume, source);
+	return other->external_id[0] != '\0' ? str_eq(other->external_id, source)
+					     : str_eq(other->profile, volume->profile);
+}
+
 static enum status check_placeholders(struct server *server, const struct rpc_call *call,
 				      const struct volume *volume, struct error *err)
 {
@@ -150,9 +177,7 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 	char name[NAME_SIZE];
 
 	for (; other; other = state_volume_next(other))
-		if (other->volume.type == VOLUME_NATIVE && volume_is_placeholder(&other->volume) &&
-		    other->n_live > 0 && str_eq(other->volume.profile, volume->profile) &&
-		    !is_itself(other, volume))
+		if (may_be(other, volume) && !is_itself(other, volume))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "%s: %s is known only from a node's report and may be this storage; "
 					 "register that one first, or wait until its claims are released",
@@ -190,7 +215,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 		status = check_storage(server, call, volume, shares, &id, err);
 	if (status == STATUS_OK)
 		status = check_provider_id(server, call, volume, &id, err);
-	if (status == STATUS_OK && volume->type == VOLUME_NATIVE)
+	if (status == STATUS_OK)
 		status = check_placeholders(server, call, volume, err);
 	return status;
 }
@@ -205,9 +230,10 @@ static const char *owner_of(struct server *server, const char *namespace, const 
 
 	storage_identify_external(plugin_id, external_id, &id);
 	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at)) {
-		if (str_eq(at->namespace, namespace))
+		if (!str_eq(at->namespace, namespace))
+			owner = at->namespace;
+		else if (!volume_is_placeholder(&at->volume)) /* a node gives no id to a namespace */
 			return at->namespace;
-		owner = at->namespace;
 	}
 	return owner;
 }
@@ -275,16 +301,18 @@ bool identity_sees_volume(struct server *server, struct identity_sight *sight, c
 			  const char *external_id)
 {
 	struct volume_entry *at;
+	bool is_known = false;
 	struct storage_id id;
 
 	storage_identify_external(plugin_id, external_id, &id);
-	at = storage_first(&server->state, &id);
-	if (!at)
-		return sight->sees_unknown;
-	for (; at; at = storage_next(&server->state, &id, at))
+	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at)) {
+		if (volume_is_placeholder(&at->volume))
+			continue;
 		if (access_scope_has(&sight->scope, at->namespace))
 			return true;
-	return false;
+		is_known = true;
+	}
+	return !is_known && sight->sees_unknown;
 }
 
 bool identity_sees_snapshot(struct identity_sight *sight, const Holdfast__V1__Snapshot *known)

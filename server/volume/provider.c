@@ -94,6 +94,8 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 	enum status status = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
 
+	if (status == STATUS_OK)
+		status = volume_check_registered(volume, err);
 	/* before the provider is asked; a volume in phase deleting cannot be claimed */
 	if (status == STATUS_OK)
 		status = volume_check_unused(server, entry, err);
@@ -153,6 +155,7 @@ static enum status check_expandable(struct server *server, const struct volume_p
 				    struct error *err)
 {
 	TRY(check_csi(&parts->volume, "expand", "grow its source and the file system on the node", err));
+	TRY(volume_check_registered(&parts->volume, err));
 	TRY(volume_store_check_usable(server, &parts->volume, err));
 	return volume_check_ability(server, parts->volume.plugin_id, &VOLUME_CAN_EXPAND, err);
 }

@@ -130,6 +130,8 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 	bool is_made = entry && entry->volume.external_id[0] != '\0';
 	enum status status;
 
+	if (is_creation && !is_made && entry)
+		TRY(volume_check_registered(&entry->volume, err));
 	if (is_creation && !is_made && update->volume.external_id[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "external_id: a volume that is created gets it from its provider; one that "

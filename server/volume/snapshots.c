@@ -333,6 +333,7 @@ static enum status check_create(struct server *server, const struct volume_entry
 			request->name, SNAPSHOT_NAME_MAX);
 	TRY(volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err));
 	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(volume_check_registered(volume, err));
 	TRY(volume_store_check_usable(server, volume, err));
 	return volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
 }

@@ -126,6 +126,16 @@ enum status volume_store_check_usable(struct server *server, const struct volume
 			 detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error, volume->id);
 }
 
+enum status volume_check_registered(const struct volume *volume, struct error *err)
+{
+	if (!volume_is_placeholder(volume))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s is known only from a node's report, which proves no storage; register it "
+			 "again first: holdfast volume register FILE",
+			 volume->id);
+}
+
 char *volume_object(const struct volume *volume, char ret[static VOLUME_OBJECT_SIZE])
 {
 	(void)str_format(ret, VOLUME_OBJECT_SIZE, "volume %s/%s", volume->namespace, volume->id);

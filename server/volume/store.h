@@ -36,6 +36,9 @@ bool volume_is_creating(struct server *server, const struct volume *volume);
  * created or deleted there. For admission. */
 enum status volume_store_check_usable(struct server *server, const struct volume *volume, struct error *err);
 
+/** May its provider be asked to change, copy or delete it? STATUS_FAILED_PRECONDITION for a placeholder. */
+enum status volume_check_registered(const struct volume *volume, struct error *err);
+
 enum { VOLUME_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
 
 /** The volume for audit records. */

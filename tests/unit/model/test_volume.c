@@ -181,6 +181,8 @@ TEST(a_placeholder_is_filled_with_all_that_no_claim_says)
 	bool changed;
 
 	(void)str_copy(known.plugin_id, sizeof(known.plugin_id), PLUGIN_NATIVE);
+	volume_source_hex(&update, known.external_id);
+	assert_int_equal(strlen(known.external_id), VOLUME_SOURCE_HEX_SIZE - 1);
 	assert_true(volume_is_placeholder(&known));
 	assert_false(volume_is_placeholder(&update));
 	volume = known;
@@ -194,7 +196,7 @@ TEST(a_placeholder_is_filled_with_all_that_no_claim_says)
 	assert_false(volume_is_placeholder(&volume));
 	/* what a claim says stays */
 	for (int field = 0; field < 4; field++) {
-		static const char *const names[] = {"type", "plugin_id", "profile", "external_id"};
+		static const char *const names[] = {"type", "plugin_id", "profile", "source"};
 
 		volume = known;
 		if (field == 0)

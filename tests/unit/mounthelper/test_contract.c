@@ -23,6 +23,7 @@ static const struct gap block_gaps[] = {
 	GAP(mh_stage, source.u.block.major), GAP(mh_stage, source.u.block.minor), GAP(mh_stage, ticket), {0}};
 static const struct gap tmpfs_gaps[] = {GAP(mh_stage, source.u.tmpfs), GAP(mh_stage, ticket), {0}};
 static const struct gap nfs4_gaps[] = {GAP(mh_stage, source.u.nfs4.addr), GAP(mh_stage, ticket), {0}};
+static const struct gap csi_gaps[] = {GAP(mh_stage, source.u.csi.volume), GAP(mh_stage, ticket), {0}};
 static const struct gap stage_gaps[] = {GAP(mh_stage, ticket), {0}};
 static const struct gap publish_gaps[] = {GAP(mh_publish, slot), GAP(mh_publish, ticket), {0}};
 static const struct gap unpublish_gaps[] = {GAP(mh_unpublish, slot), {0}};
@@ -90,7 +91,7 @@ TEST_FIXTURE(no_field_of_a_request_takes_a_path_an_option_or_a_line, setup, tear
 		 nfs4_gaps},
 		{stage_from((struct mh_source){.class = MH_CLASS_BIND, .u.bind = {.name = "models"}}),
 		 stage_gaps},
-		{stage_from((struct mh_source){.class = MH_CLASS_CSI}), stage_gaps},
+		{stage_from((struct mh_source){.class = MH_CLASS_CSI}), csi_gaps},
 		{{.publish = fixture_publish()}, publish_gaps},
 		{{.unpublish = fixture_unpublish()}, unpublish_gaps},
 		{{.unstage = fixture_unstage()}, no_gaps},

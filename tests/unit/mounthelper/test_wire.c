@@ -133,7 +133,7 @@ struct span {
 struct variant {
 	const char *name;
 	union mh_request (*make)(void);
-	struct span spans[9];
+	struct span spans[11];
 };
 
 static struct mh_source source_of(uint8_t class)
@@ -256,8 +256,12 @@ static const struct variant variants[] = {
 	    {STAGE_SPANS,
 	     {AT(mh_stage, source.u.block.by_id), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:._+-"},
 	     {AT(mh_stage, source.u.block.major), FREE},
-	     {AT(mh_stage, source.u.block.minor), FREE}}),
-	{"tmpfs", stage_tmpfs, {STAGE_SPANS, {AT(mh_stage, source.u.tmpfs), FREE}}},
+	     {AT(mh_stage, source.u.block.minor), FREE},
+	     {AT(mh_stage, source.class), ONE_OF, "\1\5"}}), /* short names are 32 bytes, too */
+	ROW("tmpfs", stage_tmpfs,
+	    {STAGE_SPANS,
+	     {AT(mh_stage, source.u.tmpfs), FREE},
+	     {AT(mh_stage, source.class), ONE_OF, "\2\5"}}),
 	ROW("nfs4", stage_nfs4,
 	    {STAGE_SPANS,
 	     {offsetof(struct mh_stage, source.u.nfs4.addr), 4, FREE},
@@ -270,9 +274,10 @@ static const struct variant variants[] = {
 	ROW("bind", stage_bind,
 	    {STAGE_SPANS,
 	     {AT(mh_stage, source.u.bind.name), TEXT, "-"},
-	     {AT(mh_stage, source.class), ONE_OF, "\1\4"}}), /* a label is a by_id, too */
+	     {AT(mh_stage, source.class), ONE_OF, "\1\4\5"}}), /* a label is a by_id, too */
 	ROW("csi", stage_csi,
 	    {STAGE_SPANS,
+	     {AT(mh_stage, source.u.csi.volume), FREE},
 	     {AT(mh_stage, source.class), ONE_OF, "\5\2"}}), /* a tmpfs of 0 bytes: policy's business */
 	ROW("publish", publish,
 	    {{AT(mh_publish, volume), TEXT, "-"},
@@ -468,7 +473,7 @@ TEST(sources_of_the_other_classes_have_one_form_too)
 	memset(&good.stage.source, 0, sizeof(good.stage.source));
 	good.stage.source.class = MH_CLASS_CSI;
 	assert_int_equal(decode(&good, good.header.length), REASON_NONE);
-	REFUSED(req.stage.source.u.bytes[0] = 1);
+	REFUSED(req.stage.source.u.bytes[TICKET_DIGEST_SIZE] = 1);
 }
 
 TEST(no_allocation_is_of_zeroes_only)

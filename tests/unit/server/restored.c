@@ -96,11 +96,18 @@ void go_back(struct fixture *f, struct backup *backup)
 
 struct ticket ticket_of(const struct fixture *f, const struct claim *claim)
 {
-	struct volume volume = {.type = VOLUME_CSI, .generation = claim->generation};
+	struct volume volume = {.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
+				.generation = claim->generation};
 	struct ticket ticket;
+
+	if (volume.type == VOLUME_NATIVE) /* that of register_volume() */
+		volume.source = (struct source){.class = SOURCE_BLOCK, .by_id = "wwn-0x1"};
 
 	memcpy(volume.id, claim->volume_id, sizeof(volume.id));
 	memcpy(volume.namespace, claim->namespace, sizeof(volume.namespace));
+	memcpy(volume.plugin_id, claim->plugin_id, sizeof(volume.plugin_id));
+	memcpy(volume.external_id, claim->external_id, sizeof(volume.external_id));
+	memcpy(volume.profile, claim->profile, sizeof(volume.profile));
 	assert_int_equal(ticket_issue(f->server->issuer, claim, &volume, 1, &ticket, NULL), STATUS_OK);
 	return ticket;
 }

@@ -8,6 +8,7 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "state/storage_index.h"
 #include "ticket/ticket.h"
 
 #include <limits.h>
@@ -221,4 +222,220 @@ CLUSTER_TEST(a_claim_of_a_rotated_key_is_kept_after_an_older_backup)
 	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_non_null(state_claim(&f->server->state, held.id));
+}
+
+/* --- the storage of a claim whose volume the store does not know --- */
+
+/* A volume of another namespace, which the tenant of default may not touch. */
+static void store_secret_volume(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct volume volume = ROW(.namespace = "blue", .id = "secret", .type = VOLUME_CSI,
+					 .plugin_id = CSI_PLUGIN, .external_id = "vol-secret",
+					 .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
+					 .n_capabilities = 1, .create_time_ms = 1, .modify_time_ms = 1);
+
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* n1 has run an allocation with volume x, which was freed and deregistered. @ret its claim, to lie with */
+static void forget_x(struct fixture *f, struct claim *ret)
+{
+	const Holdfast__V1__DeregisterVolumeRequest request = V1(deregister_volume_request, .id = "x");
+
+	register_csi(f, "x");
+	store_secret_volume(f);
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true};
+	f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true, .can_create_delete = true};
+	connect_both(f);
+	take_claim(f, &f->n1, "x", ALLOC_1);
+	*ret = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base,
+			      NULL, NULL),
+			 STATUS_OK);
+	settle(f);
+}
+
+/* Reports @claim under a new id, held, with a storage that n1 has chosen. */
+static void lie_about_x(struct fixture *f, struct claim *claim, const char *external_id,
+			const struct ticket *ticket)
+{
+	provoke_report(f, &f->n1);
+	(void)str_copy(claim->id, sizeof(claim->id), INVENTED);
+	(void)str_copy(claim->external_id, sizeof(claim->external_id), external_id);
+	claim->state = CLAIM_TAKEN;
+	report_with(&f->n1, f->n1.report_epoch, NULL, claim, ticket, false);
+	UNTIL(f, state_claim(&f->server->state, INVENTED) != NULL);
+	settle(f);
+}
+
+/* The tenant that works together with the node. */
+static enum status tenant_asks(struct fixture *f, const char *secret, const char *method, const char *request,
+			       struct error *err)
+{
+	cleanup(caller_release) struct caller_client tenant;
+
+	caller_init(&tenant, f, NULL, secret);
+	return caller_call(&tenant, method, request, NULL, err);
+}
+
+#define MODE "{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_SYSTEM\"}"
+#define POLICY_OF_DEFAULT                                                                             \
+	"{\"policy\":{\"name\":\"t\",\"plugin\":\"read\",\"namespaces\":[{\"namespace\":\"default\"," \
+	"\"policy\":\"write\"}]}}"
+#define CLONE(id)                                                                                         \
+	"{\"volume\":{\"id\":\"copy\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN "\",\"cloneId\":\"" id \
+	"\",\"requestedCapabilities\":[" MODE "]}}"
+
+TEST_ON(a_node_gives_no_namespace_the_storage_of_another_one, struct fixture, f, setup_acl, teardown)
+{
+	struct error err;
+	struct claim lie;
+	char *secret;
+
+	forget_x(f, &lie);
+	operator_does(f, "Operator.PutPolicy", POLICY_OF_DEFAULT);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"t\"]}");
+	lie_about_x(f, &lie, "vol-secret", NULL);
+	assert_string_equal(state_volume(&f->server->state, "default", "x")->volume.external_id, "");
+	assert_string_equal(state_claim(&f->server->state, INVENTED)->claim.external_id, "");
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "blue", "secret")), 0);
+	assert_error(tenant_asks(f, secret, "Volumes.Create", CLONE("vol-secret"), &err),
+		     STATUS_PERMISSION_DENIED, err,
+		     "clone_id: no volume or snapshot of namespace default has this id");
+	free(secret);
+}
+
+/* The ticket is genuine, but for the storage that x had. */
+TEST_ON(a_ticket_names_one_storage_only, struct fixture, f, setup_acl, teardown)
+{
+	struct ticket ticket;
+	struct claim lie;
+
+	forget_x(f, &lie);
+	ticket = ticket_of(f, &lie);
+	lie_about_x(f, &lie, "vol-secret", &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "x")->volume.external_id, "");
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "blue", "secret")), 0);
+}
+
+/* As x had it when n1 was granted it; another namespace may have it by now. */
+TEST_ON(an_old_ticket_gives_no_namespace_its_storage_back, struct fixture, f, setup_acl, teardown)
+{
+	struct ticket ticket;
+	struct error err;
+	struct claim lie;
+	char *secret;
+
+	forget_x(f, &lie);
+	operator_does(f, "Operator.PutPolicy", POLICY_OF_DEFAULT);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"t\"]}");
+	ticket = ticket_of(f, &lie);
+	lie_about_x(f, &lie, "vol-x", &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "x")->volume.external_id, "vol-x");
+	assert_error(tenant_asks(f, secret, "Volumes.Create", CLONE("vol-x"), &err), STATUS_PERMISSION_DENIED,
+		     err, "clone_id: no volume or snapshot of namespace default has this id");
+	free(secret);
+}
+
+TEST_ON(no_provider_is_asked_about_a_volume_that_only_a_node_knows, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const asks[][2] = {
+		{"Volumes.Delete", "{\"id\":\"x\"}"},
+		{"Volumes.Expand", "{\"id\":\"x\",\"capacityMin\":\"1048576\"}"},
+		{"Volumes.CreateSnapshot", "{\"volumeId\":\"x\",\"name\":\"s\"}"},
+		{"Volumes.Create", "{\"volume\":{\"id\":\"x\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
+				   "\",\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\","
+				   "\"attachmentMode\":\"FILE_SYSTEM\"}]}}"},
+	};
+	struct error err;
+	struct claim lie;
+	char *secret;
+
+	forget_x(f, &lie);
+	operator_does(f, "Operator.PutPolicy", POLICY_OF_DEFAULT);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"t\"]}");
+	lie_about_x(f, &lie, "vol-of-nobody-here", NULL);
+	UNTIL(f, f->n1.releases > 0);
+	fake_node_send_released(&f->n1, &lie);
+	settle(f);
+	for (size_t i = 0; i < ARRAY_SIZE(asks); i++)
+		assert_error(tenant_asks(f, secret, asks[i][0], asks[i][1], &err), STATUS_FAILED_PRECONDITION,
+			     err, "known only from a node's report");
+	free(secret);
+}
+
+/* n1 really has the volume, which was registered after the backup. */
+static void report_forgotten(struct fixture *f, struct alloc *alloc, struct claim *held,
+			     const struct ticket *ticket)
+{
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, alloc, held, ticket, false);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_non_null(state_claim(&f->server->state, held->id));
+}
+
+static void forget_csi(struct fixture *f, struct alloc *alloc, struct claim *held, struct ticket *ticket)
+{
+	struct backup backup = {0};
+
+	connect_csi(f);
+	take_backup(f, &backup);
+	connect_csi(f);
+	register_csi(f, "db");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	*alloc = alloc_of(f, ALLOC_1);
+	*held = claim_of(f, ALLOC_1);
+	*ticket = ticket_of(f, held);
+	restore(f, &backup, 1);
+	assert_null(state_volume(&f->server->state, "default", "db"));
+}
+
+static enum status register_other(struct fixture *f, struct error *err)
+{
+	cleanup(caller_release) struct caller_client caller;
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	return caller_call(&caller, "Volumes.Register",
+			   "{\"volume\":{\"id\":\"other\",\"namespace\":\"blue\",\"type\":\"CSI\","
+			   "\"pluginId\":\"" CSI_PLUGIN "\",\"externalId\":\"vol-db\","
+			   "\"requestedCapabilities\":[" MODE "]}}",
+			   NULL, err);
+}
+
+CLUSTER_TEST(the_mount_of_a_forgotten_volume_holds_its_storage_under_each_name)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
+	assert_error(register_other(f, &err), STATUS_ALREADY_EXISTS, err, "volume db in namespace default");
+	register_csi(f, "db"); /* registered again, the claim is on it */
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "db")), 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
+CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
+	assert_error(register_other(f, &err), STATUS_FAILED_PRECONDITION, err, "may be this storage");
 }

@@ -233,7 +233,7 @@ static void put_placeholder(struct fixture *f, const char *id, const char *exter
 	else
 		volume.profile[0] = '\0';
 	(void)str_copy(volume.id, sizeof(volume.id), id);
-	(void)str_copy(volume.external_id, sizeof(volume.external_id), external_id ? external_id : id);
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), external_id ? external_id : "");
 	change_put_volume(&change, &volume);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	claim_volume(f, id, "n1", 77);

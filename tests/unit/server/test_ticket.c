@@ -113,10 +113,10 @@ TEST(a_ticket_matches_its_claim_and_is_signed)
 	assert_true(is_signed(f, &t));
 }
 
-TEST(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source)
+TEST(the_ticket_of_a_csi_volume_names_its_plugin_and_storage)
 {
 	const struct fixture *f = *state;
-	const struct mh_source source = {.class = MH_CLASS_CSI};
+	struct mh_source source = {.class = MH_CLASS_CSI};
 	struct volume csi = a_volume;
 	uint8_t digest[TICKET_DIGEST_SIZE];
 	struct ticket t;
@@ -125,6 +125,8 @@ TEST(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source)
 	csi.profile[0] = '\0';
 	csi.source = (struct source){0};
 	memcpy(csi.plugin_id, "ebs", sizeof("ebs"));
+	memcpy(csi.external_id, "vol-1", sizeof("vol-1"));
+	(void)SHA256((const unsigned char *)"vol-1", strlen("vol-1"), source.u.csi.volume);
 	assert_int_equal(ticket_issue(f->issuer, &a_claim, &csi, 1, &t, NULL), STATUS_OK);
 	assert_string_equal(t.profile, "ebs");
 	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
