@@ -171,6 +171,10 @@ bool alloc_is_client_terminal(const struct alloc *alloc);
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);
 
+/** Did the server itself give the claim's node this allocation, and does it ask for the claim's volume? A
+ * record that the node has reported does not count: the node could prove any claim with it. */
+bool alloc_asks_for(const struct alloc *alloc, const struct claim *claim);
+
 /** Do both ask for the same? */
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
 

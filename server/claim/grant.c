@@ -144,17 +144,12 @@ static bool overlay_options(struct server *server, const struct claim *claim, Ho
 	return true;
 }
 
-/* Adds the data that the plugin needs on this node, secrets included: no other node gets them, and not by an
- * allocation that it may have invented. */
+/* Adds the data that the plugin needs on this node, secrets included. */
 static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
 		       Holdfast__V1__Volume *to)
 {
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
-	bool is_own = alloc && !alloc->alloc.adopted;
-
 	return volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
-				   is_own ? plugin_args_secrets(&server->state, volume->namespace, volume->id)
-					  : NULL) &&
+				   plugin_args_node_secrets(&server->state, claim)) &&
 	       overlay_options(server, claim, to);
 }
 

@@ -30,6 +30,15 @@ const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, cons
 	return find_record(state, PREFIX_VOLUME_SECRETS, namespace, id);
 }
 
+const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state, const struct claim *claim)
+{
+	const struct alloc_entry *entry = state_alloc(state, claim->allocation_id);
+
+	return entry && alloc_asks_for(&entry->alloc, claim)
+		       ? plugin_args_secrets(state, claim->namespace, claim->volume_id)
+		       : NULL;
+}
+
 const char *plugin_args_external_id(struct state *state, const struct claim *claim)
 {
 	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);

@@ -49,3 +49,7 @@ const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const 
 						     const char *id);
 const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, const char *namespace,
 						       const char *id);
+
+/** The same for the node of @claim: NULL too, unless the server's own allocation asks for the volume. Claims
+ * and other allocations may be inventions of the node. */
+const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state, const struct claim *claim);

@@ -184,21 +184,11 @@ bool restore_proof_by_ticket(const struct server *server, const struct claim *cl
 	return is_proven(server, ticket, &copy, &storage);
 }
 
-/* Does the server's own record of the allocation ask for the volume? A record that the node itself reported
- * does not count: the node could prove any claim with it. */
 static bool is_asked_for(struct server *server, const struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
-	const struct alloc *alloc = entry ? &entry->alloc : NULL;
 
-	if (!alloc || alloc->adopted || !str_eq(alloc->node_id, claim->node_id) ||
-	    !str_eq(alloc->namespace, claim->namespace))
-		return false;
-	for (uint32_t i = 0; i < alloc->n_volumes; i++)
-		if (str_eq(alloc->volumes[i].source, claim->volume_id) &&
-		    volume_request_mode(&alloc->volumes[i]) == claim->mode)
-			return true;
-	return false;
+	return entry && alloc_asks_for(&entry->alloc, claim);
 }
 
 /* A key of `key rotate` is only in the store: one without it may be older than what the key has signed. */

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "base/str.h"
+#include "plugin/args.h"
 #include "plugin/plugins.h"
 
 #include <string.h>
@@ -213,6 +214,7 @@ enum status volume_call_node_expand(struct server *server, struct volume_parts *
 				    struct error *err)
 {
 	const struct capability used = {claim->access_mode, claim->attachment_mode};
+	const Holdfast__V1__VolumeSecrets *secrets = plugin_args_node_secrets(&server->state, claim);
 	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	Holdfast__V1__Capability capability;
@@ -227,7 +229,8 @@ enum status volume_call_node_expand(struct server *server, struct volume_parts *
 	expand.capacity_min = parts->detail->capacity;
 	expand.capacity_max = parts->detail->capacity_max;
 	expand.capability = &capability;
-	LEND_MAP(expand, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
+	if (secrets)
+		LEND_MAP(expand, secrets, secrets->secrets, secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND;
 	call.node_expand = &expand;
 	return make_call(server, &parts->volume, claim->node_id, &call, done, userdata, err);

@@ -46,7 +46,8 @@ enum status volume_call_expand(struct server *server, struct volume_parts *parts
 			       const struct capability *capability, controller_done_fn *done, void *userdata,
 			       struct error *err);
 
-/** Expands the file system on the node of @claim. */
+/** Expands the file system on the node of @claim. The node gets stored secrets only as
+ * plugin_args_node_secrets() has it. */
 enum status volume_call_node_expand(struct server *server, struct volume_parts *parts,
 				    const struct claim *claim, controller_done_fn *done, void *userdata,
 				    struct error *err);

@@ -237,6 +237,12 @@ void model_plugin_order(struct model_plugin *plugin, int request, enum model_out
 	plugin->orders[request] = (struct model_orders){.outcome = outcome, .times = times, .code = code};
 }
 
+static void note_node_expand(struct model_plugin *plugin, const Holdfast__V1__NodeExpandRequest *request)
+{
+	(void)snprintf(plugin->last_node_secret, sizeof(plugin->last_node_secret), "%s",
+		       request->n_secrets > 0 ? request->secrets[0]->value : "");
+}
+
 static void begin(struct model_plugin *plugin, const plugin_call *call)
 {
 	plugin->calls[call->request_case]++;
@@ -246,6 +252,8 @@ static void begin(struct model_plugin *plugin, const plugin_call *call)
 		note_attach(plugin, call->attach);
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH)
 		note_detach(plugin, call->detach);
+	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND)
+		note_node_expand(plugin, call->node_expand);
 	if (++plugin->in_flight > plugin->most_in_flight)
 		plugin->most_in_flight = plugin->in_flight;
 }

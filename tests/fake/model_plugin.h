@@ -61,7 +61,8 @@ struct model_plugin {
 	unsigned int calls[MODEL_CALLS_MAX]; /* that were asked, not those that are not here */
 	unsigned int in_flight;		     /* serial ones, held ones included */
 	unsigned int most_in_flight;
-	char last_secret[64]; /* value of the secret "key" in the last call that may have one */
+	char last_secret[64];	   /* value of the secret "key" in the last attach or detach */
+	char last_node_secret[64]; /* likewise, in the last expansion of a file system */
 	char last_context[64];
 	char last_fs_type[32];
 	int last_attachment_mode;

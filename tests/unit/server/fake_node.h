@@ -24,6 +24,7 @@ struct fake_csi {
 	bool cannot_attach;	  /* its controller has no attach_detach */
 	bool can_create_delete;	  /* its controller does */
 	bool hides_node_id;	  /* the provider's id of the node is not known */
+	bool can_expand;	  /* its node half expands file systems */
 	bool can_fence;		  /* its controller does, by csi-addons */
 	const char *clients[10];  /* borrowed; addresses of the node; NULL ends them */
 	const char *node_id; /* borrowed; the provider's id of the node; NULL: "i-" and the node's name */

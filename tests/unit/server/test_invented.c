@@ -8,6 +8,7 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "state/keys.h"
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
 
@@ -438,4 +439,66 @@ CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
 	assert_error(register_other(f, &err), STATUS_FAILED_PRECONDITION, err, "may be this storage");
+}
+
+/* --- the secrets of a volume --- */
+
+#define NODE_EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
+
+/* The file system of db is to be expanded by the next node that has it mounted. */
+static void expand_on_next_node(struct fixture *f)
+{
+	const Holdfast__V1__VolumeDetail *stored;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__VolumeDetail detail;
+
+	register_csi(f, "db");
+	stored = records_get(&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db");
+	detail = *stored;
+	detail.node_expansion_due = true;
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+}
+
+CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
+{
+	struct volume_request request = {.name = "data",
+					 .source = "db",
+					 .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	struct alloc alloc = ROW(.id = INVENTED, .namespace = "default", .name = "x", .driver = "none",
+				 .node_id = "n1", .volumes = &request, .n_volumes = 1,
+				 .desired_status = DESIRED_RUN, .client_status = CLIENT_RUNNING);
+	const struct claim claim =
+		ROW(.mode = CLAIM_WRITE, .access_mode = SINGLE_NODE_WRITER,
+		    .attachment_mode = ATTACHMENT_FILE_SYSTEM, .generation = 1, .state = CLAIM_TAKEN,
+		    .namespace = "default", .volume_id = "db", .plugin_id = CSI_PLUGIN, .id = UNKNOWN,
+		    .allocation_id = INVENTED, .node_id = "n1", .boot_id = BOOT_1);
+	uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
+	struct backup backup = {0};
+
+	connect_csi(f);
+	expand_on_next_node(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(no_such_key), .data = no_such_key};
+	f->n1.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true, .can_expand = true};
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &claim, NULL, false);
+	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
+	assert_string_equal(f->plugin.last_node_secret, "");
+}
+
+CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansion)
+{
+	connect_csi(f);
+	expand_on_next_node(f);
+	f->n1.csi.can_expand = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
+	assert_string_equal(f->plugin.last_node_secret, "hunter2");
 }
