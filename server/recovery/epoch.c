@@ -33,10 +33,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writer grants of one volume that a backup may have missed. A larger number from a node could wrap around.
- */
-#define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
-
 enum {
 	NAMED_MAX = 3,
 	NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3),
@@ -393,37 +389,36 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		access_mode_name(claim->access_mode));
 }
 
+/* Stages the record of a claim that is adopted, or of which only the generation is. */
+static void audit_adoption(struct server *server, struct change *change, const struct claim *claim,
+			   const char *why)
+{
+	char object[OBJECT_SIZE];
+
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_own(server, change, "Claims.Adopt", object, why);
+}
+
 /* Store @claim; @made: with its volume, which is new. NULL: the store has it. */
 static enum status epoch_store_claim(struct session *session, const struct volume *made,
 				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[OBJECT_SIZE];
 
 	TRY(pay_adoption(session, err));
 	if (made)
 		change_put_volume(&change, made);
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
-	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
-			 claim->volume_id, claim->id, claim->node_id);
-	audit_own(server, &change, "Claims.Adopt", object, made ? "its volume was not known" : "");
+	audit_adoption(server, &change, claim, made ? "its volume was not known" : "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
 static uint64_t known_generation(struct server *server, const struct volume_entry *volume)
 {
 	return volume ? volume->volume.generation : state_generation_floor(&server->state);
-}
-
-/* STATUS_INVALID_ARGUMENT when the generation is beyond what can have been granted. */
-static enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
-				    const struct claim *reported, struct error *err)
-{
-	if (reported->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
-		return bad_claim(reported, "its generation is far beyond what can have been granted", err);
-	return STATUS_OK;
 }
 
 /* Checks a claim that the store does not know. */
@@ -532,13 +527,17 @@ static enum status raise_generation(struct session *session, const struct volume
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume;
 
-	if (entry && entry->volume.generation < reported->generation) {
+	if (known_generation(server, entry) >= reported->generation)
+		return STATUS_OK;
+	TRY(pay_adoption(session, err));
+	if (entry) {
 		volume = entry->volume;
 		volume.generation = reported->generation;
 		change_put_volume(&change, &volume);
-	}
-	if (!entry && state_generation_floor(&server->state) < reported->generation)
+	} else {
 		change_put_floor(&change, reported->generation);
+	}
+	audit_adoption(server, &change, reported, "it is released: only its generation counts");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -571,7 +570,6 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct volume volume;
 	struct claim claim;
 
-	TRY(epoch_check_leap(server, entry, reported, err));
 	if (restore_proof_check(server, reported, ticket, !has_reported_before(session), &storage, err) !=
 		    STATUS_OK ||
 	    check_alike(session, reported, false, err) != STATUS_OK) {
@@ -621,7 +619,6 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
 		epoch_make_volume(server, &reported, storage, &unknown);
-	TRY(epoch_check_leap(server, volume, &reported, err));
 	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {

@@ -170,6 +170,11 @@ uint64_t new_epoch_of_generation(uint64_t generation)
 	return generation >> EPOCH_SHIFT;
 }
 
+uint64_t new_epoch_generation_max(uint64_t epoch)
+{
+	return (epoch << EPOCH_SHIFT) + (UINT64_C(1) << (EPOCH_SHIFT - 1));
+}
+
 static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
 {
 	uint64_t last = copied;

@@ -57,6 +57,10 @@ uint64_t new_epoch_of_time(int64_t realtime_ms);
 /** In which it was granted first. */
 uint64_t new_epoch_of_generation(uint64_t generation);
 
+/** The highest one that a node may name without a ticket. The other half is left for grants: a node must not
+ * use up the generations of the epoch. */
+uint64_t new_epoch_generation_max(uint64_t epoch);
+
 struct new_epoch_result {
 	uint64_t epoch;
 	uint64_t index;		/* of the copy */

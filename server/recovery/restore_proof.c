@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "recovery/new_epoch.h"
 #include "state/keys.h"
 #include "state/schema.h"
 #include "store/kv.h"
@@ -221,6 +222,12 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 	bool is_native = str_eq(claim->plugin_id, PLUGIN_NATIVE);
 	bool is_known = is_proven(server, ticket, claim, ret);
 
+	if (!is_known && claim->generation > new_epoch_generation_max(state_epoch(&server->state)))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "node %s reports claim %s on volume %s/%s with generation %" PRIu64
+				 ", which epoch %" PRIu64 " has not granted: not adopted",
+				 claim->node_id, claim->id, claim->namespace, claim->volume_id,
+				 claim->generation, state_epoch(&server->state));
 	if (!is_known) {
 		is_known = is_believed(server, claim, is_first_report);
 		*ret = is_known ? RESTORE_STORAGE_BELIEVED : RESTORE_STORAGE_UNKNOWN;

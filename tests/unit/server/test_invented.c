@@ -8,6 +8,12 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "access/audit.h"
+#include "base/clock.h"
+#include "base/rate_counted.h"
+#include "base/uuid.h"
+#include "node/session.h"
+#include "recovery/new_epoch.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
@@ -501,4 +507,81 @@ CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansio
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
 	assert_string_equal(f->plugin.last_node_secret, "hunter2");
+}
+
+/* --- generations --- */
+
+/* Reports that n1 has released the volume in an earlier boot, by a claim that was @generation. */
+static void report_past(struct fixture *f, const struct claim *like, uint64_t generation)
+{
+	struct claim past = *like;
+
+	assert_true(uuid_new(past.id) >= 0);
+	(void)str_copy(past.boot_id, sizeof(past.boot_id), BOOT_2);
+	past.state = CLAIM_NODE_DETACHED;
+	past.generation = generation;
+	report_with(&f->n1, f->n1.report_epoch, NULL, &past, NULL, true);
+	settle(f);
+}
+
+static uint64_t generation_of_db(struct fixture *f)
+{
+	return state_volume(&f->server->state, "default", "db")->volume.generation;
+}
+
+CLUSTER_TEST(a_node_uses_up_at_most_half_of_the_generations_of_an_epoch)
+{
+	uint64_t most = new_epoch_generation_max(0), records;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	settle(f);
+	take_backup(f, &backup);
+	connect_both(f);
+	provoke_report(f, &f->n1);
+	records = audit_head(f->server).sequence;
+	report_past(f, &held, most);
+	assert_int_equal(generation_of_db(f), most);
+	assert_int_equal(audit_head(f->server).sequence, records + 1);
+	report_past(f, &held, most - 1); /* which raises nothing */
+	assert_int_equal(audit_head(f->server).sequence, records + 1);
+	report_past(f, &held, most + 1);
+	assert_int_equal(generation_of_db(f), most);
+	assert_false(f->n1.closed); /* the rest of the report counts */
+	report(f, &f->n1, f->n1.report_epoch, NULL, NULL, false);
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	alloc = alloc_of(f, ALLOC_2);
+	held = claim_of(f, ALLOC_2);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+CLUSTER_TEST(generations_are_raised_at_the_rate_of_adoptions)
+{
+	char more[RATE_MORE_SIZE];
+	struct node_entry *node;
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	provoke_report(f, &f->n1);
+	node = state_node(&f->server->state, "n1");
+	report_past(f, &held, 10);
+	assert_int_equal(generation_of_db(f), 10);
+	while (rate_take_counted(&node->adoptions, SESSION_ADOPTION_COST_US, SESSION_REPORT_OBJECTS_MAX,
+				 clock_monotonic_us(), more))
+		;
+	report_past(f, &held, 11);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(generation_of_db(f), 10);
 }
