@@ -237,6 +237,11 @@ uint64_t kv_revision(const struct kv *kv)
 	return kv->backend->revision(kv);
 }
 
+size_t kv_pending_bytes(const struct kv *kv)
+{
+	return kv->pending_bytes;
+}
+
 struct kv_stats kv_stats(const struct kv *kv)
 {
 	struct kv_stats stats = {

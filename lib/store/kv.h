@@ -63,6 +63,9 @@ uint64_t kv_revision(const struct kv *kv);
 
 struct kv_stats kv_stats(const struct kv *kv);
 
+/** Memory of the submissions that are not durable, at most KV_PENDING_BYTES_MAX. */
+size_t kv_pending_bytes(const struct kv *kv);
+
 /* --- rewriting --- */
 
 /** Run @fn in one transaction of any size: all of it becomes durable or nothing. For start-up, when nothing

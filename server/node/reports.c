@@ -678,11 +678,26 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
+/* A hello names each allocation once: each status that differs is a write. */
+static enum status check_repeat(const struct session *session, const char *alloc_id, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(&session->server->state, alloc_id);
+
+	if (entry && entry->in_hello_of == session->serial)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "hello has two statuses of allocation %s",
+				 entry->id);
+	if (entry)
+		entry->in_hello_of = session->serial;
+	return STATUS_OK;
+}
+
 static enum status handle_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
 				   struct error *err)
 {
-	for (size_t i = 0; i < hello->n_allocs; i++)
+	for (size_t i = 0; i < hello->n_allocs; i++) {
+		TRY(check_repeat(session, hello->allocs[i]->alloc_id, err));
 		TRY(take_status(session, hello->allocs[i], err));
+	}
 	return STATUS_OK;
 }
 
@@ -992,19 +1007,6 @@ static void on_open(struct rpc_call *call, void *userdata)
 		rpc_call_fail(call, &err);
 }
 
-/* Bounds the changes of one node that are not durable yet. */
-static enum status check_pending(const struct session *session, struct error *err)
-{
-	const struct node_entry *node = state_node(&session->server->state, session->node_id);
-
-	/* of the node: a session of its own for every so many would be cheap */
-	if (!node || node->n_pending < SESSION_PENDING_MAX)
-		return STATUS_OK;
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			 "node %s reports more than the disk can take: %d changes are not durable yet",
-			 session->node_id, SESSION_PENDING_MAX);
-}
-
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	struct session *session = rpc_call_data(call);
@@ -1014,9 +1016,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	if (!session || session->closing)
 		return;
 	session_heard(session);
-	status = check_pending(session, &err);
-	if (status == STATUS_OK)
-		status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
+	status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
 	/* a receipt is repeated until it is acknowledged */
 	if (status == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
 	    session_is_greeted(session) &&

@@ -455,6 +455,7 @@ struct notice {
 	enum session_notice kind;
 	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
 	size_t weight;		 /* in node_entry.n_pending */
+	size_t bytes;		 /* in node_entry.pending_bytes */
 };
 
 static struct notice *notice_new(const struct session *session, enum session_notice kind, const char *id)
@@ -493,8 +494,11 @@ static void on_durable(struct server *server, void *userdata)
 	struct node_entry *node = state_node(&server->state, notice->node_id);
 	struct session *session = node ? node->session : NULL;
 
-	if (node) /* purged and back meanwhile: it counts from 0 */
+	if (node) { /* purged and back meanwhile: it counts from 0 */
 		node->n_pending -= notice->weight < node->n_pending ? notice->weight : node->n_pending;
+		node->pending_bytes -=
+			notice->bytes < node->pending_bytes ? notice->bytes : node->pending_bytes;
+	}
 	if (session)
 		session_notify(session, notice->kind, notice->id);
 	switch (notice->kind) {
@@ -514,19 +518,37 @@ static void on_durable(struct server *server, void *userdata)
 	}
 }
 
+/* Bounds the changes of one node that are not durable yet, so that it cannot fill the store's queue. */
+static enum status check_pending(const struct node_entry *node, struct error *err)
+{
+	/* of the node: a session of its own for every so many would be cheap */
+	if (!node ||
+	    (node->n_pending < SESSION_PENDING_MAX && node->pending_bytes < SESSION_PENDING_BYTES_MAX))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "node %s reports more than the disk can take: %zu changes of %zu bytes are not "
+			 "durable yet, and %d or %d bytes are the limit",
+			 node->id, node->n_pending, node->pending_bytes, SESSION_PENDING_MAX,
+			 SESSION_PENDING_BYTES_MAX);
+}
+
 enum status session_commit(struct session *session, struct change *change, enum session_notice kind,
 			   const char *id, struct error *err)
 {
-	struct notice *notice = notice_new(session, kind, id);
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+	size_t before = kv_pending_bytes(session->server->kv);
 	size_t weight = change->n > 0 ? change->n : 1;
-	struct node_entry *node;
-	enum status status;
+	struct notice *notice;
 
-	if (notice)
-		notice->weight = weight;
-	status = change_commit_taking(session->server, change, on_durable, notice, err);
+	TRY(check_pending(node, err));
+	notice = notice_new(session, kind, id);
+	TRY(change_commit_taking(session->server, change, on_durable, notice, err));
+	notice->weight = weight; /* it is not durable yet */
+	notice->bytes = kv_pending_bytes(session->server->kv) - before;
 	node = state_node(&session->server->state, session->node_id);
-	if (status == STATUS_OK && node)
+	if (node) {
 		node->n_pending += weight;
-	return status;
+		node->pending_bytes += notice->bytes;
+	}
+	return STATUS_OK;
 }

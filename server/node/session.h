@@ -25,10 +25,11 @@ struct server;
 LIST_HEAD(session_calls, plugin_job);
 
 enum {
-	SESSION_PENDING_MAX = 4096,	    /* objects that one node changes and that are not durable yet */
-	SESSIONS_GREETING_MAX = 1024,	    /* sessions that have not sent hello, in all */
-	SESSIONS_GREETING_PER_NODE_MAX = 8, /* of one certificate, which may be stolen */
-	SESSION_HEARTBEATS_PER_S = 500,	    /* of all nodes together: more nodes, longer intervals */
+	SESSION_PENDING_MAX = 4096,	     /* objects that one node changes and that are not durable yet */
+	SESSION_PENDING_BYTES_MAX = 8 << 20, /* and their size: an eighth of what the store holds */
+	SESSIONS_GREETING_MAX = 1024,	     /* sessions that have not sent hello, in all */
+	SESSIONS_GREETING_PER_NODE_MAX = 8,  /* of one certificate, which may be stolen */
+	SESSION_HEARTBEATS_PER_S = 500,	     /* of all nodes together: more nodes, longer intervals */
 	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
 	SESSION_WORK_SLICE = 64,		 /* allocations sent to a node in one turn of the loop */

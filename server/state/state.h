@@ -135,6 +135,7 @@ struct alloc_entry {
 	uint64_t freed_index;  /* as the volume's */
 	uint64_t reported_by;  /* serial of the session whose report named it */
 	uint64_t runs_in;      /* serial of the session that last reported it running; 0: never */
+	uint64_t in_hello_of;  /* serial of the session whose hello named it */
 	uint32_t n_granted;    /* claims since the start */
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
@@ -199,6 +200,7 @@ struct node_entry {
 	size_t n_allocs;		     /* in the list */
 	size_t n_live_allocs;		     /* those that are not client-terminal */
 	size_t n_pending;		     /* objects that change by its messages and are not durable yet */
+	size_t pending_bytes;		     /* and the memory that the store has for them */
 	bool is_unreported; /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */

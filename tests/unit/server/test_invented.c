@@ -585,3 +585,55 @@ CLUSTER_TEST(generations_are_raised_at_the_rate_of_adoptions)
 	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
 	assert_int_equal(generation_of_db(f), 10);
 }
+
+/* --- the store's queue --- */
+
+enum { STATUSES = 64 };
+
+/* Connects n1 with a hello that has @n statuses of its allocation, each with another code. */
+static void greet_with(struct fixture *f, size_t n)
+{
+	Holdfast__V1__AllocStatus statuses[STATUSES], *list[STATUSES];
+
+	assert_true(n <= STATUSES);
+	for (size_t i = 0; i < n; i++) {
+		statuses[i] = V1(alloc_status, .alloc_id = TEXT(ALLOC_1), .code = (int32_t)i,
+				 .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+		list[i] = &statuses[i];
+	}
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, n);
+	settle(f);
+}
+
+CLUSTER_TEST(a_hello_names_each_allocation_once)
+{
+	take_volume(f);
+	fake_node_disconnect(&f->n1);
+	greet_with(f, 1);
+	assert_false(f->n1.closed);
+	fake_node_disconnect(&f->n1);
+	greet_with(f, 2);
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+}
+
+/* As if its earlier changes were that large. */
+CLUSTER_TEST(a_node_fills_a_part_of_the_stores_queue_only)
+{
+	struct node_entry *node;
+
+	take_volume(f);
+	settle(f);
+	node = state_node(&f->server->state, "n1");
+	assert_int_equal(node->pending_bytes, 0);
+	node->pending_bytes = SESSION_PENDING_BYTES_MAX;
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__PENDING);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	node->pending_bytes = 0;
+	connect_node(&f->n1, "n1");
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__PENDING);
+	UNTIL(f, node->pending_bytes > 0);
+	settle(f);
+	assert_int_equal(node->pending_bytes, 0);
+}
