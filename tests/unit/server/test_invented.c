@@ -637,3 +637,66 @@ CLUSTER_TEST(a_node_fills_a_part_of_the_stores_queue_only)
 	settle(f);
 	assert_int_equal(node->pending_bytes, 0);
 }
+
+/* --- native storage --- */
+
+/* n1 has db, on disk wwn-0x1, which was registered after the backup. */
+CLUSTER_TEST(the_mount_of_a_forgotten_disk_holds_that_disk)
+{
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_what_n1_has(f, &alloc, &held);
+	report_that_n1_has_it(f, &alloc, &held);
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", &err));
+	assert_error(register_disk(f, &f->operator, "db", "wwn-0x3", &err), STATUS_FAILED_PRECONDITION, err,
+		     "source: volume db is registered with another one");
+	assert_ok(register_volume(f, &f->operator, & err));
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "db");
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The server has an allocation of n1 that asks for db, and n1 shows no ticket. */
+CLUSTER_TEST(a_claim_without_a_ticket_delays_no_registration_of_a_disk)
+{
+	struct backup backup = {0};
+	struct claim lie;
+	struct error err;
+
+	connect_both(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_both(f);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_ok(register_volume(f, &f->operator, & err));
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	lie = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_ok(deregister_volume(f, &err));
+	lie_about_x(f, &lie, "", NULL);
+	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+	assert_ok(register_disk(f, &f->operator, "other", "wwn-0x1", &err));
+}
+
+CLUSTER_TEST(a_believed_mount_delays_registrations_of_its_profile)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_what_n1_has(f, &alloc, &held);
+	ticket = ticket_of(f, &held);
+	restart_with(f, make_another_key);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_error(register_disk(f, &f->operator, "more", "wwn-0x2", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	assert_ok(register_volume(f, &f->operator, & err));
+	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", &err));
+}
