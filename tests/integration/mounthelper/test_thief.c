@@ -92,7 +92,7 @@ static const struct attempt attempts[] = {
 	 MH_REFUSED},
 	{"more inodes", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, source.u.tmpfs.inodes, "\xff\xff"), MH_REFUSED},
 	{"a host folder as source", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, source.class, "\4"), ENDS},
-	{"a plugin's mount as source", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, source.class, "\5"), ENDS},
+	{"a plugin's mount as source", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, source.class, "\5"), MH_REFUSED},
 	{"a source of no class", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, source.class, "\x63"), ENDS},
 	{"a path as device", STAGE_DISK, AS_IT_WAS, FIELD(mh_stage, source.u.block.by_id, "../../sda"), ENDS},
 	{"a device that the ticket does not name", STAGE_DISK, AS_IT_WAS,
