@@ -101,8 +101,8 @@ static char **request_text(const struct call *call, const char *name)
 	return (void *)((char *)call->request + request_field(call, name)->offset);
 }
 
-/* Refuses an option of the list for the object, and the other way round. The namespace is of both: an object is
- * looked up in it, and a context or the environment may give it. */
+/* Refuses an option of the list for the object, and the other way round. The namespace is of both: an object
+ * is looked up in it, and a context or the environment may give it. */
 static enum status check_options(const struct call *call, struct error *err)
 {
 	const struct command *command = call->inv->command;
