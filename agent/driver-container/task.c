@@ -440,19 +440,15 @@ static void on_removed(enum status status, const struct error *err, const json_t
 {
 	struct op *op = userdata;
 	struct error own;
-	bool is_removed = status == STATUS_OK || status == STATUS_NOT_FOUND;
 
-	if (!is_removed)
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
-	(void)error_set(&own, STATUS_FAILED_PRECONDITION, 0,
-			"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not "
-			"'%s'. %s the "
-			"container %s. Next: read the driver's trail and the engine's log",
-			op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered,
-			is_removed ? "The driver removed"
-				   : "It may still run: the engine did not confirm that it removed",
-			op->name);
+	(void)error_set(
+		&own, STATUS_FAILED_PRECONDITION, 0,
+		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'. "
+		"The driver removes the container. Next: read the driver's trail and the engine's log",
+		op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered);
 	(void)driver_refuse_made(op->driver, &op->taken, &op->fault, &own);
 	op_fail(op, &own);
 }

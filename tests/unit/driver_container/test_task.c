@@ -32,8 +32,6 @@ static struct {
 	const char *at;		 /* the request with which it happens */
 	void (*meanwhile)(void); /* NULL: nothing */
 	bool is_unpublished;
-	bool lies;		   /* about the mount */
-	enum status remove_status; /* of the container */
 } model;
 
 static struct {
@@ -94,7 +92,7 @@ static json_t *describe(void)
 			 model.has_run, "Config", model.body, "HostConfig",
 			 json_object_get(model.body, "HostConfig"), "Mounts", "Type", "bind", "Source",
 			 json_object_get(mount, "Source"), "Destination", json_object_get(mount, "Target"),
-			 "RW", !model.lies, "Propagation", "rprivate");
+			 "RW", 1, "Propagation", "rprivate");
 }
 
 /* Answers the last request. */
@@ -110,10 +108,6 @@ static void answer_last(void)
 		model.meanwhile();
 	if (str_starts_with(model.last, "POST " NAME "/start"))
 		model.has_run = true;
-	if (str_starts_with(model.last, "DELETE " NAME) && model.remove_status != STATUS_OK) {
-		done(error_set(&err, model.remove_status, 0, "device busy"), &err, NULL, model.userdata);
-		return;
-	}
 	if (str_starts_with(model.last, "DELETE " NAME)) {
 		json_decref(model.body);
 		model.body = NULL;
@@ -282,26 +276,4 @@ CASE(a_volume_that_changes_before_a_restart_leaves_the_container)
 	order_task(f, true);
 	expect_refused(f, "reason=volume code=PERMISSION_DENIED");
 	assert_non_null(model.body);
-}
-
-static void expect_lie(struct fixture *f, enum status remove_status, const char *says)
-{
-	model.lies = true;
-	model.remove_status = remove_status;
-	order_task(f, false);
-	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
-	assert_contains(answer.msg, says);
-}
-
-CASE(a_container_that_is_otherwise_than_ordered_is_removed)
-{
-	expect_lie(f, STATUS_OK, "The driver removed the container holdfast-" ALLOC "-web.");
-	assert_null(model.body);
-}
-
-CASE(a_container_whose_removal_fails_is_not_called_removed)
-{
-	expect_lie(f, STATUS_UNAVAILABLE,
-		   "It may still run: the engine did not confirm that it removed the container "
-		   "holdfast-" ALLOC "-web.");
 }
