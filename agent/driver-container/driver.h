@@ -18,6 +18,7 @@
 #include <systemd/sd-event.h>
 
 struct health;
+struct known;
 struct op;
 struct restarts;
 struct scrape;
@@ -46,6 +47,7 @@ struct driver {
 	size_t n_sessions;
 	size_t n_waits;
 	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
+	LIST_HEAD(, known) knowns;	/* containers that the engine described */
 	LIST_HEAD(, health) healths;	/* of tasks with a check */
 	/* the engine's health, as it was found last */
 	LIST_HEAD(, watcher) watchers;

@@ -2,6 +2,8 @@
 /* Reads the kernel's view of a container's first process, for readback.c to compare. */
 #include "readback_process.h"
 
+#include "process.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 
@@ -30,7 +32,8 @@ static uint64_t network_of(int64_t pid)
 	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Compares the process with the request. An ending one loses mounts and capabilities before its entry. */
+/* Compares the process with the request. An ending one loses mounts and capabilities before its entry. The
+ * end of the container is recognized by its id later, so the process must show it now. */
 static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
 				     struct readback_fault *ret)
 {
@@ -51,13 +54,16 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 	proc_path(path, process->pid, "mountinfo");
 	if (file_read(path, MOUNTS_MAX, &mounts, NULL) < 0 || mounts[0] == '\0')
 		return READBACK_ENDED;
-	return readback_mounts(readback, path, process->mountinfo_path, ret) &&
-			       readback_rights(readback, status, &process->users, ret) &&
-			       readback_kernel(readback, path, "", ret) &&
-			       readback_network(readback, &networks, ret) &&
-			       readback_limits(readback, CGROUP_ROOT, cgroup, ret)
-		       ? READBACK_SAME
-		       : READBACK_DIFFERS;
+	if (!readback_mounts(readback, path, process->mountinfo_path, ret) ||
+	    !readback_rights(readback, status, &process->users, ret) ||
+	    !readback_kernel(readback, path, "", ret) || !readback_network(readback, &networks, ret) ||
+	    !readback_limits(readback, CGROUP_ROOT, cgroup, ret))
+		return READBACK_DIFFERS;
+	if (process_is_of(PROC, process->pid, process->id))
+		return READBACK_SAME;
+	*ret = (struct readback_fault){
+		.field = "process", .ordered = "the container's first", .found = "another one"};
+	return READBACK_DIFFERS;
 }
 
 /* Compares twice if needed: a difference in a process that has ended meanwhile proves nothing. */

@@ -12,6 +12,7 @@ enum readback_verdict {
 
 struct readback_process {
 	int64_t pid;
+	const char *id;		    /* of the container */
 	int64_t holder_pid;	    /* of the container whose network it joins; 0: no such container */
 	const char *mountinfo_path; /* of the host */
 	struct readback_users users;

@@ -9,6 +9,7 @@
 #include "order_admit.h"
 #include "plugin_folder.h"
 #include "policy.h"
+#include "process.h"
 #include "publish.h"
 #include "readback_process.h"
 
@@ -28,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 
 /* The host's: in the mount namespace of a unit all is shared, or nothing. */
 #define MOUNTINFO_PATH "/proc/1/mountinfo"
@@ -68,17 +68,30 @@ struct op {
 	struct readback_fault fault;
 	struct error refusal;	 /* while its container is removed */
 	const json_t *inspected; /* the engine's description of now; borrowed */
-	int64_t pid;
+	int64_t pid;		 /* that it describes */
 	int64_t started_ms;
 	bool is_restart;
 	int64_t before_ms; /* of a restart: when the container was started before */
 
-	/* of a wait */
+	/* of the removal of the container; @err NULL: the kernel shows no process of it, and the engine no
+	 * container */
+	void (*removed)(struct op *op, const struct error *err);
+	bool keeps_output;
+
+	/* of a wait or a removal */
 	int end_fd; /* of the container's first process: readable when that has ended; or negative */
 	int64_t end_pid;
 	bool has_ended; /* that process */
 	sd_event_source *end_watch;
 	sd_event_source *end_timer;
+};
+
+/* A container that the engine described once: it has ended when the kernel shows no process of it, and not
+ * when the engine no longer has it. */
+struct known {
+	LIST_ENTRY(known) link;
+	char name[CONTAINER_NAME_SIZE];
+	char id[CONTAINER_ID_SIZE];
 };
 
 /* How often a task was restarted, by the order that started it: in memory, for what the agent may ask for
@@ -143,7 +156,7 @@ static void op_missing(struct op *op)
 	op_fail(op, &err);
 }
 
-/* Sends a request to the engine; the path is a format. An immediate error ends the call. */
+/* Sends a request to the engine; the path is a format. @done runs now if it cannot be sent. */
 static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
@@ -157,7 +170,7 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 	va_end(args);
 	request.path = path;
 	if (engine_send(op->driver->engine, &request, done, op, NULL, &err) != STATUS_OK)
-		op_fail(op, &err);
+		done(err.status, &err, NULL, op);
 }
 
 #define SHORT(method_, ...)                                                                               \
@@ -166,21 +179,86 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 		.method = (method_), .timeout_us = op->driver->settings->engine_timeout_us, ##__VA_ARGS__ \
 	}
 
+static struct known *known_find(struct driver *driver, const char *name)
+{
+	struct known *known;
+
+	LIST_FOREACH (known, &driver->knowns, link)
+		if (str_eq(known->name, name))
+			return known;
+	return NULL;
+}
+
+static void known_free(struct known *known)
+{
+	if (!known)
+		return;
+	LIST_REMOVE(known, link);
+	free(known);
+}
+
+static enum status check_ended(const struct op *op, const char *id, struct error *err)
+{
+	int64_t pid = 0;
+
+	TRY(process_find(PROC, id, &pid, err));
+	if (pid == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "the engine no longer has container %.12s of task '%s' of allocation %s, but its "
+			 "process %" PRId64 " runs on this machine: end it",
+			 id, op->task, op->alloc, pid);
+}
+
+/* Remembers the container. Fails while another one that had the name before still runs.
+ * @id that the engine describes now; NULL: it has no container of the name */
+static enum status known_set(struct op *op, const char *id, struct error *err)
+{
+	struct known *known = known_find(op->driver, op->name);
+
+	if (known && id && str_eq(known->id, id))
+		return STATUS_OK;
+	if (known) {
+		TRY(check_ended(op, known->id, err));
+		health_forget(op->driver, known->id);
+		known_free(known);
+	}
+	if (!id)
+		return STATUS_OK;
+	known = calloc(1, sizeof(*known));
+	if (!known)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember a container");
+	(void)str_copy(known->name, sizeof(known->name), op->name);
+	(void)str_copy(known->id, sizeof(known->id), id);
+	LIST_INSERT_HEAD(&op->driver->knowns, known, link);
+	return STATUS_OK;
+}
+
 static void on_looked(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
+	bool is_missing = status == STATUS_NOT_FOUND;
 	struct container container;
 	struct op *op = userdata;
 	struct error own;
 
 	op->inspected = json;
-	if (status == STATUS_NOT_FOUND)
-		op->kind->seen(op, NULL);
-	else if (status != STATUS_OK)
+	if (status == STATUS_OK) {
+		status = container_read(json, op->alloc, op->task, &container, &own);
+		err = &own;
+	}
+	if (status == STATUS_OK || is_missing) {
+		status = known_set(op, is_missing ? NULL : container.id, &own);
+		err = &own;
+	}
+	if (status != STATUS_OK) {
 		op_fail(op, err);
-	else if (container_read(json, op->alloc, op->task, &container, &own) != STATUS_OK)
-		op_fail(op, &own);
-	else
+	} else if (is_missing) {
+		op->kind->seen(op, NULL);
+	} else {
+		op->pid = container.pid;
+		(void)str_copy(op->container_id, sizeof(op->container_id), container.id);
 		op->kind->seen(op, &container);
+	}
 }
 
 static void task_op_look(struct op *op)
@@ -252,6 +330,146 @@ static enum status missing_task(struct error *err)
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the call names no task");
 }
 
+/* --- the end of a container: the engine is asked for it, and the kernel shows it
+ * ---------------------------------------------
+ */
+
+/* Watches the first process that end_fd is of. False: it cannot be watched. */
+static bool watch_end(struct op *op, sd_event_io_handler_t on_end, sd_event_time_handler_t on_limit,
+		      uint64_t limit_us)
+{
+	sd_event *event = op->driver->event;
+
+	if (sd_event_add_io(event, &op->end_watch, op->end_fd, EPOLLIN, on_end, op) >= 0 &&
+	    sd_event_add_time_relative(event, &op->end_timer, CLOCK_MONOTONIC, limit_us, 0, on_limit, op) >=
+		    0)
+		return true;
+	op_unwatch(op);
+	return false;
+}
+
+static void end_removal(struct op *op, const struct error *err)
+{
+	op_unwatch(op);
+	op->removed(op, err);
+}
+
+/* It is looked for once more: a start that the engine was late with may have begun it meanwhile. */
+static void on_deleted(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
+		status = known_set(op, NULL, &own);
+		err = &own;
+	}
+	end_removal(op, status == STATUS_OK ? NULL : err);
+}
+
+static void delete_container(struct op *op)
+{
+	ask(op, SHORT("DELETE"), on_deleted, "/containers/%s?force=1&v=1", op->container_id);
+}
+
+static bool on_output(const uint8_t *bytes, size_t n, void *userdata)
+{
+	struct op *op = userdata;
+
+	last_output_put(&op->output, bytes, n);
+	return true;
+}
+
+/* The task goes, whether its output could be kept or not. */
+static void on_output_end(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	if (status == STATUS_OK) {
+		status = last_output_save(op->driver->settings->state_dir, op->alloc, op->task, &op->output,
+					  &own);
+		err = &own;
+	}
+	if (status != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "destroy", .err = err},
+			"the last output of task '%s' is not kept", op->task);
+	delete_container(op);
+}
+
+/* Its process has ended. */
+static void remove_ended(struct op *op)
+{
+	op_unwatch(op);
+	if (op->keeps_output)
+		ask(op, SHORT("GET", .data = on_output), on_output_end,
+		    "/containers/%s/logs?stdout=1&stderr=1&tail=%d", op->container_id, LAST_OUTPUT_LINES);
+	else
+		delete_container(op);
+}
+
+static int on_kill_end(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	remove_ended(userdata);
+	return 0;
+}
+
+static int on_kill_limit(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct op *op = userdata;
+	struct error err;
+
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"process %" PRId64 " of task '%s' of allocation %s was killed and has not ended: "
+			"its container stays",
+			op->end_pid, op->task, op->alloc);
+	end_removal(op, &err);
+	return 0;
+}
+
+static void on_killed(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	if (process_has_ended(op->end_fd)) {
+		remove_ended(op);
+	} else if (status != STATUS_OK) {
+		end_removal(op, err);
+	} else if (!watch_end(op, on_kill_end, on_kill_limit, op->driver->settings->engine_timeout_us)) {
+		(void)error_set(&own, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "watch a process");
+		end_removal(op, &own);
+	}
+}
+
+/* Removes the container that was looked at last, after the kernel shows that its first process has ended.
+ * podman stops before it removes, with the task's own time limit, and forgets a container that is being
+ * stopped while it runs: so the process is killed before. If the kernel shows no process of the container,
+ * the one that the engine describes counts. */
+static void remove_container(struct op *op, void (*removed)(struct op *op, const struct error *err))
+{
+	struct error err;
+
+	op_unwatch(op);
+	op->removed = removed;
+	if (process_find(PROC, op->container_id, &op->end_pid, &err) != STATUS_OK) {
+		end_removal(op, &err);
+		return;
+	}
+	if (op->end_pid == 0)
+		op->end_pid = op->pid;
+	op->end_fd = op->end_pid > 0 ? process_open(op->end_pid) : -ESRCH;
+	if (op->end_fd >= 0) {
+		ask(op, SHORT("POST"), on_killed, "/containers/%s/kill?signal=SIGKILL", op->container_id);
+	} else if (op->end_fd == -ESRCH) {
+		remove_ended(op);
+	} else {
+		(void)error_set(&err, status_from_errno(op->end_fd), op->end_fd,
+				"cannot watch process %" PRId64 " of task '%s'", op->end_pid, op->task);
+		end_removal(op, &err);
+	}
+}
+
 /* --- start ------------------------------------------------------------------------------------------------
  */
 
@@ -303,11 +521,9 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 	return op->taken.order.kind == ORDER_START ? check_mounts(op, ret_reason, err) : STATUS_OK;
 }
 
-static void on_withdrawn(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void on_withdrawn(struct op *op, const struct error *err)
 {
-	struct op *op = userdata;
-
-	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+	if (err)
 		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which was not started", op->task);
 	op_fail(op, &op->refusal);
@@ -324,7 +540,7 @@ static void withdraw(struct op *op, const char *reason, struct error *err)
 	(void)driver_refuse(op->driver, &op->taken, reason, err);
 	op->has_used = false;
 	op->refusal = *err;
-	ask(op, SHORT("DELETE"), on_withdrawn, "/containers/%s?force=1&v=1", op->name);
+	remove_container(op, on_withdrawn);
 }
 
 static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -436,12 +652,11 @@ static void restarts_forget(struct driver *driver, const char *nonce)
 
 /* --- the made container --- */
 
-static void on_removed(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void on_removed(struct op *op, const struct error *err)
 {
-	struct op *op = userdata;
 	struct error own;
 
-	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+	if (err)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
 	(void)error_set(
@@ -462,7 +677,7 @@ static void refuse_made(struct op *op)
 		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .err = &err},
 			"an order is not used up");
 	restarts_forget(op->driver, op->nonce);
-	ask(op, SHORT("DELETE"), on_removed, "/containers/%s?force=1&v=1", op->name);
+	remove_container(op, on_removed);
 }
 
 static void reply_made(struct op *op);
@@ -484,6 +699,7 @@ static void on_ended(enum status status, const struct error *err, const json_t *
 static void compare_running(struct op *op, int64_t holder_pid)
 {
 	struct readback_process process = {.pid = op->pid,
+					   .id = op->container_id,
 					   .holder_pid = holder_pid,
 					   .mountinfo_path = MOUNTINFO_PATH,
 					   .users = driver_users(op->driver)};
@@ -531,9 +747,7 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	}
 	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
 		return true;
-	op->pid = container->pid;
 	op->started_ms = container->started_ms;
-	(void)str_copy(op->container_id, sizeof(op->container_id), container->id);
 	container_name(op->alloc, "", holder);
 	if (joins)
 		ask(op, SHORT("GET"), on_holder, "/containers/%s/json", holder);
@@ -824,6 +1038,15 @@ static enum status count_restart(struct op *op, struct error *err)
 			 op->task, op->alloc, restarts->count.n, op->spec.task->restart->attempts);
 }
 
+/* Does it run, as the engine describes it or as the kernel shows it? */
+static bool runs(const struct container *container)
+{
+	int64_t pid = 0;
+
+	return container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING ||
+	       process_find(PROC, container->id, &pid, NULL) != STATUS_OK || pid != 0;
+}
+
 static bool has_failed(const struct container *container)
 {
 	return container->exit_code != 0 || container->oom_killed || container->error[0] != '\0';
@@ -837,6 +1060,11 @@ static enum status check_restart(struct op *op, const struct container *containe
 	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "task '%s' of allocation %s was never started: StartTask comes first",
+				 op->task, op->alloc);
+	if (runs(container))
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "the engine reported that task '%s' of allocation %s has ended, but its "
+				 "process runs",
 				 op->task, op->alloc);
 	if (!has_failed(container))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -1011,22 +1239,17 @@ static int on_wait_limit(sd_event_source *source, uint64_t usec, void *userdata)
  * must be asked. The operation may be gone when this returns true. */
 static bool watch_process(struct op *op, const struct container *container)
 {
-	sd_event *event = op->driver->event;
-
 	if (op->has_ended || container->pid == 0)
 		return false;
 	if (op->end_fd < 0) {
 		op->end_pid = container->pid;
-		op->end_fd = (int)syscall(SYS_pidfd_open, (pid_t)container->pid, 0);
+		op->end_fd = process_open(container->pid);
 		if (op->end_fd >= 0)
 			task_op_look(op);
 		return op->end_fd >= 0;
 	}
-	if (container->pid == op->end_pid &&
-	    sd_event_add_io(event, &op->end_watch, op->end_fd, EPOLLIN, on_process_end, op) >= 0 &&
-	    sd_event_add_time_relative(event, &op->end_timer, CLOCK_MONOTONIC, WAIT_S * USEC_PER_SEC, 0,
-				       on_wait_limit, op) >= 0)
-		return true;
+	if (container->pid == op->end_pid)
+		return watch_end(op, on_process_end, on_wait_limit, WAIT_S * USEC_PER_SEC);
 	op_unwatch(op);
 	return false;
 }
@@ -1219,48 +1442,16 @@ static void clear_plugin_folder(const struct op *op)
 					  NULL);
 }
 
-static void on_destroyed(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void on_destroyed(struct op *op, const struct error *err)
 {
-	struct op *op = userdata;
-
-	if (status == STATUS_OK && op->call) /* that of the last boot went with it: it is another one's now */
-		clear_plugin_folder(op);
-	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+	if (err) {
 		op_fail(op, err);
-	else
-		reply_empty(op, op->task[0] != '\0'
-					? &holdfast__driver__v1__destroy_task_response__descriptor
-					: &holdfast__driver__v1__destroy_network_response__descriptor);
-}
-
-static void delete_container(struct op *op)
-{
-	ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", op->container_id);
-}
-
-static bool on_output(const uint8_t *bytes, size_t n, void *userdata)
-{
-	struct op *op = userdata;
-
-	last_output_put(&op->output, bytes, n);
-	return true;
-}
-
-/* The task goes, whether its output could be kept or not. */
-static void on_output_end(enum status status, const struct error *err, const json_t *json, void *userdata)
-{
-	struct op *op = userdata;
-	struct error own;
-
-	if (status == STATUS_OK) {
-		status = last_output_save(op->driver->settings->state_dir, op->alloc, op->task, &op->output,
-					  &own);
-		err = &own;
+		return;
 	}
-	if (status != STATUS_OK)
-		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "destroy", .err = err},
-			"the last output of task '%s' is not kept", op->task);
-	delete_container(op);
+	if (op->call) /* that of the last boot went with it: it is another one's now */
+		clear_plugin_folder(op);
+	reply_empty(op, op->task[0] != '\0' ? &holdfast__driver__v1__destroy_task_response__descriptor
+					    : &holdfast__driver__v1__destroy_network_response__descriptor);
 }
 
 /* Its order is done for before anything is taken away: it makes no second one. */
@@ -1270,8 +1461,7 @@ static void destroy_seen(struct op *op, struct container *container)
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING &&
-	    !op->force)
+	if (container && !op->force && runs(container))
 		status = error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				   "task '%s' of allocation %s runs; StopTask comes first, or force",
 				   op->task, op->alloc);
@@ -1287,17 +1477,12 @@ static void destroy_seen(struct op *op, struct container *container)
 	if (status != STATUS_OK) {
 		op_fail(op, &err);
 	} else if (!container) {
-		on_destroyed(STATUS_OK, NULL, NULL, op);
+		on_destroyed(op, NULL);
 	} else {
 		(void)str_copy(op->plugin, sizeof(op->plugin), container->plugin);
 		(void)str_copy(op->plugin_socket, sizeof(op->plugin_socket), container->plugin_socket);
-		(void)str_copy(op->container_id, sizeof(op->container_id), container->id);
-		if (op->task[0] != '\0' && container->has_logs)
-			ask(op, SHORT("GET", .data = on_output), on_output_end,
-			    "/containers/%s/logs?stdout=1&stderr=1&tail=%d", container->id,
-			    LAST_OUTPUT_LINES);
-		else
-			delete_container(op);
+		op->keeps_output = op->task[0] != '\0' && container->has_logs;
+		remove_container(op, on_destroyed);
 	}
 }
 
@@ -1460,6 +1645,8 @@ void task_free_all(struct driver *driver)
 		op_free(op);
 	}
 	health_free_all(driver);
+	while (!LIST_EMPTY(&driver->knowns))
+		known_free(LIST_FIRST(&driver->knowns));
 	while (!LIST_EMPTY(&driver->restarts)) {
 		struct restarts *restarts = LIST_FIRST(&driver->restarts);
 

@@ -25,8 +25,8 @@ socket = "{node.driver_dir}/container/container.sock"
 engine = "{work}/{engine}"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
-images = ["localhost/bb:1", "localhost/annotated:1", "localhost/checked:1"]
-users = ["0", "image"]
+images = ["localhost/bb:1", "localhost/annotated:1", "localhost/checked:1", "localhost/app:1"]
+users = ["0", "image", "app"]
 networks = ["none", "isolated"]
 infra {{
   image = "localhost/bb:1"
@@ -282,6 +282,35 @@ class Flow(Execs):
             raise Failure(f"{e}: {engine_is_asked()}") from e
         self.clear(alloc)
         self.stop(alloc)
+
+    def a_refused_task_that_ignores_signals_is_gone_when_its_claim_is_free(self):
+        """Its image calls uid 0 "app", which shows only when it runs; podman would wait an hour for it."""
+        passwd = self.engine.work / "image/etc/passwd"
+        passwd.parent.mkdir(exist_ok=True)
+        passwd.write_text("app:x:0:0::/:/bin/sh\n", encoding="ascii")
+        tar = subprocess.run(["tar", "-C", str(passwd.parents[1]), "-c", "."], check=True, capture_output=True).stdout
+        self.engine.add_image("localhost/app:1", tar)
+        spec = SPEC.replace('stop_timeout = "2s"', 'stop_timeout = "1h"\n  user         = "app"')
+        alloc = self.run(spec=spec, image="localhost/app:1", script="trap '' TERM; while true; do sleep 0.1; done; : ignores-signals")
+
+        def runs():
+            return [pid for pid in os.listdir("/proc") if pid.isdigit() and b"; : ignores-signals" in self.words_of(pid)]
+
+        self.until(alloc, "FAILED")
+        wait_for("the claim to be free", lambda: not self.room.live_claims())
+        left = runs()
+        assert not left, left
+        self.nothing_is_left()
+        trail = (self.engine.work / "state/trail.log").read_text(encoding="ascii")
+        assert "field=user ordered=app found=0" in trail, trail[-1000:]  # read of its process
+
+    @staticmethod
+    def words_of(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                return f.read()
+        except OSError:
+            return b""
 
     def a_node_without_the_driver_is_refused_with_a_line(self):
         spec = self.room.spec("task.hcl", SPEC.format(name="nowhere", script=STAYS, image="localhost/bb:1"))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a start does if its order or its volume changes between the creation of the container and its start.
- * The engine is a model, and so is the check of the publish tree. */
+/* What a start does if its order or its volume changes between the creation of the container and its start,
+ * and what is known of the end of a container. The engine is a model, and so is the check of the publish
+ * tree; the process of a container is a child of the test. */
 #include "driver.h"
 #include "folder.h"
 #include "publish.h"
@@ -14,6 +15,8 @@
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
 #define BOOT "11111111-2222-4333-8444-555555555555"
@@ -32,6 +35,13 @@ static struct {
 	const char *at;		 /* the request with which it happens */
 	void (*meanwhile)(void); /* NULL: nothing */
 	bool is_unpublished;
+	pid_t process;		/* of the container; 0: none */
+	const char *status;	/* that the engine describes; NULL: it follows from has_run */
+	bool is_pid_unknown;	/* the engine does not describe the process */
+	bool is_hidden;		/* the kernel does not show that it is of the container */
+	bool ignores_kill;	/* the process runs on */
+	bool is_kill_refused;	/* by the engine */
+	bool starts_on_removal; /* the engine carries out an earlier start then */
 } model;
 
 static struct {
@@ -81,18 +91,56 @@ WRAPPED(void, rpc_call_reply, struct rpc_call *call, const ProtobufCMessage *res
 	answer.status = STATUS_OK;
 }
 
+static bool process_runs(void)
+{
+	siginfo_t info = {0};
+
+	return model.process > 0 &&
+	       waitid(P_PID, (id_t)model.process, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+	       info.si_pid == 0;
+}
+
+WRAPPED(enum status, process_find, const char *proc, const char *id, int64_t *ret_pid, struct error *err)
+{
+	assert_string_equal(id, ID);
+	*ret_pid = process_runs() && !model.is_hidden ? model.process : 0;
+	return STATUS_OK;
+}
+
+static void begin_process(void)
+{
+	model.process = fork();
+	assert_true(model.process >= 0);
+	while (model.process == 0)
+		(void)pause();
+}
+
+static void end_process(void)
+{
+	if (model.process <= 0)
+		return;
+	(void)kill(model.process, SIGKILL);
+	(void)waitpid(model.process, NULL, 0);
+	model.process = 0;
+}
+
+static const char *status_word(void)
+{
+	return model.status ? model.status : model.has_run ? "exited" : "created";
+}
+
 static json_t *describe(void)
 {
 	json_t *mount =
 		json_array_get(json_object_get(json_object_get(model.body, "HostConfig"), "Mounts"), 0);
 
-	return json_pack("{s:s, s:{s:s, s:s, s:i}, s:O, s:O, s:[{s:s, s:O, s:O, s:b, s:s}]}", "Id", ID,
-			 "State", "Status", model.has_run ? "exited" : "created", "StartedAt",
+	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:O, s:O, s:[{s:s, s:O, s:O, s:b, s:s}]}", "Id", ID,
+			 "State", "Status", status_word(), "StartedAt",
 			 model.has_run ? "2026-01-01T00:00:00Z" : "0001-01-01T00:00:00Z", "ExitCode",
-			 model.has_run, "Config", model.body, "HostConfig",
-			 json_object_get(model.body, "HostConfig"), "Mounts", "Type", "bind", "Source",
-			 json_object_get(mount, "Source"), "Destination", json_object_get(mount, "Target"),
-			 "RW", 1, "Propagation", "rprivate");
+			 model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config", model.body,
+			 "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", "Type", "bind",
+			 "Source", json_object_get(mount, "Source"), "Destination",
+			 json_object_get(mount, "Target"), "RW", 1, "Propagation", "rprivate");
 }
 
 /* Answers the last request. */
@@ -108,11 +156,20 @@ static void answer_last(void)
 		model.meanwhile();
 	if (str_starts_with(model.last, "POST " NAME "/start"))
 		model.has_run = true;
-	if (str_starts_with(model.last, "DELETE " NAME)) {
+	if (str_starts_with(model.last, "POST /containers/" ID "/kill?signal=SIGKILL") &&
+	    !model.ignores_kill && !model.is_kill_refused)
+		(void)kill(model.process, SIGKILL);
+	if (str_starts_with(model.last, "DELETE /containers/" ID)) {
+		assert_false(process_runs());
+		if (model.starts_on_removal)
+			begin_process();
 		json_decref(model.body);
 		model.body = NULL;
 	}
-	if (is_look && !json)
+	if (strstr(model.last, "/kill?") && model.is_kill_refused)
+		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it cannot be killed"), &err, NULL,
+		     model.userdata);
+	else if (is_look && !json)
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
 		done(STATUS_OK, NULL, json, model.userdata);
@@ -150,16 +207,19 @@ UNIT_SETUP(begin, struct fixture, f)
 
 	memset(&model, 0, sizeof(model));
 	folder_make(f->folder);
+	assert_true(sd_event_new(&f->driver.event) >= 0);
 	f->settings = (struct settings){.cluster = "prod",
 					.node_id = "node-1",
 					.n_keys = 1,
 					.publish_dir = "/run/holdfast-mount/publish",
+					.engine_timeout_us = USEC_PER_SEC,
 					.images = {"localhost/bb:1"},
 					.users = {"image"},
 					.networks = {"none"}};
 	assert_int_equal(EVP_PKEY_get_raw_public_key(key, f->settings.keys[0], &n), 1);
 	EVP_PKEY_free(key);
-	f->driver = (struct driver){.settings = &f->settings,
+	f->driver = (struct driver){.event = f->driver.event,
+				    .settings = &f->settings,
 				    .boot_text = BOOT,
 				    .engine_name = "Engine",
 				    .engine_version = "20.10"};
@@ -191,6 +251,31 @@ UNIT_TEARDOWN(end, struct fixture, f)
 	trail_free(f->driver.trail);
 	json_decref(model.body);
 	folder_remove(f->folder);
+	(void)sd_event_unref(f->driver.event);
+	end_process();
+}
+
+static void await_answer(struct fixture *f)
+{
+	while (answer.n == 0)
+		if (model.done)
+			answer_last();
+		else
+			assert_true(sd_event_run(f->driver.event, UNIT_LIMIT_US) > 0);
+	assert_int_equal(answer.n, 1);
+	assert_null(model.done);
+}
+
+static void destroy(struct fixture *f, bool force)
+{
+	const Holdfast__Driver__V1__DestroyTaskRequest request =
+		PB(holdfast__driver__v1__destroy_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .force = force);
+
+	memset(&answer, 0, sizeof(answer));
+	model.asked[0] = '\0';
+	task_destroy((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
 }
 
 static void order_task(struct fixture *f, bool is_restart)
@@ -206,9 +291,7 @@ static void order_task(struct fixture *f, bool is_restart)
 		task_restart((struct rpc_call *)&answer, &restart.base, &f->driver);
 	else
 		task_start((struct rpc_call *)&answer, &start.base, &f->driver);
-	while (model.done)
-		answer_last();
-	assert_int_equal(answer.n, 1);
+	await_answer(f);
 }
 
 static void start_well(struct fixture *f)
@@ -276,4 +359,119 @@ CASE(a_volume_that_changes_before_a_restart_leaves_the_container)
 	order_task(f, true);
 	expect_refused(f, "reason=volume code=PERMISSION_DENIED");
 	assert_non_null(model.body);
+}
+
+/* A task that runs; the driver has looked at it. */
+static void start_running(struct fixture *f)
+{
+	start_well(f);
+	begin_process();
+	model.status = "running";
+}
+
+static void expect_kept(enum status status, const char *msg)
+{
+	assert_msg(answer.status == status, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, msg);
+	assert_null(strstr(model.asked, "DELETE"));
+	assert_true(process_runs());
+}
+
+/* The model asserts that the process has ended when the container is removed. */
+static void expect_destroyed(struct fixture *f)
+{
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
+	assert_contains(model.asked, "DELETE /containers/" ID);
+	assert_null(model.body);
+}
+
+CASE(a_running_task_is_destroyed_after_its_process_has_ended)
+{
+	start_running(f);
+	expect_destroyed(f);
+}
+
+CASE(a_task_that_is_described_as_exited_is_destroyed_after_its_process_has_ended)
+{
+	start_running(f);
+	model.status = "exited";
+	model.is_pid_unknown = true;
+	expect_destroyed(f);
+}
+
+CASE(a_process_that_only_the_engine_shows_is_ended_too)
+{
+	start_running(f);
+	model.status = "stopping";
+	model.is_hidden = true;
+	expect_destroyed(f);
+}
+
+CASE(a_task_whose_process_does_not_end_is_kept)
+{
+	start_running(f);
+	model.ignores_kill = true;
+	destroy(f, true);
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "was killed and has not ended");
+}
+
+CASE(a_task_that_the_engine_does_not_kill_is_kept)
+{
+	start_running(f);
+	model.is_kill_refused = true;
+	destroy(f, true);
+	expect_kept(STATUS_FAILED_PRECONDITION, "cannot be killed");
+}
+
+CASE(a_task_that_the_kernel_shows_is_not_destroyed_without_force)
+{
+	start_running(f);
+	model.status = "exited";
+	destroy(f, false);
+	expect_kept(STATUS_FAILED_PRECONDITION, "runs");
+}
+
+CASE(a_container_that_the_engine_forgot_is_gone_when_its_process_has_ended)
+{
+	start_running(f);
+	json_decref(model.body);
+	model.body = NULL;
+	destroy(f, true);
+	expect_kept(STATUS_UNAVAILABLE, "runs on this machine: end it");
+	end_process();
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+}
+
+CASE(a_process_that_begins_during_the_removal_is_found)
+{
+	start_well(f);
+	model.starts_on_removal = true;
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_true(process_runs());
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+}
+
+CASE(a_task_that_the_kernel_shows_is_not_restarted)
+{
+	start_running(f);
+	model.status = "exited";
+	order_task(f, true);
+	expect_kept(STATUS_UNAVAILABLE, "its process runs");
+	assert_null(strstr(model.asked, "/start"));
+}
+
+CASE(a_refused_container_is_removed_after_its_process_has_ended)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.at = "GET /libpod"; /* whose answer is empty here: not as ordered */
+	model.meanwhile = begin_process;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
+	assert_null(model.body);
 }

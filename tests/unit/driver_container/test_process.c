@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first process of a container, found in a folder like /proc. */
+#include "folder.h"
+#include "process.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define ID "2a0c6a3b38e687619b101611df10b0ea2ab3d0646a9f8f13bc328bf4c371d5c8"
+#define OTHER "faf606f36587dde7a8ead1999b0a3eec89034f47ac1350574838ffcaf5a7c116"
+
+#define MOUNT(id) "217 210 0:58 /vfs-containers/" id "/userdata/hostname /etc/hostname rw - tmpfs tmpfs rw\n"
+/* The host sees this of each container. */
+#define MOUNT_OF_HOST "134 110 0:65 / /vfs-containers/" ID "/userdata/shm rw - tmpfs shm rw\n"
+
+struct fixture {
+	char proc[FOLDER_SIZE];
+};
+
+UNIT_SETUP(begin, struct fixture, f)
+{
+	folder_make(f->proc);
+}
+
+UNIT_TEARDOWN(end, struct fixture, f)
+{
+	folder_remove(f->proc);
+}
+
+static void put(const struct fixture *f, const char *folder, const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", f->proc, folder);
+	for (char *slash = strchr(path + strlen(f->proc) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)mkdir(path, 0700);
+		*slash = '/';
+	}
+	(void)mkdir(path, 0700);
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", f->proc, folder, name);
+	file = NON_NULL(fopen(path, "w"));
+	(void)fputs(text, file);
+	(void)fclose(file);
+}
+
+static void add(const struct fixture *f, const char *pid, const char *ids, const char *cgroup,
+		const char *mounts)
+{
+	char folder[64], status[128];
+
+	(void)snprintf(status, sizeof(status), "Name:\tsh\nNSpid:\t%s\nThreads:\t1\n", ids);
+	put(f, pid, "status", status);
+	(void)snprintf(folder, sizeof(folder), "%s/task/%s", pid, pid);
+	put(f, folder, "cgroup", cgroup);
+	put(f, folder, "mountinfo", mounts);
+}
+
+static int64_t find(const struct fixture *f)
+{
+	int64_t pid = -1;
+	struct error err;
+
+	assert_succeeds(process_find(f->proc, ID, &pid, &err), err);
+	return pid;
+}
+
+#define CASE(name) TEST_ON(name, struct fixture, f, begin, end)
+
+CASE(a_process_is_found_by_its_mounts_or_by_its_cgroup)
+{
+	add(f, "1", "1", "0::/init.scope\n", MOUNT_OF_HOST);
+	add(f, "207", "207", "0::/libpod-conmon-" ID ".scope\n", MOUNT_OF_HOST);
+	add(f, "208", "208\t1", "0::/\n", MOUNT_OF_HOST MOUNT(OTHER));
+	add(f, "209", "209\t7", "0::/docker/" ID "\n", MOUNT(ID)); /* a later process of it */
+	assert_int_equal(find(f), 0);
+	add(f, "210", "210\t1", "0::/\n", MOUNT(OTHER) MOUNT(ID));
+	assert_int_equal(find(f), 210);
+	assert_true(process_is_of(f->proc, 210, ID));
+	assert_true(process_is_of(f->proc, 208, OTHER));
+	assert_false(process_is_of(f->proc, 208, ID));
+	add(f, "210", "210\t1", "0::/system.slice/docker-" ID ".scope\n", MOUNT(OTHER));
+	assert_int_equal(find(f), 210);
+	add(f, "210", "210\t3\t1", "0::/docker/" ID "\n", ""); /* two levels below */
+	assert_int_equal(find(f), 210);
+}
+
+/* The kernel shows no mounts of the thread that has ended. */
+CASE(a_process_is_found_though_its_first_thread_has_ended)
+{
+	add(f, "208", "208\t1", "0::/\n", MOUNT(ID));
+	put(f, "208/task/209", "cgroup", "0::/\n");
+	put(f, "208/task/209", "mountinfo", MOUNT(ID));
+	{
+		char path[256];
+
+		(void)snprintf(path, sizeof(path), "%s/208/task/208/mountinfo", f->proc);
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(find(f), 208);
+}
+
+CASE(a_folder_without_processes_is_no_evidence)
+{
+	int64_t pid;
+	struct error err;
+
+	assert_int_equal(process_find("/proc/self/nothing", ID, &pid, &err), STATUS_NOT_FOUND);
+}
+
+CASE(a_process_has_ended_when_the_kernel_reports_it)
+{
+	pid_t pid = fork();
+	int fd;
+
+	while (pid == 0)
+		(void)pause();
+	fd = process_open(pid);
+	assert_true(fd >= 0);
+	assert_false(process_has_ended(fd));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(process_has_ended(fd));
+	assert_int_equal(process_open(pid), -ESRCH);
+	(void)close(fd);
+}
