@@ -128,7 +128,7 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, b
 	return STATUS_OK;
 }
 
-void driver_note_end(struct driver *driver, const struct order *order, enum status status)
+void driver_note_end(struct driver *driver, const struct order *order, enum status status, bool is_compared)
 {
 	struct keyline record = KEYLINE_INIT;
 	struct error err;
@@ -137,6 +137,8 @@ void driver_note_end(struct driver *driver, const struct order *order, enum stat
 	begin_record(&record, order);
 	keyline_words(&record, "phase", "result", "res", status == STATUS_OK ? "success" : "failed", "code",
 		      status_name(status));
+	if (status == STATUS_OK && order->kind != ORDER_EXEC)
+		keyline_words(&record, "compared", is_compared ? "1" : "0");
 	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the end of an order is not on record");
 }

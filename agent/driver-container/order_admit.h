@@ -39,5 +39,6 @@ enum status driver_check_user(const struct driver *driver, const char *user, con
 enum status driver_use_order(struct driver *driver, const struct taken *taken, bool is_restart,
 			     struct error *err);
 
-/** Put on record how it ended: "success" or the name of @status. */
-void driver_note_end(struct driver *driver, const struct order *order, enum status status);
+/** Put on record how it ended: "success" or the name of @status.
+ * @is_compared the kernel's account of its process was compared; ignored for a command */
+void driver_note_end(struct driver *driver, const struct order *order, enum status status, bool is_compared);

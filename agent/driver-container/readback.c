@@ -541,6 +541,46 @@ bool readback_inspect(struct readback *readback, const json_t *inspected, struct
 	return true;
 }
 
+static bool is_never_group(const struct readback_users *users, unsigned long gid)
+{
+	for (size_t i = 0; i < users->n_groups; i++)
+		if (gid == users->never_groups[i])
+			return true;
+	return false;
+}
+
+/* A number as engines read it: with a sign or zeros before it, too. */
+static bool read_id(const char *text, size_t n, long *ret)
+{
+	char number[32], *end;
+
+	if (n == 0 || str_format(number, sizeof(number), "%.*s", (int)n, text) < 0)
+		return false;
+	*ret = strtol(number, &end, 10);
+	return *end == '\0';
+}
+
+bool readback_image_user(const struct readback *readback, const json_t *inspected,
+			 const struct readback_users *users, struct readback_fault *ret)
+{
+	const char *user = text_at(json_object_get(inspected, "Config"), "User");
+	size_t n = strcspn(user, ":");
+	bool is_number, is_root, is_never = false;
+	long id = -1;
+
+	if (text_at(readback->asked, "User")[0] != '\0')
+		return true;
+	is_number = read_id(user, n, &id);
+	is_root = n == 0 || (is_number && id == 0) || (n == 4 && str_starts_with(user, "root"));
+	for (size_t i = 0; i < users->n && is_number; i++)
+		is_never = is_never || id == (long)users->never[i];
+	if (user[n] == ':' && read_id(user + n + 1, strlen(user + n + 1), &id))
+		is_never = is_never || is_never_group(users, (unsigned long)id);
+	if (!is_never && (!is_root || users->is_root_named))
+		return true;
+	return differ(ret, "user", "allowed", is_root ? "root" : user);
+}
+
 /* Podman's own, and those that only describe the image. */
 static bool is_harmless_annotation(const char *key)
 {
@@ -975,14 +1015,6 @@ static bool compare_user(const char *asked, const char *status, const struct rea
 	for (size_t i = 0; i < users->n; i++)
 		is_right = is_right && ids[0] != users->never[i];
 	return is_right || differ(ret, "user", asked, found);
-}
-
-static bool is_never_group(const struct readback_users *users, unsigned long gid)
-{
-	for (size_t i = 0; i < users->n_groups; i++)
-		if (gid == users->never_groups[i])
-			return true;
-	return false;
 }
 
 /* Compares the gid with the group of "USER:GROUP", a number or name. gid 0 is only allowed for the names of

@@ -22,6 +22,15 @@ struct readback_fault {
 	char found[READBACK_TEXT_SIZE];
 };
 
+/* Whose account and group no task may have. */
+struct readback_users {
+	uid_t never[READBACK_USERS_MAX];
+	size_t n;
+	gid_t never_groups[READBACK_USERS_MAX];
+	size_t n_groups;
+	bool is_root_named; /* root's file names uid 0: an image's own user may be it */
+};
+
 struct readback;
 
 /** Looks up each source of @asked, the body of POST /containers/create, in the host's mount table.
@@ -47,6 +56,11 @@ bool readback_sources(const struct readback *readback, const char *mountinfo_pat
 /** @inspected answer of GET /containers/NAME/json; volumes that the image declares are remembered */
 bool readback_inspect(struct readback *readback, const json_t *inspected, struct readback_fault *ret);
 
+/** May the image's own user, as the engine describes it, run here? It counts only if the request has no user.
+ * The image's files decide whom a name means: that shows when the task runs. */
+bool readback_image_user(const struct readback *readback, const json_t *inspected,
+			 const struct readback_users *users, struct readback_fault *ret);
+
 /** Runtimes obey annotations as root, such as sockets of the host or settings of its units, and podman takes
  * them from the image too.
  * @inspected podman's answer of GET /libpod/containers/NAME/json, before the first start */
@@ -61,15 +75,6 @@ bool readback_mounts(struct readback *readback, const char *mountinfo_path, cons
  * @root           of this machine, "" in production: only paths that exist there are required */
 bool readback_kernel(const struct readback *readback, const char *mountinfo_path, const char *root,
 		     struct readback_fault *ret);
-
-/* Whose account and group no task may have. */
-struct readback_users {
-	uid_t never[READBACK_USERS_MAX];
-	size_t n;
-	gid_t never_groups[READBACK_USERS_MAX];
-	size_t n_groups;
-	bool is_root_named; /* root's file names uid 0: an image's own user may be it */
-};
 
 /** @status text of /proc/PID/status */
 bool readback_rights(const struct readback *readback, const char *status, const struct readback_users *users,

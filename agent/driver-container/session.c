@@ -143,7 +143,7 @@ static void session_fail(struct session *session, const struct error *err)
 		return;
 	session->is_over = true;
 	if (session->has_used)
-		driver_note_end(session->driver, &session->taken.order, err->status);
+		driver_note_end(session->driver, &session->taken.order, err->status, false);
 	rpc_call_fail(session->call, err);
 	if (session->is_stream)
 		quiet(session);
@@ -398,7 +398,7 @@ static void reply_collected(struct session *session, Holdfast__Driver__V1__ExitR
 		(ProtobufCBinaryData){session->collected[1].len, (uint8_t *)session->collected[1].data};
 	response.result = result;
 	response.truncated = session->is_truncated;
-	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
+	driver_note_end(session->driver, &session->taken.order, STATUS_OK, false);
 	rpc_call_reply(session->call, &response.base);
 	session->is_over = true;
 	session_free(session);
@@ -423,7 +423,7 @@ static void reply_exited(struct session *session, Holdfast__Driver__V1__ExitResu
 		session_fail(session, &err);
 		return;
 	}
-	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
+	driver_note_end(session->driver, &session->taken.order, STATUS_OK, false);
 	rpc_call_finish(session->call);
 	session->is_over = true;
 	quiet(session);
@@ -892,7 +892,7 @@ static void on_stream_closed(struct rpc_call *call, void *userdata)
 	if (!session)
 		return;
 	if (!session->is_over && session->has_used)
-		driver_note_end(session->driver, &session->taken.order, STATUS_CANCELLED);
+		driver_note_end(session->driver, &session->taken.order, STATUS_CANCELLED, false);
 	session_free(session);
 }
 

@@ -56,6 +56,7 @@ struct op {
 	bool has_pulled;
 	bool has_created;
 	bool has_waited;
+	bool is_compared; /* the process, with the order */
 	bool is_wait;
 	bool force;
 	uint32_t timeout_ms;
@@ -126,7 +127,7 @@ static void op_free(struct op *op)
 static void op_fail(struct op *op, const struct error *err)
 {
 	if (op->has_used)
-		driver_note_end(op->driver, &op->taken.order, err->status);
+		driver_note_end(op->driver, &op->taken.order, err->status, op->is_compared);
 	if (op->call)
 		rpc_call_fail(op->call, err);
 	else
@@ -138,7 +139,7 @@ static void op_fail(struct op *op, const struct error *err)
 static void op_reply(struct op *op, const ProtobufCMessage *response)
 {
 	if (op->has_used)
-		driver_note_end(op->driver, &op->taken.order, STATUS_OK);
+		driver_note_end(op->driver, &op->taken.order, STATUS_OK, op->is_compared);
 	if (op->call)
 		rpc_call_reply(op->call, response);
 	else
@@ -706,6 +707,7 @@ static void compare_running(struct op *op, int64_t holder_pid)
 
 	switch (readback_process(op->readback, &process, &op->fault)) {
 	case READBACK_SAME:
+		op->is_compared = true;
 		reply_made(op);
 		break;
 	case READBACK_ENDED:
@@ -737,11 +739,13 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 {
 	bool joins = op->taken.order.kind == ORDER_START &&
 		     op->spec.task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	const struct readback_users users = driver_users(op->driver);
 	char holder[CONTAINER_NAME_SIZE];
 
 	if (!op->readback && !prepare(op, NULL))
 		return false;
-	if (!readback_inspect(op->readback, op->inspected, &op->fault)) {
+	if (!readback_inspect(op->readback, op->inspected, &op->fault) ||
+	    !readback_image_user(op->readback, op->inspected, &users, &op->fault)) {
 		refuse_made(op);
 		return false;
 	}

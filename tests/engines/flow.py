@@ -26,7 +26,7 @@ engine = "{work}/{engine}"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1", "localhost/annotated:1", "localhost/checked:1", "localhost/app:1"]
-users = ["0", "image", "app"]
+users = [{users}]
 networks = ["none", "isolated"]
 infra {{
   image = "localhost/bb:1"
@@ -145,9 +145,10 @@ class Flow(Execs):
         self.room.holdfast("volume", "register", self.room.spec("single.hcl", text))
         self.start_driver()
 
-    def start_driver(self, engine="engine.sock"):
+    def start_driver(self, engine="engine.sock", users='"0", "image", "app"'):
         """@engine: the socket at which it finds the engine"""
-        settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine)
+        settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine,
+                                   users=users)  # fmt: skip
         (self.engine.work / "driver.hcl").write_text(settings, encoding="ascii")
         self.engine.socket = f"{self.node.driver_dir}/container/container.sock"
         self.engine.start_driver()
@@ -263,6 +264,8 @@ class Flow(Execs):
         self.stop(alloc)
         claim = next(c for c in self.room.claims() if c["allocation_id"] == alloc)
         assert claim["evidence"] == "EVIDENCE_RECEIPT", claim
+        trail = (self.engine.work / "state/trail.log").read_text(encoding="ascii")
+        assert "compared=1" in trail and "compared=0" not in trail, trail[-1000:]
 
     def a_task_that_runs_keeps_no_request_at_its_engine(self):
         alloc = self.run()
@@ -311,6 +314,17 @@ class Flow(Execs):
                 return f.read()
         except OSError:
             return b""
+
+    def an_image_that_would_run_as_root_starts_nothing_unless_root_allows_it(self):
+        self.engine.kill_driver()
+        self.start_driver(users='"image"')
+        alloc = self.run(script="exit 0")
+        self.until(alloc, "FAILED")
+        self.nothing_is_left()
+        trail = (self.engine.work / "state/trail.log").read_text(encoding="ascii")
+        assert "field=user ordered=allowed found=root" in trail, trail[-1000:]
+        self.engine.kill_driver()
+        self.start_driver()
 
     def a_node_without_the_driver_is_refused_with_a_line(self):
         spec = self.room.spec("task.hcl", SPEC.format(name="nowhere", script=STAYS, image="localhost/bb:1"))

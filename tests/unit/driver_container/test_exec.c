@@ -75,7 +75,8 @@ WRAPPED(enum status, driver_check_user, const struct driver *driver, const char 
 	return STATUS_OK;
 }
 
-WRAPPED(void, driver_note_end, struct driver *driver, const struct order *order, enum status status)
+WRAPPED(void, driver_note_end, struct driver *driver, const struct order *order, enum status status,
+	bool is_compared)
 {
 }
 

@@ -491,6 +491,42 @@ CASE(no_task_runs_as_root_or_as_the_helper_by_another_name)
 	}
 }
 
+/* Before the start, by the description: engines read a number with a sign or zeros, too. */
+CASE(an_image_that_would_run_as_root_or_as_an_account_of_ours_is_found)
+{
+	static const struct {
+		const char *asked, *described;
+		bool is_root_named, is_right;
+	} rows[] = {
+		{"", "", false, false},		 {"", "0", false, false},
+		{"", "root", false, false},	 {"", "00:50", false, false},
+		{"", "+0", false, false},	 {"", "-0", false, false},
+		{"", ":50", false, false},	 {"", "", true, true},
+		{"", "root:root", true, true},	 {"", "1000", false, true},
+		{"", "1000:1000", false, true},	 {"", "rooted", false, true},
+		{"", "64998", true, false},	 {"", "064998:1", true, false},
+		{"", "1000:64997", true, false}, {"", "web:64997", true, false},
+		{"1000", "1000", false, true},	 {"root", "root", true, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct readback_users users = {.never = {64997, 64998},
+						     .n = 2,
+						     .never_groups = {64997},
+						     .n_groups = 1,
+						     .is_root_named = rows[i].is_root_named};
+		cleanup(json_decrefp) json_t *inspected =
+			json_pack("{s:{s:s}}", "Config", "User", rows[i].described);
+		struct readback_fault fault;
+
+		(void)json_object_set_new(readback_asked(f->readback), "User", json_string(rows[i].asked));
+		assert_msg(readback_image_user(f->readback, inspected, &users, &fault) == rows[i].is_right,
+			   "row %zu: '%s'", i, rows[i].described);
+		if (!rows[i].is_right)
+			assert_string_equal(fault.field, "user");
+	}
+}
+
 #define GROUPS_OF(gid, groups) \
 	STATUS_OF_IDS(UIDS("1000"), gid, groups, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, "1")
 

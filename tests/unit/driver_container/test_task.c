@@ -30,7 +30,8 @@ static struct {
 	char last[256];
 	engine_done_fn *done;
 	void *userdata;
-	json_t *body; /* of the container; NULL: it does not exist */
+	json_t *body;	  /* of the container; NULL: it does not exist */
+	const char *user; /* of the image */
 	bool has_run;
 	const char *at;		 /* the request with which it happens */
 	void (*meanwhile)(void); /* NULL: nothing */
@@ -133,11 +134,14 @@ static json_t *describe(void)
 {
 	json_t *mount =
 		json_array_get(json_object_get(json_object_get(model.body, "HostConfig"), "Mounts"), 0);
+	json_t *config = json_copy(model.body);
 
-	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:O, s:O, s:[{s:s, s:O, s:O, s:b, s:s}]}", "Id", ID,
+	(void)json_object_set_new(config, "User", json_string(model.user));
+
+	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o, s:O, s:[{s:s, s:O, s:O, s:b, s:s}]}", "Id", ID,
 			 "State", "Status", status_word(), "StartedAt",
 			 model.has_run ? "2026-01-01T00:00:00Z" : "0001-01-01T00:00:00Z", "ExitCode",
-			 model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config", model.body,
+			 model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config", config,
 			 "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", "Type", "bind",
 			 "Source", json_object_get(mount, "Source"), "Destination",
 			 json_object_get(mount, "Target"), "RW", 1, "Propagation", "rprivate");
@@ -206,6 +210,7 @@ UNIT_SETUP(begin, struct fixture, f)
 	size_t n = ORDER_KEY_SIZE;
 
 	memset(&model, 0, sizeof(model));
+	model.user = "1000";
 	folder_make(f->folder);
 	assert_true(sd_event_new(&f->driver.event) >= 0);
 	f->settings = (struct settings){.cluster = "prod",
@@ -303,16 +308,21 @@ static void start_well(struct fixture *f)
 	assert_null(strstr(model.asked, "DELETE"));
 }
 
-static void expect_refused(struct fixture *f, const char *reason)
+static void expect_trail(struct fixture *f, const char *part)
 {
 	cleanup_free char *trail = NULL;
 	char path[FOLDER_SIZE + 16];
 
-	assert_msg(answer.status == STATUS_PERMISSION_DENIED, "%s%s", model.asked, answer.msg);
-	assert_null(strstr(model.asked, "/start"));
 	(void)snprintf(path, sizeof(path), "%s/trail.log", f->folder);
 	assert_int_equal(file_read(path, 1 << 16, &trail, NULL), 0);
-	assert_contains(trail, reason);
+	assert_contains(trail, part);
+}
+
+static void expect_refused(struct fixture *f, const char *reason)
+{
+	assert_msg(answer.status == STATUS_PERMISSION_DENIED, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, reason);
 	assert_int_equal(f->driver.orders.refused, 1);
 	assert_int_equal(f->driver.orders.failed, 0);
 }
@@ -474,4 +484,20 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
 	assert_null(model.body);
+}
+
+CASE(an_image_that_would_run_as_root_is_not_started)
+{
+	model.user = "";
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	assert_null(model.body);
+	expect_trail(f, "field=user");
+}
+
+CASE(a_task_that_ended_before_it_was_compared_is_on_record)
+{
+	start_well(f);
+	expect_trail(f, "res=success code=OK compared=0");
 }
