@@ -113,8 +113,8 @@ static enum status explain_failure(const struct engine_call *call, enum failure 
 
 	if (failure == TOO_LARGE)
 		return error_set(err, STATUS_INTERNAL, 0,
-				 "the engine at %s answered more than %d bytes to %s", socket,
-				 ENGINE_ANSWER_MAX, call->what);
+				 "the engine at %s answered more than %zu bytes to %s", socket,
+				 call->answer.max, call->what);
 	if (failure == TOO_LATE)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 				 "the engine at %s did not answer %s in time; see its own log", socket,
@@ -364,18 +364,19 @@ static struct engine_call *call_new(struct engine *engine, const struct engine_r
 
 	if (!call)
 		return NULL;
-	*call = (struct engine_call){.engine = engine,
-				     .fd = -EBADF,
-				     .out = STRBUF_INIT(ENGINE_ANSWER_MAX),
-				     .answer = STRBUF_INIT(ENGINE_ANSWER_MAX),
-				     .begun_us = now_us,
-				     .heard_us = now_us,
-				     .timeout_us = request->timeout_us,
-				     .silence_us = request->silence_us,
-				     .data = request->data,
-				     .is_text = request->is_text,
-				     .done = done,
-				     .userdata = userdata};
+	*call = (struct engine_call){
+		.engine = engine,
+		.fd = -EBADF,
+		.out = STRBUF_INIT(ENGINE_ANSWER_MAX),
+		.answer = STRBUF_INIT(request->answer_max > 0 ? request->answer_max : ENGINE_ANSWER_MAX),
+		.begun_us = now_us,
+		.heard_us = now_us,
+		.timeout_us = request->timeout_us,
+		.silence_us = request->silence_us,
+		.data = request->data,
+		.is_text = request->is_text,
+		.done = done,
+		.userdata = userdata};
 	(void)snprintf(call->what, sizeof(call->what), "%s %s", request->method, request->path);
 	LIST_INSERT_HEAD(&engine->calls, call, link);
 	engine->n_calls++;

@@ -15,7 +15,7 @@
 
 #define ENGINE_API "/v1.40"
 
-enum { ENGINE_PATH_SIZE = 768, ENGINE_ANSWER_MAX = 1 << 20 };
+enum { ENGINE_PATH_SIZE = 768, ENGINE_ANSWER_MAX = 16 << 20 };
 
 struct engine;
 struct engine_call;
@@ -40,6 +40,7 @@ struct engine_request {
 	uint64_t timeout_us;  /* 0: no limit, for a call that ends with its container */
 	uint64_t silence_us;  /* whole seconds: it ends when no byte has come for so long, not while it is not
 				 now; 0: never */
+	size_t answer_max;    /* most bytes of the answer; 0: ENGINE_ANSWER_MAX */
 	engine_data_fn *data; /* NULL: the answer is collected, and JSON */
 	bool is_text;	      /* the answer is lines of anything and of no interest */
 };

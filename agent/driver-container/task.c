@@ -33,7 +33,13 @@
 /* The host's: in the mount namespace of a unit all is shared, or nothing. */
 #define MOUNTINFO_PATH "/proc/1/mountinfo"
 
-enum { WAITS_MAX = 256, WAIT_S = 600, STOP_SLACK_S = 30, STOP_MAX_MS = 3600 * 1000 };
+enum {
+	WAITS_MAX = 256,
+	WAIT_S = 600,
+	STOP_SLACK_S = 30,
+	STOP_MAX_MS = 3600 * 1000,
+	IMAGE_MAX = 256 << 10, /* bytes of its description, which those of its containers repeat */
+};
 
 struct op_kind {
 	/* Handles the container; NULL: it does not exist. */
@@ -235,6 +241,8 @@ static enum status known_set(struct op *op, const char *id, struct error *err)
 	return STATUS_OK;
 }
 
+static void fail_look(struct op *op, const struct error *err);
+
 static void on_looked(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	bool is_missing = status == STATUS_NOT_FOUND;
@@ -252,7 +260,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 		err = &own;
 	}
 	if (status != STATUS_OK) {
-		op_fail(op, err);
+		fail_look(op, err);
 	} else if (is_missing) {
 		op->kind->seen(op, NULL);
 	} else {
@@ -530,6 +538,17 @@ static void on_withdrawn(struct op *op, const struct error *err)
 	op_fail(op, &op->refusal);
 }
 
+/* A container that was made and cannot be looked at is not started. */
+static void fail_look(struct op *op, const struct error *err)
+{
+	if (!op->has_created || op->has_waited || op->container_id[0] == '\0') {
+		op_fail(op, err);
+		return;
+	}
+	op->refusal = *err;
+	remove_container(op, on_withdrawn);
+}
+
 /* Refuses an order whose container exists. It removes a container that never ran; a restart keeps its
  * container, which has the output of the last run. */
 static void withdraw(struct op *op, const char *reason, struct error *err)
@@ -580,11 +599,15 @@ static void on_created(enum status status, const struct error *err, const json_t
 {
 	struct op *op = userdata;
 
+	const char *id = json_string_value(json_object_get(json, "Id"));
+
 	if (status != STATUS_OK) { /* 409: something is there, and the next call sees whose it is */
 		op_fail(op, err);
 		return;
 	}
 	op->has_created = true;
+	if (id && container_is_id(id))
+		(void)str_copy(op->container_id, sizeof(op->container_id), id);
 	task_op_look(op); /* what it has made is compared before it starts */
 }
 
@@ -792,7 +815,7 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 		return;
 	}
 	op->has_pulled = true; /* an error may hide in its answer: the next request shows it */
-	ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
+	ask(op, SHORT("GET", .answer_max = IMAGE_MAX), on_image, "/images/%s/json", op->spec.image->text);
 }
 
 static void ask_pull(struct op *op)
@@ -885,7 +908,8 @@ static void start_seen(struct op *op, struct container *container)
 	if (!container && (op->taken.use == NONCE_DONE || op->has_waited))
 		fail_used(op);
 	else if (!container)
-		ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
+		ask(op, SHORT("GET", .answer_max = IMAGE_MAX), on_image, "/images/%s/json",
+		    op->spec.image->text);
 	else if (!str_eq(container->nonce, op->nonce))
 		fail_other_order(op);
 	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)

@@ -49,9 +49,12 @@ static void on_done(enum status status, const struct error *err, const json_t *j
 	(void)sd_event_exit(said->event, 0);
 }
 
+static size_t answer_max; /* of the next request */
+
 static struct said ask(const char *socket, uint64_t timeout_us)
 {
-	const struct engine_request request = {.method = "GET", .path = "/x", .timeout_us = timeout_us};
+	const struct engine_request request = {
+		.method = "GET", .path = "/x", .timeout_us = timeout_us, .answer_max = answer_max};
 	struct engine *engine = NULL;
 	struct said said = {.n = 0};
 
@@ -112,6 +115,29 @@ TEST(an_engine_that_talks_without_end_is_cut_off)
 	fake_end(&fake);
 	assert_int_equal(said.status, STATUS_INTERNAL);
 	assert_non_null(strstr(said.text, "more than"));
+}
+
+/* Containers of an image with many labels, in which many commands ran, are described at length. */
+TEST(an_answer_of_some_megabytes_is_read_unless_less_is_allowed)
+{
+	static const char head[] = HEAD "Content-Length: 2097152\r\n\r\n";
+	static char text[3 << 20];
+
+	for (int i = 0; i < 2; i++) {
+		struct fake fake = {.answer = text};
+		struct said said;
+
+		memset(text, ' ', sizeof(text)); /* blanks before the JSON */
+		memcpy(text, head, strlen(head));
+		(void)strcpy(text + strlen(head) + (2 << 20) - 12, "{\"Id\":\"ab1\"}");
+		answer_max = i == 0 ? 0 : (size_t)1 << 20;
+		fake_begin(&fake, serve);
+		said = ask(fake.path, 60 * USEC_PER_SEC);
+		fake_end(&fake);
+		assert_int_equal(said.status, i == 0 ? STATUS_OK : STATUS_INTERNAL);
+		assert_contains(said.text, i == 0 ? "ab1" : "more than 1048576 bytes");
+	}
+	answer_max = 0;
 }
 
 TEST(an_engine_that_hangs_has_a_deadline)

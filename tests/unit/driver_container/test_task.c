@@ -42,6 +42,7 @@ static struct {
 	bool is_hidden;		/* the kernel does not show that it is of the container */
 	bool ignores_kill;	/* the process runs on */
 	bool is_kill_refused;	/* by the engine */
+	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
 } model;
 
@@ -60,6 +61,8 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	(void)snprintf(model.asked + n, sizeof(model.asked) - n, "%s\n", model.last);
 	if (str_starts_with(request->path, "/containers/create"))
 		model.body = request->body;
+	if (str_starts_with(request->path, "/images/"))
+		assert_int_equal(request->answer_max, 256 << 10);
 	model.done = done;
 	model.userdata = userdata;
 	return STATUS_OK;
@@ -152,7 +155,8 @@ static void answer_last(void)
 {
 	engine_done_fn *done = model.done;
 	bool is_look = str_eq(model.last, "GET " NAME "/json");
-	json_t *json = is_look && model.body ? describe() : NULL;
+	bool is_create = str_starts_with(model.last, "POST /containers/create");
+	json_t *json = is_create ? json_pack("{s:s}", "Id", ID) : is_look && model.body ? describe() : NULL;
 	struct error err;
 
 	model.done = NULL;
@@ -173,6 +177,8 @@ static void answer_last(void)
 	if (strstr(model.last, "/kill?") && model.is_kill_refused)
 		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it cannot be killed"), &err, NULL,
 		     model.userdata);
+	else if (is_look && json && model.is_look_refused)
+		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
 	else if (is_look && !json)
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
@@ -500,4 +506,13 @@ CASE(a_task_that_ended_before_it_was_compared_is_on_record)
 {
 	start_well(f);
 	expect_trail(f, "res=success code=OK compared=0");
+}
+
+CASE(a_container_that_cannot_be_looked_at_is_not_started_and_leaves_nothing)
+{
+	model.is_look_refused = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_INTERNAL, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	assert_null(model.body);
 }
