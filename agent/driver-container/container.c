@@ -539,10 +539,12 @@ enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsR
 	return STATUS_OK;
 }
 
-json_t *container_leftover_filters(const struct settings *settings)
+json_t *container_leftover_filters(const struct settings *settings, const char *before)
 {
-	return json_pack("{s:[s, s], s:[o]}", "status", "created", "exited", "label",
-			 json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
+	json_t *filters = json_pack("{s:[s, s], s:[o]}", "status", "created", "exited", "label",
+				    json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
+
+	return whole(filters, before ? json_object_set_new(filters, "before", json_pack("[s]", before)) : 0);
 }
 
 static bool has_name(const json_t *listed, const char *name)

@@ -49,6 +49,8 @@ struct driver {
 	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
 	LIST_HEAD(, known) knowns;	/* containers that the engine described */
 	LIST_HEAD(, health) healths;	/* of tasks with a check */
+	json_t *leftovers; /* what an earlier boot left, while the engine lists it by pages; owned */
+	unsigned int leftover_pages;
 	/* the engine's health, as it was found last */
 	LIST_HEAD(, watcher) watchers;
 	sd_event_source *probe_timer;

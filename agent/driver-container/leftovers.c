@@ -12,21 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_list(enum status status, const struct error *err, const json_t *json, void *userdata)
-{
-	struct driver *driver = userdata;
-	const char *alloc, *task;
-	const json_t *listed;
-	size_t i;
-
-	if (status != STATUS_OK)
-		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "clear", .err = err},
-			"cannot list what the last boot left in the engine; it stays");
-	json_array_foreach (json, i, listed) {
-		if (container_is_leftover(listed, driver->boot_text, &alloc, &task))
-			task_clear(driver, alloc, task);
-	}
-}
+/* A page may have as many as fit an answer if each has the longest labels that an image may have. */
+enum { PAGE = 32, PAGES_MAX = 1024 };
 
 /* Appends @text as part of a query: all but unreserved characters (RFC 3986) are encoded. */
 static void put_encoded(struct strbuf *path, const char *text)
@@ -39,26 +26,73 @@ static void put_encoded(struct strbuf *path, const char *text)
 	}
 }
 
-static enum status ask(struct driver *driver, struct error *err)
+/* Removes them after the last page: the engine finds the next page by a container of this one. */
+static void remove_found(struct driver *driver)
 {
-	json_t *filters = container_leftover_filters(driver->settings);
+	json_t *found = driver->leftovers;
+	const char *alloc, *task;
+	const json_t *one;
+	size_t i;
+
+	driver->leftovers = NULL;
+	json_array_foreach (found, i, one)
+		if (json_unpack((json_t *)(uintptr_t)one, "[s, s]", &alloc, &task) == 0)
+			task_clear(driver, alloc, task);
+	json_decref(found);
+}
+
+static enum status ask_page(struct driver *driver, const char *before, struct error *err);
+
+static void on_page(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct driver *driver = userdata;
+	const char *alloc, *task, *last = NULL;
+	const json_t *listed;
+	struct error own;
+	size_t i;
+
+	json_array_foreach (json, i, listed) {
+		last = json_string_value(json_object_get(listed, "Id"));
+		if (container_is_leftover(listed, driver->boot_text, &alloc, &task))
+			(void)json_array_append_new(driver->leftovers, json_pack("[s, s]", alloc, task));
+	}
+	if (status == STATUS_OK && i >= PAGE && last && ++driver->leftover_pages < PAGES_MAX) {
+		status = ask_page(driver, last, &own);
+		err = &own;
+		if (status == STATUS_OK)
+			return;
+	}
+	if (status != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "clear", .err = err},
+			"what the last boot left in the engine is not known, and stays");
+	remove_found(driver);
+}
+
+/* @before the last container of the page before; NULL: the first page */
+static enum status ask_page(struct driver *driver, const char *before, struct error *err)
+{
+	json_t *filters = container_leftover_filters(driver->settings, before);
 	cleanup_free char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
 	cleanup_strbuf struct strbuf path = STRBUF_INIT(ENGINE_PATH_SIZE - 1);
 	struct engine_request request = {.method = "GET", .timeout_us = driver->settings->engine_timeout_us};
 
 	json_decref(filters);
-	strbuf_puts(&path, "/containers/json?all=1&filters=");
+	strbuf_printf(&path, "/containers/json?all=1&limit=%d&filters=", PAGE);
 	put_encoded(&path, text ? text : "");
 	if (!text || path.error != 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "list containers");
 	request.path = path.data;
-	return engine_send(driver->engine, &request, on_list, driver, NULL, err);
+	return engine_send(driver->engine, &request, on_page, driver, NULL, err);
 }
 
 void leftovers_clear(struct driver *driver)
 {
 	struct error err;
 
-	if (ask(driver, &err) != STATUS_OK)
-		on_list(err.status, &err, NULL, driver);
+	if (driver->leftovers) /* they are being listed */
+		return;
+	driver->leftovers = json_array();
+	driver->leftover_pages = 0;
+	if (ask_page(driver, NULL, &err) != STATUS_OK)
+		on_page(err.status, &err, NULL, driver);
 }

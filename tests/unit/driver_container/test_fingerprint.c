@@ -55,6 +55,7 @@ static void look(const char *version, int health, struct driver *driver)
 		assert_true(sd_event_run(driver->event, USEC_PER_SEC / 10) >= 0);
 	fingerprint_end(driver);
 	engine_free(driver->engine);
+	json_decref(driver->leftovers);
 	(void)sd_event_unref(driver->event);
 	fake_end(&fake);
 	assert_int_equal(driver->health, health);

@@ -516,3 +516,42 @@ CASE(a_container_that_cannot_be_looked_at_is_not_started_and_leaves_nothing)
 	assert_null(strstr(model.asked, "/start"));
 	assert_null(model.body);
 }
+
+/* The engine lists 32 containers at once, each of an earlier boot. */
+static json_t *list_page(size_t n, size_t first)
+{
+	json_t *page = json_array();
+
+	for (size_t i = first; i < first + n; i++)
+		(void)json_array_append_new(
+			page, json_pack("{s:o, s:[o], s:{s:s, s:o, s:s}}", "Id", json_sprintf("%012zx", i),
+					"Names", json_sprintf("/holdfast-" ALLOC "-t%zu", i), "Labels",
+					"dev.holdfast.alloc", ALLOC, "dev.holdfast.task",
+					json_sprintf("t%zu", i), "dev.holdfast.boot", "another"));
+	return page;
+}
+
+static void answer_page(size_t n, size_t first)
+{
+	cleanup(json_decrefp) json_t *page = list_page(n, first);
+	engine_done_fn *done = model.done;
+
+	model.done = NULL;
+	model.asked[0] = '\0';
+	done(STATUS_OK, NULL, page, model.userdata);
+}
+
+CASE(leftovers_are_removed_after_the_last_page_that_lists_them)
+{
+	leftovers_clear(&f->driver);
+	assert_contains(model.last, "GET /containers/json?all=1&limit=32");
+	assert_null(strstr(model.last, "before"));
+	leftovers_clear(&f->driver); /* once at a time */
+	answer_page(32, 0);
+	assert_contains(model.last, "%22before%22%3A%5B%2200000000001f%22%5D");
+	assert_int_equal(f->driver.n_operations, 0);
+	answer_page(3, 32);
+	assert_int_equal(f->driver.n_operations, 35);
+	assert_contains(model.last, "GET /containers/holdfast-" ALLOC "-t34/json");
+	assert_null(f->driver.leftovers);
+}
