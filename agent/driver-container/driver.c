@@ -216,6 +216,8 @@ enum status driver_run(const struct settings *settings, bool *ret_has_started, s
 	if (status == STATUS_OK)
 		status = fingerprint_begin(&driver, err);
 	if (status == STATUS_OK)
+		status = task_recall_all(&driver, err);
+	if (status == STATUS_OK)
 		status = open_server(&driver, err);
 	if (status == STATUS_OK) {
 		*ret_has_started = true;

@@ -85,6 +85,9 @@ void network_create(struct rpc_call *call, const ProtobufCMessage *request, void
 void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_free_all(struct driver *driver);
 
+/** Goes on with starts that the last run of the driver did not compare. */
+enum status task_recall_all(struct driver *driver, struct error *err);
+
 /** Remove the container of a task (of a network for an empty @task) as DestroyTask does, for no caller:
  * unless it runs. */
 void task_clear(struct driver *driver, const char *alloc, const char *task);

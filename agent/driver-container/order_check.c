@@ -143,3 +143,11 @@ enum status order_check(const struct order_place *place, enum order_kind kind,
 			      "it was used already; ask the server for another one");
 	return STATUS_OK;
 }
+
+enum status order_recall(const ProtobufCBinaryData *order, const ProtobufCBinaryData *body, struct taken *ret,
+			 struct error *err)
+{
+	*ret = (struct taken){.reason = "", .use = NONCE_DONE};
+	TRY(order_read(order->data, order->len, &ret->order, err));
+	return check_body((enum order_kind)ret->order.kind, body, ret, err);
+}

@@ -37,3 +37,7 @@ void taken_release(struct taken *taken);
 enum status order_check(const struct order_place *place, enum order_kind kind,
 			const ProtobufCBinaryData *order, const ProtobufCBinaryData *body, struct taken *ret,
 			struct error *err);
+
+/** Reads an order that was taken before, with its body: of the driver's own file. */
+enum status order_recall(const ProtobufCBinaryData *order, const ProtobufCBinaryData *body, struct taken *ret,
+			 struct error *err);

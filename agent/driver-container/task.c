@@ -7,6 +7,7 @@
 #include "health.h"
 #include "last_output.h"
 #include "order_admit.h"
+#include "pending.h"
 #include "plugin_folder.h"
 #include "policy.h"
 #include "process.h"
@@ -20,6 +21,7 @@
 #include "log/log.h"
 #include "model/restart.h"
 #include "model/task_text.h"
+#include "rpc/wakeup.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -38,6 +40,7 @@ enum {
 	WAIT_S = 600,
 	STOP_SLACK_S = 30,
 	STOP_MAX_MS = 3600 * 1000,
+	FOLLOW_S = 5,
 	IMAGE_MAX = 256 << 10, /* bytes of its description, which those of its containers repeat */
 };
 
@@ -62,7 +65,9 @@ struct op {
 	bool has_pulled;
 	bool has_created;
 	bool has_waited;
+	bool is_started;  /* the engine was asked, and whether it did is not known yet: a file is pending */
 	bool is_compared; /* the process, with the order */
+	bool is_recalled; /* it was started by the last run of the driver */
 	bool is_wait;
 	bool force;
 	uint32_t timeout_ms;
@@ -130,24 +135,60 @@ static void op_free(struct op *op)
 	free(op);
 }
 
+static const struct op_kind follow_kind;
+
+/* Does another one follow the same start? */
+static bool is_followed(const struct op *op)
+{
+	const struct op *other;
+
+	LIST_FOREACH (other, &op->driver->ops, link)
+		if (other != op && other->kind == &follow_kind && str_eq(other->name, op->name) &&
+		    str_eq(other->nonce, op->nonce))
+			return true;
+	return false;
+}
+
+static void follow_later(struct op *op, uint64_t delay_us);
+
+/* A start whose outcome is not known is followed after its caller was answered: what it started must be
+ * compared. */
 static void op_fail(struct op *op, const struct error *err)
 {
-	if (op->has_used)
+	bool is_open = op->is_started && !op->is_compared;
+	bool follows = op->kind == &follow_kind;
+
+	if (op->has_used && !is_open)
 		driver_note_end(op->driver, &op->taken.order, err->status, op->is_compared);
 	if (op->call)
 		rpc_call_fail(op->call, err);
-	else
+	else if (!follows)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "clear", .err = err},
 			"the container of task '%s', which the last boot left, stays", op->task);
-	op_free(op);
+	op->call = NULL;
+	if (is_open && !is_followed(op))
+		follow_later(op, FOLLOW_S * USEC_PER_SEC);
+	else
+		op_free(op);
+}
+
+static void op_settle(struct op *op)
+{
+	if (op->is_started)
+		pending_remove(op->driver->settings->state_dir, op->name);
+	op->is_started = false;
 }
 
 static void op_reply(struct op *op, const ProtobufCMessage *response)
 {
+	op_settle(op);
 	if (op->has_used)
 		driver_note_end(op->driver, &op->taken.order, STATUS_OK, op->is_compared);
 	if (op->call)
 		rpc_call_reply(op->call, response);
+	else if (op->kind == &follow_kind)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.alloc = op->alloc, .op = "start"},
+			"task '%s', whose start was not answered in time, runs as it was ordered", op->task);
 	else
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.alloc = op->alloc, .op = "clear"},
 			"removed the container of task '%s', which the last boot left", op->task);
@@ -541,7 +582,7 @@ static void on_withdrawn(struct op *op, const struct error *err)
 /* A container that was made and cannot be looked at is not started. */
 static void fail_look(struct op *op, const struct error *err)
 {
-	if (!op->has_created || op->has_waited || op->container_id[0] == '\0') {
+	if (!op->has_created || op->is_started || op->container_id[0] == '\0') {
 		op_fail(op, err);
 		return;
 	}
@@ -575,7 +616,8 @@ static void on_started(enum status status, const struct error *err, const json_t
 	task_op_look(op);
 }
 
-/* The order is done for before the container runs: should that be lost, it makes no second one. */
+/* The order is done for before the container runs: should that be lost, it makes no second one. It is pending
+ * until the container is compared. */
 static void ask_start(struct op *op)
 {
 	const char *reason;
@@ -589,10 +631,13 @@ static void ask_start(struct op *op)
 		refuse_made(op);
 		return;
 	}
-	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
+	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK ||
+	    pending_put(op->driver->settings->state_dir, op->name, &op->taken, &err) != STATUS_OK) {
 		op_fail(op, &err);
-	else
-		ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
+		return;
+	}
+	op->is_started = true;
+	ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
 }
 
 static void on_created(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -683,6 +728,8 @@ static void on_removed(struct op *op, const struct error *err)
 	if (err)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
+	else
+		op_settle(op);
 	(void)error_set(
 		&own, STATUS_FAILED_PRECONDITION, 0,
 		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'. "
@@ -923,6 +970,84 @@ static void start_seen(struct op *op, struct container *container)
 }
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
+
+/* --- a start whose outcome was not known when its caller was answered: it is compared when it runs --- */
+
+static void begin_look(struct op *op);
+
+static int on_follow(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct op *op = userdata;
+
+	op_unwatch(op);
+	begin_look(op);
+	return 0;
+}
+
+static void follow_later(struct op *op, uint64_t delay_us)
+{
+	op->kind = &follow_kind;
+	op_unwatch(op);
+	if (wakeup_arm(op->driver->event, &op->end_timer, delay_us, on_follow, op, NULL) != STATUS_OK)
+		op_free(op); /* the next run of the driver has its file */
+}
+
+/* It is over when the container has run and ended, or is gone. The engine may carry out a late restart of a
+ * container that has ended. */
+static void follow_seen(struct op *op, struct container *container)
+{
+	bool has_ended = container &&
+			 container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED &&
+			 container->started_ms != op->before_ms && !op->is_recalled;
+	struct error err;
+
+	if (!container || !str_eq(container->nonce, op->nonce) || has_ended) {
+		(void)error_set(&err, STATUS_ABORTED, 0, "the task ended before it was compared");
+		op_settle(op);
+		op_fail(op, &err);
+	} else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
+		follow_later(op, FOLLOW_S * USEC_PER_SEC);
+	} else {
+		(void)is_as_ordered(op, container);
+	}
+}
+
+static const struct op_kind follow_kind = {.seen = follow_seen};
+
+static void recall(const char *name, const struct taken *taken, const struct error *err, void *userdata)
+{
+	struct driver *driver = userdata;
+	bool is_task = taken && taken->order.kind == ORDER_START;
+	const Holdfast__Driver__V1__TaskConfig *task = is_task ? (const void *)taken->body : NULL;
+	const Holdfast__Driver__V1__NetworkConfig *network = taken ? (const void *)taken->body : NULL;
+	struct op *op;
+
+	if (!taken) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "start", .err = err},
+			"container %s was started and is not compared with its order: destroy its task",
+			name);
+		return;
+	}
+	op = op_new(driver, NULL, &follow_kind, is_task ? task->alloc_id : network->alloc_id,
+		    is_task ? task->task : "");
+	if (!op)
+		return;
+	op->taken = *taken;
+	hex_encode(op->nonce, op->taken.order.nonce, ORDER_NONCE_SIZE);
+	op->has_used = op->is_started = op->is_recalled = true;
+	if (memcmp(op->taken.order.boot_id, driver->boot_id, sizeof(driver->boot_id)) != 0 ||
+	    (is_task && task_spec_read(task, &op->spec, NULL) != STATUS_OK)) {
+		op_settle(op); /* nothing runs of another boot */
+		op_free(op);
+		return;
+	}
+	follow_later(op, 0);
+}
+
+enum status task_recall_all(struct driver *driver, struct error *err)
+{
+	return pending_each(driver->settings->state_dir, recall, driver, err);
+}
 
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err)
 {

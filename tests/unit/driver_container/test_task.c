@@ -42,6 +42,7 @@ static struct {
 	bool is_hidden;		/* the kernel does not show that it is of the container */
 	bool ignores_kill;	/* the process runs on */
 	bool is_kill_refused;	/* by the engine */
+	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
 } model;
@@ -174,7 +175,9 @@ static void answer_last(void)
 		json_decref(model.body);
 		model.body = NULL;
 	}
-	if (strstr(model.last, "/kill?") && model.is_kill_refused)
+	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
+		done(error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "late"), &err, NULL, model.userdata);
+	else if (strstr(model.last, "/kill?") && model.is_kill_refused)
 		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it cannot be killed"), &err, NULL,
 		     model.userdata);
 	else if (is_look && json && model.is_look_refused)
@@ -229,6 +232,7 @@ UNIT_SETUP(begin, struct fixture, f)
 					.networks = {"none"}};
 	assert_int_equal(EVP_PKEY_get_raw_public_key(key, f->settings.keys[0], &n), 1);
 	EVP_PKEY_free(key);
+	(void)str_copy(f->settings.state_dir, sizeof(f->settings.state_dir), f->folder);
 	f->driver = (struct driver){.event = f->driver.event,
 				    .settings = &f->settings,
 				    .boot_text = BOOT,
@@ -554,4 +558,111 @@ CASE(leftovers_are_removed_after_the_last_page_that_lists_them)
 	assert_int_equal(f->driver.n_operations, 35);
 	assert_contains(model.last, "GET /containers/holdfast-" ALLOC "-t34/json");
 	assert_null(f->driver.leftovers);
+}
+
+static size_t count_pending(const struct fixture *f)
+{
+	char path[FOLDER_SIZE + 64];
+
+	(void)snprintf(path, sizeof(path), "%s/pending/holdfast-" ALLOC "-web", f->folder);
+	return access(path, F_OK) == 0;
+}
+
+/* Until the driver does nothing more. */
+static void await_rest(struct fixture *f)
+{
+	uint64_t end_us = clock_monotonic_us() + 600 * USEC_PER_SEC;
+
+	model.asked[0] = '\0';
+	while (f->driver.n_operations > 0 && clock_monotonic_us() < end_us)
+		if (model.done)
+			answer_last();
+		else
+			(void)sd_event_run(f->driver.event, USEC_PER_SEC);
+}
+
+static void start_late(struct fixture *f)
+{
+	model.is_start_late = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_DEADLINE_EXCEEDED, "%s%s", model.asked, answer.msg);
+	assert_int_equal(count_pending(f), 1);
+	assert_int_equal(f->driver.n_operations, 1);
+}
+
+/* The child of the test has other mounts than the order. */
+static void expect_compared_and_removed(struct fixture *f)
+{
+	await_rest(f);
+	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
+	assert_null(model.body);
+	assert_false(process_runs());
+	assert_int_equal(count_pending(f), 0);
+	expect_trail(f, "reason=made");
+	assert_int_equal(f->driver.n_operations, 0);
+}
+
+CASE(a_start_that_is_answered_late_is_compared_when_it_runs)
+{
+	start_late(f);
+	model.has_run = false; /* the engine still copies the image's files */
+	model.status = "created";
+	for (int i = 0; i < 100; i++)
+		if (model.done)
+			answer_last();
+		else
+			(void)sd_event_run(f->driver.event, USEC_PER_SEC);
+	assert_int_equal(f->driver.n_operations, 1);
+	begin_process();
+	model.status = "running";
+	expect_compared_and_removed(f);
+}
+
+CASE(a_start_that_the_last_run_of_the_driver_did_not_compare_is_compared)
+{
+	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	assert_int_equal(count_pending(f), 1);
+	begin_process();
+	model.status = "running";
+	assert_ok(task_recall_all(&f->driver, NULL));
+	expect_compared_and_removed(f);
+}
+
+CASE(a_late_start_whose_task_has_ended_is_over)
+{
+	start_late(f);
+	await_rest(f);
+	assert_int_equal(f->driver.n_operations, 0);
+	assert_int_equal(count_pending(f), 0);
+	expect_trail(f, "res=failed code=ABORTED");
+}
+
+CASE(a_late_start_of_another_boot_is_over)
+{
+	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	f->driver.boot_id[0]++;
+	assert_ok(task_recall_all(&f->driver, NULL));
+	assert_int_equal(f->driver.n_operations, 0);
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(a_late_start_does_not_keep_its_task_from_being_destroyed)
+{
+	start_late(f);
+	begin_process();
+	model.status = "running";
+	expect_destroyed(f);
+	await_rest(f);
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(a_start_that_is_answered_leaves_no_file)
+{
+	start_well(f);
+	assert_int_equal(count_pending(f), 0);
+	assert_int_equal(f->driver.n_operations, 0);
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pending.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FOLDER_MODE = 0700, FILE_MODE = 0600, FILE_SIZE_MAX = 2 << 20 };
+
+DEFINE_CLEANUP(DIR, closedir)
+
+enum status pending_put(const char *state_dir, const char *name, const struct taken *taken, struct error *err)
+{
+	size_t n = sizeof(taken->order) + protobuf_c_message_get_packed_size(taken->body);
+	cleanup_free uint8_t *bytes = malloc(n);
+	char path[PATH_MAX];
+	int r = -ENAMETOOLONG;
+
+	if (!bytes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep an order");
+	memcpy(bytes, &taken->order, sizeof(taken->order));
+	(void)protobuf_c_message_pack(taken->body, bytes + sizeof(taken->order));
+	if (str_format(path, sizeof(path), "%s/pending", state_dir) >= 0)
+		r = mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST ? -errno : 0;
+	if (r == 0 && str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
+		r = file_write_atomic(path, FILE_MODE, bytes, n);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+void pending_remove(const char *state_dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
+		(void)unlink(path);
+}
+
+static enum status read_one(const char *path, struct taken *ret, struct error *err)
+{
+	cleanup_free char *bytes = NULL;
+	ProtobufCBinaryData order, body;
+	size_t n = 0;
+	int r = file_read(path, FILE_SIZE_MAX, &bytes, &n);
+
+	if (r < 0 || n < sizeof(ret->order))
+		return error_set(err, STATUS_DATA_LOSS, r, "%s holds no order", path);
+	order = (ProtobufCBinaryData){sizeof(ret->order), (uint8_t *)bytes};
+	body = (ProtobufCBinaryData){n - order.len, (uint8_t *)bytes + order.len};
+	return order_recall(&order, &body, ret, err);
+}
+
+enum status pending_each(const char *state_dir, pending_fn *visit, void *userdata, struct error *err)
+{
+	cleanup(closedirp) DIR *folder = NULL;
+	const struct dirent *entry;
+	char path[PATH_MAX];
+
+	if (str_format(path, sizeof(path), "%s/pending", state_dir) >= 0)
+		folder = opendir(path);
+	if (!folder && errno != ENOENT)
+		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+	while (folder && (entry = readdir(folder))) {
+		struct taken taken = {.reason = ""};
+		struct error own;
+
+		if (!str_starts_with(entry->d_name, "holdfast-") ||
+		    str_format(path, sizeof(path), "%s/pending/%s", state_dir, entry->d_name) < 0)
+			continue;
+		if (read_one(path, &taken, &own) == STATUS_OK) {
+			visit(entry->d_name, &taken, NULL, userdata);
+			continue;
+		}
+		taken_release(&taken);
+		visit(entry->d_name, NULL, &own, userdata);
+	}
+	return STATUS_OK;
+}
