@@ -13,6 +13,8 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "log/service.h"
+#include "model/alloc.h"
+#include "model/feasibility.h"
 #include "model/order.h"
 #include "rpc/scrape.h"
 
@@ -21,12 +23,15 @@
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 
-enum { BOOT_ID_FILE_MAX = 64, SOCKET_MODE = 0660, CONNECTIONS_MAX = 64, CALLS_MAX = 256 };
+enum { BOOT_ID_FILE_MAX = 64, SOCKET_MODE = 0660, CONNECTIONS_MAX = 64, FILES_BESIDE = 768 };
+
+_Static_assert(DRIVER_WAITS_MAX >= NODE_ALLOCS_MAX * ALLOC_TASKS_MAX, "each task of a node is waited for");
 
 static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
@@ -133,11 +138,29 @@ static enum status find_agent(struct driver *driver, struct error *err)
 	return STATUS_OK;
 }
 
+size_t driver_waits_max(size_t n_files)
+{
+	size_t n = n_files > FILES_BESIDE ? n_files - FILES_BESIDE : 0;
+
+	return n < DRIVER_WAITS_MAX ? n : DRIVER_WAITS_MAX;
+}
+
+static enum status read_file_limit(struct driver *driver, struct error *err)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "read the limit of open files");
+	driver->waits_max = driver_waits_max(files.rlim_cur);
+	return STATUS_OK;
+}
+
 static enum status open_state(struct driver *driver, struct error *err)
 {
 	const struct settings *settings = driver->settings;
 	char path[PATH_MAX];
 
+	TRY(read_file_limit(driver, err));
 	TRY(read_boot_id(driver, err));
 	TRY(find_agent(driver, err));
 	TRY(trail_open(settings->state_dir, settings->cluster, settings->node_id, &driver->trail, err));
@@ -178,7 +201,8 @@ static void print_metrics(struct strbuf *to, void *userdata)
 
 static enum status open_server(struct driver *driver, struct error *err)
 {
-	const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX, .calls = CALLS_MAX};
+	const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX,
+						 .calls = DRIVER_WAITS_MAX + DRIVER_CALLS_BESIDE};
 
 	TRY(rpc_server_new(driver->event, services, ARRAY_SIZE(services), &limits, driver, &driver->server,
 			   err));

@@ -45,7 +45,7 @@ struct driver {
 	size_t n_operations;
 	LIST_HEAD(, session) sessions;
 	size_t n_sessions;
-	size_t n_waits;
+	size_t n_waits, waits_max;
 	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
 	LIST_HEAD(, known) knowns;	/* containers that the engine described */
 	LIST_HEAD(, health) healths;	/* of tasks with a check */
@@ -68,6 +68,12 @@ struct driver {
 /** Runs until SIGTERM or SIGINT.
  * @ret_has_started the sockets were open: a later failure is not caused by the settings */
 enum status driver_run(const struct settings *settings, bool *ret_has_started, struct error *err);
+
+/* WaitTask holds a call and a descriptor for each task of a node. */
+enum { DRIVER_WAITS_MAX = 8192, DRIVER_CALLS_BESIDE = 1024 };
+
+/** How many calls may wait if the program may open @n_files: the engine's connections need their share. */
+size_t driver_waits_max(size_t n_files);
 
 extern const struct rpc_method driver_methods[];
 extern const size_t driver_n_methods;

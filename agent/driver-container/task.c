@@ -36,7 +36,6 @@
 #define MOUNTINFO_PATH "/proc/1/mountinfo"
 
 enum {
-	WAITS_MAX = 256,
 	WAIT_S = 600,
 	STOP_SLACK_S = 30,
 	STOP_MAX_MS = 3600 * 1000,
@@ -1476,9 +1475,11 @@ void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	struct error err;
 	struct op *op;
 
-	if (driver->n_waits >= WAITS_MAX) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%d calls wait for tasks already",
-				WAITS_MAX);
+	if (driver->n_waits >= driver->waits_max) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
+				"%zu calls wait for tasks already, the most that the limit of open files "
+				"(LimitNOFILE= of the driver's unit) allows",
+				driver->n_waits);
 		rpc_call_fail(call, &err);
 		return;
 	}

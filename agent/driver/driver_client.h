@@ -2,12 +2,16 @@
 #pragma once
 /* Task drivers as services (docs/task-drivers.md): their methods, and how many calls one takes. */
 
+#include "model/alloc.h"
+#include "model/feasibility.h"
 #include "service/client.h"
 
 enum {
 	DRIVER_MESSAGE_MAX = 1 << 20, /* bytes, either way */
-	DRIVER_CALLS_MAX = 1024,      /* in flight to one driver: each task has one that waits for its end */
+	DRIVER_CALLS_MAX = 9216,      /* in flight to one driver: each task has one that waits for its end */
 };
+
+_Static_assert(DRIVER_CALLS_MAX >= NODE_ALLOCS_MAX * ALLOC_TASKS_MAX + 1024, "other calls have room");
 
 /* In the order of the service in driver.proto. */
 enum driver_method {

@@ -666,3 +666,25 @@ CASE(a_start_that_is_answered_leaves_no_file)
 	assert_int_equal(count_pending(f), 0);
 	assert_int_equal(f->driver.n_operations, 0);
 }
+
+/* 256 of systemd's 1024 descriptors; all tasks of a node by the limit of the unit. */
+CASE(calls_that_wait_leave_room_for_others)
+{
+	const Holdfast__Driver__V1__WaitTaskRequest request =
+		PB(holdfast__driver__v1__wait_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+
+	assert_int_equal(driver_waits_max(100), 0);
+	assert_int_equal(driver_waits_max(1024), 256);
+	assert_int_equal(driver_waits_max(16384), DRIVER_WAITS_MAX);
+	memset(&answer, 0, sizeof(answer));
+	f->driver.n_waits = f->driver.waits_max = 3;
+	task_wait((struct rpc_call *)&answer, &request.base, &f->driver);
+	assert_int_equal(answer.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(answer.msg, "LimitNOFILE=");
+	f->driver.waits_max = 4;
+	memset(&answer, 0, sizeof(answer));
+	task_wait((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
+	assert_int_equal(answer.status, STATUS_NOT_FOUND);
+	assert_int_equal(f->driver.n_waits, 3);
+}
