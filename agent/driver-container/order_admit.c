@@ -29,7 +29,7 @@ static void begin_record(struct keyline *record, const struct order *order)
 }
 
 /* Adds a difference to the record. Shortens the values, which may come from the engine, to fit a line. */
-static void add_fault(struct keyline *record, const struct readback_fault *fault)
+static void add_fault(struct keyline *record, const struct readback_fault *fault, bool is_removed)
 {
 	char value[FAULT_MAX + 1];
 
@@ -37,11 +37,11 @@ static void add_fault(struct keyline *record, const struct readback_fault *fault
 	str_copy_text(value, sizeof(value), fault->ordered);
 	keyline_words(record, "ordered", value);
 	str_copy_text(value, sizeof(value), fault->found);
-	keyline_words(record, "found", value);
+	keyline_words(record, "found", value, "removed", is_removed ? "1" : "0");
 }
 
 static enum status refuse(struct driver *driver, const struct taken *taken, const char *reason,
-			  const struct readback_fault *fault, struct error *why)
+			  const struct readback_fault *fault, bool is_removed, struct error *why)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t skipped = 0;
@@ -55,7 +55,7 @@ static enum status refuse(struct driver *driver, const struct taken *taken, cons
 		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "res", "refused", "reason", reason, "code", status_name(why->status));
 	if (fault)
-		add_fault(&record, fault);
+		add_fault(&record, fault, is_removed);
 	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "cannot record a refusal");
 	log_line(LOG_WARNING, "%s", why->msg);
@@ -65,13 +65,13 @@ static enum status refuse(struct driver *driver, const struct taken *taken, cons
 enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
 			  struct error *why)
 {
-	return refuse(driver, taken, reason, NULL, why);
+	return refuse(driver, taken, reason, NULL, false, why);
 }
 
 enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
-			       const struct readback_fault *fault, struct error *why)
+			       const struct readback_fault *fault, bool is_removed, struct error *why)
 {
-	return refuse(driver, taken, "made", fault, why);
+	return refuse(driver, taken, "made", fault, is_removed, why);
 }
 
 static enum status take_order(struct driver *driver, enum order_kind kind, bool is_restart,

@@ -23,9 +23,10 @@ enum status driver_take_restart(struct driver *driver, const ProtobufCBinaryData
 enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
 			  struct error *why);
 
-/** Does the same as driver_refuse() for a container that differs from its order; records @fault too. */
+/** Does the same as driver_refuse() for a container that differs from its order; records @fault and whether
+ * the container was removed, too. */
 enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
-			       const struct readback_fault *fault, struct error *why);
+			       const struct readback_fault *fault, bool is_removed, struct error *why);
 
 /** Whose account no task may have: the agent's, the driver's own, and of whom the mount helper's folders
  * are. */

@@ -731,10 +731,11 @@ static void on_removed(struct op *op, const struct error *err)
 		op_settle(op);
 	(void)error_set(
 		&own, STATUS_FAILED_PRECONDITION, 0,
-		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'. "
-		"The driver removes the container. Next: read the driver's trail and the engine's log",
-		op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered);
-	(void)driver_refuse_made(op->driver, &op->taken, &op->fault, &own);
+		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'; "
+		"%s. Next: read the driver's trail and the engine's log",
+		op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered,
+		err ? "the container could not be removed and may run" : "the container is removed");
+	(void)driver_refuse_made(op->driver, &op->taken, &op->fault, !err, &own);
 	op_fail(op, &own);
 }
 

@@ -494,6 +494,19 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
 	assert_null(model.body);
+	assert_contains(answer.msg, "the container is removed");
+	expect_trail(f, "removed=1");
+}
+
+CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.at = "GET /libpod";
+	model.meanwhile = begin_process;
+	model.ignores_kill = true;
+	order_task(f, false);
+	expect_kept(STATUS_FAILED_PRECONDITION, "could not be removed and may run");
+	expect_trail(f, "removed=0");
 }
 
 CASE(an_image_that_would_run_as_root_is_not_started)
