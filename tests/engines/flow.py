@@ -145,7 +145,7 @@ class Flow(Execs):
         self.room.holdfast("volume", "register", self.room.spec("single.hcl", text))
         self.start_driver()
 
-    def start_driver(self, engine="engine.sock", users='"0", "image", "app"'):
+    def start_driver(self, engine="engine.sock", users='"0", "image", "app", "1234"'):
         """@engine: the socket at which it finds the engine"""
         settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine,
                                    users=users)  # fmt: skip
@@ -314,6 +314,16 @@ class Flow(Execs):
                 return f.read()
         except OSError:
             return b""
+
+    def a_user_that_the_image_does_not_know_may_have_a_read_only_root(self):
+        """podman binds a passwd and a group of its own then."""
+        for config in ("", "\n    read_only_root = true"):
+            spec = SPEC.replace('stop_timeout = "2s"', 'stop_timeout = "2s"\n  user         = "1234"')
+            spec = spec.replace('    image   = "{image}"', '    image   = "{image}"' + config)
+            alloc = self.run(spec=spec, script="trap 'exit 0' TERM; while true; do sleep 0.1; done")
+            self.until(alloc, "RUNNING")
+            self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
+            self.nothing_is_left()
 
     def an_image_that_would_run_as_root_starts_nothing_unless_root_allows_it(self):
         self.engine.kill_driver()
