@@ -493,11 +493,14 @@ static bool compare_bind(const struct readback *readback, const json_t *mount, s
 	return true;
 }
 
-/* Keeps a volume that the image declares: a folder of the engine's own with a random name. */
+/* Keeps a volume that the image declares: a folder of the engine's own with a random name. It is writable
+ * without a bound, which read_only_root promises that nothing is. */
 static bool keep_image_volume(struct readback *readback, const json_t *mount, struct readback_fault *ret)
 {
 	const char *name = text_at(mount, "Name"), *target = text_at(mount, "Destination");
 
+	if (json_is_true(json_object_get(host_of(readback->asked), "ReadonlyRootfs")))
+		return differ(ret, "read_only_root", "no volume of the image", target);
 	if (!str_eq(text_at(mount, "Type"), "volume") || strlen(name) != 64 ||
 	    strspn(name, "0123456789abcdef") != 64 || readback->n_image_volumes == IMAGE_VOLUMES_MAX ||
 	    str_copy(readback->image_volumes[readback->n_image_volumes], PATH_MAX, target) < 0)

@@ -374,6 +374,21 @@ CASE(a_mount_behind_an_image_symlink_is_found_by_identity)
 	assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
 }
 
+/* The engine's answer has a volume of the image at /var/cache. */
+CASE(a_read_only_root_has_no_volume_of_the_image)
+{
+	cleanup_free char *answer =
+		replaced(answer_text, "\"ReadonlyRootfs\":false", "\"ReadonlyRootfs\":true");
+	struct readback_fault fault;
+
+	assert_true(inspect(f, answer_text, &fault));
+	(void)json_object_set_new(json_object_get(readback_asked(f->readback), "HostConfig"),
+				  "ReadonlyRootfs", json_true());
+	assert_false(inspect(f, answer, &fault));
+	assert_string_equal(fault.field, "read_only_root");
+	assert_string_equal(fault.found, "/var/cache");
+}
+
 /* podman binds files of its own where the image does not know the user and its files are read-only. */
 CASE(a_file_of_accounts_is_of_podman_only_in_a_read_only_root)
 {
