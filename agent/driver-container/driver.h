@@ -49,6 +49,7 @@ struct driver {
 	LIST_HEAD(, restarts) restarts; /* of tasks that were restarted */
 	LIST_HEAD(, known) knowns;	/* containers that the engine described */
 	LIST_HEAD(, health) healths;	/* of tasks with a check */
+	size_t n_checks;		/* that run within their time */
 	json_t *leftovers; /* what an earlier boot left, while the engine lists it by pages; owned */
 	unsigned int leftover_pages;
 	/* the engine's health, as it was found last */

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* That may hold a request to the engine, which also starts and stops tasks. */
+enum { CHECKS_MAX = 256 };
+
 struct health {
 	LIST_ENTRY(health) link;
 	struct driver *driver;
@@ -23,7 +26,7 @@ struct health {
 	uint32_t retries;
 	uint64_t due_us; /* of the next check */
 	bool is_running;
-	bool is_late;	   /* the one that runs has passed its time limit */
+	bool is_late;	   /* the one that runs has passed its time limit: its output is ignored */
 	uint32_t failures; /* in a row */
 	const char *state;
 	uint64_t ask_until_us; /* its output has ended, and it runs; 0: not known */
@@ -37,6 +40,8 @@ static void health_end(struct health *health)
 	engine_cancel(health->call);
 	health->call = NULL;
 	wakeup_disarm(&health->timer);
+	if (health->is_running && !health->is_late)
+		health->driver->n_checks--;
 	health->is_running = false;
 }
 
@@ -73,20 +78,30 @@ static void limit(struct health *health, uint64_t us)
 		health_end(health);
 }
 
+static void ask_exit_code(struct health *health);
+
 /* A command cannot be ended through the engine: one that hangs fails in each interval, and no other starts.
- */
+ * It keeps no request at the engine, and the engine is asked whether it still runs. */
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct health *health = userdata;
 
 	wakeup_disarm(&health->timer);
+	if (health->is_late) {
+		ask_exit_code(health);
+		return 0;
+	}
 	health->is_late = true;
+	health->driver->n_checks--;
 	note_result(health, false);
-	limit(health, health->interval_us);
+	engine_cancel(health->call);
+	health->call = NULL;
+	if (health->exec_id[0] != '\0')
+		limit(health, health->interval_us);
+	else
+		health_end(health); /* it was not started */
 	return 0;
 }
-
-static void ask_exit_code(struct health *health);
 
 static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -119,6 +134,11 @@ static void on_exit_code(enum status status, const struct error *err, const json
 	/* else the engine's trouble, or the end of the container: no result */
 	if (status == STATUS_OK)
 		status = container_read_exec(json, &still_runs, &code, NULL);
+	if (still_runs && health->is_late) {
+		note_result(health, false);
+		limit(health, health->interval_us);
+		return;
+	}
 	if (still_runs && ask_later(health))
 		return;
 	if (status == STATUS_OK && !still_runs && !health->is_late)
@@ -183,6 +203,8 @@ static void health_begin(struct health *health)
 
 	if (!body)
 		return;
+	health->driver->n_checks++;
+	health->exec_id[0] = '\0';
 	health->due_us = clock_monotonic_us() + health->interval_us;
 	health->is_running = true;
 	health->is_late = false;
@@ -255,7 +277,7 @@ const char *health_look(struct driver *driver, const struct container *container
 		return "";
 	if (health->started_ms != container->started_ms)
 		health_reset(health, container->started_ms);
-	if (!health->is_running && clock_monotonic_us() >= health->due_us)
+	if (!health->is_running && clock_monotonic_us() >= health->due_us && driver->n_checks < CHECKS_MAX)
 		health_begin(health);
 	return health->state;
 }

@@ -25,6 +25,7 @@ static struct {
 	void *userdata;
 	const char *exits[8]; /* its answers to EXEC, one after the other; the last one again and again */
 	size_t n_exits;
+	size_t n_cancelled;
 } model;
 
 static struct {
@@ -45,7 +46,17 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	json_decref(request->body);
 	model.done = done;
 	model.userdata = userdata;
+	if (ret)
+		*ret = (struct engine_call *)&model;
 	return STATUS_OK;
+}
+
+WRAPPED(void, engine_cancel, struct engine_call *call)
+{
+	if (!call)
+		return;
+	model.n_cancelled++;
+	model.done = NULL;
 }
 
 WRAPPED(enum status, driver_take_order, struct driver *driver, enum order_kind kind,
@@ -330,4 +341,63 @@ CASE(a_check_that_runs_on_without_output_has_no_result)
 	model.n_exits = 0;
 	model.exits[0] = "{\"Running\": false, \"ExitCode\": 0}";
 	assert_string_equal(check(f), "healthy");
+}
+
+static const char *look(struct fixture *f, json_t *inspected, const char *id)
+{
+	struct container container = {.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING};
+
+	(void)str_copy(container.id, sizeof(container.id), id);
+	return health_look(&f->driver, &container, inspected);
+}
+
+/* Its output never ends: the request for it is given up, and the engine is asked whether it still runs. */
+CASE(a_check_that_hangs_keeps_no_request_at_the_engine)
+{
+	cleanup(json_decrefp) json_t *inspected =
+		json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
+			  "{\"argv\": [\"true\"], \"interval_ms\": 60000, \"timeout_ms\": 30000, "
+			  "\"retries\": 1}");
+
+	(void)look(f, inspected, "0123456789abcdef");
+	answer_last();
+	assert_string_equal(model.last, "POST /exec/0123456789abcdef/start");
+	assert_int_equal(f->driver.n_checks, 1);
+	assert_true(sd_event_run(f->driver.event, UNIT_LIMIT_US) > 0);
+	assert_int_equal(model.n_cancelled, 1);
+	assert_int_equal(f->driver.n_checks, 0);
+	assert_string_equal(look(f, inspected, "0123456789abcdef"), "unhealthy");
+	model.exits[0] = RUNNING;
+	model.exits[1] = "{\"Running\": false, \"ExitCode\": 0}";
+	for (int i = 0; i < 2; i++) {
+		uint64_t begun_us = clock_monotonic_us();
+
+		assert_string_equal(model.last, i == 0 ? "POST /exec/0123456789abcdef/start" : EXEC);
+		assert_true(sd_event_run(f->driver.event, UNIT_LIMIT_US) > 0);
+		assert_true(clock_monotonic_us() - begun_us > 50 * USEC_PER_SEC);
+		assert_string_equal(model.last, EXEC);
+		assert_non_null(model.done);
+		answer_last();
+		assert_string_equal(look(f, inspected, "0123456789abcdef"), "unhealthy");
+	}
+	assert_string_equal(model.last, "POST /containers/0123456789abcdef/exec"); /* the next check */
+	model.done = NULL;
+}
+
+CASE(checks_leave_requests_to_the_engine_for_others)
+{
+	cleanup(json_decrefp) json_t *inspected =
+		json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
+			  "{\"argv\": [\"true\"], \"interval_ms\": 60000, \"timeout_ms\": 30000, "
+			  "\"retries\": 1}");
+
+	for (unsigned int i = 0; i < 300; i++) {
+		char id[32];
+
+		(void)snprintf(id, sizeof(id), "%016x", i);
+		model.last[0] = '\0';
+		(void)look(f, inspected, id);
+		assert_int_equal(model.last[0] != '\0', i < 256);
+		model.done = NULL;
+	}
 }
