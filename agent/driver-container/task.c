@@ -1707,10 +1707,8 @@ static void network_seen(struct op *op, struct container *container)
 	struct error err;
 
 	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
-		if (!is_own)
-			reply_network(op);
-		else
-			(void)is_as_ordered(op, container);
+		(void)str_copy(op->nonce, sizeof(op->nonce), container->nonce); /* one is like the other */
+		(void)is_as_ordered(op, container);
 	} else if (is_own && !op->has_waited &&
 		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
 		if (is_as_ordered(op, container))

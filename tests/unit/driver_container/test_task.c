@@ -2,6 +2,7 @@
 /* What a start does if its order or its volume changes between the creation of the container and its start,
  * and what is known of the end of a container. The engine is a model, and so is the check of the publish
  * tree; the process of a container is a child of the test. */
+#include "container.h"
 #include "driver.h"
 #include "folder.h"
 #include "publish.h"
@@ -22,6 +23,7 @@
 #define BOOT "11111111-2222-4333-8444-555555555555"
 #define ID "0123456789abcdef"
 #define NAME "/containers/holdfast-" ALLOC "-web"
+#define NETWORK "/containers/holdfast-net-" ALLOC
 
 static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
 
@@ -139,23 +141,26 @@ static json_t *describe(void)
 	json_t *mount =
 		json_array_get(json_object_get(json_object_get(model.body, "HostConfig"), "Mounts"), 0);
 	json_t *config = json_copy(model.body);
+	json_t *mounts =
+		mount ? json_pack("[{s:s, s:O, s:O, s:b, s:s}]", "Type", "bind", "Source",
+				  json_object_get(mount, "Source"), "Destination",
+				  json_object_get(mount, "Target"), "RW", 1, "Propagation", "rprivate")
+		      : json_array();
 
 	(void)json_object_set_new(config, "User", json_string(model.user));
 
-	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o, s:O, s:[{s:s, s:O, s:O, s:b, s:s}]}", "Id", ID,
-			 "State", "Status", status_word(), "StartedAt",
+	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o, s:O, s:o}", "Id", ID, "State", "Status",
+			 status_word(), "StartedAt",
 			 model.has_run ? "2026-01-01T00:00:00Z" : "0001-01-01T00:00:00Z", "ExitCode",
 			 model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config", config,
-			 "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", "Type", "bind",
-			 "Source", json_object_get(mount, "Source"), "Destination",
-			 json_object_get(mount, "Target"), "RW", 1, "Propagation", "rprivate");
+			 "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", mounts);
 }
 
 /* Answers the last request. */
 static void answer_last(void)
 {
 	engine_done_fn *done = model.done;
-	bool is_look = str_eq(model.last, "GET " NAME "/json");
+	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
 	bool is_create = str_starts_with(model.last, "POST /containers/create");
 	json_t *json = is_create ? json_pack("{s:s}", "Id", ID) : is_look && model.body ? describe() : NULL;
 	struct error err;
@@ -700,4 +705,36 @@ CASE(calls_that_wait_leave_room_for_others)
 	await_answer(f);
 	assert_int_equal(answer.status, STATUS_NOT_FOUND);
 	assert_int_equal(f->driver.n_waits, 3);
+}
+
+/* The child of the test has other mounts than a network's container. */
+CASE(a_network_that_another_order_made_is_compared_too)
+{
+	Holdfast__Driver__V1__NetworkConfig config =
+		PB(holdfast__driver__v1__network_config, .alloc_id = TEXT(ALLOC), .driver = TEXT("container"),
+		   .mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
+	Holdfast__Driver__V1__CreateNetworkRequest request =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
+	const struct container_order other = {.nonce = "00ff", .boot_id = BOOT};
+
+	(void)str_copy(f->settings.networks[0], sizeof(f->settings.networks[0]), "isolated");
+	(void)str_copy(f->settings.infra_image, sizeof(f->settings.infra_image), "localhost/bb:1");
+	f->n_body = holdfast__driver__v1__network_config__pack(&config, f->body);
+	f->order.kind = ORDER_NETWORK;
+	memset(f->order.task, 0, sizeof(f->order.task));
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+	model.body = container_of_network(&f->settings, &config, &other);
+	model.has_run = true;
+	model.status = "running";
+	begin_process();
+	request.order = (ProtobufCBinaryData){sizeof(f->order), (uint8_t *)&f->order};
+	request.network = (ProtobufCBinaryData){f->n_body, f->body};
+	memset(&answer, 0, sizeof(answer));
+	network_create((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "otherwise than ordered");
+	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
+	assert_null(model.body);
 }
