@@ -196,12 +196,25 @@ static json_t *host_config(const struct settings *settings)
 	return whole(host, r);
 }
 
-static int set_resources(json_t *host, const Holdfast__Driver__V1__Resources *r)
+/* Returns the limit that was asked for, within that of root's file; 0: no limit. */
+static uint64_t within(uint64_t asked, uint64_t max)
 {
+	return max > 0 && (asked == 0 || asked > max) ? max : asked;
+}
+
+/* Without a limit of swap, engines allow as much of it as of memory. */
+static int set_resources(json_t *host, const struct settings *settings,
+			 const Holdfast__Driver__V1__Resources *asked)
+{
+	const Holdfast__Driver__V1__Resources nothing = HOLDFAST__DRIVER__V1__RESOURCES__INIT;
+	const Holdfast__Driver__V1__Resources *r = asked ? asked : &nothing;
+	uint64_t swap = r->memory_swap_bytes;
+
 	return set_number(host, "CpuShares", r->cpu_shares) |
 	       set_number(host, "NanoCpus", r->cpu_millis * NS_PER_MS) |
-	       set_number(host, "Memory", r->memory_bytes) |
-	       set_number(host, "MemorySwap", r->memory_swap_bytes) | set_number(host, "PidsLimit", r->pids);
+	       set_number(host, "Memory", within(r->memory_bytes, settings->max_memory)) |
+	       set_number(host, "MemorySwap", swap > 0 ? within(swap, 2 * settings->max_memory) : 0) |
+	       set_number(host, "PidsLimit", within(r->pids, settings->max_pids));
 }
 
 static json_t *host_of(const struct settings *settings, const struct task_spec *spec)
@@ -218,9 +231,7 @@ static json_t *host_of(const struct settings *settings, const struct task_spec *
 		r |= set_flag(host, "Privileged", true) | json_object_del(host, "CapDrop");
 	if (spec->task->disable_logs)
 		r |= json_object_set_new(host, "LogConfig", json_pack("{s:s}", "Type", "none"));
-	if (spec->task->resources)
-		r |= set_resources(host, spec->task->resources);
-	return whole(host, r);
+	return whole(host, r | set_resources(host, settings, spec->task->resources));
 }
 
 /* The engine would run the image's own check outside of the task's limits, at the image's interval. */

@@ -115,6 +115,8 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("pull", CONF_BOOL, pull)},
 	{MEMBER("nofile", CONF_U32, nofile)},
 	{MEMBER("nproc", CONF_U32, nproc)},
+	{MEMBER("max_memory", CONF_SIZE, max_memory), .max = INT64_MAX / 2},
+	{MEMBER("max_pids", CONF_U32, max_pids)},
 	{.key = "infra", .type = CONF_BLOCKS, .fields = infra_fields, .n_fields = ARRAY_SIZE(infra_fields)},
 	{.key = "csi_plugin", .type = CONF_BLOCKS, .block = bind_plugin},
 };

@@ -58,8 +58,11 @@ struct settings {
 	char networks[4][SETTINGS_CAPABILITY_SIZE];
 	bool privileged;
 	bool pull;	 /* images that the engine does not have */
-	uint32_t nofile; /* most open files and processes of a task; 0: the engine's own limit */
+	uint32_t nofile; /* most open files of a process, and most processes of its account; 0: the engine's
+			    own limit */
 	uint32_t nproc;
+	uint64_t max_memory; /* of a task, also of one that asks for more or for no limit; 0: no limit */
+	uint32_t max_pids;   /* likewise */
 	struct settings_plugin csi_plugins[SETTINGS_PLUGINS_MAX];
 	char infra_image[SETTINGS_TEXT_SIZE];
 	char infra_command[SETTINGS_ARGV_MAX][SETTINGS_TEXT_SIZE];

@@ -154,6 +154,46 @@ static void expect(const char *more, const struct sample *s, enum status status,
 	expect_offer(&settings, s, status == STATUS_OK);
 }
 
+/* Also of a task that asks for none: a task is never without what root's file limits. */
+TEST(no_task_has_more_memory_or_processes_than_root_allows)
+{
+	static const struct {
+		const char *more;
+		uint64_t memory, swap, pids;
+		const char *expected;
+	} rows[] = {
+		{"", 0, 0, 0, "[0, 0, 0]"},
+		{"", 10, 20, 7, "[10, 20, 7]"},
+		{"max_memory = \"64MiB\"\nmax_pids = 100\n", 0, 0, 0, "[64, 0, 100]"},
+		{"max_memory = \"64MiB\"\nmax_pids = 100\n", 10, 20, 7, "[10, 20, 7]"},
+		{"max_memory = \"64MiB\"\nmax_pids = 100\n", 65, 129, 101, "[64, 128, 100]"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct settings settings = read_settings(rows[i].more);
+		Holdfast__Driver__V1__Resources resources =
+			PB(holdfast__driver__v1__resources, .memory_bytes = rows[i].memory << 20,
+			   .memory_swap_bytes = rows[i].swap << 20, .pids = rows[i].pids);
+		struct task_spec spec;
+		struct sample s;
+		json_t *body, *host;
+		char found[128];
+
+		fill(&s);
+		s.task.resources = i == 0 ? NULL : &resources;
+		assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+		body = container_of_task(&settings, &spec, &order, NULL);
+		host = json_object_get(body, "HostConfig");
+		(void)snprintf(found, sizeof(found), "[%lld, %lld, %lld]",
+			       (long long)json_integer_value(json_object_get(host, "Memory")) >> 20,
+			       (long long)json_integer_value(json_object_get(host, "MemorySwap")) >> 20,
+			       (long long)json_integer_value(json_object_get(host, "PidsLimit")));
+		assert_string_equal(found, rows[i].expected);
+		json_decref(body);
+		empty(&s);
+	}
+}
+
 TEST(nothing_is_allowed_that_root_does_not_name)
 {
 #define IMAGE "images = [\"localhost/*\"]\n"
