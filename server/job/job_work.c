@@ -125,12 +125,15 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 	return n;
 }
 
-/* A system job has no member where a constraint excludes the node. Other jobs choose among the nodes. */
+/* A system job has no member where a constraint excludes the node. Other jobs choose among the nodes. The
+ * attributes of a node that is away are not known. */
 static uint32_t excluded_groups(const Holdfast__V1__Job *job, const struct node_entry *node)
 {
 	uint32_t excluded = 0;
 
-	for (size_t i = 0; (enum job_type)job->type == JOB_SYSTEM && i < job->n_groups; i++) {
+	if ((enum job_type)job->type != JOB_SYSTEM || !node_is_connected(node))
+		return 0;
+	for (size_t i = 0; i < job->n_groups; i++) {
 		const Holdfast__V1__Allocation *alloc = job->groups[i]->allocation;
 
 		if (alloc && !constraints_allow_node(alloc->constraints, alloc->n_constraints, node->id,

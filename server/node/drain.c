@@ -159,9 +159,7 @@ static void note_object(struct server *server, enum object_kind kind, const void
 
 	if (!node || !node_is_draining(&node->node))
 		return;
-	/* while many still work there is nothing to find out, unless one of them is new */
-	if (node->n_live_allocs <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
-		drain_continue(server, node);
+	drain_continue(server, node);
 }
 
 void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)

@@ -346,25 +346,50 @@ CLUSTER_TEST(a_system_job_has_one_member_on_each_node)
 	UNTIL(f, f->n1.stops == 1 && f->n2.stops == 1);
 }
 
+/* For nodes in rack r2. */
+static void make_system_job(struct fixture *f, struct submission *s)
+{
+	static Holdfast__V1__Constraint constraint;
+	static Holdfast__V1__Constraint *constraints[] = {&constraint};
+
+	connect_racks(f);
+	make_job(f, s);
+	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s->alloc.n_volumes = 0;
+	s->plugin.id = text("nfs");
+	s->plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s->alloc.csi_plugins = s->plugins;
+	s->alloc.n_csi_plugins = 1;
+	holdfast__v1__constraint__init(&constraint);
+	constraint.attribute = text("meta.rack");
+	constraint.value = text("r2");
+	s->alloc.constraints = constraints;
+	s->alloc.n_constraints = 1;
+}
+
+CLUSTER_TEST(a_member_stays_on_a_node_that_is_not_connected_after_a_restart_of_the_server)
+{
+	const struct alloc_entry *entry;
+	struct submission s;
+
+	make_system_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n2.runs == 1);
+	lose(f, &f->n2);
+	s.plugin.socket = text("other.sock");
+	assert_int_equal(run(f, &s, NULL), 2);
+	restart(f);
+	settle(f);
+	LIST_FOREACH (entry, &state_job(&f->server->state, "default", "web")->allocs, of_job)
+		assert_int_equal(entry->alloc.desired_status, DESIRED_RUN);
+}
+
 CLUSTER_TEST(a_system_job_has_no_member_on_a_node_that_a_constraint_excludes)
 {
-	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT;
-	Holdfast__V1__Constraint *constraints[] = {&constraint};
 	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
 	struct submission s;
 
-	connect_racks(f);
-	make_job(f, &s);
-	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
-	s.alloc.n_volumes = 0;
-	s.plugin.id = text("nfs");
-	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
-	s.alloc.csi_plugins = s.plugins;
-	s.alloc.n_csi_plugins = 1;
-	constraint.attribute = text("meta.rack");
-	constraint.value = text("r2");
-	s.alloc.constraints = constraints;
-	s.alloc.n_constraints = 1;
+	make_system_job(f, &s);
 	assert_int_equal(run(f, &s, NULL), 1);
 	UNTIL(f, f->n2.runs == 1);
 	settle(f);
@@ -372,7 +397,7 @@ CLUSTER_TEST(a_system_job_has_no_member_on_a_node_that_a_constraint_excludes)
 	assert_int_equal(response->groups[0]->desired, 1);
 	assert_int_equal(response->groups[0]->missing, 0);
 	s.update.max_parallel = 2;
-	constraint.value = text("r1");
+	s.alloc.constraints[0]->value = text("r1");
 	assert_int_equal(run(f, &s, NULL), 2);
 	UNTIL(f, f->n1.runs == 1 && f->n2.stops == 1);
 }
