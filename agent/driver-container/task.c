@@ -501,7 +501,8 @@ static void remove_container(struct op *op, void (*removed)(struct op *op, const
 
 	op_unwatch(op);
 	op->removed = removed;
-	if (process_find(PROC, op->container_id, &op->end_pid, &err) != STATUS_OK) {
+	if (known_set(op, op->container_id, &err) != STATUS_OK ||
+	    process_find(PROC, op->container_id, &op->end_pid, &err) != STATUS_OK) {
 		end_removal(op, &err);
 		return;
 	}

@@ -7,6 +7,7 @@ import os
 import pwd
 import signal
 import subprocess
+import time
 import traceback
 from pathlib import Path
 
@@ -64,6 +65,23 @@ class Launch:
         assert [one["result"].get("exit_code", 0) for one in said if one.get("exited")] == [0, 0, 7], said
         assert b"said\n" in b"".join(base64.b64decode(one["value"]) for one in said if "value" in one), said
         assert not folders() and not self.world.containers(), (folders(), self.world.containers())
+
+    def launch_destroys_a_task_that_ignores_signals_at_once(self):
+        """Without StopTask, as an agent may: its own time limit does not count."""
+        config = [{"key": "image", "text": "localhost/bb:1"},
+                  {"key": "command", "list": ["/bin/sh", "-c", "trap '' TERM; while true; do sleep 0.1; done; : ignores-destroy"]}]  # fmt: skip
+        begun = time.monotonic()
+        done, _ = self.calls(("StartTask", {"config": config, "stop_timeout_ms": 3600000}), ("DestroyTask", {"force": True}))
+        assert done.returncode == 0 and time.monotonic() - begun < 25, done
+        assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"; : ignores-destroy" in self.read(path)]
+        assert not self.world.containers(), self.world.containers()
+
+    @staticmethod
+    def read(path):
+        try:
+            return path.read_bytes()
+        except OSError:
+            return b""
 
     def launch_says_what_was_refused_and_continues(self):
         other = {"config": [{"key": "image", "text": "localhost/other:1"}]}
