@@ -512,6 +512,7 @@ class Flow(Execs):
             alloc = self.run(image="localhost/annotated:1")
             if self.engine.suite:  # podman 5 does not copy them
                 self.until_running(alloc)
+                self.clear(alloc)
                 self.stop(alloc)
             else:
                 found = self.until(alloc, "FAILED")
