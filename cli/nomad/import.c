@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/reference.h"
+#include "model/task_text.h"
 #include "nomad/value.h"
 
 #include <assert.h>
@@ -91,14 +92,28 @@ static void begin_line(struct writer *w)
 		strbuf_puts(&w->out, "  ");
 }
 
+/* A key or label of the file may have any character: it must not end the quotes that it is in. */
+static void put_quoted(struct writer *w, const char *name)
+{
+	cleanup_json json_t *value = json_string(name);
+	cleanup_free char *text = value ? nomad_print(value) : NULL;
+
+	w->is_short = w->is_short || !text;
+	strbuf_puts(&w->out, text ? text : "");
+}
+
 static void write_json(struct writer *w, const char *key, const json_t *value)
 {
 	cleanup_free char *text = value ? nomad_print(value) : NULL;
-	bool is_name = str_is_made_of(key, "_-") && (key[0] < '0' || key[0] > '9') && key[0] != '-';
+	bool is_name = str_is_made_of(key, "_-") && !strchr("0123456789-", key[0]);
 
 	w->is_short = w->is_short || !text;
 	begin_line(w);
-	strbuf_printf(&w->out, is_name ? "%s = %s\n" : "\"%s\" = %s\n", key, text ? text : "null");
+	if (is_name)
+		strbuf_puts(&w->out, key);
+	else
+		put_quoted(w, key);
+	strbuf_printf(&w->out, " = %s\n", text ? text : "null");
 }
 
 static void write_text(struct writer *w, const char *key, const char *text)
@@ -119,7 +134,10 @@ static void write_number(struct writer *w, const char *key, json_int_t number)
 static void begin_block(struct writer *w, const char *key, const char *label)
 {
 	begin_line(w);
-	strbuf_printf(&w->out, label ? "%s \"%s\" {\n" : "%s {\n", key, label);
+	strbuf_printf(&w->out, "%s ", key);
+	if (label)
+		put_quoted(w, label);
+	strbuf_puts(&w->out, label ? " {\n" : "{\n");
 	w->depth++;
 }
 
@@ -831,7 +849,10 @@ static void write_env(const struct item *item)
 		cleanup_json json_t *result = evaluate(&one, NOMAD_ALL_REFERENCES);
 		cleanup_free char *text = json_is_string(result) ? NULL : json_dumps(result, JSON_ENCODE_ANY);
 
-		if (json_is_string(result)) {
+		if (!task_text_is_right(TASK_TEXT_ENV_NAME, name)) {
+			item_remark(&one, NOMAD_REFUSED, "%.64s is refused: it is not %s", name,
+				    task_text_rule(TASK_TEXT_ENV_NAME));
+		} else if (json_is_string(result)) {
 			write_json(item->w, name, result);
 		} else if (json_is_array(result) || json_is_object(result)) {
 			item_remark(&one, NOMAD_REFUSED, "%.64s is refused: a variable is a text in quotes",

@@ -207,6 +207,44 @@ TEST(an_unknown_key_is_refused)
 	nomad_import_release(&import);
 }
 
+/* Returns group a of the job that the importer writes for @text; json_decref(). */
+static json_t *import_group(const char *text, size_t *ret_refused)
+{
+	struct nomad_import import = import_text(text, NULL, NULL);
+	cleanup(conf_freep) struct conf *conf = NULL;
+	struct error err = {.msg = ""};
+	const json_t *job;
+
+	if (conf_parse(import.text, "out.hcl", &conf, &err) != STATUS_OK)
+		fail_msg("%s\n%s", err.msg, import.text);
+	*ret_refused = import.n_refused;
+	nomad_import_release(&import);
+	job = json_object_get(json_object_get(conf_root(conf), "job"), "a");
+	return json_deep_copy(json_object_get(json_object_get(job, "group"), "a"));
+}
+
+/* A quote in a name must not end it: what follows would be a block that the importer has not seen. */
+TEST(names_with_quotes_write_no_blocks)
+{
+	static const char volume[] =
+		"job \"a\" {\n group \"a\" {\n volume \"A\\\" {\\n }\\n volume \\\"B\" {\n"
+		" source = \"v\"\n }\n }\n}\n";
+	static const char env[] =
+		"job \"a\" {\n group \"a\" {\n task \"a\" {\n driver = \"docker\"\n env {\n"
+		" \"A\\\" = \\\"b\\\"\\n }\\n config {\\n cap_add = [\\\"CAP_SYS_ADMIN\\\"]\\n }\\n"
+		" env {\\n \\\"B\" = \"x\"\n \"\" = \"x\"\n \"a b\" = 1\n \"a.b\" = \"y\"\n"
+		" }\n }\n }\n}\n";
+	size_t n_refused;
+	cleanup(json_decrefp) json_t *with_volume = import_group(volume, &n_refused);
+	cleanup(json_decrefp) json_t *with_env = import_group(env, &n_refused);
+	const json_t *task = json_object_get(json_object_get(with_env, "task"), "a");
+
+	assert_int_equal(json_object_size(json_object_get(with_volume, "volume")), 1);
+	assert_null(json_object_get(task, "config"));
+	assert_int_equal(json_object_size(json_object_get(task, "env")), 1);
+	assert_int_equal(n_refused, 3);
+}
+
 TEST(a_variable_without_default_gets_its_value_from_the_command_line)
 {
 	static const char text[] = "variable \"n\" {\n  type = number\n}\nvariable \"s\" {\n}\n"
