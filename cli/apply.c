@@ -333,81 +333,95 @@ static void print_value(struct strbuf *out, const json_t *value)
 	free(text);
 }
 
-static void compare(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted);
+static void compare(struct item *item, const char *path, const json_t *known, const json_t *wanted);
 
-static void compare_member(struct strbuf *out, const char *path, const char *name, const json_t *known,
+static void compare_member(struct item *item, const char *path, const char *name, const json_t *known,
 			   const json_t *wanted)
 {
 	char below[PATH_OF_FIELD_SIZE];
 
 	(void)str_format(below, sizeof(below), "%s%s%s", path, path[0] == '\0' || name[0] == '[' ? "" : ".",
 			 name);
-	compare(out, below, known, wanted);
+	compare(item, below, known, wanted);
 }
 
-/* Flags may hold a password: reads show only whether there are any, and a diff does not show more. */
-static void compare_flags(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted)
+/* A policy and a job are all of their file: what the file lacks is taken away. Of a volume the server decides
+ * what its file leaves out. */
+static bool is_whole(const struct item *item)
 {
-	bool had = json_array_size(known) > 0, has = json_array_size(wanted) > 0;
-
-	if (had != has)
-		strbuf_printf(out, "    %s.mount_flags: %s -> %s\n", path, had ? "set" : "nothing",
-			      has ? "set" : "nothing");
+	return item->kind != KIND_VOLUME;
 }
 
-/* A line for each field of the file that the server has otherwise. It does not show secrets, and they are not
- * compared; the server decides what the file leaves out. */
-static void compare(struct strbuf *out, const char *path, const json_t *known, const json_t *wanted)
+static void compare_objects(struct item *item, const char *path, const json_t *known, const json_t *wanted)
 {
 	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)wanted, key, value)
+		compare_member(item, path, key, json_object_get(known, key), value);
+	json_object_foreach ((json_t *)(uintptr_t)known, key, value)
+		if (is_whole(item) && !json_object_get(wanted, key))
+			compare_member(item, path, key, value, NULL);
+}
+
+/* Adds a line for each field that differs. */
+static void compare(struct item *item, const char *path, const json_t *known, const json_t *wanted)
+{
 	json_t *value;
 	size_t i;
 
 	if (json_is_object(wanted) && json_is_object(known)) {
-		json_object_foreach ((json_t *)(uintptr_t)wanted, key, value)
-			if (str_eq(key, "mount_flags"))
-				compare_flags(out, path, json_object_get(known, key), value);
-			else if (!str_eq(key, "secrets"))
-				compare_member(out, path, key, json_object_get(known, key), value);
+		compare_objects(item, path, known, wanted);
 	} else if (json_is_array(wanted) && json_is_array(known) &&
 		   json_array_size(wanted) == json_array_size(known)) {
 		json_array_foreach (wanted, i, value) {
 			char number[32];
 
 			(void)str_format(number, sizeof(number), "[%zu]", i);
-			compare_member(out, path, number, json_array_get(known, i), value);
+			compare_member(item, path, number, json_array_get(known, i), value);
 		}
 	} else if (!known || !json_equal(known, wanted)) {
-		strbuf_printf(out, "    %s: ", path);
-		print_value(out, known);
-		strbuf_printf(out, " -> ");
-		print_value(out, wanted);
-		strbuf_printf(out, "\n");
+		strbuf_printf(&item->diff, "    %s: ", path);
+		print_value(&item->diff, known);
+		strbuf_printf(&item->diff, " -> ");
+		print_value(&item->diff, wanted);
+		strbuf_printf(&item->diff, "\n");
 	}
 }
 
-/* A policy is all of its file: what the file lacks is taken away. */
-static bool has_more(const json_t *known, json_t *wanted)
+/* Removes the fields that are the server's, and the secrets of a volume. Its flags may hold a password: reads
+ * show only whether there are any, and a diff does not show more. */
+static enum status reduce(const struct item *item, json_t *object, struct error *err)
 {
-	cleanup(json_decrefp) json_t *rest = json_copy((json_t *)(uintptr_t)known);
+	static const char *const of_server[] = {"namespace",	  "create_index",   "modify_index",
+						"version",	  "stop",	    "update_status",
+						"submit_time_ms", "restart_version"};
+	json_t *options = item->kind == KIND_VOLUME ? json_object_get(object, "mount_options") : NULL, *group;
+	bool has_flags = json_array_size(json_object_get(options, "mount_flags")) > 0;
+	size_t i;
 
-	(void)json_object_del(rest, "create_index");
-	(void)json_object_del(rest, "modify_index");
-	return !json_equal(rest, wanted);
+	for (i = 0; i < ARRAY_SIZE(of_server); i++)
+		(void)json_object_del(object, of_server[i]);
+	json_array_foreach (json_object_get(object, "groups"), i, group)
+		(void)json_object_del(group, "restart_version");
+	if (item->kind == KIND_VOLUME)
+		(void)json_object_del(object, "secrets");
+	(void)json_object_del(options, "mount_flags");
+	if (has_flags && json_object_set_new(options, "mount_flags", json_string("set")) < 0)
+		return error_no_memory(err, "the difference");
+	return STATUS_OK;
 }
 
 static enum status find_diff(struct item *item, const ProtobufCMessage *known_, struct error *err)
 {
-	cleanup(json_decrefp) json_t *wanted = NULL, *known = NULL, *whole = NULL;
+	cleanup(json_decrefp) json_t *wanted = NULL, *known = NULL;
+	unsigned int defaults = is_whole(item) ? PBJSON_DEFAULTS : 0;
 
-	TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES, &wanted, err));
-	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES, &known, err));
-	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &whole, err));
-	if (item->kind != KIND_POLICY)
-		(void)json_object_del(wanted, "namespace");
-	compare(&item->diff, "", whole, wanted);
-	if (item->kind == KIND_POLICY && item->diff.len == 0 && has_more(known, wanted))
-		strbuf_printf(&item->diff, "    rules that the file lacks are taken away\n");
+	TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES | defaults, &wanted, err));
+	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &known, err));
+	TRY(reduce(item, wanted, err));
+	TRY(reduce(item, known, err));
+	compare(item, "", known, wanted);
 	item->is_same = item->diff.len == 0;
 	return item->diff.error == 0 ? STATUS_OK : error_no_memory(err, "the difference");
 }
@@ -424,7 +438,7 @@ static enum status plan_job(struct apply *apply, struct item *item, struct error
 	if (answer->unchanged)
 		strbuf_consume(&item->diff, item->diff.len);
 	else if (item->is_known && item->diff.len == 0)
-		strbuf_printf(&item->diff, "    fields that the file lacks are taken away\n");
+		strbuf_printf(&item->diff, "    no field: the job is stopped, or its update failed\n");
 	item->is_same = answer->unchanged;
 	return STATUS_OK;
 }

@@ -104,7 +104,11 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	will_answer(0, "Volumes.Get",
 		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": {}}}");
 	expect_ok(with_folder("apply --diff"));
-	expect_output("mount_options.mount_flags: nothing -> set");
+	expect_output("mount_options.mount_flags: nothing -> \"set\"");
+	assert_null(strstr(ending.output, "hunter2"));
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\"}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("mount_options: nothing -> {\"mount_flags\":\"set\"}");
 	assert_null(strstr(ending.output, "hunter2"));
 	will_answer(0, "Volumes.Get",
 		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": "
@@ -112,6 +116,57 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	expect_ok(with_folder("apply --diff"));
 	assert_null(strstr(ending.output, "mount_flags"));
 	assert_null(strstr(ending.output, "hunter2"));
+}
+
+/* A key of the provider is no secret of the volume, whatever its name is. */
+TEST_FIXTURE(a_difference_shows_keys_named_secrets_below_the_top, setup, teardown)
+{
+	write_file("db.volume.hcl",
+		   "id = \"db\"\ncontext {\n  secrets = \"new\"\n  mount_flags = \"sync\"\n}\n"
+		   "secrets {\n  password = \"hunter2\"\n}\n");
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"context\": {\"secrets\": \"old\"}}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("context.secrets: \"old\" -> \"new\"");
+	expect_output("context.mount_flags: nothing -> \"sync\"");
+	assert_null(strstr(ending.output, "hunter2"));
+}
+
+/* The end of a denial gives rights. */
+TEST_FIXTURE(a_difference_shows_what_the_file_of_a_policy_takes_away, setup, teardown)
+{
+	write_file("p.policy.hcl", "description = \"new\"\nnamespace \"a\" {\n  policy = \"write\"\n}\n");
+	will_answer(0, "Operator.ListPolicies",
+		    "{\"policies\": [{\"name\": \"p\", \"description\": \"old\", \"node\": \"read\", "
+		    "\"namespaces\": "
+		    "[{\"namespace\": \"a\", \"policy\": \"write\", \"capabilities\": [\"deny\"]}], "
+		    "\"create_index\": \"4\"}]}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("description: \"old\" -> \"new\"");
+	expect_output("namespaces[0].capabilities: [\"deny\"] -> []");
+	expect_output("node: \"read\" -> \"\"");
+	assert_null(strstr(ending.output, "index"));
+}
+
+TEST_FIXTURE(a_difference_shows_what_the_file_of_a_job_takes_away, setup, teardown)
+{
+	static const char known[] = "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": "
+				    "\"JOB_TYPE_SERVICE\", \"version\": "
+				    "\"4\", \"modify_index\": \"9\", \"restart_version\": \"3\", \"groups\": "
+				    "[{\"name\": \"app\", \"count\": 2, "
+				    "\"restart_version\": \"3\", \"update\": {\"max_parallel\": 2}, "
+				    "\"allocation\": {\"volumes\": [{\"name\": "
+				    "\"v\", \"source\": \"db\", \"read_only\": true}]}}]}}";
+
+	write_file("web.job.hcl", "job \"web\" {\n  type = \"service\"\n  group \"app\" {\n    count = 3\n"
+				  "    volume \"v\" {\n      source = \"db\"\n    }\n  }\n}\n");
+	will_answer(0, "Jobs.Get", known);
+	will_answer(1, "Jobs.Plan", "{}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("groups[0].count: 2 -> 3\n");
+	expect_output("groups[0].update: {\"max_parallel\":2");
+	expect_output("groups[0].allocation.volumes[0].read_only: true -> false\n");
+	assert_null(strstr(ending.output, "version"));
+	assert_null(strstr(ending.output, "index"));
 }
 
 static void link_to(const char *to, const char *name)
