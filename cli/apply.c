@@ -138,6 +138,14 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 
 static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
+	const char *namespace = apply->inv->options[OPT_NAMESPACE];
+
+	if (item->kind == KIND_POLICY && namespace)
+		return usage_error(
+			apply->inv, err,
+			"%s: policies belong to the cluster, not to namespace %s: apply it without "
+			"--namespace",
+			item->path, namespace);
 	TRY(load_conf(apply, item, ret_members, err));
 	if (item->kind == KIND_VOLUME)
 		return option_apply(apply->inv, OPT_NAMESPACE,
@@ -164,8 +172,8 @@ static enum status add_file(struct apply *apply, const char *file, struct error 
 	struct item *item = &apply->items[apply->n];
 
 	memset(item, 0, sizeof(*item));
-	if (!split_name(file, &item->kind, item->name))
-		return STATUS_OK; /* a README, a file of secrets */
+	if (file[0] == '.' || !split_name(file, &item->kind, item->name))
+		return STATUS_OK; /* hidden from ls, a README, a file of secrets */
 	if (!str_is_text(file))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the name of file %s in %s has a byte that is no UTF-8 or cannot be "
@@ -345,8 +353,7 @@ static void compare_member(struct item *item, const char *path, const char *name
 	compare(item, below, known, wanted);
 }
 
-/* A policy and a job are all of their file: what the file lacks is taken away. Of a volume the server decides
- * what its file leaves out. */
+/* A policy or a job gets all of its fields from its file. A volume keeps some that its file lacks. */
 static bool is_whole(const struct item *item)
 {
 	return item->kind != KIND_VOLUME;

@@ -132,7 +132,7 @@ TEST_FIXTURE(a_difference_shows_keys_named_secrets_below_the_top, setup, teardow
 }
 
 /* The end of a denial gives rights. */
-TEST_FIXTURE(a_difference_shows_what_the_file_of_a_policy_takes_away, setup, teardown)
+TEST_FIXTURE(a_difference_shows_fields_that_a_policy_file_lacks, setup, teardown)
 {
 	write_file("p.policy.hcl", "description = \"new\"\nnamespace \"a\" {\n  policy = \"write\"\n}\n");
 	will_answer(0, "Operator.ListPolicies",
@@ -147,7 +147,7 @@ TEST_FIXTURE(a_difference_shows_what_the_file_of_a_policy_takes_away, setup, tea
 	assert_null(strstr(ending.output, "index"));
 }
 
-TEST_FIXTURE(a_difference_shows_what_the_file_of_a_job_takes_away, setup, teardown)
+TEST_FIXTURE(a_difference_shows_fields_that_a_job_file_lacks, setup, teardown)
 {
 	static const char known[] = "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": "
 				    "\"JOB_TYPE_SERVICE\", \"version\": "
@@ -167,6 +167,25 @@ TEST_FIXTURE(a_difference_shows_what_the_file_of_a_job_takes_away, setup, teardo
 	expect_output("groups[0].allocation.volumes[0].read_only: true -> false\n");
 	assert_null(strstr(ending.output, "version"));
 	assert_null(strstr(ending.output, "index"));
+}
+
+/* A folder of a tenant must not change rights in the whole cluster. */
+TEST_FIXTURE(apply_in_one_namespace_refuses_policies, setup, teardown)
+{
+	write_file("p.policy.hcl", "namespace \"*\" {\n  policy = \"write\"\n}\n");
+	write_file("db.volume.hcl", "id = \"db\"\n");
+	expect_usage_error(with_folder("apply --namespace a"),
+			   "p.policy.hcl: policies belong to the cluster, not to namespace a");
+	assert_string_equal(fake.requests, "");
+}
+
+TEST_FIXTURE(apply_ignores_names_that_begin_with_a_dot, setup, teardown)
+{
+	write_file(".b.volume.hcl", "id = \"b\"\n");
+	write_file("a.volume.hcl", "id = \"a\"\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	expect_ok(with_folder("apply"));
+	assert_string_equal(ending.output, "volume default/a: created\n");
 }
 
 static void link_to(const char *to, const char *name)
