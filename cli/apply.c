@@ -123,13 +123,14 @@ static bool split_name(const char *file, enum kind *ret_kind, char ret_name[stat
 static enum status load_conf(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
+	cleanup_close int fd = -EBADF;
 
 	*ret_members = 0;
-	TRY(spec_check_within(item->path, apply->within, err));
+	TRY(spec_open_within(item->path, apply->within, &fd, err));
 	if (item->kind == KIND_POLICY)
-		return policy_read(item->path, item->name, (void *)&item->wanted, err);
-	TRY(conf_load_whole(item->path, item->kind == KIND_JOB ? CONF_REFERENCES : CONF_NO_TEMPLATES, &conf,
-			    err));
+		return policy_read(fd, item->path, item->name, (void *)&item->wanted, err);
+	TRY(conf_load_open(fd, item->path, item->kind == KIND_JOB ? CONF_REFERENCES : CONF_NO_TEMPLATES,
+			   &conf, err));
 	if (item->kind == KIND_JOB)
 		return spec_job(conf, (void *)&item->wanted, err);
 	TRY(spec_members(conf, ret_members, err));

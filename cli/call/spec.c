@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -874,19 +875,36 @@ static enum status spec_message(const struct conf *conf, const struct spec_block
 	return pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err);
 }
 
-enum status spec_check_within(const char *path, const char *within, struct error *err)
+/* Refuses the open file @fd if it is not within @within. */
+static enum status check_within(int fd, const char *path, const char *within, struct error *err)
 {
-	cleanup_free char *real = within && within[0] != '\0' ? realpath(path, NULL) : NULL;
+	char link[64], real[PATH_MAX];
+	ssize_t n;
 
-	if (!within || within[0] == '\0')
-		return STATUS_OK;
-	if (!real)
-		return error_set(err, status_from_errno(errno), errno, "read %s", path);
+	(void)str_format(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, real, sizeof(real) - 1);
+	if (n < 0)
+		return error_set(err, status_from_errno(errno), errno, "read %s", link);
+	real[n] = '\0';
 	if (path_is_within(real, within))
 		return STATUS_OK;
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 			 "%s leads to %s, outside of the folder %s: with --outside it is read", path, real,
 			 within);
+}
+
+enum status spec_open_within(const char *path, const char *within, int *ret_fd, struct error *err)
+{
+	cleanup_close int fd = file_open(path);
+
+	if (fd == -EINVAL)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not a regular file", path);
+	if (fd < 0)
+		return error_set(err, status_from_errno(fd), fd, "read %s", path);
+	if (within && within[0] != '\0')
+		TRY(check_within(fd, path, within, err));
+	*ret_fd = TAKE_FD(fd);
+	return STATUS_OK;
 }
 
 /* Take the key secrets_file out of the tree and put the secrets in. Relative names are below @folder. */
@@ -897,7 +915,9 @@ static enum status load_secrets(const struct conf *conf, const char *folder, con
 	json_t *root = conf_root(conf);
 	const json_t *name = json_object_get(root, key);
 	json_t *secrets = NULL;
+	cleanup_close int fd = -EBADF;
 	char path[PATH_MAX];
+	enum status status;
 	struct error one;
 
 	if (!name)
@@ -909,9 +929,14 @@ static enum status load_secrets(const struct conf *conf, const char *folder, con
 	if (str_format(path, sizeof(path), "%s%s", json_string_value(name)[0] == '/' ? "" : folder,
 		       json_string_value(name)) < 0)
 		return conf_error(conf, root, key, err, "the name is too long");
-	if (spec_check_within(path, within, &one) == STATUS_INVALID_ARGUMENT)
+	status = spec_open_within(path, within, &fd, &one);
+	if (status == STATUS_INVALID_ARGUMENT)
 		return conf_error(conf, root, key, err, "'%s': %s", key, one.msg);
-	TRY(secrets_load(path, &secrets, err));
+	if (status != STATUS_OK) {
+		*err = one;
+		return status;
+	}
+	TRY(secrets_load(fd, path, &secrets, err));
 	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
 		return error_no_memory(err, "the specification");
 	return STATUS_OK;

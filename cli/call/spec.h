@@ -26,9 +26,10 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, const
 enum status spec_bound(const struct invocation *inv, const char *folder, char ret[static PATH_MAX],
 		       struct error *err);
 
-/** Refuses a file that is not within @within (NULL or "": anywhere), also by a symbolic link: a folder of
- * another person must not send files of the caller to a server. */
-enum status spec_check_within(const char *path, const char *within, struct error *err);
+/** Opens a file for reading, and refuses one that is not within @within (NULL or "": anywhere), also through
+ * a symbolic link: a folder of another person must not send files of the caller to a server. The caller reads
+ * from @ret_fd, because the name may lead to another file a moment later. */
+enum status spec_open_within(const char *path, const char *within, int *ret_fd, struct error *err);
 
 enum { SPEC_MEMBERS_MAX = 1000 };
 

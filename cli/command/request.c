@@ -4,6 +4,7 @@
 #include "command/secrets.h"
 #include "rpc/pbjson.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum status request_make(const ProtobufCMessageDescriptor *descriptor, json_t *json, void *ret,
@@ -64,7 +65,7 @@ enum status request_secrets(struct invocation *inv, json_t **ret, struct error *
 	json_t *object;
 
 	if (path)
-		return secrets_load(path, ret, err);
+		return secrets_load(-EBADF, path, ret, err);
 	object = json_object();
 	if (!object)
 		return error_no_memory(err, "a request");

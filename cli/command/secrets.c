@@ -17,17 +17,21 @@ static void hide_words(struct error *err)
 				to);
 }
 
-enum status secrets_load(const char *path, json_t **ret, struct error *err)
+enum status secrets_load(int fd, const char *path, json_t **ret, struct error *err)
 {
 	struct conf *conf = NULL;
-	enum status status = conf_load(path, &conf, err);
+	enum status status = conf_load_open(fd, path, CONF_NO_TEMPLATES, &conf, err);
 	const char *key;
 	json_t *value;
 
+	if (status == STATUS_OK)
+		status = conf_mistakes(conf, err);
 	if (status == STATUS_INVALID_ARGUMENT)
 		hide_words(err);
-	if (status != STATUS_OK)
+	if (status != STATUS_OK) {
+		conf_free(conf);
 		return status;
+	}
 	if (json_object_size(conf_root(conf)) > SECRETS_MAX)
 		status = conf_error(conf, NULL, NULL, err, "more than %d secrets", SECRETS_MAX);
 	json_object_foreach (conf_root(conf), key, value) {

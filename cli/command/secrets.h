@@ -9,6 +9,7 @@
 
 enum { SECRETS_MAX = 64 };
 
-/** Read a file of `key = "value"` lines, or a JSON object of texts.
+/** Reads a file of `key = "value"` lines, or a JSON object of texts.
+ * @fd  of the file; negative: it is opened
  * @ret an object of texts; owned by the caller, json_decref() */
-enum status secrets_load(const char *path, json_t **ret, struct error *err);
+enum status secrets_load(int fd, const char *path, json_t **ret, struct error *err);

@@ -12,6 +12,7 @@
 #include "rpc/pbjson.h"
 #include "show/rows.h"
 
+#include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <string.h>
 
@@ -105,16 +106,18 @@ static enum status add_member(const struct conf *conf, const json_t *root, const
 	return conf_unknown_key(conf, root, key, known, ARRAY_SIZE(known), err);
 }
 
-enum status policy_read(const char *path, const char *name, Holdfast__V1__AccessPolicy **ret,
+enum status policy_read(int fd, const char *path, const char *name, Holdfast__V1__AccessPolicy **ret,
 			struct error *err)
 {
 	cleanup(release_conf) struct conf *conf = NULL;
 	cleanup_json json_t *policy = json_pack("{ss s[]}", "name", name, "namespaces");
 	ProtobufCMessage *message = NULL;
-	enum status status = conf_load(path, &conf, err);
+	enum status status = conf_load_open(fd, path, CONF_NO_TEMPLATES, &conf, err);
 	const char *key;
 	json_t *value;
 
+	if (status == STATUS_OK)
+		status = conf_mistakes(conf, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!policy)
@@ -133,7 +136,7 @@ static enum status policy_put_load(struct call *call, void *message, struct erro
 {
 	Holdfast__V1__PutPolicyRequest *request = message;
 
-	return policy_read(call->inv->args[1], call->inv->args[0], &request->policy, err);
+	return policy_read(-EBADF, call->inv->args[1], call->inv->args[0], &request->policy, err);
 }
 
 static DEFINE_ROWS_OF(put_page, holdfast__v1__put_policy_response,

@@ -6,7 +6,8 @@
 
 #include <holdfast/v1/operator.pb-c.h>
 
-/** Read the policy @name from the file @path. Mistakes are STATUS_INVALID_ARGUMENT with file and line.
+/** Reads the policy @name from the file @fd, or from that at @path if @fd is negative. Mistakes are
+ * STATUS_INVALID_ARGUMENT with file and line.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
-enum status policy_read(const char *path, const char *name, Holdfast__V1__AccessPolicy **ret,
+enum status policy_read(int fd, const char *path, const char *name, Holdfast__V1__AccessPolicy **ret,
 			struct error *err);

@@ -65,7 +65,7 @@ int fd_read_all(int fd, size_t max, char **ret, size_t *ret_len)
 	return 0;
 }
 
-int file_read(const char *path, size_t max, char **ret, size_t *ret_len)
+int file_open(const char *path)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -76,7 +76,14 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-	return fd_read_all(fd, max, ret, ret_len);
+	return TAKE_FD(fd);
+}
+
+int file_read(const char *path, size_t max, char **ret, size_t *ret_len)
+{
+	cleanup_close int fd = file_open(path);
+
+	return fd < 0 ? fd : fd_read_all(fd, max, ret, ret_len);
 }
 
 static int write_and_sync(const char *path, mode_t mode, const void *bytes, size_t n)

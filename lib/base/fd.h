@@ -14,7 +14,10 @@ int fd_write_all(int fd, const void *bytes, size_t n);
  * @ret_len without the NUL; may be NULL */
 int fd_read_all(int fd, size_t max, char **ret, size_t *ret_len);
 
-/** fd_read_all of the regular file at @path; -EINVAL when it is something else. */
+/** Opens the regular file at @path for reading; -EISDIR or -EINVAL when it is something else. */
+int file_open(const char *path);
+
+/** fd_read_all of file_open. */
 int file_read(const char *path, size_t max, char **ret, size_t *ret_len);
 
 /** How the temporary file of file_write_atomic() ends, which one that is killed leaves: PATH.PID.tmp */

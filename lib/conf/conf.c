@@ -287,14 +287,16 @@ static enum status add_text(struct conf *conf, const char *text, const char *nam
 	return status;
 }
 
-static enum status add_file(struct conf *conf, const char *path, struct error *err)
+/* @fd of the file; negative: it is opened */
+static enum status add_file(struct conf *conf, int fd, const char *path, struct error *err)
 {
 	bool is_stdin = str_eq(path, "-");
 	const char *name = is_stdin ? "standard input" : path;
 	cleanup_free char *text = NULL;
 	size_t n = 0;
-	int r = is_stdin ? fd_read_all(STDIN_FILENO, CONF_SIZE_MAX, &text, &n)
-			 : file_read(path, CONF_SIZE_MAX, &text, &n);
+	int r = is_stdin  ? fd_read_all(STDIN_FILENO, CONF_SIZE_MAX, &text, &n)
+		: fd >= 0 ? fd_read_all(fd, CONF_SIZE_MAX, &text, &n)
+			  : file_read(path, CONF_SIZE_MAX, &text, &n);
 
 	if (r == -EFBIG)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: longer than %d bytes", name,
@@ -330,13 +332,19 @@ enum status conf_parse_whole(const char *text, const char *name, enum conf_templ
 enum status conf_load_whole(const char *path, enum conf_templates templates, struct conf **ret,
 			    struct error *err)
 {
+	return conf_load_open(-EBADF, path, templates, ret, err);
+}
+
+enum status conf_load_open(int fd, const char *path, enum conf_templates templates, struct conf **ret,
+			   struct error *err)
+{
 	cleanup_conf struct conf *conf = conf_new();
 
 	if (!conf)
 		return line_no_memory(path, err);
 	conf->templates = templates;
 	conf->keeps_mistakes = true;
-	TRY(add_file(conf, path, err));
+	TRY(add_file(conf, fd, path, err));
 	*ret = TAKE_PTR(conf);
 	return STATUS_OK;
 }
@@ -368,7 +376,7 @@ enum status conf_load(const char *path, struct conf **ret, struct error *err)
 
 	if (!conf)
 		return line_no_memory(path, err);
-	status = add_file(conf, path, err);
+	status = add_file(conf, -EBADF, path, err);
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(conf);
 	return status;
@@ -432,7 +440,7 @@ static enum status add_dropins(struct conf *conf, const char *dir, struct error 
 			status = error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s/%s", dir,
 					   entries[i]->d_name);
 		if (status == STATUS_OK)
-			status = add_file(conf, path, err);
+			status = add_file(conf, -EBADF, path, err);
 		free(entries[i]);
 	}
 	free(entries);

@@ -39,6 +39,10 @@ enum status conf_load(const char *path, struct conf **ret, struct error *err);
 enum status conf_load_whole(const char *path, enum conf_templates templates, struct conf **ret,
 			    struct error *err);
 
+/** The same of the open file @fd, whose name is @path; negative: it is opened. */
+enum status conf_load_open(int fd, const char *path, enum conf_templates templates, struct conf **ret,
+			   struct error *err);
+
 /** The same of @text. */
 enum status conf_parse_whole(const char *text, const char *name, enum conf_templates templates,
 			     struct conf **ret, struct error *err);

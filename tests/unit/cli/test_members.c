@@ -230,6 +230,47 @@ TEST_FIXTURE(a_folder_reads_no_file_outside_of_it, setup, teardown)
 	expect_request("\"password\":\"own\"");
 }
 
+int __real_file_open(const char *path);
+int __wrap_file_open(const char *path);
+
+static bool is_exchanged; /* each file, as soon as it is open */
+
+int __wrap_file_open(const char *path)
+{
+	static const char other[] = "exchanged = 1\n";
+	int fd = __real_file_open(path);
+
+	if (is_exchanged)
+		assert_int_equal(file_write_atomic(path, 0600, other, strlen(other)), 0);
+	return fd;
+}
+
+TEST_FIXTURE(a_file_that_is_exchanged_after_its_check_is_not_read, setup, teardown)
+{
+	write_file("p.policy.hcl", "node {\n  policy = \"read\"\n}\n");
+	write_file("db.volume.hcl",
+		   "id = \"db\"\ntype = \"csi\"\nplugin_id = \"p\"\nsecrets_file = \"own\"\n");
+	write_file("own", "password = \"own\"\n");
+	write_file("web.job.hcl", "job \"web\" {\n  group \"app\" {\n  }\n}\n");
+	will_answer(0, "Operator.ListPolicies", "{}");
+	will_refuse(1, "Volumes.Get", STATUS_NOT_FOUND);
+	will_refuse(2, "Jobs.Get", STATUS_NOT_FOUND);
+	will_answer(3, "Jobs.Plan", "{}");
+	is_exchanged = true;
+	expect_ok(with_folder("apply --dry-run"));
+	is_exchanged = false;
+	expect_failure(with_folder("apply"), STATUS_INVALID_ARGUMENT, "exchanged");
+}
+
+/* Opening a pipe must not wait for a writer. */
+TEST_FIXTURE(a_pipe_in_a_folder_is_refused, setup, teardown)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_int_equal(mkfifo(temp_dir_path(path, folder, "db.volume.hcl"), 0600), 0);
+	expect_failure(with_folder("apply"), STATUS_INVALID_ARGUMENT, "db.volume.hcl: not a regular file");
+}
+
 TEST_FIXTURE(a_file_that_is_not_there_is_named, run_setup, NULL)
 {
 	expect_failure("volume register /nonexistent/db.hcl", STATUS_NOT_FOUND, "/nonexistent/db.hcl");
