@@ -30,6 +30,7 @@ enum {
 	NAME_SIZE = SNAPSHOT_NAME_SIZE,
 	WHY_SIZE = NAME_SIZE + 2 + ERROR_MSG_MAX,
 	MSEC_PER_SEC = 1000,
+	WORD_SIZE = 4 * EXTERNAL_ID_MAX + 3,
 };
 
 struct schedule {
@@ -256,6 +257,22 @@ static struct schedule *end_call(struct server *server, const Holdfast__V1__Snap
 	return schedule;
 }
 
+/* Quotes @id of a plugin for a shell, because people copy the command. */
+static const char *shell_word(const char *id, char ret[static WORD_SIZE])
+{
+	char *to = ret;
+
+	if (str_is_made_of(id, "._-:/@"))
+		return id;
+	if (strlen(id) > EXTERNAL_ID_MAX)
+		return "SNAPSHOT";
+	*to++ = '\'';
+	for (; *id != '\0'; id++)
+		to = *id == '\'' ? stpcpy(to, "'\\''") : mempcpy(to, id, 1);
+	(void)stpcpy(to, "'");
+	return ret;
+}
+
 /* One that its provider works on for longer than a period is in the way of the next one. */
 static void not_ready(struct schedules *schedules, struct schedule *schedule,
 		      const Holdfast__V1__Snapshot *snapshot)
@@ -264,15 +281,17 @@ static void not_ready(struct schedules *schedules, struct schedule *schedule,
 		state_volume(&schedules->server->state, schedule->namespace, schedule->id);
 	const Holdfast__V1__SnapshotSchedule *policy =
 		entry ? policy_of(schedules->server, &entry->volume) : NULL;
+	char word[WORD_SIZE];
 	struct error err;
 
 	schedule->look_ms += SCHEDULE_RETRY_MIN_MS;
 	if (!policy || clock_realtime_ms() < snapshot->scheduled_ms + (int64_t)policy->every_ms)
 		return;
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"the provider has made snapshot %s and does not report it ready; if it never will, "
-			"delete it: holdfast volume snapshot delete %s %.128s",
-			snapshot->snapshot_id, snapshot->plugin_id, snapshot->snapshot_id);
+	(void)error_set(
+		&err, STATUS_DEADLINE_EXCEEDED, 0,
+		"the provider has made a snapshot and does not report it ready; if it never will, delete "
+		"it: holdfast volume snapshot delete -- %s %s",
+		snapshot->plugin_id, shell_word(snapshot->snapshot_id, word));
 	failed(schedules, schedule, snapshot->name, &err);
 }
 

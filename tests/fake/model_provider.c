@@ -191,6 +191,8 @@ static void answer_snapshot(const Holdfast__V1__ControllerCreateSnapshotRequest 
 {
 	struct provider_thing *made = make(provider.snapshots, &provider.n_snapshots, request->name, "snap");
 
+	if (provider.names_made)
+		(void)snprintf(made->id, sizeof(made->id), "%s", provider.names_made);
 	(void)snprintf(made->source, sizeof(made->source), "%s", request->external_id);
 	reply->create_snapshot = message(&holdfast__v1__controller_create_snapshot_response__descriptor);
 	reply->create_snapshot->snapshot = show_snapshot(made);

@@ -167,12 +167,24 @@ PROVIDER_TEST(one_that_never_gets_ready_is_reported_and_stops_the_row)
 	let_pass(f, EVERY_MS);
 	let_pass(f, SCHEDULE_RETRY_MIN_MS);
 	assert_true(has_metric(f, "\nholdfast_snapshot_schedules_failing 1\n"));
-	must(f, "Get", ID, "holdfast volume snapshot delete nfs snap-1");
+	must(f, "Get", ID, "holdfast volume snapshot delete -- nfs snap-1");
 	assert_int_equal(provider.n_snapshots, 1);
 	provider.is_slow_snapshot = false;
 	must(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}", NULL);
 	let_pass(f, 4 * SCHEDULE_RETRY_MIN_MS);
 	assert_int_equal(provider_snapshots(), 1);
+}
+
+/* A person copies the command, and the id is a text of the plugin. */
+PROVIDER_TEST(an_id_of_a_snapshot_is_one_word_of_a_command)
+{
+	provider.is_slow_snapshot = true;
+	provider.names_made = "a'$(id);b";
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	let_pass(f, EVERY_MS);
+	let_pass(f, SCHEDULE_RETRY_MIN_MS);
+	must(f, "Get", ID, "snapshot delete -- nfs 'a'\\\\''$(id);b'");
 }
 
 PROVIDER_TEST(a_slow_provider_gets_few_calls_side_by_side)
