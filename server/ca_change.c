@@ -11,6 +11,7 @@
 #include "access/audit.h"
 #include "access/caller.h"
 #include "access/issuers.h"
+#include "access/revocations.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -72,34 +73,6 @@ static enum status write_file(struct server *server, const Stored *stored, struc
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 
-/* A session stays that its node began with a certificate of the former CA and renewed since. */
-static bool has_renewed(struct server *server, const struct rpc_peer *peer, const char *key_id)
-{
-	const struct node_entry *node;
-	struct identity who;
-
-	if (access_node(peer, server->config.cluster, &who, NULL) != STATUS_OK)
-		return false;
-	node = state_node(&server->state, who.name);
-	return node && str_eq(node->node.certificate_issuer, key_id);
-}
-
-/* A call that began with a certificate of the former CA ends with the trust in it. */
-static enum status is_trusted(const struct rpc_call *call, void *userdata, struct error *err)
-{
-	const struct pki_ca *ca = authority_ca(userdata);
-	const struct rpc_peer *peer = rpc_call_peer(call);
-
-	/* each certificate has a time of issue; a thief's may lack the identifier of its issuer */
-	return !ca || has_renewed(userdata, peer, pki_ca_key_id(ca)) || peer->issued_ms <= 0 ||
-			       str_eq(peer->issuer, pki_ca_key_id(ca))
-		       ? STATUS_OK
-		       : error_set(err, STATUS_UNAUTHENTICATED, 0,
-				   "the certificate of %s is of a former CA, which the cluster trusts no "
-				   "longer; another certificate is needed",
-				   peer->uri);
-}
-
 /* Fencers call once, and stay connected. */
 static enum status note_caller(const struct rpc_call *call, void *userdata, struct error *err)
 {
@@ -114,8 +87,10 @@ static int on_soon(sd_event_source *source, void *userdata)
 	struct server *server = userdata;
 
 	ca_change_load(server);
-	if (server->ca_change->looks_at_calls && server->rpc)
-		rpc_server_review(server->rpc, is_changing(stored_ca(server)) ? note_caller : is_trusted);
+	if (server->ca_change->looks_at_calls && is_changing(stored_ca(server)))
+		rpc_server_review(server->rpc, note_caller);
+	else if (server->ca_change->looks_at_calls)
+		revocations_end(server);
 	server->ca_change->looks_at_calls = false;
 	return 0;
 }
@@ -147,6 +122,8 @@ static enum status apply(struct server *server, struct error *err)
 	}
 	ca = authority_ca(server);
 	issuers_begin(server->issuers, is_changing(stored) && ca ? pki_ca_key_id(ca) : "");
+	(void)str_copy(server->issuers->only, sizeof(server->issuers->only),
+		       stored && !is_changing(stored) && ca ? pki_ca_key_id(ca) : "");
 	if (stored && server->rpc) {
 		server->ca_change->looks_at_calls = true;
 		apply_soon(server);

@@ -506,7 +506,7 @@ void metrics_handle(struct rpc_call *call, void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
-	if (revocation_check(server, rpc_call_peer(call), &err) != STATUS_OK ||
+	if (revocation_check_call(server, call, &err) != STATUS_OK ||
 	    access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK ||
 	    print(server, &text, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);

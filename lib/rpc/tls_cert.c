@@ -113,10 +113,15 @@ void tls_cert_key_id(X509 *cert, char ret[static RPC_KEY_ID_SIZE])
 void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret)
 {
 	X509 *cert = SSL_get0_peer_certificate(ssl);
+	const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
 
 	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK)
 		return;
-	tls_cert_issuer(cert, ret->issuer);
+	/* of the key that did sign it: a certificate need not name its issuer */
+	if (sk_X509_num(chain) > 1)
+		tls_cert_key_id(sk_X509_value(chain, 1), ret->issuer);
+	else
+		tls_cert_issuer(cert, ret->issuer);
 	ret->issued_ms = tls_cert_issued_ms(cert);
 	tls_cert_serial(cert, ret->serial);
 }

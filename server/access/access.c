@@ -399,7 +399,7 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 
 	assert(rule);
 	(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
-	status = revocation_check(server, rpc_call_peer(call), err);
+	status = revocation_check_call(server, call, err);
 	if (status != STATUS_OK) {
 		if (rule->is_write && server->is_serving)
 			audit_refused(server, call, what, NULL, err);
@@ -430,11 +430,12 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 
 enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct error *err)
 {
-	const struct server *server = userdata;
+	struct server *server = userdata;
 	struct identity identity;
 
 	TRY(identity_parse(peer->uri, server->config.cluster, &identity, err));
-	TRY(revocation_check((struct server *)userdata, peer, err));
+	TRY(revocation_check(server, peer, err));
+	TRY(issuers_check(server->issuers, peer, err));
 	if (identity.role != ROLE_SERVER || !server->lead)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,

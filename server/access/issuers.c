@@ -66,6 +66,17 @@ void issuers_note(struct issuers *issuers, const struct rpc_peer *peer)
 	issuers->callers[i].expires_ms = peer->expires_ms;
 }
 
+enum status issuers_check(const struct issuers *issuers, const struct rpc_peer *peer, struct error *err)
+{
+	/* each certificate has a time of issue */
+	if (issuers->only[0] == '\0' || peer->issued_ms <= 0 || str_eq(peer->issuer, issuers->only))
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAUTHENTICATED, 0,
+			 "the certificate of %s is of a former CA, which the cluster trusts no longer; "
+			 "another certificate is needed",
+			 peer->uri);
+}
+
 void issuers_expire(struct issuers *issuers, int64_t now_ms)
 {
 	for (size_t i = issuers->n; i > 0; i--)

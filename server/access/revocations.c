@@ -8,6 +8,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/issuers.h"
 #include "access/record_list.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -85,21 +86,47 @@ enum status revocation_check_own(struct server *server, struct error *err)
 	return revocation_check(server, &own, err);
 }
 
-/* --- the end of calls --- */
-
-/* A node renews its certificate over the connection of its session. A follower that took the renewal knows;
- * the calls that it had handed on before do not. */
-static bool has_renewed(struct server *server, const struct rpc_call *call)
+/* The node whose session has the connection of @call; NULL: not a session's connection. */
+static const struct node_entry *node_of_connection(struct server *server, const struct rpc_call *call)
 {
 	const struct node_entry *node;
 	struct identity who;
 
-	if (!rpc_call_vouching_peer(call) ||
-	    access_node(rpc_call_peer(call), server->config.cluster, &who, NULL) != STATUS_OK)
-		return false;
+	if (access_node(rpc_call_peer(call), server->config.cluster, &who, NULL) != STATUS_OK)
+		return NULL;
 	node = state_node(&server->state, who.name);
-	return node && node->session && node->certificate_expires_ms > clock_realtime_ms() &&
-	       rpc_call_is_of_connection(call, node->session_call);
+	return node && node->session && rpc_call_is_of_connection(call, node->session_call) ? node : NULL;
+}
+
+/* A node that renewed over the connection of its session keeps that. A server that follows does not know;
+ * the leader checks the calls of nodes. */
+static enum status check_issuer(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	const struct node_entry *node = node_of_connection(server, call);
+	struct identity who;
+
+	if ((node && str_eq(node->session_issuer, server->issuers->only)) ||
+	    (!server->is_serving && access_node(peer, server->config.cluster, &who, NULL) == STATUS_OK))
+		return STATUS_OK;
+	return issuers_check(server->issuers, peer, err);
+}
+
+enum status revocation_check_call(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	TRY(revocation_check(server, rpc_call_peer(call), err));
+	return check_issuer(server, call, err);
+}
+
+/* --- the end of calls --- */
+
+/* A follower that took the renewal knows; the calls that it had handed on before do not. */
+static bool has_renewed(struct server *server, const struct rpc_call *call)
+{
+	const struct node_entry *node =
+		rpc_call_vouching_peer(call) ? node_of_connection(server, call) : NULL;
+
+	return node && node->certificate_expires_ms > clock_realtime_ms();
 }
 
 static enum status check_certificate_end(struct server *server, const struct rpc_call *call,
@@ -128,10 +155,18 @@ static enum status may_continue(const struct rpc_call *call, void *userdata, str
 	struct server *server = userdata;
 	const struct rpc_peer *vouching = rpc_call_vouching_peer(call);
 
-	TRY(revocation_check(server, rpc_call_peer(call), err));
-	if (vouching)
+	TRY(revocation_check_call(server, call, err));
+	if (vouching) {
 		TRY(revocation_check(server, vouching, err));
+		TRY(issuers_check(server->issuers, vouching, err));
+	}
 	return check_end(call, userdata, err);
+}
+
+void revocations_end(struct server *server)
+{
+	if (server->rpc)
+		rpc_server_review(server->rpc, may_continue);
 }
 
 void revocations_end_expired(struct server *server)
@@ -145,8 +180,7 @@ static int on_review(sd_event_source *source, void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
-	if (server->rpc)
-		rpc_server_review(server->rpc, may_continue);
+	revocations_end(server);
 	if (server->lead && revocation_check_own(server, &err) != STATUS_OK)
 		server_end(server, &err); /* the others serve */
 	return 0;

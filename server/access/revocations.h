@@ -31,6 +31,9 @@ enum {
 /** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */
 enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err);
 
+/** The same of the caller; also if its certificate is of a CA that is not trusted any longer. */
+enum status revocation_check_call(struct server *server, const struct rpc_call *call, struct error *err);
+
 /** The same of the certificate that this server serves with. */
 enum status revocation_check_own(struct server *server, struct error *err);
 
@@ -47,6 +50,9 @@ bool revocations_warning(struct server *server, char ret[static REVOCATIONS_WARN
 
 /** Since when certificates of @identity are good again, in ms; 0: always. */
 int64_t revocation_cutoff_ms(struct server *server, const char *identity);
+
+/** Ends the calls and streams that revocation_check_call() would refuse, and those of revoked tokens. */
+void revocations_end(struct server *server);
 
 /** Ends the calls and streams of tokens and certificates that have expired. */
 void revocations_end_expired(struct server *server);

@@ -441,8 +441,10 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(authority_read_ca(server, &ca, err));
 	node = state_node(&server->state, who.name);
 	rpc_call_renew_peer(call, facts.expires_ms);
-	if (node && node->session && rpc_call_is_of_connection(call, node->session_call))
+	if (node && node->session && rpc_call_is_of_connection(call, node->session_call)) {
 		node->certificate_expires_ms = facts.expires_ms;
+		memcpy(node->session_issuer, facts.issuer, sizeof(node->session_issuer));
+	}
 	if (node && node_is_registered(node) && !str_eq(node->node.certificate_issuer, facts.issuer))
 		TRY(stage_issuer(&change, node, facts.issuer, err));
 	response.ca = ca;

@@ -740,6 +740,7 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	state_set_session(&session->server->state, node, session);
 	node->session_call = session->call;
 	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
+	memcpy(node->session_issuer, rpc_call_peer(session->call)->issuer, sizeof(node->session_issuer));
 }
 
 /* Handles a node that is in another boot than before. The new boot id is stored last: after a failure or a

@@ -18,6 +18,7 @@
 #include "model/node.h"
 #include "model/storage.h"
 #include "model/volume.h"
+#include "rpc/peer.h"
 #include "state/records.h"
 #include "state/usage_index.h"
 #include "ticket/ticket.h"
@@ -192,16 +193,17 @@ struct node_entry {
 	struct claim_list claims;
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
-	int64_t certificate_warned_ms;	/* the expiry that was recorded; not stored */
-	struct session *session;	/* borrowed; NULL: not connected. Set by state_set_session() */
-	const struct rpc_call *session_call; /* of it; borrowed, valid as long as it is connected */
-	struct message_list *drivers;	     /* NodeDriver, from its last report; not stored */
-	size_t n_live;			     /* claims that are not freed */
-	size_t n_allocs;		     /* in the list */
-	size_t n_live_allocs;		     /* those that are not client-terminal */
-	size_t n_pending;		     /* objects that change by its messages and are not durable yet */
-	size_t pending_bytes;		     /* and the memory that the store has for them */
-	bool is_unreported; /* has not reported its mounts since the last restore, see epoch.h */
+	char session_issuer[RPC_KEY_ID_SIZE]; /* of that certificate; not stored */
+	int64_t certificate_warned_ms;	      /* the expiry that was recorded; not stored */
+	struct session *session;	      /* borrowed; NULL: not connected. Set by state_set_session() */
+	const struct rpc_call *session_call;  /* of it; borrowed, valid as long as it is connected */
+	struct message_list *drivers;	      /* NodeDriver, from its last report; not stored */
+	size_t n_live;			      /* claims that are not freed */
+	size_t n_allocs;		      /* in the list */
+	size_t n_live_allocs;		      /* those that are not client-terminal */
+	size_t n_pending;     /* objects that change by its messages and are not durable yet */
+	size_t pending_bytes; /* and the memory that the store has for them */
+	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;

@@ -7,6 +7,8 @@
 #include "reload.h"
 #include "unit.h"
 
+#include "access/issuers.h"
+#include "access/revocations.h"
 #include "base/fd.h"
 #include "identity/authority.h"
 #include "identity/enroll.h"
@@ -846,12 +848,17 @@ static void expect_thief_to_be_refused_by(struct fixture *f, const char *token, 
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const char *const calls[][2] = {
+		{"Operator.Status", "{}"},
+		{"Operator.CreateToken", "{\"token\": {\"name\": \"thief\", \"type\": \"MANAGEMENT\"}}"},
+	};
 	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	char holders[512], id[RPC_KEY_ID_SIZE], line[ENROLL_LINE_SIZE], path[PATH_MAX];
 	cleanup(caller_release) struct caller_client before, after, operator;
 	struct rpc_stream *stream = NULL;
 	struct enrolled enrolled;
 	bool is_closed = false;
+	struct error err;
 
 	register_n9(f); /* and it does not renew */
 	caller_init_faulty(&before, f, OPERATOR, CERTIFICATE_WITHOUT_ISSUER);
@@ -863,6 +870,10 @@ static void expect_thief_to_be_refused_by(struct fixture *f, const char *token, 
 	assert_int_equal(BEGIN(f, token, begin, holders, id), STATUS_OK);
 	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
 	UNTIL(f, is_closed);
+	/* over the connection that is open */
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		assert_error(caller_call(&before, calls[i][0], calls[i][1], NULL, &err),
+			     STATUS_UNAUTHENTICATED, err, "a former CA");
 	rpc_client_reconnect(before.client);
 	assert_int_not_equal(caller_call(&before, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
 	caller_init(&after, f, OPERATOR, NULL);
@@ -890,6 +901,31 @@ CASE(a_leaked_key_of_the_ca_signs_nothing_that_is_accepted_after_a_change_that_i
 	expect_thief_to_be_refused_by(f, token, "{}"); /* of the store's CA */
 	pki_key_free(key);
 	free(cert);
+}
+
+/* The node has renewed over the connection of its session, the thief has an older one. */
+CASE(an_open_connection_of_a_thief_is_refused_though_the_node_has_renewed)
+{
+	char former[RPC_KEY_ID_SIZE];
+	char *issuer;
+	cleanup(caller_release) struct caller_client thief;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	caller_init(&thief, f, "holdfast://c1/node/n1", NULL);
+	assert_int_equal(caller_call(&thief, "Nodes.Renew", "{}", NULL, NULL), STATUS_INVALID_ARGUMENT);
+	/* as after a change */
+	issuer = state_node(&f->server->state, "n1")->session_issuer;
+	key_id_of(f, former);
+	assert_string_equal(issuer, former);
+	(void)str_copy(issuer, RPC_KEY_ID_SIZE, "0123");
+	(void)str_copy(f->server->issuers->only, RPC_KEY_ID_SIZE, issuer);
+	revocations_end(f->server);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_error(caller_call(&thief, "Nodes.Renew", "{}", NULL, &err), STATUS_UNAUTHENTICATED, err,
+		     "a former CA");
 }
 
 static void replace_ticket_key(struct fixture *f)

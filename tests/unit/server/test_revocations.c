@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "access/access.h"
+#include "access/issuers.h"
 #include "access/revocations.h"
 #include "api/watch.h"
 #include "rpc/pki.h"
@@ -452,5 +453,19 @@ CASE(a_server_whose_certificate_has_expired_hands_nothing_on)
 	assert_int_equal(access_vouching(&peer, f->server, &err), STATUS_OK);
 	peer.expires_ms = clock_realtime_ms() - 1000;
 	assert_int_equal(access_vouching(&peer, f->server, &err), STATUS_UNAUTHENTICATED);
+	f->server->lead = NULL;
+}
+
+CASE(a_server_with_a_certificate_of_a_former_ca_hands_nothing_on)
+{
+	const struct rpc_peer peer = {
+		.kind = RPC_PEER_TLS, .uri = "holdfast://c1/server/s2", .issuer = "ab", .issued_ms = 1};
+	struct error err;
+
+	f->server->lead = (struct lead *)f; /* not looked into */
+	(void)str_copy(f->server->issuers->only, RPC_KEY_ID_SIZE, "ab");
+	assert_int_equal(access_vouching(&peer, f->server, &err), STATUS_OK);
+	(void)str_copy(f->server->issuers->only, RPC_KEY_ID_SIZE, "cd");
+	assert_error(access_vouching(&peer, f->server, &err), STATUS_UNAUTHENTICATED, err, "a former CA");
 	f->server->lead = NULL;
 }

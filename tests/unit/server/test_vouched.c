@@ -4,6 +4,8 @@
 #include "callers.h"
 #include "unit.h"
 
+#include "access/issuers.h"
+#include "access/revocations.h"
 #include "identity/authority.h"
 #include "rpc/pki.h"
 
@@ -82,6 +84,25 @@ CASE(a_session_through_a_follower_outlives_its_first_certificate)
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
 	assert_non_null(strstr(f->n1.closed_message, "expired at"));
+}
+
+/* Both sessions began with a certificate of a former CA. */
+CASE(after_a_change_of_the_ca_a_session_stays_if_its_node_has_renewed)
+{
+	char *only = f->server->issuers->only;
+
+	begin(f);
+	renew(f, peer.address);
+	(void)str_copy(only, RPC_KEY_ID_SIZE, pki_ca_key_id(authority_ca(f->server)));
+	revocations_end(f->server);
+	settle(f);
+	assert_false(f->n1.closed);
+	only[0] = '\0';
+	begin(f); /* another session */
+	(void)str_copy(only, RPC_KEY_ID_SIZE, pki_ca_key_id(authority_ca(f->server)));
+	revocations_end(f->server);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
 }
 
 CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
