@@ -133,14 +133,20 @@ static bool read_listed(struct plugin_entry *plugin, bool *ret)
 	return is_reported;
 }
 
+/* "*" covers plugins without a controller too, and with [] no node may run one. */
+static bool expects_controller(const struct controller_list *list)
+{
+	return list && list->nodes[0][0] != '\0' && !str_eq(list->plugin_id, CONTROLLER_ANY_PLUGIN);
+}
+
 bool plugin_decide_controller(struct plugin_entry *plugin, bool *ret)
 {
 	struct plugin_summary summary;
 
-	if (!list_of(plugin))
-		return false;
 	if (read_listed(plugin, ret))
 		return true;
+	if (!expects_controller(list_of(plugin)))
+		return false;
 	plugin_summarize_all(plugin, &summary);
 	*ret = summary.controller_required;
 	return true;

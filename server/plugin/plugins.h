@@ -21,12 +21,13 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 /** Summarizes the whole plugin: a node with several profiles counts once, as healthy if any of them is. */
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret);
 
-/** Does server.hcl list the plugin's nodes? Then in @ret whether its volumes require a controller: by the
- * reports of the listed nodes, or if these do not report the plugin, by that of any node. */
+/** Decides for all nodes, into @ret, whether volumes of the plugin require a controller: by the reports of
+ * the nodes that server.hcl lists, or by that of any node if these do not report a plugin that is listed by
+ * name. False: each node's own report decides. */
 bool plugin_decide_controller(struct plugin_entry *plugin, bool *ret);
 
-/** Do volumes of the plugin require a controller on the node that reports @on_node? Unless nodes are listed,
- * that report decides. */
+/** Do volumes of the plugin require a controller on the node that reports @on_node? Unless that is decided
+ * for all nodes, that report decides. */
 bool plugin_requires_controller(struct plugin_entry *plugin, const struct node_plugin *on_node);
 
 /** Can @volume be used now? It needs a healthy node service, and a healthy controller if it requires one.

@@ -400,6 +400,33 @@ CASE(as_long_as_no_listed_node_reports_any_node_can_require_a_controller)
 	assert_int_equal(f->server->state.n_claims, 0);
 }
 
+/* As with NFS: no listed node runs the plugin, and n2 reports that it requires a controller. */
+CASE(a_plugin_without_controller_is_granted_though_another_node_requires_one)
+{
+	static const char *const listed[][2] = {{"ebs", ""}, {CONTROLLER_ANY_PLUGIN, "n3"}};
+	static const char *const allocs[] = {ALLOC_1, ALLOC_3};
+	struct error err = {.msg = ""};
+
+	f->n2.csi = (struct fake_csi){.has_node = true};
+	for (size_t i = 0; i < ARRAY_SIZE(listed); i++) {
+		f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+		list_nodes(f, listed[i][0], listed[i][1]);
+		if (i > 0)
+			assert_succeeds(run_alloc(f, allocs[i], "n1", &err), err);
+		f->n1.csi.needs_no_controller = false; /* its own report decides */
+		fake_node_send_fingerprint(&f->n1);
+		settle(f);
+		assert_int_equal(fake_node_claim(&f->n1, "db", allocs[i], NULL, NULL), STATUS_UNAVAILABLE);
+		f->n1.csi.needs_no_controller = true;
+		fake_node_send_fingerprint(&f->n1);
+		settle(f);
+		assert_succeeds(fake_node_claim(&f->n1, "db", allocs[i], NULL, &err), err);
+		assert_int_equal(claim_of(f, allocs[i]).attach, ATTACH_NONE);
+		release_claim(f, &f->n1, allocs[i]);
+		UNTIL(f, state_of(f, allocs[i]) == CLAIM_FREED);
+	}
+}
+
 CASE(a_node_that_is_not_listed_keeps_no_volume_from_others)
 {
 	struct plugin_summary summary;
