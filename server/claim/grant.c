@@ -554,27 +554,31 @@ static enum status check_adopted(const struct asked *asked, const struct alloc_e
 
 /* Refuses an allocation that has claimed and released its volumes many times: each time costs an attach, a
  * detach and records of the audit, out of which its node could push everything else. */
-static enum status check_often(struct node_entry *node, const struct alloc_entry *alloc, struct error *err)
+static enum status check_often(const struct alloc_entry *alloc, struct error *err)
 {
 	char more[RATE_MORE_SIZE];
 
 	if (alloc->n_granted < CLAIMS_FREE_PER_VOLUME * alloc->alloc.n_volumes ||
-	    rate_take_counted(&node->regrants, REGRANT_COST_US, REGRANTS_BURST, clock_monotonic_us(), more))
+	    rate_take_counted(&alloc->node->regrants, REGRANT_COST_US, REGRANTS_BURST, clock_monotonic_us(),
+			      more))
 		return STATUS_OK;
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "allocation %s has claimed its volumes %" PRIu32 " times, and gets a further claim "
 			 "only every ten seconds. Look at the agent of node %s: journalctl -u holdfast-agent",
-			 alloc->id, alloc->n_granted, node->id);
+			 alloc->id, alloc->n_granted, alloc->node->id);
 }
 
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
-			 struct error *err)
+			 struct alloc_entry *alloc, struct error *err)
 {
 	struct attach_need need;
 
 	TRY(check_detaching(asked->volume, asked->node, err));
 	TRY(grant_need_attach(asked->volume, asked->node, &need, err));
-	return reserve(server, call, asked, &need, err);
+	TRY(check_often(alloc, err));
+	TRY(reserve(server, call, asked, &need, err));
+	alloc->n_granted++;
+	return STATUS_OK;
 }
 
 /* Before anything of the volume is looked at: a node learns and changes nothing of what it has no work for.
@@ -637,10 +641,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	TRY(grant_check_past(server, asked.volume, same, err));
 	if (!same) {
 		TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
-		TRY(check_often(node, alloc, err));
-		TRY(grant(server, call, &asked, err));
-		alloc->n_granted++;
-		return STATUS_OK;
+		return grant(server, call, &asked, alloc, err);
 	}
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it
 	 * has revoked elsewhere. */

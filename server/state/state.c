@@ -948,6 +948,14 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	return STATUS_OK;
 }
 
+/* One that expired was never granted: its attach failed. */
+static void uncount_expired(struct alloc_entry *alloc, const struct claim *before, const struct claim *claim)
+{
+	if (alloc && alloc->n_granted > 0 && claim->evidence == EVIDENCE_NEVER_SENT &&
+	    before->evidence != EVIDENCE_NEVER_SENT)
+		alloc->n_granted--;
+}
+
 enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	struct claim_entry *entry = state_claim(state, claim->id);
@@ -960,8 +968,9 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_claim(state, claim, 1);
 	count_held_twice(state, entry, &entry->claim, -1);
 	count_held_twice(state, entry, claim, 1);
-	entry->claim = *claim;
 	alloc = state_alloc(state, claim->allocation_id);
+	uncount_expired(alloc, &entry->claim, claim);
+	entry->claim = *claim;
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	if (claim->state >= CLAIM_NODE_DETACHED)
 		usages_drop(&state->usages, &entry->usage);

@@ -340,6 +340,32 @@ CASE(an_allocation_that_claims_and_releases_again_and_again_is_slowed_down)
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
 }
 
+CASE(failed_attaches_that_expire_use_up_no_claims)
+{
+	f->server->config.reservation_ttl_us = 50 * USEC_PER_MSEC;
+	for (int i = 0; i < 8 + 16 + 8; i++) {
+		model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
+		expect_freed_unsent(f);
+	}
+	claim_and_forget(f, &f->n1, ALLOC_1);
+}
+
+/* Its claims do not use the rate up either. */
+CASE(a_claim_that_no_controller_can_attach_costs_nothing)
+{
+	f->n1.csi.hides_node_id = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	state_alloc(&f->server->state, ALLOC_1)->n_granted = 8;
+	for (int i = 0; i < 16 + 8; i++)
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
+	f->n1.csi.hides_node_id = false;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+}
+
 /* Whoever has a node's certificate can say that a controller is there. */
 CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 {
