@@ -22,7 +22,8 @@
 enum {
 	HOLDER_SIZE = 256,
 	WHAT_SIZE = 768,
-	AGAIN_COST_US = 60000000, /* ends of claims of a node that were taken back before: one a minute */
+	AGAIN_FREE_PER_VOLUME = 8, /* ends of claims that were taken back before: a machine was reverted */
+	AGAIN_COST_US = 60000000,  /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
 };
 
@@ -185,13 +186,24 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
+/* A node may invent an allocation that is adopted. */
+static bool is_end_free(struct alloc_entry *alloc)
+{
+	if (!alloc || alloc->alloc.adopted ||
+	    alloc->n_ends_again >= AGAIN_FREE_PER_VOLUME * alloc->alloc.n_volumes)
+		return false;
+	alloc->n_ends_again++;
+	return true;
+}
+
 enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
 {
 	char more[RATE_MORE_SIZE];
 
 	if (!claim_is_live(&entry->claim) || !entry->work.is_taken_back_again)
 		return STATUS_OK;
-	if (!rate_take_counted(&entry->node->take_backs, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(),
+	if (!is_end_free(state_alloc(&entry->server->state, entry->claim.allocation_id)) &&
+	    !rate_take_counted(&entry->node->take_backs, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(),
 			       more))
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,

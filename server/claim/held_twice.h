@@ -30,9 +30,9 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
 
-/** May @entry end by a report of its node? A claim that the node takes back again and again after it released
- * it ends once a minute: each time costs a detach and records of the audit. STATUS_RESOURCE_EXHAUSTED: the
- * claim is kept. */
+/** May @entry end by a report of its node? If its allocation has eight ends per volume of claims that the
+ * node took back after it released them, such claims end once a minute: each time costs a detach and records
+ * of the audit. STATUS_RESOURCE_EXHAUSTED: the claim is kept. */
 enum status held_twice_check_end(struct claim_entry *entry, struct error *err);
 
 /** The node of @session reports this claim as mounted. An error ends the session. */

@@ -138,6 +138,7 @@ struct alloc_entry {
 	uint64_t runs_in;      /* serial of the session that last reported it running; 0: never */
 	uint64_t in_hello_of;  /* serial of the session whose hello named it */
 	uint32_t n_granted;    /* claims since the start */
+	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);

@@ -232,7 +232,7 @@ CLUSTER_TEST(a_claim_that_is_taken_back_again_and_again_ends_once_a_minute)
 	do
 		report_published(f, &held);
 	while (can_release(f, &held) && ++n < 100);
-	assert_in_range(n, 8, 10);
+	assert_in_range(n, 8 + 8, 8 + 10);
 	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "again and again"));
 	expect_held_twice(f, 1);
 	report_again(f, NULL); /* in which it is missing */
@@ -246,6 +246,24 @@ CLUSTER_TEST(a_claim_that_is_taken_back_again_and_again_ends_once_a_minute)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+/* As of a machine with many volumes that is reverted to one snapshot again. */
+CLUSTER_TEST(a_claim_that_is_taken_back_a_few_times_ends_at_once_after_many_others)
+{
+	struct rate_counted *rate;
+	char more[RATE_MORE_SIZE];
+	struct claim held;
+
+	hand_over(f, &held);
+	come_back_with(f, NULL);
+	rate = &state_node(&f->server->state, "n1")->take_backs;
+	for (int i = 0; i < 3; i++) {
+		while (rate_take_counted(rate, 60 * USEC_PER_SEC, 8, clock_monotonic_us(), more)) {
+		}
+		report_published(f, &held);
+		assert_true(can_release(f, &held));
+	}
+}
+
 CLUSTER_TEST(a_claim_that_is_adopted_again_and_again_ends_once_a_minute)
 {
 	struct claim held;
@@ -257,7 +275,7 @@ CLUSTER_TEST(a_claim_that_is_adopted_again_and_again_ends_once_a_minute)
 	do
 		report_again(f, &held);
 	while (can_release(f, &held) && ++n < 100);
-	assert_in_range(n, 8, 10);
+	assert_in_range(n, 8 + 8, 8 + 10);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
 }
 
