@@ -50,6 +50,14 @@ static bool leads(const struct claim *sibling, const struct claim *claim)
 	       strcmp(sibling->id, claim->id) < 0;
 }
 
+/* Does the later release of @sibling end the attachment of @claim, too? The claim of another node must not
+ * leave a device attached. */
+static bool takes_care(const struct claim *sibling, const struct claim *claim)
+{
+	return stands(sibling) && sibling->attach != ATTACH_NONE &&
+	       strcmp(sibling->node_id, claim->node_id) == 0;
+}
+
 static enum release_action decide_detach(const struct claim *claim, const struct claim *const *siblings,
 					 size_t n_siblings, const struct release_facts *facts)
 {
@@ -59,8 +67,8 @@ static enum release_action decide_detach(const struct claim *claim, const struct
 	if (claim->attach == ATTACH_NONE || (claim->adopted && facts->attaches_nothing))
 		return RELEASE_FREE;
 	for (size_t i = 0; i < n_siblings; i++) {
-		if (stands(siblings[i]) && siblings[i]->attach != ATTACH_NONE)
-			return RELEASE_FREE; /* the last one that was attached takes care of it */
+		if (takes_care(siblings[i], claim))
+			return RELEASE_FREE;
 		is_needed = is_needed || stands(siblings[i]);
 		is_led = is_led || leads(siblings[i], claim);
 	}

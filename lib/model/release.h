@@ -33,8 +33,9 @@ struct release_facts {
 /** The next action for @claim.
  *
  * A volume is attached to a node for all its claims there together, so the last one of them to go is
- * detached: as long as another one exists (up to unpublishing), there is no detach. If several wait for the
- * detach, the oldest one requests it for all.
+ * detached: as long as another one exists (up to unpublishing), there is no detach. One of another node that
+ * the provider knows by the same id makes it wait. If several wait for the detach, the oldest one requests it
+ * for all.
  * @siblings the other claims with the same attachment of the volume, in any order; freed ones do not count */
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
 				   size_t n_siblings, const struct release_facts *facts);

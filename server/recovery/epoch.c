@@ -304,8 +304,7 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 		return bad_claim(ret, "it has no mode", err);
 	/* a node that names another one here would have that one cut off: the plugin's report has the id, see
 	 * plugin/args.h */
-	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
-		ret->external_node_id[0] = '\0';
+	ret->external_node_id[0] = '\0';
 	return STATUS_OK;
 }
 

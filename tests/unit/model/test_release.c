@@ -137,6 +137,18 @@ TEST(another_claim_on_the_node_decides_the_next_action)
 	}
 }
 
+/* The provider knows both nodes by one id. */
+TEST(a_claim_of_another_node_frees_no_claim_without_a_detach)
+{
+	struct claim claim = attached(CLAIM_NODE_DETACHED, ITSELF);
+	struct claim sibling = attached(CLAIM_TAKEN, OLDER);
+
+	(void)str_copy(sibling.node_id, sizeof(sibling.node_id), "another");
+	assert_int_equal(beside(&claim, &sibling), RELEASE_WAIT_SIBLING);
+	sibling.state = CLAIM_FREED;
+	assert_int_equal(beside(&claim, &sibling), RELEASE_DETACH);
+}
+
 /* Whatever stands on one node: nobody is detached from under a claim that stands, and as soon as nobody
  * stands, exactly one asks, so that nothing stays attached. */
 TEST(of_any_three_claims_on_a_node_one_detaches_once_all_have_released_it)

@@ -378,10 +378,11 @@ TEST_ON(a_claim_under_the_id_of_another_node_leaves_its_device, struct fixture, 
 	take_under_id_of_n2(f, ALLOC_1);
 	take_claim(f, &f->n2, "db", ALLOC_2);
 	release_claim(f, &f->n1, ALLOC_1);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	expect_attached(f, ALLOC_2);
 	release_claim(f, &f->n2, ALLOC_2);
-	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
@@ -402,7 +403,8 @@ CASE(a_freed_claim_that_its_node_names_again_leaves_the_writers_device)
 	f->n1.has = NULL;
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
 	fake_node_send_released(&f->n1, &old);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	assert_int_equal(f->plugin.calls[DETACH], calls);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
@@ -421,7 +423,8 @@ TEST_ON(a_fence_never_takes_the_device_of_another_node, struct fixture, f, setup
 	assert_false(claim_of(f, ALLOC_1).fence_asked);
 	assert_int_equal(ask_detach(f, "n1", &(struct detach_args){.attest = "it is off"}, NULL, NULL),
 			 STATUS_OK);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_NODE_DETACHED);
+	settle(f);
 	expect_attached(f, ALLOC_2);
 }
 
@@ -495,8 +498,10 @@ TEST_ON(a_detach_waits_for_the_unknown_id_of_another_holder, struct fixture, f, 
 	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "as soon as node n2 reports the plugin"));
 	expect_attached(f, ALLOC_2);
 	report_plugin_again(&f->n2);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
 	expect_attached(f, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
 }
 
 TEST_ON(a_queued_detach_is_dropped_when_the_id_of_another_holder_becomes_unknown, struct fixture, f,

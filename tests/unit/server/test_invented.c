@@ -447,6 +447,57 @@ CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 	assert_error(register_other(f, &err), STATUS_FAILED_PRECONDITION, err, "may be this storage");
 }
 
+/* --- the attachment of a volume --- */
+
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+/* n1 reports that it holds db also by a second claim of its allocation, with a plugin and an id of its
+ * choice.
+ */
+static void report_second_claim(struct fixture *f, const char *plugin_id, const char *external_node_id,
+				struct claim *ret)
+{
+	provoke_report(f, &f->n1);
+	*ret = claim_of(f, ALLOC_1);
+	(void)str_copy(ret->id, sizeof(ret->id), INVENTED);
+	(void)str_copy(ret->plugin_id, sizeof(ret->plugin_id), plugin_id);
+	(void)str_copy(ret->external_node_id, sizeof(ret->external_node_id), external_node_id);
+	ret->state = CLAIM_TAKEN;
+	report_with(&f->n1, f->n1.report_epoch, NULL, ret, NULL, false);
+	UNTIL(f, state_claim(&f->server->state, INVENTED) != NULL);
+	settle(f);
+}
+
+static enum status fence_n2(struct fixture *f, struct error *err)
+{
+	const Holdfast__V1__DetachVolumeRequest request = V1(
+		detach_volume_request, .id = TEXT("db"), .node_id = TEXT("n2"), .fence_reason = TEXT("away"));
+
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+}
+
+TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f, setup_shared_db,
+	teardown_db)
+{
+	struct error err;
+	struct claim lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	report_second_claim(f, PLUGIN_NATIVE, "i-n2", &lie);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+	take_claim(f, &f->n2, "db", ALLOC_3);
+	assert_ok(stop_alloc(f, ALLOC_3, &err));
+	lose(f, &f->n2);
+	f->n1.csi.has_controller = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_ok(fence_n2(f, &err));
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_FREED);
+}
+
 /* --- the secrets of a volume --- */
 
 #define NODE_EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
