@@ -50,12 +50,13 @@ static bool leads(const struct claim *sibling, const struct claim *claim)
 	       strcmp(sibling->id, claim->id) < 0;
 }
 
-/* Does the later release of @sibling end the attachment of @claim, too? The claim of another node must not
- * leave a device attached. */
+/* Does the later release of @sibling end the attachment of @claim, too? Another node must not leave a device
+ * attached, nor a node whose next report decides which attachment that is. */
 static bool takes_care(const struct claim *sibling, const struct claim *claim)
 {
 	return stands(sibling) && sibling->attach != ATTACH_NONE &&
-	       strcmp(sibling->node_id, claim->node_id) == 0;
+	       strcmp(sibling->node_id, claim->node_id) == 0 && sibling->external_node_id[0] != '\0' &&
+	       strcmp(sibling->external_node_id, claim->external_node_id) == 0;
 }
 
 static enum release_action decide_detach(const struct claim *claim, const struct claim *const *siblings,

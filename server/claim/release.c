@@ -247,8 +247,9 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 					  .now_ms = clock_realtime_ms()});
 }
 
-/* Every claim for which the controller was asked, and no other claim. */
-static void free_detached(struct claim_entry *entry)
+/* Every claim for which the controller was asked, with @node_id: an adopted claim may have got another id
+ * since. */
+static void free_detached(struct claim_entry *entry, const char *node_id)
 {
 	struct volume_entry *volume = entry->volume;
 	struct claim_entry *other;
@@ -257,6 +258,7 @@ static void free_detached(struct claim_entry *entry)
 	for (other = next_live_attached(volume, NULL); other; other = next) {
 		next = next_live_attached(volume, other);
 		if (is_sibling(entry->server, other, &entry->claim) &&
+		    str_eq(plugin_args_node_id(volume->state, &other->claim), node_id) &&
 		    other->claim.state == CLAIM_NODE_DETACHED && other->claim.attach != ATTACH_NONE)
 			free_claim(other);
 	}
@@ -265,6 +267,7 @@ static void free_detached(struct claim_entry *entry)
 
 struct detach {
 	char claim_id[UUID_TEXT_SIZE];
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* that the provider is asked to detach */
 };
 
 static bool is_detach_wanted(struct server *server, void *userdata)
@@ -298,7 +301,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 			"the plugin does not know the volume or the node, taken as detached: %s",
 			reply->detach->message);
 	if (reply)
-		free_detached(entry);
+		free_detached(entry, detach->external_node_id);
 	else if (release_next(server, entry) == RELEASE_DETACH)
 		be_stuck(entry, err, true);
 	else
@@ -350,6 +353,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	if (status == STATUS_OK)
 		status = check_others(entry, err);
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
+	(void)str_copy(detach->external_node_id, sizeof(detach->external_node_id), args.external_node_id);
 	if (status == STATUS_OK)
 		status = call.call ? controller_call(server, &call, err)
 				   : no_provider_node(&entry->claim, err);

@@ -19,6 +19,7 @@
 #include "model/message.h"
 #include "model/pb.h"
 #include "node/session.h"
+#include "plugin/args.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
 #include "recovery/restore_proof.h"
@@ -331,7 +332,8 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 }
 
 /* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
-static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
+static void epoch_adopt(struct server *server, const struct claim *reported, const struct volume *volume,
+			struct claim *ret)
 {
 	bool is_known = !volume_is_placeholder(volume);
 	int64_t now_ms = clock_realtime_ms();
@@ -358,11 +360,15 @@ static void epoch_adopt(const struct claim *reported, const struct volume *volum
 	memcpy(ret->allocation_id, reported->allocation_id, sizeof(ret->allocation_id));
 	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
 	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
-	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));
 	memcpy(ret->external_id, is_known ? volume->external_id : reported->external_id,
 	       sizeof(ret->external_id));
 	memcpy(ret->plugin_id, volume->plugin_id, sizeof(ret->plugin_id));
 	memcpy(ret->profile, is_known ? volume->profile : reported->profile, sizeof(ret->profile));
+	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));
+	/* a later report of the plugin must not move the claim to another attachment */
+	if (ret->external_node_id[0] == '\0')
+		(void)str_copy(ret->external_node_id, sizeof(ret->external_node_id),
+			       plugin_args_node_id(&server->state, ret));
 }
 
 /* Claims of work that has ended or is unknown are released; other work continues. */
@@ -546,7 +552,7 @@ static void make_past(const struct session *session, const struct claim *reporte
 {
 	bool is_new_boot = !str_eq(reported->boot_id, session->boot_id);
 
-	epoch_adopt(reported, volume, ret);
+	epoch_adopt(session->server, reported, volume, ret);
 	ret->state = CLAIM_NODE_DETACHED;
 	ret->adopted = true;
 	ret->evidence = is_new_boot ? EVIDENCE_NEW_BOOT : EVIDENCE_RECEIPT;
@@ -618,7 +624,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
 		epoch_make_volume(server, &reported, storage, &unknown);
-	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
+	epoch_adopt(server, known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {
 		claim.state = CLAIM_UNPUBLISHING;

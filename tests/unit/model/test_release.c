@@ -19,6 +19,7 @@ static struct claim attached(enum claim_state state, const char *id)
 	struct claim claim = a_claim(state);
 
 	claim.attach = ATTACH_DONE;
+	(void)str_copy(claim.external_node_id, sizeof(claim.external_node_id), "i-1");
 	(void)str_copy(claim.id, sizeof(claim.id), id);
 	return claim;
 }
@@ -147,6 +148,17 @@ TEST(a_claim_of_another_node_frees_no_claim_without_a_detach)
 	assert_int_equal(beside(&claim, &sibling), RELEASE_WAIT_SIBLING);
 	sibling.state = CLAIM_FREED;
 	assert_int_equal(beside(&claim, &sibling), RELEASE_DETACH);
+}
+
+TEST(a_claim_of_an_unknown_or_other_provider_id_frees_no_claim_without_a_detach)
+{
+	struct claim claim = attached(CLAIM_NODE_DETACHED, ITSELF);
+	struct claim sibling = attached(CLAIM_TAKEN, OLDER);
+
+	(void)str_copy(sibling.external_node_id, sizeof(sibling.external_node_id), "i-2");
+	assert_int_equal(beside(&claim, &sibling), RELEASE_WAIT_SIBLING);
+	sibling.external_node_id[0] = claim.external_node_id[0] = '\0';
+	assert_int_equal(beside(&claim, &sibling), RELEASE_WAIT_SIBLING);
 }
 
 /* Whatever stands on one node: nobody is detached from under a claim that stands, and as soon as nobody

@@ -476,8 +476,7 @@ static enum status fence_n2(struct fixture *f, struct error *err)
 	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
 }
 
-TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f, setup_shared_db,
-	teardown_db)
+TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f, setup_shared_db, teardown_db)
 {
 	struct error err;
 	struct claim lie;
@@ -496,6 +495,82 @@ TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f,
 	settle(f);
 	assert_ok(fence_n2(f, &err));
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_FREED);
+}
+
+static bool is_freed(struct fixture *f, const char *claim_id)
+{
+	const struct claim_entry *entry = state_claim(&f->server->state, claim_id);
+
+	return !entry || !claim_is_live(&entry->claim);
+}
+
+static void n1_calls_itself(struct fixture *f, const char *id)
+{
+	f->n1.csi.node_id = id;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+}
+
+/* n1 releases its claim while the invented one is held, then moves that one, and releases it. */
+TEST_ON(a_node_moves_no_claim_to_another_attachment, struct fixture, f, setup_db, teardown_db)
+{
+	struct claim real, lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	real = claim_of(f, ALLOC_1);
+	report_second_claim(f, CSI_PLUGIN, "", &lie);
+	fake_node_send_released(&f->n1, &real);
+	UNTIL(f, is_freed(f, real.id)); /* the other claim has the attachment ended */
+	n1_calls_itself(f, "i-nowhere");
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	fake_node_send_released(&f->n1, &lie);
+	UNTIL(f, is_freed(f, INVENTED));
+	assert_int_equal(f->plugin.n_attachments, 0);
+	n1_calls_itself(f, NULL);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+}
+
+/* n1 did not report the plugin when the second claim was adopted. */
+TEST_ON(a_claim_of_an_unknown_provider_id_keeps_no_device_attached, struct fixture, f, setup_db, teardown_db)
+{
+	struct claim real, lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	real = claim_of(f, ALLOC_1);
+	f->n1.csi.has_node = false;
+	report_second_claim(f, CSI_PLUGIN, "", &lie);
+	assert_string_equal(state_claim(&f->server->state, INVENTED)->claim.external_node_id, "");
+	f->n1.csi.has_node = true;
+	n1_calls_itself(f, NULL);
+	fake_node_send_released(&f->n1, &real);
+	settle(f);
+	assert_int_equal(state_claim(&f->server->state, real.id)->claim.state, CLAIM_NODE_DETACHED);
+	n1_calls_itself(f, "i-nowhere");
+	UNTIL(f, is_freed(f, real.id));
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+/* The detach of the first claim is sent for another id than its node reports when the answer comes. */
+TEST_ON(a_detach_of_one_id_frees_no_claim_of_another, struct fixture, f, setup_db, teardown_db)
+{
+	struct claim real, lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	real = claim_of(f, ALLOC_1);
+	f->n1.csi.has_node = false;
+	report_second_claim(f, CSI_PLUGIN, "", &lie);
+	f->n1.csi.has_node = true;
+	n1_calls_itself(f, "i-nowhere");
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_send_released(&f->n1, &lie);
+	UNTIL(f, f->n2.n_held == 1);
+	n1_calls_itself(f, NULL);
+	fake_node_send_released(&f->n1, &real);
+	settle(f);
+	fake_node_answer(&f->n2);
+	UNTIL(f, is_freed(f, real.id));
+	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
 /* --- the secrets of a volume --- */
