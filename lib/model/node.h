@@ -137,6 +137,7 @@ struct node {
 	char eligibility_reason[NODE_TEXT_MAX + 1];
 	struct drain drain;
 	uint64_t reported_epoch; /* up to which it has reported its mounts */
+	uint64_t stranger_epoch; /* in which it was registered while no node was missing; 0: not so */
 	bool report_wanted;	 /* it named work that the server does not know, and has not reported since */
 	bool reverted;		 /* in this boot its mark was higher before, and it has not reported since */
 	uint64_t mark_epoch, mark_index; /* highest mark of this store that it has shown; index may be 0 */

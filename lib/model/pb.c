@@ -376,6 +376,7 @@ static const struct field_map node_fields[] = {
 	TEXT(struct node, eligibility_reason),
 	MESSAGE(struct node, drain, &drain_map),
 	NUMBER(struct node, reported_epoch),
+	NUMBER(struct node, stranger_epoch),
 	NUMBER(struct node, report_wanted),
 	NUMBER(struct node, reverted),
 	NUMBER(struct node, mark_epoch),

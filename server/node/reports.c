@@ -670,6 +670,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 			       entry && node_is_registered(entry) ? &entry->node : &none, node);
 	if (!node->report_wanted)
 		doubt_forgotten(session, hello, node, &change);
+	if (!(entry && node_is_registered(entry)) && history_is_stranger(session))
+		node->stranger_epoch = state_epoch(&server->state);
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
 	note_connect(session, entry, node, &change);

@@ -198,6 +198,15 @@ static bool has_reported_before(const struct session *session)
 	return node->node.reported_epoch >= session->report_epoch;
 }
 
+/* Is it the first report after the store went back, of a node that the forgotten time may have had? Only then
+ * a claim may count without proof. */
+static bool is_believed(const struct session *session)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	return !has_reported_before(session) && node->node.stranger_epoch != session->report_epoch;
+}
+
 /* Places in queues and times are the server's to give. An allocation is a member of its job only after the
  * store went back, and while it runs: at any other time its node would take the places of other nodes'
  * members. */
@@ -212,7 +221,7 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 	alloc->create_time_ms = now_ms;
 	alloc->running_time_ms = alloc->client_status == CLIENT_RUNNING ? now_ms : 0;
 	alloc->end_time_ms = alloc_is_client_terminal(alloc) ? now_ms : 0;
-	if (!has_reported_before(session) && !alloc_is_client_terminal(alloc))
+	if (is_believed(session) && !alloc_is_client_terminal(alloc))
 		return;
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
@@ -510,8 +519,8 @@ static enum status check_unknown(struct session *session, struct claim *reported
 				 const ProtobufCBinaryData *ticket, enum restore_storage *ret,
 				 struct error *err)
 {
-	enum status status = restore_proof_check(session->server, reported, ticket,
-						 !has_reported_before(session), ret, err);
+	enum status status =
+		restore_proof_check(session->server, reported, ticket, is_believed(session), ret, err);
 
 	return status == STATUS_OK ? check_alike(session, reported, true, err) : status;
 }
@@ -575,8 +584,7 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	struct volume volume;
 	struct claim claim;
 
-	if (restore_proof_check(server, reported, ticket, !has_reported_before(session), &storage, err) !=
-		    STATUS_OK ||
+	if (restore_proof_check(server, reported, ticket, is_believed(session), &storage, err) != STATUS_OK ||
 	    check_alike(session, reported, false, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;

@@ -353,6 +353,11 @@ static uint64_t missing_by(const struct session *session)
 	return session->nodes_then > there + missing ? session->nodes_then - there : missing;
 }
 
+bool history_is_stranger(const struct session *session)
+{
+	return missing_by(session) == 0;
+}
+
 void history_count_node(const struct session *session, bool is_registered, struct change *change)
 {
 	struct server *server = session->server;

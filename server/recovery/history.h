@@ -69,6 +69,9 @@ bool history_is_lost(struct server *server);
  * back is no longer missing. A mark from before the epoch may have a larger number of nodes. */
 void history_count_node(const struct session *session, bool is_registered, struct change *change);
 
+/** Is the session's node, which is not registered, new or purged? Else the forgotten time may have had it. */
+bool history_is_stranger(const struct session *session);
+
 /** Nodes that were registered in the time that was forgotten, and are not known. */
 uint64_t history_missing_nodes(struct server *server);
 

@@ -43,7 +43,8 @@ enum restore_storage {
 
 /** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
  * and may be empty. Sets in @claim the fields of the ticket, which are more reliable than the report.
- * @is_first_report of the node in the epoch: only there a claim may count without proof.
+ * @is_first_report in the epoch, of a node that the forgotten time may have had: only there a claim may count
+ * without proof.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
 				bool is_first_report, enum restore_storage *ret, struct error *err);

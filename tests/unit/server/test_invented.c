@@ -231,6 +231,74 @@ CLUSTER_TEST(a_claim_of_a_rotated_key_is_kept_after_an_older_backup)
 	assert_non_null(state_claim(&f->server->state, held.id));
 }
 
+/* The backup knows no node: n1's mark proves that it was there before. */
+CLUSTER_TEST(a_node_that_a_mark_counts_as_missing_is_believed)
+{
+	uint8_t ids[2 * TICKET_KEY_ID_SIZE];
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	rotate_key(f, ids);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	connect_node(&f->n1, "n1"); /* it gets a mark that counts it */
+	mark = mark_copy(f->n1.mark);
+	restore(f, &backup, 1);
+	f->n1.shows = mark;
+	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(ids), .data = ids};
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_non_null(state_claim(&f->server->state, held.id));
+}
+
+/* All nodes have reported, and no node is missing. */
+CLUSTER_TEST(a_purged_node_is_not_believed_when_it_comes_back)
+{
+	static const uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim lie;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_both(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_both(f);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	lie = claim_of(f, ALLOC_2);
+	alloc = alloc_of(f, ALLOC_2);
+	lose(f, &f->n1);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	f->n1.ticket_keys =
+		(ProtobufCBinaryData){.len = sizeof(no_such_key), .data = (uint8_t *)(uintptr_t)no_such_key};
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted > 0);
+	(void)str_copy(lie.id, sizeof(lie.id), UNKNOWN);
+	(void)str_copy(lie.node_id, sizeof(lie.node_id), "n1");
+	(void)str_copy(lie.allocation_id, sizeof(lie.allocation_id), INVENTED);
+	(void)str_copy(alloc.id, sizeof(alloc.id), INVENTED);
+	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), "n1");
+	(void)str_copy(alloc.job_id, sizeof(alloc.job_id), "web");
+	alloc.client_status = CLIENT_RUNNING;
+	lie.generation = 1;
+	report_with(&f->n1, 1, &alloc, &lie, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_null(state_claim(&f->server->state, UNKNOWN));
+	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, "");
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
 /* --- the storage of a claim whose volume the store does not know --- */
 
 /* A volume of another namespace, which the tenant of default may not touch. */
