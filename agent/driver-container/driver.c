@@ -14,7 +14,6 @@
 #include "log/log.h"
 #include "log/service.h"
 #include "model/alloc.h"
-#include "model/feasibility.h"
 #include "model/order.h"
 #include "rpc/scrape.h"
 

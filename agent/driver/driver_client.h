@@ -3,7 +3,6 @@
 /* Task drivers as services (docs/task-drivers.md): their methods, and how many calls one takes. */
 
 #include "model/alloc.h"
-#include "model/feasibility.h"
 #include "service/client.h"
 
 enum {

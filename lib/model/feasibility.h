@@ -15,7 +15,6 @@
 
 enum {
 	FEASIBILITY_REASON_SIZE = 512,
-	NODE_ALLOCS_MAX = 1024,	    /* that an agent takes */
 	PLUGIN_PATIENCE_MS = 60000, /* plugin_wait: a plugin that fails is restarted within it */
 };
 
