@@ -137,7 +137,8 @@ void str_copy_text(char *dst, size_t size, const char *src)
 bool str_is_text(const char *s)
 {
 	while (*s != '\0') {
-		size_t n = str_printable(s);
+		bool is_ascii = is_between(*s, 0x20, 0x7e); /* a start reads millions of texts */
+		size_t n = is_ascii ? 1 : str_printable(s);
 
 		if (n == 0)
 			return false;
