@@ -47,6 +47,7 @@ struct measured {
 	struct service_call *call; /* of the one that is asked about */
 	/* results */
 	bool is_measured;	 /* tried, at least */
+	bool is_absent;		 /* nothing was mounted: looked at again at the next tick */
 	bool is_mount_read_only; /* in this namespace, where ProtectSystem= may have done it */
 	bool is_stopped;	 /* by the mount table, */
 	bool is_read_only;	 /* and by statfs, which is all that old kernels have */
@@ -276,6 +277,7 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	one->usages->n_busy--;
 	one->is_measured = true;
 	one->trouble = trouble_of(seen->state);
+	one->is_absent = seen->state == PATH_NOT_MOUNTED;
 	one->is_shut_down = one->is_writer && !one->has_server && seen->sys_errno == EIO;
 	if (seen->state == PATH_MOUNTED) {
 		if (!one->has_plugin_figures)
@@ -437,18 +439,15 @@ static void measure(struct measured *one)
 
 /* --- the list of volumes --- */
 
-static struct measured *find_or_add(struct volume_usages *usages, const struct volume_target *target)
+static struct measured *add(struct volume_usages *usages, const char wire_volume[static WIRE_VOLUME_SIZE])
 {
-	struct measured *one = find(usages, target->wire_volume);
+	struct measured *one = calloc(1, sizeof(*one));
 
-	if (one)
-		return one;
-	one = calloc(1, sizeof(*one));
 	if (!one)
 		return NULL; /* the next look adds it */
 	one->usages = usages;
 	holdfast__v1__volume_usage__init(&one->usage);
-	(void)str_copy(one->wire_volume, sizeof(one->wire_volume), target->wire_volume);
+	memcpy(one->wire_volume, wire_volume, sizeof(one->wire_volume));
 	RB_INSERT(measured_tree, &usages->volumes, one);
 	return one;
 }
@@ -457,8 +456,10 @@ static struct measured *find_or_add(struct volume_usages *usages, const struct v
 static void note_publish(struct volume_usages *usages, const struct alloc_record *record, uint32_t i)
 {
 	const struct volume_target *target = &record->volumes[i].target;
-	struct measured *one = find_or_add(usages, target);
+	struct measured *one = find(usages, target->wire_volume);
 
+	if (!one)
+		one = add(usages, target->wire_volume);
 	if (!one || (one->look == usages->look && (one->is_writer || target->read_only)))
 		return;
 	one->look = usages->look;
@@ -479,14 +480,27 @@ static void choose_publish(struct measured *one)
 	one->has_server = target->type == VOLUME_CSI || (class != SOURCE_BLOCK && class != SOURCE_TMPFS);
 	one->dev_major = target->dev_major;
 	one->dev_minor = target->dev_minor;
-	if (str_eq(one->claim_id, volume->claim_id))
-		return;
-	one->is_sent = false;
 	(void)str_copy(one->claim_id, sizeof(one->claim_id), volume->claim_id);
 	(void)str_copy(one->volume_id, sizeof(one->volume_id), target->volume_id);
 	(void)str_copy(one->alloc_id, sizeof(one->alloc_id), one->record->alloc.id);
 	(void)str_copy(one->path, sizeof(one->path), one->record->alloc.published[one->slot].path);
 	one->usage.claim_id = one->claim_id;
+}
+
+/* What was measured at another claim's publish says nothing of this one. */
+static struct measured *begin_again(struct measured *one)
+{
+	struct measured old = *one, *again;
+
+	forget(old.usages, one);
+	again = add(old.usages, old.wire_volume);
+	if (!again)
+		return NULL;
+	again->look = old.look;
+	again->is_writer = old.is_writer;
+	again->record = old.record;
+	again->slot = old.slot;
+	return again;
 }
 
 static void list_volumes(struct volume_usages *usages)
@@ -503,10 +517,12 @@ static void list_volumes(struct volume_usages *usages)
 				note_publish(usages, record, i);
 	}
 	RB_FOREACH_SAFE (one, measured_tree, &usages->volumes, next) {
-		if (one->look == usages->look)
-			choose_publish(one);
-		else
+		if (one->look != usages->look)
 			forget(usages, one);
+		else if (one->claim_id[0] == '\0' ||
+			 str_eq(one->claim_id, one->record->volumes[one->slot].claim_id) ||
+			 (one = begin_again(one)))
+			choose_publish(one);
 	}
 }
 
@@ -582,7 +598,7 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	list_volumes(usages);
 	look_at_mounts(usages);
 	RB_FOREACH (one, measured_tree, &usages->volumes)
-		if (is_round || !one->is_measured)
+		if (is_round || !one->is_measured || one->is_absent)
 			measure(one);
 	if (is_round)
 		usages->due_us = next_round_us(usages, now_us);

@@ -179,4 +179,42 @@ WORLD_TEST(a_volume_that_is_released_is_measured_no_longer)
 	assert_int_equal(w->looks, 0);
 }
 
+static bool is_known(struct world *w)
+{
+	return reported(w) && !reported(w)->is_unknown;
+}
+
+WORLD_TEST(a_mount_that_was_made_again_is_measured_before_the_next_round)
+{
+	start_measuring(w, HOUR_S);
+	await_report(w, 400);
+	w->seen = PATH_NOT_MOUNTED;
+	world_idle(w, 2 * HOUR_S * 1000);
+	assert_true(is_unknown(w));
+	w->seen = PATH_MOUNTED;
+	world_idle(w, 2 * VOLUME_USAGE_TICK_MS);
+	assert_true(is_known(w));
+}
+
+static bool is_any_reported(struct world *w)
+{
+	return reported(w) != NULL;
+}
+
+WORLD_TEST(what_was_measured_of_a_claim_is_not_said_of_the_next_one)
+{
+	const struct alloc b = records_alloc(ALLOC_B, 1);
+
+	start_measuring(w, INTERVAL_S);
+	w->seen = PATH_SILENT;
+	WORLD_UNTIL(w, is_unknown);
+	stop_a(w);
+	w->seen = PATH_MOUNTED;
+	memset(w->server.usages, 0, sizeof(w->server.usages));
+	w->server.n_usages = 0;
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, is_any_reported);
+	assert_true(is_known(w));
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)
