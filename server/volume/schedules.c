@@ -133,9 +133,14 @@ static void name_of(const struct server *server, const struct volume *volume, in
 	(void)str_copy(ret + n, NAME_SIZE - n, text);
 }
 
-static bool is_of(const Holdfast__V1__Snapshot *snapshot, const struct volume *volume)
+/* A volume that was deleted and created again may have its former name and provider's id, but other data: its
+ * schedule does not count, nor remove, what was made before. @since_ms: when it was created; 0: it was only
+ * registered.
+ */
+static bool is_of(const Holdfast__V1__Snapshot *snapshot, const struct volume *volume, int64_t since_ms)
 {
-	return snapshot->scheduled_ms != 0 && str_eq(snapshot->namespace_, volume->namespace) &&
+	return snapshot->scheduled_ms != 0 && snapshot->scheduled_ms >= since_ms &&
+	       str_eq(snapshot->namespace_, volume->namespace) &&
 	       str_eq(snapshot->source_volume_id, volume->id) &&
 	       str_eq(snapshot->external_source_id, volume->external_id);
 }
@@ -151,6 +156,8 @@ static enum schedule_snapshot_state state_of(const Holdfast__V1__Snapshot *snaps
 static bool read_made(struct server *server, const struct volume *volume, struct made *ret)
 {
 	char prefix[NAME_SIZE], key[OBJECT_KEY_SIZE];
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, volume);
+	int64_t since_ms = detail && detail->made_by_provider ? volume->create_time_ms : 0;
 	struct record_entry *first, *entry;
 	size_t n = 0;
 
@@ -168,7 +175,7 @@ static bool read_made(struct server *server, const struct volume *volume, struct
 	for (entry = first; n > 0; entry = snapshots_next(entry, volume->plugin_id), n--) {
 		const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
 
-		if (!is_of(snapshot, volume))
+		if (!is_of(snapshot, volume, since_ms))
 			continue;
 		ret->records[ret->n] = snapshot;
 		ret->snapshots[ret->n++] =

@@ -63,7 +63,7 @@ class ACompromisedHolder(unittest.TestCase):
     def test_a_holder_that_reports_nothing_gives_nothing(self):
         units.drop_in("evil", HOLDER.format(script=":", afterwards=""))
         self.assertNotEqual(0, units.start("victim.service", check=False).returncode)
-        self.assertIn("does not say where it is published", units.log("evil"))
+        self.assertIn("does not report where it is published", units.log("evil"))
 
     def test_a_holder_cannot_change_the_link_afterwards(self):
         tries = (f"while ! test -e {LINK}; do sleep 0.05; done; ln -sfn /etc {OWN}/mnt; ln -sfn /etc {LINK}; rm -f {LINK}; "

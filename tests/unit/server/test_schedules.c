@@ -66,6 +66,28 @@ PROVIDER_TEST(a_schedule_makes_snapshots_and_keeps_the_newest)
 	assert_true(has_metric(f, "\nholdfast_scheduled_snapshots_removed_total 3\n"));
 }
 
+PROVIDER_TEST(a_volume_that_is_created_again_removes_no_snapshot_of_the_deleted_one)
+{
+	provider.names_made = "handle"; /* as plugins do whose id is made of the name */
+	must(f, "Create", SCHEDULED, NULL);
+	provider.names_made = NULL;
+	look(f);
+	let_pass(f, EVERY_MS);
+	assert_string_equal(provider.snapshots[1].id, "snap-2");
+	must(f, "Delete", ID, NULL);
+	unit_clock_advance(USEC_PER_SEC);
+	provider.names_made = "handle";
+	must(f, "Create", SCHEDULED, NULL);
+	provider.names_made = NULL;
+	look(f);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 3); /* at once */
+	for (size_t i = 0; i < 4; i++)
+		let_pass(f, EVERY_MS);
+	assert_int_equal(n_records(f, true), 2 + KEEP);
+	assert_string_equal(provider.snapshots[0].id, "snap-1");
+	assert_string_equal(provider.snapshots[1].id, "snap-2");
+}
+
 PROVIDER_TEST(snapshots_of_persons_stay)
 {
 	must(f, "Create", SCHEDULED, NULL);
