@@ -197,7 +197,8 @@ static enum status volume_register_show(struct call *call, const void *message, 
 	const Holdfast__V1__RegisterVolumeResponse *answer = message;
 
 	print_registered(answer->volume ? answer->volume : request->volume,
-			 answer->created ? "is registered" : "was registered already, it is up to date");
+			 answer->created ? "is registered"
+					 : "was registered already, and is now as its file says");
 	return STATUS_OK;
 }
 
@@ -247,7 +248,7 @@ static enum status volume_create_show(struct call *call, const void *message, st
 	if (answer->volume && answer->volume->external_id[0])
 		print_line("external ID %s", answer->volume->external_id);
 	print_registered(answer->volume ? answer->volume : request->volume,
-			 answer->created ? "is created" : "was created already, it is up to date");
+			 answer->created ? "is created" : "was created already, and is now as its file says");
 	return STATUS_OK;
 }
 

@@ -137,17 +137,18 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 		return error_set(
 			err, STATUS_DEADLINE_EXCEEDED, 0,
 			"volume %s was not %s within %" PRIu64
-			" s: %.300s. The server knows no allocation %s, and the next start makes another. "
+			" s: %.560s. The server knows no allocation %s, and the next start makes another. "
 			"Next: holdfast volume status %s --why",
 			volume_of(holder), holder->hold.was_held ? "released" : "mounted",
 			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
 		"volume %s was not %s within %" PRIu64
-		" s: %.300s. Allocation %s keeps its claim and blocks other writers; this unit's next start "
+		" s: %.560s. %s %s keeps its claim and blocks other writers; this unit's next start "
 		"ends it first. Next: holdfast alloc status %s, or without this unit: holdfast alloc stop %s",
 		volume_of(holder), holder->hold.was_held ? "released" : "mounted",
-		holder->timeout_us / USEC_PER_SEC, why, id, id, id);
+		holder->timeout_us / USEC_PER_SEC, why,
+		holder->last ? "Allocation" : "If the server was asked in time, allocation", id, id, id);
 }
 
 static enum status taken_away(const struct holder *holder, struct error *err)

@@ -150,6 +150,13 @@ static int setup(void **state)
 	return hold_note_remove(&place, &err) == STATUS_OK ? run_setup(state) : -1;
 }
 
+TEST_FIXTURE(what_a_server_that_never_answered_keeps_is_not_asserted, setup, NULL)
+{
+	for (size_t i = 0; i < 16; i++)
+		will_refuse(i, i % 2 == 0 ? "Allocations.Run" : "Allocations.Get", STATUS_UNAVAILABLE);
+	assert_int_equal(hold(". If the server was asked in time, allocation "), HOLD_TIMED_OUT);
+}
+
 /* Collect the messages of sd_notify(3) up to READY=1, in a process: a full socket would block the sender.
  * Returns the pipe that gets them. */
 static int collect_notices(const char *path)
