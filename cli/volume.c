@@ -198,7 +198,7 @@ static enum status volume_register_show(struct call *call, const void *message, 
 
 	print_registered(answer->volume ? answer->volume : request->volume,
 			 answer->created ? "is registered"
-					 : "was registered already, and is now as its file says");
+					 : "was registered already, and now matches its file");
 	return STATUS_OK;
 }
 
@@ -248,7 +248,7 @@ static enum status volume_create_show(struct call *call, const void *message, st
 	if (answer->volume && answer->volume->external_id[0])
 		print_line("external ID %s", answer->volume->external_id);
 	print_registered(answer->volume ? answer->volume : request->volume,
-			 answer->created ? "is created" : "was created already, and is now as its file says");
+			 answer->created ? "is created" : "was created already, and now matches its file");
 	return STATUS_OK;
 }
 

@@ -487,7 +487,7 @@ static void choose_publish(struct measured *one)
 	one->usage.claim_id = one->claim_id;
 }
 
-/* What was measured at another claim's publish says nothing of this one. */
+/* Forgets the measurements that were made at the publish of another claim. */
 static struct measured *begin_again(struct measured *one)
 {
 	struct measured old = *one, *again;

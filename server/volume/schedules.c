@@ -134,7 +134,7 @@ static void name_of(const struct server *server, const struct volume *volume, in
 }
 
 /* A volume that was deleted and created again may have its former name and provider's id, but other data: its
- * schedule does not count, nor remove, what was made before. @since_ms: when it was created; 0: it was only
+ * schedule neither counts nor removes the snapshots from before @since_ms, its creation; 0: it was only
  * registered.
  */
 static bool is_of(const Holdfast__V1__Snapshot *snapshot, const struct volume *volume, int64_t since_ms)

@@ -201,7 +201,7 @@ static bool is_any_reported(struct world *w)
 	return reported(w) != NULL;
 }
 
-WORLD_TEST(what_was_measured_of_a_claim_is_not_said_of_the_next_one)
+WORLD_TEST(a_claim_does_not_inherit_the_condition_of_the_one_before)
 {
 	const struct alloc b = records_alloc(ALLOC_B, 1);
 

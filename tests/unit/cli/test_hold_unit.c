@@ -150,7 +150,7 @@ static int setup(void **state)
 	return hold_note_remove(&place, &err) == STATUS_OK ? run_setup(state) : -1;
 }
 
-TEST_FIXTURE(what_a_server_that_never_answered_keeps_is_not_asserted, setup, NULL)
+TEST_FIXTURE(a_server_that_never_answered_may_not_have_the_allocation, setup, NULL)
 {
 	for (size_t i = 0; i < 16; i++)
 		will_refuse(i, i % 2 == 0 ? "Allocations.Run" : "Allocations.Get", STATUS_UNAVAILABLE);
