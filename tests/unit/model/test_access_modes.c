@@ -70,21 +70,16 @@ static void write_own(struct strbuf *sb, const struct use *uses, size_t n)
 /* What two claims of different modes allow: the rules of both. */
 static void write_pairs(struct strbuf *sb, const struct use *uses, size_t n)
 {
-	strbuf_puts(sb, "| |");
-	for (size_t i = 0; i < n; i++)
-		strbuf_printf(sb, " %zu |", i + 1);
-	strbuf_puts(sb, "\n|---|");
-	for (size_t i = 0; i < n; i++)
-		strbuf_puts(sb, "---|");
+	strbuf_puts(sb, "| held | requested: `abcdefghijkl` |\n|---|---|\n");
 	for (size_t i = 0; i < n; i++) {
-		strbuf_printf(sb, "\n| %zu: %s |", i + 1, uses[i].text);
+		strbuf_printf(sb, "| %c: %s | `", (char)('a' + i), uses[i].text);
 		for (size_t k = 0; k < n; k++) {
 			const char *text = cell(&uses[i], &uses[k]);
 
-			strbuf_printf(sb, " %s |", str_eq(text, "same node") ? "same" : text);
+			strbuf_printf(sb, "%c", str_eq(text, "no") ? '-' : text[0]);
 		}
+		strbuf_puts(sb, "` |\n");
 	}
-	strbuf_puts(sb, "\n");
 }
 
 TEST(the_manual_matches_admission)
