@@ -43,6 +43,7 @@ struct wanted {
 
 struct job_work {
 	const char *key; /* of the array below: the tree's key */
+	struct job_lane *lane;
 	char job_key[OBJECT_KEY_SIZE];
 	RB_ENTRY(job_work) by_key;
 	TAILQ_ENTRY(job_work) in_queue;
@@ -62,13 +63,22 @@ struct job_work {
 RB_HEAD(job_work_tree, job_work);
 TAILQ_HEAD(job_work_queue, job_work);
 
+/* The jobs of one namespace. Namespaces take turns: many jobs of one delay a job of another by one turn. */
+struct job_lane {
+	TAILQ_ENTRY(job_lane) in_ready;
+	struct job_works *works;
+	struct job_work_queue queue;
+	sd_event_source *rest; /* owned; NULL: it does not rest */
+	size_t n_works;	       /* queued or not; without any it is freed */
+	bool is_ready;	       /* has a queue and takes no rest: it is in the list of those */
+};
+
 struct job_works {
 	struct job_work_tree by_key;
-	struct job_work_queue queue;
+	TAILQ_HEAD(, job_lane) ready;  /* the first has the next turn */
 	struct job_work_queue waiting; /* in the order in which they began to */
-	sd_event_source *turn;	       /* owned; enabled while the queue has something and no rest is taken */
-	sd_event_source *rest;	       /* owned; NULL: not made yet */
-	bool is_resting;
+	sd_event_source *turn;	       /* owned; enabled while a lane is ready */
+	uint64_t n_resting;
 };
 
 static int compare(const struct job_work *a, const struct job_work *b)
@@ -695,16 +705,38 @@ static void set_waiting(struct job_works *works, struct job_work *work, bool is_
 		TAILQ_REMOVE(&works->waiting, work, of_waiting);
 }
 
+/* A lane that becomes ready has its turn after those that are. */
+static void update_ready(struct job_lane *lane)
+{
+	bool is_ready = !TAILQ_EMPTY(&lane->queue) && !lane->rest;
+
+	if (lane->is_ready == is_ready)
+		return;
+	lane->is_ready = is_ready;
+	if (!is_ready) {
+		TAILQ_REMOVE(&lane->works->ready, lane, in_ready);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&lane->works->ready, lane, in_ready);
+	(void)sd_event_source_set_enabled(lane->works->turn, SD_EVENT_ONESHOT);
+}
+
 static void queue(struct job_work *work)
 {
-	struct job_works *works = work->server->job_works;
-
 	if (work->is_queued)
 		return;
 	work->is_queued = true;
-	TAILQ_INSERT_TAIL(&works->queue, work, in_queue);
-	if (!works->is_resting)
-		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ONESHOT);
+	TAILQ_INSERT_TAIL(&work->lane->queue, work, in_queue);
+	update_ready(work->lane);
+}
+
+static void unqueue(struct job_work *work)
+{
+	if (!work->is_queued)
+		return;
+	work->is_queued = false;
+	TAILQ_REMOVE(&work->lane->queue, work, in_queue);
+	update_ready(work->lane);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata);
@@ -866,38 +898,49 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	holdfast__v1__job__free_unpacked(job, NULL);
 }
 
+static void end_rest(struct job_lane *lane)
+{
+	if (!lane->rest)
+		return;
+	lane->rest = sd_event_source_disable_unref(lane->rest);
+	lane->works->n_resting--;
+	update_ready(lane);
+}
+
+static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	end_rest(userdata);
+	return 0;
+}
+
+/* A turn looks at all members of a job: of a large one it takes long. The lanes with such jobs take turns
+ * half of the time, all together: the more of them rest, the longer is a rest. */
+static void rest(struct job_work *work, uint64_t took_us)
+{
+	struct job_lane *lane = work->lane;
+	uint64_t rest_us = (took_us < REST_MAX_US ? took_us : REST_MAX_US) * (2 * lane->works->n_resting + 1);
+
+	if (sd_event_add_time_relative(work->server->event, &lane->rest, CLOCK_MONOTONIC, rest_us,
+				       TIMER_ACCURACY_US, on_rested, lane) >= 0)
+		lane->works->n_resting++;
+	update_ready(lane);
+}
+
 static void work_free(struct job_works *works, struct job_work *work)
 {
+	struct job_lane *lane = work->lane;
+
 	set_waiting(works, work, false);
-	if (work->is_queued)
-		TAILQ_REMOVE(&works->queue, work, in_queue);
+	unqueue(work);
 	RB_REMOVE(job_work_tree, &works->by_key, work);
 	drop_wanted(work);
 	refusals_release(&work->refusals);
 	(void)sd_event_source_disable_unref(work->timer);
 	free(work);
-}
-
-static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct job_works *works = userdata;
-
-	works->is_resting = false;
-	if (!TAILQ_EMPTY(&works->queue))
-		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ONESHOT);
-	return 0;
-}
-
-/* A turn looks at all members of a job: of a large one it takes long, and the next one begins when others
- * have had as much time. */
-static void rest(struct server *server, uint64_t took_us)
-{
-	struct job_works *works = server->job_works;
-	uint64_t rest_us = took_us < REST_MAX_US ? took_us : REST_MAX_US;
-
-	works->rest = sd_event_source_disable_unref(works->rest);
-	works->is_resting = sd_event_add_time_relative(server->event, &works->rest, CLOCK_MONOTONIC, rest_us,
-						       TIMER_ACCURACY_US, on_rested, works) >= 0;
+	if (--lane->n_works > 0)
+		return;
+	end_rest(lane);
+	free(lane);
 }
 
 /* One job a turn. A source that stays on would precede all later arrivals: this one is enabled again each
@@ -906,22 +949,24 @@ static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
 	struct job_works *works = server->job_works;
-	struct job_work *work = TAILQ_FIRST(&works->queue);
-	uint64_t begun_us = clock_monotonic_us();
-	uint64_t took_us;
+	struct job_lane *lane = TAILQ_FIRST(&works->ready);
+	struct job_work *work = lane ? TAILQ_FIRST(&lane->queue) : NULL;
+	uint64_t begun_us = clock_monotonic_us(), took_us;
 
-	if (work) {
-		TAILQ_REMOVE(&works->queue, work, in_queue);
-		work->is_queued = false;
-		if (records_get(&server->state.records, work->key))
-			reconcile(work, begun_us + TURN_US);
-		else
-			work_free(works, work);
+	if (!work)
+		return 0;
+	TAILQ_REMOVE(&works->ready, lane, in_ready);
+	TAILQ_INSERT_TAIL(&works->ready, lane, in_ready);
+	unqueue(work);
+	if (records_get(&server->state.records, work->key)) {
+		reconcile(work, begun_us + TURN_US);
+		took_us = clock_monotonic_us() - begun_us;
+		if (took_us > TURN_US / 4)
+			rest(work, took_us);
+	} else {
+		work_free(works, work);
 	}
-	took_us = clock_monotonic_us() - begun_us;
-	if (took_us > TURN_US / 4)
-		rest(server, took_us);
-	if (!works->is_resting && !TAILQ_EMPTY(&works->queue))
+	if (!TAILQ_EMPTY(&works->ready))
 		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
 }
@@ -938,7 +983,7 @@ static struct job_works *works_of(struct server *server)
 	if (!works)
 		return NULL;
 	RB_INIT(&works->by_key);
-	TAILQ_INIT(&works->queue);
+	TAILQ_INIT(&works->ready);
 	TAILQ_INIT(&works->waiting);
 	if (sd_event_add_defer(server->event, &works->turn, on_turn, server) < 0) {
 		free(works);
@@ -957,6 +1002,26 @@ static struct job_work *find_work(struct server *server, const char *key)
 	return server->job_works ? RB_FIND(job_work_tree, &server->job_works->by_key, &wanted) : NULL;
 }
 
+/* Returns the lane of the namespace: that of its first job, or a new one. NULL when memory is short. */
+static struct job_lane *lane_or_new(struct job_works *works, const char *key)
+{
+	struct job_work wanted, *first;
+	struct job_lane *lane;
+	size_t n = (size_t)(strrchr(key, '/') + 1 - key);
+
+	(void)str_format(wanted.job_key, sizeof(wanted.job_key), "%.*s", (int)n, key);
+	wanted.key = wanted.job_key;
+	first = RB_NFIND(job_work_tree, &works->by_key, &wanted);
+	if (first && str_starts_with(first->key, wanted.key))
+		return first->lane;
+	lane = calloc(1, sizeof(*lane));
+	if (!lane)
+		return NULL;
+	lane->works = works;
+	TAILQ_INIT(&lane->queue);
+	return lane;
+}
+
 /* NULL when memory is short. */
 static struct job_work *work_or_new(struct server *server, const char *key)
 {
@@ -966,8 +1031,13 @@ static struct job_work *work_or_new(struct server *server, const char *key)
 	if (work || !works)
 		return work;
 	work = calloc(1, sizeof(*work));
-	if (!work)
+	if (work)
+		work->lane = lane_or_new(works, key);
+	if (!work || !work->lane) {
+		free(work);
 		return NULL;
+	}
+	work->lane->n_works++;
 	(void)str_copy(work->job_key, sizeof(work->job_key), key);
 	work->key = work->job_key;
 	work->server = server;
@@ -1104,7 +1174,6 @@ void job_work_release_all(struct server *server)
 	while ((work = RB_MIN(job_work_tree, &works->by_key)))
 		work_free(works, work);
 	(void)sd_event_source_disable_unref(works->turn);
-	(void)sd_event_source_disable_unref(works->rest);
 	free(works);
 	server->job_works = NULL;
 }

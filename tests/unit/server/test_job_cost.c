@@ -21,6 +21,8 @@ static struct {
 	size_t tries_of_decision, worst; /* tries between two decisions */
 	uint64_t turn;			 /* of the loop, in which the last decision was made */
 	size_t decisions_of_turn, most_of_a_turn;
+	size_t decisions_before_a_team; /* before the first try for a member of namespace a-team, and its own
+					 */
 } cost;
 static sd_event *event; /* borrowed */
 
@@ -59,6 +61,8 @@ enum status __wrap_allocs_try_place(struct server *server, struct alloc *alloc,
 	cost.tries_of_decision++;
 	if (cost.tries_of_decision > cost.worst)
 		cost.worst = cost.tries_of_decision;
+	if (str_eq(alloc->namespace, "a-team") && cost.decisions_before_a_team == 0)
+		cost.decisions_before_a_team = cost.decisions;
 	if (alloc->job_index == MANY - 1 && cost.tries_at_last == 0)
 		cost.tries_at_last = cost.tries;
 	return __real_allocs_try_place(server, alloc, assumed, refusal, err);
@@ -198,6 +202,30 @@ CLUSTER_TEST(a_plan_lists_places_behind_refused_members)
 	assert_int_equal(response->n_waits, JOB_WAITS_MAX);
 	assert_int_equal(response->groups[0]->waiting, 98);
 	assert_int_equal(response->groups[1]->waiting, 2);
+}
+
+CLUSTER_TEST(jobs_of_one_namespace_delay_a_job_of_another_by_one_turn)
+{
+	enum { TENANT_JOBS = 20 };
+	struct change_object node = {.kind = OBJECT_NODE};
+	struct large large;
+	char id[16];
+
+	connect(f);
+	make_large(f, &large, 1, 10);
+	for (int i = 0; i < TENANT_JOBS; i++) {
+		(void)str_format(id, sizeof(id), "large-%d", i);
+		large.s.job.id = id;
+		assert_int_equal(run(f, &large.s, NULL), 1);
+	}
+	large.s.job.namespace_ = text("a-team");
+	assert_int_equal(run(f, &large.s, NULL), 1);
+	settle(f);
+	memset(&cost, 0, sizeof(cost));
+	job_work_note_durable(f->server, &node, 1, 0); /* all try again, the job of a-team last */
+	UNTIL(f, cost.decisions_before_a_team > 0);
+	assert_in_range(cost.decisions_before_a_team, 1, 2);
+	UNTIL(f, cost.decisions == 2 * (TENANT_JOBS + 1));
 }
 
 static void count_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
