@@ -203,13 +203,20 @@ static enum status check_groups(const Job *job, struct error *err)
 	return status;
 }
 
-/* One decision looks at each member. */
-static enum status check_members(const Job *job, struct error *err)
+uint64_t job_members(const Job *job)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < job->n_groups; i++)
 		n += job->groups[i]->count;
+	return n;
+}
+
+/* One decision looks at each member. */
+static enum status check_members(const Job *job, struct error *err)
+{
+	uint64_t n = job_members(job);
+
 	if (n <= JOB_COUNT_MAX)
 		return STATUS_OK;
 	return error_invalid(err, "group", "all groups together have at most %d members, not %" PRIu64,

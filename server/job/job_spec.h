@@ -25,6 +25,9 @@ struct job_view {
 /** Checks a submission. STATUS_INVALID_ARGUMENT names the field. */
 enum status job_validate(const Holdfast__V1__Job *job, struct error *err);
 
+/** Sum of the counts of its groups. */
+uint64_t job_members(const Holdfast__V1__Job *job);
+
 /** @job has passed job_validate(). */
 void job_view_of(const Holdfast__V1__Job *job, struct job_view *ret);
 

@@ -172,23 +172,36 @@ static enum status may_run(struct server *server, const struct rpc_call *call, c
 }
 
 /* Walks the jobs, which this bounds. The last places are not for a namespace that has many: no tenant takes
- * them all. */
-static enum status check_room(struct server *server, const char *namespace, struct error *err)
+ * them all. @known: the job before; NULL: it is new. */
+static enum status check_room(struct server *server, const Job *job, const Job *known, struct error *err)
 {
 	struct record_entry *entry = records_from(&server->state.records, PREFIX_JOB);
+	uint64_t n_members = job_members(job), n_others = 0;
 	size_t n = 0, n_own = 0;
 
+	if (known && !known->stop && n_members <= job_members(known))
+		return STATUS_OK;
 	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry)) {
+		const Job *other = (const Job *)entry->record.message;
+		bool is_own = str_eq(other->namespace_, job->namespace_);
+
 		n++;
-		n_own += str_eq(((const Job *)entry->record.message)->namespace_, namespace);
+		n_own += is_own;
+		n_others += is_own && other != known && !other->stop ? job_members(other) : 0;
 	}
-	if (n < JOBS_MAX && (n < JOBS_MAX - JOBS_KEPT_FREE || n_own < JOBS_KEPT_FREE))
+	if (n_others + n_members > JOB_MEMBERS_PER_NAMESPACE_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"job %s asks for %" PRIu64 " members, the other jobs of namespace %s for %" PRIu64
+			", and all may ask for %d; lower a count with holdfast job scale, or stop a job",
+			job->id, n_members, job->namespace_, n_others, JOB_MEMBERS_PER_NAMESPACE_MAX);
+	if (known || (n < JOBS_MAX && (n < JOBS_MAX - JOBS_KEPT_FREE || n_own < JOBS_KEPT_FREE)))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
 		"there are %zu jobs already, %zu of them in namespace %s, and at most %d; the last %d "
 		"places are for namespaces with fewer than that; purge some that are stopped",
-		n, n_own, namespace, JOBS_MAX, JOBS_KEPT_FREE);
+		n, n_own, job->namespace_, JOBS_MAX, JOBS_KEPT_FREE);
 }
 
 /* Returns a version above those of kept allocations, so that they do not count as this version. */
@@ -265,8 +278,9 @@ static enum status prepare(struct server *server, const Job *asked, struct draft
 	job->create_index = job->modify_index = 0;
 	job->restart_version = job->version;
 	ret->is_same = false;
+	TRY(check_room(server, job, known, err));
 	if (!known)
-		return check_room(server, namespace_or_default(job->namespace_), err);
+		return STATUS_OK;
 	if (!known->stop)
 		job->restart_version = known->restart_version;
 	if (known->type != job->type)

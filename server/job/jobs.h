@@ -6,7 +6,11 @@
 
 struct rpc_call;
 
-enum { JOBS_MAX = 10000, JOBS_KEPT_FREE = JOBS_MAX / 10 };
+enum {
+	JOBS_MAX = 10000,
+	JOBS_KEPT_FREE = JOBS_MAX / 10,
+	JOB_MEMBERS_PER_NAMESPACE_MAX = 100000, /* of all its jobs that are not stopped */
+};
 
 void jobs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void jobs_handle_plan(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "job/job_reconcile.h"
 #include "job/jobs.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -176,6 +177,62 @@ CLUSTER_TEST(no_namespace_takes_the_last_places_for_jobs)
 	assert_non_null(strstr(err.msg, "9000 of them in namespace default"));
 	s.job.namespace_ = text("team");
 	assert_true(run(f, &s, NULL) > 0);
+}
+
+static void put_large(struct fixture *f, const char *id, bool is_stopped)
+{
+	Holdfast__V1__JobGroup group = V1(job_group, .count = JOB_COUNT_MAX), *groups[] = {&group};
+	Holdfast__V1__Job job =
+		V1(job, .namespace_ = text("default"), .stop = is_stopped, .groups = groups, .n_groups = 1);
+	char key[OBJECT_KEY_SIZE];
+	const struct record record = {.key = key, .message = &job.base};
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "default/%s", id);
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+}
+
+static void run_counted(struct fixture *f, struct submission *s, const char *id, uint32_t count)
+{
+	s->job.id = text(id);
+	s->group.count = count;
+	assert_true(run(f, s, NULL) > 0);
+}
+
+static void refuse_counted(struct fixture *f, struct submission *s, const char *id, uint32_t count)
+{
+	struct error err;
+
+	s->job.id = text(id);
+	s->group.count = count;
+	assert_int_equal(run(f, s, &err), 0);
+	assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "all may ask for 100000; lower a count"));
+}
+
+CLUSTER_TEST(all_jobs_of_a_namespace_together_have_a_limit_of_members)
+{
+	struct submission s;
+
+	make_job(f, &s);
+	s.group.per_alloc = s.per_alloc;
+	s.group.n_per_alloc = 1;
+	for (int i = 0; i < JOB_MEMBERS_PER_NAMESPACE_MAX / JOB_COUNT_MAX - 1; i++) {
+		char id[16];
+
+		(void)str_format(id, sizeof(id), "large-%d", i);
+		put_large(f, id, false);
+	}
+	put_large(f, "stopped", true);
+	run_counted(f, &s, "web", JOB_COUNT_MAX);
+	refuse_counted(f, &s, "more", 1);
+	run_counted(f, &s, "web", JOB_COUNT_MAX - 1);
+	run_counted(f, &s, "more", 1);
+	refuse_counted(f, &s, "web", JOB_COUNT_MAX);
+	refuse_counted(f, &s, "stopped", JOB_COUNT_MAX);
+	put_large(f, "beyond", false);
+	run_counted(f, &s, "web", JOB_COUNT_MAX - 2); /* fewer members are never too many */
+	s.job.namespace_ = text("team");
+	run_counted(f, &s, "more", 1);
 }
 
 TEST_GROUP(NULL, NULL)
