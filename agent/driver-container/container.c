@@ -340,7 +340,8 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 	uint32_t stop_ms = task->stop_timeout_ms ? task->stop_timeout_ms : STOP_DEFAULT_MS;
 	json_t *body = json_object();
 	json_t *labels = labels_of(settings, task->alloc_id, task->task, order, !task->disable_logs, stop_ms);
-	int r = set_program(body, spec) | set_number(body, "StopTimeout", (stop_ms + 999) / 1000) |
+	int r = set_program(body, spec) |
+		set_number(body, "StopTimeout", settings_stop_seconds(settings, stop_ms)) |
 		json_object_set_new(body, "Labels", labels) | set_no_check(body) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 

@@ -82,6 +82,14 @@ const struct settings_plugin *settings_plugin(const struct settings *settings, c
 	return NULL;
 }
 
+uint32_t settings_stop_seconds(const struct settings *settings, uint32_t ms)
+{
+	uint64_t us = ms * USEC_PER_MSEC;
+
+	us = us < settings->max_stop_timeout_us ? us : settings->max_stop_timeout_us;
+	return (uint32_t)((us + USEC_PER_SEC - 1) / USEC_PER_SEC);
+}
+
 static const struct conf_field top_fields[] = {
 	{MEMBER("cluster", CONF_STRING, cluster), .required = true},
 	{MEMBER("node_id", CONF_STRING, node_id), .required = true},
@@ -101,6 +109,7 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("stage_dir", CONF_PATH, stage_dir)},
 	TIMEOUT("engine_timeout", engine_timeout_us),
 	TIMEOUT("pull_timeout", pull_timeout_us),
+	TIMEOUT("max_stop_timeout", max_stop_timeout_us),
 	LIST("images", images),
 	{.key = "users",
 	 .type = CONF_STRINGS,
@@ -132,6 +141,7 @@ static void set_defaults(struct settings *s)
 		.stage_dir = "/run/holdfast-mount/stage",
 		.engine_timeout_us = 30 * USEC_PER_SEC,
 		.pull_timeout_us = 600 * USEC_PER_SEC,
+		.max_stop_timeout_us = 3600 * USEC_PER_SEC,
 		.networks = {"none", "isolated"},
 		.infra_command = {"/bin/sleep", "2147483647"},
 	};

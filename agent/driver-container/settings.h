@@ -50,6 +50,7 @@ struct settings {
 	char stage_dir[PATH_MAX];   /* in which plugins mount */
 	uint64_t engine_timeout_us; /* of a request to the engine that should be short */
 	uint64_t pull_timeout_us;
+	uint64_t max_stop_timeout_us; /* of a task, also of one that asks for more */
 	/* what a task may have; lists end with an empty one unless they are full */
 	char images[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE]; /* one that ends in * is a prefix */
 	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* "image": the image's own user */
@@ -70,6 +71,9 @@ struct settings {
 
 /** The plugin called @id; NULL: no task may be it. */
 const struct settings_plugin *settings_plugin(const struct settings *settings, const char *id);
+
+/** Returns the seconds from a stop's signal to its SIGKILL, for a task that asks for @ms. */
+uint32_t settings_stop_seconds(const struct settings *settings, uint32_t ms);
 
 /** Read @text; @name is the file's for messages, which begin with "NAME:LINE: ". */
 enum status settings_parse(const char *text, const char *name, struct settings *ret, struct error *err);

@@ -1560,7 +1560,7 @@ static void on_stopped(enum status status, const struct error *err, const json_t
 static void stop_seen(struct op *op, struct container *container)
 {
 	uint32_t ms = op->timeout_ms || !container ? op->timeout_ms : container->stop_ms;
-	uint32_t seconds = (ms < STOP_MAX_MS ? ms + 999 : STOP_MAX_MS) / 1000;
+	uint32_t seconds = settings_stop_seconds(op->driver->settings, ms);
 	struct engine_request request = {.method = "POST",
 					 .timeout_us = (seconds + STOP_SLACK_S) * USEC_PER_SEC};
 

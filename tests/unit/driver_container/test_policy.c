@@ -738,6 +738,36 @@ TEST(a_request_is_granted_whole_or_refused)
 	empty(&s);
 }
 
+TEST(no_task_has_more_time_to_stop_than_root_allows)
+{
+	static const struct {
+		const char *more;
+		uint32_t asked_ms, seconds;
+	} rows[] = {
+		{"", 0, 10},
+		{"", 2500, 3},
+		{"", 3600000, 3600},
+		{"max_stop_timeout = \"30s\"\n", 2500, 3},
+		{"max_stop_timeout = \"30s\"\n", 3600000, 30},
+		{"max_stop_timeout = \"5s\"\n", 0, 5},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct settings settings = read_settings(rows[i].more);
+		struct task_spec spec;
+		struct sample s;
+		json_t *body;
+
+		fill(&s);
+		s.task.stop_timeout_ms = rows[i].asked_ms;
+		assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+		body = container_of_task(&settings, &spec, &order, NULL);
+		assert_int_equal(json_integer_value(json_object_get(body, "StopTimeout")), rows[i].seconds);
+		json_decref(body);
+		empty(&s);
+	}
+}
+
 TEST(a_task_has_its_own_time_to_stop)
 {
 	static const struct {

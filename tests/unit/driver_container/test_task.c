@@ -298,6 +298,18 @@ static void destroy(struct fixture *f, bool force)
 	await_answer(f);
 }
 
+static void stop(struct fixture *f, uint32_t timeout_ms)
+{
+	const Holdfast__Driver__V1__StopTaskRequest request =
+		PB(holdfast__driver__v1__stop_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .timeout_ms = timeout_ms);
+
+	memset(&answer, 0, sizeof(answer));
+	model.asked[0] = '\0';
+	task_stop((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
+}
+
 static void order_task(struct fixture *f, bool is_restart)
 {
 	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
@@ -410,6 +422,19 @@ static void expect_destroyed(struct fixture *f)
 	assert_contains(model.asked, "POST /containers/" ID "/kill?signal=SIGKILL");
 	assert_contains(model.asked, "DELETE /containers/" ID);
 	assert_null(model.body);
+}
+
+CASE(a_task_has_at_most_the_time_to_stop_that_root_allows_now)
+{
+	start_running(f);
+	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
+	stop(f, 0);
+	assert_contains(model.asked, "POST " NAME "/stop?t=10\n");
+	f->settings.max_stop_timeout_us = 5 * USEC_PER_SEC;
+	stop(f, 0);
+	assert_contains(model.asked, "POST " NAME "/stop?t=5\n");
+	stop(f, 3600 * 1000);
+	assert_contains(model.asked, "POST " NAME "/stop?t=5\n");
 }
 
 CASE(a_running_task_is_destroyed_after_its_process_has_ended)
