@@ -15,6 +15,7 @@
 #include "model/constraint.h"
 #include "node/nodes.h"
 #include "recovery/epoch.h"
+#include "rpc/wakeup.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
@@ -26,7 +27,6 @@
 #include <sys/queue.h>
 
 enum {
-	TIMER_ACCURACY_US = 10000,
 	PASS_REST = 4, /* times the cost of a pass */
 	OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80,
 };
@@ -743,9 +743,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata);
 
 static void wake_after(struct job_work *work, uint64_t delay_us)
 {
-	work->timer = sd_event_source_disable_unref(work->timer);
-	(void)sd_event_add_time_relative(work->server->event, &work->timer, CLOCK_MONOTONIC, delay_us,
-					 TIMER_ACCURACY_US, on_timer, work);
+	(void)wakeup_arm(work->server->event, &work->timer, delay_us, on_timer, work, NULL);
 }
 
 /* Something has happened: what found no place may find one. A pass over the members comes to its end first,
@@ -902,7 +900,7 @@ static void end_rest(struct job_lane *lane)
 {
 	if (!lane->rest)
 		return;
-	lane->rest = sd_event_source_disable_unref(lane->rest);
+	wakeup_disarm(&lane->rest);
 	lane->works->n_resting--;
 	update_ready(lane);
 }
@@ -920,8 +918,7 @@ static void rest(struct job_work *work, uint64_t took_us)
 	struct job_lane *lane = work->lane;
 	uint64_t rest_us = (took_us < REST_MAX_US ? took_us : REST_MAX_US) * (2 * lane->works->n_resting + 1);
 
-	if (sd_event_add_time_relative(work->server->event, &lane->rest, CLOCK_MONOTONIC, rest_us,
-				       TIMER_ACCURACY_US, on_rested, lane) >= 0)
+	if (wakeup_arm(work->server->event, &lane->rest, rest_us, on_rested, lane, NULL) == STATUS_OK)
 		lane->works->n_resting++;
 	update_ready(lane);
 }
@@ -935,7 +932,7 @@ static void work_free(struct job_works *works, struct job_work *work)
 	RB_REMOVE(job_work_tree, &works->by_key, work);
 	drop_wanted(work);
 	refusals_release(&work->refusals);
-	(void)sd_event_source_disable_unref(work->timer);
+	wakeup_disarm(&work->timer);
 	free(work);
 	if (--lane->n_works > 0)
 		return;
