@@ -438,13 +438,26 @@ static bool has_plugin_of(const struct placement *placement, const struct node_e
 	return false;
 }
 
+/* Only a system job runs where its plugin runs already, and a job keeps its type. */
+static void write_plugin_advice(const struct alloc *alloc, size_t n_have, char *ret, size_t size)
+{
+	ret[0] = '\0';
+	if (alloc->job_id[0] == '\0')
+		(void)str_format(ret, size, "; name one with --node");
+	else if (n_have > 0)
+		(void)str_format(ret, size,
+				 "; only a job with type = \"system\" runs there too: holdfast job stop "
+				 "--purge %s, then holdfast job run with that type",
+				 alloc->job_id);
+}
+
 /* Chooses a node without its plugins for an allocation without volumes, which runs tasks or plugins. */
 static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
 				     const struct node_entry **ret, struct refusal *refusal,
 				     struct error *err)
 {
 	const struct alloc *alloc = placement->alloc;
-	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE], advice[JOB_ID_MAX + 160];
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
 	const struct node_entry *best = NULL;
 	size_t n_have = 0;
@@ -472,13 +485,12 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s: no node can take it: %s",
 				 alloc->name, tally->n > 0 ? sb.data : "none is known");
 	alloc_plugins_text(alloc, NULL, plugins);
+	write_plugin_advice(alloc, n_have, advice, sizeof(advice));
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"allocation %s: no node is left for plugin%s %s; nodes that have %s already: %zu%s%s; "
-		"name one with "
-		"--node",
+		"allocation %s: no node is left for plugin%s %s; nodes that have %s already: %zu%s%s%s",
 		alloc->name, str_s(alloc->n_plugins), plugins, alloc->n_plugins == 1 ? "it" : "one of them",
-		n_have, tally->n > 0 ? ", " : "", sb.data ? sb.data : "");
+		n_have, tally->n > 0 ? ", " : "", sb.data ? sb.data : "", advice);
 }
 
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,

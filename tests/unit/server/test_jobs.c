@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "job/job_work.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
@@ -460,6 +461,7 @@ CASE(expected_plugin_instances_include_unplaced_members)
 
 CASE(jobs_of_one_plugin_are_expected_together)
 {
+	const struct job_refusals *refusals;
 	char on1[UUID_TEXT_SIZE], on2[UUID_TEXT_SIZE];
 	struct submission s;
 
@@ -479,6 +481,10 @@ CASE(jobs_of_one_plugin_are_expected_together)
 	s.group.count = 1; /* and both nodes have the plugin */
 	assert_int_equal(run(f, &s, NULL), 1);
 	settle(f);
+	refusals = job_work_refusals(f->server, "default", "api");
+	assert_contains(NON_NULL(refusals)->list[0].reason,
+			"nodes that have it already: 2; only a job with type = \"system\" runs there too: "
+			"holdfast job stop --purge api, then holdfast job run with that type");
 	assert_expected(f, 3, 3);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	settle(f);

@@ -332,7 +332,7 @@ CASE(each_csi_plugin_is_expected_and_placed_on_a_node_without_it)
 	assert_error(run_plugins(f, ALLOC_3, "", TYPE(MONOLITH), &more, &err), STATUS_FAILED_PRECONDITION,
 		     err,
 		     "no node is left for plugins ebs, nfs; nodes that have one of them "
-		     "already: 2");
+		     "already: 2; name one with --node");
 	more.type = TYPE(MONOLITH);
 	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL), STATUS_ALREADY_EXISTS);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
