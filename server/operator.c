@@ -269,13 +269,17 @@ static void on_look(const struct members_view *view, const struct error *err, vo
 static void answer_alone(struct server *server, struct rpc_call *call)
 {
 	cleanup_free struct answer *answer = answer_new(server);
-	char address[LEAD_ADDRESS_SIZE];
+	char address[PKI_HOST_SIZE + sizeof("[]:65535")];
 	struct utsname machine;
+	const char *host = server->config.host;
 
 	if (uname(&machine) < 0)
 		machine.nodename[0] = '\0';
-	(void)str_format(address, sizeof(address), strchr(server->config.host, ':') ? "[%s]:%u" : "%s:%u",
-			 server->config.host, (unsigned int)server->port);
+	/* of all addresses, the one that its certificate names */
+	if ((str_eq(host, "0.0.0.0") || str_eq(host, "::")) && server->own.host[0] != '\0')
+		host = server->own.host;
+	(void)str_format(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+			 (unsigned int)server->port);
 	if (answer)
 		add_leader(answer, machine.nodename, address, server->started_ms);
 	answer_durable(server, call, answer ? message_copy(&answer->response.base) : NULL);

@@ -29,11 +29,16 @@ enum { FOLDER_MODE = 0700, HOSTS_MAX = 16 };
 
 /* --- a node --- */
 
+static bool is_any(const char *host)
+{
+	return str_eq(host, "0.0.0.0") || str_eq(host, "::");
+}
+
 /* Does another machine reach itself by it? */
 static bool is_only_here(const char *host)
 {
 	return str_starts_with(host, "127.") || str_eq(host, "::1") || str_eq(host, "localhost") ||
-	       str_eq(host, "0.0.0.0") || str_eq(host, "::");
+	       is_any(host);
 }
 
 static void add_server(struct enroll_line *line, const struct rpc_address *address)
@@ -45,37 +50,46 @@ static void add_server(struct enroll_line *line, const struct rpc_address *addre
 		line->servers[line->n_servers++] = *address;
 }
 
-/* The address of a listed server; at a socket of this machine, the machine's name instead of an address that
- * is only good here. */
-static bool read_address(const struct server_settings *settings, const Holdfast__V1__ServerMember *server,
-			 struct rpc_address *ret)
+/* The address of a listed server. One that listens on all addresses is reached by its machine's name. */
+static bool read_address(const Holdfast__V1__ServerMember *server, struct rpc_address *ret)
 {
 	if (rpc_address_parse(server->address, ret) != 0)
 		return false;
-	return !is_only_here(ret->host) || (settings->socket[0] != '\0' && server->name[0] != '\0' &&
-					    str_copy(ret->host, sizeof(ret->host), server->name) == 0);
+	return !is_any(ret->host) ||
+	       (server->name[0] != '\0' && str_copy(ret->host, sizeof(ret->host), server->name) == 0);
 }
 
-/* The addresses of this command, then those of the list of members. Loopback addresses are the last resort.
- */
+/* Adds the listed servers: of a single one, only if the line has no address yet. */
+static void add_listed(struct enroll_line *line, const Holdfast__V1__ListMembersResponse *listed,
+		       bool with_loopback)
+{
+	struct rpc_address address;
+
+	for (size_t i = 0; listed && i < listed->n_servers; i++)
+		if (read_address(listed->servers[i], &address) &&
+		    (with_loopback || !is_only_here(address.host)) &&
+		    (line->n_servers == 0 || listed->n_servers > 1))
+			add_server(line, &address);
+}
+
+/* The addresses of this command, then those of the list of members. Loopback addresses are the last resort: a
+ * server that listens on one is reached by no other. */
 static void find_servers(const struct server_settings *settings, struct connection *connection,
 			 struct enroll_line *line)
 {
 	Holdfast__V1__ListMembersRequest request = HOLDFAST__V1__LIST_MEMBERS_REQUEST__INIT;
 	cleanup_message Holdfast__V1__ListMembersResponse *answer = NULL;
-	struct rpc_address address;
 
 	for (size_t i = 0; i < settings->n_servers; i++)
 		if (!is_only_here(settings->servers[i].host))
 			add_server(line, &settings->servers[i]);
-	if (connection_call(connection, OPERATOR, "ListMembers", &request.base, CALL_TIMEOUT_US, &answer,
-			    NULL) == STATUS_OK)
-		for (size_t i = 0; i < answer->n_servers; i++)
-			if (read_address(settings, answer->servers[i], &address) &&
-			    (line->n_servers == 0 || answer->n_servers > 1))
-				add_server(line, &address);
+	(void)connection_call(connection, OPERATOR, "ListMembers", &request.base, CALL_TIMEOUT_US, &answer,
+			      NULL);
+	add_listed(line, answer, false);
 	for (size_t i = 0; line->n_servers == 0 && i < settings->n_servers; i++)
 		add_server(line, &settings->servers[i]);
+	if (line->n_servers == 0)
+		add_listed(line, answer, true);
 }
 
 static enum status print_line_of(struct invocation *inv, const char *text,

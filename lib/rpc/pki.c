@@ -8,6 +8,7 @@
 #include "rpc/pem.h"
 #include "rpc/tls_session.h"
 
+#include <arpa/inet.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>
@@ -594,12 +595,37 @@ enum status pki_request_digest(const char *csr, uint8_t ret[static PKI_KEY_DIGES
 	return STATUS_OK;
 }
 
+/* Empty if it is no text of printable ASCII: nothing else names a machine. */
+static void read_host(const X509 *cert, char ret[static PKI_HOST_SIZE])
+{
+	cleanup(free_namesp) GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+
+	ret[0] = '\0';
+	for (int i = 0; ret[0] == '\0' && i < sk_GENERAL_NAME_num(names); i++) {
+		int type = GEN_URI, n;
+		const ASN1_STRING *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+
+		if (type != GEN_DNS && type != GEN_IPADD)
+			continue;
+		n = ASN1_STRING_length(value);
+		if (type == GEN_DNS)
+			(void)str_format(ret, PKI_HOST_SIZE, "%.*s", n,
+					 (const char *)ASN1_STRING_get0_data(value));
+		else if (n == 4 || n == 16)
+			(void)inet_ntop(n == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(value), ret,
+					PKI_HOST_SIZE);
+		if (!is_printable(ret))
+			ret[0] = '\0';
+	}
+}
+
 static void read_facts(X509 *cert, struct pki_facts *ret)
 {
 	*ret = (struct pki_facts){.issued_ms = tls_cert_issued_ms(cert),
 				  .expires_ms = tls_cert_expires_ms(cert)};
 	ret->last_expires_ms = ret->expires_ms;
 	(void)tls_cert_uri(cert, ret->uri);
+	read_host(cert, ret->host);
 	tls_cert_serial(cert, ret->serial);
 	tls_cert_issuer(cert, ret->issuer);
 	ret->n = 1;

@@ -12,6 +12,7 @@
 enum {
 	PKI_DAYS_MAX = 36500,
 	PKI_CLUSTER_SIZE = 62, /* with " CA" it is a common name */
+	PKI_HOST_SIZE = 256,
 	PKI_SKEW_S = 300, /* clocks of machines differ: certificates of such a CA are dated back by this */
 };
 
@@ -51,6 +52,7 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 /* Facts about a file of certificates. */
 struct pki_facts {
 	char uri[RPC_URI_SIZE];	      /* identity of the first one; empty without one */
+	char host[PKI_HOST_SIZE];     /* first name or address of a machine in it; empty without one */
 	char serial[RPC_SERIAL_SIZE]; /* of the first one */
 	char issuer[RPC_KEY_ID_SIZE]; /* identifier of the key that signed the first one; may be empty */
 	size_t n;		      /* certificates */

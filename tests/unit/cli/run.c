@@ -36,7 +36,8 @@ void run(const char *line)
 	int argc = 0;
 
 	assert_true(saved >= 0 && out >= 0);
-	assert_true(str_format(copy, sizeof(copy), "holdfast --address=h:1 --ca=/ca %s", line) > 0);
+	assert_true(str_format(copy, sizeof(copy), "holdfast --ca=/ca %s%s",
+			       strstr(line, "--address") ? "" : "--address=h:1 ", line) > 0);
 	while (argc < WORDS_MAX && (argv[argc] = strsep(&rest, " ")) != NULL)
 		argc++;
 	argv[argc] = NULL;

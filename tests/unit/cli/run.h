@@ -31,7 +31,7 @@ const char *with_spec(const char *fmt);
 void will_answer(size_t i, const char *method, const char *json);
 void will_refuse(size_t i, const char *method, enum status status);
 
-/** Run a command line, split at its blanks, with the server's address given; what it prints is in
+/** Run a command line, split at its blanks, with the server's address unless it has one; what it prints is in
  * ending. */
 void run(const char *line);
 

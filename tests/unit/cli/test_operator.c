@@ -11,6 +11,7 @@
 
 /* SHA-256 of "hello", in base64 as JSON has bytes. */
 #define HELLO_SHA "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="
+#define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const char *backup_line(const char *options)
 {
@@ -95,6 +96,34 @@ TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 		       "is empty");
 	expect_failure("operator restore /nonexistent --reason lost --yes", STATUS_NOT_FOUND,
 		       "open /nonexistent");
+}
+
+TEST_FIXTURE(an_enrolment_line_names_the_address_that_the_server_listens_on, run_setup, NULL)
+{
+	static const struct {
+		const char *options, *listed, *servers; /* of the line */
+	} rows[] = {
+		{"--address /s", "192.0.2.1:7", "192.0.2.1:7"},
+		{"--address /s", "127.0.0.1:7", "127.0.0.1:7"}, /* by its name it is not reached */
+		{"--address /s", "0.0.0.0:7", "box:7"},
+		{"--address 127.0.0.1:8", "claims:7", "claims:7"},
+		{"--address 127.0.0.1:8", "127.0.0.1:7", "127.0.0.1:8"},
+		{"--address claims:8", "192.0.2.1:7", "claims:8"},
+	};
+	char listed[128], end[128], line[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)str_format(listed, sizeof(listed),
+				 "{\"servers\": [{\"name\": \"box\", \"address\": \"%s\"}]}", rows[i].listed);
+		(void)str_format(end, sizeof(end), "/%s\n", rows[i].servers);
+		will_answer(0, "Operator.CreateEnrollment",
+			    "{\"cluster\": \"prod\", \"node\": \"n1\", \"role\": \"node\", \"token\": "
+			    "\"" TOKEN "\", \"ca_sha256\": \"" HELLO_SHA "\"}");
+		will_answer(1, "Operator.ListMembers", listed);
+		(void)str_format(line, sizeof(line), "operator node enroll n1 %s", rows[i].options);
+		expect_ok(line);
+		expect_output(end);
+	}
 }
 
 TEST_FIXTURE(members_are_servers_and_etcds, run_setup, NULL)

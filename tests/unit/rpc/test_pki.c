@@ -173,6 +173,28 @@ CASE(an_issued_certificate_carries_all_its_names)
 	X509_free(cert);
 }
 
+CASE(the_facts_of_a_certificate_name_the_first_machine_in_it)
+{
+	const char *const address[] = {"2001:db8::7"};
+	struct pki_cert_request request = node_request;
+	struct pki_facts facts;
+
+	make_pair(folder);
+	assert_int_equal(pki_read_facts(path(folder, "n.crt"), &facts, NULL), STATUS_OK);
+	assert_string_equal(facts.host, "n1.lab");
+	request.n_dns_names = 0;
+	request.ip_addresses = address;
+	request.n_ip_addresses = 1;
+	for (int i = 0; i < 2; i++) {
+		(void)unlink(path(folder, "n.crt"));
+		(void)unlink(path(folder, "n.key"));
+		assert_int_equal(issue(folder, &request, NULL), STATUS_OK);
+		assert_int_equal(pki_read_facts(path(folder, "n.crt"), &facts, NULL), STATUS_OK);
+		assert_string_equal(facts.host, i == 0 ? "2001:db8::7" : "");
+		request.n_ip_addresses = 0; /* the URI names no machine */
+	}
+}
+
 CASE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for)
 {
 	X509 *cert;

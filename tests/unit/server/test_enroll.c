@@ -517,6 +517,29 @@ CASE(each_role_that_gets_certificates_can_be_revoked)
 			 STATUS_INVALID_ARGUMENT);
 }
 
+CASE(a_server_that_listens_on_all_addresses_answers_the_host_of_its_certificate)
+{
+	static const struct {
+		const char *listens, *named, *expected;
+	} rows[] = {
+		{"0.0.0.0", "claims.example", "claims.example:"},
+		{"::", "192.0.2.1", "192.0.2.1:"},
+		{"0.0.0.0", "", "0.0.0.0:"},
+		{"127.0.0.1", "claims.example", "127.0.0.1:"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(json_decrefp) json_t *answer = NULL;
+
+		(void)str_copy(f->server->config.host, sizeof(f->server->config.host), rows[i].listens);
+		(void)str_copy(f->server->own.host, sizeof(f->server->own.host), rows[i].named);
+		assert_int_equal(ask(f, OPERATOR, "Operator.ListMembers", json_object(), &answer, NULL),
+				 STATUS_OK);
+		assert_contains(text(json_array_get(json_object_get(answer, "servers"), 0), "address"),
+				rows[i].expected);
+	}
+}
+
 CASE(each_issue_is_on_record)
 {
 	cleanup(caller_release) struct caller_client caller;
