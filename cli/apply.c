@@ -10,6 +10,7 @@
 #include "call/spec.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "model/volume_detail.h"
 #include "operator/policy.h"
 #include "rpc/pbjson.h"
 #include "show/output.h"
@@ -145,7 +146,7 @@ static enum status load_item(struct apply *apply, struct item *item, uint32_t *r
 		return usage_error(
 			apply->inv, err,
 			"%s: policies belong to the cluster, not to namespace %s: apply it without "
-			"--namespace",
+			"--namespace and with no context that has one",
 			item->path, namespace);
 	TRY(load_conf(apply, item, ret_members, err));
 	if (item->kind == KIND_VOLUME)
@@ -354,10 +355,22 @@ static void compare_member(struct item *item, const char *path, const char *name
 	compare(item, below, known, wanted);
 }
 
-/* A policy or a job gets all of its fields from its file. A volume keeps some that its file lacks. */
-static bool is_whole(const struct item *item)
+/* A policy or a job gets all of its fields from its file. A volume keeps most that its file lacks; what the
+ * file does have is whole, except a source, which gets its defaults from the server. */
+static bool is_whole(const struct item *item, const char *path)
 {
-	return item->kind != KIND_VOLUME;
+	return item->kind != KIND_VOLUME || (path[0] != '\0' && !str_starts_with(path, "source"));
+}
+
+/* Does a volume lose this field if its file lacks it? As the server merges a registration. */
+static bool is_taken_away(const char *field)
+{
+	const ProtobufCFieldDescriptor *known =
+		protobuf_c_message_descriptor_get_field_by_name(&holdfast__v1__volume__descriptor, field);
+
+	return str_eq(field, "on_node_loss") || str_eq(field, "snapshots") ||
+	       str_eq(field, "topology_request") || str_eq(field, "requested_capabilities") ||
+	       (known && known->id >= VOLUME_PLAIN_FIRST);
 }
 
 static void compare_objects(struct item *item, const char *path, const json_t *known, const json_t *wanted)
@@ -368,7 +381,8 @@ static void compare_objects(struct item *item, const char *path, const json_t *k
 	json_object_foreach ((json_t *)(uintptr_t)wanted, key, value)
 		compare_member(item, path, key, json_object_get(known, key), value);
 	json_object_foreach ((json_t *)(uintptr_t)known, key, value)
-		if (is_whole(item) && !json_object_get(wanted, key))
+		if (!json_object_get(wanted, key) &&
+		    (is_whole(item, path) || (path[0] == '\0' && is_taken_away(key))))
 			compare_member(item, path, key, value, NULL);
 }
 
@@ -420,12 +434,29 @@ static enum status reduce(const struct item *item, json_t *object, struct error 
 	return STATUS_OK;
 }
 
+/* The object of the file, with the defaults of the fields that it takes away. @ret owned by the caller */
+static enum status encode_wanted(const struct item *item, json_t **ret, struct error *err)
+{
+	bool is_volume = item->kind == KIND_VOLUME;
+	cleanup(json_decrefp) json_t *whole = NULL;
+	const char *key;
+	json_t *value;
+
+	TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES | (is_volume ? 0 : PBJSON_DEFAULTS), ret, err));
+	if (is_volume)
+		TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &whole, err));
+	json_object_foreach (whole, key, value)
+		if ((json_object_get(*ret, key) ? !str_eq(key, "source") : is_taken_away(key)) &&
+		    json_object_set(*ret, key, value) < 0)
+			return error_no_memory(err, "the difference");
+	return STATUS_OK;
+}
+
 static enum status find_diff(struct item *item, const ProtobufCMessage *known_, struct error *err)
 {
 	cleanup(json_decrefp) json_t *wanted = NULL, *known = NULL;
-	unsigned int defaults = is_whole(item) ? PBJSON_DEFAULTS : 0;
 
-	TRY(pbjson_encode(item->wanted, PBJSON_PROTO_NAMES | defaults, &wanted, err));
+	TRY(encode_wanted(item, &wanted, err));
 	TRY(pbjson_encode(known_, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &known, err));
 	TRY(reduce(item, wanted, err));
 	TRY(reduce(item, known, err));
@@ -466,22 +497,26 @@ static enum status plan(struct apply *apply, struct item *item, struct error *er
 
 /* --- application --- */
 
+/* Does its provider make the volume? Others are registered. */
+static bool is_made(const Holdfast__V1__Volume *volume)
+{
+	return volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI && volume->external_id[0] == '\0';
+}
+
 static enum status put_volume(struct apply *apply, const struct item *item, struct error *err)
 {
 	Holdfast__V1__RegisterVolumeRequest to_register = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__CreateVolumeRequest to_create = HOLDFAST__V1__CREATE_VOLUME_REQUEST__INIT;
 	const Holdfast__V1__Volume *volume = volume_of(item);
-	bool is_made = volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI &&
-		       volume->external_id[0] == '\0'; /* at its provider */
 	cleanup_message ProtobufCMessage *answer = NULL;
 	char doing[2 * NAME_SIZE];
 
 	to_register.volume = to_create.volume = (Holdfast__V1__Volume *)(uintptr_t)volume;
 	(void)str_format(doing, sizeof(doing), "creating volume %.128s", volume->id);
 	return connection_call_long(apply->connection, apply->inv, &holdfast__v1__volumes__descriptor,
-				    is_made ? "Create" : "Register",
-				    is_made ? &to_create.base : &to_register.base, PROVIDER_TIMEOUT_US, doing,
-				    &answer, err);
+				    is_made(volume) ? "Create" : "Register",
+				    is_made(volume) ? &to_create.base : &to_register.base,
+				    PROVIDER_TIMEOUT_US, doing, &answer, err);
 }
 
 static enum status put(struct apply *apply, const struct item *item, struct error *err)
@@ -508,13 +543,17 @@ static bool is_dry(const struct apply *apply)
 
 static const char *fate_of(const struct apply *apply, const struct item *item)
 {
+	bool is_registered = item->kind == KIND_VOLUME && !is_made(volume_of(item));
+
 	if (item->err.status != STATUS_OK)
 		return "failed";
 	if (item->is_same)
 		return "unchanged";
 	if (is_dry(apply))
-		return item->is_known ? "would be changed" : "would be created";
-	return item->is_known ? "changed" : "created";
+		return item->is_known  ? "would be changed"
+		       : is_registered ? "would be registered"
+				       : "would be created";
+	return item->is_known ? "changed" : is_registered ? "registered" : "created";
 }
 
 static void show(const struct apply *apply, const struct item *item)

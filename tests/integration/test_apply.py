@@ -58,11 +58,11 @@ class TestApply(unittest.TestCase):
         return self.world.json("job", "status", "web")["job"]
 
     def test_a_folder_is_applied_once(self):
-        would = {"policy readers": "would be created", "volume db": "would be created", "job web": "would be created"}
+        would = {"policy readers": "would be created", "volume db": "would be registered", "job web": "would be created"}
         self.assertEqual(self.apply("--dry-run"), would)
         with self.assertRaises(Failure):
             self.world.holdfast("volume", "status", "db")
-        self.assertEqual(self.apply(), {name: "created" for name in would})
+        self.assertEqual(self.apply(), {name: one.removeprefix("would be ") for name, one in would.items()})
         self.assertEqual(self.apply(), {name: "unchanged" for name in would})
         self.assertEqual(int(self.job()["version"]), 1)
 
@@ -79,6 +79,13 @@ class TestApply(unittest.TestCase):
         self.assertEqual(int(self.job()["version"]), 1)
         self.assertEqual(self.apply(), {"policy readers": "changed", "volume db": "unchanged", "job web": "changed"})
         self.assertEqual(int(self.job()["version"]), 2)
+        self.write("db.volume.hcl", f'description = "new"\n{VOLUME}')
+        self.assertEqual(self.apply()["volume db"], "changed")
+        self.write("db.volume.hcl", VOLUME)
+        self.apply("--diff")
+        self.assertEqual([one["diff"] for one in self.found if one["id"] == "db"], ['    description: "new" -> ""\n'])
+        self.assertEqual(self.apply()["volume db"], "changed")
+        self.assertEqual(self.apply()["volume db"], "unchanged")
         self.write("readers.policy.hcl", POLICY.replace("read", "write"))
         self.assertEqual(self.apply()["policy readers"], "changed", "what the file lacks is taken away")
 
@@ -111,7 +118,7 @@ class TestApply(unittest.TestCase):
 
     def test_one_that_is_refused_leaves_the_others_applied(self):
         self.write("web.job.hcl", JOB.replace("count = 1", "count = 2"))
-        self.assertEqual(self.apply(), {"policy readers": "created", "volume db": "created", "job web": "failed"})
+        self.assertEqual(self.apply(), {"policy readers": "created", "volume db": "registered", "job web": "failed"})
         self.write("web.job.hcl", JOB)
         self.assertEqual(self.apply(), {"policy readers": "unchanged", "volume db": "unchanged", "job web": "created"})
 

@@ -90,8 +90,9 @@ TEST_FIXTURE(apply_takes_all_members_before_the_jobs, setup, teardown)
 	will_answer(2, "Jobs.Plan", "{}");
 	will_answer(3, "Jobs.Run", "{}");
 	expect_ok(with_folder("apply -f"));
-	assert_string_equal(ending.output, "volume default/db[0]: created\nvolume default/db[1]: created\n"
-					   "job default/web: created\n");
+	assert_string_equal(ending.output,
+			    "volume default/db[0]: registered\nvolume default/db[1]: registered\n"
+			    "job default/web: created\n");
 	assert_string_equal(fake.calls, "Volumes.Register(db[0]) Volumes.Register(db[1]) ");
 	expect_usage_error("apply", "give one folder");
 }
@@ -108,7 +109,7 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	assert_null(strstr(ending.output, "hunter2"));
 	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\"}}");
 	expect_ok(with_folder("apply --diff"));
-	expect_output("mount_options: nothing -> {\"mount_flags\":\"set\"}");
+	expect_output("mount_options: nothing -> {\"fs_type\":\"\",\"mount_flags\":\"set\"}");
 	assert_null(strstr(ending.output, "hunter2"));
 	will_answer(0, "Volumes.Get",
 		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": "
@@ -179,13 +180,75 @@ TEST_FIXTURE(apply_in_one_namespace_refuses_policies, setup, teardown)
 	assert_string_equal(fake.requests, "");
 }
 
+TEST_FIXTURE(the_namespace_of_a_context_counts_as_the_option, setup, teardown)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_int_equal(mkdir(temp_dir_path(path, folder, "holdfast"), 0700), 0);
+	write_file("holdfast/contexts.json",
+		   "{\"current\": \"\", \"contexts\": {\"c\": {\"namespace\": \"a\"}}}");
+	assert_int_equal(setenv("XDG_CONFIG_HOME", folder, 1), 0);
+	write_file("p.policy.hcl", "namespace \"*\" {\n  policy = \"write\"\n}\n");
+	expect_usage_error(with_folder("apply --context c"), "and with no context that has one");
+	assert_int_equal(unlink(temp_dir_path(path, folder, "p.policy.hcl")), 0);
+	write_file("web.job.hcl", "job \"web\" {\n  namespace = \"b\"\n  group \"g\" {\n  }\n}\n");
+	expect_usage_error(with_folder("apply --context c"), "--namespace a contradicts the file");
+	assert_int_equal(unlink(temp_dir_path(path, folder, "web.job.hcl")), 0);
+	write_file("db.volume.hcl", "id = \"db\"\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	expect_ok(with_folder("apply --context c"));
+	assert_string_equal(ending.output, "volume a/db: registered\n");
+	assert_int_equal(unsetenv("XDG_CONFIG_HOME"), 0);
+	assert_int_equal(unlink(temp_dir_path(path, folder, "holdfast/contexts.json")), 0);
+	assert_int_equal(rmdir(temp_dir_path(path, folder, "holdfast")), 0);
+}
+
+TEST_FIXTURE(apply_shows_whether_a_provider_makes_the_volume, setup, teardown)
+{
+	write_file("a.volume.hcl", "id = \"a\"\ntype = \"csi\"\nexternal_id = \"vol-1\"\n");
+	write_file("b.volume.hcl", "id = \"b\"\ntype = \"csi\"\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	will_answer(1, "Volumes.Create", "{}");
+	expect_ok(with_folder("apply --dry-run"));
+	assert_string_equal(ending.output,
+			    "volume default/a: would be registered\nvolume default/b: would be created\n");
+	expect_ok(with_folder("apply"));
+	assert_string_equal(ending.output, "volume default/a: registered\nvolume default/b: created\n");
+}
+
+/* As the server merges a registration: it takes some away and keeps the rest. */
+TEST_FIXTURE(a_difference_shows_fields_that_a_volume_file_lacks, setup, teardown)
+{
+	write_file("db.volume.hcl",
+		   "id = \"db\"\ntype = \"native\"\nsource {\n  class = \"tmpfs\"\n  size = \"1MiB\"\n}\n"
+		   "context {\n  zone = \"z1\"\n}\n"
+		   "capability {\n  access_mode = \"single-node-writer\"\n}\n");
+	will_answer(0, "Volumes.Get",
+		    "{\"volume\": {\"id\": \"db\", \"name\": \"db\", \"type\": \"NATIVE\", \"description\": "
+		    "\"old\", \"warn_at\": 80, \"capacity_min\": \"1000\", \"generation\": \"7\", "
+		    "\"source\": {\"class\": \"TMPFS\", \"size_bytes\": \"1048576\", \"inodes\": \"1024\"}, "
+		    "\"context\": {\"zone\": \"z1\", \"pool\": \"p\"}, "
+		    "\"requested_capabilities\": [{\"access_mode\": \"SINGLE_NODE_WRITER\", "
+		    "\"attachment_mode\": \"FILE_SYSTEM\"}], \"snapshots\": {\"keep\": 3}}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("    description: \"old\" -> \"\"\n");
+	expect_output("    warn_at: 80 -> 0\n");
+	expect_output("    context.pool: \"p\" -> nothing\n");
+	expect_output("    snapshots: {");
+	expect_output("    requested_capabilities[0].attachment_mode: \"FILE_SYSTEM\" -> ");
+	assert_null(strstr(ending.output, "capacity"));
+	assert_null(strstr(ending.output, "generation"));
+	assert_null(strstr(ending.output, "name"));
+	assert_null(strstr(ending.output, "source"));
+}
+
 TEST_FIXTURE(apply_ignores_names_that_begin_with_a_dot, setup, teardown)
 {
 	write_file(".b.volume.hcl", "id = \"b\"\n");
 	write_file("a.volume.hcl", "id = \"a\"\n");
 	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
 	expect_ok(with_folder("apply"));
-	assert_string_equal(ending.output, "volume default/a: created\n");
+	assert_string_equal(ending.output, "volume default/a: registered\n");
 }
 
 static void link_to(const char *to, const char *name)
@@ -345,7 +408,7 @@ TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
 		    "{\"id\": \"db[1]\", \"type\": \"CSI\"}]}");
 	will_answer(3, "Volumes.Delete", "{}");
 	expect_ok(with_folder("apply --prune --yes"));
-	assert_string_equal(ending.output, "volume default/db[0]: created\nvolume default/old: deleted\n"
+	assert_string_equal(ending.output, "volume default/db[0]: registered\nvolume default/old: deleted\n"
 					   "volume default/tmp: deregistered\n"
 					   "volume default/db[1]: deregistered\n");
 	expect_request("Volumes.Delete {\"id\":\"old\",\"namespace\":\"default\"}\n");
