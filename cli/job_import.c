@@ -38,9 +38,9 @@ static enum status show_json(const struct nomad_import *import, struct error *er
 	for (size_t i = 0; i < import->n_remarks; i++) {
 		const struct nomad_remark *remark = &import->remarks[i];
 
-		if (json_array_append_new(remarks,
-					  json_pack("{sI ss ss}", "line", (json_int_t)remark->line, "kind",
-						    fates[remark->fate], "text", remark->text)) < 0) {
+		if (json_array_append_new(remarks, json_pack("{sI ss so}", "line", (json_int_t)remark->line,
+							     "kind", fates[remark->fate], "text",
+							     json_text(remark->text))) < 0) {
 			json_decref(remarks);
 			return error_no_memory(err, "the answer");
 		}
@@ -51,13 +51,9 @@ static enum status show_json(const struct nomad_import *import, struct error *er
 static void show(const char *name, const struct nomad_import *import)
 {
 	print_text(stdout, import->text);
-	for (size_t i = 0; i < import->n_remarks; i++) {
-		char line[1024];
-
-		(void)snprintf(line, sizeof(line), "%s:%u: %s\n", name, import->remarks[i].line,
-			       import->remarks[i].text);
-		print_text(stderr, line);
-	}
+	/* a line each, whatever line ends a key of the file has */
+	for (size_t i = 0; i < import->n_remarks; i++)
+		print_note("%s:%u: %s", name, import->remarks[i].line, import->remarks[i].text);
 }
 
 static enum status cmd_job_import(struct invocation *inv, struct error *err)

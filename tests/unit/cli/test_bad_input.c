@@ -6,6 +6,8 @@
 
 #include "show/output.h"
 
+#include <sys/mman.h>
+
 #define NEEDS_YES "this asks before it acts, and there is no terminal to ask on: give --yes"
 
 static const struct row {
@@ -294,6 +296,42 @@ TEST(a_refusal_of_many_reasons_is_shown_whole)
 	print_reasons(out, text, 80);
 	(void)fclose(out);
 	assert_true(n > sizeof(text));
+}
+
+/* Runs @line; @ret gets what it prints on standard error. */
+static void run_with_notes(const char *line, char *ret, size_t size)
+{
+	int saved = dup(STDERR_FILENO), out = memfd_create("notes", 0);
+	ssize_t n;
+
+	assert_true(saved >= 0 && out >= 0 && dup2(out, STDERR_FILENO) >= 0);
+	run(line);
+	(void)fflush(stderr);
+	assert_true(dup2(saved, STDERR_FILENO) >= 0);
+	n = pread(out, ret, size - 1, 0);
+	assert_true(n > 0);
+	ret[n] = '\0';
+	(void)close(out);
+	(void)close(saved);
+}
+
+TEST_FIXTURE(a_key_of_a_foreign_job_makes_no_line_and_moves_no_cursor, run_setup, NULL)
+{
+	char notes[1024];
+
+	write_spec("{\"job\": {\"a\": {\"x\\u001b[2J\\nweb:1: y\": 1}}}\n");
+	run_with_notes(with_spec("job import @"), notes, sizeof(notes));
+	assert_non_null(strstr(notes, ":1: x\\x1b[2J\\x0aweb:1: y is refused: Nomad has no such key here\n"));
+	assert_ptr_equal(strchr(notes, '\n'), notes + strlen(notes) - 1);
+}
+
+/* 64 bytes of a key are in the remark. */
+TEST_FIXTURE(a_key_that_is_cut_within_a_character_is_shown_as_json, run_setup, NULL)
+{
+#define BYTES_63 "012345678901234567890123456789012345678901234567890123456789012"
+	write_spec("{\"job\": {\"a\": {\"" BYTES_63 "\u00e9\": 1}}}\n");
+	expect_failure(with_spec("job import @ --json"), STATUS_FAILED_PRECONDITION, "1 line is refused");
+	expect_output(BYTES_63 "? is refused");
 }
 
 TEST_FIXTURE(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup, NULL)
