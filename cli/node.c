@@ -550,10 +550,10 @@ static enum status choose_machine(struct call *call, const Holdfast__V1__Node *n
 	if (call->inv->n_args < 2 && node->other_machines > 1)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"more than one machine was refused as node %s; nothing was changed. Name the "
-			"right one: the journal of its agent has the command (journalctl -u "
+			"more than one machine was refused as node %s, lately %s; nothing was changed. "
+			"Name the right one: the journal of its agent has the command (journalctl -u "
 			"holdfast-agent)",
-			node->id);
+			node->id, node->other_machine);
 	call_set(call, machine, call->inv->n_args > 1 ? call->inv->args[1] : node->other_machine);
 	if ((*machine)[0] != '\0')
 		return STATUS_OK;

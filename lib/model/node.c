@@ -82,6 +82,32 @@ bool node_machine_differs(const char *a, const char *b)
 	return a[0] != '\0' && b[0] != '\0' && !str_eq(a, b);
 }
 
+bool node_machine_was_refused(const struct node *node, const char *machine)
+{
+	size_t n = strlen(machine), length;
+
+	for (const char *at = node->other_machine; *at != '\0'; at += length + (at[length] == ' ')) {
+		length = strcspn(at, " ");
+		if (length == n && strncmp(at, machine, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+void node_refuse_machine(struct node *node, const char *machine)
+{
+	char former[NODE_REFUSED_SIZE];
+
+	(void)str_copy(former, sizeof(former), node->other_machine);
+	while (str_format(node->other_machine, sizeof(node->other_machine), "%s%s%s", machine,
+			  former[0] != '\0' ? " " : "", former) < 0) {
+		char *last = strrchr(former, ' ');
+
+		*(last ? last : former) = '\0';
+	}
+	node->other_machines++;
+}
+
 bool node_clock_is_off(int64_t skew_ms)
 {
 	return skew_ms >= NODE_CLOCK_SKEW_WARN_MS || skew_ms <= -NODE_CLOCK_SKEW_WARN_MS;

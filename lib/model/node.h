@@ -14,8 +14,9 @@ enum {
 	NODE_TEXT_MAX = 127,
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_REASON_MAX = 255,
-	NODE_MACHINE_MAX = 65,	  /* two digests of 32 hexadecimal digits, "+" between */
-	NODE_KEYS_TEXT_SIZE = 32, /* of two ids of keys */
+	NODE_MACHINE_MAX = 65, /* two digests of 32 hexadecimal digits, "+" between */
+	NODE_REFUSED_SIZE = 4 * (NODE_MACHINE_MAX + 1), /* of so many machines */
+	NODE_KEYS_TEXT_SIZE = 32,			/* of two ids of keys */
 	NODE_CLOCK_SKEW_WARN_MS = 10000,
 	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,
@@ -148,10 +149,11 @@ struct node {
 			       1]; /* why the server ended its last session; empty: it did not */
 	int64_t clock_skew_ms;	   /* by how much its clock was ahead of the server's at its hello; below 0:
 				      behind */
-	char machine[NODE_MACHINE_MAX + 1];	  /* that its hellos must show; empty before the first one */
-	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; may be empty */
+	char machine[NODE_MACHINE_MAX + 1];    /* that its hellos must show; empty before the first one */
+	char other_machine[NODE_REFUSED_SIZE]; /* that were refused, the last one first, with blanks between;
+						  may be empty */
 	int64_t other_machine_ms;
-	uint32_t other_machines;		     /* how often that was another one than before */
+	uint32_t other_machines;		     /* how many, those that have left the list too */
 	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper accepts, as text, if it is not
 							the server's; else, or if unknown, empty */
 	char certificate_issuer[2 * 20 + 1]; /* identifier of the key that signed its certificate; or empty */
@@ -197,6 +199,12 @@ bool node_machine_is_valid(const char *machine);
 
 /** Are these two machines? A part that one of the two lacks is not compared. */
 bool node_machine_differs(const char *a, const char *b);
+
+/** Is @machine among those that were refused under the node's name? */
+bool node_machine_was_refused(const struct node *node, const char *machine);
+
+/** Adds @machine, which is valid and not among them. The oldest one makes room. */
+void node_refuse_machine(struct node *node, const char *machine);
 
 /** Is a clock that is so far ahead (below 0: behind) worth a warning? */
 bool node_clock_is_off(int64_t skew_ms);

@@ -533,11 +533,11 @@ static enum status check_identify(const struct node_entry *entry,
 	const struct node *node = &entry->node;
 
 	if (request->machine[0] == '\0' ||
-	    (!str_eq(request->machine, node->machine) && !str_eq(request->machine, node->other_machine)))
+	    (!str_eq(request->machine, node->machine) && !node_machine_was_refused(node, request->machine)))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"machine: node %s has shown itself as machine %s%s%s, and as no other; holdfast "
-			"node status %s shows it",
+			"machine: node %s has shown itself as machine %s%s%s, and lately as no other; "
+			"holdfast node status %s shows them",
 			node->id, node->machine[0] ? node->machine : "(none)",
 			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
 	if (entry->session && !str_eq(request->machine, node->machine))

@@ -501,11 +501,10 @@ static void note_other_machine(const struct session *session, const struct node_
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	struct error err;
 
-	if (!node || str_eq(entry->node.other_machine, machine))
+	if (!node || node_machine_was_refused(&entry->node, machine))
 		return;
 	*node = entry->node;
-	str_copy_text(node->other_machine, sizeof(node->other_machine), machine);
-	node->other_machines++;
+	node_refuse_machine(node, machine);
 	node->other_machine_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
 	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, why);

@@ -132,10 +132,10 @@ TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 TEST_FIXTURE(identify_requires_the_machine_if_several_were_refused, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Get",
-		    "{\"node\": {\"id\": \"node-1\", \"other_machine\": \"22\", \"other_machines\": 2}}");
+		    "{\"node\": {\"id\": \"node-1\", \"other_machine\": \"22 11\", \"other_machines\": 2}}");
 	will_answer(1, "Nodes.Identify", "{}");
 	expect_failure("node identify node-1 --reason new --yes", STATUS_FAILED_PRECONDITION,
-		       "more than one machine was refused as node node-1");
+		       "more than one machine was refused as node node-1, lately 22 11;");
 	assert_null(strstr(fake.requests, "Identify"));
 	expect_ok("node identify node-1 22 --reason new --yes");
 	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"22\",\"reason\":\"new\"}");

@@ -553,9 +553,10 @@ CLUSTER_TEST(a_clone_is_refused_and_frees_nothing)
 	come_as(f, ID_1 HARDWARE_2, BOOT_1); /* and its memory */
 	expect_refused_as_another(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
-	assert_string_equal(node_of(f, "n1")->node.other_machine, ID_1 HARDWARE_2);
+	assert_string_equal(node_of(f, "n1")->node.other_machine, ID_1 HARDWARE_2 " " ID_2);
 	index = node_of(f, "n1")->node.modify_index;
 	come_as(f, ID_1 HARDWARE_2, BOOT_1);
+	come_as(f, ID_2, BOOT_2);				      /* both try again and again */
 	assert_int_equal(node_of(f, "n1")->node.modify_index, index); /* stored once */
 	assert_int_equal(node_of(f, "n1")->node.other_machines, 2);
 	restart(f);
@@ -627,6 +628,41 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	lose(f, &f->n1);
 	assert_int_equal(attest(f, "n1", "db", "the old one is scrapped", 0, false, NULL, &err), STATUS_OK);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+CLUSTER_TEST(each_machine_that_was_refused_can_be_the_node_from_now_on)
+{
+	struct error err;
+
+	come_as(f, ID_1, BOOT_1);
+	come_as(f, ID_2, BOOT_2);
+	come_as(f, ID_2 HARDWARE_2, BOOT_2); /* a thief comes last */
+	lose(f, &f->n1);
+	assert_error(identify(f, "n1", ID_2 HARDWARE_1, &err), STATUS_FAILED_PRECONDITION, err,
+		     "refused, " ID_2 HARDWARE_2 " " ID_2 ", and lately as no other");
+	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_OK);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
+}
+
+TEST(the_last_four_refused_machines_are_known)
+{
+	static struct node node;
+	char machines[6][NODE_MACHINE_MAX + 1];
+
+	for (int i = 0; i < 6; i++) {
+		(void)str_format(machines[i], sizeof(machines[i]), "%032x+%032x", i, i);
+		assert_true(node_machine_is_valid(machines[i]));
+		assert_false(node_machine_was_refused(&node, machines[i]));
+		node_refuse_machine(&node, machines[i]);
+	}
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(node_machine_was_refused(&node, machines[i]), i >= 2);
+	assert_int_equal(node.other_machines, 6);
+	machines[5][32] = '\0'; /* a beginning is another machine */
+	assert_false(node_machine_was_refused(&node, machines[5]));
+	assert_false(node_machine_was_refused(&node, ""));
+	(void)str_copy(node.other_machine, sizeof(node.other_machine), "");
+	assert_false(node_machine_was_refused(&node, ""));
 }
 
 CLUSTER_TEST(a_node_is_not_given_to_another_machine_while_the_first_is_connected)
