@@ -27,6 +27,9 @@ enum {
 	SCAN_MAX = 20000,	  /* entries that one page looks at: a filter may leave it short, or empty */
 	PAGE_BYTES_MAX = 2 << 20, /* with one more allocation below what clients take in one message */
 	FILTER_BYTES_MAX = 512 << 10, /* that the filter of one page is asked about */
+	/* what the text of one that waits costs, compared with a look at one node, and all of one page */
+	WAITING_COST = 10,
+	WAITING_COST_MAX = 10000,
 };
 
 Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc)
@@ -131,6 +134,7 @@ struct page {
 	size_t size; /* of the page */
 	size_t n_scanned;
 	size_t bytes;		   /* that were looked at */
+	size_t waiting_cost;	   /* of the texts of those that wait */
 	struct access_scope scope; /* when it is of every namespace */
 	struct access_scope read;
 	bool may_read; /* somewhere: the scope above is good */
@@ -162,7 +166,7 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 
 static bool is_full(const struct page *page)
 {
-	return page->response->n_allocations == page->size ||
+	return page->response->n_allocations == page->size || page->waiting_cost > WAITING_COST_MAX ||
 	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX) ||
 	       filter_is_spent(page->filter);
 }
@@ -186,6 +190,8 @@ static bool add(struct page *page, const struct alloc *alloc)
 		return true;
 	if (!page->may_read || !access_scope_has(&page->read, alloc->namespace))
 		shown.tasks = NULL;
+	if (alloc_is_pending(alloc)) /* each node may be asked why */
+		page->waiting_cost += WAITING_COST + page->server->state.n_nodes;
 	pb = allocs_view(page->server, &shown);
 	page->bytes += pb ? protobuf_c_message_get_packed_size(&pb->base) : 0;
 	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))

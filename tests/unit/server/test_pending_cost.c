@@ -151,6 +151,39 @@ CLUSTER_TEST(each_that_waits_is_tried_before_one_is_tried_again)
 	UNTIL(f, cost.tries >= 2 * MANY);
 }
 
+/* Tries all nodes for the text of each: a page has few of them, and all pages together have all. */
+CLUSTER_TEST(a_page_explains_only_so_many_that_wait)
+{
+	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	cleanup_free char *token = NULL;
+	size_t n = 0;
+
+	take_volume(f);
+	put_waiting(f, MANY, 1, 1);
+	f->server->state.n_nodes = 190; /* as if there were so many */
+	request.per_page = 5000;
+	for (size_t i = 0; i < MANY; i++) {
+		ProtobufCMessage *answer = NULL;
+		const Holdfast__V1__ListAllocationsResponse *page;
+
+		request.next_token = token ? token : TEXT("");
+		memset(&cost, 0, sizeof(cost));
+		assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "List",
+				      &request.base, &answer, NULL),
+				 STATUS_OK);
+		assert_in_range(cost.tries, 1, 51);
+		page = (const Holdfast__V1__ListAllocationsResponse *)(const void *)answer;
+		n += page->n_allocations;
+		free(token);
+		token = page->next_token[0] != '\0' ? strdup(page->next_token) : NULL;
+		protobuf_c_message_free_unpacked(answer, NULL);
+		if (!token)
+			break;
+	}
+	assert_int_equal(n, MANY + 1);
+	f->server->state.n_nodes = 2;
+}
+
 CLUSTER_TEST(so_many_wait_in_a_namespace_and_no_more)
 {
 	struct error err;
