@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libmount/libmount.h>
 #include <limits.h>
 #include <poll.h>
@@ -31,7 +32,9 @@ struct point {
 
 enum {
 	IDS_AT_ONCE = 512,
-	READ_AGAIN_S = 60, /* a mount that was moved here has an id that was seen elsewhere */
+	LONG_SIZE = sizeof(((struct sys_statmount *)0)->strings) + 64,
+	LONG_MAX_DEPTH = 64, /* mounts with long paths, each on the one before */
+	READ_AGAIN_S = 60,   /* a mount that was moved here has an id that was seen elsewhere */
 };
 
 struct mount_table {
@@ -196,12 +199,37 @@ static int point_of(uint64_t id, struct sys_statmount *st, const char **ret)
 	return 0;
 }
 
+/* The kernel does not print a path of more than 4 KiB. A user gives one to a mount, as of FUSE, by renaming
+ * folders above it; nothing of ours has one. So it counts as below the mount that it is on: @ret. Another
+ * mount on 64 such mounts is left out, -ENOENT: where it is, those are. */
+static int long_point_of(uint64_t id, struct sys_statmount *st, char ret[static LONG_SIZE])
+{
+	uint64_t at = id;
+	const char *path = NULL;
+	int r = -EOVERFLOW;
+
+	for (int i = 0; r == -EOVERFLOW && i < LONG_MAX_DEPTH; i++) {
+		r = sys_statmount(at, SYS_STATMOUNT_MNT_BASIC, st);
+		at = st->mnt_parent_id;
+		if (r == 0)
+			r = point_of(at, st, &path);
+	}
+	if (r < 0)
+		return r == -EOVERFLOW ? -ENOENT : r;
+	return str_format(ret, LONG_SIZE, "%s/(mount %" PRIu64 ")", path, id) < 0 ? -EOVERFLOW : 0;
+}
+
 static int add_if_below(struct mount_table *table, uint64_t id, const char *base)
 {
+	char long_path[LONG_SIZE];
 	struct sys_statmount st;
 	const char *path;
 	int r = point_of(id, &st, &path);
 
+	if (r == -EOVERFLOW) {
+		r = long_point_of(id, &st, long_path);
+		path = long_path;
+	}
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	return str_starts_with(path, base) ? add_point(table, path, id, NULL) : 0;

@@ -342,6 +342,57 @@ static int attach_what_was_made_before(void)
 	return 0;
 }
 
+/* Puts the content of folder d, in the working folder, below folders of 5 KiB: its owner may, with mounts in
+ * it. */
+static bool bury(void)
+{
+	char deeper[3 + 250 + 1] = "up/";
+
+	memset(deeper + 3, 'x', 250);
+	for (int i = 0; i < 20; i++)
+		if (mkdir("up", 0700) < 0 || rename("d", deeper) < 0 || rename("up", "d") < 0)
+			return false;
+	return true;
+}
+
+static int bury_mounts(void)
+{
+	static const char *const points[] = {"/tmp/v",	     "/tmp/v/a",       "/tmp/v/a/d",
+					     "/tmp/v/a/d/m", "/tmp/v/a/d/m/n", "/tmp/else"};
+	struct mount_table *kept = NULL;
+	struct mount_count count;
+	struct mount_view view;
+	size_t before;
+
+	if (!may_mount())
+		return __LINE__;
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+		if (i == 2 ? mkdir(points[i], 0700) < 0 : !mount_at(points[i]))
+			return __LINE__;
+	if (mkdir("/tmp/else/d", 0700) < 0 || !mount_at("/tmp/else/d/m"))
+		return __LINE__;
+	if (chdir("/tmp/v/a") < 0 || !bury() || chdir("/tmp/else") < 0 || !bury() || chdir("/") < 0)
+		return __LINE__;
+	if (mount_table_refresh(&kept, "/tmp/v", UINT64_MAX, NULL) != STATUS_OK)
+		return __LINE__;
+	mount_table_count(kept, "/tmp/v", &count); /* two of them are deep below */
+	if (count.here != 1 || count.below != 3 || count.stacked[0] != '\0')
+		return __LINE__;
+	mount_table_count(kept, "/tmp/v/a", &count);
+	if (count.here != 1 || count.below != 2 ||
+	    mount_table_find(kept, "/tmp/v/a", &view, NULL) != STATUS_OK)
+		return __LINE__;
+	/* a change costs as much as without them */
+	before = n_read;
+	if (!mount_at("/tmp/v/b") || mount_table_refresh(&kept, "/tmp/v", UINT64_MAX, NULL) != STATUS_OK)
+		return __LINE__;
+	mount_table_count(kept, "/tmp/v/b", &count);
+	if (count.here != 1 || (n_read != before && knows_ids()))
+		return __LINE__;
+	mount_table_free(kept);
+	return 0;
+}
+
 static bool shows_the_same(const struct mount_view *a, const struct mount_view *b)
 {
 	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
@@ -425,6 +476,11 @@ TEST(a_kept_table_is_as_one_that_is_read_anew)
 TEST(a_mount_that_a_call_in_flight_has_made_is_seen_when_it_is_attached)
 {
 	expect_zero_apart(attach_what_was_made_before);
+}
+
+TEST(a_mount_with_a_long_path_slows_nothing_and_counts_as_below_the_one_that_it_is_on)
+{
+	expect_zero_apart(bury_mounts);
 }
 
 TEST(both_ways_show_the_same_of_a_mount)
