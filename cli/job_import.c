@@ -51,7 +51,7 @@ static enum status show_json(const struct nomad_import *import, struct error *er
 static void show(const char *name, const struct nomad_import *import)
 {
 	print_text(stdout, import->text);
-	/* a line each, whatever line ends a key of the file has */
+	/* one line each: a key of the file may have line ends */
 	for (size_t i = 0; i < import->n_remarks; i++)
 		print_note("%s:%u: %s", name, import->remarks[i].line, import->remarks[i].text);
 }

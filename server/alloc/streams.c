@@ -15,6 +15,7 @@
 #include "node/session.h"
 #include "rpc/wakeup.h"
 #include "state/change.h"
+#include "state/text_json.h"
 
 #include <assert.h>
 #include <holdfast/v1/allocations.pb-c.h>
@@ -392,18 +393,19 @@ static enum status order_command(const struct task_stream *stream, const struct 
 	return *ret ? STATUS_OK : error_no_memory(err, "a command");
 }
 
-/* Audits the caller, the task and the arguments, which pack_command() has bounded. Input and output are not
- * recorded. */
+/* Audits the caller, the task and the command, which pack_command() has bounded, as JSON: a blank may be
+ * within an argument. Input and output are not recorded. */
 static enum status record_command(const struct task_stream *stream, struct change *change,
 				  const struct alloc_entry *entry,
 				  const Holdfast__Driver__V1__TaskConfig *task,
 				  const Holdfast__Driver__V1__ExecCommand *command, struct error *err)
 {
-	cleanup_strbuf struct strbuf words = STRBUF_INIT(TASK_STREAM_COMMAND_MAX);
+	static const char *const not_asked[] = {"alloc_id", "task", "driver", NULL};
+	/* a byte may become six, and an argument has quotes and a comma */
+	cleanup_strbuf struct strbuf words = STRBUF_INIT(8 * TASK_STREAM_COMMAND_MAX);
 	char object[AUDIT_OBJECT_SIZE];
 
-	for (size_t i = 0; i < command->n_argv; i++)
-		strbuf_printf(&words, "%s%s", i > 0 ? " " : "", command->argv[i]);
+	text_json_put(&words, &command->base, not_asked);
 	if (words.error != 0)
 		return error_no_memory(err, "the record of a command");
 	(void)str_format(object, sizeof(object), "allocation %s/%s, task %s, stream %" PRIx64,

@@ -136,6 +136,7 @@ static void open_exec_of(struct rpc_client *client, struct end *end, const char 
 
 	command.argv = argv;
 	command.n_argv = 2;
+	command.user = text("app");
 	open_end(end, client, ALLOCS, "Exec", &request.base);
 }
 
@@ -225,12 +226,12 @@ CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 	char said[1024];
 
 	begin(f);
-	open_exec(f, &caller, ALLOC_1, "web");
+	open_exec_of(f->operator.client, &caller, ALLOC_1, "web", "a b");
 	come(f, &f->n1, &node);
 	read_audit(f, "Allocations.Exec", said, sizeof(said)); /* before it can have begun */
 	assert_non_null(strstr(said, ALLOC_1));
 	assert_non_null(strstr(said, "task web"));
-	assert_non_null(strstr(said, "/bin/cat -"));
+	assert_non_null(strstr(said, "{\"argv\":[\"/bin/cat\",\"a b\"],\"user\":\"app\"}"));
 	send_input(&caller, "password");
 	UNTIL(f, node.n_bytes == 8);
 	send_output(&node, "secret", true);
@@ -247,7 +248,7 @@ CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 CLUSTER_TEST(a_long_command_is_on_record_cut_with_its_length_and_its_hash)
 {
 	static const size_t lengths[] = {300, 400, 600, 60000};
-	static char argument[60001], whole[sizeof(argument) + 16], said[8192];
+	static char argument[60001], whole[sizeof(argument) + 64], said[8192];
 
 	begin(f);
 	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
@@ -257,7 +258,8 @@ CLUSTER_TEST(a_long_command_is_on_record_cut_with_its_length_and_its_hash)
 
 		memset(argument, 'x', lengths[i]);
 		argument[lengths[i]] = '\0';
-		(void)str_format(whole, sizeof(whole), "/bin/cat %s", argument);
+		(void)str_format(whole, sizeof(whole), "{\"argv\":[\"/bin/cat\",\"%s\"],\"user\":\"app\"}",
+				 argument);
 		(void)SHA256((const uint8_t *)whole, strlen(whole), sha256);
 		hex_encode(digits, sha256, sizeof(sha256));
 		if (strlen(whole) >= AUDIT_WHY_SIZE)
