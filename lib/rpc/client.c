@@ -306,7 +306,7 @@ static void client_conn_close(struct client_conn *conn, const struct error *why)
 	transport_free(conn->transport);
 	conn->transport = NULL;
 	h2_abort(conn->h2);
-	h2_dispatch(conn->h2);
+	(void)h2_dispatch(conn->h2, UINT64_MAX);
 	h2_free(TAKE_PTR(conn->h2));
 	conn_unref(conn);
 }
@@ -533,13 +533,15 @@ static enum status on_fill(void *userdata, struct error *err)
 	return h2_fill(conn->h2, conn->transport, err);
 }
 
-static void on_edge(void *userdata)
+static bool on_edge(void *userdata, uint64_t end_us)
 {
 	struct client_conn *conn = userdata;
+	bool is_behind;
 
 	conn_ref(conn);
-	h2_dispatch(conn->h2);
+	is_behind = h2_dispatch(conn->h2, end_us);
 	conn_unref(conn);
+	return is_behind;
 }
 
 static void on_down(void *userdata, const struct error *why)

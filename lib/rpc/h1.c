@@ -2,6 +2,7 @@
 #include "rpc/h1.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "rpc/h1_head.h"
 
@@ -238,16 +239,22 @@ static bool step(struct h1 *h1)
 	return !h1->stream && !h1->close && h1_begin(h1);
 }
 
-void h1_dispatch(struct h1 *h1)
+bool h1_dispatch(struct h1 *h1, uint64_t end_us)
 {
+	bool is_late = false;
+
 	if (h1->dispatching)
-		return;
+		return false;
 	h1->dispatching = true;
-	while (!h1->doomed && step(h1))
-		;
+	while (!h1->doomed) {
+		is_late = clock_monotonic_us() >= end_us;
+		if (is_late || !step(h1))
+			break;
+	}
 	h1->dispatching = false;
 	if (h1->doomed)
 		h1_free(h1);
+	return is_late;
 }
 
 void h1_abort(struct h1 *h1)

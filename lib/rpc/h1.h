@@ -41,8 +41,9 @@ enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error 
 /** The on_fill of the connection. */
 enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err);
 
-/** At the edge of the loop: begin, feed and end calls. */
-void h1_dispatch(struct h1 *h1);
+/** At the edge of the loop: begin, feed and end calls, until @end_us, of the monotonic clock. Returns whether
+ * there may be more. */
+bool h1_dispatch(struct h1 *h1, uint64_t end_us);
 
 /** The connection is lost. */
 void h1_abort(struct h1 *h1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/h2.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "rpc/h2_mem.h"
 
@@ -23,6 +24,8 @@ struct h2 {
 	char *goaway_reason; /* of the peer, or NULL */
 	char *quarrel;	     /* what the peer did wrong, so that we ended the connection; NULL: nothing */
 	bool refuses;	     /* the end is for the peer to make */
+	bool is_lost;	     /* every stream is closed */
+	uint64_t end_us;     /* of dispatching */
 	bool dispatching;
 	bool doomed; /* freed by its owner while dispatching */
 	TAILQ_HEAD(, h2_stream) ready;
@@ -662,26 +665,38 @@ size_t h2_held(const struct h2 *h2)
 	return h2->held + byteq_len(&h2->frame) + h2->mem.n_bytes;
 }
 
-void h2_dispatch(struct h2 *h2)
+bool h2_dispatch(struct h2 *h2, uint64_t end_us)
 {
 	struct h2_stream *stream;
+	bool is_late = false;
 
 	if (h2->dispatching)
-		return;
+		return false;
 	h2->dispatching = true;
+	h2->end_us = end_us;
 	while (!h2->doomed && (stream = TAILQ_FIRST(&h2->ready)) != NULL) {
+		is_late = clock_monotonic_us() >= end_us && !h2->is_lost;
+		if (is_late)
+			break;
 		stream_unmark(stream);
 		h2->ops->on_ready(stream);
 	}
 	h2->dispatching = false;
 	if (h2->doomed)
 		h2_free(h2);
+	return is_late;
+}
+
+bool h2_stream_is_late(const struct h2_stream *stream)
+{
+	return stream->h2 && clock_monotonic_us() >= stream->h2->end_us;
 }
 
 void h2_abort(struct h2 *h2)
 {
 	struct h2_stream *stream;
 
+	h2->is_lost = true;
 	LIST_FOREACH (stream, &h2->streams, all)
 		stream_close(stream, NGHTTP2_CANCEL);
 }

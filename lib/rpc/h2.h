@@ -93,8 +93,12 @@ enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct er
 /** Bytes of memory that the connection takes for bodies, headers and its own frames. */
 size_t h2_held(const struct h2 *h2);
 
-/** Run on_ready of every stream that has changed. */
-void h2_dispatch(struct h2 *h2);
+/** Run on_ready of every stream that has changed, up to @end_us of the monotonic clock. Returns whether some
+ * are left. When the connection is lost, it runs all. */
+bool h2_dispatch(struct h2 *h2, uint64_t end_us);
+
+/** From on_ready: is the time of h2_dispatch() over? */
+bool h2_stream_is_late(const struct h2_stream *stream);
 
 /** The connection is lost: every stream is closed and ready. */
 void h2_abort(struct h2 *h2);

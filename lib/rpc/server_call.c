@@ -495,7 +495,8 @@ static bool receive_one(struct rpc_call *call)
 	return false;
 }
 
-static void receive_stream(struct rpc_call *call)
+/* Returns false if it continues in a later turn. */
+static bool receive_stream(struct rpc_call *call)
 {
 	const struct rpc_stream_handlers *handlers = call->method->stream;
 
@@ -503,19 +504,26 @@ static void receive_stream(struct rpc_call *call)
 		call->stream.drain_at = 0;
 		handlers->on_drained(call, userdata_of(call));
 	}
-	while (call->state == CALL_STREAMING && !call->stream.is_paused && receive_one(call))
-		;
+	while (call->state == CALL_STREAMING && !call->stream.is_paused && receive_one(call)) {
+		if (!h2_stream_is_late(&call->stream))
+			continue;
+		if (call->stream.closed) /* given up: there may be no later turn */
+			break;
+		h2_stream_wake(&call->stream);
+		return false;
+	}
 	if (call->state != CALL_STREAMING || call->stream.is_paused || !call->stream.in_end ||
 	    call->half_closed)
-		return;
+		return true;
 	/* given up, not ended: a client that cancels may half-close first, as on Node */
 	if (call->stream.closed)
-		return;
+		return true;
 	call->half_closed = true;
 	if (handlers->on_half_close)
 		handlers->on_half_close(call, userdata_of(call));
 	else
 		rpc_call_finish(call);
+	return true;
 }
 
 /* The client has gone, or nothing can be sent to it. Frees the call unless a handler holds it. */
@@ -548,14 +556,13 @@ static void on_ready(struct h2_stream *stream)
 {
 	struct rpc_call *call = stream->owner;
 
-	if (call->state == CALL_HEAD && stream->headers_in)
+	/* a client that has gone gets no answer: its requests must not take time from others */
+	if (call->state == CALL_HEAD && stream->headers_in && !stream->closed)
 		rpc_call_begin(call);
-	if (call->state == CALL_REQUEST || call->state == CALL_STREAMING) {
-		if (call->method->stream)
-			receive_stream(call);
-		else
-			receive_unary(call);
-	}
+	if (call->state == CALL_REQUEST && !stream->closed)
+		receive_unary(call);
+	else if (call->state == CALL_STREAMING && !receive_stream(call))
+		return;
 	if (call->state == CALL_CLOSING) {
 		call->state = CALL_ENDED;
 		call->method->stream->on_closed(call, userdata_of(call));

@@ -18,6 +18,9 @@ const struct server_timing server_timing_default = {
 	.request_us = 60 * USEC_PER_SEC,
 };
 
+/* A connection that is lost has no later turn. */
+static const uint64_t LAST_MESSAGES_US = 1 * USEC_PER_MSEC;
+
 void server_conn_ref(struct server_conn *conn)
 {
 	conn->refs++;
@@ -409,20 +412,22 @@ static enum status on_fill(void *userdata, struct error *err)
 	return status;
 }
 
-static void on_edge(void *userdata)
+static bool on_edge(void *userdata, uint64_t end_us)
 {
 	struct server_conn *conn = userdata;
+	bool is_behind = false;
 
 	server_conn_ref(conn);
 	conn->server->in_handler = true;
 	if (conn->h2)
-		h2_dispatch(conn->h2);
-	if (conn->h1)
-		h1_dispatch(conn->h1);
+		is_behind = h2_dispatch(conn->h2, end_us);
+	else if (conn->h1)
+		is_behind = h1_dispatch(conn->h1, end_us);
 	if (conn->server)
 		conn->server->in_handler = false;
 	held_count(conn);
 	server_conn_unref(conn);
+	return is_behind;
 }
 
 static void on_down(void *userdata, const struct error *why)
@@ -506,7 +511,7 @@ void server_conn_close(struct server_conn *conn)
 	conn->transport = NULL;
 	if (conn->h2) {
 		h2_abort(conn->h2);
-		h2_dispatch(conn->h2);
+		(void)h2_dispatch(conn->h2, clock_monotonic_us() + LAST_MESSAGES_US);
 		h2_free(TAKE_PTR(conn->h2));
 	}
 	if (conn->h1) {

@@ -42,8 +42,8 @@ enum transport_state {
 	TRANSPORT_REPORTED, /* on_down has run */
 };
 
-/* Reading continues no longer in one turn: many small requests take more than their bytes. */
-static const uint64_t RECEIVE_US = 1 * USEC_PER_MSEC;
+/* A turn neither reads nor begins a handler afterwards: many small requests take more than their bytes. */
+static const uint64_t TURN_US = 1 * USEC_PER_MSEC;
 
 struct transport {
 	struct poll_item item; /* first: it is the transport */
@@ -59,6 +59,8 @@ struct transport {
 	bool running; /* a callback of ours is on the stack */
 	bool doomed;  /* freed by its owner while running */
 	bool dirty;   /* woken while running: on_edge and on_fill have to run once more */
+	bool is_behind;	 /* on_edge has left something for the next turn; nothing more is read before */
+	uint64_t end_us; /* of the turn */
 	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
 	struct byteq ahead; /* read of the socket, without TLS, and not handled yet */
@@ -291,14 +293,21 @@ static void transport_start(struct transport *tr)
 		transport_fail(tr, &err);
 }
 
+static void run_edge(struct transport *tr)
+{
+	tr->is_behind = tr->ops->on_edge(tr->userdata, tr->end_us);
+}
+
 static void receive(struct transport *tr)
 {
-	const uint64_t end = clock_monotonic_us() + RECEIVE_US;
 	uint8_t chunk[CHUNK];
 	struct error err;
 	enum status status;
 
-	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed; i++) {
+	if (tr->is_behind)
+		run_edge(tr);
+	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed && !tr->is_behind;
+	     i++) {
 		ssize_t n = read_some(tr, chunk, sizeof(chunk));
 
 		if (n <= 0)
@@ -310,10 +319,10 @@ static void receive(struct transport *tr)
 			transport_fail(tr, &err);
 			return;
 		}
-		tr->ops->on_edge(tr->userdata);
+		run_edge(tr);
 		if (!tr->ssl && (size_t)n < sizeof(chunk))
 			return;
-		if (clock_monotonic_us() >= end)
+		if (clock_monotonic_us() >= tr->end_us)
 			break;
 	}
 	/* epoll does not know of what OpenSSL has taken from the socket */
@@ -365,7 +374,7 @@ static void settle(struct transport *tr)
 {
 	for (int i = 0; i < ROUNDS_PER_TURN && tr->dirty && !tr->doomed; i++) {
 		tr->dirty = false;
-		tr->ops->on_edge(tr->userdata);
+		run_edge(tr);
 		if (!tr->doomed && tr->state == TRANSPORT_UP)
 			flush(tr);
 	}
@@ -380,6 +389,8 @@ static void hear_out(struct transport *tr)
 {
 	receive(tr);
 	receive(tr);
+	if (tr->is_behind)
+		return; /* in a later turn */
 	if (tr->state == TRANSPORT_UP && !tr->doomed)
 		fail_errno(tr, EPIPE, "send");
 	settle(tr);
@@ -390,6 +401,7 @@ static void hear_out(struct transport *tr)
 static void turn(struct transport *tr, bool readable)
 {
 	readable = readable || tr->has_more;
+	tr->end_us = clock_monotonic_us() + TURN_US;
 	tr->has_more = false;
 	tr->running = true;
 	tr->dirty = true;
@@ -405,12 +417,12 @@ static void turn(struct transport *tr, bool readable)
 		discard(tr);
 	}
 	settle(tr);
-	if (tr->unheard && !tr->doomed && tr->state == TRANSPORT_UP)
+	if (tr->unheard && !tr->is_behind && !tr->doomed && tr->state == TRANSPORT_UP)
 		hear_out(tr);
 	tr->running = false;
 	if (tr->doomed)
 		destroy(tr);
-	else if (tr->state < TRANSPORT_REPORTED && (tr->dirty || tr->has_more))
+	else if (tr->state < TRANSPORT_REPORTED && (tr->dirty || tr->has_more || tr->is_behind))
 		transport_wake(tr);
 }
 

@@ -23,8 +23,10 @@ struct transport_ops {
 	enum status (*on_bytes)(void *userdata, const uint8_t *bytes, size_t n, struct error *err);
 	/* append the bytes to send by transport_put() until transport_is_full() or nothing is left */
 	enum status (*on_fill)(void *userdata, struct error *err);
-	/* nothing of the protocol is on the stack: run handlers, which may do anything */
-	void (*on_edge)(void *userdata);
+	/* Nothing of the protocol is on the stack: run handlers, which may do anything, and start them up to
+	 * @end_us of the monotonic clock. Returns whether some are left: nothing is read before they have
+	 * run. */
+	bool (*on_edge)(void *userdata, uint64_t end_us);
 	/* The connection is gone; once, from the edge. The owner frees the transport. @why is UNAUTHENTICATED
 	 * when the other side's certificate was refused, FAILED_PRECONDITION for other quarrels about TLS. */
 	void (*on_down)(void *userdata, const struct error *why);

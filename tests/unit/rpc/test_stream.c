@@ -246,7 +246,9 @@ RAW_TEST(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended)
 	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	struct raw_answer answer;
 
-	raw_start(raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_start(raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	world_run_until_count(world, &world->n_opened, 1);
+	raw_continue(raw, &(struct raw_request){.body_len = 0}, &answer);
 	raw_reset(raw, &answer);
 	world_run_until_count(world, &world->n_closed, 1);
 	assert_int_equal(world->n_opened, 1);
