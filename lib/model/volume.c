@@ -236,9 +236,9 @@ void volume_source_hex(const struct volume *volume, char ret[static VOLUME_SOURC
 		hex_encode(ret, digest, sizeof(digest));
 }
 
-/* Facts about a placeholder from the claims on it. */
-static const char *difference_to_claims(const struct volume *a, const struct volume *b)
+const char *volume_difference_to_claims(const struct volume *placeholder, const struct volume *b)
 {
+	const struct volume *a = placeholder;
 	char source[VOLUME_SOURCE_HEX_SIZE];
 
 	if (a->type != b->type)
@@ -267,7 +267,7 @@ static void fill_placeholder(struct volume *volume, const struct volume *from)
 static const char *immutable_difference(const struct volume *a, const struct volume *b)
 {
 	if (volume_is_placeholder(a))
-		return difference_to_claims(a, b);
+		return volume_difference_to_claims(a, b);
 	if (a->type != b->type)
 		return "type";
 	if (!str_eq(a->plugin_id, b->plugin_id))

@@ -67,6 +67,9 @@ enum status volume_validate(const struct volume *volume, struct error *err);
  * no capability before it is registered again. */
 bool volume_is_placeholder(const struct volume *volume);
 
+/** Returns a field in which @b differs from what the claims on @placeholder show, or NULL. */
+const char *volume_difference_to_claims(const struct volume *placeholder, const struct volume *b);
+
 /** Merge the registration @update into @current, for a placeholder all fields that no claim defines:
  * capabilities may change as long as those of live claims, @in_use, stay; any other field that differs is
  * STATUS_FAILED_PRECONDITION and named. @current is untouched then. @ret_changed false when nothing differs.

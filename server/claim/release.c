@@ -37,12 +37,15 @@ struct releases {
 
 enum { TIMER_ACCURACY_US = 1000 };
 
-/* Returns whether one detach takes away what both claims hold: the provider knows no nodes but by their ids.
- * A node may have reported another id when it got the second claim: that is another attachment. */
+/* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
+ * their ids. A node may have reported another id when it got the second claim, or the volume had another one:
+ * that is another attachment. */
 static bool is_sibling(struct server *server, const struct claim_entry *other, const struct claim *claim)
 {
 	return claim_is_live(&other->claim) && !str_eq(other->id, claim->id) &&
-	       plugin_args_same_node(&server->state, &other->claim, claim);
+	       plugin_args_same_node(&server->state, &other->claim, claim) &&
+	       str_eq(plugin_args_external_id(&server->state, &other->claim),
+		      plugin_args_external_id(&server->state, claim));
 }
 
 /* Returns the node's next live claim. History that a step drops must not be the next one. */

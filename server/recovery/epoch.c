@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/join.h"
 #include "base/rate_counted.h"
 #include "base/str.h"
 #include "claim/attest_record.h"
@@ -340,6 +341,25 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 		memcpy(ret->profile, claim->profile, sizeof(ret->profile));
 }
 
+/* Returns the volume of @claim, or NULL if @made must be stored: the store lacks the volume, or has an older
+ * one. A ticket above its generation names another storage, so the volume was registered again after the
+ * backup. Under an older ticket, the claim holds the volume only by its name. */
+static const struct volume *epoch_choose_volume(struct server *server, const struct claim *claim,
+						enum restore_storage storage, struct volume *made)
+{
+	const struct volume_entry *entry = state_volume(&server->state, claim->namespace, claim->volume_id);
+
+	epoch_make_volume(server, claim, storage, made);
+	if (!entry)
+		return NULL;
+	made->generation = entry->volume.generation;
+	return storage == RESTORE_STORAGE_PROVEN && claim->generation > entry->volume.generation &&
+			       !volume_is_placeholder(&entry->volume) &&
+			       volume_difference_to_claims(made, &entry->volume)
+		       ? NULL
+		       : &entry->volume;
+}
+
 /* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
 static void epoch_adopt(struct server *server, const struct claim *reported, const struct volume *volume,
 			struct claim *ret)
@@ -414,19 +434,24 @@ static void audit_adoption(struct server *server, struct change *change, const s
 	audit_own(server, change, "Claims.Adopt", object, why);
 }
 
-/* Store @claim; @made: with its volume, which is new. NULL: the store has it. */
+/* Store @claim; @made: with its volume, which is new or replaces another. NULL: the store has it. */
 static enum status epoch_store_claim(struct session *session, const struct volume *made,
 				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
 
 	TRY(pay_adoption(session, err));
-	if (made)
+	if (made) {
+		(void)str_join(key, sizeof(key), PREFIX_VOLUME_DETAIL, made->namespace, "/", made->id);
+		if (records_get(&server->state.records, key)) /* of another storage */
+			change_delete_record(&change, key);
 		change_put_volume(&change, made);
+	}
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
-	audit_adoption(server, &change, claim, made ? "its volume was not known" : "");
+	audit_adoption(server, &change, claim, made ? "its volume, of this storage, was not known" : "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -534,10 +559,11 @@ static void epoch_refuse_claim(struct session *session, const struct error *why)
 
 /* Raises the volume's generation: numbers that the node had, or that were granted after the backup, must not
  * be granted again. */
-static enum status raise_generation(struct session *session, const struct volume_entry *entry,
-				    const struct claim *reported, struct error *err)
+static enum status raise_generation(struct session *session, const struct claim *reported, struct error *err)
 {
 	struct server *server = session->server;
+	const struct volume_entry *entry =
+		state_volume(&server->state, reported->namespace, reported->volume_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume;
 
@@ -577,11 +603,10 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 				   const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
-	const struct volume_entry *entry =
-		state_volume(&server->state, reported->namespace, reported->volume_id);
 	enum restore_storage storage;
+	const struct volume *volume;
 	struct claim_log log;
-	struct volume volume;
+	struct volume made;
 	struct claim claim;
 
 	if (restore_proof_check(server, reported, ticket, is_believed(session), &storage, err) != STATUS_OK ||
@@ -589,14 +614,11 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	if (entry)
-		volume = entry->volume;
-	else
-		epoch_make_volume(server, reported, storage, &volume);
-	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
-		return raise_generation(session, entry, reported, err);
-	make_past(session, reported, &volume, &claim);
-	TRY(epoch_store_claim(session, entry ? NULL : &volume, &claim, err));
+	volume = epoch_choose_volume(server, reported, storage, &made);
+	if ((volume ? volume : &made)->type == VOLUME_NATIVE) /* no provider has it attached */
+		return raise_generation(session, reported, err);
+	make_past(session, reported, volume ? volume : &made, &claim);
+	TRY(epoch_store_claim(session, volume ? NULL : &made, &claim, err));
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report to be detached, generation %" PRIu64, claim.generation);
 	return STATUS_OK;
@@ -608,8 +630,8 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct server *server = session->server;
 	struct claim_entry *known;
 	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
-	const struct volume_entry *volume;
-	struct volume unknown;
+	const struct volume *volume;
+	struct volume made;
 	struct claim_log log;
 	struct claim reported;
 	struct claim claim;
@@ -629,10 +651,8 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
-	if (!volume)
-		epoch_make_volume(server, &reported, storage, &unknown);
-	epoch_adopt(server, known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
+	volume = epoch_choose_volume(server, &reported, storage, &made);
+	epoch_adopt(server, known ? &known->claim : &reported, volume ? volume : &made, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {
 		claim.state = CLAIM_UNPUBLISHING;
@@ -641,7 +661,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	claim.adopted = true;
 	claim.other_machine = known && known->claim.other_machine;
 	is_again = known && known->claim.adopted;
-	TRY(epoch_store_claim(session, volume ? NULL : &unknown, &claim, err));
+	TRY(epoch_store_claim(session, volume ? NULL : &made, &claim, err));
 	known = state_claim(&server->state, claim.id);
 	known->reported_by = session->serial;
 	known->work.is_taken_back_again = is_again;

@@ -141,12 +141,17 @@ static bool is_about(const struct ticket *ticket, const struct claim *claim)
 	       ticket->generation >= claim->generation;
 }
 
-/* A node must not name another storage than the ticket: the ticket has the digest of its names. */
-static enum restore_storage take_storage(const struct ticket *ticket, struct claim *claim)
+/* A node must not name another storage than the ticket: the ticket has the digest of its names. Nor must it
+ * call a csi volume native, whose release needs no detach: the ticket has its plugin as the profile. */
+static enum restore_storage take_storage(struct server *server, const struct ticket *ticket,
+					 struct claim *claim)
 {
 	struct volume volume = {.type = VOLUME_CSI};
 	uint8_t digest[TICKET_DIGEST_SIZE];
 
+	if (str_eq(claim->plugin_id, PLUGIN_NATIVE) && is_text(ticket->profile, sizeof(ticket->profile)) &&
+	    state_plugin(&server->state, ticket->profile))
+		(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), ticket->profile);
 	if (str_eq(claim->plugin_id, PLUGIN_NATIVE)) {
 		hex_encode(claim->external_id, ticket->source_digest, sizeof(ticket->source_digest));
 		(void)str_format(claim->profile, sizeof(claim->profile), "%.*s", PROFILE_MAX,
@@ -161,7 +166,7 @@ static enum restore_storage take_storage(const struct ticket *ticket, struct cla
 	return RESTORE_STORAGE_UNKNOWN;
 }
 
-static bool is_proven(const struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim,
+static bool is_proven(struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim,
 		      enum restore_storage *ret)
 {
 	struct ticket ticket;
@@ -172,11 +177,11 @@ static bool is_proven(const struct server *server, const ProtobufCBinaryData *by
 	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
-	*ret = take_storage(&ticket, claim);
+	*ret = take_storage(server, &ticket, claim);
 	return true;
 }
 
-bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
+bool restore_proof_by_ticket(struct server *server, const struct claim *claim,
 			     const ProtobufCBinaryData *ticket)
 {
 	struct claim copy = *claim;
@@ -219,7 +224,6 @@ static bool is_believed(struct server *server, const struct claim *claim, bool i
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
 				bool is_first_report, enum restore_storage *ret, struct error *err)
 {
-	bool is_native = str_eq(claim->plugin_id, PLUGIN_NATIVE);
 	bool is_known = is_proven(server, ticket, claim, ret);
 
 	if (!is_known && claim->generation > new_epoch_generation_max(state_epoch(&server->state)))
@@ -232,7 +236,8 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 		is_known = is_believed(server, claim, is_first_report);
 		*ret = is_known ? RESTORE_STORAGE_BELIEVED : RESTORE_STORAGE_UNKNOWN;
 	}
-	if (*ret == RESTORE_STORAGE_UNKNOWN || (*ret == RESTORE_STORAGE_BELIEVED && is_native))
+	if (*ret == RESTORE_STORAGE_UNKNOWN ||
+	    (*ret == RESTORE_STORAGE_BELIEVED && str_eq(claim->plugin_id, PLUGIN_NATIVE)))
 		claim->external_id[0] = '\0';
 	if (is_known || is_asked_for(server, claim))
 		return STATUS_OK;

@@ -30,7 +30,7 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 bool restore_proof_key_has_changed(struct server *server);
 
 /** Does @ticket prove @claim by itself? */
-bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
+bool restore_proof_by_ticket(struct server *server, const struct claim *claim,
 			     const ProtobufCBinaryData *ticket);
 
 /* How far the storage is known behind a claim whose volume the store does not know. */

@@ -152,14 +152,14 @@ static bool is_named_by_claims(const struct volume_entry *placeholder, const str
 	return false;
 }
 
-/* May the placeholder, whose storage is not known, be the storage of @volume? A native one whose ticket was
+/* May the placeholder, or a claim on it, have the storage of @volume? A native one whose ticket was
  * not proven may be any storage of its profile. */
 static bool may_be(const struct volume_entry *placeholder, const struct volume *volume)
 {
 	const struct volume *other = &placeholder->volume;
 	char source[VOLUME_SOURCE_HEX_SIZE];
 
-	if (!volume_is_placeholder(other) || placeholder->n_live == 0 || placeholder->storage.is_known ||
+	if (!volume_is_placeholder(other) || placeholder->n_live == 0 ||
 	    !str_eq(other->plugin_id, volume->plugin_id))
 		return false;
 	if (volume->type == VOLUME_CSI)

@@ -21,6 +21,7 @@
 #include <limits.h>
 
 #define UNKNOWN "0189dead-0000-7000-8000-00000000000f"
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 #define INVENTED "0189dead-0000-7000-8000-000000000001"
 
 static void provoke_report(struct fixture *f, struct fake_node *node)
@@ -299,6 +300,13 @@ CLUSTER_TEST(a_purged_node_is_not_believed_when_it_comes_back)
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
+static bool is_freed(struct fixture *f, const char *claim_id)
+{
+	const struct claim_entry *entry = state_claim(&f->server->state, claim_id);
+
+	return !entry || !claim_is_live(&entry->claim);
+}
+
 /* --- the storage of a claim whose volume the store does not know --- */
 
 /* A volume of another namespace, which the tenant of default may not touch. */
@@ -456,6 +464,15 @@ static void report_forgotten(struct fixture *f, struct alloc *alloc, struct clai
 	assert_non_null(state_claim(&f->server->state, held->id));
 }
 
+/* For the next time that the nodes connect. */
+static void run_csi(struct fixture *f)
+{
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true};
+	f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true};
+}
+
+/* n1 has db, which was registered after the backup: see register_csi(). */
 static void forget_csi(struct fixture *f, struct alloc *alloc, struct claim *held, struct ticket *ticket)
 {
 	struct backup backup = {0};
@@ -469,19 +486,21 @@ static void forget_csi(struct fixture *f, struct alloc *alloc, struct claim *hel
 	*held = claim_of(f, ALLOC_1);
 	*ticket = ticket_of(f, held);
 	restore(f, &backup, 1);
-	assert_null(state_volume(&f->server->state, "default", "db"));
+	run_csi(f);
 }
 
-static enum status register_other(struct fixture *f, struct error *err)
+static enum status register_other(struct fixture *f, const char *external_id, struct error *err)
 {
 	cleanup(caller_release) struct caller_client caller;
+	char request[512];
 
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	return caller_call(&caller, "Volumes.Register",
-			   "{\"volume\":{\"id\":\"other\",\"namespace\":\"blue\",\"type\":\"CSI\","
-			   "\"pluginId\":\"" CSI_PLUGIN "\",\"externalId\":\"vol-db\","
-			   "\"requestedCapabilities\":[" MODE "]}}",
-			   NULL, err);
+	(void)str_format(request, sizeof(request),
+			 "{\"volume\":{\"id\":\"other\",\"namespace\":\"blue\",\"type\":\"CSI\","
+			 "\"pluginId\":\"" CSI_PLUGIN "\",\"externalId\":\"%s\","
+			 "\"requestedCapabilities\":[" MODE "]}}",
+			 external_id);
+	return caller_call(&caller, "Volumes.Register", request, NULL, err);
 }
 
 CLUSTER_TEST(the_mount_of_a_forgotten_volume_holds_its_storage_under_each_name)
@@ -492,12 +511,160 @@ CLUSTER_TEST(the_mount_of_a_forgotten_volume_holds_its_storage_under_each_name)
 	struct error err;
 
 	forget_csi(f, &alloc, &held, &ticket);
+	assert_null(state_volume(&f->server->state, "default", "db"));
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
-	assert_error(register_other(f, &err), STATUS_ALREADY_EXISTS, err, "volume db in namespace default");
+	assert_error(register_other(f, "vol-db", &err), STATUS_ALREADY_EXISTS, err,
+		     "volume db in namespace default");
 	register_csi(f, "db"); /* registered again, the claim is on it */
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "db")), 1);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* db, with another storage than that of register_csi(). */
+static void store_old_db(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct volume old =
+		ROW(.namespace = "default", .id = "db", .type = VOLUME_CSI, .plugin_id = CSI_PLUGIN,
+		    .external_id = "vol-old", .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
+		    .n_capabilities = 1, .create_time_ms = 1, .modify_time_ms = 1);
+
+	change_put_volume(&change, &old);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* The backup has db with another storage, which was about to be deleted. */
+static void forget_that_db_is_new(struct fixture *f, struct alloc *alloc, struct claim *held,
+				  struct ticket *ticket)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+
+	store_old_db(f);
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	forget_csi(f, alloc, held, ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+}
+
+CLUSTER_TEST(the_mount_of_a_volume_that_was_registered_again_holds_the_new_storage)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
+	assert_null(records_get(&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db"));
+	assert_error(register_other(f, "vol-db", &err), STATUS_ALREADY_EXISTS, err,
+		     "volume db in namespace default");
+	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* n1 has released it, and its device may still be attached. */
+CLUSTER_TEST(the_device_of_a_volume_that_was_registered_again_is_detached)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	held.state = CLAIM_NODE_DETACHED;
+	report_forgotten(f, &alloc, &held, &ticket);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* The backup has a claim on the storage that db had before. */
+static void forget_second_db(struct fixture *f, struct alloc *alloc, struct claim *held,
+			     struct ticket *ticket)
+{
+	struct backup backup = {0};
+
+	store_old_db(f);
+	connect_csi(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_backup(f, &backup);
+	connect_csi(f);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	register_csi(f, "db");
+	take_claim(f, &f->n1, "db", ALLOC_2);
+	*alloc = alloc_of(f, ALLOC_2);
+	*held = claim_of(f, ALLOC_2);
+	*ticket = ticket_of(f, held);
+	restore(f, &backup, 1);
+	run_csi(f);
+}
+
+CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_had_before_is_detached_by_itself)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+	unsigned int n;
+
+	forget_second_db(f, &alloc, &held, &ticket);
+	n = f->plugin.calls[DETACH];
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, true);
+	UNTIL(f, state_claim(&f->server->state, held.id) != NULL);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_error(register_other(f, "vol-old", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], n + 1);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+/* It may be of a storage that the volume had before. */
+CLUSTER_TEST(an_old_ticket_changes_no_registration)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume old;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	old = state_volume(&f->server->state, "default", "db")->volume;
+	old.generation = held.generation;
+	change_put_volume(&change, &old);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* A native volume is released without a detach, and its name cannot be a csi volume's. */
+CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	(void)str_copy(held.plugin_id, sizeof(held.plugin_id), PLUGIN_NATIVE);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.type, VOLUME_CSI);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
 /* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
@@ -512,12 +679,11 @@ CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 	restart_with(f, make_another_key);
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
-	assert_error(register_other(f, &err), STATUS_FAILED_PRECONDITION, err, "may be this storage");
+	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
 }
 
 /* --- the attachment of a volume --- */
-
-#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
 /* n1 reports that it holds db also by a second claim of its allocation, with a plugin and an id of its
  * choice.
@@ -563,13 +729,6 @@ TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f,
 	settle(f);
 	assert_ok(fence_n2(f, &err));
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_FREED);
-}
-
-static bool is_freed(struct fixture *f, const char *claim_id)
-{
-	const struct claim_entry *entry = state_claim(&f->server->state, claim_id);
-
-	return !entry || !claim_is_live(&entry->claim);
 }
 
 static void n1_calls_itself(struct fixture *f, const char *id)
