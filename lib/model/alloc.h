@@ -169,6 +169,12 @@ void alloc_default(struct alloc *alloc);
 /** Has the node finished with it (complete, failed or lost)? */
 bool alloc_is_client_terminal(const struct alloc *alloc);
 
+/** Does the next allocation of its job's member take its place in the queues of its volumes? */
+static inline bool alloc_is_heritable(const struct alloc *alloc)
+{
+	return alloc->keeps_place || alloc->lost_race;
+}
+
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);
 

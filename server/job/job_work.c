@@ -510,7 +510,7 @@ static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
 	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
 }
 
-/* Returns the member's last allocation; NULL: it had no allocation. */
+/* Returns the member's last allocation. NULL: it had no allocation, or no one of its job hands a place on. */
 static const struct alloc_entry *last_of_member(struct server *server, const struct alloc *alloc)
 {
 	const struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
@@ -518,7 +518,7 @@ static const struct alloc_entry *last_of_member(struct server *server, const str
 	bool is_system = alloc->node_id[0] != '\0' || alloc->wait_node_id;
 	const char *node_id = alloc->node_id[0] != '\0' ? alloc->node_id : alloc_wait_node(alloc);
 
-	if (!job)
+	if (!job || job->n_heritable == 0) /* a large job is not searched for each new member */
 		return NULL;
 	LIST_FOREACH (at, &job->allocs, of_job)
 		if (str_eq(at->alloc.job_group, alloc->job_group) &&
@@ -545,7 +545,7 @@ static void take_over_place(struct job_work *work, struct change *change, struct
 	const struct alloc_entry *last = last_of_member(work->server, alloc);
 	struct alloc before;
 
-	if (!last || (!last->alloc.keeps_place && !last->alloc.lost_race))
+	if (!last || !alloc_is_heritable(&last->alloc))
 		return;
 	if (share_volume(&last->alloc, alloc))
 		alloc->queue_index = alloc_arrival(&last->alloc);

@@ -1099,6 +1099,7 @@ static bool list_of_job(struct state *state, struct alloc_entry *entry)
 	}
 	LIST_INSERT_HEAD(&entry->job->allocs, entry, of_job);
 	entry->job->n_allocs++;
+	entry->job->n_heritable += alloc_is_heritable(alloc);
 	if (entry->job->modify_index < alloc->modify_index)
 		entry->job->modify_index = alloc->modify_index;
 	return true;
@@ -1112,6 +1113,7 @@ static void unlist_of_job(struct state *state, struct alloc_entry *entry)
 		return;
 	LIST_REMOVE(entry, of_job);
 	job->n_allocs--;
+	job->n_heritable -= alloc_is_heritable(&entry->alloc);
 	if (job->n_allocs > 0)
 		return;
 	RB_REMOVE(job_tree, &state->jobs, job);
@@ -1219,6 +1221,10 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	count_alloc(state, &entry->alloc, -1);
 	count_alloc(state, alloc, 1);
+	if (entry->job) {
+		entry->job->n_heritable -= alloc_is_heritable(&entry->alloc);
+		entry->job->n_heritable += alloc_is_heritable(alloc);
+	}
 	unlist_wishes(state, entry);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;

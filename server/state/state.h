@@ -166,6 +166,7 @@ struct job_entry {
 	RB_ENTRY(job_entry) by_key;
 	struct alloc_list allocs; /* those that ended as well */
 	size_t n_allocs;
+	size_t n_heritable; /* of them: those that hand their place in a queue on, see alloc_is_heritable() */
 	uint64_t modify_index; /* of the last change of one of them */
 };
 RB_HEAD(job_tree, job_entry);

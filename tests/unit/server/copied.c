@@ -124,6 +124,13 @@ static void add_node(struct strbuf *to, struct node_entry *entry)
 		      entry->is_unreported);
 }
 
+static void add_alloc(struct strbuf *to, struct alloc_entry *entry)
+{
+	add_object(to, OBJECT_ALLOC, &entry->alloc);
+	if (entry->job)
+		strbuf_printf(to, "  of %zu, heritable %zu\n", entry->job->n_allocs, entry->job->n_heritable);
+}
+
 static void add_plugin(struct strbuf *to, struct plugin_entry *entry)
 {
 	struct instance_entry *instance = state_plugin_instance_from(entry, "");
@@ -167,8 +174,7 @@ static char *describe(struct state *state)
 	ADD_ALL(state_volume_from(state, "", ""), state_volume_next, add_volume(&text, entry_));
 	ADD_ALL(state_node_from(state, ""), state_node_next, add_node(&text, entry_));
 	ADD_ALL(state_plugin_from(state, ""), state_plugin_next, add_plugin(&text, entry_));
-	ADD_ALL(state_alloc_from(state, ""), state_alloc_next,
-		add_object(&text, OBJECT_ALLOC, &entry_->alloc));
+	ADD_ALL(state_alloc_from(state, ""), state_alloc_next, add_alloc(&text, entry_));
 	ADD_ALL(state_claim_from(state, ""), state_claim_next,
 		add_object(&text, OBJECT_CLAIM, &entry_->claim));
 	add_counts(&text, state);

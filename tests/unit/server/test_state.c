@@ -178,6 +178,30 @@ TEST(allocations_that_are_not_over_are_counted_by_node)
 	assert_null(state_node(&world, "n1")); /* nothing names it any more */
 }
 
+TEST(allocations_that_hand_their_place_on_are_counted_by_job)
+{
+	struct alloc a = {.id = "a1", .namespace = NAMESPACE_DEFAULT, .job_id = "web"}, b = a;
+	struct job_entry *job;
+	struct state world;
+
+	state_init(&world);
+	(void)str_copy(b.id, sizeof(b.id), "a2");
+	b.lost_race = true;
+	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
+	assert_int_equal(state_put_alloc(&world, &b, NULL), STATUS_OK);
+	job = NON_NULL(state_job(&world, NAMESPACE_DEFAULT, "web"));
+	assert_int_equal(job->n_heritable, 1);
+	a.keeps_place = true;
+	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
+	assert_int_equal(job->n_heritable, 2);
+	a.keeps_place = false;
+	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
+	assert_int_equal(job->n_heritable, 1);
+	state_delete_alloc(&world, state_alloc(&world, "a2"));
+	assert_int_equal(job->n_heritable, 0);
+	state_release(&world);
+}
+
 TEST(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists)
 {
 	struct volume_request request = {.name = "data", .source = "db"};
