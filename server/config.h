@@ -58,6 +58,7 @@ struct config {
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */
 	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */
+	uint64_t namespace_memory;	/* bytes that one namespace may take */
 	uint64_t reservation_ttl_us;	/* after which a grant that never reached its node is taken back */
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */

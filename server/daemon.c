@@ -121,11 +121,17 @@ static enum status open_etcd(struct server *server, struct error *err)
 	return status;
 }
 
+static void init_state(struct server *server)
+{
+	state_init(&server->state);
+	server->state.namespaces.max = &server->config.namespace_memory;
+	server->state.server = server;
+}
+
 static void empty_state(struct server *server)
 {
 	state_release(&server->state);
-	state_init(&server->state);
-	server->state.server = server;
+	init_state(server);
 }
 
 static void log_state(const struct server *server, const char *how, uint64_t begin_us)
@@ -550,6 +556,7 @@ static const struct change_observer observers[] = {
 	{.durable = pending_note_durable},
 	{.durable = job_work_note_durable},
 	{.submitted = usage_note_submitted},
+	{.submitted = gc_note_submitted},
 	{.submitted = freed_note_submitted, .finished = freed_note_durable},
 };
 
@@ -575,11 +582,10 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->refused_peers = &daemon->refused_peers;
 	server->config = *config;
 	server->started_ms = clock_realtime_ms();
-	state_init(&server->state);
+	init_state(server);
 	server->observers = observers;
 	server->session_events = &session_events;
 	server->n_observers = sizeof(observers) / sizeof(observers[0]);
-	server->state.server = server;
 	RB_INIT(&server->volume_works);
 	TAILQ_INIT(&server->silence.sessions);
 	status = build(server, err);

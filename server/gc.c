@@ -45,6 +45,7 @@ struct gc_run {
 	struct rpc_call *call; /* waits for the end; NULL: periodic */
 	int64_t before_ms;     /* what ended before that is collected */
 	bool dry_run;
+	bool is_early; /* only of allocations of namespaces that have many */
 	size_t phase;
 	/* of what comes next in the phase; empty: the beginning */
 	char id[OBJECT_KEY_SIZE];
@@ -59,12 +60,22 @@ struct gc {
 	size_t n_runs;
 	sd_event_source *slice; /* owned; NULL: no run is in flight */
 	sd_event_source *timer; /* owned; the next periodic run */
+	sd_event_source *early; /* owned; the next early run; mostly off */
 };
 
-/* Counts @n more for deletion; false when the slice is full. */
+/* Counts @n more for deletion; false when the slice is full. An early run deletes one at a time, and ends as
+ * soon as that is enough. */
 static bool has_room(const struct change *change, const struct gc_run *run, size_t scanned)
 {
-	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < GC_SLICE_MAX);
+	size_t max = run->is_early ? 1 : GC_SLICE_MAX;
+
+	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < max);
+}
+
+static bool is_old(const struct gc_run *run, const struct alloc *alloc)
+{
+	return run->is_early ? namespaces_has_many_ended(&run->server->state.namespaces, alloc->namespace)
+			     : alloc->modify_time_ms < run->before_ms;
 }
 
 static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry *entry)
@@ -73,8 +84,8 @@ static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry
 	const struct node_entry *node = entry->node;
 	bool may_have_it = node->node.boot_id[0] != '\0' && !node_is_connected(node);
 
-	if (!alloc_is_client_terminal(&entry->alloc) || entry->alloc.modify_time_ms >= run->before_ms ||
-	    may_have_it || job_needs_alloc(run->server, &entry->alloc))
+	if (!alloc_is_client_terminal(&entry->alloc) || !is_old(run, &entry->alloc) || may_have_it ||
+	    job_needs_alloc(run->server, &entry->alloc))
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim_is_live(&claim->claim))
@@ -223,12 +234,12 @@ static void stage_record(struct gc_run *run, struct change *change)
 	const struct gc_counts *counts = &run->counts;
 	char text[GC_TEXT_SIZE];
 
-	(void)str_format(text, sizeof(text),
-			 "%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32
-			 " attestations, %" PRIu32 " tokens, %" PRIu32 " audit records, %" PRIu32
-			 " revocations",
-			 counts->allocs, counts->claims, counts->attestations, counts->tokens, counts->audit,
-			 counts->revocations);
+	(void)str_format(
+		text, sizeof(text),
+		"%s%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32 " attestations, %" PRIu32
+		" tokens, %" PRIu32 " audit records, %" PRIu32 " revocations",
+		run->is_early ? "early, for namespaces with many that ended: " : "", counts->allocs,
+		counts->claims, counts->attestations, counts->tokens, counts->audit, counts->revocations);
 	if (run->call)
 		audit_write(run->server, change, run->call, WHAT_GC, "collected", text);
 	else if (found_something(counts))
@@ -297,7 +308,7 @@ static enum status run_slice(struct gc_run *run, bool *ret_done, struct error *e
 
 	if (is_through)
 		run->phase++;
-	*ret_done = run->phase == ARRAY_SIZE(phases);
+	*ret_done = run->phase == (run->is_early ? 1 : ARRAY_SIZE(phases));
 	return change.n > 0 ? change_commit(run->server, &change, NULL, NULL, err) : STATUS_OK;
 }
 
@@ -333,9 +344,9 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* @call NULL: periodic. */
+/* @call NULL: periodic, or early. */
 static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older_than_ms, bool dry_run,
-			    struct error *err)
+			    bool is_early, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	struct gc_run *run;
@@ -352,6 +363,7 @@ static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older
 		.call = call,
 		.before_ms = older_than_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_than_ms : 0,
 		.dry_run = dry_run,
+		.is_early = is_early,
 	};
 	if (!gc->slice) {
 		enum status status = next_slice(gc, err);
@@ -370,15 +382,42 @@ static int on_interval(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct gc *gc = userdata;
 	const struct config *config = &gc->server->config;
+	bool is_idle = gc->n_runs == 0 || (gc->n_runs == 1 && STAILQ_FIRST(&gc->runs)->is_early);
 	struct error err;
 
-	if (gc->n_runs == 0 &&
-	    gc_start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, &err) != STATUS_OK)
+	if (is_idle &&
+	    gc_start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, false, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
 			"no collection this time, ignoring");
 	(void)sd_event_source_set_time_relative(source, config->gc_interval_us);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
+}
+
+static int on_early(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct gc *gc = userdata;
+
+	if (gc->n_runs == 0)
+		(void)gc_start(gc, NULL, 0, false, true, NULL); /* the next change tries again */
+	return 0;
+}
+
+void gc_note_submitted(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n && server->gc; i++) {
+		const struct alloc *alloc = objects[i].value;
+		int enabled;
+
+		if (objects[i].kind != OBJECT_ALLOC || objects[i].is_deletion ||
+		    !alloc_is_client_terminal(alloc) ||
+		    !namespaces_has_many_ended(&server->state.namespaces, alloc->namespace))
+			continue;
+		if (sd_event_source_get_enabled(server->gc->early, &enabled) < 0 || enabled != SD_EVENT_OFF)
+			return;
+		(void)sd_event_source_set_time_relative(server->gc->early, GC_EARLY_US);
+		(void)sd_event_source_set_enabled(server->gc->early, SD_EVENT_ONESHOT);
+	}
 }
 
 enum status gc_new(struct server *server, struct gc **ret, struct error *err)
@@ -392,8 +431,13 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	STAILQ_INIT(&gc->runs);
 	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,
 				       server->config.gc_interval_us, 0, on_interval, gc);
+	if (r >= 0)
+		r = sd_event_add_time_relative(server->event, &gc->early, CLOCK_MONOTONIC, 0, 0, on_early,
+					       gc);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(gc->early, SD_EVENT_OFF);
 	if (r < 0) {
-		free(gc);
+		gc_free(gc);
 		return error_set(err, STATUS_INTERNAL, r, "set up garbage collection");
 	}
 	*ret = gc;
@@ -410,6 +454,7 @@ static void gc_stop(struct gc *gc)
 		return;
 	gc->slice = sd_event_source_disable_unref(gc->slice);
 	gc->timer = sd_event_source_disable_unref(gc->timer);
+	gc->early = sd_event_source_disable_unref(gc->early);
 	STAILQ_FOREACH(run, &gc->runs, queue)
 	if (run->call)
 		rpc_call_fail(run->call, &ending);
@@ -429,7 +474,7 @@ static enum status handle_gc(struct server *server, struct rpc_call *call,
 	uint64_t after_ms = request->older_than_ms > 0 ? request->older_than_ms
 						       : server->config.gc_after_us / USEC_PER_MSEC;
 
-	return gc_start(server->gc, call, after_ms, request->dry_run, err);
+	return gc_start(server->gc, call, after_ms, request->dry_run, false, err);
 }
 
 DEFINE_WRITE_METHOD(gc_handle, Holdfast__V1__GcRequest, WHAT_GC, handle_gc)

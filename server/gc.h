@@ -12,15 +12,17 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+struct change_object;
 struct server;
 struct rpc_call;
 struct gc;
 
 enum {
-	GC_SCAN_MAX = 1000, /* objects looked at in one turn */
-	GC_SLICE_MAX = 60,  /* objects changed in one transaction, or one more; below CHANGE_OBJECTS_MAX */
-	GC_PAUSE_US = 2000, /* between two slices */
-	GC_RUNS_MAX = 16,   /* that are queued */
+	GC_SCAN_MAX = 1000,    /* objects looked at in one turn */
+	GC_SLICE_MAX = 60,     /* objects changed in one transaction, or one more; below CHANGE_OBJECTS_MAX */
+	GC_PAUSE_US = 2000,    /* between two slices */
+	GC_EARLY_US = 1000000, /* before an early run: there is at most one a second */
+	GC_RUNS_MAX = 16,      /* that are queued */
 	GC_AUDIT_COUNT = 10000, /* most that a dry run counts */
 };
 
@@ -28,6 +30,10 @@ enum {
 enum status gc_new(struct server *server, struct gc **ret, struct error *err);
 
 void gc_free(struct gc *gc);
+
+/** An observer of changes: has a namespace more ended allocations than its share of memory, those that
+ * nothing needs are collected early, the oldest first. */
+void gc_note_submitted(struct server *server, const struct change_object *objects, size_t n);
 
 /** Operator.Gc: a run of its own, answered at its end. Audits a run that was requested or found something,
  * but no dry run. */

@@ -53,6 +53,7 @@ static const struct setting at_run_time[] = {
 	NUMBER("release_sweep", release_sweep_us),
 	NUMBER("gc_interval", gc_interval_us),
 	NUMBER("gc_after", gc_after_us),
+	NUMBER("namespace_memory", namespace_memory),
 	NUMBER("attest_forbidden_plugins", attest_forbidden),
 	NUMBER("kit_certificate", kit_certificate),
 	NUMBER("ca.certificate", authority.certificate),

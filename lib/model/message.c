@@ -6,6 +6,7 @@
 #include "pb/reflect.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,16 +22,39 @@ static uint8_t *pack(const ProtobufCMessage *message, size_t *ret_len)
 	return bytes;
 }
 
+static void *count_and_allocate(void *sum, size_t n)
+{
+	void *block = malloc(n);
+
+	*(size_t *)sum += malloc_usable_size(block);
+	return block;
+}
+
+static void uncount_and_free(void *sum, void *block)
+{
+	*(size_t *)sum -= malloc_usable_size(block);
+	free(block);
+}
+
+ProtobufCMessage *message_convert_counted(const ProtobufCMessageDescriptor *descriptor,
+					  const ProtobufCMessage *from, size_t *bytes)
+{
+	ProtobufCAllocator counting = {count_and_allocate, uncount_and_free, bytes};
+	size_t len = 0;
+	cleanup_free uint8_t *packed = pack(from, &len);
+	ProtobufCMessage *message =
+		packed ? protobuf_c_message_unpack(descriptor, &counting, len, packed) : NULL;
+
+	if (packed)
+		explicit_bzero(packed, len); /* of plugins' calls it holds secrets */
+	return message;
+}
+
 ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from)
 {
-	size_t len = 0;
-	cleanup_free uint8_t *bytes = pack(from, &len);
+	size_t bytes = 0;
 
-	ProtobufCMessage *message = bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
-
-	if (bytes)
-		explicit_bzero(bytes, len); /* of plugins' calls it holds secrets */
-	return message;
+	return message_convert_counted(descriptor, from, &bytes);
 }
 
 bool message_set_text(char **field, const char *text)
@@ -184,8 +208,9 @@ bool message_list_new(ProtobufCMessage *const *from, size_t n, struct message_li
 	if (!list)
 		return false;
 	list->n_refs = 1;
+	list->bytes = malloc_usable_size(list);
 	for (size_t i = 0; i < n; i++) {
-		list->messages[i] = message_convert(from[i]->descriptor, from[i]);
+		list->messages[i] = message_convert_counted(from[i]->descriptor, from[i], &list->bytes);
 		list->n = i + 1;
 		if (list->messages[i])
 			continue;

@@ -11,6 +11,10 @@
  * Owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
 ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from);
 
+/** The same; adds the memory that the copy takes to @bytes. */
+ProtobufCMessage *message_convert_counted(const ProtobufCMessageDescriptor *descriptor,
+					  const ProtobufCMessage *from, size_t *bytes);
+
 /** A copy that is wiped completely: for messages with secrets.
  * @ret owned by the caller, message_free_secret(); NULL without memory */
 ProtobufCMessage *message_copy_secret(const ProtobufCMessage *from);
@@ -28,6 +32,7 @@ bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint3
 /* Messages that travel as they came: shared, and never changed. */
 struct message_list {
 	size_t n_refs;
+	size_t bytes; /* memory that it takes */
 	size_t n;
 	ProtobufCMessage *messages[];
 };

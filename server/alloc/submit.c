@@ -196,6 +196,7 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
 	alloc->job_version = alloc->job_content = 0;
+	TRY(namespaces_check_room(&server->state.namespaces, alloc->namespace, true, err));
 	TRY(request->wait_ms > 0 && !request->dry_run
 		    ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
 		    : allocs_place(server, alloc, refusal, err));
@@ -203,8 +204,8 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 		answer_run(server, call, alloc);
 		return STATUS_OK;
 	}
+	alloc_options_stage(&change, alloc->id, options); /* first: they are charged with it */
 	change_put_alloc(&change, alloc);
-	alloc_options_stage(&change, alloc->id, options);
 	audit_alloc(server, &change, call, WHAT_RUN, alloc);
 	return change_commit_taking(server, &change, on_run_durable, answer_waiting_new(call, alloc->id),
 				    err);

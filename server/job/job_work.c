@@ -13,6 +13,7 @@
 #include "log/log.h"
 #include "model/alloc_health.h"
 #include "model/constraint.h"
+#include "model/message.h"
 #include "node/nodes.h"
 #include "recovery/epoch.h"
 #include "rpc/wakeup.h"
@@ -650,13 +651,23 @@ void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[st
 			 job->id, version);
 }
 
+void job_version_stage(struct change *change, const Holdfast__V1__Job *job)
+{
+	ProtobufCMessage *stored = message_convert(&holdfast__v1__stored_job__descriptor, &job->base);
+	char key[OBJECT_KEY_SIZE];
+
+	job_version_key(job, job->version, key);
+	change_put_record(change, key, stored); /* NULL fails the change */
+	protobuf_c_message_free_unpacked(stored, NULL);
+}
+
 static enum status end_update(struct job_work *work, const Holdfast__V1__Job *job,
 			      const struct job_action *action, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool failed = action->type == JOB_FAIL_UPDATE;
 	Holdfast__V1__Job changed = *job;
-	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE], version[OBJECT_KEY_SIZE];
+	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
 	const struct alloc_entry *sick = failed ? state_alloc(&work->server->state, action->alloc_id) : NULL;
 	char health[ALLOC_HEALTH_TEXT_SIZE] = "";
 
@@ -665,8 +676,7 @@ static enum status end_update(struct job_work *work, const Holdfast__V1__Job *jo
 	changed.update_status = failed ? HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED
 				       : HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
 	change_put_record(&change, work->key, &changed.base);
-	job_version_key(job, job->version, version);
-	change_put_record(&change, version, &changed.base);
+	job_version_stage(&change, &changed);
 	(void)str_format(object, sizeof(object), "job %s/%s", job->namespace_, job->id);
 	(void)str_format(why, sizeof(why), "version %" PRIu64 " %s%s%s%s", job->version,
 			 failed ? "failed: not healthy in time is allocation " : "is healthy",
@@ -678,6 +688,11 @@ static enum status end_update(struct job_work *work, const Holdfast__V1__Job *jo
 static enum status carry_out(struct job_work *work, const Holdfast__V1__Job *job,
 			     const struct job_action *action, struct error *err)
 {
+	if (needs_place(action) && namespaces_check_room(&work->server->state.namespaces, job->namespace_,
+							 false, err) != STATUS_OK) {
+		add_refusal(&work->refusals, job, action, err->msg);
+		return STATUS_OK;
+	}
 	switch (action->type) {
 	case JOB_PLACE:
 		return place(work, job, action, err);
@@ -806,7 +821,8 @@ static uint64_t delay_until(int64_t at_ms)
 
 /* Every member has been tried. A pass that took more than a turn, and left members without a place, is
  * repeated after a rest that is longer: events without end cost others little. */
-static void end_pass(struct job_work *work, const struct job_decisions *decisions)
+static void end_pass(struct job_work *work, const Holdfast__V1__Job *job,
+		     const struct job_decisions *decisions)
 {
 	uint64_t rest_us = work->pass_us > TURN_US ? PASS_REST * work->pass_us : 0;
 
@@ -814,6 +830,9 @@ static void end_pass(struct job_work *work, const struct job_decisions *decision
 	work->next_pass_us = clock_monotonic_us() + rest_us;
 	if (work->is_stale)
 		wake_after(work, rest_us);
+	else if (work->refusals.n > 0 && namespaces_check_room(&work->server->state.namespaces,
+							       job->namespace_, false, NULL) != STATUS_OK)
+		wake_after(work, RETRY_US); /* room in the namespace is no event */
 	else if (decisions->wake_ms > 0)
 		wake_after(work, delay_until(decisions->wake_ms));
 	work->is_stale = false;
@@ -892,7 +911,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	else if (!is_done || decisions->is_cut)
 		queue(work);
 	else
-		end_pass(work, decisions);
+		end_pass(work, job, decisions);
 	holdfast__v1__job__free_unpacked(job, NULL);
 }
 

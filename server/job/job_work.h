@@ -9,6 +9,7 @@
 #include "state/objects.h"
 #include "state/state.h"
 
+struct change;
 struct change_object;
 struct job_works;
 struct server;
@@ -48,8 +49,11 @@ struct job_plan {
 bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct job_plan *ret);
 void job_plan_release(struct job_plan *plan);
 
-/** Key of the record of a version of @job, which lasts when another one is submitted. */
+/** Key of the record of a version of @job, which lasts when another one is submitted: a StoredJob. */
 void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE]);
+
+/** Stages that record of @job as it is now. */
+void job_version_stage(struct change *change, const Holdfast__V1__Job *job);
 
 /** Does its job still go by the allocation, which has ended? It is not collected then. */
 bool job_needs_alloc(struct server *server, const struct alloc *alloc);

@@ -19,6 +19,7 @@
 #include "job/job_spec.h"
 #include "job/job_work.h"
 #include "model/alloc_health.h"
+#include "model/message.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -310,8 +311,7 @@ static void stage_version(struct change *change, const Job *job)
 {
 	char key[OBJECT_KEY_SIZE];
 
-	job_version_key(job, job->version, key);
-	change_put_record(change, key, &job->base);
+	job_version_stage(change, job);
 	if (job->version <= JOB_VERSIONS_KEPT)
 		return;
 	job_version_key(job, job->version - JOB_VERSIONS_KEPT, key);
@@ -323,10 +323,12 @@ static enum status submit(struct server *server, struct rpc_call *call, const st
 			  const char *what, const char *why, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct waiting *waiting = waiting_new(call, draft->key);
+	struct waiting *waiting;
 	char object[AUDIT_OBJECT_SIZE], text[AUDIT_WHY_SIZE];
 
 	if (!draft->is_same) {
+		TRY(namespaces_check_room(&server->state.namespaces, draft->job.namespace_, !draft->known,
+					  err));
 		change_put_record(&change, draft->key, &draft->job.base);
 		stage_version(&change, &draft->job);
 		(void)str_format(object, sizeof(object), "job %s/%s", draft->job.namespace_, draft->job.id);
@@ -334,6 +336,7 @@ static enum status submit(struct server *server, struct rpc_call *call, const st
 				 why ? ": " : "", why ? why : "");
 		audit_write(server, &change, call, what, object, text);
 	}
+	waiting = waiting_new(call, draft->key);
 	if (waiting) {
 		waiting->is_same = draft->is_same;
 		waiting->reverted_to = draft->reverted_to;
@@ -397,12 +400,22 @@ static enum status check_group(const Job *job, const char *name, struct error *e
 			 group_names(job, names, sizeof(names)));
 }
 
+static void job_freep(Job **job)
+{
+	holdfast__v1__job__free_unpacked(*job, NULL);
+}
+
+static Job *unpack_version(const ProtobufCMessage *stored)
+{
+	return (Job *)message_convert(&holdfast__v1__job__descriptor, stored);
+}
+
 /* Version @version of the job, or its last one before the current that was healthy. */
-static const Job *find_version(struct server *server, const Job *job, uint64_t version)
+static const Holdfast__V1__StoredJob *find_version(struct server *server, const Job *job, uint64_t version)
 {
 	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
 		char key[OBJECT_KEY_SIZE];
-		const Job *kept;
+		const Holdfast__V1__StoredJob *kept;
 
 		job_version_key(job, job->version - i, key);
 		kept = records_get(&server->state.records, key);
@@ -432,15 +445,20 @@ static enum status handle_revert(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__RevertJobRequest *request, struct error *err)
 {
 	struct draft draft = {.is_same = false};
+	cleanup(job_freep) Job *kept = NULL;
+	const Holdfast__V1__StoredJob *stored;
 	struct record_entry *entry;
-	const Job *job, *kept;
+	const Job *job;
 	char why[AUDIT_WHY_SIZE];
 
 	TRY(find_to_run(server, call, request->namespace_, request->id, &entry, err));
 	job = (const Job *)entry->record.message;
-	kept = find_version(server, job, request->version);
-	if (!kept)
+	stored = find_version(server, job, request->version);
+	if (!stored)
 		return no_version(job, request->version, err);
+	kept = unpack_version(&stored->base);
+	if (!kept)
+		return error_no_memory(err, "a version");
 	TRY(may_run(server, call, kept, err));
 	TRY(prepare(server, kept, &draft, err));
 	draft.reverted_to = kept->version;
@@ -1035,7 +1053,6 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 {
 	const Holdfast__V1__JobHistoryRequest *request = (const void *)message;
 	Holdfast__V1__JobHistoryResponse response = HOLDFAST__V1__JOB_HISTORY_RESPONSE__INIT;
-	Job versions[JOB_VERSIONS_KEPT];
 	Job *list[JOB_VERSIONS_KEPT];
 	struct record_entry *known;
 	const Job *job;
@@ -1045,19 +1062,25 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
 		const struct record_entry *entry;
 		char key[OBJECT_KEY_SIZE];
+		Job *version;
 
 		job_version_key(job, job->version - i, key);
 		entry = i == 0 ? known : records_entry(&server->state.records, key);
 		if (!entry || (request->version > 0 && request->version != job->version - i))
 			continue;
-		versions[response.n_versions] = shown(entry);
-		list[response.n_versions] = &versions[response.n_versions];
-		response.n_versions++;
+		version = unpack_version(entry->record.message);
+		if (!version)
+			continue; /* when memory is short it is left out */
+		version->create_index = entry->record.create_index;
+		version->modify_index = entry->record.modify_index;
+		list[response.n_versions++] = version;
 	}
 	if (request->version > 0 && response.n_versions == 0)
 		return no_version(job, request->version, err);
 	response.versions = list;
 	answer_durable(server, call, message_copy(&response.base));
+	for (size_t i = 0; i < response.n_versions; i++)
+		holdfast__v1__job__free_unpacked(list[i], NULL);
 	return STATUS_OK;
 }
 

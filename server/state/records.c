@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "rpc/pack.h"
 #include "state/keys.h"
 
@@ -10,6 +11,7 @@
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@ struct sort {
 	/* Updates an index over these: called after each was put and before it is forgotten. False when
 	 * memory is short. NULL: no index. */
 	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
+	int namespace_part; /* of the key, behind so many slashes; 0: it is charged to no namespace */
 };
 
 /* In this order they are copied. A server that follows checks callers itself, for its metrics: the first
@@ -41,13 +44,19 @@ static const struct sort sorts[] = {
 	{.prefix = KEY_NODE_COUNT, .descriptor = &holdfast__v1__node_count__descriptor},
 	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
 	{.prefix = KEY_LAST_BACKUP, .descriptor = &holdfast__v1__last_backup__descriptor},
-	{.prefix = PREFIX_VOLUME_DETAIL, .descriptor = &holdfast__v1__volume_detail__descriptor},
-	{.prefix = PREFIX_VOLUME_SECRETS, .descriptor = &holdfast__v1__volume_secrets__descriptor},
+	{.prefix = PREFIX_VOLUME_DETAIL,
+	 .descriptor = &holdfast__v1__volume_detail__descriptor,
+	 .namespace_part = 1},
+	{.prefix = PREFIX_VOLUME_SECRETS,
+	 .descriptor = &holdfast__v1__volume_secrets__descriptor,
+	 .namespace_part = 1},
 	{.prefix = PREFIX_ALLOC_OPTIONS, .descriptor = &holdfast__v1__allocation_options__descriptor},
-	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor},
+	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor, .namespace_part = 2},
 	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
-	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor},
-	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
+	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor, .namespace_part = 1},
+	{.prefix = PREFIX_JOB_VERSION,
+	 .descriptor = &holdfast__v1__stored_job__descriptor,
+	 .namespace_part = 1},
 	{.prefix = KEY_FENCING, .descriptor = &holdfast__v1__fencing_switch__descriptor},
 	{.prefix = PREFIX_FENCE, .descriptor = &holdfast__v1__fence__descriptor},
 	{.prefix = PREFIX_FENCE_CLIENTS, .descriptor = &holdfast__v1__fence_clients__descriptor},
@@ -158,21 +167,37 @@ static struct record_entry *insert(struct records *records, const char *key)
 	return entry;
 }
 
-static bool note(struct records *records, const struct record *record, bool is_gone)
+/* Charges the namespace that the key names with @bytes, see namespaces.h. */
+static bool charge(struct records *records, const struct sort *sort, const char *key, size_t bytes)
 {
-	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), record->key);
+	char namespace[NAMESPACE_MAX + 1];
 
-	return !sort || !sort->note || sort->note(&records->tokens, record->message, is_gone);
+	for (int i = 0; i < sort->namespace_part; i++) {
+		key += strcspn(key, "/");
+		key += *key == '/';
+	}
+	(void)str_format(namespace, sizeof(namespace), "%.*s", (int)strcspn(key, "/"), key);
+	return sort->namespace_part == 0 || namespaces_charge(records->namespaces, namespace, bytes, 0);
+}
+
+/* It takes @bytes more than before. */
+static bool note(struct records *records, const struct record_entry *entry, bool is_gone, size_t bytes)
+{
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), entry->key);
+
+	return !sort || (charge(records, sort, entry->key, bytes) &&
+			 (!sort->note || sort->note(&records->tokens, entry->record.message, is_gone)));
 }
 
 enum status records_put(struct records *records, const struct record *record, struct error *err)
 {
 	struct record_entry *entry;
 	ProtobufCMessage *message;
+	size_t bytes = 0, before;
 
 	if (record_is_stored_only(record->key))
 		return STATUS_OK;
-	message = message_copy(record->message);
+	message = message_convert_counted(record->message->descriptor, record->message, &bytes);
 	entry = message ? records_entry(records, record->key) : NULL;
 	if (message && !entry)
 		entry = insert(records, record->key);
@@ -187,22 +212,25 @@ enum status records_put(struct records *records, const struct record *record, st
 	if (record->create_index != 0) /* 0: a new one has no index yet, and a replaced one keeps its own */
 		entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
-	if (!note(records, &entry->record, false))
+	before = entry->bytes;
+	entry->bytes = bytes + malloc_usable_size(entry) + malloc_usable_size(entry->record.key);
+	if (!note(records, entry, false, entry->bytes - before))
 		return error_no_memory(err, record->key);
 	return STATUS_OK;
 }
 
 void records_delete(struct records *records, struct record_entry *entry)
 {
-	(void)note(records, &entry->record, true); /* taking away needs no memory */
+	(void)note(records, entry, true, -entry->bytes); /* taking away needs no memory */
 	RB_REMOVE(record_tree, &records->by_key, entry);
 	protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	free(entry->record.key);
 	free(entry);
 }
 
-void records_init(struct records *records)
+void records_init(struct records *records, struct namespaces *namespaces)
 {
+	records->namespaces = namespaces;
 	RB_INIT(&records->by_key);
 	token_index_init(&records->tokens);
 }

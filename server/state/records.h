@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/tree.h"
+#include "state/namespaces.h"
 #include "state/token_index.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -24,6 +25,7 @@ struct record {
 struct record_entry {
 	const char *key; /* of the record below: the tree's key */
 	struct record record;
+	size_t bytes; /* memory that it takes */
 	RB_ENTRY(record_entry) by_key;
 };
 RB_HEAD(record_tree, record_entry);
@@ -31,9 +33,10 @@ RB_HEAD(record_tree, record_entry);
 struct records {
 	struct record_tree by_key;
 	struct token_index tokens;
+	struct namespaces *namespaces; /* borrowed; those of the state, which are charged */
 };
 
-void records_init(struct records *records);
+void records_init(struct records *records, struct namespaces *namespaces);
 void records_release(struct records *records);
 
 /** Prefix of the keys of one sort of record, for loading; NULL at the end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/state.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/admission.h"
@@ -8,6 +9,7 @@
 
 #include <assert.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -762,7 +764,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	struct volume_entry *entry = calloc(1, sizeof(*entry));
 	struct plugin_entry *plugin = entry ? plugin_or_new(state, volume->plugin_id) : NULL;
 
-	if (!plugin) {
+	if (!plugin || !namespaces_charge(&state->namespaces, volume->namespace, sizeof(*entry), 0)) {
 		free(entry);
 		return error_no_memory(err, "a volume");
 	}
@@ -811,6 +813,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
+	(void)namespaces_charge(&state->namespaces, entry->namespace, -sizeof(*entry), 0);
 	free(entry);
 }
 
@@ -929,6 +932,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	entry = node ? calloc(1, sizeof(*entry)) : NULL;
 	if (!entry)
 		return error_no_memory(err, "a claim");
+	(void)namespaces_charge(&state->namespaces, volume->namespace, sizeof(*entry), 0);
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
 	entry->server = state->server;
@@ -1015,6 +1019,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 		LIST_REMOVE(entry, work.stuck);
 	usages_drop(&state->usages, &entry->usage);
 	state_unlist_recalled(entry);
+	(void)namespaces_charge(&state->namespaces, entry->volume->namespace, -sizeof(*entry), 0);
 	free(entry);
 	node_drop_unnamed(state, node);
 }
@@ -1210,6 +1215,43 @@ static bool prepare_wishes(struct alloc_entry *entry, const struct alloc *alloc)
 	return entry->wishes != NULL;
 }
 
+static size_t size_of_list(const struct message_list *list)
+{
+	return list ? list->bytes : 0;
+}
+
+/* The memory that it takes with its options. */
+static size_t size_of(struct state *state, struct alloc_entry *entry)
+{
+	const struct alloc *alloc = &entry->alloc;
+	void *blocks[] = {
+		entry,	     alloc->volumes, alloc->published, alloc->plugins,	   alloc->client_description,
+		alloc->unit, entry->wishes,  entry->runs,      alloc->wait_node_id};
+	size_t n = size_of_list(alloc->tasks) + size_of_list(alloc->task_status) +
+		   size_of_list(alloc->events) + size_of_list(alloc->constraints);
+	char key[sizeof(PREFIX_ALLOC_OPTIONS) + UUID_TEXT_SIZE];
+	const struct record_entry *options;
+
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+		n += malloc_usable_size(blocks[i]);
+	(void)str_format(key, sizeof(key), PREFIX_ALLOC_OPTIONS "%s", entry->id);
+	options = records_entry(&state->records, key);
+	return n + (options ? options->bytes : 0);
+}
+
+/* Charges its namespace with @bytes in place of those before; 0: it is about to be forgotten. */
+static bool charge(struct state *state, struct alloc_entry *entry, size_t bytes)
+{
+	bool is_ended = alloc_is_client_terminal(&entry->alloc);
+	size_t ended = (is_ended ? bytes : 0) - (entry->is_ended ? entry->bytes : 0);
+	bool is_charged =
+		namespaces_charge(&state->namespaces, entry->alloc.namespace, bytes - entry->bytes, ended);
+
+	entry->bytes = (uint32_t)bytes;
+	entry->is_ended = is_ended;
+	return is_charged;
+}
+
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
 	struct claim_entry *claim;
@@ -1229,6 +1271,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
 	list_wishes(state, entry);
+	(void)charge(state, entry, size_of(state, entry));
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
 	for (uint32_t i = 0; i < entry->n_runs; i++)
@@ -1268,8 +1311,9 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->id = entry->alloc.id;
 	}
 	if (!entry || !prepare_wishes(entry, alloc) || !list_of_job(state, entry) ||
-	    !list_runners(state, entry)) {
+	    !list_runners(state, entry) || !charge(state, entry, size_of(state, entry))) {
 		if (entry) {
+			unlist_runners(state, entry);
 			unlist_of_job(state, entry);
 			free(entry->wishes);
 		}
@@ -1329,6 +1373,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
+	(void)charge(state, entry, 0);
 	alloc_release(&entry->alloc);
 	free(entry);
 	node_drop_unnamed(state, node);
@@ -1344,7 +1389,8 @@ void state_init(struct state *state)
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->jobs);
 	RB_INIT(&state->wishes);
-	records_init(&state->records);
+	RB_INIT(&state->namespaces.by_name);
+	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
 	TAILQ_INIT(&state->absent);
@@ -1367,6 +1413,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* no entry names one */
 	records_release(&state->records);
+	assert(RB_EMPTY(&state->namespaces.by_name));
 }
 
 uint64_t state_generation_floor(struct state *state)

@@ -19,6 +19,7 @@
 #include "model/storage.h"
 #include "model/volume.h"
 #include "rpc/peer.h"
+#include "state/namespaces.h"
 #include "state/records.h"
 #include "state/usage_index.h"
 #include "ticket/ticket.h"
@@ -139,6 +140,8 @@ struct alloc_entry {
 	uint64_t in_hello_of;  /* serial of the session whose hello named it */
 	uint32_t n_granted;    /* claims since the start */
 	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
+	uint32_t bytes;	       /* that are charged to its namespace */
+	bool is_ended;	       /* as it is charged */
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);
@@ -308,6 +311,7 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct job_tree jobs;
+	struct namespaces namespaces;
 	struct records records;
 	struct node_list unreported;
 	size_t n_unreported;

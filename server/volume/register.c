@@ -286,6 +286,8 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 	if (expands)
 		TRY(stage_expansion(server, spec, err));
 	if (spec->changed) {
+		TRY(namespaces_check_room(&server->state.namespaces, spec->parts.volume.namespace,
+					  spec->is_new, err));
 		volume_store_stage(server, &change, &spec->parts);
 		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), why,
 			    &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
@@ -458,6 +460,9 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 	char object[VOLUME_OBJECT_SIZE];
 	bool works;
 
+	if (spec->changed)
+		TRY(namespaces_check_room(&server->state.namespaces, spec->parts.volume.namespace,
+					  spec->is_new, err));
 	TRY(begin_phase(server, spec, &works, err));
 	if (spec->changed)
 		volume_store_stage(server, &change, &spec->parts);

@@ -362,8 +362,9 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 
 	snapshots_key(volume->plugin_id, volume->namespace, request->name, key);
 	known = records_get(&server->state.records, key);
-	if (known)
-		TRY(check_same(known, volume, err));
+	TRY(known ? check_same(known, volume, err)
+		  : namespaces_check_room(&server->state.namespaces, volume->namespace, scheduled_ms == 0,
+					  err));
 	if (known && scheduled_ms != 0 && known->scheduled_ms == 0)
 		return error_set(err, STATUS_ALREADY_EXISTS, 0,
 				 "the volume has a snapshot %s that its schedule did not make", known->name);

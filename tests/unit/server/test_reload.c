@@ -32,7 +32,7 @@ CASE(settings_that_nothing_was_built_upon_change)
 	write_config(f, "cluster = \"c1\"\nacl = false\naudit_keep = 5000\naudit_keep_for = \"2d\"\n"
 			"ticket_ttl = \"30s\"\nheartbeat = \"7s\"\nnode_down_after = \"11s\"\n"
 			"controller_timeout = \"12s\"\nreservation_ttl = \"13s\"\nrelease_sweep = \"14s\"\n"
-			"gc_interval = \"15s\"\ngc_after = \"61s\"\n");
+			"gc_interval = \"15s\"\ngc_after = \"61s\"\nnamespace_memory = \"17MiB\"\n");
 	server_reload(f->server);
 	assert_false(config->acl);
 	assert_int_equal(config->audit_keep, 5000);
@@ -45,6 +45,7 @@ CASE(settings_that_nothing_was_built_upon_change)
 	assert_int_equal(config->release_sweep_us, 14 * USEC_PER_SEC);
 	assert_int_equal(config->gc_interval_us, 15 * USEC_PER_SEC);
 	assert_int_equal(config->gc_after_us, 61 * USEC_PER_SEC);
+	assert_int_equal(config->namespace_memory, 17 << 20);
 	assert_int_equal(audit_head(f->server).sequence, 11); /* each is on record */
 	server_reload(f->server);
 	assert_int_equal(audit_head(f->server).sequence, 11);

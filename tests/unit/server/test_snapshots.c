@@ -39,6 +39,24 @@ PROVIDER_TEST(a_snapshot_is_recorded_before_its_provider_is_asked)
 	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
 }
 
+PROVIDER_TEST(a_full_namespace_gets_no_volume_and_no_snapshot)
+{
+	static const char db2[] =
+		"{\"volume\":{\"id\":\"db2\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES "}}";
+	uint64_t limit = f->server->config.namespace_memory;
+
+	must(f, "Create", DB, NULL);
+	f->server->config.namespace_memory = 1;
+	must(f, "Create", DB, NULL); /* unchanged */
+	refuses(f, "Create", db2, STATUS_RESOURCE_EXHAUSTED, "namespace default has no room");
+	refuses(f, "CreateSnapshot", SNAP, STATUS_RESOURCE_EXHAUSTED, "namespace default has no room");
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 0);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
+	f->server->config.namespace_memory = limit;
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+}
+
 PROVIDER_TEST(one_that_is_not_ready_is_asked_about_again)
 {
 	must(f, "Create", DB, NULL);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a namespace: its limit, old versions of jobs, and the early end of allocations that ended. */
+
+#include "cluster.h"
+#include "submission.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "job/job_spec.h"
+#include "model/message.h"
+#include "state/namespaces.h"
+
+#include <string.h>
+
+#define ID_OF "01890000-0000-7000-8000-%012u"
+
+enum {
+	TEXTS = 10000,	       /* of one letter: each takes many times its bytes on the wire */
+	PACKED_MAX = 64 << 10, /* of such a job; it is JOB_BYTES_MAX */
+	LIMIT = 16 << 20,
+	SHARE = LIMIT / 8, /* the least that a setting may have */
+};
+
+/* Two tasks whose command has very many words, the first of which changes. */
+struct many_words {
+	char first[16], *words[TEXTS];
+	Holdfast__Driver__V1__ConfigValue entry, *entries[1];
+	Holdfast__Driver__V1__TaskConfig tasks[2], *list[2];
+};
+
+static void use_many_words(struct many_words *many, Holdfast__V1__Allocation *alloc)
+{
+	holdfast__driver__v1__config_value__init(&many->entry);
+	for (size_t i = 0; i < TEXTS; i++)
+		many->words[i] = text("a");
+	many->words[0] = many->first;
+	many->entry.key = text("command");
+	many->entry.list = many->words;
+	many->entry.n_list = TEXTS;
+	many->entries[0] = &many->entry;
+	for (size_t i = 0; i < 2; i++) {
+		holdfast__driver__v1__task_config__init(&many->tasks[i]);
+		many->tasks[i].task = text(i == 0 ? "a" : "b");
+		many->tasks[i].driver = text("container");
+		many->tasks[i].config = many->entries;
+		many->tasks[i].n_config = 1;
+		many->list[i] = &many->tasks[i];
+	}
+	(void)strcpy(many->first, "1");
+	alloc->tasks = many->list;
+	alloc->n_tasks = 2;
+}
+
+/* A job of these, without members. */
+static void make_paused(struct fixture *f, struct submission *s, struct many_words *many)
+{
+	make_job(f, s);
+	use_many_words(many, &s->alloc);
+	s->group.count = 0;
+	s->alloc.n_volumes = 0;
+	f->server->config.namespace_memory = LIMIT;
+}
+
+static size_t bytes_of(struct fixture *f)
+{
+	const struct namespace_entry *entry = namespaces_find(&f->server->state.namespaces, "default");
+
+	return entry ? entry->bytes : 0;
+}
+
+/* Submits job after job until one is refused. Returns how many there are. */
+static size_t fill_with_jobs(struct fixture *f, struct submission *s, struct error *err)
+{
+	char id[16] = "web";
+	size_t n = 0;
+
+	s->job.id = id;
+	while (run(f, s, err) > 0)
+		(void)str_format(id, sizeof(id), "job-%zu", ++n);
+	assert_int_equal(err->status, STATUS_RESOURCE_EXHAUSTED);
+	s->job.id = text("web");
+	return n;
+}
+
+CLUSTER_TEST(a_full_namespace_gets_no_new_job_and_others_do)
+{
+	static struct many_words many;
+	struct submission s;
+	struct error err;
+	size_t n;
+
+	make_paused(f, &s, &many);
+	n = fill_with_jobs(f, &s, &err);
+	assert_in_range(n, 4, LIMIT / PACKED_MAX / 4); /* counted as they are in memory */
+	assert_in_range(bytes_of(f), LIMIT - SHARE, LIMIT);
+	assert_non_null(strstr(err.msg, "namespace default has no room for new ones"));
+	assert_non_null(strstr(err.msg, "take 14 MiB of the server's memory, and the limit is 14 MiB"));
+	assert_non_null(strstr(err.msg, "holdfast job stop --purge"));
+	assert_int_equal(run(f, &s, NULL), 1); /* unchanged */
+	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_RESOURCE_EXHAUSTED);
+	s.job.namespace_ = text("team");
+	assert_int_equal(run(f, &s, NULL), 1);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+}
+
+CLUSTER_TEST(the_last_part_of_the_room_is_for_changes)
+{
+	static struct many_words many;
+	struct submission s;
+	struct error err;
+	size_t before;
+
+	make_paused(f, &s, &many);
+	(void)fill_with_jobs(f, &s, &err);
+	before = bytes_of(f);
+	(void)strcpy(many.first, "2");
+	assert_int_equal(run(f, &s, NULL), 2);
+	assert_in_range(bytes_of(f), before + 1, before + PACKED_MAX + 4096);
+	f->server->config.namespace_memory = bytes_of(f) + 1;
+	(void)strcpy(many.first, "3");
+	assert_int_equal(run(f, &s, NULL), 3);
+	(void)strcpy(many.first, "4");
+	assert_int_equal(run(f, &s, &err), 0);
+	assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "has no room for a change"));
+}
+
+/* The text that begins the command of the first task, in the version of that number. */
+static void expect_words(struct fixture *f, uint64_t version, const char *first)
+{
+	Holdfast__V1__JobHistoryRequest request =
+		V1(job_history_request, .id = text("web"), .version = version);
+	cleanup_pb Holdfast__V1__JobHistoryResponse *response = NULL;
+	const Holdfast__Driver__V1__TaskConfig *task;
+	ProtobufCMessage *message = NULL;
+
+	assert_int_equal(call(&f->operator, JOBS, "History", &request.base, &message, NULL), STATUS_OK);
+	response = (void *)message;
+	assert_int_equal(response->n_versions, 1);
+	assert_int_equal(response->versions[0]->version, version);
+	assert_true(response->versions[0]->modify_index > 0);
+	task = response->versions[0]->groups[0]->allocation->tasks[0];
+	assert_int_equal(task->config[0]->n_list, TEXTS);
+	assert_string_equal(task->config[0]->list[0], first);
+}
+
+CLUSTER_TEST(old_versions_are_kept_packed_and_come_back_whole)
+{
+	static struct many_words many;
+	Holdfast__V1__RevertJobRequest request = V1(revert_job_request, .id = text("web"), .version = 2);
+	struct submission s;
+	size_t first, before;
+
+	make_paused(f, &s, &many);
+	assert_int_equal(run(f, &s, NULL), 1);
+	first = bytes_of(f);
+	assert_true(first > 8 * PACKED_MAX);
+	for (int i = 2; i <= JOB_VERSIONS_KEPT; i++) {
+		(void)str_format(many.first, sizeof(many.first), "%d", i);
+		assert_int_equal(run(f, &s, NULL), i);
+	}
+	assert_in_range(bytes_of(f), first, first + JOB_VERSIONS_KEPT * (PACKED_MAX + 4096));
+	before = bytes_of(f);
+	restart(f);
+	f->server->config.namespace_memory = LIMIT;
+	settle(f);
+	assert_in_range(bytes_of(f), before - 4096, before + 4096);
+	expect_words(f, 2, "2");
+	expect_words(f, JOB_VERSIONS_KEPT, "6");
+	assert_int_equal(call(&f->operator, JOBS, "Revert", &request.base, NULL, NULL), STATUS_OK);
+	expect_words(f, JOB_VERSIONS_KEPT + 1, "2");
+}
+
+CLUSTER_TEST(a_member_without_room_says_so_and_is_placed_when_there_is_some)
+{
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	f->server->config.namespace_memory = 1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	response = get(f);
+	assert_int_equal(response->n_waits, 1);
+	assert_non_null(strstr(response->waits[0]->text, "namespace default has no room"));
+	f->server->config.namespace_memory = LIMIT;
+	UNTIL(f, f->n1.runs == 1);
+}
+
+/* An allocation that waits for volume db, which is taken, and gives up at once. */
+static enum status wait_in_vain(struct fixture *f, unsigned int i, struct error *err)
+{
+	static struct many_words many;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__RunAllocationRequest request =
+		V1(run_allocation_request, .allocation = &alloc, .wait_ms = 1);
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = text("data"), .source = text("db"), .access_mode = f->access_mode);
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_format(id, sizeof(id), ID_OF, i);
+	alloc.id = id;
+	alloc.name = text("app");
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	use_many_words(&many, &alloc);
+	TRY(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err));
+	UNTIL(f, alloc_is_client_terminal(&state_alloc(&f->server->state, id)->alloc));
+	return STATUS_OK;
+}
+
+static bool is_kept(struct fixture *f, unsigned int i)
+{
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_format(id, sizeof(id), ID_OF, i);
+	return state_alloc(&f->server->state, id) != NULL;
+}
+
+enum { FIRST = 10, MANY = 40 };
+
+CLUSTER_TEST(ended_allocations_beyond_their_share_are_collected_early_and_the_oldest_first)
+{
+	take_volume(f);
+	f->server->config.namespace_memory = LIMIT;
+	for (unsigned int i = 0; i < MANY; i++) {
+		assert_int_equal(wait_in_vain(f, FIRST + i, NULL), STATUS_OK);
+		settle(f);
+		assert_true(namespaces_find(&f->server->state.namespaces, "default")->ended_bytes <= SHARE);
+		assert_true(is_kept(f, FIRST + i));
+	}
+	assert_false(is_kept(f, FIRST));
+	assert_true(n_events(f, "collected", "Operator.Gc", "early, for namespaces with many") > 0);
+	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+CLUSTER_TEST(ended_allocations_within_their_share_stay)
+{
+	take_volume(f);
+	f->server->config.namespace_memory = LIMIT;
+	assert_int_equal(wait_in_vain(f, FIRST, NULL), STATUS_OK);
+	settle(f);
+	assert_true(is_kept(f, FIRST));
+	assert_int_equal(n_events(f, "collected", "Operator.Gc", "early"), 0);
+}
+
+CLUSTER_TEST(a_full_namespace_gets_no_allocation)
+{
+	struct error err;
+
+	take_volume(f);
+	f->server->config.namespace_memory = 1;
+	assert_int_equal(wait_in_vain(f, FIRST, &err), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "namespace default has no room"));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+}
+
+TEST_GROUP(NULL, NULL)
