@@ -494,8 +494,8 @@ static enum status check_boot(struct session *session, const struct node_entry *
 }
 
 /* It is on record once for each machine, however often it tries. */
-static void note_other_machine(const struct session *session, const struct node_entry *entry,
-			       const char *machine, const struct error *why)
+static void note_other_machine(struct session *session, const struct node_entry *entry, const char *machine,
+			       const struct error *why)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
@@ -508,7 +508,7 @@ static void note_other_machine(const struct session *session, const struct node_
 	node->other_machine_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
 	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, why);
-	if (change_commit(session->server, &change, NULL, NULL, &err) != STATUS_OK)
+	if (session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 			"cannot store which other machine came under the node's name, ignoring");
 }
@@ -516,7 +516,7 @@ static void note_other_machine(const struct session *session, const struct node_
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
  * or its certificate on two machines. A node that has shown its machine shows it in each hello: a clone that
  * was resumed in the same boot would leave it out. */
-static enum status check_machine(const struct session *session, const struct node_entry *entry,
+static enum status check_machine(struct session *session, const struct node_entry *entry,
 				 const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	const struct node *node = &entry->node;
@@ -1043,7 +1043,7 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 		       session->end_reason);
 	change_put_node(&change, &node->node);
 	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
-	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+	if (session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 			"cannot store since when the node is away, ignoring");
 }

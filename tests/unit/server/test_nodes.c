@@ -596,6 +596,28 @@ CLUSTER_TEST(a_hello_without_machine_is_refused_once_the_node_has_shown_one)
 	assert_true(f->n1.welcomed);
 }
 
+/* Each connection of a node would otherwise be a change or two that no limit counts. */
+CLUSTER_TEST(the_connections_of_a_node_change_nothing_above_its_part_of_the_stores_queue)
+{
+	struct node_entry *node;
+	uint64_t index;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	settle(f);
+	node = node_of(f, "n1");
+	node->pending_bytes = SESSION_PENDING_BYTES_MAX;
+	index = node->node.modify_index;
+	come_as(f, ID_2, BOOT_2);
+	expect_refused_as_another(f);
+	assert_int_equal(node->node.modify_index, index);
+	assert_string_equal(node->node.other_machine, "");
+	node->pending_bytes = 0;
+	come_as(f, ID_2, BOOT_2);
+	assert_string_equal(node->node.other_machine, ID_2);
+	assert_int_equal(node->pending_bytes, 0);
+}
+
 CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one)
 {
 	struct claim claim;
