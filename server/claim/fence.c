@@ -222,26 +222,30 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
-/* Is the attachment to @node_id, which the provider has removed, that of this claim? The server refuses a new
- * attachment there meanwhile. */
-static bool is_fenced(struct server *server, const struct claim_entry *entry,
-		      const struct volume_entry *volume, const char *node_id)
+/* Is the attachment that the provider has removed that of this claim? The server refuses a new attachment
+ * there meanwhile. An id that is not stored may have been reported since: such a claim has a detach of its
+ * own. */
+static bool is_fenced(const struct claim_entry *entry, const struct volume_entry *volume,
+		      const struct fence *fence)
 {
+	const char *stored = entry->claim.external_node_id;
+
 	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE ||
-	    !str_eq(plugin_args_node_id(&server->state, &entry->claim), node_id))
+	    !(stored[0] != '\0' ? str_eq(stored, fence->external_node_id)
+				: str_eq(entry->id, fence->claim_id)))
 		return false;
 	return entry->claim.state == CLAIM_NODE_DETACHED ||
 	       (is_held(entry, volume) && entry->claim.fence_asked);
 }
 
 /* Returns the next fenced claim. Releasing one may drop others as history, and drive the next one. */
-static struct claim_entry *next_fenced(struct server *server, const struct node_entry *node,
-				       const struct volume_entry *volume, const char *node_id)
+static struct claim_entry *next_fenced(const struct node_entry *node, const struct volume_entry *volume,
+				       const struct fence *fence)
 {
 	struct claim_entry *entry;
 
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (is_fenced(server, entry, volume, node_id))
+		if (is_fenced(entry, volume, fence))
 			return entry;
 	return NULL;
 }
@@ -253,8 +257,7 @@ static enum status release_all(struct server *server, const struct fence *fence,
 	struct claim_entry *entry;
 	enum status status = STATUS_OK;
 
-	while (status == STATUS_OK && volume && node &&
-	       (entry = next_fenced(server, node, volume, fence->external_node_id)))
+	while (status == STATUS_OK && volume && node && (entry = next_fenced(node, volume, fence)))
 		status = release_one(server, entry, fence, err); /* each leaves those that are fenced */
 	return status;
 }

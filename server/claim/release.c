@@ -250,8 +250,8 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 					  .now_ms = clock_realtime_ms()});
 }
 
-/* Every claim for which the controller was asked, with @node_id: an adopted claim may have got another id
- * since. */
+/* Every claim for which the controller was asked, with @node_id. An id that is not stored may have been
+ * reported since: such a claim has a detach of its own. */
 static void free_detached(struct claim_entry *entry, const char *node_id)
 {
 	struct volume_entry *volume = entry->volume;
@@ -261,7 +261,7 @@ static void free_detached(struct claim_entry *entry, const char *node_id)
 	for (other = next_live_attached(volume, NULL); other; other = next) {
 		next = next_live_attached(volume, other);
 		if (is_sibling(entry->server, other, &entry->claim) &&
-		    str_eq(plugin_args_node_id(volume->state, &other->claim), node_id) &&
+		    str_eq(other->claim.external_node_id, node_id) &&
 		    other->claim.state == CLAIM_NODE_DETACHED && other->claim.attach != ATTACH_NONE)
 			free_claim(other);
 	}
@@ -286,18 +286,39 @@ static bool is_detach_wanted(struct server *server, void *userdata)
 	return true;
 }
 
+/* Is it only an answer that the plugin does not know the volume or the node? That proves nothing if no attach
+ * ever confirmed the node's id: the node may have invented it. */
+static bool is_no_proof(const struct claim *claim, const Holdfast__V1__PluginReply *reply, struct error *ret)
+{
+	if (!reply || !reply->detach || !reply->detach->not_found || !claim->adopted ||
+	    claim->attach == ATTACH_DONE)
+		return false;
+	(void)error_set(ret, STATUS_FAILED_PRECONDITION, 0,
+			"plugin %s does not know the volume or the node, which proves nothing for a claim "
+			"that is known only from the node's report: %s; look at the storage, then attest it: "
+			"holdfast node attest %s %s/%s --reason TEXT",
+			claim->plugin_id, reply->detach->message, claim->node_id, claim->namespace,
+			claim->volume_id);
+	return true;
+}
+
 static void on_detached(struct server *server, const Holdfast__V1__PluginReply *reply,
 			const struct error *err, void *userdata)
 {
 	cleanup_free struct detach *detach = userdata;
 	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
 	struct claim_log log;
+	struct error failure;
 
 	if (!entry)
 		return;
 	entry->work.is_asked = false;
 	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
 		return;
+	if (is_no_proof(&entry->claim, reply, &failure)) {
+		reply = NULL;
+		err = &failure;
+	}
 	if (reply && reply->detach && reply->detach->not_found)
 		/* its node has released it, as is recorded: nothing is left that could write */
 		log_ctx(LOG_NOTICE, claim_log(&log, &entry->claim, "detach", LOG_EVENT_NONE, NULL),
@@ -519,16 +540,32 @@ void release_note_durable(struct server *server, struct change_object *objects, 
 	}
 }
 
+/* Has @node had the attachment to @node_id for a claim ever since it was granted? Then no detach of it is in
+ * flight: the grant came after it, and the next one waits for the claim. */
+static bool has_attachment(const struct node_entry *node, const struct volume_entry *volume,
+			   const char *node_id)
+{
+	const struct claim_entry *entry;
+
+	for (entry = storage_next_attached(volume, NULL); entry; entry = storage_next_attached(volume, entry))
+		if (entry->node == node && entry->claim.state <= CLAIM_UNPUBLISHING &&
+		    entry->claim.attach == ATTACH_DONE && !entry->claim.adopted &&
+		    str_eq(entry->claim.external_node_id, node_id))
+			return true;
+	return false;
+}
+
 bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume)
 {
 	const struct node_plugin *plugin = node_entry_plugin(node, &volume->volume);
 	const char *node_id = plugin ? plugin->node.provider_node_id : "";
+	bool has_it = node_id[0] != '\0' && has_attachment(node, volume, node_id);
 	const struct claim_entry *entry;
 
 	for (entry = storage_next_attached(volume, NULL); entry; entry = storage_next_attached(volume, entry))
 		if (release_may_be_detaching(&entry->claim, entry->work.is_unsent) &&
 		    (entry->node == node ||
-		     (node_id[0] != '\0' &&
+		     (!has_it && node_id[0] != '\0' &&
 		      str_eq(plugin_args_node_id(volume->state, &entry->claim), node_id))))
 			return true;
 	return false;

@@ -660,6 +660,8 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	}
 	claim.adopted = true;
 	claim.other_machine = known && known->claim.other_machine;
+	if (known && known->claim.attach == ATTACH_DONE) /* by the id that the record has */
+		claim.attach = ATTACH_DONE;
 	is_again = known && known->claim.adopted;
 	TRY(epoch_store_claim(session, volume ? NULL : &made, &claim, err));
 	known = state_claim(&server->state, claim.id);

@@ -386,6 +386,26 @@ TEST_ON(a_claim_under_the_id_of_another_node_leaves_its_device, struct fixture, 
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
+/* After the restart it is unknown whether the detach of n1's claim was sent. It waits for those of n2. */
+TEST_ON(a_claim_under_the_id_of_another_node_delays_no_grant_there, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	take_under_id_of_n2(f, ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_1);
+	settle(f);
+	restart(f);
+	connect_csi(f);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	take_claim(f, &f->n2, "db", ALLOC_3);
+	expect_attached(f, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_3);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_3) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
 CASE(a_freed_claim_that_its_node_names_again_leaves_the_writers_device)
 {
 	struct claim old;

@@ -688,24 +688,30 @@ CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 /* n1 reports that it holds db also by a second claim of its allocation, with a plugin and an id of its
  * choice.
  */
-static void report_second_claim(struct fixture *f, const char *plugin_id, const char *external_node_id,
-				struct claim *ret)
+static void report_claim_as(struct fixture *f, const char *id, const char *plugin_id,
+			    const char *external_node_id, struct claim *ret)
 {
 	provoke_report(f, &f->n1);
 	*ret = claim_of(f, ALLOC_1);
-	(void)str_copy(ret->id, sizeof(ret->id), INVENTED);
+	(void)str_copy(ret->id, sizeof(ret->id), id);
 	(void)str_copy(ret->plugin_id, sizeof(ret->plugin_id), plugin_id);
 	(void)str_copy(ret->external_node_id, sizeof(ret->external_node_id), external_node_id);
 	ret->state = CLAIM_TAKEN;
 	report_with(&f->n1, f->n1.report_epoch, NULL, ret, NULL, false);
-	UNTIL(f, state_claim(&f->server->state, INVENTED) != NULL);
+	UNTIL(f, state_claim(&f->server->state, id) != NULL);
 	settle(f);
 }
 
-static enum status fence_n2(struct fixture *f, struct error *err)
+static void report_second_claim(struct fixture *f, const char *plugin_id, const char *external_node_id,
+				struct claim *ret)
+{
+	report_claim_as(f, INVENTED, plugin_id, external_node_id, ret);
+}
+
+static enum status fence(struct fixture *f, const char *node, struct error *err)
 {
 	const Holdfast__V1__DetachVolumeRequest request = V1(
-		detach_volume_request, .id = TEXT("db"), .node_id = TEXT("n2"), .fence_reason = TEXT("away"));
+		detach_volume_request, .id = TEXT("db"), .node_id = TEXT(node), .fence_reason = TEXT("away"));
 
 	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
 }
@@ -727,7 +733,7 @@ TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f,
 	f->n1.csi.has_controller = true;
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
-	assert_ok(fence_n2(f, &err));
+	assert_ok(fence(f, "n2", &err));
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_FREED);
 }
 
@@ -798,6 +804,85 @@ TEST_ON(a_detach_of_one_id_frees_no_claim_of_another, struct fixture, f, setup_d
 	fake_node_answer(&f->n2);
 	UNTIL(f, is_freed(f, real.id));
 	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+/* n1 has a claim under a stored id and one without, which may be another attachment. */
+TEST_ON(a_fence_of_a_stored_id_frees_no_claim_without_one, struct fixture, f, setup_db, teardown_db)
+{
+	struct error err;
+	struct claim lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	f->n1.csi.has_node = false;
+	report_second_claim(f, CSI_PLUGIN, "", &lie);
+	f->n1.csi.has_node = true;
+	n1_calls_itself(f, NULL);
+	assert_ok(stop_alloc(f, ALLOC_1, &err));
+	lose(f, &f->n1);
+	assert_ok(fence(f, "n1", &err));
+	assert_true(is_freed(f, INVENTED));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+/* The detach is asked for the first claim, whose id is the lower one. */
+TEST_ON(a_detach_of_a_stored_id_frees_no_claim_without_one, struct fixture, f, setup_db, teardown_db)
+{
+	static const char last[] = "ff89dead-0000-7000-8000-000000000001";
+	struct claim real, lie;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	real = claim_of(f, ALLOC_1);
+	f->n1.csi.has_node = false;
+	report_claim_as(f, last, CSI_PLUGIN, "", &lie);
+	f->n1.csi.has_node = true;
+	n1_calls_itself(f, NULL);
+	fake_node_send_released(&f->n1, &lie);
+	fake_node_send_released(&f->n1, &real);
+	UNTIL(f, is_freed(f, real.id) && is_freed(f, last));
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+/* n1 may have reported an id that no machine has. */
+CLUSTER_TEST(a_provider_that_does_not_know_a_reported_id_proves_no_detach)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "which proves nothing"));
+	UNTIL(f, is_freed(f, held.id)); /* tried again */
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+/* The store has the claim as freed, and the id under which it was attached. */
+CLUSTER_TEST(a_provider_that_does_not_know_an_attached_id_proves_the_detach)
+{
+	struct backup backup = {0};
+	unsigned int n;
+	struct claim held;
+
+	register_csi(f, "db");
+	connect_csi(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	run_csi(f);
+	n = f->plugin.calls[DETACH];
+	report_forgotten(f, NULL, &held, NULL);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	assert_int_equal(f->plugin.calls[DETACH], n + 1);
 }
 
 /* --- the secrets of a volume --- */
