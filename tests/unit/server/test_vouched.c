@@ -15,9 +15,12 @@ enum { LIFE_S = 30 };
 
 /* As the follower says. */
 static struct rpc_peer peer;
+static bool is_followers_ca_former;
 
 WRAPPED(enum status, access_vouching, const struct rpc_peer *server, void *userdata, struct error *err)
 {
+	if (is_followers_ca_former)
+		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->issuer, RPC_KEY_ID_SIZE, "00");
 	return STATUS_OK;
 }
 
@@ -103,6 +106,21 @@ CASE(after_a_change_of_the_ca_a_session_stays_if_its_node_has_renewed)
 	revocations_end(f->server);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+}
+
+/* The connection between the servers is older than the renewal of the follower's certificate. */
+CASE(after_a_change_of_the_ca_a_session_stays_though_its_follower_shows_the_former_one)
+{
+	char *only = f->server->issuers->only;
+
+	is_followers_ca_former = true;
+	begin(f);
+	renew(f, peer.address);
+	is_followers_ca_former = false;
+	(void)str_copy(only, RPC_KEY_ID_SIZE, pki_ca_key_id(authority_ca(f->server)));
+	revocations_end(f->server);
+	settle(f);
+	assert_false(f->n1.closed);
 }
 
 CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
