@@ -82,9 +82,9 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
  * A pending allocation is stored like every other one, so the queue survives a restart. Its order is
  * alloc_arrival(). A replacement of another version keeps the place of its predecessor: until it is
  * submitted, the predecessor keeps others from the volume. After each change that may have freed
- * something, all are tried in that order, those that are related in one turn; there is no polling. One that
- * waits for a volume keeps later ones from that volume, if they would be in its way. One that waits only for
- * a node keeps no other from its volume. */
+ * something, all are tried in that order, those that are related one behind the other; there is no polling.
+ * One that waits for a volume keeps later ones from that volume, if they would be in its way. One that waits
+ * only for a node keeps no other from its volume. */
 
 enum {
 	PENDING_PER_VOLUME_MAX = 64,

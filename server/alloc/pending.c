@@ -23,8 +23,9 @@
 #include <string.h>
 
 enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
-#define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
-#define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no further look begins in it */
+#define RETRY_US (5 * USEC_PER_SEC)   /* after what the store refused */
+#define TURN_US (10 * USEC_PER_MSEC)  /* of one turn, after which no further look begins in it */
+#define SUBMIT_US (2 * USEC_PER_MSEC) /* of the looks that a submission causes, likewise */
 
 struct pending {
 	sd_event_source *turn;	/* owned; on when something may be free */
@@ -55,6 +56,8 @@ struct obstruction {
 struct round {
 	struct server *server;
 	struct entries queue; /* in the order in which they came */
+	uint64_t pass;	      /* the event since which each has one look */
+	uint64_t until_us;    /* then no further look begins */
 	bool has_failed;      /* the store refused something, or memory is short */
 };
 
@@ -142,100 +145,95 @@ static bool has_job(struct server *server, const struct alloc *alloc)
 	return records_get(&server->state.records, key);
 }
 
-/* Does it keep others from its volumes without a claim? Not where its node is away: it may never ask. */
-static bool keeps_others(struct server *server, const struct alloc_entry *entry)
+/* Iterates over the names in its namespace of the storage of one volume of an allocation: the name by which
+ * the allocation asks for it, whether it exists or not, then the others. */
+struct names {
+	const char *id; /* NULL: the end */
+	const struct volume_entry *volume;
+	struct volume_entry *other;
+};
+
+static struct names names_of(struct server *server, const struct alloc *alloc, uint32_t number)
 {
-	return entry->alloc.keeps_place ? has_job(server, &entry->alloc) : node_is_connected(entry->node);
+	const char *id = alloc->volumes[number].source;
+
+	return (struct names){.id = id, .volume = state_volume(&server->state, alloc->namespace, id)};
 }
 
-static bool add_wishes(struct server *server, const char *namespace, const char *id, struct entries *ret,
-		       size_t *size)
+static void next_name(struct names *names)
 {
-	struct volume_wish *wish = state_wish_first(&server->state, namespace, id);
-
-	for (; wish; wish = state_wish_next(wish))
-		if (!entries_add(ret, size, wish->alloc))
-			return false;
-	return true;
+	do
+		names->other = names->volume ? storage_next_other(names->volume, names->other) : NULL;
+	while (names->other && !str_eq(names->other->namespace, names->volume->namespace));
+	names->id = names->other ? names->other->id : NULL;
 }
 
-/* Leaves each one once; those of one allocation are neighbours. */
-static void drop_repeated(struct entries *entries)
+/* Returns the first one that waits for that volume. */
+static struct volume_wish *first_waiting(struct server *server, const char *namespace, const char *id)
 {
-	size_t n = 0;
+	struct volume_wish *wish = wish_first(&server->state.wishes, namespace, id);
 
-	put_in_order(entries);
-	for (size_t i = 0; i < entries->n; i++)
-		if (n == 0 || entries->list[n - 1] != entries->list[i])
-			entries->list[n++] = entries->list[i];
-	entries->n = n;
+	return wish && !wish->is_starting ? wish : NULL;
 }
 
-/* Collects the allocations that wait for a volume of @alloc or start with one, under any name of its storage,
- * in the order in which they came. Costs the number of these. False when memory is short. */
-static bool collect_related(struct server *server, const struct alloc *alloc, struct entries *ret)
+static struct volume_wish *next_waiting(struct volume_wish *wish)
 {
-	size_t size = 0;
+	struct volume_wish *next = wish_next(wish);
 
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		const struct volume_entry *volume =
-			state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
-		const struct volume_entry *other = NULL;
-
-		if (!add_wishes(server, alloc->namespace, alloc->volumes[i].source, ret, &size))
-			return false;
-		while (volume &&
-		       (other = storage_next_other(volume, (struct volume_entry *)(uintptr_t)other)))
-			if (str_eq(other->namespace, alloc->namespace) &&
-			    !add_wishes(server, alloc->namespace, other->id, ret, &size))
-				return false;
-	}
-	drop_repeated(ret);
-	return true;
+	return next && !next->is_starting ? next : NULL;
 }
 
-/* Adds those of the related ones of @alloc that wait, unless this search has found them before. */
-static bool add_waiting(struct server *server, const struct alloc *alloc, struct entries *ret, size_t *size)
+static bool add_waiting(struct server *server, const char *namespace, const char *id, struct entries *ret,
+			size_t *size)
 {
-	cleanup(entries_release) struct entries related = {NULL, 0};
+	uint64_t serial = server->pending->serial;
+	struct volume_wish *wish = first_waiting(server, namespace, id);
 
-	if (!collect_related(server, alloc, &related))
-		return false;
-	for (size_t i = 0; i < related.n; i++) {
-		struct alloc_entry *entry = (struct alloc_entry *)(uintptr_t)related.list[i];
-
-		if (!alloc_is_pending(&entry->alloc) || entry->seen == server->pending->serial)
+	for (; wish; wish = next_waiting(wish)) {
+		wish->seen = serial;
+		if (wish->entry->seen == serial)
 			continue;
-		entry->seen = server->pending->serial;
-		if (!entries_add(ret, size, entry))
+		wish->entry->seen = serial;
+		if (!entries_add(ret, size, wish->entry))
 			return false;
+	}
+	return true;
+}
+
+/* Adds those that wait for a volume of @alloc, under any name of its storage. @wishes: its own ones; NULL: it
+ * is not stored. Leaves out volumes and allocations that this search has found before. */
+static bool add_related(struct server *server, const struct alloc *alloc, const struct volume_wish *wishes,
+			struct entries *ret, size_t *size)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		struct names names;
+
+		if (wishes && wishes[i].seen == server->pending->serial)
+			continue;
+		for (names = names_of(server, alloc, i); names.id; next_name(&names))
+			if (!add_waiting(server, alloc->namespace, names.id, ret, size))
+				return false;
 	}
 	return true;
 }
 
 /* Collects those that wait and are related to @alloc, to these, and so on, in the order in which they came.
- * False when memory is short. */
+ * Costs their number, and the number of their volumes. False when memory is short. */
 static bool collect_all_related(struct server *server, const struct alloc *alloc, struct entries *ret)
 {
 	size_t size = 0;
 
 	server->pending->serial++;
-	if (!add_waiting(server, alloc, ret, &size))
+	if (!add_related(server, alloc, NULL, ret, &size))
 		return false;
 	for (size_t i = 0; i < ret->n; i++)
-		if (!add_waiting(server, &ret->list[i]->alloc, ret, &size))
+		if (!add_related(server, &ret->list[i]->alloc, ret->list[i]->wishes.list, ret, &size))
 			return false;
 	put_in_order(ret);
 	return true;
 }
 
 /* --- obstacles --- */
-
-/* On which node it will be, as far as that is known. */
-static const char *node_of(const struct alloc *alloc)
-{
-	return alloc->node_id[0] != '\0' ? alloc->node_id : alloc_wait_node(alloc);
-}
 
 /* Could @request be granted together with @other, if both are for the same volume? Unknown nodes count as
  * different ones. */
@@ -255,6 +253,31 @@ static bool has_room(const struct volume_request *request, const char *node_id,
 				  node_id[0] != '\0' ? node_id : "-", claims, 1, &blocker);
 }
 
+/* May both have the volume, if @other is on @node_id? @other has got it before; without a node it would have
+ * to wait for @alloc. */
+static bool have_room(const struct alloc *alloc, const struct volume_request *own, const struct alloc *other,
+		      const struct volume_request *theirs, const char *node_id)
+{
+	return other->node_id[0] != '\0' ? has_room(own, wish_node_of(alloc), theirs, node_id)
+					 : has_room(theirs, node_id, own, wish_node_of(alloc));
+}
+
+/* Would @wish, of one that waits, exclude @alloc? */
+static bool is_in_the_way(const struct alloc *alloc, const struct volume_request *own,
+			  const struct volume_wish *wish)
+{
+	const struct alloc *other = wish->alloc;
+
+	return !str_eq(alloc->id, other->id) &&
+	       !have_room(alloc, own, other, wish_request(wish), wish_node_of(other));
+}
+
+static bool is_same_member(const struct alloc *a, const struct alloc *b)
+{
+	return a->job_id[0] != '\0' && str_eq(a->job_id, b->job_id) && str_eq(a->job_group, b->job_group) &&
+	       a->job_index == b->job_index;
+}
+
 /* Finds the volumes that @alloc asks for; NULL: it does not exist. */
 static void find_volumes(struct server *server, const struct alloc *alloc,
 			 const struct volume_entry *ret[static ALLOC_VOLUMES_MAX])
@@ -264,36 +287,24 @@ static void find_volumes(struct server *server, const struct alloc *alloc,
 		ret[i] = state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
 }
 
-static bool is_same_member(const struct alloc *a, const struct alloc *b)
-{
-	return a->job_id[0] != '\0' && str_eq(a->job_id, b->job_id) && str_eq(a->job_group, b->job_group) &&
-	       a->job_index == b->job_index;
-}
-
-/* Returns the volume that @other keeps from @alloc: @other has got it before, or would have to wait for
- * @alloc then. NULL: no volume. */
-static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *other)
+/* Returns the volume that @placed, which is not stored, keeps from @alloc; NULL: no volume. */
+static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *placed)
 {
 	const struct volume_entry *own_volumes[ALLOC_VOLUMES_MAX], *their_volumes[ALLOC_VOLUMES_MAX];
-	bool is_placed = other->node_id[0] != '\0';
 
-	if (!str_eq(alloc->namespace, other->namespace) || str_eq(alloc->id, other->id))
+	if (!str_eq(alloc->namespace, placed->namespace))
 		return NULL;
-	if (other->keeps_place &&
-	    (is_same_member(alloc, other) || alloc_arrival(other) > alloc_arrival(alloc)))
-		return NULL; /* the place is kept for @alloc, or is behind it */
 	find_volumes(server, alloc, own_volumes);
-	find_volumes(server, other, their_volumes);
+	find_volumes(server, placed, their_volumes);
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
-		for (uint32_t k = 0; k < other->n_volumes; k++) {
-			const struct volume_request *own = &alloc->volumes[i], *theirs = &other->volumes[k];
+		for (uint32_t k = 0; k < placed->n_volumes; k++) {
+			const struct volume_request *own = &alloc->volumes[i], *theirs = &placed->volumes[k];
 
 			if (!str_eq(own->source, theirs->source) &&
 			    (!own_volumes[i] || !their_volumes[k] ||
 			     !storage_is_same(&own_volumes[i]->storage, &their_volumes[k]->storage)))
 				continue;
-			if (is_placed ? !has_room(own, node_of(alloc), theirs, node_of(other))
-				      : !has_room(theirs, node_of(other), own, node_of(alloc)))
+			if (!has_room(own, wish_node_of(alloc), theirs, placed->node_id))
 				return own->source;
 		}
 	return NULL;
@@ -318,7 +329,7 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 			if (claim_is_live(claim) &&
 			    (claim->attachment_mode != request->attachment_mode ||
 			     !admission_has_room(request->access_mode, volume_request_mode(request),
-						 node_of(alloc), &claim, 1, &blocker))) {
+						 wish_node_of(alloc), &claim, 1, &blocker))) {
 				*ret_volume = request->source;
 				return claim;
 			}
@@ -327,55 +338,102 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 	return NULL;
 }
 
-/* Is it of a job, or has it waited? */
-static bool came_by_queue(const struct alloc *alloc)
+/* Does @wish, of one that waits, keep others from its volume? Not while it waits for another volume, or for a
+ * node. One that was never tried may wait for any. @since: likewise one that was not tried since that event.
+ */
+static bool waits_for(const struct volume_wish *wish, uint64_t since)
 {
-	return alloc->job_id[0] != '\0' || alloc->place_time_ms > 0;
+	const struct alloc_entry *entry = wish->entry;
+
+	return entry->looked <= since ||
+	       (entry->waits_for > 0 &&
+		str_eq(entry->alloc.volumes[entry->waits_for - 1].source, wish_request(wish)->source));
 }
 
-/* Does @other, which waits, keep others from volume @id? Not while it waits for another volume, or for a
- * node. One that was never tried may wait for any. */
-static bool waits_for(const struct alloc_entry *other, const char *id)
+/* Finds the first one that waits for volume @id, asks for it before @self (NULL: before all that are not
+ * stored) and would be in the way of @alloc. @ret: the first one so far, if one was found. */
+static void find_waiting(struct server *server, const struct alloc *alloc, const struct alloc_entry *self,
+			 uint32_t number, const char *id, struct obstruction *ret)
 {
-	return other->looked == 0 ||
-	       (other->waits_for > 0 && str_eq(other->alloc.volumes[other->waits_for - 1].source, id));
-}
+	uint64_t since = self ? 0 : server->pending->change - 1;
+	const struct volume_wish *wish = first_waiting(server, alloc->namespace, id);
 
-/* Finds the first rival of @alloc (@self: its entry; NULL: it is not stored) among @related: one that was
- * placed, or one that waits before it for that volume. @only_queue: of those that were placed only those that
- * came by a queue count, the others may be raced. */
-static struct obstruction first_rival(struct server *server, const struct alloc *alloc,
-				      const struct alloc_entry *self, const struct entries *related,
-				      bool is_starting, bool only_queue)
-{
-	for (size_t i = 0; i < related->n; i++) {
-		const struct alloc_entry *other = related->list[i];
-		const char *id;
+	for (; wish; wish = next_waiting((struct volume_wish *)(uintptr_t)wish)) {
+		const struct alloc_entry *entry = wish->entry;
 
-		if (other->is_starting != is_starting)
+		if ((self && compare_arrival(&entry, &self) >= 0) || !waits_for(wish, since) ||
+		    (ret->other && compare_arrival(&entry, &ret->other) >= 0) ||
+		    !is_in_the_way(alloc, &alloc->volumes[number], wish))
 			continue;
-		if (is_starting
-			    ? !keeps_others(server, other) || (only_queue && !came_by_queue(&other->alloc))
-			    : self && compare_arrival(&other, &self) >= 0)
-			continue;
-		id = rival_volume(server, alloc, &other->alloc);
-		if (id && (is_starting || waits_for(other, id)))
-			return (struct obstruction){.volume_id = id, .other = other};
+		*ret = (struct obstruction){.volume_id = alloc->volumes[number].source, .other = entry};
 	}
-	return (struct obstruction){.volume_id = NULL};
 }
 
-/* Without memory its first volume counts as taken. */
+/* Returns @wish, of one that starts or keeps a place, if it is in the way of @alloc; else the next one that
+ * may be. */
+static struct volume_wish *pass_over(struct server *server, const struct alloc *alloc,
+				     const struct volume_request *own, struct volume_wish *wish,
+				     bool only_queue)
+{
+	const struct alloc *other = wish->alloc;
+	struct wish_tree *tree = &server->state.wishes;
+
+	if ((only_queue && !wish_came_by_queue(other)) ||
+	    have_room(alloc, own, other, wish_request(wish), ""))
+		return wish_next_kind(tree, wish);
+	if (have_room(alloc, own, other, wish_request(wish), wish_node_of(other)))
+		return wish_next_node(tree, wish);
+	if (!other->keeps_place)
+		return node_is_connected(wish->entry->node) ? wish : wish_next_node(tree, wish);
+	if (other->queue_index != 0 && alloc_arrival(other) > alloc_arrival(alloc))
+		return wish_next_node(tree, wish); /* so did all behind it */
+	if (alloc_arrival(other) > alloc_arrival(alloc) || is_same_member(alloc, other) ||
+	    !has_job(server, other))
+		return wish_next(wish);
+	return wish;
+}
+
+/* Finds one that starts with volume @id, or keeps a place for it, and is in the way of @alloc. @only_queue:
+ * only those count that came by a queue, the others may be raced. A kind costs one step unless it is in the
+ * way. Then each of its nodes that is away costs a step, and each place that is kept for @alloc itself or for
+ * a job that is gone: few, as a pass of the job ends those that it keeps no longer. */
+static const struct alloc_entry *find_starting(struct server *server, const struct alloc *alloc,
+					       uint32_t number, const char *id, bool only_queue)
+{
+	const struct volume_request *own = &alloc->volumes[number];
+	struct volume_wish *wish = wish_first(&server->state.wishes, alloc->namespace, id), *next;
+
+	if (wish && !wish->is_starting)
+		wish = wish_next_kind(&server->state.wishes, wish);
+	for (; wish; wish = next) {
+		next = pass_over(server, alloc, own, wish, only_queue);
+		if (next == wish)
+			return wish->entry;
+	}
+	return NULL;
+}
+
+/* Finds a rival of @alloc (@self: its entry; NULL: it is not stored): one that was placed and has not claimed
+ * its volumes, or the first one that waits before it. */
 static struct obstruction find_rival(struct server *server, const struct alloc *alloc,
 				     const struct alloc_entry *self, bool only_queue)
 {
-	cleanup(entries_release) struct entries related = {NULL, 0};
-	struct obstruction at;
+	struct obstruction at = {.volume_id = NULL};
 
-	if (!collect_related(server, alloc, &related))
-		return (struct obstruction){.volume_id = alloc->volumes[0].source};
-	at = first_rival(server, alloc, self, &related, true, only_queue);
-	return at.volume_id ? at : first_rival(server, alloc, self, &related, false, only_queue);
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		struct names names;
+
+		for (names = names_of(server, alloc, i); names.id; next_name(&names)) {
+			const struct alloc_entry *other =
+				find_starting(server, alloc, i, names.id, only_queue);
+
+			if (other)
+				return (struct obstruction){.volume_id = alloc->volumes[i].source,
+							    .other = other};
+			find_waiting(server, alloc, self, i, names.id, &at);
+		}
+	}
+	return at;
 }
 
 static struct obstruction find_obstruction(struct server *server, const struct alloc *alloc,
@@ -487,8 +545,9 @@ static void look_at(struct round *round, struct alloc_entry *entry)
 		expire(round, entry);
 }
 
-/* Tries @entry, and all that are related to it, in the order in which they came: what one of them may have
- * depends on no other one. */
+/* Tries those of @entry and all that are related to it that the pass has not come to, in the order in which
+ * they came: what one of them may have depends on no other one. Tries at least one, and ends when the time
+ * is over. */
 static void look_at_related(struct round *round, const struct alloc_entry *entry)
 {
 	cleanup(entries_release) struct entries queue = {NULL, 0};
@@ -497,31 +556,53 @@ static void look_at_related(struct round *round, const struct alloc_entry *entry
 		round->has_failed = true;
 		return;
 	}
-	for (size_t i = 0; i < queue.n; i++)
-		if (alloc_is_pending(&queue.list[i]->alloc))
-			look_at(round, (struct alloc_entry *)(uintptr_t)queue.list[i]);
+	for (size_t i = 0; i < queue.n; i++) {
+		if (!alloc_is_pending(&queue.list[i]->alloc) || queue.list[i]->looked >= round->pass)
+			continue;
+		look_at(round, (struct alloc_entry *)(uintptr_t)queue.list[i]);
+		if (clock_monotonic_us() >= round->until_us)
+			return;
+	}
 }
 
 /* --- submissions --- */
 
-/* Does another allocation wait for one of its volumes, or start with it? */
-static bool has_rival(struct server *server, const struct alloc *alloc, const struct entries *related)
+/* Collects those that wait, would be in the way of @alloc, and were not tried since the last event. */
+static bool collect_untried(struct server *server, const struct alloc *alloc, struct entries *ret)
 {
-	for (size_t i = 0; i < related->n; i++)
-		if (rival_volume(server, alloc, &related->list[i]->alloc))
-			return true;
-	return false;
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		struct names names;
+
+		for (names = names_of(server, alloc, i); names.id; next_name(&names)) {
+			struct volume_wish *wish = first_waiting(server, alloc->namespace, names.id);
+
+			for (; wish; wish = next_waiting(wish))
+				if (wish->entry->looked < server->pending->change &&
+				    is_in_the_way(alloc, &alloc->volumes[i], wish) &&
+				    !entries_add(ret, &size, wish->entry))
+					return false;
+		}
+	}
+	return true;
 }
 
-/* Tries those of @related that wait and that were not tried since the last event: they came before. */
-static void try_related(struct server *server, const struct entries *related)
+/* Tries those that came before @alloc and were not tried since the last event: they go first, if they can.
+ * One for which the time is too short keeps @alloc from its volumes. False when memory is short. */
+static bool try_untried(struct server *server, const struct alloc *alloc)
 {
-	struct round round = {.server = server};
+	cleanup(entries_release) struct entries untried = {NULL, 0};
+	struct round round = {.server = server,
+			      .pass = server->pending->change,
+			      .until_us = clock_monotonic_us() + SUBMIT_US};
 
-	for (size_t i = 0; i < related->n; i++)
-		if (alloc_is_pending(&related->list[i]->alloc) &&
-		    related->list[i]->looked != server->pending->change)
-			look_at_related(&round, related->list[i]);
+	if (!collect_untried(server, alloc, &untried))
+		return false;
+	for (size_t i = 0; i < untried.n && clock_monotonic_us() < round.until_us; i++)
+		if (alloc_is_pending(&untried.list[i]->alloc) && untried.list[i]->looked < round.pass)
+			look_at_related(&round, untried.list[i]);
+	return true;
 }
 
 static enum status check_assumed(struct server *server, const struct alloc *alloc,
@@ -542,23 +623,16 @@ static enum status check_assumed(struct server *server, const struct alloc *allo
 enum status pending_check(struct server *server, const struct alloc *alloc,
 			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err)
 {
-	cleanup(entries_release) struct entries related = {NULL, 0};
 	struct obstruction at;
 	enum status status = check_assumed(server, alloc, assumed, err);
 
 	if (status != STATUS_OK || alloc->n_volumes == 0)
 		return status;
-	if (!prepare(server) || !collect_related(server, alloc, &related))
+	if (!prepare(server) || (!(assumed && assumed->is_dry) && !try_untried(server, alloc)))
 		return error_no_memory(err, "an allocation");
-	if (!has_rival(server, alloc, &related))
-		return STATUS_OK;
-	if (!(assumed && assumed->is_dry))
-		try_related(server, &related); /* what came before goes first, if it can */
 	at = find_rival(server, alloc, NULL, !is_to_wait);
 	if (!at.volume_id)
 		return STATUS_OK;
-	if (!at.other)
-		return error_no_memory(err, "an allocation");
 	if (at.other->alloc.node_id[0] != '\0')
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is about to be claimed by allocation %s on node %s; holdfast "
@@ -572,11 +646,11 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
 
 static size_t count_of_volume(struct server *server, const char *namespace, const char *id)
 {
-	const struct volume_wish *wish = state_wish_first(&server->state, namespace, id);
+	struct volume_wish *wish = first_waiting(server, namespace, id);
 	size_t n = 0;
 
-	for (; wish; wish = state_wish_next((struct volume_wish *)(uintptr_t)wish))
-		n += alloc_is_pending(&wish->alloc->alloc);
+	for (; wish; wish = next_waiting(wish))
+		n++;
 	return n;
 }
 
@@ -645,37 +719,36 @@ const struct alloc_entry **pending_of_volume(struct server *server, const char *
 					     size_t *ret_n)
 {
 	struct entries queue = {NULL, 0};
-	size_t n = 0, size = 0;
+	struct volume_wish *wish = first_waiting(server, namespace, id);
+	size_t size = 0;
 
 	*ret_n = 0;
-	if (!add_wishes(server, namespace, id, &queue, &size)) {
-		entries_release(&queue);
-		return NULL;
+	for (; wish; wish = next_waiting(wish)) {
+		if (queue.n > 0 && queue.list[queue.n - 1] == wish->entry)
+			continue; /* it names the volume twice */
+		if (!entries_add(&queue, &size, wish->entry)) {
+			entries_release(&queue);
+			return NULL;
+		}
 	}
-	drop_repeated(&queue);
-	for (size_t i = 0; i < queue.n; i++)
-		if (alloc_is_pending(&queue.list[i]->alloc))
-			queue.list[n++] = queue.list[i];
-	*ret_n = n;
+	put_in_order(&queue);
+	*ret_n = queue.n;
 	return queue.list ? queue.list : calloc(1, sizeof(const struct alloc_entry *));
 }
 
-/* Finds the first one before it that keeps it from a volume; NULL if it can go ahead. */
-static const struct alloc_entry *find_before(struct server *server, const struct alloc *alloc,
-					     const char **ret_volume)
+/* Finds the first one that waits before @alloc and keeps it from a volume. */
+static struct obstruction find_before(struct server *server, const struct alloc *alloc)
 {
-	cleanup(entries_release) struct entries related = {NULL, 0};
+	const struct alloc_entry *self = state_alloc(&server->state, alloc->id);
+	struct obstruction at = {.volume_id = NULL};
 
-	if (!collect_related(server, alloc, &related))
-		return NULL;
-	for (size_t i = 0; i < related.n && !str_eq(related.list[i]->id, alloc->id); i++) {
-		if (!alloc_is_pending(&related.list[i]->alloc))
-			continue;
-		*ret_volume = rival_volume(server, alloc, &related.list[i]->alloc);
-		if (*ret_volume)
-			return related.list[i];
+	for (uint32_t i = 0; self && i < alloc->n_volumes; i++) {
+		struct names names;
+
+		for (names = names_of(server, alloc, i); names.id; next_name(&names))
+			find_waiting(server, alloc, self, i, names.id, &at);
 	}
-	return NULL;
+	return at;
 }
 
 static void claim_text(struct server *server, const struct claim *claim,
@@ -694,7 +767,7 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	cleanup(refusal_release) struct refusal refusal = {0};
 	const char *volume_id = NULL;
 	const struct claim *claim = find_claim(server, alloc, &volume_id);
-	const struct alloc_entry *before = claim ? NULL : find_before(server, alloc, &volume_id);
+	struct obstruction before = claim ? (struct obstruction){.claim = claim} : find_before(server, alloc);
 	struct alloc copy = *alloc;
 	struct error err = {.msg = "it is scheduled now"};
 
@@ -702,11 +775,11 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 		claim_text(server, claim, ret);
 		return ret;
 	}
-	if (before) {
+	if (before.other) {
 		(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1,
 			       "waits for volume %s, for which allocation %s waits and came before; holdfast "
 			       "volume status %s",
-			       volume_id, before->id, volume_id);
+			       before.volume_id, before.other->id, before.volume_id);
 		return ret;
 	}
 	(void)str_copy(copy.node_id, sizeof(copy.node_id), alloc_wait_node(alloc));
@@ -798,15 +871,15 @@ static void rest(struct server *server, uint64_t took_us)
 }
 
 /* Tries those that the present pass has not come to, until the time is over. */
-static void continue_pass(struct round *round, uint64_t until_us)
+static void continue_pass(struct round *round)
 {
 	struct pending *pending = round->server->pending;
 
 	for (size_t i = 0; i < round->queue.n; i++) {
 		if (!alloc_is_pending(&round->queue.list[i]->alloc) ||
-		    round->queue.list[i]->looked >= pending->pass)
+		    round->queue.list[i]->looked >= round->pass)
 			continue;
-		if (clock_monotonic_us() >= until_us)
+		if (clock_monotonic_us() >= round->until_us)
 			return;
 		look_at_related(round, round->queue.list[i]);
 	}
@@ -826,8 +899,10 @@ static int on_turn(sd_event_source *source, void *userdata)
 	if (!pending->is_passing)
 		pending->pass = pending->change;
 	pending->is_passing = true;
+	round.pass = pending->pass;
+	round.until_us = begun_us + TURN_US;
 	if (collect_queue(server, &round.queue))
-		continue_pass(&round, begun_us + TURN_US);
+		continue_pass(&round);
 	else
 		round.has_failed = true;
 	wake_at(server, &round);

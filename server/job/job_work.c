@@ -625,6 +625,8 @@ static void keep_place(struct change *change)
 		return;
 	alloc = *(const struct alloc *)change->objects[0].value;
 	alloc.keeps_place = true;
+	if (alloc.queue_index == 0)
+		alloc.queue_index = alloc.create_index; /* as alloc_arrival() has it: the index of places */
 	change_put_alloc(change, &alloc);
 }
 

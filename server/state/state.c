@@ -1125,96 +1125,6 @@ static void unlist_of_job(struct state *state, struct alloc_entry *entry)
 	free(job);
 }
 
-/* Has it a node, and volumes that it has not claimed yet or keeps a place for? */
-static bool may_start(const struct alloc *alloc)
-{
-	if (alloc->n_volumes == 0)
-		return false;
-	return alloc->keeps_place || (alloc->node_id[0] != '\0' && alloc->desired_status == DESIRED_RUN &&
-				      alloc->client_status == CLIENT_PENDING && !alloc->adopted);
-}
-
-static const char *wished_id(const struct volume_wish *wish)
-{
-	return wish->alloc->alloc.volumes[wish->number].source;
-}
-
-static int compare_wished(const struct volume_wish *a, const struct volume_wish *b)
-{
-	int c = strcmp(a->alloc->alloc.namespace, b->alloc->alloc.namespace);
-
-	return c != 0 ? c : strcmp(wished_id(a), wished_id(b));
-}
-
-static int compare_wishes(const struct volume_wish *a, const struct volume_wish *b)
-{
-	int c = compare_wished(a, b);
-
-	if (c == 0)
-		c = strcmp(a->alloc->id, b->alloc->id);
-	return c != 0 ? c : (a->number > b->number) - (a->number < b->number);
-}
-
-TREE_GENERATE(wish_tree, volume_wish, by_volume, compare_wishes)
-
-struct volume_wish *state_wish_first(struct state *state, const char *namespace, const char *id)
-{
-	struct volume_wish *at = RB_ROOT(&state->wishes);
-	struct volume_wish *found = NULL;
-
-	while (at) {
-		int c = strcmp(at->alloc->alloc.namespace, namespace);
-
-		c = c != 0 ? c : strcmp(wished_id(at), id);
-		found = c == 0 ? at : found;
-		at = c >= 0 ? RB_LEFT(at, by_volume) : RB_RIGHT(at, by_volume);
-	}
-	return found;
-}
-
-struct volume_wish *state_wish_next(struct volume_wish *wish)
-{
-	struct volume_wish *next = RB_NEXT(wish_tree, NULL, wish);
-
-	return next && compare_wished(wish, next) == 0 ? next : NULL;
-}
-
-/* Does it wait for its volumes? */
-static bool is_waiting(const struct alloc *alloc)
-{
-	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
-	       alloc->client_status == CLIENT_PENDING;
-}
-
-static void unlist_wishes(struct state *state, struct alloc_entry *entry)
-{
-	for (uint32_t i = 0; entry->is_wishing && i < entry->alloc.n_volumes; i++)
-		RB_REMOVE(wish_tree, &state->wishes, &entry->wishes[i]);
-	entry->is_wishing = entry->is_starting = false;
-}
-
-static void list_wishes(struct state *state, struct alloc_entry *entry)
-{
-	entry->is_starting = may_start(&entry->alloc);
-	entry->is_wishing = entry->is_starting || is_waiting(&entry->alloc);
-	for (uint32_t i = 0; entry->is_wishing && i < entry->alloc.n_volumes; i++) {
-		entry->wishes[i].alloc = entry;
-		entry->wishes[i].number = i;
-		RB_INSERT(wish_tree, &state->wishes, &entry->wishes[i]);
-	}
-}
-
-/* Makes room for the volumes of @alloc, so that no later change of it can fail. */
-static bool prepare_wishes(struct alloc_entry *entry, const struct alloc *alloc)
-{
-	assert(!entry->wishes || entry->n_wishes == alloc->n_volumes); /* its volumes never change */
-	if (entry->wishes || alloc->n_volumes == 0)
-		return true;
-	entry->n_wishes = alloc->n_volumes;
-	entry->wishes = calloc(entry->n_wishes, sizeof(*entry->wishes));
-	return entry->wishes != NULL;
-}
-
 static size_t size_of_list(const struct message_list *list)
 {
 	return list ? list->bytes : 0;
@@ -1224,9 +1134,15 @@ static size_t size_of_list(const struct message_list *list)
 static size_t size_of(struct state *state, struct alloc_entry *entry)
 {
 	const struct alloc *alloc = &entry->alloc;
-	void *blocks[] = {
-		entry,	     alloc->volumes, alloc->published, alloc->plugins,	   alloc->client_description,
-		alloc->unit, entry->wishes,  entry->runs,      alloc->wait_node_id};
+	void *blocks[] = {entry,
+			  alloc->volumes,
+			  alloc->published,
+			  alloc->plugins,
+			  alloc->client_description,
+			  alloc->unit,
+			  entry->wishes.list,
+			  entry->runs,
+			  alloc->wait_node_id};
 	size_t n = size_of_list(alloc->tasks) + size_of_list(alloc->task_status) +
 		   size_of_list(alloc->events) + size_of_list(alloc->constraints);
 	char key[sizeof(PREFIX_ALLOC_OPTIONS) + UUID_TEXT_SIZE];
@@ -1267,10 +1183,10 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 		entry->job->n_heritable -= alloc_is_heritable(&entry->alloc);
 		entry->job->n_heritable += alloc_is_heritable(alloc);
 	}
-	unlist_wishes(state, entry);
+	wish_unlist(&state->wishes, &entry->wishes);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
-	list_wishes(state, entry);
+	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	(void)charge(state, entry, size_of(state, entry));
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
@@ -1310,12 +1226,12 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->alloc = *alloc;
 		entry->id = entry->alloc.id;
 	}
-	if (!entry || !prepare_wishes(entry, alloc) || !list_of_job(state, entry) ||
+	if (!entry || !wish_prepare(&entry->wishes, alloc) || !list_of_job(state, entry) ||
 	    !list_runners(state, entry) || !charge(state, entry, size_of(state, entry))) {
 		if (entry) {
 			unlist_runners(state, entry);
 			unlist_of_job(state, entry);
-			free(entry->wishes);
+			free(entry->wishes.list);
 		}
 		free(entry);
 		if (node)
@@ -1330,7 +1246,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
-	list_wishes(state, entry);
+	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	return true;
 }
 
@@ -1341,7 +1257,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (!alloc_own(&copy))
 		return error_no_memory(err, "an allocation");
-	if (entry && place_alloc(state, entry, copy.node_id)) {
+	if (entry && wish_prepare(&entry->wishes, &copy) && place_alloc(state, entry, copy.node_id)) {
 		replace_alloc(state, entry, &copy);
 		return STATUS_OK;
 	}
@@ -1365,8 +1281,8 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
-	unlist_wishes(state, entry);
-	free(entry->wishes);
+	wish_unlist(&state->wishes, &entry->wishes);
+	free(entry->wishes.list);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
 	node->n_allocs--;

@@ -22,6 +22,7 @@
 #include "state/namespaces.h"
 #include "state/records.h"
 #include "state/usage_index.h"
+#include "state/wish_index.h"
 #include "ticket/ticket.h"
 
 #include <stdbool.h>
@@ -46,7 +47,6 @@ RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(provider_id_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
 RB_HEAD(runner_tree, plugin_runner);
-RB_HEAD(wish_tree, volume_wish);
 
 /* The work on a claim, in memory only; of release.c and grant.c. */
 struct claim_work {
@@ -128,10 +128,7 @@ struct alloc_entry {
 	struct job_entry *job; /* its job; NULL: it has no job */
 	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
-	struct volume_wish *wishes; /* owned; one for each volume of the value, in its order */
-	uint32_t n_wishes;
-	bool is_wishing;       /* they are in the tree of those: it waits for its volumes, or is_starting */
-	bool is_starting;      /* may still claim its volumes, or keeps a place */
+	struct alloc_wishes wishes;
 	uint64_t looked, seen; /* of alloc/pending.c: in which look it was tried, or found */
 	uint32_t waits_for;    /*  then: the number of the volume that it waits for, from 1; 0: no volume */
 	uint64_t freed_index;  /* as the volume's */
@@ -151,13 +148,6 @@ struct plugin_runner {
 	struct alloc_entry *alloc;
 	struct plugin_entry *plugin;
 	RB_ENTRY(plugin_runner) of_plugin; /* by the allocation's id */
-};
-
-/* A volume that an allocation waits for or starts with. */
-struct volume_wish {
-	struct alloc_entry *alloc;
-	uint32_t number; /* of the volume, in the allocation */
-	RB_ENTRY(volume_wish) by_volume;
 };
 
 /* A job that allocations name; deleted with the last of them. The job itself is a record. */
@@ -324,7 +314,7 @@ struct state {
 	 * a large tree misses the cache. */
 	struct volume_entry *last_volume;
 	struct alloc_entry *last_alloc;
-	struct wish_tree wishes; /* by the volume's namespace and id, whether it exists or not */
+	struct wish_tree wishes; /* of all allocations */
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
@@ -361,11 +351,6 @@ struct plugin_entry *state_plugin(struct state *state, const char *id);
 
 /** Returns the job with its allocations; NULL if no allocation names it. */
 struct job_entry *state_job(struct state *state, const char *namespace, const char *id);
-
-/** Returns the first allocation that waits for that volume or starts with it, and the next one; NULL at the
- * end. An allocation that names the volume twice comes twice. */
-struct volume_wish *state_wish_first(struct state *state, const char *namespace, const char *id);
-struct volume_wish *state_wish_next(struct volume_wish *wish);
 
 /** Is there a record of the node, and not just something that names it? */
 bool node_is_registered(const struct node_entry *node);

@@ -65,11 +65,14 @@ static struct alloc_entry *placed_on(struct fixture *f, const char *source)
 {
 	struct alloc_entry *found = NULL;
 
-	for (struct alloc_entry *at = NULL; (at = next_alloc(f, at));)
+	for (struct alloc_entry *at = NULL; (at = next_alloc(f, at));) {
+		assert_true(!at->alloc.keeps_place ||
+			    at->alloc.queue_index > 0); /* for the index of places */
 		if (has_volume(at, source)) {
 			assert_msg(!found, "%s and %s are placed on %s", found->id, at->id, source);
 			found = at;
 		}
+	}
 	return found;
 }
 
