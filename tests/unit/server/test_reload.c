@@ -46,9 +46,9 @@ CASE(settings_that_nothing_was_built_upon_change)
 	assert_int_equal(config->gc_interval_us, 15 * USEC_PER_SEC);
 	assert_int_equal(config->gc_after_us, 61 * USEC_PER_SEC);
 	assert_int_equal(config->namespace_memory, 17 << 20);
-	assert_int_equal(audit_head(f->server).sequence, 11); /* each is on record */
+	assert_int_equal(audit_head(f->server).sequence, 12); /* each is on record */
 	server_reload(f->server);
-	assert_int_equal(audit_head(f->server).sequence, 11);
+	assert_int_equal(audit_head(f->server).sequence, 12);
 }
 
 CASE(settings_of_the_start_stay)
