@@ -9,6 +9,7 @@
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
+#include "model/volume.h"
 #include "pb/pbjson_word.h"
 #include "show/progress.h"
 #include "show/show.h"
@@ -123,8 +124,9 @@ static void print_held(const Holdfast__V1__GetAllocationResponse *answer)
 		if (answer->claims[i]->state < HOLDFAST__V1__CLAIM_STATE__FREED)
 			print_line("volume %s is not free yet: holdfast alloc run --wait 5m waits for it; "
 				   "holdfast "
-				   "volume status --why %s shows what it waits for",
-				   answer->claims[i]->volume_id, answer->claims[i]->volume_id);
+				   "volume status --why %s%s%s shows what it waits for",
+				   answer->claims[i]->volume_id, answer->claims[i]->volume_id,
+				   NAMESPACE_OPTION(answer->claims[i]->namespace_));
 }
 
 /* Wait for @goal, for @pending_ms more while it is pending, and print how it ended. */

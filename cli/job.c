@@ -8,6 +8,7 @@
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
+#include "model/volume.h"
 #include "show/progress.h"
 #include "show/rows.h"
 
@@ -195,8 +196,8 @@ static enum status read_progress(struct call *call, const Holdfast__V1__Job *job
 		return error_set(
 			err, status, 0,
 			"the server has version %" PRIu64
-			" of job %s, but this command cannot watch it: %s. Next: holdfast job status %s",
-			job->version, job->id, lost.msg, job->id);
+			" of job %s, but this command cannot watch it: %s. Next: holdfast job status %s%s%s",
+			job->version, job->id, lost.msg, job->id, NAMESPACE_OPTION(job->namespace_));
 	}
 	if (status == STATUS_OK && !answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
@@ -219,14 +220,15 @@ static enum status refuse_stuck(struct call *call, const Progress *now, struct e
 		return error_set(
 			err, STATUS_DEADLINE_EXCEEDED, 0,
 			"job %s has %zu allocations that have not ended. The server continues when the "
-			"cause ends. Next: holdfast job status %s%s",
-			now->job->id, now->n_placed, now->job->id, reasons.data ? reasons.data : "");
+			"cause ends. Next: holdfast job status %s%s%s%s",
+			now->job->id, now->n_placed, now->job->id, NAMESPACE_OPTION(now->job->namespace_),
+			reasons.data ? reasons.data : "");
 	return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 			 "version %" PRIu64 " of job %s is stuck: %" PRIu32 " of %" PRIu32
 			 " members are healthy in it. The server continues when the cause ends. Next: "
-			 "holdfast job status %s%s",
+			 "holdfast job status %s%s%s%s",
 			 now->job->version, now->job->id, n_current(now), n_desired(now), now->job->id,
-			 reasons.data ? reasons.data : "");
+			 NAMESPACE_OPTION(now->job->namespace_), reasons.data ? reasons.data : "");
 }
 
 /* @ret_over: the update has ended, or all allocations of a job that stops. */
@@ -237,22 +239,25 @@ static enum status check_progress(const Holdfast__V1__Job *job, const Progress *
 	if (now->job->version != job->version)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "version %" PRIu64 " of job %s was replaced by version %" PRIu64
-				 ". Next: holdfast job history %s",
-				 job->version, job->id, now->job->version, job->id);
+				 ". Next: holdfast job history %s%s%s",
+				 job->version, job->id, now->job->version, job->id,
+				 NAMESPACE_OPTION(job->namespace_));
 	*ret_over = str_eq(now->state, "stopped");
 	if (job->stop)
 		return STATUS_OK;
 	*ret_over = true;
 	if (now->job->stop)
-		return error_set(err, STATUS_ABORTED, 0, "job %s was stopped. Next: holdfast job status %s",
-				 job->id, job->id);
+		return error_set(err, STATUS_ABORTED, 0,
+				 "job %s was stopped. Next: holdfast job status %s%s%s", job->id, job->id,
+				 NAMESPACE_OPTION(job->namespace_));
 	if (now->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"version %" PRIu64
 			" of job %s failed: a member was not healthy in time. Members that it did not "
-			"replace stay. Next: holdfast job status %s, holdfast job revert %s",
-			job->version, job->id, job->id, job->id);
+			"replace stay. Next: holdfast job status %s%s%s, holdfast job revert %s%s%s",
+			job->version, job->id, job->id, NAMESPACE_OPTION(job->namespace_), job->id,
+			NAMESPACE_OPTION(job->namespace_));
 	*ret_over = now->job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
 	return STATUS_OK;
 }

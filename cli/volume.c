@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/volume.h"
+
 #include "examples.h"
 
 #include "base/cleanup.h"
@@ -224,8 +226,9 @@ static enum status explain_resume(const struct call *call, enum status status, c
 
 	if (status == STATUS_DEADLINE_EXCEEDED || status == STATUS_UNAVAILABLE)
 		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
-			       ". Next: holdfast %s %s again resumes it, it does nothing twice",
-			       call->inv->command->path, subject);
+			       ". Next: holdfast %s %s%s%s again resumes it, it does nothing twice",
+			       call->inv->command->path, subject,
+			       NAMESPACE_OPTION(option_text(call->inv, OPT_NAMESPACE)));
 	return status;
 }
 
@@ -382,12 +385,14 @@ static enum status check_whole_ids(struct invocation *inv, const char *id, const
 static enum status no_claims(const struct invocation *inv, const Holdfast__V1__DetachVolumeRequest *request,
 			     struct error *err)
 {
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"nothing %s: node %s holds no claim of volume %s that %s. Next: holdfast volume status %s "
-		"--why",
-		inv->options[OPT_DRY_RUN] ? "would change" : "was changed", request->node_id, request->id,
-		request->attest_reason[0] ? "an attestation could free" : "could be ended", request->id);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "nothing %s: node %s holds no claim of volume %s that %s. Next: holdfast volume "
+			 "status %s%s%s "
+			 "--why",
+			 inv->options[OPT_DRY_RUN] ? "would change" : "was changed", request->node_id,
+			 request->id,
+			 request->attest_reason[0] ? "an attestation could free" : "could be ended",
+			 request->id, NAMESPACE_OPTION(request->namespace_));
 }
 
 #define BYPASSED "an operator's word would stand in for evidence"

@@ -6,6 +6,7 @@
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "model/volume.h"
 #include "pb/reflect.h"
 #include "show/progress.h"
 #include "show/show.h"
@@ -216,13 +217,16 @@ static void put(const ProtobufCMessage *answer, const char *text, struct strbuf 
 static enum status refuse(struct call *call, const ProtobufCMessage *answer, enum status status,
 			  const char *what, struct error *err)
 {
+	const ProtobufCMessage *request = call->request;
+	bool is_in_namespace = reflect_find(request->descriptor, "namespace") != NULL;
+	const char *namespace = is_in_namespace ? *text_of(call, "namespace") : "";
 	const struct kind *kind = kind_of(call);
 	cleanup_strbuf struct strbuf now = STRBUF_INIT(TEXT_SIZE), next = STRBUF_INIT(TEXT_SIZE);
 
 	put(answer, kind->now, &now);
 	put(call->request, kind->next, &next);
-	return error_set(err, status, 0, "%s %s %s: it is %s. Next: %s", kind->name, id_of(call), what,
-			 now.data ? now.data : "", next.data ? next.data : "");
+	return error_set(err, status, 0, "%s %s %s: it is %s. Next: %s%s%s", kind->name, id_of(call), what,
+			 now.data ? now.data : "", next.data ? next.data : "", NAMESPACE_OPTION(namespace));
 }
 
 static uint64_t index_of(const ProtobufCMessage *answer)

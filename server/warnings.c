@@ -141,9 +141,9 @@ static bool held_twice_warning(struct server *server, char ret[static WARNING_SI
 		return false;
 	(void)str_format(ret, WARNING_SIZE,
 			 "volumes are mounted more often than their access mode allows: %zu, one of them is "
-			 "%s/%s. Two may be writing to it: holdfast volume status %s --why",
+			 "%s/%s. Two may be writing to it: holdfast volume status %s%s%s --why",
 			 server->state.n_volumes_held_twice, volume->volume.namespace, volume->volume.id,
-			 volume->volume.id);
+			 volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 	return true;
 }
 

@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "hold/classify.h"
 #include "hold/unit.h"
+#include "model/volume.h"
 #include "pb/pbjson_word.h"
 #include "show/output.h"
 
@@ -138,9 +139,10 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 			err, STATUS_DEADLINE_EXCEEDED, 0,
 			"volume %s was not %s within %" PRIu64
 			" s: %.560s. The server knows no allocation %s, and the next start makes another. "
-			"Next: holdfast volume status %s --why",
+			"Next: holdfast volume status %s%s%s --why",
 			volume_of(holder), holder->hold.was_held ? "released" : "mounted",
-			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
+			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder),
+			NAMESPACE_OPTION(holder->alloc->namespace_));
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
 		"volume %s was not %s within %" PRIu64
@@ -179,10 +181,10 @@ static enum status failed(const struct holder *holder, struct error *err)
 
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s was not mounted, allocation %s: %s. Next: holdfast volume status %s --why",
+		"volume %s was not mounted, allocation %s: %s. Next: holdfast volume status %s%s%s --why",
 		volume_of(holder), holder->note.alloc_id,
 		alloc && alloc->client_description[0] ? alloc->client_description : "the node gave no reason",
-		volume_of(holder));
+		volume_of(holder), NAMESPACE_OPTION(holder->alloc->namespace_));
 }
 
 /* Its time to wait is over, or an operator has stopped it. */

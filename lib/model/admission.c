@@ -198,8 +198,8 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 
 	if (!in->volume)
 		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no volume %s; register it: holdfast volume register FILE",
-				 in->volume_id);
+				 "there is no volume %s; register it: holdfast volume register FILE%s%s",
+				 in->volume_id, NAMESPACE_OPTION(in->alloc ? in->alloc->namespace : ""));
 	TRY(check_alloc(in, &request, err));
 	TRY(check_modes(in, request, err));
 	own = find_own(in);

@@ -203,10 +203,6 @@ const char *explain_actor_name(enum explain_actor actor)
 char *explain_command(enum explain_command command, const struct claim *claim,
 		      char dst[static EXPLAIN_COMMAND_SIZE])
 {
-	bool is_default = str_eq(claim->namespace, NAMESPACE_DEFAULT);
-	const char *option = is_default ? "" : " --namespace ";
-	const char *namespace = is_default ? "" : claim->namespace;
-
 	switch (command) {
 	case EXPLAIN_COMMAND_STOP:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast alloc stop %s", claim->allocation_id);
@@ -214,11 +210,11 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 	case EXPLAIN_COMMAND_ATTEST:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE,
 				 "holdfast volume detach %s %s%s%s --attest REASON", claim->volume_id,
-				 claim->node_id, option, namespace);
+				 claim->node_id, NAMESPACE_OPTION(claim->namespace));
 		break;
 	case EXPLAIN_COMMAND_FENCE:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume detach %s %s%s%s --fence REASON",
-				 claim->volume_id, claim->node_id, option, namespace);
+				 claim->volume_id, claim->node_id, NAMESPACE_OPTION(claim->namespace));
 		break;
 	case EXPLAIN_COMMAND_POWER_FENCE:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast node fence %s --reason REASON",
@@ -237,12 +233,12 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 		break;
 	case EXPLAIN_COMMAND_AGAIN:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume status %s%s%s --why",
-				 claim->volume_id, option, namespace);
+				 claim->volume_id, NAMESPACE_OPTION(claim->namespace));
 		break;
 	case EXPLAIN_COMMAND_WITHOUT_PLUGIN:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE,
 				 "holdfast volume detach %s %s%s%s --without-plugin REASON", claim->volume_id,
-				 claim->node_id, option, namespace);
+				 claim->node_id, NAMESPACE_OPTION(claim->namespace));
 		break;
 	case EXPLAIN_COMMAND_ALLOC:
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast alloc status %s", claim->allocation_id);

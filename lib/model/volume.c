@@ -16,6 +16,11 @@ const char *namespace_or_default(const char *namespace)
 	return namespace[0] != '\0' ? namespace : NAMESPACE_DEFAULT;
 }
 
+const char *namespace_if_other(const char *namespace)
+{
+	return str_eq(namespace, NAMESPACE_DEFAULT) ? "" : namespace;
+}
+
 void volume_default(struct volume *volume)
 {
 	if (volume->namespace[0] == '\0')
@@ -302,16 +307,17 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "%s: volume %s is registered with another one, which cannot be changed; "
 				 "deregister it "
-				 "first: holdfast volume deregister %s",
-				 field, current->id, current->id);
+				 "first: holdfast volume deregister %s%s%s",
+				 field, current->id, current->id, NAMESPACE_OPTION(current->namespace));
 	for (size_t i = 0; i < n_in_use; i++)
 		if (!volume_has_capability(update, in_use[i].access_mode, in_use[i].attachment_mode))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "capability: volume %s is in use as %s/%s, which cannot be taken "
 					 "away before its "
-					 "claims are released (holdfast volume status --why %s)",
+					 "claims are released (holdfast volume status --why %s%s%s)",
 					 current->id, access_mode_name(in_use[i].access_mode),
-					 attachment_mode_name(in_use[i].attachment_mode), current->id);
+					 attachment_mode_name(in_use[i].attachment_mode), current->id,
+					 NAMESPACE_OPTION(current->namespace));
 	*ret_changed = !same_capabilities(current, update);
 	if (volume_is_placeholder(current))
 		fill_placeholder(current, update);

@@ -57,6 +57,14 @@ struct volume {
 /** @namespace, or NAMESPACE_DEFAULT when it is empty. */
 const char *namespace_or_default(const char *namespace);
 
+/** @namespace, or "" when it is empty or NAMESPACE_DEFAULT. */
+const char *namespace_if_other(const char *namespace);
+
+/** The arguments of "%s%s" in a command that names a volume or a job: " --namespace NAME" when the command
+ * needs it. */
+#define NAMESPACE_OPTION(namespace) \
+	namespace_if_other(namespace)[0] != '\0' ? " --namespace " : "", namespace_if_other(namespace)
+
 /** Fill what may be left out: namespace, name, plugin of a native volume, profile of one of class bind. */
 void volume_default(struct volume *volume);
 

@@ -10,16 +10,16 @@ static enum status immutable(const struct volume *volume, const char *field, str
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"%s: volume %s is registered with another one, which cannot be changed; deregister it "
-		"first: holdfast volume deregister %s",
-		field, volume->id, volume->id);
+		"first: holdfast volume deregister %s%s%s",
+		field, volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 }
 
 static enum status in_use_refusal(const struct volume *volume, const char *field, struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "%s: volume %s is in use; it can be changed when its claims are released (holdfast "
-			 "volume status --why %s)",
-			 field, volume->id, volume->id);
+			 "volume status --why %s%s%s)",
+			 field, volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 }
 
 static bool topology_eq(const Holdfast__V1__Topology *a, const Holdfast__V1__Topology *b)

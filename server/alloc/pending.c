@@ -676,8 +676,8 @@ static enum status check_room(struct server *server, const struct alloc *alloc, 
 		if (n >= PENDING_PER_VOLUME_MAX)
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 					 "volume %s: %zu allocations wait for it, which is as many as may; "
-					 "holdfast volume status %s",
-					 source, n, source);
+					 "holdfast volume status %s%s%s",
+					 source, n, source, NAMESPACE_OPTION(alloc->namespace));
 	}
 	n = count_of_namespace(server, alloc->namespace);
 	if (n >= PENDING_PER_NAMESPACE_MAX)
@@ -778,8 +778,9 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	if (before.other) {
 		(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1,
 			       "waits for volume %s, for which allocation %s waits and came before; holdfast "
-			       "volume status %s",
-			       before.volume_id, before.other->id, before.volume_id);
+			       "volume status %s%s%s",
+			       before.volume_id, before.other->id, before.volume_id,
+			       NAMESPACE_OPTION(alloc->namespace));
 		return ret;
 	}
 	(void)str_copy(copy.node_id, sizeof(copy.node_id), alloc_wait_node(alloc));

@@ -77,8 +77,9 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
 			"there is no volume %s in namespace %s; register it: holdfast volume register "
-			"FILE",
-			request->source, placement->alloc->namespace);
+			"FILE%s%s",
+			request->source, placement->alloc->namespace,
+			NAMESPACE_OPTION(placement->alloc->namespace));
 	wanted->claims = calloc(storage_n_live(wanted->entry) + 1, sizeof(const struct claim *));
 	if (!wanted->claims)
 		return error_no_memory(err, "a placement");

@@ -112,16 +112,18 @@ static enum status check_provider_part(const struct word *word, const struct vol
 			return error_set(
 				err, STATUS_FAILED_PRECONDITION, 0,
 				"plugin %s is being asked at this moment to detach volume %s from "
-				"node %s; repeat this when that has failed: holdfast volume status %s "
+				"node %s; repeat this when that has failed: holdfast volume status %s%s%s "
 				"--why",
-				volume->volume.plugin_id, volume->id, word->node->id, volume->id);
+				volume->volume.plugin_id, volume->id, word->node->id, volume->id,
+				NAMESPACE_OPTION(volume->namespace));
 		has_failed = has_failed || entry->claim.attempts > 0;
 	}
 	return has_failed ? STATUS_OK
 			  : error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				      "node %s has released volume %s, and its detach has not failed: wait "
-				      "for it, holdfast volume status %s --why",
-				      word->node->id, volume->id, volume->id);
+				      "for it, holdfast volume status %s%s%s --why",
+				      word->node->id, volume->id, volume->id,
+				      NAMESPACE_OPTION(volume->namespace));
 }
 
 /* Is the attestation about the node's part? Yes while any claim of @volume waits for it; then it is about
@@ -224,8 +226,8 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 	if (meant.n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
-				 "status --why %s shows who does",
-				 node->id, volume->id, volume->id);
+				 "status --why %s%s%s shows who does",
+				 node->id, volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 	return dry_run ? STATUS_OK : free_meant(&word, &meant, err);
 }
 
@@ -242,8 +244,8 @@ static enum status find_volumes(const struct word *word, const attest_request *r
 		if (!volume)
 			return error_set(err, STATUS_NOT_FOUND, 0,
 					 "volumes[%zu]: there is no volume %.64s/%.128s; holdfast volume "
-					 "status lists them",
-					 i, namespace, ref->id);
+					 "status%s%.64s lists them",
+					 i, namespace, ref->id, NAMESPACE_OPTION(namespace));
 		for (size_t k = 0; k < i; k++)
 			if (str_eq(request->volumes[k]->id, ref->id) &&
 			    str_eq(namespace_or_default(request->volumes[k]->namespace_), namespace))

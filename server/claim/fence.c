@@ -87,14 +87,14 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 	case FENCE_NOTHING_HELD:
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s that it has not released: nothing was "
-				 "changed; holdfast volume status %s --why shows who does",
-				 node->id, volume->id, volume->id);
+				 "changed; holdfast volume status %s%s%s --why shows who does",
+				 node->id, volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 	case FENCE_NODE_ANSWERS:
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"node %s is connected and can give its own receipt for volume %s; a fence is "
-			"for nodes that cannot answer. Without it: holdfast volume detach %s %s",
-			node->id, volume->id, volume->id, node->id);
+			"for nodes that cannot answer. Without it: holdfast volume detach %s %s%s%s",
+			node->id, volume->id, volume->id, node->id, NAMESPACE_OPTION(volume->namespace));
 	case FENCE_WORK_CONTINUES:
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -105,8 +105,9 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s was not attached to node %s by a controller of plugin %s, so no "
 				 "detach can cut the node off; bring the node back, or take responsibility: "
-				 "holdfast volume detach %s %s --attest REASON",
-				 volume->id, node->id, volume->volume.plugin_id, volume->id, node->id);
+				 "holdfast volume detach %s %s%s%s --attest REASON",
+				 volume->id, node->id, volume->volume.plugin_id, volume->id, node->id,
+				 NAMESPACE_OPTION(volume->namespace));
 	case FENCE_NOBODY_TO_ASK:
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -133,10 +134,10 @@ static enum status check_others(const struct volume_entry *volume, const struct 
 				"by the id of node %s, or may, so a detach would take the volume "
 				"from node %s; stop that allocation first: holdfast alloc stop %s; or, "
 				"if node %s can no longer write, take responsibility: holdfast volume "
-				"detach %s %s --attest REASON",
+				"detach %s %s%s%s --attest REASON",
 				other->node_id, other->volume_id, other->allocation_id, claim->node_id,
 				other->node_id, other->allocation_id, claim->node_id, claim->volume_id,
-				claim->node_id);
+				claim->node_id, NAMESPACE_OPTION(claim->namespace));
 	}
 	return STATUS_OK;
 }

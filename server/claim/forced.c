@@ -61,13 +61,14 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s that it has not released: nothing was "
-				 "changed; holdfast volume status %s --why shows the cause",
-				 node->id, volume->id, volume->id);
+				 "changed; holdfast volume status %s%s%s --why shows the cause",
+				 node->id, volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 	if (!has_failed)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s has not failed to release volume %s: plugin %s is given its time "
-				 "first; holdfast volume status %s --why shows the outcome",
-				 node->id, volume->id, volume->volume.plugin_id, volume->id);
+				 "first; holdfast volume status %s%s%s --why shows the outcome",
+				 node->id, volume->id, volume->volume.plugin_id, volume->id,
+				 NAMESPACE_OPTION(volume->namespace));
 	return STATUS_OK;
 }
 
@@ -77,14 +78,15 @@ static enum status forced_check(struct server *server, const struct node_entry *
 	if (str_eq(volume->volume.plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is native: only the mount helper mounts it, so there is no "
-				 "plugin to leave out; see the cause: holdfast volume status %s --why",
-				 volume->id, volume->id);
+				 "plugin to leave out; see the cause: holdfast volume status %s%s%s --why",
+				 volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 	if (!node_is_connected(node))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s is not connected and cannot be ordered to release volume %s "
 				 "without plugin %s: bring it back; when it is certain that it can no longer "
-				 "write: holdfast volume detach %s %s --attest REASON",
-				 node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
+				 "write: holdfast volume detach %s %s%s%s --attest REASON",
+				 node->id, volume->id, volume->volume.plugin_id, volume->id, node->id,
+				 NAMESPACE_OPTION(volume->namespace));
 	TRY(attest_check_plugin(server, &volume->volume, err));
 	return check_claims(server, node, volume, err);
 }

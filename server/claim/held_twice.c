@@ -74,10 +74,10 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			 "volume %s is held twice: node %s has it mounted for allocation %s by claim %s, "
 			 "generation %" PRIu64
 			 ", which was freed%s. Nothing is granted before node %s has released it, as it is "
-			 "ordered to, is fenced, rebooted or attested: holdfast volume status %s --why",
+			 "ordered to, is fenced, rebooted or attested: holdfast volume status %s%s%s --why",
 			 volume->volume.id, entry->claim.node_id, entry->claim.allocation_id, entry->claim.id,
 			 entry->claim.generation, other_holder(volume, &entry->claim, other),
-			 entry->claim.node_id, volume->volume.id);
+			 entry->claim.node_id, volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 }
 
 const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim)
@@ -104,11 +104,12 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 		"volume %s is held twice: node %s for allocation %s (generation %" PRIu64
 		"), and node %s for allocation %s (generation %" PRIu64
 		"), though %s allows one of them. Both are kept, and neither is granted again before "
-		"the other is released: see which of them works, holdfast volume status %s --why, "
+		"the other is released: see which of them works, holdfast volume status %s%s%s --why, "
 		"then stop the other: holdfast alloc stop %s, or holdfast alloc stop %s",
 		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation, rival->node_id,
 		rival->allocation_id, rival->generation, access_mode_name(claim->access_mode),
-		claim->volume_id, claim->allocation_id, rival->allocation_id);
+		claim->volume_id, NAMESPACE_OPTION(claim->namespace), claim->allocation_id,
+		rival->allocation_id);
 }
 
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)

@@ -338,8 +338,9 @@ static enum status no_provider_node(const struct claim *claim, struct error *err
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "plugin %s: how the provider calls node %s or volume %s is not known, so the volume "
 			 "cannot be detached just there; it is known as soon as the node reports the plugin "
-			 "again, and the volume is registered: holdfast volume status %s",
-			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
+			 "again, and the volume is registered: holdfast volume status %s%s%s",
+			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id,
+			 NAMESPACE_OPTION(claim->namespace));
 }
 
 /* Refuses if the detach could take the device of a claim of another node, whose id is not known. */
@@ -352,9 +353,10 @@ static enum status check_others(const struct claim_entry *entry, struct error *e
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "plugin %s: how the provider calls node %s is not known, so the detach from node %s "
 			 "could take volume %s from node %s, which holds it by claim %s; it is known as soon "
-			 "as node %s reports the plugin again: holdfast volume status %s --why",
+			 "as node %s reports the plugin again: holdfast volume status %s%s%s --why",
 			 entry->claim.plugin_id, other->node_id, entry->claim.node_id, other->volume_id,
-			 other->node_id, other->id, other->node_id, other->volume_id);
+			 other->node_id, other->id, other->node_id, other->volume_id,
+			 NAMESPACE_OPTION(other->namespace));
 }
 
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)

@@ -826,18 +826,21 @@ static const char *or_nobody(const char *text)
 	return text ? text : "?";
 }
 
-static void volume_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE])
+static void volume_text(const struct job_wait *wait, const char *namespace,
+			char ret[static JOB_WAIT_TEXT_SIZE])
 {
 	if (wait->alloc_id)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
 			       "waits for volume %s, which allocation %s on node %s holds; holdfast volume "
-			       "status %s --why",
-			       wait->volume_id, wait->alloc_id, or_nobody(wait->node_id), wait->volume_id);
+			       "status %s%s%s --why",
+			       wait->volume_id, wait->alloc_id, or_nobody(wait->node_id), wait->volume_id,
+			       NAMESPACE_OPTION(namespace));
 	else
-		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
-			       "waits for volume %s, whose holder is not known; holdfast volume status %s "
-			       "--why",
-			       wait->volume_id, wait->volume_id);
+		(void)snprintf(
+			ret, JOB_WAIT_TEXT_SIZE,
+			"waits for volume %s, whose holder is not known; holdfast volume status %s%s%s "
+			"--why",
+			wait->volume_id, wait->volume_id, NAMESPACE_OPTION(namespace));
 }
 
 static void until_text(const struct job_wait *wait, const char *text, char ret[static JOB_WAIT_TEXT_SIZE])
@@ -857,13 +860,14 @@ static const char *const wait_texts[JOB_WAIT_N][2] = {
 				   " of an older version: the update failed; submit another version"},
 };
 
-const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE])
+const char *job_wait_text(const struct job_wait *wait, const char *namespace,
+			  char ret[static JOB_WAIT_TEXT_SIZE])
 {
 	bool has_node = wait->node_id && wait->node_id[0] != '\0';
 
 	assert(wait->what < JOB_WAIT_N);
 	if (wait->what == JOB_WAIT_VOLUME)
-		volume_text(wait, ret);
+		volume_text(wait, namespace, ret);
 	else if (wait->what == JOB_WAIT_QUEUE)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "is pending as allocation %s%s%s",
 			       or_nobody(wait->alloc_id), has_node ? " for node " : "",

@@ -270,7 +270,8 @@ bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc)
 void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[static VOLUME_ID_MAX + 1]);
 
 /** One sentence for people. Returns @ret. */
-const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE]);
+const char *job_wait_text(const struct job_wait *wait, const char *namespace,
+			  char ret[static JOB_WAIT_TEXT_SIZE]);
 
 const char *job_type_name(enum job_type type);
 const char *job_state_name(enum job_state state);

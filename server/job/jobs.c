@@ -90,8 +90,8 @@ static enum status find_job(struct server *server, const char *namespace, const 
 	if (*ret)
 		return STATUS_OK;
 	return error_set(err, STATUS_NOT_FOUND, 0,
-			 "there is no job %.64s in namespace %.64s; holdfast job status lists them", id,
-			 namespace_or_default(namespace));
+			 "there is no job %.64s in namespace %.64s; holdfast job status%s%.64s lists them",
+			 id, namespace_or_default(namespace), NAMESPACE_OPTION(namespace));
 }
 
 /* --- what becomes of a change --- */
@@ -372,9 +372,10 @@ static enum status check_runs(const Job *job, struct error *err)
 {
 	if (!job->stop)
 		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "job %s is stopped; holdfast job run, or holdfast job revert %s, starts it again",
-			 job->id, job->id);
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"job %s is stopped; holdfast job run, or holdfast job revert %s%s%s, starts it again",
+		job->id, job->id, NAMESPACE_OPTION(job->namespace_));
 }
 
 /* "app, db" */
@@ -431,14 +432,15 @@ static const Holdfast__V1__StoredJob *find_version(struct server *server, const 
 static enum status no_version(const Job *job, uint64_t version, struct error *err)
 {
 	if (version > 0)
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "version %" PRIu64 " of job %s is not kept; holdfast job history %s lists "
-				 "the last %d",
-				 version, job->id, job->id, JOB_VERSIONS_KEPT);
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"version %" PRIu64 " of job %s is not kept; holdfast job history %s%s%s lists "
+			"the last %d",
+			version, job->id, job->id, NAMESPACE_OPTION(job->namespace_), JOB_VERSIONS_KEPT);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "no earlier version of job %s that was healthy is kept; name one of holdfast job "
-			 "history %s",
-			 job->id, job->id);
+			 "history %s%s%s",
+			 job->id, job->id, NAMESPACE_OPTION(job->namespace_));
 }
 
 static enum status handle_revert(struct server *server, struct rpc_call *call,
@@ -666,7 +668,7 @@ static bool add_wait(struct server *server, const char *namespace, struct member
 		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
 	missing_text(server, namespace, wait, missing);
 	failure_text(server, wait, missing);
-	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, text),
+	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, namespace, text),
 		       missing[0] != '\0' ? ": " : "", missing);
 	return add_member(members, &member, group_name(spec, wait->group), whole);
 }

@@ -98,17 +98,19 @@ static enum status check_claims(struct server *server, struct volume_entry *volu
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
-				 "status --why %s shows who does",
-				 node->node.id, volume->volume.id, volume->volume.id);
+				 "status --why %s%s%s shows who does",
+				 node->node.id, volume->volume.id, volume->volume.id,
+				 NAMESPACE_OPTION(volume->namespace));
 	if (working)
 		return refuse_working(server, working, err);
 	if (!node_is_connected(node))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s is not connected and cannot be asked to release volume %s: nothing "
 				 "was changed; when it is certain that it can no longer write, attest that: "
-				 "holdfast volume detach --attest, or have the provider cut it off: holdfast "
-				 "volume detach --fence",
-				 node->node.id, volume->volume.id);
+				 "holdfast volume detach %s %s%s%s --attest REASON, or have the provider cut "
+				 "it off: the same with --fence REASON",
+				 node->node.id, volume->volume.id, volume->volume.id, node->node.id,
+				 NAMESPACE_OPTION(volume->namespace));
 	return STATUS_OK;
 }
 
@@ -118,8 +120,8 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 	if (request->node_id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node_id: missing: the node that must release volume %.128s (over HTTP "
-				 "?node=ID); holdfast volume status %.128s shows which have it",
-				 request->id, request->id);
+				 "?node=ID); holdfast volume status %.128s%s%.64s shows which have it",
+				 request->id, request->id, NAMESPACE_OPTION(request->namespace_));
 	if (!node)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no node %.64s; holdfast node status lists them", request->node_id);

@@ -137,8 +137,8 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"shares: namespace %s has no volume %s of this storage (%s, and the context of a csi "
-		"volume, are compared); holdfast volume status %s",
-		volume->namespace, shares, field_of(volume), shares);
+		"volume, are compared); holdfast volume status %s%s%s",
+		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
 /* Does a live claim on the placeholder name the storage of the csi volume? */
@@ -281,11 +281,13 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 
 	for (; at; at = storage_next(&server->state, &all, at))
 		if (at != entry)
-			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "volume %s: %s has the same id at the provider, which deletes only "
-					 "by that id; forget this one with holdfast volume deregister %s, or "
-					 "the other one first",
-					 entry->id, name_of(server, call, &at->volume, name), entry->id);
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"volume %s: %s has the same id at the provider, which deletes only "
+				"by that id; forget this one with holdfast volume deregister %s%s%s, or "
+				"the other one first",
+				entry->id, name_of(server, call, &at->volume, name), entry->id,
+				NAMESPACE_OPTION(entry->namespace));
 	return STATUS_OK;
 }
 

@@ -107,9 +107,10 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s is not known to exist at its provider yet%s%.256s; finish it with "
-			"holdfast volume create, or forget it with holdfast volume deregister and look "
-			"at the provider for one named %s",
+			"holdfast volume create, or forget it with holdfast volume deregister %s%s%s, and "
+			"look at the provider for one named %s",
 			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
+			volume->id, NAMESPACE_OPTION(volume->namespace),
 			volume_provider_name(server, volume->namespace, volume->id, name));
 	return status == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
 				   : status;

@@ -352,8 +352,9 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 		status = error_set(
 			&why, err->status, 0,
 			"volume %s was not confirmed by its plugin, nothing was stored: %.600s. Next: "
-			"holdfast volume register FILE --unconfirmed REASON, if you know that it fits",
-			registering->given.volume.id, err->msg);
+			"holdfast volume register FILE%s%s --unconfirmed REASON, if you know that it fits",
+			registering->given.volume.id, err->msg,
+			NAMESPACE_OPTION(registering->given.volume.namespace));
 	} else if (err && !is_skipped) {
 		why = *err;
 		status = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",

@@ -550,9 +550,9 @@ bool schedules_warning(const struct server *server, char ret[static SCHEDULES_WA
 	(void)str_format(
 		ret, SCHEDULES_WARNING_SIZE,
 		"scheduled snapshots fail of %llu volumes, the first is %s/%s: %.400s. The last good "
-		"snapshots are kept: holdfast volume events %s",
+		"snapshots are kept: holdfast volume events %s%s%s",
 		(unsigned long long)schedules->count.failing, schedule->namespace, schedule->id,
-		schedule->error, schedule->id);
+		schedule->error, schedule->id, NAMESPACE_OPTION(schedule->namespace));
 	return true;
 }
 

@@ -24,10 +24,10 @@ enum status volume_store_find(struct server *server, const char *namespace, cons
 	struct volume_entry *entry = state_volume(&server->state, namespace, id);
 
 	if (!entry)
-		return error_set(
-			err, STATUS_NOT_FOUND, 0,
-			"there is no volume %.128s in namespace %.64s; holdfast volume status lists them", id,
-			namespace);
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no volume %.128s in namespace %.64s; holdfast volume "
+				 "status%s%.64s lists them",
+				 id, namespace, NAMESPACE_OPTION(namespace));
 	*ret = entry;
 	return STATUS_OK;
 }
@@ -121,9 +121,10 @@ enum status volume_store_check_usable(struct server *server, const struct volume
 	if (!is_creating && (!detail || detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING))
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "volume %s is being %s at its provider%s%.256s; holdfast volume status %s",
+			 "volume %s is being %s at its provider%s%.256s; holdfast volume status %s%s%s",
 			 volume->id, is_creating ? "created" : "deleted",
-			 detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error, volume->id);
+			 detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error, volume->id,
+			 NAMESPACE_OPTION(volume->namespace));
 }
 
 enum status volume_check_registered(const struct volume *volume, struct error *err)
@@ -132,8 +133,8 @@ enum status volume_check_registered(const struct volume *volume, struct error *e
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "volume %s is known only from a node's report, which proves no storage; register it "
-			 "again first: holdfast volume register FILE",
-			 volume->id);
+			 "again first: holdfast volume register FILE%s%s",
+			 volume->id, NAMESPACE_OPTION(volume->namespace));
 }
 
 char *volume_object(const struct volume *volume, char ret[static VOLUME_OBJECT_SIZE])

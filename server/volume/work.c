@@ -322,8 +322,8 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "volume %s: its plugin is being asked at this moment; repeat this in a moment, "
-			 "holdfast volume status %s shows the work in flight",
-			 volume->id, volume->id);
+			 "holdfast volume status %s%s%s shows the work in flight",
+			 volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 }
 
 static void on_mounted(struct server *server, const struct claim *claim)

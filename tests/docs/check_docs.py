@@ -573,6 +573,21 @@ def messages(path):
     return re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)
 
 
+def check_namespaces(files):
+    """Each command with the id of a volume or a job has NAMESPACE_OPTION in its message: "%s%s" behind a word."""
+    n = 0
+    for name in files:
+        if not (name.startswith(("agent/", "cli/", "lib/", "server/")) and name.endswith(".c")):
+            continue
+        for message in messages(ROOT / name):
+            for said in re.findall(r"holdfast ((?:volume|job) (?!snapshot |import )[a-z][^,;:)]*)", message):
+                n += "%" in said
+                if "%" in said and not re.search(r"\w%s%(?:\.\d+)?s", said):
+                    fault(f"{name}: 'holdfast {said}' lacks NAMESPACE_OPTION()")
+    if n < 30:
+        fault(f"only {n} messages name a command with a volume or a job")
+
+
 def check_messages(files):
     """Each command that a message of the server names exists, with its options."""
     commands = cli_commands()
@@ -583,7 +598,7 @@ def check_messages(files):
             continue
         for message in messages(ROOT / name):
             for said in re.findall(r"holdfast ((?:%s) [^,;:)]*)" % "|".join(sorted(groups)), message):
-                words = said.split()
+                words = said.replace("%s%.64s", "").split()
                 if not any(" ".join(words[:n]) in commands for n in (2, 3)):
                     fault(f"{name}: a message names 'holdfast {said}', which is no command")
                 for option in re.findall(r"--([a-z-]+)", said):
@@ -1015,6 +1030,7 @@ def main():
     check_operations()
     check_said()
     check_messages(files)
+    check_namespaces(files)
     check_manual()
     check_protocol()
     check_interop()

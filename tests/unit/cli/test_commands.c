@@ -386,6 +386,7 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_waits, run_setup, NULL)
 
 #define WEB(more) "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"version\": 3" more "}"
 #define GROUP(current) ", \"groups\": [{\"name\": \"app\", \"desired\": 2, \"current\": " current "}]"
+#define IN_SHOP "\"job\": {\"id\": \"web\", \"namespace\": \"shop\", \"version\": 3"
 #define WAITS(index, text) ", \"waits\": [{\"group\": \"app\", \"index\": " index ", \"text\": \"" text "\"}]"
 #define ON_NODE_8 "\"group\": \"app\", \"node_id\": \"node-8\", \"allocation_id\": \"01\", \"text\": "
 #define A_JOB                                                                                    \
@@ -478,6 +479,10 @@ TEST_FIXTURE(an_update_that_does_not_end_well_has_its_own_exit_status, run_setup
 	expect_failure(with_spec("job run @"), STATUS_ABORTED, "was replaced by version 4");
 	will_answer(1, "Jobs.Get", WEB(", \"stop\": true") "}");
 	expect_failure(with_spec("job run @"), STATUS_ABORTED, "job web was stopped");
+	will_answer(0, "Jobs.Run", "{" IN_SHOP "}}");
+	will_answer(1, "Jobs.Get", "{" IN_SHOP ", \"update_status\": 2}}");
+	expect_failure(with_spec("job run @"), STATUS_FAILED_PRECONDITION,
+		       "holdfast job status web --namespace shop, holdfast job revert web --namespace shop");
 }
 
 TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent, run_setup, NULL)

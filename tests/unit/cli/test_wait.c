@@ -116,10 +116,11 @@ TEST_FIXTURE(a_state_that_can_no_longer_come_ends_the_wait, run_setup, NULL)
 		       " will not be running: it is failed: no image. Next: holdfast alloc "
 		       "status " ALLOC_ID);
 	assert_int_equal(ending.exit_code, 0); /* main() makes it 1 */
-	will_answer(1, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"default\"}]}");
+	will_answer(1, "Jobs.List", "{\"jobs\": [{\"id\": \"web\", \"namespace\": \"shop\"}]}");
 	will_answer(2, "Jobs.Get", JOB("running", ", \"update_status\": \"JOB_UPDATE_STATUS_FAILED\""));
 	expect_failure("job wait web --for healthy", STATUS_FAILED_PRECONDITION,
-		       "job web will not be healthy: it is running, its update is failed");
+		       "job web will not be healthy: it is running, its update is failed. Next: holdfast job "
+		       "status web --namespace shop");
 }
 
 TEST_FIXTURE(a_wait_that_is_over_in_vain_has_an_exit_status_of_its_own, run_setup, NULL)

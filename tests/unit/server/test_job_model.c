@@ -690,9 +690,10 @@ static void check_waits(struct model *m, uint32_t job, const struct job_decision
 
 		if (!is_true(m, job, wait, decisions))
 			FAIL(m, "job %u, %u[%u]: not true: %s", job, wait->group, wait->index,
-			     job_wait_text(wait, text));
+			     job_wait_text(wait, NAMESPACE_DEFAULT, text));
 		if (wait->until_ms != 0 && (decisions->wake_ms == 0 || decisions->wake_ms > wait->until_ms))
-			FAIL(m, "nobody wakes at the end of: %s", job_wait_text(wait, text));
+			FAIL(m, "nobody wakes at the end of: %s",
+			     job_wait_text(wait, NAMESPACE_DEFAULT, text));
 	}
 	for (uint32_t group = 0; group < m->jobs[job].spec.n_groups; group++)
 		for (uint32_t i = 0; i < n_numbers(m, job, group); i++)
@@ -1495,7 +1496,7 @@ static void settle(struct model *m)
 		for (size_t i = 0; i < m->decisions.n_waits; i++)
 			print_message("job %u %u[%u]: %s\n", job, m->decisions.waits[i].group,
 				      m->decisions.waits[i].index,
-				      job_wait_text(&m->decisions.waits[i], text));
+				      job_wait_text(&m->decisions.waits[i], NAMESPACE_DEFAULT, text));
 	}
 	FAIL(m, "it does not come to what was submitted");
 }

@@ -105,7 +105,7 @@ JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 	assert_int_equal(decide(allocs, 2, &holder)->n_actions, 1);
 	assert_string_equal(decisions.actions[0].alloc_id, "a");
 	assert_int_equal(decisions.n_waits, 1);
-	assert_string_equal(job_wait_text(&decisions.waits[0], text),
+	assert_string_equal(job_wait_text(&decisions.waits[0], NAMESPACE_DEFAULT, text),
 			    "waits for volume db[1], which allocation other on node n9 holds; holdfast "
 			    "volume status db[1] --why");
 }
@@ -120,7 +120,8 @@ JOB_TEST(queued_members_and_race_losers_have_not_failed)
 	group.update.healthy_deadline_ms = 1; /* long over */
 	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 0);
 	assert_int_equal(decisions.waits[0].what, JOB_WAIT_QUEUE);
-	assert_string_equal(job_wait_text(&decisions.waits[0], text), "is pending as allocation a");
+	assert_string_equal(job_wait_text(&decisions.waits[0], NAMESPACE_DEFAULT, text),
+			    "is pending as allocation a");
 	assert_int_equal(decisions.groups[0].placed, 0);
 	alloc.content = 1; /* of another version: nothing is lost */
 	group.update.max_parallel = 1;
@@ -204,10 +205,10 @@ JOB_TEST(every_wait_has_a_sentence)
 	for (int what = 0; what < JOB_WAIT_N; what++) {
 		struct job_wait wait = {.what = (enum job_wait_for)what, .volume_id = "v"};
 
-		assert_true(strlen(job_wait_text(&wait, text)) > 20);
+		assert_true(strlen(job_wait_text(&wait, NAMESPACE_DEFAULT, text)) > 20);
 		wait.alloc_id = "a1";
 		wait.node_id = "n1";
-		assert_true(strlen(job_wait_text(&wait, text)) > 20);
+		assert_true(strlen(job_wait_text(&wait, NAMESPACE_DEFAULT, text)) > 20);
 		if (what != JOB_WAIT_DELAY && what != JOB_WAIT_ATTEMPTS)
 			assert_non_null(strstr(text, "n1"));
 	}

@@ -125,6 +125,8 @@ CLUSTER_TEST(a_job_lives_and_goes_by_addresses_alone)
 
 	ask(f, "GET", "/v1/jobs", NULL, "200", "\"jobs\":[]", "x-holdfast-index");
 	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
+	ask(f, "GET", "/v1/job/web?namespace=shop", NULL, "404",
+	    "holdfast job status --namespace shop lists them", "not_found");
 	ask(f, "POST", "/v1/job/web/plan", job, "200", "\"modify_index\":\"0\"", "\"group\":\"app\"");
 	ask(f, "PUT", "/v1/job/web", job, "200", "\"id\":\"web\"", "\"version\":\"1\"");
 	ask(f, "PUT", "/v1/jobs", job, "400", "id", "invalid_argument");
