@@ -35,6 +35,7 @@ struct fence {
 	char claim_id[UUID_TEXT_SIZE]; /* one of those that are fenced: it names the attachment */
 	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* that the provider is asked to detach */
 	bool has_freed;					 /* what the node had under another provider id */
+	uint64_t since;					 /* the revision before it */
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 };
 
@@ -198,7 +199,7 @@ static void answer(struct server *server, void *userdata)
 	}
 	holdfast__v1__detach_volume_response__init(response);
 	if (volume) /* when memory is short: a shorter list is still true */
-		(void)volume_show_claims(server, volume, fence->node_id, &response->claims,
+		(void)volume_show_claims(server, volume, fence->node_id, fence->since, &response->claims,
 					 &response->n_claims);
 	answer_durable(server, fence->call, &response->base);
 }
@@ -394,6 +395,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	if (!fence)
 		return error_no_memory(err, "a fence");
 	fence->call = call;
+	fence->since = kv_revision(server->kv);
 	(void)str_copy(fence->namespace, sizeof(fence->namespace), volume->namespace);
 	(void)str_copy(fence->volume_id, sizeof(fence->volume_id), volume->id);
 	(void)str_copy(fence->node_id, sizeof(fence->node_id), node->id);

@@ -26,21 +26,13 @@ static void show_detached(struct server *server, const struct volumes_waiting *w
 			  struct volume_entry *entry, Holdfast__V1__DetachVolumeResponse *response)
 {
 	struct claim_entry *claim;
-	size_t n = 0;
 
 	if (!waiting->dry_run)
 		LIST_FOREACH (claim, &entry->claims, of_volume)
 			if (str_eq(claim->claim.node_id, waiting->node_id))
 				release_drive(server, claim);
-	(void)volume_show_claims(server, entry, waiting->node_id, &response->claims, &response->n_claims);
-	if (!waiting->dry_run)
-		return;
-	for (size_t i = 0; i < response->n_claims; i++)
-		if (response->claims[i]->state == HOLDFAST__V1__CLAIM_STATE__FREED)
-			holdfast__v1__claim__free_unpacked(response->claims[i], NULL);
-		else
-			response->claims[n++] = response->claims[i];
-	response->n_claims = n;
+	(void)volume_show_claims(server, entry, waiting->node_id, waiting->since, &response->claims,
+				 &response->n_claims);
 }
 
 static void on_detached(struct server *server, void *userdata)
@@ -136,13 +128,15 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 
 static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struct volume_entry *volume,
 					      const struct node_entry *node,
-					      const Holdfast__V1__DetachVolumeRequest *request)
+					      const Holdfast__V1__DetachVolumeRequest *request,
+					      uint64_t since)
 {
 	struct volumes_waiting *waiting = volumes_waiting_new(call, &volume->volume);
 
 	if (waiting) {
 		(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node->node.id);
 		waiting->dry_run = request->dry_run;
+		waiting->since = since;
 		waiting->without_plugin = request->without_plugin_reason[0] != '\0';
 	}
 	return waiting;
@@ -169,6 +163,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct node_entry *node = state_node(&server->state, request->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
+	const uint64_t since = kv_revision(server->kv);
 	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
@@ -186,8 +181,8 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	if (!is_word && !request->dry_run)
 		audit_write(server, &change, call, "Volumes.Detach", volume_object(&entry->volume, object),
 			    "asked the node again");
-	return change_commit_taking(server, &change, on_detached, detach_waiting(call, entry, node, request),
-				    err);
+	return change_commit_taking(server, &change, on_detached,
+				    detach_waiting(call, entry, node, request, since), err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_detach, Holdfast__V1__DetachVolumeRequest, "Volumes.Detach", handle_detach)

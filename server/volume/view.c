@@ -34,16 +34,19 @@ static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
 }
 
 struct shown {
+	const char *node_id;
+	uint64_t since;
 	Holdfast__V1__Claim **claims;
 	size_t n;
 };
 
 /* False when memory is short. */
-static bool show_claim(const struct claim *claim, const char *node_id, struct shown *shown)
+static bool show_claim(const struct claim *claim, struct shown *shown)
 {
 	Holdfast__V1__Claim *message;
 
-	if (node_id && !str_eq(claim->node_id, node_id))
+	if ((shown->node_id && !str_eq(claim->node_id, shown->node_id)) ||
+	    (!claim_is_live(claim) && claim->modify_index <= shown->since))
 		return true;
 	message = claim_to_pb(claim);
 	if (message)
@@ -62,11 +65,11 @@ static void read_history(struct server *server, const struct volume_entry *entry
 }
 
 bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
-			Holdfast__V1__Claim ***ret, size_t *ret_n)
+			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n)
 {
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	const struct claim_entry *claim;
-	struct shown shown = {NULL, 0};
+	struct shown shown = {.node_id = node_id, .since = since};
 	bool is_whole;
 	size_t n = 0;
 
@@ -76,9 +79,9 @@ bool volume_show_claims(struct server *server, const struct volume_entry *entry,
 	shown.claims = calloc(n + freed.n + 1, sizeof(Holdfast__V1__Claim *));
 	is_whole = shown.claims != NULL;
 	LIST_FOREACH (claim, &entry->claims, of_volume)
-		is_whole = is_whole && show_claim(&claim->claim, node_id, &shown);
+		is_whole = is_whole && show_claim(&claim->claim, &shown);
 	for (size_t i = 0; i < freed.n; i++)
-		is_whole = is_whole && show_claim(&freed.claims[i], node_id, &shown);
+		is_whole = is_whole && show_claim(&freed.claims[i], &shown);
 	*ret = shown.claims;
 	*ret_n = shown.n;
 	return is_whole;
@@ -139,7 +142,7 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	    usage_of_volume(entry, !with_claims, &view->usages, &view->n_usages) &&
 	    (!with_claims || !server->show_schedule ||
 	     server->show_schedule(server, entry, &view->snapshots_state)) &&
-	    (!with_claims || volume_show_claims(server, entry, NULL, &view->claims, &view->n_claims)))
+	    (!with_claims || volume_show_claims(server, entry, NULL, 0, &view->claims, &view->n_claims)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;

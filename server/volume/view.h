@@ -29,7 +29,7 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 				  struct volume_view_cache *cache);
 
 /** Returns the volume's claims, live ones and then its history, the newest first. @node_id: only of that
- * node, NULL: of all. The caller owns @ret with its elements, also when it returns false: memory is short
- * and some are left out. */
+ * node, NULL: of all. @since: without those that were freed in this revision or before. The caller owns @ret
+ * with its elements, also when it returns false: memory is short and some are left out. */
 bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
-			Holdfast__V1__Claim ***ret, size_t *ret_n);
+			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n);

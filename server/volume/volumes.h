@@ -36,6 +36,7 @@ struct volumes_waiting {
 	char node_id[NODE_ID_MAX + 1]; /* detach */
 	bool created;		       /* register, create */
 	bool dry_run;		       /* detach */
+	uint64_t since;		       /* detach: the revision before it */
 	bool without_plugin;	       /* detach */
 	bool is_creating;	       /* deregister */
 };

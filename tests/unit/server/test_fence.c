@@ -109,6 +109,29 @@ CASE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume)
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
+static void expect_only(struct fixture *f, const struct detach_args *args, const char *alloc)
+{
+	cleanup_pb Holdfast__V1__DetachVolumeResponse *response = NULL;
+	struct error err;
+
+	assert_succeeds(ask_detach(f, "n1", args, &response, &err), err);
+	assert_int_equal(response->n_claims, 1);
+	assert_string_equal(response->claims[0]->allocation_id, alloc);
+}
+
+CASE(a_detach_lists_no_claims_that_were_freed_before)
+{
+	take_claim(f, &f->n1, "db", ALLOC_3);
+	release_claim(f, &f->n1, ALLOC_3);
+	UNTIL(f, state_of(f, ALLOC_3) == CLAIM_FREED);
+	strand(f, ALLOC_1);
+	expect_only(f, &(struct detach_args){.fence = "off", .dry_run = true}, ALLOC_1);
+	expect_only(f, &(struct detach_args){.fence = "off"}, ALLOC_1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	strand(f, ALLOC_2);
+	expect_only(f, &(struct detach_args){.attest = "off"}, ALLOC_2);
+}
+
 CASE(a_fence_that_endangers_work_or_detaches_nothing_is_refused)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
