@@ -538,8 +538,9 @@ static enum status node_purge_show(struct call *call, const void *message, struc
 	else
 		print_line(
 			"node %s is forgotten and its certificates are revoked; with a new one it is a new "
-			"node: holdfast operator cert node %s",
-			request->id, request->id);
+			"node: holdfast operator node enroll %s, or without a block ca { } in the server's "
+			"settings: holdfast operator cert node %s",
+			request->id, request->id, request->id);
 	return STATUS_OK;
 }
 

@@ -91,6 +91,8 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 	assert_null(strstr(fake.requests, "Purge"));
 	expect_ok("node purge node-1 --reason old --yes");
 	expect_request("Nodes.Purge {\"id\":\"node-1\",\"reason\":\"old\"}");
+	expect_output("it is a new node: holdfast operator node enroll node-1, or without a block ca { } in "
+		      "the server's settings: holdfast operator cert node node-1");
 	fake.node_ids[1] = NULL;
 	expect_failure("node purge node --reason old --yes", STATUS_INVALID_ARGUMENT,
 		       "purge needs whole ids");
