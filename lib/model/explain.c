@@ -468,7 +468,8 @@ static void write_bound(struct strbuf *sb, const struct explanation *in)
 	if (in->n_missing > 0 && !in->holder.is_connected)
 		strbuf_puts(sb, "; no timer ends this");
 	if (in->worst_case_ms > 0)
-		strbuf_printf(sb, "; %s within %s", in->n_missing > 0 ? "with that it is free" : "free",
+		strbuf_printf(sb, "; %s within %s",
+			      in->n_missing > 0 ? "after that evidence it is free" : "free",
 			      clock_format_duration(in->worst_case_ms * USEC_PER_MSEC, text));
 	else if (in->holder.waits_for_other && in->claim->state == CLAIM_NODE_DETACHED)
 		strbuf_puts(sb, "; nothing bounds that: the end of the others would shorten it");

@@ -65,7 +65,7 @@ static const struct situation {
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED}, OF_NODE, "allocation " ALLOC_1 " to end", ALLOC,
 	    NONE, 1000, "its work has not ended;"),
 	ROW(CLAIM_TAKEN, false, ATTACH_DONE, 0, {CONNECTED, WITH_CONTROLLER}, OF_NODE, "allocation", ALLOC,
-	    NONE, ONE_TRY_MS, "with that it is free within 2m32s"),
+	    NONE, ONE_TRY_MS, "after that evidence it is free within 2m32s"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.disconnected_ms = 61000}, OF_LOST,
 	    "node n1 to come back, or a person", NODE, STOP, 1000, "the node is not connected for 30s"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, STOPPED, .is_draining = true}, OF_NODE, "node n1",
@@ -301,7 +301,8 @@ TEST(holder_state_evidence_error_and_command_are_named)
 		"connected; its work has ended; missing: evidence about node n1 (its receipt that it "
 		"released it or a new boot of it or an operator's attestation); waiting for node n1 to come "
 		"back, "
-		"or a person; no timer ends this; with that it is free within 1s. Next: holdfast node status "
+		"or a person; no timer ends this; after that evidence it is free within 1s. Next: holdfast "
+		"node status "
 		"n1; then if node n1 cannot be brought back and you have made sure that it is off: holdfast "
 		"volume detach db n1 --attest REASON; last error (attempt 4): target is busy");
 }
