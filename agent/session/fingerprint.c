@@ -37,7 +37,9 @@ static struct node_plugin native_of(const struct mount_snapshot_profile *profile
 			       "the mount helper does not start; see: holdfast agent status");
 	else if (!profile->is_available)
 		(void)str_copy(plugin.health_description, sizeof(plugin.health_description),
-			       "the kernel does not know the file system type");
+			       "the kernel does not know the file system type, and found no module for it "
+			       "when the mount helper started: install the module, then systemctl restart "
+			       "holdfast-agent");
 	return plugin;
 }
 

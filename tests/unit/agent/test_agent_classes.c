@@ -166,12 +166,17 @@ TEST_ON(profiles_of_class_csi_are_not_offered, struct world, w, world_setup, wor
 
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
 		w->fake.state->profiles[i] = (struct fake_profile){
-			.name = {'p', (char)('0' + i)}, .class = (uint8_t)classes[i], .is_available = 1};
+			.name = {'p', (char)('0' + i)}, .class = (uint8_t)classes[i], .is_available = i != 4};
 	}
 	w->fake.state->n_profiles = ARRAY_SIZE(classes);
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_int_equal(w->server.hello_plugins, 3);
+	assert_true(w->server.plugins[1].healthy);
+	assert_string_equal(w->server.plugins[2].health_description,
+			    "the kernel does not know the file system type, and found no module for it when "
+			    "the mount helper started: install the module, then systemctl restart "
+			    "holdfast-agent");
 }
 
 WORLD_TEST(the_status_shows_every_instance)
