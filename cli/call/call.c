@@ -386,6 +386,25 @@ static enum status list(struct call *call, struct error *err)
 	return status;
 }
 
+/* Adds the field to the refusal of a filter that has the name of a column for it. */
+static void name_field(const struct rows *rows, struct error *err)
+{
+	static const char refusal[] = " has no field '";
+	char *name = strstr(err->msg, refusal);
+
+	name = name ? name + strlen(refusal) : NULL;
+	for (size_t i = 0; name && i < rows->n; i++) {
+		const struct column *column = &rows->columns[i];
+		size_t n = strlen(column->name), at = (size_t)(name - err->msg) + n;
+
+		if (column->text[0] != '{' || strncasecmp(name, column->name, n) != 0 || name[n] != '\'')
+			continue;
+		(void)snprintf(err->msg + at, sizeof(err->msg) - at, "'; column %s shows %.*s", column->name,
+			       (int)strcspn(column->text + 1, ":?|}"), column->text + 1);
+		return;
+	}
+}
+
 static enum status ask_and_show(struct call *call, struct error *err)
 {
 	const struct command_call *row = call->row;
@@ -396,6 +415,8 @@ static enum status ask_and_show(struct call *call, struct error *err)
 
 	if (status == STATUS_OK)
 		return is_list ? STATUS_OK : show(call, answer, err);
+	if (row->pages == PAGES_LIST && row->rows && call_has(call, OPT_FILTER))
+		name_field(row->rows, err);
 	return row->refused && !call->inv->is_usage_error ? row->refused(call, status, err) : status;
 }
 

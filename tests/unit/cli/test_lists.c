@@ -4,7 +4,12 @@
 #include "run.h"
 #include "unit.h"
 
+#include "model/filter.h"
+
+#include <holdfast/v1/jobs.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <jansson.h>
+#include <string.h>
 
 enum {
 	PAGE = 1000,
@@ -38,6 +43,40 @@ TEST_FIXTURE(yaml_and_names_of_a_long_list_take_no_more_memory, run_setup, NULL)
 TEST_FIXTURE(a_table_of_a_long_list_takes_the_bytes_that_it_shows, run_setup, NULL)
 {
 	assert_true(growth("volume status", HUGE) <= HUGE * BYTES_OF_LINE + SLACK);
+}
+
+/* What the server answers to a filter by @name. */
+static void expect_filter_refused(const char *command, const char *method,
+				  const ProtobufCMessageDescriptor *listed, const char *name,
+				  const char *text)
+{
+	struct filter *filter = NULL;
+	static struct error err;
+	char line[FAKE_TEXT];
+
+	(void)str_format(line, sizeof(line), "%s == 1", name);
+	assert_int_equal(filter_new(line, listed, &filter, &err), STATUS_INVALID_ARGUMENT);
+	fake.answers[0] =
+		(struct fake_answer){.method = method, .status = STATUS_INVALID_ARGUMENT, .lost = err.msg};
+	(void)str_format(line, sizeof(line), "%s --filter %s==1", command, name);
+	expect_failure(line, STATUS_INVALID_ARGUMENT, text);
+}
+
+TEST_FIXTURE(a_filter_by_the_name_of_a_column_is_told_its_field, run_setup, NULL)
+{
+	expect_filter_refused("alloc status", "Allocations.List", &holdfast__v1__allocation__descriptor,
+			      "status", "has no field 'status'; column STATUS shows client_status");
+	expect_filter_refused("alloc status", "Allocations.List", &holdfast__v1__allocation__descriptor,
+			      "AGE", "has no field 'AGE'; column AGE shows create_time_ms");
+	expect_filter_refused("volume status", "Volumes.List", &holdfast__v1__volume__descriptor, "full",
+			      "has no field 'full'; column FULL shows usages.percent");
+	expect_filter_refused("node status", "Nodes.List", &holdfast__v1__node__descriptor, "version",
+			      "has no field 'version'; column VERSION shows agent_version");
+	expect_filter_refused("job status", "Jobs.List", &holdfast__v1__job__descriptor, "submitted",
+			      "has no field 'submitted'; column SUBMITTED shows submit_time_ms");
+	expect_filter_refused("job status", "Jobs.List", &holdfast__v1__job__descriptor, "statu",
+			      "has no field 'statu'");
+	assert_null(strstr(ending.err.msg, "column STATU"));
 }
 
 /* The same text as one answer has: pages leave no trace. */
