@@ -6,15 +6,18 @@
 
 #include <string.h>
 
-static const char *const looking[] = {"ls", "list", "get", "describe", "show", "info", "inspect"};
+static const char *const looking[] = {"ls", "list", "get", "describe", "show", "info", "inspect", "status"};
 
 static const struct noun {
 	const char *name, *plural, *other;
 	const char *status;
 } nouns[] = {
-	{"volume", "volumes", "vol", "volume status"},	   {"node", "nodes", "no", "node status"},
-	{"alloc", "allocs", "allocation", "alloc status"}, {"job", "jobs", "deployment", "job status"},
+	{"volume", "volumes", "vol", "volume status"},
+	{"node", "nodes", "no", "node status"},
+	{"alloc", "allocs", "allocation", "alloc status"},
+	{"job", "jobs", "deployment", "job status"},
 	{"plugin", "plugins", "driver", "plugin status"},
+	{"token", "tokens", "token", "operator token list"},
 };
 
 static const struct words {
@@ -31,6 +34,7 @@ static const struct words {
 	{"volume resize", "volume expand"},
 	{"volume add", "volume register"},
 	{"volume snapshot ls", "volume snapshot list"},
+	{"volume snapshot status", "volume snapshot list"},
 	{"volume snapshot rm", "volume snapshot delete"},
 	{"snapshot list", "volume snapshot list"},
 	{"snapshot create", "volume snapshot create"},
@@ -58,12 +62,16 @@ static const struct words {
 	{"operator snapshot save", "operator backup"},
 	{"operator snapshot restore", "operator restore"},
 	{"operator token ls", "operator token list"},
+	{"operator token status", "operator token list"},
+	{"operator policy ls", "operator policy list"},
+	{"operator policy status", "operator policy list"},
 	{"acl token list", "operator token list"},
 	{"acl policy list", "operator policy list"},
 	{"acl bootstrap", "operator token bootstrap"},
 	{"list-units", "alloc status"},
 	{"contexts", "context list"},
 	{"context ls", "context list"},
+	{"context status", "context list"},
 	{"context rm", "context delete"},
 	{"config get-contexts", "context list"},
 	{"config use-context", "context use"},

@@ -307,6 +307,29 @@ TEST(an_option_is_the_one_that_its_command_has)
 	assert_int_equal(parse("node status --server", &inv, &err), STATUS_INVALID_ARGUMENT);
 }
 
+TEST(a_list_is_also_found_as_ls_and_status)
+{
+	static const char *const words[] = {"ls", "status"};
+	char line[COMMAND_GROUP_SIZE];
+	struct invocation inv;
+	size_t n_lists = 0;
+
+	for (size_t i = 0; i < command_count(); i++) {
+		const char *path = command_at(i)->path, *last = strrchr(path, ' ');
+
+		if (!last || !str_eq(last, " list"))
+			continue;
+		n_lists++;
+		for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
+			(void)str_format(line, sizeof(line), "%.*s %s", (int)(last - path), path, words[k]);
+			good(line, path, &inv);
+		}
+	}
+	assert_int_equal(n_lists, 4);
+	good("token status", "operator token list", &inv);
+	good("tokens", "operator token list", &inv);
+}
+
 TEST(the_table_is_sound)
 {
 	for (size_t i = 0; i < command_count(); i++) {
