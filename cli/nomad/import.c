@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/reference.h"
@@ -36,6 +37,7 @@ struct writer {
 	const char *job_type;
 	const json_t *job;
 	bool has_network;   /* the group */
+	bool is_networked;  /* and it is written */
 	json_t *host_paths; /* of the task; borrowed */
 };
 
@@ -503,6 +505,7 @@ static void write_network(struct writer *w, const json_t *network)
 		       "network is changed: mode is host, so that its ports are those of the node");
 	else if (!mode)
 		return;
+	w->is_networked = true;
 	begin_block(w, "network", NULL);
 	write_text(w, "mode", text && str_eq(text, "none") ? "none" : "host");
 	end_block(w);
@@ -787,6 +790,38 @@ static void write_tasks(const struct item *item)
 	each_labelled(item, write_task);
 }
 
+static bool is_of_engine(const json_t *task)
+{
+	const char *driver = json_string_value(json_object_get(task, "driver"));
+
+	return driver && (str_eq(driver, "docker") || str_eq(driver, "podman"));
+}
+
+/* Returns the mode of the task that exists here too, or NULL. */
+static json_t *network_mode_of(const json_t *task)
+{
+	json_t *mode = json_object_get(json_object_get(task, "config"), "network_mode");
+	const char *text = json_string_value(mode);
+
+	return text && (str_eq(text, "host") || str_eq(text, "none")) ? mode : NULL;
+}
+
+/* Nomad puts a task on the engine's bridge if the file gives no other network. */
+static void remark_bridge(const struct item *groups, const char *label, const json_t *group)
+{
+	const char *name;
+	json_t *task;
+	bool is_on_bridge = false;
+
+	json_object_foreach (json_object_get(group, "task"), name, task)
+		is_on_bridge = is_on_bridge || (is_of_engine(task) && !network_mode_of(task));
+	if (is_on_bridge && !groups->w->is_networked)
+		remark(groups->w, groups->value, label, NOMAD_CHANGED,
+		       "group \"%.64s\" is changed: there is no bridge, a task without network has only a "
+		       "loopback interface; write network { mode = \"host\" } for the network of the node",
+		       label);
+}
+
 static void write_group(const struct item *item, const char *label, const json_t *body)
 {
 	struct writer *w = item->w;
@@ -796,6 +831,7 @@ static void write_group(const struct item *item, const char *label, const json_t
 
 	w->scope.ports = ports;
 	w->has_network = network != NULL;
+	w->is_networked = false;
 	note_ports(w, network);
 	json_array_foreach (network, i, one)
 		note_ports(w, one);
@@ -803,6 +839,7 @@ static void write_group(const struct item *item, const char *label, const json_t
 	write_members(w, NOMAD_GROUP, body);
 	write_policies(w, body);
 	write_task_constraints(w, body);
+	remark_bridge(item, label, body);
 	end_block(w);
 	w->scope.ports = NULL;
 }
@@ -1059,7 +1096,12 @@ static void add_host_path(const struct item *item, const char *source, const cha
 {
 	const struct nomad_key *row = nomad_find_key(item->block, item->key);
 
-	if (source[0] != '/') {
+	if (path_is_within(source, "/dev")) {
+		item_remark(item, NOMAD_REFUSED,
+			    "%.64s is refused: %.64s: omit it, a privileged CSI plugin has /dev; devices are "
+			    "not assigned to other tasks",
+			    item->key, source);
+	} else if (source[0] != '/') {
 		item_remark(item, NOMAD_DROPPED,
 			    "%.64s is dropped: %.64s is no path of the host; put the file into the image or "
 			    "onto a volume",
@@ -1119,12 +1161,11 @@ static void write_binds_of_blocks(const struct item *item)
 
 static void write_config(const struct item *item)
 {
-	const char *driver = json_string_value(json_object_get(item->object, "driver"));
 	json_t *mode = json_object_get(item->value, "network_mode");
 	const struct item of_mode = {item->w, NOMAD_CONFIG, item->value, "network_mode", mode};
 	cleanup_json json_t *paths = json_object();
 
-	if (!driver || (!str_eq(driver, "docker") && !str_eq(driver, "podman"))) {
+	if (!is_of_engine(item->object)) {
 		item_remark(item, NOMAD_DROPPED, "config is dropped: it is of a driver that does not exist");
 		return;
 	}
@@ -1138,8 +1179,7 @@ static void write_config(const struct item *item)
 	if (!mode)
 		return;
 	remark_row(&of_mode, nomad_find_key(NOMAD_CONFIG, "network_mode"));
-	if (json_is_string(mode) && !item->w->has_network &&
-	    (str_eq(json_string_value(mode), "host") || str_eq(json_string_value(mode), "none")))
+	if (!item->w->has_network && network_mode_of(item->object))
 		write_json(item->w, "network", mode);
 }
 

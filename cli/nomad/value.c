@@ -158,6 +158,9 @@ static json_t *expression(struct nomad_scope *scope, const char *at, size_t n,
 			       ? json_sprintf("${%s}", text)
 			       : why_not(ret_why, "${%.96s} is not replaced here; write its value", text);
 	value = json_loads(text, JSON_DECODE_ANY, NULL);
+	if (str_eq(text, "CSI_ENDPOINT"))
+		return why_not(ret_why, "${CSI_ENDPOINT} is not replaced here; write unix:///csi/csi.sock, "
+					"where /csi is the mount_dir of csi_plugin");
 	return value ? value : why_not(ret_why, "${%.96s} is not evaluated; write its value", text);
 }
 

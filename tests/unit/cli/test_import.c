@@ -196,6 +196,48 @@ TEST(each_check_of_a_service_is_named)
 	nomad_import_release(&import);
 }
 
+#define DOCKER(name, config) "    task \"" name "\" {\n driver = \"docker\"\n config {\n" config "}\n}\n"
+#define GROUP(inner) "job \"a\" {\n  group \"a\" {\n" inner "  }\n}\n"
+
+static bool tells_of_bridge(const char *text)
+{
+	struct nomad_import import = import_text(text, NULL, NULL);
+	bool is_told =
+		has_remark(&import, 2,
+			   "group \"a\" is changed: there is no bridge, a task without network has only "
+			   "a loopback interface; write network { mode = \"host\" } for the network of the "
+			   "node");
+
+	nomad_import_release(&import);
+	return is_told;
+}
+
+TEST(a_task_on_the_bridge_of_nomad_is_remarked)
+{
+	assert_true(tells_of_bridge(GROUP(DOCKER("a", "") DOCKER("b", ""))));
+	assert_true(tells_of_bridge(GROUP(DOCKER("a", "network_mode = \"bridge\"\n"))));
+	assert_true(tells_of_bridge(GROUP("network {\n}\n" DOCKER("a", ""))));
+	assert_false(tells_of_bridge(GROUP(DOCKER("a", "network_mode = \"host\"\n"))));
+	assert_false(tells_of_bridge(GROUP(DOCKER("a", "") "network {\n mode = \"bridge\"\n}\n")));
+	assert_false(tells_of_bridge(GROUP("task \"a\" {\n driver = \"exec\"\n}\n")));
+}
+
+TEST(a_csi_plugin_is_told_its_socket_and_its_devices)
+{
+	struct nomad_import import = import_text(
+		GROUP(DOCKER("a", "args = [\"--endpoint=${CSI_ENDPOINT}\"]\nvolumes = [\"/dev:/dev\"]\n")),
+		NULL, NULL);
+
+	assert_true(has_remark(&import, 6,
+			       "args is refused: ${CSI_ENDPOINT} is not replaced here; write "
+			       "unix:///csi/csi.sock, where /csi is the mount_dir of csi_plugin"));
+	assert_true(has_remark(&import, 7,
+			       "volumes is refused: /dev: omit it, a privileged CSI plugin has /dev; devices "
+			       "are not assigned to other tasks"));
+	assert_int_equal(import.n_refused, 2);
+	nomad_import_release(&import);
+}
+
 TEST(an_unknown_key_is_refused)
 {
 	struct nomad_import import =
