@@ -73,7 +73,7 @@ static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{clas
 		   COL_SET("inodes", "{inodes?{inodes}}"));
 
 #define IN_USE "readers: {readers}, writers: {writers}"
-#define GROWN "{bytes?{bytes:size}|not grown yet} on node {node_id}"
+#define GROWN "{bytes?{bytes:size}|not grown yet} on node {node_id}{bytes?, as its plugin reports}"
 
 static DEFINE_ROWS(grown_page, holdfast__v1__node_capacity, NULL, COL_WHEN("{#?|y}", "file system", GROWN),
 		   COL_WHEN("{#?y}", "", GROWN));
@@ -163,11 +163,34 @@ static enum status show_claims_apart(const Holdfast__V1__Volume *volume, bool ve
 	return STATUS_OK;
 }
 
+/* Prints the nodes whose file system is measured at less than three quarters of the size that the plugin
+ * reports after an expansion. */
+static void show_not_grown(const Holdfast__V1__Volume *volume)
+{
+	char size[SIZE_TEXT_SIZE], age[AGE_SIZE];
+
+	for (size_t i = 0; i < volume->n_node_capacities; i++) {
+		const Holdfast__V1__NodeCapacity *reported = volume->node_capacities[i];
+
+		for (size_t k = 0; k < volume->n_usages; k++) {
+			const Holdfast__V1__VolumeUsage *usage = volume->usages[k];
+
+			if (str_eq(usage->node_id, reported->node_id) && usage->total_bytes > 0 &&
+			    usage->total_bytes < reported->bytes - reported->bytes / 4)
+				print_line("its file system on node %s has not grown: it has %s, measured %s "
+					   "ago",
+					   usage->node_id, size_text(usage->total_bytes, size),
+					   age_text(usage->time_ms, clock_realtime_ms(), age));
+		}
+	}
+}
+
 static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verbose, struct error *err)
 {
 	if (!answer->volume)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no volume");
 	TRY(show_claims_apart(answer->volume, verbose, err));
+	show_not_grown(answer->volume);
 	for (size_t i = 0; i < answer->n_pending; i++)
 		print_line("pending for it, %zu.: allocation %s", i + 1, answer->pending[i]);
 	show_why(answer);
@@ -326,13 +349,14 @@ static bool ends_well(const Holdfast__V1__Volume *volume)
 static enum status volume_expand_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ExpandVolumeResponse *answer = message;
+	const Holdfast__V1__ExpandVolumeRequest *request = call->request;
 	char size[SIZE_TEXT_SIZE];
 
-	print_line("volume %s has %s%s", call->subject,
-		   size_text(answer->volume ? answer->volume->capacity : 0, size),
-		   ends_well(answer->volume)
-			   ? ""
-			   : ", and its nodes are still to see that: holdfast volume status shows it");
+	print_line("volume %s: its plugin reports %s", call->subject,
+		   size_text(answer->volume ? answer->volume->capacity : 0, size));
+	if (!ends_well(answer->volume))
+		print_line("its nodes have not grown it yet: holdfast volume status %s%s%s shows it",
+			   request->id, NAMESPACE_OPTION(request->namespace_));
 	return STATUS_OK;
 }
 

@@ -202,13 +202,33 @@ TEST_FIXTURE(a_volume_is_shown_with_its_provider_details, run_setup, NULL)
 	expect_output("phase                volume-expanding\n");
 	expect_output("last try             quota\n");
 	expect_output("file system          not grown yet on node n1\n"
-		      "                     1KiB on node n2\n");
+		      "                     1KiB on node n2, as its plugin reports\n");
+	assert_null(strstr(ending.output, "has not grown"));
 	assert_null(strstr(ending.output, "source"));
 	expect_output("mount flags          [redacted]\n");
 	expect_output("rack=R1,zone=a\n");
 	expect_output("\nwhy\nheld by x\nnext: y\nand by z\n");
 	expect_ok("volume status db --why --json");
 	expect_output("\"explanations\": [");
+}
+
+#define GROWN_TO(measured)                                                                             \
+	"{\"volume\": {\"id\": \"db\", \"node_capacities\": [{\"node_id\": \"n1\", \"bytes\": 1024}]," \
+	"\"usages\": [{\"node_id\": \"n1\", \"total_bytes\": " measured "}, {\"node_id\": \"n2\", "    \
+	"\"total_bytes\": 1}]}}"
+
+/* A file system has less room than its device. */
+TEST_FIXTURE(a_file_system_that_is_measured_smaller_than_reported_has_not_grown, run_setup, NULL)
+{
+	will_answer(0, "Volumes.Get", GROWN_TO("767"));
+	expect_ok("volume status db");
+	expect_output("its file system on node n1 has not grown: it has 767 bytes, measured ");
+	fake.answers[0].json = GROWN_TO("768");
+	expect_ok("volume status db");
+	assert_null(strstr(ending.output, "has not grown"));
+	fake.answers[0].json = GROWN_TO("0"); /* unknown */
+	expect_ok("volume status db");
+	assert_null(strstr(ending.output, "has not grown"));
 }
 
 TEST_FIXTURE(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup, NULL)
@@ -237,10 +257,10 @@ TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 	expect_request("Volumes.Expand "
 		       "{\"capacity_max\":\"32212254720\",\"capacity_min\":\"21474836480\",\"id\":\"web\","
 		       "\"namespace\":\"default\"}");
-	assert_string_equal(ending.output, "volume web has 20GiB\n");
+	assert_string_equal(ending.output, "volume web: its plugin reports 20GiB\n");
 	fake.answers[0].json = "{\"volume\": {\"capacity\": 5, \"phase\": \"VOLUME_EXPANDING\"}}";
 	expect_ok("volume expand web 20GiB");
-	expect_output("5 bytes, and its nodes are still to see that");
+	expect_output("5 bytes\nits nodes have not grown it yet: holdfast volume status web shows it\n");
 	expect_usage_error("volume expand web 20GiB --capacity-max 10GiB", "is less than SIZE");
 	expect_usage_error("volume expand web large", "SIZE: 'large' is not a size");
 	expect_usage_error("volume expand web 0", "is not a size");
