@@ -26,7 +26,7 @@ RB_HEAD(wish_tree, volume_wish);
 
 /* Those of one allocation. */
 struct alloc_wishes {
-	struct volume_wish *list; /* owned; one for each volume, in its order; NULL: none is listed */
+	struct volume_wish *list; /* owned; one for each volume, in its order; NULL: no room for any */
 	bool are_listed;	  /* it waits for its volumes, or is_starting */
 	bool is_starting;	  /* it may still claim its volumes, or keeps a place */
 };
