@@ -124,14 +124,21 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 {
 	struct volume_entry *other = storage_first(&server->state, id);
 	bool is_shared = false;
+	size_t n = 0;
 
 	for (; other; other = storage_next(&server->state, id, other)) {
 		if (is_itself(other, volume))
 			continue;
+		n++;
 		if (shares[0] == '\0' || !str_eq(other->namespace, volume->namespace))
 			return refuse_taken(server, call, volume, other, err);
 		is_shared = is_shared || str_eq(other->id, shares);
 	}
+	if (is_shared && n >= STORAGE_NAMES_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "shares: the storage of volume %s has %zu names, which is as many as may; "
+				 "use one of these, or holdfast volume deregister one",
+				 shares, n);
 	if (shares[0] == '\0' || is_shared)
 		return STATUS_OK;
 	return error_set(

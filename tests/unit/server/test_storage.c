@@ -10,6 +10,7 @@
 #include "claim/release.h"
 #include "recovery/epoch.h"
 #include "state/storage_index.h"
+#include "volume/identity.h"
 
 #define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
 #define CSI(id, rest) "{\"volume\":{\"id\":\"" id "\"," NFS rest "}}"
@@ -118,6 +119,22 @@ PROVIDER_TEST(a_creation_whose_storage_was_registered_meanwhile_is_forgotten)
 	assert_int_equal(creation.status, STATUS_ALREADY_EXISTS);
 	assert_null(state_volume(&f->server->state, "default", "db"));
 	assert_int_equal(provider_volumes(), 1);
+}
+
+CLUSTER_TEST(a_storage_has_so_many_names_and_no_more)
+{
+	char json[512];
+
+	must(f, "Register", DISK("d", ""), NULL);
+	for (int i = 1; i < STORAGE_NAMES_MAX; i++) {
+		(void)str_format(json, sizeof(json), DISK("d%d", ",\"shares\":\"d\""), i);
+		must(f, "Register", json, NULL);
+	}
+	refuses(f, "Register", DISK("more", ",\"shares\":\"d\""), STATUS_RESOURCE_EXHAUSTED,
+		"volume d has 64 names");
+	must(f, "Register", DISK("d1", ",\"shares\":\"d\""), NULL); /* again */
+	must(f, "Deregister", "{\"id\":\"d1\"}", NULL);
+	must(f, "Register", DISK("more", ",\"shares\":\"d\""), NULL);
 }
 
 CLUSTER_TEST(shares_names_a_volume_of_the_same_storage_and_namespace)
