@@ -448,8 +448,8 @@ static void write_plugin_advice(const struct alloc *alloc, size_t n_have, char *
 	else if (n_have > 0)
 		(void)str_format(ret, size,
 				 "; only a job with type = \"system\" runs there too: holdfast job stop "
-				 "--purge %s, then holdfast job run with that type",
-				 alloc->job_id);
+				 "--purge %s%s%s, then holdfast job run with that type",
+				 alloc->job_id, NAMESPACE_OPTION(alloc->namespace));
 }
 
 /* Chooses a node without its plugins for an allocation without volumes, which runs tasks or plugins. */
@@ -458,7 +458,7 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 				     struct error *err)
 {
 	const struct alloc *alloc = placement->alloc;
-	char plugins[ALLOC_PLUGINS_TEXT_SIZE], advice[JOB_ID_MAX + 160];
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE], advice[JOB_ID_MAX + NAMESPACE_MAX + 176];
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
 	const struct node_entry *best = NULL;
 	size_t n_have = 0;
