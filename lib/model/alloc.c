@@ -56,6 +56,12 @@ bool alloc_is_client_terminal(const struct alloc *alloc)
 	       alloc->client_status == CLIENT_LOST;
 }
 
+bool alloc_is_pending(const struct alloc *alloc)
+{
+	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
+	       alloc->client_status == CLIENT_PENDING;
+}
+
 /* A copy of @n entries of @size bytes; NULL if @n is 0. False without memory. */
 static bool copy_list(const void *from, uint32_t n, size_t size, void *ret)
 {

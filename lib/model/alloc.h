@@ -169,6 +169,9 @@ void alloc_default(struct alloc *alloc);
 /** Has the node finished with it (complete, failed or lost)? */
 bool alloc_is_client_terminal(const struct alloc *alloc);
 
+/** It has no node yet, and waits for one. */
+bool alloc_is_pending(const struct alloc *alloc);
+
 /** Does the next allocation of its job's member take its place in the queues of its volumes? */
 static inline bool alloc_is_heritable(const struct alloc *alloc)
 {

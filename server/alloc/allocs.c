@@ -94,12 +94,6 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 	return STATUS_OK;
 }
 
-bool alloc_is_pending(const struct alloc *alloc)
-{
-	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
-	       alloc->client_status == CLIENT_PENDING;
-}
-
 int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry)
 {
 	return entry->alloc.node_id[0] != '\0' ? nodes_disconnected_ms(server, entry->node) : 0;

@@ -92,9 +92,6 @@ enum {
 	PENDING_RELATED_MAX = 128, /* that wait for one volume, for another volume of these, and so on */
 };
 
-/** It has no node yet, and waits for one. */
-bool alloc_is_pending(const struct alloc *alloc);
-
 /** May @alloc, which is not stored, be placed now? Considers allocations that wait before it, and those
  * that were placed, or are @assumed to be (NULL: no assumption), and have not claimed their volumes yet.
  * If it is not @is_to_wait it may race the latter, except those of jobs and those that have waited.

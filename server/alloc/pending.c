@@ -101,13 +101,6 @@ static bool entries_add(struct entries *entries, size_t *size, const struct allo
 	return true;
 }
 
-static const struct alloc_entry *first_without_node(struct server *server)
-{
-	const struct node_entry *nowhere = state_node(&server->state, "");
-
-	return nowhere ? LIST_FIRST(&nowhere->allocs) : NULL;
-}
-
 static void put_in_order(struct entries *entries)
 {
 	if (entries->n > 0)
@@ -116,11 +109,11 @@ static void put_in_order(struct entries *entries)
 
 static bool collect_queue(struct server *server, struct entries *ret)
 {
-	const struct alloc_entry *entry = first_without_node(server);
+	const struct alloc_entry *entry;
 	size_t size = 0;
 
-	for (; entry; entry = LIST_NEXT(entry, of_node))
-		if (alloc_is_pending(&entry->alloc) && !entries_add(ret, &size, entry))
+	LIST_FOREACH (entry, &server->state.pending, of_pending)
+		if (!entries_add(ret, &size, entry))
 			return false;
 	put_in_order(ret);
 	return true;
@@ -656,11 +649,11 @@ static size_t count_of_volume(struct server *server, const char *namespace, cons
 
 static size_t count_of_namespace(struct server *server, const char *namespace)
 {
-	const struct alloc_entry *entry = first_without_node(server);
+	const struct alloc_entry *entry;
 	size_t n = 0;
 
-	for (; entry; entry = LIST_NEXT(entry, of_node))
-		n += alloc_is_pending(&entry->alloc) && str_eq(entry->alloc.namespace, namespace);
+	LIST_FOREACH (entry, &server->state.pending, of_pending)
+		n += str_eq(entry->alloc.namespace, namespace);
 	return n;
 }
 
@@ -895,7 +888,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	cleanup(round_release) struct round round = {.server = server};
 	uint64_t begun_us = clock_monotonic_us(), took_us;
 
-	if (!server->is_serving || !first_without_node(server))
+	if (!server->is_serving || LIST_EMPTY(&server->state.pending))
 		return 0;
 	if (!pending->is_passing)
 		pending->pass = pending->change;
@@ -937,7 +930,7 @@ static bool prepare(struct server *server)
 
 static void wake_any(struct server *server)
 {
-	if (first_without_node(server) && prepare(server))
+	if (!LIST_EMPTY(&server->state.pending) && prepare(server))
 		wake(server);
 }
 

@@ -1168,6 +1168,15 @@ static bool charge(struct state *state, struct alloc_entry *entry, size_t bytes)
 	return is_charged;
 }
 
+static void list_pending(struct state *state, struct alloc_entry *entry, bool is_pending)
+{
+	if (is_pending && !entry->is_pending)
+		LIST_INSERT_HEAD(&state->pending, entry, of_pending);
+	else if (!is_pending && entry->is_pending)
+		LIST_REMOVE(entry, of_pending);
+	entry->is_pending = is_pending;
+}
+
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
 	struct claim_entry *claim;
@@ -1187,6 +1196,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
+	list_pending(state, entry, alloc_is_pending(alloc));
 	(void)charge(state, entry, size_of(state, entry));
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
@@ -1247,6 +1257,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
+	list_pending(state, entry, alloc_is_pending(alloc));
 	return true;
 }
 
@@ -1283,6 +1294,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	LIST_REMOVE(entry, of_node);
 	wish_unlist(&state->wishes, &entry->wishes);
 	free(entry->wishes.list);
+	list_pending(state, entry, false);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
 	node->n_allocs--;
@@ -1305,6 +1317,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->jobs);
 	RB_INIT(&state->wishes);
+	LIST_INIT(&state->pending);
 	RB_INIT(&state->namespaces.by_name);
 	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);

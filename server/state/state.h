@@ -127,6 +127,7 @@ struct alloc_entry {
 	uint32_t n_runs;
 	struct job_entry *job; /* its job; NULL: it has no job */
 	LIST_ENTRY(alloc_entry) of_job;
+	LIST_ENTRY(alloc_entry) of_pending; /* while it is_pending, see alloc_is_pending() */
 	struct claim_list claims;
 	struct alloc_wishes wishes;
 	uint64_t looked, seen; /* of alloc/pending.c: in which look it was tried, or found */
@@ -139,6 +140,7 @@ struct alloc_entry {
 	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
 	uint32_t bytes;	       /* that are charged to its namespace */
 	bool is_ended;	       /* as it is charged */
+	bool is_pending;
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);
@@ -315,6 +317,7 @@ struct state {
 	struct volume_entry *last_volume;
 	struct alloc_entry *last_alloc;
 	struct wish_tree wishes; /* of all allocations */
+	struct alloc_list pending;
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */

@@ -131,16 +131,9 @@ static bool may_start(const struct alloc *alloc)
 				      alloc->client_status == CLIENT_PENDING && !alloc->adopted);
 }
 
-/* Does it wait for its volumes? */
-static bool is_waiting(const struct alloc *alloc)
-{
-	return alloc->node_id[0] == '\0' && alloc->desired_status == DESIRED_RUN &&
-	       alloc->client_status == CLIENT_PENDING;
-}
-
 static bool is_wishing(const struct alloc *alloc)
 {
-	return alloc->n_volumes > 0 && (may_start(alloc) || is_waiting(alloc));
+	return alloc->n_volumes > 0 && (may_start(alloc) || alloc_is_pending(alloc));
 }
 
 bool wish_prepare(struct alloc_wishes *wishes, const struct alloc *alloc)

@@ -186,10 +186,10 @@ static bool is_known(struct world *w)
 
 WORLD_TEST(a_mount_that_was_made_again_is_measured_before_the_next_round)
 {
-	start_measuring(w, HOUR_S);
+	start_measuring(w, 8 * INTERVAL_S);
 	await_report(w, 400);
 	w->seen = PATH_NOT_MOUNTED;
-	world_idle(w, 2 * HOUR_S * 1000);
+	world_idle(w, 16 * INTERVAL_S * 1000);
 	assert_true(is_unknown(w));
 	w->seen = PATH_MOUNTED;
 	world_idle(w, 2 * VOLUME_USAGE_TICK_MS);

@@ -143,6 +143,14 @@ static void add_plugin(struct strbuf *to, struct plugin_entry *entry)
 
 static void add_counts(struct strbuf *to, const struct state *state)
 {
+	const struct alloc_entry *pending;
+	size_t n_pending = 0;
+
+	LIST_FOREACH (pending, &state->pending, of_pending) {
+		assert_true(alloc_is_pending(&pending->alloc));
+		n_pending++;
+	}
+	strbuf_printf(to, "pending allocations %zu\n", n_pending);
 	strbuf_printf(to, "volumes %zu, allocations %zu, claims %zu, nodes %zu, unreported %zu\n",
 		      state->n_volumes, state->n_allocs, state->n_claims, state->n_nodes,
 		      state->n_unreported);
