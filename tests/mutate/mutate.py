@@ -30,10 +30,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 ROOT = os.path.dirname(os.path.dirname(HERE))
 WORK = os.path.join(ROOT, "build", "mutate")
 CAUGHT_MIN = 0.95
@@ -162,8 +164,13 @@ class Tree:
         return subprocess.run(["cmake", "--build", self.build, "--target", test], capture_output=True).returncode == 0
 
     def run(self, test, seconds):
-        """Why it failed, or None."""
+        """Why it failed, or None. What it leaves when it is killed goes with its folder."""
+        with tempfile.TemporaryDirectory(dir=MEMORY, prefix="mutate-") as folder:
+            return self.run_in(folder, test, seconds)
+
+    def run_in(self, folder, test, seconds):
         process = subprocess.Popen(self.tests[test], cwd=self.build, text=True, errors="replace",
+                                   env={**os.environ, "HOLDFAST_TEST_FOLDER": folder},
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                    start_new_session=True)
         try:

@@ -10,15 +10,20 @@
 enum { FOLDER_SIZE = 64 };
 
 /** Make an empty folder, in memory where there is room: what is asked of a server or an agent is seldom how
- * fast the disk is, and each of them waits for it dozens of times a second. The caller removes it. */
+ * fast the disk is, and each of them waits for it dozens of times a second. The caller removes it; whoever
+ * may kill the program sets HOLDFAST_TEST_FOLDER, where it is made then, and removes that. */
 static inline void folder_make(char ret[static FOLDER_SIZE])
 {
 	static const unsigned long long enough = 1ULL << 30;
 	struct statvfs memory;
 	int is_roomy = statvfs("/dev/shm", &memory) == 0 &&
 		       (unsigned long long)memory.f_bavail * memory.f_frsize >= enough;
+	const char *folder = getenv("HOLDFAST_TEST_FOLDER"); // NOLINT(concurrency-mt-unsafe): nobody sets it
 
-	(void)snprintf(ret, FOLDER_SIZE, "%s/holdfast-XXXXXX", is_roomy ? "/dev/shm" : "/tmp");
+	(void)snprintf(ret, FOLDER_SIZE, "%s/holdfast-XXXXXX",
+		       folder	  ? folder
+		       : is_roomy ? "/dev/shm"
+				  : "/tmp");
 	if (!mkdtemp(ret))
 		abort();
 }
