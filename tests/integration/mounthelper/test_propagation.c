@@ -161,9 +161,10 @@ static const char *publish_path(int wish, const char *below)
 static void measure(const struct task *by, const char *path, int wish, const char *where,
 		    const struct task tasks[static TASK_N], char *ret, size_t size)
 {
-	static const char *const words[] = {"no", "yes"};
+	static const char letters[] = "SPprs"; /* as in the table's head */
 	const char *sub = publish_path(wish, "/sub");
 	bool seen[2 + TASK_N];
+	char cell[sizeof(letters)] = "";
 
 	assert_int_equal(command(by, '+', path), 0);
 	seen[0] = command(NULL, '?', STAGE "/sub");
@@ -175,9 +176,9 @@ static void measure(const struct task *by, const char *path, int wish, const cha
 	assert_false(is_mount(STAGE "/sub") || is_mount(sub));
 	for (int i = 0; i < TASK_N; i++)
 		assert_int_equal(command(&tasks[i], '?', sub), 0);
-	assert_true(str_format(ret, size, "| %s | %s | %s | %s | %s | %s | %s |\n", wishes[wish], where,
-			       words[seen[0]], words[seen[1]], words[seen[2]], words[seen[3]],
-			       words[seen[4]]) > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(seen); i++)
+		cell[i] = seen[i] ? letters[i] : '-';
+	assert_true(str_format(ret, size, "| %s | %s | `%s` |\n", wishes[wish], where, cell) > 0);
 }
 
 static void assert_documented(const char *manual, const char *line)
