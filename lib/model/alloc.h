@@ -80,7 +80,7 @@ enum csi_plugin_type {
 
 /* A plugin that an allocation runs. */
 struct csi_plugin {
-	char id[CSI_PLUGIN_ID_MAX + 1]; /* id_is_plugin() */
+	char id[PLUGIN_ID_MAX + 1]; /* id_is_plugin() */
 	enum csi_plugin_type type;
 	uint32_t health_timeout_ms;		/* 0: the agent's default */
 	char socket[CSI_PLUGIN_SOCKET_MAX + 1]; /* file name in the plugin's folder; empty: csi.sock */
@@ -194,7 +194,7 @@ const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char
 /** Do both run the same plugins in the same way, or no plugin? */
 bool alloc_plugins_eq(const struct alloc *a, const struct alloc *b);
 
-enum { ALLOC_PLUGINS_TEXT_SIZE = ALLOC_PLUGINS_MAX * (CSI_PLUGIN_ID_MAX + 2) };
+enum { ALLOC_PLUGINS_TEXT_SIZE = ALLOC_PLUGINS_MAX * (PLUGIN_ID_MAX + 2) };
 
 /** "a, b": for people.
  * @only  of ALLOC_PLUGINS_MAX: those that are meant; NULL: all */

@@ -82,7 +82,7 @@ static enum status validate_csi_plugin(const struct csi_plugin *plugin, const ch
 			"id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 - and, inside, "
 			"dots, "
 			"not " PLUGIN_NATIVE,
-			plugin->id, CSI_PLUGIN_ID_MAX);
+			plugin->id, PLUGIN_ID_MAX);
 	if (plugin->type == CSI_PLUGIN_NONE)
 		return error_invalid(err, field,
 				     "id '%s' is given and type is missing: controller, node or "

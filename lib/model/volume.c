@@ -68,7 +68,7 @@ static enum status validate_csi(const struct volume *volume, struct error *err)
 			"not "
 			"\"" PLUGIN_NATIVE "\"), not '%.64s': it is the name of the plugin's folder and of "
 			"its profile in the mount helpers' policies too; holdfast plugin status lists them",
-			CSI_PLUGIN_ID_MAX, volume->plugin_id);
+			PLUGIN_ID_MAX, volume->plugin_id);
 	if (volume->profile[0] != '\0')
 		return error_invalid(err, "profile",
 				     "is for native volumes; a csi volume is mounted by its plugin");

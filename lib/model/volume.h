@@ -13,8 +13,7 @@
 enum {
 	VOLUME_ID_MAX = 128,
 	NAMESPACE_MAX = 64,
-	PLUGIN_ID_MAX = 128,
-	CSI_PLUGIN_ID_MAX = 63, /* id_is_plugin() */
+	PLUGIN_ID_MAX = 63, /* id_is_plugin() */
 	PROFILE_MAX = 63,
 	EXTERNAL_ID_MAX = 256,
 	VOLUME_CAPABILITIES_MAX = 16,

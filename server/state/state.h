@@ -124,13 +124,13 @@ struct alloc_entry {
 	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct plugin_runner
 		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs no plugin */
-	uint32_t n_runs;
 	struct job_entry *job; /* its job; NULL: it has no job */
 	LIST_ENTRY(alloc_entry) of_job;
 	LIST_ENTRY(alloc_entry) of_pending; /* while it is_pending, see alloc_is_pending() */
 	struct claim_list claims;
 	struct alloc_wishes wishes;
 	uint64_t looked, seen; /* of alloc/pending.c: in which look it was tried, or found */
+	uint32_t n_runs;
 	uint32_t waits_for;    /*  then: the number of the volume that it waits for, from 1; 0: no volume */
 	uint64_t freed_index;  /* as the volume's */
 	uint64_t reported_by;  /* serial of the session whose report named it */

@@ -224,7 +224,6 @@ TEST(the_plugin_of_a_csi_volume_is_a_name_with_or_without_dots)
 		{"a", true},
 		{"0-9", true},
 		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true}, /* 63 */
-		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
 		{"", false},
 		{"EBS", false},
 		{"ebs_prod", false},
