@@ -145,6 +145,7 @@ static const struct field_map volume_fields[] = {
 	MESSAGE(struct volume, source, &source_map),
 	LIST(struct volume, "requested_capabilities", capabilities, n_capabilities, &capability_map),
 	NUMBER(struct volume, generation),
+	NUMBER(struct volume, newer_from),
 	NUMBER(struct volume, create_time_ms),
 	NUMBER(struct volume, modify_time_ms),
 	NUMBER(struct volume, create_index),

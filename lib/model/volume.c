@@ -266,6 +266,7 @@ static void fill_placeholder(struct volume *volume, const struct volume *from)
 	memcpy(volume->external_id, from->external_id, sizeof(volume->external_id));
 	memcpy(volume->profile, from->profile, sizeof(volume->profile));
 	volume->source = from->source;
+	volume->newer_from = 0; /* it is registered now, at its present generation */
 }
 
 /* The first immutable field in which the two differ, or NULL. */

@@ -47,6 +47,9 @@ struct volume {
 	struct capability capabilities[VOLUME_CAPABILITIES_MAX];
 	uint32_t n_capabilities;
 	uint64_t generation;
+	/* a ticket of this generation or above is younger than this registration, or than what named the
+	 * placeholder; 0: no epoch has raised the generation of the registration, so of one above it */
+	uint64_t newer_from;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;

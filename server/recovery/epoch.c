@@ -335,15 +335,26 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 	memcpy(ret->id, claim->volume_id, sizeof(ret->id));
 	memcpy(ret->namespace, claim->namespace, sizeof(ret->namespace));
 	memcpy(ret->plugin_id, claim->plugin_id, sizeof(ret->plugin_id));
-	if (storage == RESTORE_STORAGE_PROVEN)
+	if (storage == RESTORE_STORAGE_PROVEN) {
 		memcpy(ret->external_id, claim->external_id, sizeof(ret->external_id));
+		ret->newer_from = claim->generation + 1;
+	}
 	if (storage != RESTORE_STORAGE_UNKNOWN)
 		memcpy(ret->profile, claim->profile, sizeof(ret->profile));
 }
 
+/* Was @claim granted after @volume was registered? An epoch raises the generation of each volume, so the
+ * number before that counts. For a placeholder: after the claim that gave it a storage. */
+static bool is_younger(const struct claim *claim, const struct volume *volume)
+{
+	bool is_raised = volume->newer_from > 0 || volume_is_placeholder(volume);
+
+	return claim->generation >= (is_raised ? volume->newer_from : volume->generation + 1);
+}
+
 /* Returns the volume of @claim, or NULL if @made must be stored: the store lacks the volume, or has an older
- * one. A ticket above its generation names another storage, so the volume was registered again after the
- * backup. Under an older ticket, the claim holds the volume only by its name. */
+ * one. A younger ticket names another storage, so the volume was registered again after the backup. Under an
+ * older ticket, the claim holds the volume only by its name. */
 static const struct volume *epoch_choose_volume(struct server *server, const struct claim *claim,
 						enum restore_storage storage, struct volume *made)
 {
@@ -353,7 +364,7 @@ static const struct volume *epoch_choose_volume(struct server *server, const str
 	if (!entry)
 		return NULL;
 	made->generation = entry->volume.generation;
-	return storage == RESTORE_STORAGE_PROVEN && claim->generation > entry->volume.generation &&
+	return storage == RESTORE_STORAGE_PROVEN && is_younger(claim, &entry->volume) &&
 			       !volume_is_placeholder(&entry->volume) &&
 			       volume_difference_to_claims(made, &entry->volume)
 		       ? NULL

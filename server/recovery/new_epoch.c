@@ -200,6 +200,9 @@ static bool raise_volume(const struct kv_item *item, void *userdata)
 		marking->status = error_no_memory(&marking->error, "the new epoch");
 		return false;
 	}
+	/* the first number shows the age of a registration; not that of a placeholder */
+	if (volume->newer_from == 0 && volume->n_requested_capabilities > 0)
+		volume->newer_from = volume->generation + 1;
 	volume->generation = raised(marking, volume->generation);
 	marking->status = schema_put(marking->rewrite, item->key, &volume->base, &marking->error);
 	holdfast__v1__volume__free_unpacked(volume, NULL);

@@ -105,6 +105,7 @@ static enum status volume_spec_begin(struct server *server, const struct volume_
 
 	TRY(volume_parts_copy(&update->volume, update->detail, update->secrets, &spec->parts, err));
 	volume->generation = state_generation_floor(&server->state);
+	volume->newer_from = 0;
 	volume->create_index = volume->modify_index = 0;
 	volume->create_time_ms = volume->modify_time_ms = clock_realtime_ms();
 	spec->is_new = spec->changed = true;

@@ -186,8 +186,10 @@ enum status register_volume(struct fixture *f, struct fake_node *as, struct erro
 
 static void store_csi_volume(struct fixture *f, const char *id)
 {
+	const struct volume_entry *former = state_volume(&f->server->state, NAMESPACE_DEFAULT, id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume = {
+		.generation = former ? former->volume.generation : state_generation_floor(&f->server->state),
 		.namespace = NAMESPACE_DEFAULT,
 		.type = VOLUME_CSI,
 		.plugin_id = CSI_PLUGIN,

@@ -3,9 +3,10 @@
 
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "model/pb.h"
-#include "state/keys.h"
+#include "recovery/new_epoch.h"
 #include "store/mark.h"
 
 #include <limits.h>
@@ -28,29 +29,19 @@ void take_backup(struct fixture *f, struct backup *backup)
 	cluster_start(f);
 }
 
-static void on_stored(uint64_t revision, const struct error *err, void *userdata)
+/* Does what an operator's restore does to the older store. */
+static void begin_epoch(const char *path, uint64_t number)
 {
-	assert_null(err);
-	*(bool *)userdata = true;
-}
+	const struct new_epoch wanted = {.path = path,
+					 .cluster = "c1",
+					 .known_epoch = number - 1,
+					 .now_ms = clock_realtime_ms(),
+					 .restored_from = "a backup"};
+	struct new_epoch_result result;
+	struct error err;
 
-/* What a restore does beside putting the older store in place. */
-static void raise_epoch(const char *path, uint64_t number)
-{
-	Holdfast__V1__Epoch epoch = V1(epoch, .number = number);
-	uint8_t bytes[64];
-	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
-	cleanup(sd_event_unrefp) sd_event *event = NULL;
-	struct kv *kv = NULL;
-	bool done = false;
-
-	op.len = holdfast__v1__epoch__pack(&epoch, bytes);
-	assert_true(sd_event_new(&event) >= 0);
-	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
-	assert_ok(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL));
-	while (!done)
-		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
-	kv_close(kv);
+	assert_ok(new_epoch_begin(&wanted, &result, &err));
+	assert_int_equal(result.epoch, number);
 }
 
 static void put_back(struct fixture *f, struct backup *backup)
@@ -70,7 +61,7 @@ void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 	cluster_stop(f);
 	path_of(f, path);
 	put_back(f, backup);
-	raise_epoch(path, epoch);
+	begin_epoch(path, epoch);
 	cluster_start(f);
 }
 

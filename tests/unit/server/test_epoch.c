@@ -209,8 +209,7 @@ CLUSTER_TEST(a_volume_that_was_forgotten_is_kept_from_everybody_else)
 	forget_what_n1_has(f, &alloc, &held);
 	report_that_n1_has_it(f, &alloc, &held);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
-	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
-			 held.generation);
+	assert_true(state_volume(&f->server->state, "default", "db")->volume.generation > held.generation);
 	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 	assert_int_equal(deregister_volume(f, &err), STATUS_FAILED_PRECONDITION);
 	restart(f);
@@ -286,7 +285,8 @@ TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct f
 		assert_int_equal(f->server->state.n_claims, 1);
 		assert_null(state_alloc(&f->server->state, ALLOC_2));
 		assert_int_equal(f->server->state.n_volumes, 1);
-		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 1);
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
+				 UINT64_C(2) << 32);
 	}
 }
 

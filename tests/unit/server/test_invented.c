@@ -456,10 +456,12 @@ TEST_ON(no_provider_is_asked_about_a_volume_that_only_a_node_knows, struct fixtu
 static void report_forgotten(struct fixture *f, struct alloc *alloc, struct claim *held,
 			     const struct ticket *ticket)
 {
+	uint64_t epoch = state_epoch(&f->server->state);
+
 	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, alloc, held, ticket, false);
+	report_with(&f->n1, epoch, alloc, held, ticket, false);
 	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n2, epoch, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	assert_non_null(state_claim(&f->server->state, held->id));
 }
@@ -568,6 +570,21 @@ CLUSTER_TEST(the_mount_of_a_volume_that_was_registered_again_holds_the_new_stora
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
+/* n1 does not connect between the two restores. */
+CLUSTER_TEST(a_mount_names_its_storage_also_after_a_second_restore)
+{
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	take_backup(f, &backup);
+	restore(f, &backup, 2);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
+}
+
 /* n1 has released it, and its device may still be attached. */
 CLUSTER_TEST(the_device_of_a_volume_that_was_registered_again_is_detached)
 {
@@ -641,7 +658,7 @@ CLUSTER_TEST(an_old_ticket_changes_no_registration)
 
 	forget_that_db_is_new(f, &alloc, &held, &ticket);
 	old = state_volume(&f->server->state, "default", "db")->volume;
-	old.generation = held.generation;
+	old.newer_from = held.generation + 1;
 	change_put_volume(&change, &old);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	report_forgotten(f, &alloc, &held, &ticket);
@@ -1001,6 +1018,18 @@ CLUSTER_TEST(a_node_uses_up_at_most_half_of_the_generations_of_an_epoch)
 	report(f, &f->n2, 1, &alloc, &held, false);
 	UNTIL(f, has_reported(f, "n2"));
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+/* The next generation is the nearest that could be granted twice. */
+CLUSTER_TEST(the_next_generation_is_not_granted_after_a_node_had_it)
+{
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	provoke_report(f, &f->n1);
+	report_past(f, &held, generation_of_db(f) + 1);
+	assert_int_equal(generation_of_db(f), held.generation + 1);
 }
 
 CLUSTER_TEST(generations_are_raised_at_the_rate_of_adoptions)
