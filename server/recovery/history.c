@@ -231,7 +231,7 @@ enum status history_check_grant(struct session *session, const struct claim *gra
 	struct server *server = session->server;
 	char reason[REASON_SIZE];
 	const struct new_epoch wanted = {
-		.known_epoch = state_epoch(&server->state),
+		.known_epoch = new_epoch_of_generation(granted->generation),
 		.known_index = kv_revision(server->kv),
 		.now_ms = clock_realtime_ms(),
 		.restored_from = reason,
@@ -240,7 +240,7 @@ enum status history_check_grant(struct session *session, const struct claim *gra
 	};
 
 	if (granted->generation <= known ||
-	    new_epoch_of_generation(granted->generation) != state_epoch(&server->state))
+	    new_epoch_of_generation(granted->generation) < state_epoch(&server->state))
 		return STATUS_OK;
 	(void)str_format(
 		reason, sizeof(reason),

@@ -48,8 +48,8 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 
 /** Checks @granted, a claim of the node that the store does not know, proven by its ticket. In one epoch the
  * generations of a volume only grow, also over a deregistration, and a node sees only durable ones. So a
- * generation above @known, the store's, was granted in lost time; then it does the same as history_check().
- * A claim of an earlier epoch proves nothing. */
+ * generation above @known, the store's, was granted in lost time, also in a later epoch; then it does the
+ * same as history_check(). A claim of an earlier epoch proves nothing. */
 enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
 				struct error *err);
 

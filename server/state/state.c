@@ -763,6 +763,25 @@ static void volume_raise_generation(struct volume *volume, uint64_t generation)
 		volume->generation = generation;
 }
 
+/* Puts the volume to the plugin that its record names. */
+static enum status index_plugin(struct volume_entry *entry, const char *plugin_id, struct error *err)
+{
+	struct plugin_entry *former = entry->plugin;
+	struct plugin_entry *plugin = plugin_or_new(entry->state, plugin_id);
+
+	if (!plugin)
+		return error_no_memory(err, "a volume");
+	if (plugin == former)
+		return STATUS_OK;
+	RB_REMOVE(plugin_volume_tree, &former->volumes, entry);
+	former->n_volumes--;
+	entry->plugin = plugin;
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
+	plugin->n_volumes++;
+	plugin_drop_unnamed(entry->state, former);
+	return STATUS_OK;
+}
+
 static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = calloc(1, sizeof(*entry));
@@ -794,7 +813,7 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 
 	if (!entry)
 		return insert_volume(state, volume, err);
-	assert(str_eq(entry->volume.plugin_id, volume->plugin_id)); /* a volume never changes its plugin */
+	TRY(index_plugin(entry, volume->plugin_id, err));
 	generation = entry->volume.generation;
 	entry->volume = *volume;
 	entry->stored_generation = volume->generation;

@@ -125,6 +125,22 @@ TEST_ON(a_ticket_above_the_stores_generation_begins_an_epoch_once, struct fixtur
 	assert_error(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE, err, "node n2");
 }
 
+/* The store was put back to one of an earlier epoch, and its mark was lost. */
+TEST_ON(a_ticket_of_a_later_epoch_begins_one_above_it, struct fixture, f, setup, teardown)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct alloc alloc;
+	struct claim held;
+
+	lose_a_grant(f, &alloc, &held, &mark);
+	held.generation += UINT64_C(3) << 32;
+	connect_to_report(f, &held);
+	report(f, &f->n1, 0, &alloc, &held, false);
+	UNTIL(f, f->server->restarting);
+	restart(f);
+	assert_int_equal(state_epoch(&f->server->state), 4);
+}
+
 enum old { AS_FAR, BEYOND_WITHOUT_PROOF, OLDS };
 
 TEST_FIXTURE(a_known_or_missing_ticket_begins_no_epoch, setup, teardown)

@@ -478,10 +478,14 @@ static void run_csi(struct fixture *f)
 static void forget_csi(struct fixture *f, struct alloc *alloc, struct claim *held, struct ticket *ticket)
 {
 	struct backup backup = {0};
+	struct volume_entry *former;
 
 	connect_csi(f);
 	take_backup(f, &backup);
 	connect_csi(f);
+	former = state_volume(&f->server->state, "default", "db");
+	if (former && former->volume.type == VOLUME_NATIVE)
+		assert_ok(deregister_volume(f, NULL));
 	register_csi(f, "db");
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	*alloc = alloc_of(f, ALLOC_1);
@@ -568,6 +572,25 @@ CLUSTER_TEST(the_mount_of_a_volume_that_was_registered_again_holds_the_new_stora
 	fake_node_send_released(&f->n1, &held);
 	UNTIL(f, is_freed(f, held.id));
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* The backup has db as a disk. */
+CLUSTER_TEST(a_mount_of_another_plugin_replaces_the_registration)
+{
+	const struct volume_entry *volume;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	assert_ok(register_volume(f, &f->operator, NULL));
+	forget_csi(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	volume = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(volume->volume.type, VOLUME_CSI);
+	assert_string_equal(volume->plugin->id, CSI_PLUGIN);
+	assert_string_equal(volume->volume.external_id, "vol-db");
+	register_csi(f, "db");
+	assert_int_equal(deregister_volume(f, NULL), STATUS_FAILED_PRECONDITION);
 }
 
 /* n1 does not connect between the two restores. */
