@@ -31,11 +31,10 @@ void ticket_source_digest(const struct mh_source *source, uint8_t ret[static TIC
 	struct mh_source plain = *source;
 
 	assert(source->class > 0 && source->class < MH_CLASS_N);
-	if (plain.class == MH_CLASS_BLOCK) {
-		plain.u.block.major = 0;
-		plain.u.block.minor = 0;
-	}
+	if (plain.class == MH_CLASS_BLOCK)
+		plain.u.block.major = plain.u.block.minor = 0;
 	(void)crypto_hash_sha256(ret, (const unsigned char *)&plain, sizeof(plain)); /* cannot fail */
+	ticket_mark_digest(ret, source->class == MH_CLASS_CSI);
 }
 
 static bool is_verified(const struct ticket *ticket, const uint8_t *key)

@@ -28,6 +28,7 @@ enum {
 	TICKET_UUID_SIZE = 16, /* its bytes, id_uuid_bytes(): RFC 9562, section 4 */
 	TICKET_LABEL_SIZE = 64,
 	TICKET_DIGEST_SIZE = 32,
+	TICKET_DIGEST_CSI = 0x80, /* in the first byte of a source's digest: see ticket_mark_digest() */
 	TICKET_SIGNATURE_SIZE = 64,
 	TICKET_KEY_SIZE = 32,
 	TICKET_KEY_ID_SIZE = 4, /* the key's first bytes: it is public */
@@ -51,8 +52,8 @@ struct ticket {
 	char volume[TICKET_LABEL_SIZE];	   /* name of the volume on the wire to the helper, id_is_label() */
 	uint8_t alloc[TICKET_UUID_SIZE];
 	char profile[TICKET_LABEL_SIZE]; /* entry of the helper's policy; for csi volumes the plugin */
-	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of struct mh_source with device numbers zeroed:
-						      names the storage */
+	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of struct mh_source with device numbers zeroed,
+						      marked: names the storage */
 	uint64_t generation;			   /* raised on each writer grant of the volume */
 	uint64_t not_after_ms;			   /* CLOCK_REALTIME milliseconds */
 	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable publish */
@@ -66,6 +67,13 @@ struct ticket {
 	/* of the sibling, of its parent's sibling, and so on below the root; zero from there on */
 	uint8_t path[TICKET_DEPTH_MAX][TICKET_DIGEST_SIZE];
 };
+
+/** Marks the digest of a source as that of a csi or a native volume. The server, which has only the digest
+ * after a restore, must not take one for the other: only a csi volume is detached. */
+static inline void ticket_mark_digest(uint8_t digest[static TICKET_DIGEST_SIZE], bool is_csi)
+{
+	digest[0] = (uint8_t)((digest[0] & ~TICKET_DIGEST_CSI) | (is_csi ? TICKET_DIGEST_CSI : 0));
+}
 
 enum { TICKET_BODY_SIZE = offsetof(struct ticket, place) };
 

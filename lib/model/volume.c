@@ -229,6 +229,7 @@ enum status volume_source_digest(const struct volume *volume, uint8_t ret[static
 	else
 		TRY(source_to_wire(&volume->source, &source, err));
 	digest_of(&source, sizeof(source), ret);
+	ticket_mark_digest(ret, volume->type == VOLUME_CSI);
 	return STATUS_OK;
 }
 

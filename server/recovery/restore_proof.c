@@ -134,6 +134,7 @@ static bool is_about(const struct ticket *ticket, const struct claim *claim)
 
 	volume_wire_name(claim->namespace, claim->volume_id, wire_volume);
 	return is_text(ticket->node, sizeof(ticket->node)) &&
+	       is_text(ticket->profile, sizeof(ticket->profile)) &&
 	       is_text(ticket->volume, sizeof(ticket->volume)) && str_eq(ticket->node, claim->node_id) &&
 	       id_uuid_bytes(claim->boot_id, boot_id) && id_uuid_bytes(claim->allocation_id, alloc) &&
 	       memcmp(ticket->boot_id, boot_id, sizeof(boot_id)) == 0 &&
@@ -142,28 +143,23 @@ static bool is_about(const struct ticket *ticket, const struct claim *claim)
 }
 
 /* A node must not name another storage than the ticket: the ticket has the digest of its names. Nor must it
- * call a csi volume native, whose release needs no detach: the ticket has its plugin as the profile. */
-static enum restore_storage take_storage(struct server *server, const struct ticket *ticket,
-					 struct claim *claim)
+ * call a csi volume native, whose release needs no detach: the digest has the type, and the profile of a csi
+ * ticket is the plugin. An id that is not that of the ticket is replaced by the digest. */
+static enum restore_storage take_storage(const struct ticket *ticket, struct claim *claim)
 {
+	bool is_csi = ticket->source_digest[0] & TICKET_DIGEST_CSI;
 	struct volume volume = {.type = VOLUME_CSI};
 	uint8_t digest[TICKET_DIGEST_SIZE];
 
-	if (str_eq(claim->plugin_id, PLUGIN_NATIVE) && is_text(ticket->profile, sizeof(ticket->profile)) &&
-	    state_plugin(&server->state, ticket->profile))
-		(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), ticket->profile);
-	if (str_eq(claim->plugin_id, PLUGIN_NATIVE)) {
-		hex_encode(claim->external_id, ticket->source_digest, sizeof(ticket->source_digest));
-		(void)str_format(claim->profile, sizeof(claim->profile), "%.*s", PROFILE_MAX,
-				 ticket->profile);
-		return RESTORE_STORAGE_PROVEN;
-	}
+	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), is_csi ? ticket->profile : PLUGIN_NATIVE);
+	(void)str_copy(claim->profile, sizeof(claim->profile), is_csi ? "" : ticket->profile);
 	memcpy(volume.external_id, claim->external_id, sizeof(volume.external_id));
-	if (claim->external_id[0] != '\0' && volume_source_digest(&volume, digest, NULL) == STATUS_OK &&
-	    memcmp(digest, ticket->source_digest, sizeof(digest)) == 0 &&
-	    is_text(ticket->profile, sizeof(ticket->profile)) && str_eq(ticket->profile, claim->plugin_id))
+	if (is_csi && claim->external_id[0] != '\0' &&
+	    volume_source_digest(&volume, digest, NULL) == STATUS_OK &&
+	    memcmp(digest, ticket->source_digest, sizeof(digest)) == 0)
 		return RESTORE_STORAGE_PROVEN;
-	return RESTORE_STORAGE_UNKNOWN;
+	hex_encode(claim->external_id, ticket->source_digest, sizeof(ticket->source_digest));
+	return is_csi ? RESTORE_STORAGE_DIGEST : RESTORE_STORAGE_PROVEN;
 }
 
 static bool is_proven(struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim,
@@ -177,7 +173,7 @@ static bool is_proven(struct server *server, const ProtobufCBinaryData *bytes, s
 	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
-	*ret = take_storage(server, &ticket, claim);
+	*ret = take_storage(&ticket, claim);
 	return true;
 }
 

@@ -148,13 +148,16 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
-/* Does a live claim on the placeholder name the storage of the csi volume? */
+/* Does a live claim on the placeholder name the storage of the csi volume, by its id or its digest? */
 static bool is_named_by_claims(const struct volume_entry *placeholder, const struct volume *volume)
 {
 	const struct claim_entry *entry;
+	char source[VOLUME_SOURCE_HEX_SIZE];
 
+	volume_source_hex(volume, source);
 	LIST_FOREACH (entry, &placeholder->claims, of_volume)
-		if (claim_is_live(&entry->claim) && str_eq(entry->claim.external_id, volume->external_id))
+		if (claim_is_live(&entry->claim) && (str_eq(entry->claim.external_id, volume->external_id) ||
+						     str_eq(entry->claim.external_id, source)))
 			return true;
 	return false;
 }

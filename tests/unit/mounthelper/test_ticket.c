@@ -312,6 +312,20 @@ TEST(the_source_digest_leaves_out_device_numbers_and_nothing_else)
 	assert_memory_not_equal(digest, other, sizeof(digest));
 }
 
+TEST(the_source_digest_has_the_type_of_the_volume)
+{
+	for (uint8_t i = 0; i < 16; i++) {
+		struct mh_source csi = {.class = MH_CLASS_CSI, .u.csi.volume = {i}};
+		struct mh_source disk = {.class = MH_CLASS_BLOCK, .u.block.by_id = {(char)('a' + i)}};
+		uint8_t digest[TICKET_DIGEST_SIZE];
+
+		ticket_source_digest(&csi, digest);
+		assert_int_equal(digest[0] & TICKET_DIGEST_CSI, TICKET_DIGEST_CSI);
+		ticket_source_digest(&disk, digest);
+		assert_int_equal(digest[0] & TICKET_DIGEST_CSI, 0);
+	}
+}
+
 /* A good ticket that no other test has. */
 static struct ticket fresh(const struct mh_stage *req, uint64_t generation)
 {

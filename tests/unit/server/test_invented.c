@@ -707,6 +707,36 @@ CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim)
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
+/* Its plugin has not connected since the restore, and n1 names another id. */
+CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim_of_an_unknown_plugin)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	f->n1.csi = f->n2.csi = (struct fake_csi){0};
+	(void)str_copy(held.plugin_id, sizeof(held.plugin_id), PLUGIN_NATIVE);
+	(void)str_copy(held.external_id, sizeof(held.external_id), "junk");
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.plugin_id, CSI_PLUGIN);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
+	run_csi(f);
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	assert_ok(register_other(f, "vol-more", &err));
+	fake_node_send_released(&f->n1, &held);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	register_csi(f, "db");
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
 /* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
 CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 {
@@ -1172,6 +1202,32 @@ CLUSTER_TEST(a_claim_without_a_ticket_delays_no_registration_of_a_disk)
 	lie_about_x(f, &lie, "", NULL);
 	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
 	assert_ok(register_disk(f, &f->operator, "other", "wwn-0x1", &err));
+}
+
+/* n2 reports a csi plugin whose name is the profile of the disk. */
+CLUSTER_TEST(the_ticket_of_a_disk_proves_no_csi_claim)
+{
+	Holdfast__V1__NodeHalf half = V1(node_half, .provider_node_id = TEXT("x"));
+	Holdfast__V1__NodePlugin plugin =
+		V1(node_plugin, .plugin_id = TEXT("disk"), .healthy = true, .node = &half);
+	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_what_n1_has(f, &alloc, &held);
+	f->n2.plugins = plugins;
+	f->n2.n_plugins = 1;
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	assert_non_null(state_plugin(&f->server->state, held.profile));
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.type, VOLUME_NATIVE);
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	f->n2.n_plugins = 0;
 }
 
 CLUSTER_TEST(a_believed_mount_delays_registrations_of_its_profile)
