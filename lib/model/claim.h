@@ -90,11 +90,13 @@ struct claim {
 	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
 	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
-	bool adopted;	    /* learned from its node after a restore */
-	bool was_freed;	    /* before its node reported that it still has it mounted: see held_twice.h */
-	bool other_machine; /* its node is another machine since then: a new boot of that one proves nothing
-			     */
-	bool fence_asked;   /* stored before the provider is asked to cut the node off: it may have */
+	bool adopted;	     /* learned from its node after a restore */
+	bool storage_proven; /* adopted: external_id is that of its ticket, or of the server's own record */
+	bool storage_digest; /* adopted: external_id is the digest in its ticket, of an id that is unknown */
+	bool was_freed;	     /* before its node reported that it still has it mounted: see held_twice.h */
+	bool other_machine;  /* its node is another machine since then: a new boot of that one proves nothing
+			      */
+	bool fence_asked;    /* stored before the provider is asked to cut the node off: it may have */
 	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: only a person has attested the detach */
 	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
 	/* person and reason of the attestation that its node may release it without its plugin; may be empty

@@ -177,6 +177,8 @@ static const struct field_map claim_fields[] = {
 	ENUM(struct claim, attach, ATTACH_N),
 	NUMBER(struct claim, state_time_ms),
 	NUMBER(struct claim, adopted),
+	NUMBER(struct claim, storage_proven),
+	NUMBER(struct claim, storage_digest),
 	NUMBER(struct claim, was_freed),
 	NUMBER(struct claim, fence_asked),
 	ENUM(struct claim, detach_evidence, EVIDENCE_N),

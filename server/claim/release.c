@@ -43,6 +43,7 @@ enum { TIMER_ACCURACY_US = 1000 };
 static bool is_sibling(struct server *server, const struct claim_entry *other, const struct claim *claim)
 {
 	return claim_is_live(&other->claim) && !str_eq(other->id, claim->id) &&
+	       str_eq(other->claim.plugin_id, claim->plugin_id) &&
 	       plugin_args_same_node(&server->state, &other->claim, claim) &&
 	       str_eq(plugin_args_external_id(&server->state, &other->claim),
 		      plugin_args_external_id(&server->state, claim));

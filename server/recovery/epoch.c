@@ -352,30 +352,67 @@ static bool is_younger(const struct claim *claim, const struct volume *volume)
 	return claim->generation >= (is_raised ? volume->newer_from : volume->generation + 1);
 }
 
-/* Returns the volume of @claim, or NULL if @made must be stored: the store lacks the volume, or has an older
- * one. A younger ticket names another storage, so the volume was registered again after the backup. Under an
- * older ticket, the claim holds the volume only by its name. */
-static const struct volume *epoch_choose_volume(struct server *server, const struct claim *claim,
-						enum restore_storage storage, struct volume *made)
+/* Is @claim, whose ids are those of its ticket, on the storage of @volume? */
+static bool is_on_storage(const struct claim *claim, const struct volume *volume)
 {
-	const struct volume_entry *entry = state_volume(&server->state, claim->namespace, claim->volume_id);
+	bool has_id = volume->type == VOLUME_CSI || volume_is_placeholder(volume);
+	char source[VOLUME_SOURCE_HEX_SIZE];
 
-	epoch_make_volume(server, claim, storage, made);
-	if (!entry)
-		return NULL;
-	made->generation = entry->volume.generation;
-	return storage == RESTORE_STORAGE_PROVEN && is_younger(claim, &entry->volume) &&
-			       !volume_is_placeholder(&entry->volume) &&
-			       volume_difference_to_claims(made, &entry->volume)
-		       ? NULL
-		       : &entry->volume;
+	if (!str_eq(claim->plugin_id, volume->plugin_id) ||
+	    (volume->type == VOLUME_NATIVE && !str_eq(claim->profile, volume->profile)))
+		return false;
+	volume_source_hex(volume, source);
+	return (has_id && str_eq(claim->external_id, volume->external_id)) ||
+	       str_eq(claim->external_id, source);
 }
 
-/* Make the record of a claim that the server learns of. It takes only identity and rights from the node. */
-static void epoch_adopt(struct server *server, const struct claim *reported, const struct volume *volume,
-			struct claim *ret)
+/* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
+ * the claim was granted before the epoch in which the node has reported without naming it. */
+static bool was_freed_before(const struct session *session, const struct claim *reported)
 {
-	bool is_known = !volume_is_placeholder(volume);
+	return session->is_reverted ||
+	       (has_reported_before(session) &&
+		new_epoch_of_generation(reported->generation) < session->report_epoch);
+}
+
+/* The volume of a reported claim. */
+struct chosen {
+	const struct volume *volume;
+	bool is_own;	    /* the claim is not on the storage of the volume, if the store has one */
+	bool is_made;	    /* the volume must be stored: it is @made */
+	struct volume made; /* from the claim */
+};
+
+/* Chooses the volume of @claim. It is made if the store lacks the volume, or has an older one: a younger
+ * ticket names another storage, so the volume was registered again after the backup. Under an older ticket,
+ * the claim holds the volume only by its name. */
+static void epoch_choose_volume(struct session *session, const struct claim *claim,
+				enum restore_storage storage, struct chosen *ret)
+{
+	const struct volume_entry *entry =
+		state_volume(&session->server->state, claim->namespace, claim->volume_id);
+
+	*ret = (struct chosen){.volume = entry ? &entry->volume : &ret->made, .is_own = !entry};
+	epoch_make_volume(session->server, claim, storage, &ret->made);
+	if (!entry) {
+		ret->is_made = true;
+		return;
+	}
+	ret->made.generation = entry->volume.generation;
+	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !is_on_storage(claim, &entry->volume);
+	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
+		       is_younger(claim, &entry->volume) && !was_freed_before(session, claim);
+	if (ret->is_made)
+		ret->volume = &ret->made;
+}
+
+/* Make the record of a claim that the server learns of. It takes only identity and rights from the node. The
+ * storage is that of the volume, unless the claim has its own. */
+static void epoch_adopt(struct server *server, const struct claim *reported, const struct volume *volume,
+			bool is_own, struct claim *ret)
+{
+	const char *plugin_id = is_own ? reported->plugin_id : volume->plugin_id;
+	bool has_ids = is_own || volume_is_placeholder(volume);
 	int64_t now_ms = clock_realtime_ms();
 
 	*ret = (struct claim){
@@ -387,7 +424,7 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 		.state = reported->state,
 		.sent_to_node = true,
 		/* whether the provider attached it is not known here: a detach does no harm */
-		.attach = volume->type == VOLUME_NATIVE ? ATTACH_NONE : ATTACH_ASKED,
+		.attach = str_eq(plugin_id, PLUGIN_NATIVE) ? ATTACH_NONE : ATTACH_ASKED,
 		.state_time_ms = now_ms,
 		.create_time_ms = reported->create_time_ms > 0 && reported->create_time_ms < now_ms
 					  ? reported->create_time_ms
@@ -400,10 +437,10 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 	memcpy(ret->allocation_id, reported->allocation_id, sizeof(ret->allocation_id));
 	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
 	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
-	memcpy(ret->external_id, is_known ? volume->external_id : reported->external_id,
+	memcpy(ret->external_id, has_ids ? reported->external_id : volume->external_id,
 	       sizeof(ret->external_id));
-	memcpy(ret->plugin_id, volume->plugin_id, sizeof(ret->plugin_id));
-	memcpy(ret->profile, is_known ? volume->profile : reported->profile, sizeof(ret->profile));
+	memcpy(ret->plugin_id, plugin_id, sizeof(ret->plugin_id));
+	memcpy(ret->profile, has_ids ? reported->profile : volume->profile, sizeof(ret->profile));
 	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));
 	/* a later report of the plugin must not move the claim to another attachment */
 	if (ret->external_node_id[0] == '\0')
@@ -432,6 +469,24 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		"one of them; both are kept. Stop one: holdfast alloc stop ID",
 		claim->node_id, claim->allocation_id, rival->node_id, rival->allocation_id,
 		access_mode_name(claim->access_mode));
+}
+
+static void warn_of_other_storage(const struct claim *claim)
+{
+	struct claim_log log;
+
+	log_ctx(LOG_ERR, claim_log(&log, claim, "epoch", LOG_EVENT_NONE, NULL),
+		"its ticket names another storage than that of the volume; both are held until it is "
+		"released. Stop it: holdfast alloc stop %s",
+		claim->allocation_id);
+}
+
+/* Notes how the storage of an adopted claim is known. @known: the claim as the store has it, or NULL. */
+static void set_storage(enum restore_storage storage, const struct claim *known, struct claim *claim)
+{
+	claim->storage_digest = known ? known->storage_digest : storage == RESTORE_STORAGE_DIGEST;
+	claim->storage_proven =
+		known ? known->storage_proven || !known->adopted : storage == RESTORE_STORAGE_PROVEN;
 }
 
 /* Stages the record of a claim that is adopted, or of which only the generation is. */
@@ -482,15 +537,6 @@ static enum status check_history(struct session *session, const struct claim *re
 	if (!restore_proof_by_ticket(server, reported, ticket))
 		return STATUS_OK;
 	return history_check_grant(session, reported, known_generation(server, volume), err);
-}
-
-/* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
- * the claim was granted before the epoch in which the node has reported without naming it. */
-static bool was_freed_before(const struct session *session, const struct claim *reported)
-{
-	return session->is_reverted ||
-	       (has_reported_before(session) &&
-		new_epoch_of_generation(reported->generation) < session->report_epoch);
 }
 
 /* Is the claim held already by the record of the store? @known NULL: the store has no record. */
@@ -594,11 +640,11 @@ static enum status raise_generation(struct session *session, const struct claim 
 
 /* Makes a claim that is not mounted: only its attachment may be left, for the controller to detach. */
 static void make_past(const struct session *session, const struct claim *reported,
-		      const struct volume *volume, struct claim *ret)
+		      const struct chosen *chosen, struct claim *ret)
 {
 	bool is_new_boot = !str_eq(reported->boot_id, session->boot_id);
 
-	epoch_adopt(session->server, reported, volume, ret);
+	epoch_adopt(session->server, reported, chosen->volume, chosen->is_own, ret);
 	ret->state = CLAIM_NODE_DETACHED;
 	ret->adopted = true;
 	ret->evidence = is_new_boot ? EVIDENCE_NEW_BOOT : EVIDENCE_RECEIPT;
@@ -615,9 +661,8 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 {
 	struct server *server = session->server;
 	enum restore_storage storage;
-	const struct volume *volume;
+	struct chosen chosen;
 	struct claim_log log;
-	struct volume made;
 	struct claim claim;
 
 	if (restore_proof_check(server, reported, ticket, is_believed(session), &storage, err) != STATUS_OK ||
@@ -625,11 +670,12 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	volume = epoch_choose_volume(server, reported, storage, &made);
-	if ((volume ? volume : &made)->type == VOLUME_NATIVE) /* no provider has it attached */
+	epoch_choose_volume(session, reported, storage, &chosen);
+	make_past(session, reported, &chosen, &claim);
+	if (claim.attach == ATTACH_NONE) /* no provider has it attached */
 		return raise_generation(session, reported, err);
-	make_past(session, reported, volume ? volume : &made, &claim);
-	TRY(epoch_store_claim(session, volume ? NULL : &made, &claim, err));
+	set_storage(storage, NULL, &claim);
+	TRY(epoch_store_claim(session, chosen.is_made ? &chosen.made : NULL, &claim, err));
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report to be detached, generation %" PRIu64, claim.generation);
 	return STATUS_OK;
@@ -641,8 +687,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	struct server *server = session->server;
 	struct claim_entry *known;
 	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
-	const struct volume *volume;
-	struct volume made;
+	struct chosen chosen;
 	struct claim_log log;
 	struct claim reported;
 	struct claim claim;
@@ -662,8 +707,11 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	volume = epoch_choose_volume(server, &reported, storage, &made);
-	epoch_adopt(server, known ? &known->claim : &reported, volume ? volume : &made, &claim);
+	if (known)
+		reported = known->claim;
+	epoch_choose_volume(session, &reported, storage, &chosen);
+	epoch_adopt(server, &reported, chosen.volume, chosen.is_own || known, &claim);
+	set_storage(storage, known ? &known->claim : NULL, &claim);
 	claim.state = state_for(server, &claim);
 	if (!known && was_freed_before(session, &reported)) {
 		claim.state = CLAIM_UNPUBLISHING;
@@ -674,12 +722,14 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	if (known && known->claim.attach == ATTACH_DONE) /* by the id that the record has */
 		claim.attach = ATTACH_DONE;
 	is_again = known && known->claim.adopted;
-	TRY(epoch_store_claim(session, volume ? NULL : &made, &claim, err));
+	TRY(epoch_store_claim(session, chosen.is_made ? &chosen.made : NULL, &claim, err));
 	known = state_claim(&server->state, claim.id);
 	known->reported_by = session->serial;
 	known->work.is_taken_back_again = is_again;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
+	if (chosen.is_own && !chosen.is_made)
+		warn_of_other_storage(&claim);
 	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
 	return STATUS_OK;
 }

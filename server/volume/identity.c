@@ -148,35 +148,38 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
-/* Does a live claim on the placeholder name the storage of the csi volume, by its id or its digest? */
-static bool is_named_by_claims(const struct volume_entry *placeholder, const struct volume *volume)
+/* Does a live claim of the other volume name the storage of @volume, by its id or its digest? */
+static bool is_named_by_claims(const struct volume_entry *other, const struct volume *volume)
 {
+	bool is_placeholder = volume_is_placeholder(&other->volume);
 	const struct claim_entry *entry;
 	char source[VOLUME_SOURCE_HEX_SIZE];
 
 	volume_source_hex(volume, source);
-	LIST_FOREACH (entry, &placeholder->claims, of_volume)
-		if (claim_is_live(&entry->claim) && (str_eq(entry->claim.external_id, volume->external_id) ||
-						     str_eq(entry->claim.external_id, source)))
+	LIST_FOREACH (entry, &other->claims, of_volume) {
+		const struct claim *claim = &entry->claim;
+
+		if (claim_is_live(claim) && (is_placeholder || claim->adopted) &&
+		    str_eq(claim->plugin_id, volume->plugin_id) &&
+		    (str_eq(claim->external_id, source) ||
+		     (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id))))
 			return true;
+	}
 	return false;
 }
 
-/* May the placeholder, or a claim on it, have the storage of @volume? A native one whose ticket was
+/* May the other volume, or a claim on it, have the storage of @volume? A native placeholder whose ticket was
  * not proven may be any storage of its profile. */
-static bool may_be(const struct volume_entry *placeholder, const struct volume *volume)
+static bool may_be(const struct volume_entry *entry, const struct volume *volume)
 {
-	const struct volume *other = &placeholder->volume;
-	char source[VOLUME_SOURCE_HEX_SIZE];
+	const struct volume *other = &entry->volume;
 
-	if (!volume_is_placeholder(other) || placeholder->n_live == 0 ||
-	    !str_eq(other->plugin_id, volume->plugin_id))
+	if (entry->n_live == 0)
 		return false;
-	if (volume->type == VOLUME_CSI)
-		return is_named_by_claims(placeholder, volume);
-	volume_source_hex(volume, source);
-	return other->external_id[0] != '\0' ? str_eq(other->external_id, source)
-					     : str_eq(other->profile, volume->profile);
+	return is_named_by_claims(entry, volume) ||
+	       (volume_is_placeholder(other) && volume->type == VOLUME_NATIVE &&
+		str_eq(other->plugin_id, volume->plugin_id) && other->external_id[0] == '\0' &&
+		str_eq(other->profile, volume->profile));
 }
 
 static enum status check_placeholders(struct server *server, const struct rpc_call *call,
@@ -188,10 +191,13 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 
 	for (; other; other = state_volume_next(other))
 		if (may_be(other, volume) && !is_itself(other, volume))
-			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "%s: %s is known only from a node's report and may be this storage; "
-					 "register that one first, or wait until its claims are released",
-					 field_of(volume), name_of(server, call, &other->volume, name));
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"%s: %s is known %sfrom a node's report and may be this storage; %swait "
+				"until its claims are released",
+				field_of(volume), name_of(server, call, &other->volume, name),
+				volume_is_placeholder(&other->volume) ? "only " : "with a claim ",
+				volume_is_placeholder(&other->volume) ? "register that one first, or " : "");
 	return STATUS_OK;
 }
 

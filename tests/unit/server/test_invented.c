@@ -690,6 +690,24 @@ CLUSTER_TEST(an_old_ticket_changes_no_registration)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* n1 has reported that it holds nothing. */
+CLUSTER_TEST(a_ticket_that_is_shown_later_changes_no_registration)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	provoke_report(f, &f->n1);
+	report_with(&f->n1, 1, NULL, &held, &ticket, false);
+	UNTIL(f, state_claim(&f->server->state, held.id) != NULL);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+	assert_string_equal(state_claim(&f->server->state, held.id)->claim.external_id, "vol-db");
+}
+
 /* A native volume is released without a detach, and its name cannot be a csi volume's. */
 CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim)
 {
@@ -733,6 +751,115 @@ CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim_of_an_unknown_plu
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	register_csi(f, "db");
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* n1 names another id than its ticket, and the backup has db with another one, too. */
+CLUSTER_TEST(a_device_whose_id_its_node_hides_is_not_taken_as_detached)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+	unsigned int n;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	n = f->plugin.calls[DETACH];
+	(void)str_copy(held.external_id, sizeof(held.external_id), "junk");
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	fake_node_send_released(&f->n1, &held);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+/* --- two tickets of one volume --- */
+
+/* Makes a claim of n2 on db, from that of n1. */
+static void make_rival(const struct claim *held, uint64_t generation, struct claim *ret)
+{
+	*ret = *held;
+	ret->generation = generation;
+	(void)str_copy(ret->id, sizeof(ret->id), INVENTED);
+	(void)str_copy(ret->allocation_id, sizeof(ret->allocation_id), ALLOC_2);
+	(void)str_copy(ret->node_id, sizeof(ret->node_id), "n2");
+}
+
+static void report_both(struct fixture *f, bool n1_first, const struct claim *held,
+			const struct ticket *ticket, const struct claim *rival, const struct ticket *rivals)
+{
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	if (n1_first)
+		report_with(&f->n1, 1, NULL, held, ticket, false);
+	UNTIL(f, has_reported(f, "n1") == n1_first);
+	report_with(&f->n2, 1, NULL, rival, rivals, false);
+	UNTIL(f, has_reported(f, "n2"));
+	if (!n1_first)
+		report_with(&f->n1, 1, NULL, held, ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+}
+
+static void prove_disks(struct fixture *f, bool n1_first)
+{
+	struct volume volume = {.type = VOLUME_NATIVE,
+				.id = "db",
+				.namespace = "default",
+				.generation = 1,
+				.source = {.class = SOURCE_BLOCK, .by_id = "wwn-0x9"}};
+	struct ticket ticket, rivals;
+	struct claim held, rival;
+	struct alloc alloc;
+	struct error err;
+
+	forget_what_n1_has(f, &alloc, &held);
+	make_rival(&held, 1, &rival);
+	memcpy(volume.profile, held.profile, sizeof(volume.profile));
+	assert_ok(ticket_issue(f->server->issuer, &rival, &volume, 1, &rivals, NULL));
+	held.generation = 5;
+	ticket = ticket_of(f, &held);
+	report_both(f, n1_first, &held, &ticket, &rival, &rivals);
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x9", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	assert_error(register_disk(f, &f->operator, "db", "wwn-0x9", &err), STATUS_FAILED_PRECONDITION, err,
+		     "source: volume db is registered with another one");
+	assert_ok(register_volume(f, &f->operator, & err)); /* on wwn-0x1 */
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x9", &err), STATUS_FAILED_PRECONDITION,
+		     err, "with a claim from a node's report");
+	assert_ok(register_disk(f, &f->operator, "other", "wwn-0x2", &err));
+}
+
+CLUSTER_TEST(the_youngest_ticket_names_the_storage_if_it_comes_first)
+{
+	prove_disks(f, true);
+}
+
+CLUSTER_TEST(the_youngest_ticket_names_the_storage_if_it_comes_last)
+{
+	prove_disks(f, false);
+}
+
+/* n2 has a younger ticket for another storage. */
+CLUSTER_TEST(a_claim_is_detached_from_the_storage_of_its_own_ticket)
+{
+	struct ticket ticket, rivals;
+	struct claim held, rival;
+	struct alloc alloc;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	make_rival(&held, 5, &rival);
+	(void)str_copy(rival.external_id, sizeof(rival.external_id), "vol-new");
+	rivals = ticket_of(f, &rival);
+	report_both(f, false, &held, &ticket, &rival, &rivals);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-new");
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	fake_node_send_released(&f->n1, &held);
 	UNTIL(f, is_freed(f, held.id));
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
