@@ -85,7 +85,7 @@ static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry
 	bool may_have_it = node->node.boot_id[0] != '\0' && !node_is_connected(node);
 
 	if (!alloc_is_client_terminal(&entry->alloc) || !is_old(run, &entry->alloc) || may_have_it ||
-	    job_needs_alloc(run->server, &entry->alloc))
+	    job_needs_alloc(run->server, entry))
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim_is_live(&claim->claim))

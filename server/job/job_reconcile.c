@@ -260,11 +260,17 @@ bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc)
 
 /* --- members --- */
 
+/* Did it do the member's work in this version? */
+static bool has_done(const struct pass *pass, const struct job_alloc *alloc)
+{
+	return pass->job->type == JOB_BATCH && is_current(pass, alloc) && alloc->client == CLIENT_COMPLETE &&
+	       alloc->desired != DESIRED_STOP;
+}
+
 static bool is_done(const struct pass *pass, const struct member *member)
 {
-	for (size_t i = 0; pass->job->type == JOB_BATCH && i < member->n_allocs; i++)
-		if (is_current(pass, &member->allocs[i]) && member->allocs[i].client == CLIENT_COMPLETE &&
-		    member->allocs[i].desired != DESIRED_STOP)
+	for (size_t i = 0; i < member->n_allocs; i++)
+		if (has_done(pass, &member->allocs[i]))
 			return true;
 	return false;
 }
@@ -769,6 +775,78 @@ static void drop_places(struct pass *pass)
 	}
 }
 
+/* --- what ended --- */
+
+/* Is @b of the same member as @a? */
+static bool is_same_member(const struct pass *pass, const struct job_alloc *a, const struct job_alloc *b)
+{
+	return a->group == b->group &&
+	       (pass->job->type == JOB_SYSTEM ? str_eq(a->node_id, b->node_id) : a->index == b->index);
+}
+
+/* Until when does it count in may_reschedule(), after @n_failed later ones? 0: it does not. */
+static int64_t counts_until_ms(const struct pass *pass, const struct job_alloc *alloc, uint32_t n_failed)
+{
+	const struct job_reschedule *policy = &pass->job->groups[alloc->group].reschedule;
+
+	return policy->unlimited || n_failed > policy->attempts ? 0 : alloc->end_ms + policy->interval_ms;
+}
+
+/* The deadline of an update counts from the first try, see deadline_of(). */
+static void note_first_try(const struct pass *pass, struct job_alloc *alloc, struct job_alloc **first)
+{
+	if (pass->job->update == JOB_UPDATE_RUNNING && has_failed(pass, alloc) &&
+	    (!*first || alloc->create_ms < (*first)->create_ms))
+		*first = alloc;
+}
+
+static int64_t later(int64_t a_ms, int64_t b_ms)
+{
+	return a_ms > b_ms ? a_ms : b_ms;
+}
+
+/* Finds out which of the ended allocations of one member, @allocs, are needed, and for how long. */
+static void mark_member(const struct pass *pass, struct job_alloc *allocs, size_t n)
+{
+	struct job_alloc *healthy = NULL, *first = NULL;
+	uint32_t n_failed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct job_alloc *alloc = &allocs[i];
+		bool is_last = i == 0 && !is_too_many(pass->job, alloc);
+
+		if (!has_ended(alloc))
+			continue;
+		alloc->needed_until_ms = is_last || alloc->keeps_place ? JOB_NEEDS_ALWAYS : 0;
+		if (!is_current(pass, alloc))
+			continue;
+		if (counts_as_failure(pass, alloc))
+			alloc->needed_until_ms =
+				later(alloc->needed_until_ms, counts_until_ms(pass, alloc, n_failed++));
+		if (has_done(pass, alloc))
+			alloc->needed_until_ms = JOB_NEEDS_ALWAYS;
+		if (!healthy && was_healthy(pass, alloc))
+			healthy = alloc;
+		note_first_try(pass, alloc, &first);
+	}
+	if (healthy)
+		healthy->needed_until_ms = JOB_NEEDS_ALWAYS;
+	if (first && !healthy)
+		first->needed_until_ms = JOB_NEEDS_ALWAYS;
+}
+
+static void mark_needed(const struct pass *pass)
+{
+	struct job_alloc *allocs = pass->world->allocs;
+	size_t n = pass->world->n_allocs;
+
+	for (size_t from = 0, to; from < n; from = to) {
+		for (to = from + 1; to < n && is_same_member(pass, &allocs[from], &allocs[to]); to++)
+			;
+		mark_member(pass, allocs + from, to - from);
+	}
+}
+
 static enum job_state job_state(const struct pass *pass)
 {
 	if (pass->job->stop)
@@ -816,6 +894,7 @@ void job_reconcile(const struct job_world *world, struct job_decisions *ret)
 		for_each_member(&pass, decide_member);
 	}
 	drop_places(&pass);
+	mark_needed(&pass);
 	ret->state = job_state(&pass);
 }
 

@@ -108,7 +108,13 @@ struct job_alloc {
 	int64_t unhealthy_ms; /* when that ended; 0: it has not, or as it ended */
 	const char *trouble;  /* why it is not healthy; NULL: it is, or has not run long enough */
 	int64_t end_ms;	      /* when it ended; 0: it has not */
+	void *of;	      /* the caller's */
+	/* Set by job_reconcile(), of one that ended: until when decisions about this version of the job go by
+	 * it; 0: they do not, JOB_NEEDS_ALWAYS: without an end. */
+	int64_t needed_until_ms;
 };
+
+#define JOB_NEEDS_ALWAYS INT64_MAX
 
 struct job_node {
 	const char *id;
@@ -239,10 +245,12 @@ struct job_decisions {
 	int64_t wake_ms; /* when it may be otherwise without any event; 0: never */
 };
 
-/** Decides. Sorts the arrays of @world, and changes nothing else in them. Costs n log n of their sizes.
+/** Decides. Sorts the arrays of @world, sets needed_until_ms of its allocations, and changes nothing else in
+ * them. Costs n log n of their sizes.
  *
- * Among the allocations that ended it needs the last of each member, one of this version that was healthy or
- * complete, and those that failed within the interval of reschedule.
+ * Among the allocations that ended it needs the last of each member that has no other, those that completed
+ * the work of a batch job, the last one of this version that was healthy, and of those that failed within the
+ * interval of reschedule the last attempts + 1; for an update that runs, also the first that failed.
  *
  * - An allocation is of this version if it runs the present content of its group, in any version that placed
  *   it, and not an earlier one than restart_version. So a change of count, update, reschedule or another

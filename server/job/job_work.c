@@ -99,10 +99,16 @@ static uint32_t group_number(const struct job_spec *spec, const char *name)
 	return JOB_GROUP_GONE;
 }
 
+static void note_needed(struct alloc_entry *entry, uint64_t version, int64_t until_ms)
+{
+	entry->decided_version = version;
+	entry->needed_until_ms = until_ms;
+}
+
 static size_t collect_allocs(const struct job_entry *entry, const struct job_spec *spec,
 			     struct job_alloc *ret)
 {
-	const struct alloc_entry *at;
+	struct alloc_entry *at;
 	size_t n = 0;
 
 	if (!entry)
@@ -131,7 +137,8 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 			.healthy_ms = alloc->healthy_time_ms,
 			.unhealthy_ms = alloc->unhealthy_time_ms,
 			.trouble = health > ALLOC_NOT_RUNNING ? alloc_health_reason(health) : NULL,
-			.end_ms = alloc->end_time_ms};
+			.end_ms = alloc->end_time_ms,
+			.of = at};
 	}
 	return n;
 }
@@ -275,7 +282,7 @@ static void holders_release(struct holders *holders)
 }
 
 struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
-				 const struct job_refusals *refusals, struct job_view *ret)
+				 const struct job_refusals *refusals, bool is_stored, struct job_view *ret)
 {
 	const char *namespace = job->namespace_;
 	const struct job_entry *entry = state_job(&server->state, namespace, job->id);
@@ -304,6 +311,8 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 	world.holders = holders.list;
 	world.n_holders = holders.n;
 	job_reconcile(&world, decisions);
+	for (size_t i = 0; i < world.n_allocs && is_stored; i++)
+		note_needed(allocs[i].of, job->version, allocs[i].needed_until_ms);
 	return decisions;
 }
 
@@ -476,7 +485,7 @@ bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct j
 	for (int i = 0; i < JOB_PLAN_DECISIONS_MAX; i++) {
 		drop_places(ret);
 		free(ret->decisions);
-		ret->decisions = job_decide(server, job, &ret->refusals, &ret->view);
+		ret->decisions = job_decide(server, job, &ret->refusals, false, &ret->view);
 		if (!ret->decisions)
 			return false;
 		if (try_places(server, job, ret, until_us))
@@ -894,7 +903,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	if (!stored || !server->is_serving)
 		return;
 	job = (Holdfast__V1__Job *)message_copy(&stored->base); /* changes take the stored one away */
-	decisions = job && view ? job_decide(server, job, &work->refusals, view) : NULL;
+	decisions = job && view ? job_decide(server, job, &work->refusals, true, view) : NULL;
 	if (!decisions) {
 		if (job)
 			holdfast__v1__job__free_unpacked(job, NULL);
@@ -1159,19 +1168,19 @@ const char *job_work_trouble(struct server *server, const char *namespace, const
 	return work ? work->trouble : "";
 }
 
-bool job_needs_alloc(struct server *server, const struct alloc *alloc)
+bool job_needs_alloc(struct server *server, const struct alloc_entry *entry)
 {
+	const struct alloc *alloc = &entry->alloc;
 	char key[OBJECT_KEY_SIZE];
 	const Holdfast__V1__Job *job;
 
-	if (alloc->job_id[0] == '\0')
+	if (alloc->job_id[0] == '\0' || alloc->adopted)
 		return false;
 	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
 	job = records_get(&server->state.records, key);
-	if (!job || job->stop || !job_is_current(job, alloc))
+	if (!job || job->stop)
 		return false;
-	return alloc->client_status != CLIENT_FAILED ||
-	       clock_realtime_ms() - alloc->end_time_ms < JOB_RESCHEDULE_INTERVAL_MAX_MS;
+	return entry->decided_version != job->version || clock_realtime_ms() < entry->needed_until_ms;
 }
 
 void job_work_resume_all(struct server *server)

@@ -22,9 +22,10 @@ struct job_refusals {
 };
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in
- * it are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event loop turns. */
+ * it are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event loop turns.
+ * @is_stored: the state keeps which allocations the job needs, see job_needs_alloc(). */
 struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
-				 const struct job_refusals *refusals, struct job_view *ret);
+				 const struct job_refusals *refusals, bool is_stored, struct job_view *ret);
 
 /** Returns the members of the job that found no place at the last try; NULL: all found one. */
 const struct job_refusals *job_work_refusals(struct server *server, const char *namespace, const char *id);
@@ -55,8 +56,8 @@ void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[st
 /** Stages that record of @job as it is now. */
 void job_version_stage(struct change *change, const Holdfast__V1__Job *job);
 
-/** Does its job still go by the allocation, which has ended? It is not collected then. */
-bool job_needs_alloc(struct server *server, const struct alloc *alloc);
+/** Does its job still go by the allocation, which has ended? It is not collected then. Costs a look-up. */
+bool job_needs_alloc(struct server *server, const struct alloc_entry *entry);
 
 /** Jobs that the change bears on are reconciled in the next turns of the loop. See struct change_observer. */
 void job_work_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

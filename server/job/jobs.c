@@ -940,7 +940,7 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 		return NULL;
 	}
 	holdfast__v1__get_job_response__init(response);
-	decisions = job_decide(server, &job, job_work_refusals(server, job.namespace_, job.id), view);
+	decisions = job_decide(server, &job, job_work_refusals(server, job.namespace_, job.id), false, view);
 	response->job = (Job *)message_copy(&job.base);
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
 	response->index = index_of(server, entry);

@@ -1218,6 +1218,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	wish_unlist(&state->wishes, &entry->wishes);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
+	entry->decided_version = 0;
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	list_pending(state, entry, alloc_is_pending(alloc));
 	(void)charge(state, entry, size_of(state, entry));

@@ -126,6 +126,10 @@ struct alloc_entry {
 		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs no plugin */
 	struct job_entry *job; /* its job; NULL: it has no job */
 	LIST_ENTRY(alloc_entry) of_job;
+	/* of the last decision of its job about it: that version goes by it until then, see job_reconcile.h
+	 */
+	uint64_t decided_version; /* 0: no version, since it changed */
+	int64_t needed_until_ms;
 	LIST_ENTRY(alloc_entry) of_pending; /* while it is_pending, see alloc_is_pending() */
 	struct claim_list claims;
 	struct alloc_wishes wishes;

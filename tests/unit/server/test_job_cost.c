@@ -155,7 +155,7 @@ CLUSTER_TEST(a_decision_looks_at_no_volume_of_missing_members)
 	connect(f);
 	make_large(f, &large, 1, MANY);
 	large.s.job.namespace_ = text("default");
-	free(NON_NULL(job_decide(f->server, &large.s.job, NULL, &view)));
+	free(NON_NULL(job_decide(f->server, &large.s.job, NULL, false, &view)));
 	assert_int_equal(cost.decisions, 1);
 	assert_int_equal(cost.looks, 0);
 }

@@ -217,3 +217,40 @@ JOB_TEST(every_wait_has_a_sentence)
 	assert_string_equal(job_state_name(JOB_STATE_STOPPED), "stopped");
 	assert_string_equal(job_stop_reason_text(JOB_STOP_COUNT), "count was lowered");
 }
+/* Of attempts and one more the times decide when the member is placed again. */
+JOB_TEST(of_ended_allocations_those_are_needed_by_which_members_are_placed)
+{
+	struct job_alloc allocs[5];
+	char ids[5][ID_SIZE];
+
+	group.reschedule.attempts = 1;
+	for (int i = 0; i < 5; i++) {
+		(void)str_format(ids[i], ID_SIZE, "a%d", i);
+		allocs[i] = alloc_of(ids[i], 0);
+		allocs[i].client = CLIENT_FAILED;
+		allocs[i].create_ms -= i;
+		allocs[i].end_ms = 99990 - i;
+	}
+	allocs[4].client = CLIENT_LOST;
+	decide(allocs, 5, NULL);
+	assert_true(allocs[0].needed_until_ms == JOB_NEEDS_ALWAYS); /* it is the last */
+	assert_int_equal(allocs[1].needed_until_ms, 99989 + group.reschedule.interval_ms);
+	assert_int_equal(allocs[2].needed_until_ms, 0);
+	assert_true(allocs[3].needed_until_ms == JOB_NEEDS_ALWAYS); /* the first try of an update */
+	assert_int_equal(allocs[4].needed_until_ms, 0);
+	job.update = JOB_UPDATE_DONE;
+	decide(allocs, 5, NULL);
+	assert_int_equal(allocs[3].needed_until_ms, 0);
+	group.reschedule.unlimited = true;
+	decide(allocs, 5, NULL);
+	assert_int_equal(allocs[1].needed_until_ms, 0);
+	group.reschedule.unlimited = false;
+	allocs[4].client = CLIENT_RUNNING;
+	allocs[3].client = CLIENT_LOST;
+	decide(allocs, 5, NULL);
+	assert_string_equal(allocs[0].id, "a4");
+	assert_int_equal(allocs[1].needed_until_ms, 99990 + group.reschedule.interval_ms);
+	assert_int_equal(allocs[2].needed_until_ms, 99989 + group.reschedule.interval_ms);
+	assert_int_equal(allocs[3].needed_until_ms, 0);
+	assert_int_equal(allocs[4].needed_until_ms, 0); /* another one runs in its place */
+}

@@ -5,11 +5,14 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "job/job_spec.h"
+#include "job/job_work.h"
 #include "model/message.h"
 #include "state/namespaces.h"
 
+#include <holdfast/v1/operator.pb-c.h>
 #include <string.h>
 
 #define ID_OF "01890000-0000-7000-8000-%012u"
@@ -264,6 +267,83 @@ CLUSTER_TEST(a_full_namespace_gets_no_allocation)
 	assert_int_equal(wait_in_vain(f, FIRST, &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "namespace default has no room"));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+}
+
+static uint32_t collect(struct fixture *f)
+{
+	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = 1);
+	ProtobufCMessage *message = NULL;
+	uint32_t n;
+
+	for (int64_t now = clock_realtime_ms(); clock_realtime_ms() < now + 3;)
+		; /* what has just ended is older than a millisecond */
+	settle(f);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, &message,
+		       NULL));
+	n = ((Holdfast__V1__GcResponse *)(void *)message)->allocations;
+	protobuf_c_message_free_unpacked(message, NULL);
+	return n;
+}
+
+/* Is the node to start one? It may get an order twice. */
+static bool has_order(struct fixture *f)
+{
+	const struct alloc_entry *last = state_alloc(&f->server->state, f->n1.last_run);
+
+	return last && last->alloc.client_status == CLIENT_PENDING;
+}
+
+/* A member starts, and ends with 0. */
+static void complete(struct fixture *f)
+{
+	UNTIL(f, has_order(f));
+	start_last(f, &f->n1);
+	end(f, &f->n1, f->n1.last_run);
+}
+
+/* One that was healthy counts for updates, see test_job_model.c. */
+CLUSTER_TEST(ended_allocations_of_a_service_that_runs_are_collected)
+{
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	for (int i = 0; i < MANY; i++)
+		complete(f);
+	UNTIL(f, has_order(f));
+	assert_int_equal(n_allocs(f), MANY + 1);
+	assert_int_equal(collect(f), MANY - 1);
+	assert_int_equal(collect(f), 0);
+	assert_int_equal(n_allocs(f), 2);
+}
+
+CLUSTER_TEST(an_allocation_that_did_the_work_of_a_batch_job_stays)
+{
+	struct alloc_entry *alloc;
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
+	assert_int_equal(run(f, &s, NULL), 1);
+	complete(f);
+	assert_int_equal(collect(f), 0);
+	s.group.count = 0; /* in each version that may run it again */
+	assert_int_equal(run(f, &s, NULL), 2);
+	assert_int_equal(collect(f), 0);
+	s.group.count = 1;
+	assert_int_equal(run(f, &s, NULL), 3);
+	assert_int_equal(collect(f), 0);
+	assert_int_equal(n_allocs(f), 1);
+	alloc = LIST_FIRST(&state_job(&f->server->state, "default", "web")->allocs);
+	alloc->decided_version = 0; /* as after a start, before its job was looked at */
+	alloc->needed_until_ms = 0;
+	assert_true(job_needs_alloc(f->server, alloc));
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	assert_int_equal(collect(f), 1);
 }
 
 TEST_GROUP(NULL, NULL)
