@@ -45,10 +45,14 @@ struct gc_run {
 	struct rpc_call *call; /* waits for the end; NULL: periodic */
 	int64_t before_ms;     /* what ended before that is collected */
 	bool dry_run;
-	bool is_early; /* only of allocations of namespaces that have many */
+	bool is_early;	   /* only of allocations of namespaces that have many */
+	bool has_left;	   /* an early one, what it takes later */
+	uint64_t until_us; /* monotonic: an early one has no slice after that */
 	size_t phase;
 	/* of what comes next in the phase; empty: the beginning */
 	char id[OBJECT_KEY_SIZE];
+	char namespace[NAMESPACE_MAX + 1]; /* of an early run, with the time and the id */
+	int64_t end_ms;
 	struct freed_walk freed;
 	struct gc_counts counts;
 };
@@ -61,21 +65,13 @@ struct gc {
 	sd_event_source *slice; /* owned; NULL: no run is in flight */
 	sd_event_source *timer; /* owned; the next periodic run */
 	sd_event_source *early; /* owned; the next early run; mostly off */
+	uint64_t early_rest_us; /* before that */
 };
 
-/* Counts @n more for deletion; false when the slice is full. An early run deletes one at a time, and ends as
- * soon as that is enough. */
+/* False when the slice is full. */
 static bool has_room(const struct change *change, const struct gc_run *run, size_t scanned)
 {
-	size_t max = run->is_early ? 1 : GC_SLICE_MAX;
-
-	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < max);
-}
-
-static bool is_old(const struct gc_run *run, const struct alloc *alloc)
-{
-	return run->is_early ? namespaces_has_many_ended(&run->server->state.namespaces, alloc->namespace)
-			     : alloc->modify_time_ms < run->before_ms;
+	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < GC_SLICE_MAX);
 }
 
 static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry *entry)
@@ -84,13 +80,21 @@ static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry
 	const struct node_entry *node = entry->node;
 	bool may_have_it = node->node.boot_id[0] != '\0' && !node_is_connected(node);
 
-	if (!alloc_is_client_terminal(&entry->alloc) || !is_old(run, &entry->alloc) || may_have_it ||
-	    job_needs_alloc(run->server, entry))
+	if (!alloc_is_client_terminal(&entry->alloc) || may_have_it || job_needs_alloc(run->server, entry))
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim_is_live(&claim->claim))
 			return false;
 	return true;
+}
+
+static void collect_alloc(struct gc_run *run, struct change *change, const struct alloc_entry *entry)
+{
+	run->counts.allocs++;
+	if (run->dry_run)
+		return;
+	alloc_options_stage_deletion(&run->server->state, change, entry->id);
+	change_delete(change, OBJECT_ALLOC, &entry->alloc);
 }
 
 static bool collect_allocs(struct gc_run *run, struct change *change)
@@ -100,16 +104,61 @@ static bool collect_allocs(struct gc_run *run, struct change *change)
 
 	for (; entry && has_room(change, run, scanned); entry = state_alloc_next(entry)) {
 		scanned++;
-		if (!may_collect_alloc(run, entry))
-			continue;
-		run->counts.allocs++;
-		if (run->dry_run)
-			continue;
-		alloc_options_stage_deletion(&run->server->state, change, entry->id);
-		change_delete(change, OBJECT_ALLOC, &entry->alloc);
+		if (entry->alloc.modify_time_ms < run->before_ms && may_collect_alloc(run, entry))
+			collect_alloc(run, change, entry);
 	}
 	(void)str_copy(run->id, sizeof(run->id), entry ? entry->id : "");
 	return !entry;
+}
+
+/* Did it end long enough ago to be collected early? In a full namespace no time is needed. */
+static bool has_rested(const struct gc_run *run, const struct alloc_entry *entry)
+{
+	return entry->alloc.end_time_ms < run->before_ms ||
+	       namespaces_check_room(&run->server->state.namespaces, entry->alloc.namespace, true, NULL) !=
+		       STATUS_OK;
+}
+
+/* Collects what ended first in a namespace, @entry and those behind it, until @surplus bytes are gone.
+ * Returns where it stopped: NULL at the end. */
+static struct alloc_entry *collect_surplus(struct gc_run *run, struct change *change,
+					   struct alloc_entry *entry, size_t *scanned)
+{
+	struct state *state = &run->server->state;
+	char namespace[NAMESPACE_MAX + 1];
+	size_t surplus;
+
+	(void)str_copy(namespace, sizeof(namespace), entry->alloc.namespace);
+	surplus = namespaces_ended_surplus(&state->namespaces, namespace);
+	for (++*scanned; surplus > 0 && has_rested(run, entry); ++*scanned) {
+		if (!has_room(change, run, *scanned))
+			return entry;
+		if (may_collect_alloc(run, entry)) {
+			collect_alloc(run, change, entry);
+			surplus -= entry->bytes < surplus ? entry->bytes : surplus;
+		}
+		entry = state_ended_next(entry);
+		if (!entry || !str_eq(entry->alloc.namespace, namespace))
+			return entry;
+	}
+	run->has_left = run->has_left || surplus > 0;
+	return state_ended_from(state, namespace, INT64_MAX, "");
+}
+
+static bool collect_early(struct gc_run *run, struct change *change)
+{
+	struct alloc_entry *entry =
+		state_ended_from(&run->server->state, run->namespace, run->end_ms, run->id);
+	size_t scanned = 0;
+
+	while (entry && has_room(change, run, scanned))
+		entry = collect_surplus(run, change, entry, &scanned);
+	if (!entry)
+		return true;
+	(void)str_copy(run->namespace, sizeof(run->namespace), entry->alloc.namespace);
+	(void)str_copy(run->id, sizeof(run->id), entry->id);
+	run->end_ms = entry->alloc.end_time_ms;
+	return false;
 }
 
 static bool collect_claims(struct gc_run *run, struct change *change)
@@ -304,7 +353,7 @@ static void fail_first(struct gc *gc, const struct error *err)
 static enum status run_slice(struct gc_run *run, bool *ret_done, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	bool is_through = phases[run->phase](run, &change);
+	bool is_through = run->is_early ? collect_early(run, &change) : phases[run->phase](run, &change);
 
 	if (is_through)
 		run->phase++;
@@ -323,6 +372,26 @@ static enum status next_slice(struct gc *gc, struct error *err)
 		     : STATUS_OK;
 }
 
+static void arm_early(struct gc *gc)
+{
+	(void)sd_event_source_set_time_relative(gc->early, gc->early_rest_us);
+	(void)sd_event_source_set_enabled(gc->early, SD_EVENT_ONESHOT);
+}
+
+/* Ends an early run for those that wait, or when its time is over: the next one continues. After one that
+ * found nothing there is a longer rest. */
+static bool end_early(struct gc *gc, struct gc_run *run, bool done)
+{
+	bool is_cut = !done && (gc->n_runs > 1 || clock_monotonic_us() >= run->until_us);
+
+	if (!done && !is_cut)
+		return false;
+	gc->early_rest_us = run->counts.allocs > 0 || is_cut ? GC_EARLY_US : GC_EARLY_REST_US;
+	if (is_cut || run->has_left)
+		arm_early(gc);
+	return true;
+}
+
 static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct gc *gc = userdata;
@@ -333,6 +402,8 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 
 	gc->slice = sd_event_source_disable_unref(gc->slice);
 	status = run_slice(run, &done, &err);
+	if (status == STATUS_OK && run->is_early)
+		done = end_early(gc, run, done);
 	if (status == STATUS_OK && done)
 		status = gc_run_finish(run, &err);
 	if (status != STATUS_OK)
@@ -364,6 +435,7 @@ static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older
 		.before_ms = older_than_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_than_ms : 0,
 		.dry_run = dry_run,
 		.is_early = is_early,
+		.until_us = clock_monotonic_us() + GC_EARLY_RUN_US,
 	};
 	if (!gc->slice) {
 		enum status status = next_slice(gc, err);
@@ -398,8 +470,8 @@ static int on_early(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct gc *gc = userdata;
 
-	if (gc->n_runs == 0)
-		(void)gc_start(gc, NULL, 0, false, true, NULL); /* the next change tries again */
+	if (gc->n_runs > 0 || gc_start(gc, NULL, GC_EARLY_AGE_MS, false, true, NULL) != STATUS_OK)
+		arm_early(gc);
 	return 0;
 }
 
@@ -411,12 +483,11 @@ void gc_note_submitted(struct server *server, const struct change_object *object
 
 		if (objects[i].kind != OBJECT_ALLOC || objects[i].is_deletion ||
 		    !alloc_is_client_terminal(alloc) ||
-		    !namespaces_has_many_ended(&server->state.namespaces, alloc->namespace))
+		    namespaces_ended_surplus(&server->state.namespaces, alloc->namespace) == 0)
 			continue;
 		if (sd_event_source_get_enabled(server->gc->early, &enabled) < 0 || enabled != SD_EVENT_OFF)
 			return;
-		(void)sd_event_source_set_time_relative(server->gc->early, GC_EARLY_US);
-		(void)sd_event_source_set_enabled(server->gc->early, SD_EVENT_ONESHOT);
+		arm_early(server->gc);
 	}
 }
 
@@ -428,6 +499,7 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	if (!gc)
 		return error_no_memory(err, "the collection");
 	gc->server = server;
+	gc->early_rest_us = GC_EARLY_US;
 	STAILQ_INIT(&gc->runs);
 	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,
 				       server->config.gc_interval_us, 0, on_interval, gc);

@@ -62,9 +62,10 @@ enum status namespaces_check_room(struct namespaces *namespaces, const char *nam
 			 (size_t)max >> MIB_SHIFT);
 }
 
-bool namespaces_has_many_ended(struct namespaces *namespaces, const char *name)
+size_t namespaces_ended_surplus(struct namespaces *namespaces, const char *name)
 {
 	const struct namespace_entry *entry = namespaces_find(namespaces, name);
+	uint64_t share = *namespaces->max / ENDED_SHARE;
 
-	return entry && entry->ended_bytes > *namespaces->max / ENDED_SHARE;
+	return entry && entry->ended_bytes > share ? entry->ended_bytes - share : 0;
 }

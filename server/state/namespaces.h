@@ -37,5 +37,5 @@ bool namespaces_charge(struct namespaces *namespaces, const char *name, size_t b
 enum status namespaces_check_room(struct namespaces *namespaces, const char *name, bool is_new,
 				  struct error *err);
 
-/** Do its allocations that ended take more than their share? */
-bool namespaces_has_many_ended(struct namespaces *namespaces, const char *name);
+/** Returns how many bytes its allocations that ended take beyond their share. */
+size_t namespaces_ended_surplus(struct namespaces *namespaces, const char *name);

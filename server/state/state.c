@@ -1054,6 +1054,18 @@ static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry 
 
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 
+static int compare_ended(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	int c = strcmp(a->alloc.namespace, b->alloc.namespace);
+
+	if (c == 0)
+		c = (a->alloc.end_time_ms > b->alloc.end_time_ms) -
+		    (a->alloc.end_time_ms < b->alloc.end_time_ms);
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(ended_tree, alloc_entry, of_ended, compare_ended)
+
 struct alloc_entry *state_alloc(struct state *state, const char *id)
 {
 	struct alloc_entry *found = state->last_alloc;
@@ -1079,6 +1091,20 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
 {
 	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+struct alloc_entry *state_ended_from(struct state *state, const char *namespace, int64_t end_ms,
+				     const char *id)
+{
+	struct alloc_entry key = {.id = id, .alloc = {.end_time_ms = end_ms}};
+
+	(void)str_copy(key.alloc.namespace, sizeof(key.alloc.namespace), namespace);
+	return RB_NFIND(ended_tree, &state->ended, &key);
+}
+
+struct alloc_entry *state_ended_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(ended_tree, NULL, entry);
 }
 
 static void count_alloc(struct state *state, const struct alloc *alloc, int change)
@@ -1191,6 +1217,18 @@ static bool charge(struct state *state, struct alloc_entry *entry, size_t bytes)
 	return is_charged;
 }
 
+static void list_ended(struct state *state, struct alloc_entry *entry)
+{
+	if (entry->is_ended)
+		RB_INSERT(ended_tree, &state->ended, entry);
+}
+
+static void unlist_ended(struct state *state, struct alloc_entry *entry)
+{
+	if (entry->is_ended)
+		RB_REMOVE(ended_tree, &state->ended, entry);
+}
+
 static void list_pending(struct state *state, struct alloc_entry *entry, bool is_pending)
 {
 	if (is_pending && !entry->is_pending)
@@ -1216,12 +1254,14 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 		entry->job->n_heritable += alloc_is_heritable(alloc);
 	}
 	wish_unlist(&state->wishes, &entry->wishes);
+	unlist_ended(state, entry);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
 	entry->decided_version = 0;
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	list_pending(state, entry, alloc_is_pending(alloc));
 	(void)charge(state, entry, size_of(state, entry));
+	list_ended(state, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
 	for (uint32_t i = 0; i < entry->n_runs; i++)
@@ -1277,6 +1317,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
+	list_ended(state, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
@@ -1315,6 +1356,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	if (state->last_alloc == entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
+	unlist_ended(state, entry);
 	LIST_REMOVE(entry, of_node);
 	wish_unlist(&state->wishes, &entry->wishes);
 	free(entry->wishes.list);
@@ -1336,6 +1378,7 @@ void state_init(struct state *state)
 	*state = (struct state){0};
 	RB_INIT(&state->volumes);
 	RB_INIT(&state->allocs);
+	RB_INIT(&state->ended);
 	RB_INIT(&state->claims);
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);

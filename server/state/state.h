@@ -120,6 +120,7 @@ struct alloc_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
+	RB_ENTRY(alloc_entry) of_ended; /* if it is_ended */
 	LIST_ENTRY(alloc_entry) of_node;
 	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct plugin_runner
@@ -143,7 +144,7 @@ struct alloc_entry {
 	uint32_t n_granted;    /* claims since the start */
 	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
 	uint32_t bytes;	       /* that are charged to its namespace */
-	bool is_ended;	       /* as it is charged */
+	bool is_ended;	       /* as it is charged and listed */
 	bool is_pending;
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
@@ -297,12 +298,14 @@ RB_HEAD(volume_tree, volume_entry);
 RB_HEAD(storage_tree, volume_entry);
 RB_HEAD(plugin_tree, plugin_entry);
 RB_HEAD(alloc_tree, alloc_entry);
+RB_HEAD(ended_tree, alloc_entry);
 RB_HEAD(claim_tree, claim_entry);
 RB_HEAD(node_tree, node_entry);
 struct state {
 	struct volume_tree volumes;
 	struct storage_tree storages; /* volumes by what they store */
 	struct alloc_tree allocs;
+	struct ended_tree ended; /* of them, by namespace and time */
 	struct claim_tree claims;
 	struct node_tree nodes;
 	struct plugin_tree plugins;
@@ -399,6 +402,10 @@ struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const
 					      const char *id);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+/* of those that ended, in the order of namespace, end and id */
+struct alloc_entry *state_ended_from(struct state *state, const char *namespace, int64_t end_ms,
+				     const char *id);
+struct alloc_entry *state_ended_next(struct alloc_entry *entry);
 struct claim_entry *state_claim_from(struct state *state, const char *id);
 struct claim_entry *state_claim_next(struct claim_entry *entry);
 struct node_entry *state_node_from(struct state *state, const char *id);

@@ -217,6 +217,20 @@ JOB_TEST(every_wait_has_a_sentence)
 	assert_string_equal(job_state_name(JOB_STATE_STOPPED), "stopped");
 	assert_string_equal(job_stop_reason_text(JOB_STOP_COUNT), "count was lowered");
 }
+JOB_TEST(the_allocation_that_did_the_work_of_a_batch_job_is_needed_behind_others)
+{
+	struct job_alloc allocs[] = {alloc_of("a", 0), alloc_of("b", 0), alloc_of("c", 0)};
+
+	job.type = JOB_BATCH;
+	allocs[1].client = allocs[2].client = CLIENT_COMPLETE;
+	allocs[1].desired = DESIRED_STOP;
+	allocs[1].end_ms = 99990;
+	allocs[2].end_ms = 99980;
+	decide(allocs, 3, NULL);
+	assert_string_equal(allocs[2].id, "c");
+	assert_true(allocs[2].needed_until_ms == JOB_NEEDS_ALWAYS);
+}
+
 /* Of attempts and one more the times decide when the member is placed again. */
 JOB_TEST(of_ended_allocations_those_are_needed_by_which_members_are_placed)
 {

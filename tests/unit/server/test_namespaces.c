@@ -2,6 +2,7 @@
 /* The memory of a namespace: its limit, old versions of jobs, and the early end of allocations that ended. */
 
 #include "cluster.h"
+#include "gc.h"
 #include "submission.h"
 #include "unit.h"
 
@@ -10,6 +11,7 @@
 #include "job/job_spec.h"
 #include "job/job_work.h"
 #include "model/message.h"
+#include "state/change.h"
 #include "state/namespaces.h"
 
 #include <holdfast/v1/operator.pb-c.h>
@@ -222,6 +224,27 @@ static enum status wait_in_vain(struct fixture *f, unsigned int i, struct error 
 	return STATUS_OK;
 }
 
+static uint32_t collect_older(struct fixture *f, uint64_t than_ms)
+{
+	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = than_ms);
+	ProtobufCMessage *message = NULL;
+	uint32_t n;
+
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, &message,
+		       NULL));
+	n = ((Holdfast__V1__GcResponse *)(void *)message)->allocations;
+	protobuf_c_message_free_unpacked(message, NULL);
+	return n;
+}
+
+static uint32_t collect(struct fixture *f)
+{
+	for (int64_t now = clock_realtime_ms(); clock_realtime_ms() < now + 3;)
+		; /* what has just ended is older than a millisecond */
+	settle(f);
+	return collect_older(f, 1);
+}
+
 static bool is_kept(struct fixture *f, unsigned int i)
 {
 	char id[UUID_TEXT_SIZE];
@@ -230,22 +253,95 @@ static bool is_kept(struct fixture *f, unsigned int i)
 	return state_alloc(&f->server->state, id) != NULL;
 }
 
-enum { FIRST = 10, MANY = 8 };
+enum { FIRST = 10, MANY = 8, ENDED = 1200, SMALL_LIMIT = 8 << 20 };
 
-CLUSTER_TEST(ended_allocations_beyond_their_share_are_collected_early_and_the_oldest_first)
+/* Allocations with these numbers, of which those with higher ones ended before those with lower ones. */
+static void put_ended(struct fixture *f, char *namespace, unsigned int first, unsigned int n, int64_t end_ms)
 {
-	take_volume(f);
-	f->server->config.namespace_memory = LIMIT;
-	for (unsigned int i = 0; i < MANY; i++) {
-		assert_int_equal(wait_in_vain(f, FIRST + i, NULL), STATUS_OK);
-		settle(f);
-		assert_true(namespaces_find(&f->server->state.namespaces, "default")->ended_bytes <= SHARE);
-		assert_true(is_kept(f, FIRST + i));
+	for (unsigned int i = 0; i < n;) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		for (unsigned int k = 0; k < GC_SLICE_MAX && i < n; k++, i++) {
+			struct alloc alloc =
+				ROW(.name = "app", .node_id = "n1", .driver = "none",
+				    .desired_status = DESIRED_STOP, .client_status = CLIENT_COMPLETE,
+				    .end_time_ms = end_ms - (int64_t)i, .modify_time_ms = end_ms);
+
+			(void)str_copy(alloc.namespace, sizeof(alloc.namespace), namespace);
+			(void)str_format(alloc.id, sizeof(alloc.id), ID_OF, first + i);
+			change_put_alloc(&change, &alloc);
+		}
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	}
-	assert_false(is_kept(f, FIRST));
+}
+
+static size_t surplus_of(struct fixture *f, const char *namespace)
+{
+	return namespaces_ended_surplus(&f->server->state.namespaces, namespace);
+}
+
+/* The highest numbers are gone, and no more than had to. */
+static void expect_first_gone(struct fixture *f)
+{
+	unsigned int n = 0;
+
+	assert_int_equal(surplus_of(f, "default"), 0);
+	while (is_kept(f, FIRST + n))
+		n++;
+	assert_in_range(n, ENDED / 4, ENDED - GC_SLICE_MAX);
+	for (unsigned int i = n; i < ENDED; i++)
+		assert_false(is_kept(f, FIRST + i));
+	f->server->config.namespace_memory -= f->server->config.namespace_memory / n * 2;
+	assert_true(surplus_of(f, "default") > 0);
+}
+
+/* Callers choose ids. */
+CLUSTER_TEST(ended_allocations_beyond_their_share_are_collected_early_in_the_order_of_their_ends)
+{
+	int64_t old_ms = clock_realtime_ms() - GC_EARLY_AGE_MS - 1000;
+
+	take_volume(f);
+	f->server->config.namespace_memory = SMALL_LIMIT;
+	put_ended(f, text("a"), FIRST + ENDED, 1, old_ms);
+	put_ended(f, text("z"), FIRST + ENDED + 1, 1, old_ms);
+	put_ended(f, text("default"), FIRST, ENDED, old_ms);
+	assert_true(surplus_of(f, "default") > 0);
+	assert_int_equal(namespaces_check_room(&f->server->state.namespaces, "default", true, NULL),
+			 STATUS_OK);
+	UNTIL(f, surplus_of(f, "default") == 0);
+	settle(f);
+	expect_first_gone(f);
+	assert_true(is_kept(f, FIRST + ENDED) && is_kept(f, FIRST + ENDED + 1));
 	assert_true(n_events(f, "collected", "Operator.Gc", "early, for namespaces with many") > 0);
 	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+CLUSTER_TEST(ended_allocations_are_kept_for_a_while_if_there_is_room)
+{
+	f->server->config.namespace_memory = SMALL_LIMIT;
+	put_ended(f, text("default"), FIRST, ENDED, clock_realtime_ms());
+	run_for(f->event, 2 * GC_EARLY_US / USEC_PER_MSEC);
+	assert_true(surplus_of(f, "default") > 0);
+	for (unsigned int i = 0; i < ENDED; i++)
+		assert_true(is_kept(f, FIRST + i));
+}
+
+CLUSTER_TEST(of_a_full_namespace_ended_allocations_are_collected_at_once)
+{
+	f->server->config.namespace_memory = SMALL_LIMIT / 16;
+	put_ended(f, text("default"), FIRST, ENDED, clock_realtime_ms());
+	UNTIL(f, namespaces_check_room(&f->server->state.namespaces, "default", true, NULL) == STATUS_OK);
+}
+
+CLUSTER_TEST(an_early_collection_gives_way_to_others_and_comes_back)
+{
+	f->server->config.namespace_memory = 16;
+	put_ended(f, text("default"), FIRST, ENDED, 1000);
+	UNTIL(f, f->server->state.n_allocs < ENDED);
+	assert_int_equal(collect_older(f, UINT64_MAX), 0);
+	assert_in_range(f->server->state.n_allocs, 1, ENDED - GC_SLICE_MAX);
+	UNTIL(f, f->server->state.n_allocs == 0);
 }
 
 CLUSTER_TEST(ended_allocations_within_their_share_stay)
@@ -267,22 +363,6 @@ CLUSTER_TEST(a_full_namespace_gets_no_allocation)
 	assert_int_equal(wait_in_vain(f, FIRST, &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "namespace default has no room"));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-}
-
-static uint32_t collect(struct fixture *f)
-{
-	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = 1);
-	ProtobufCMessage *message = NULL;
-	uint32_t n;
-
-	for (int64_t now = clock_realtime_ms(); clock_realtime_ms() < now + 3;)
-		; /* what has just ended is older than a millisecond */
-	settle(f);
-	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, &message,
-		       NULL));
-	n = ((Holdfast__V1__GcResponse *)(void *)message)->allocations;
-	protobuf_c_message_free_unpacked(message, NULL);
-	return n;
 }
 
 /* Is the node to start one? It may get an order twice. */
