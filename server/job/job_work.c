@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -60,6 +61,7 @@ struct job_work {
 	char trouble[ERROR_MSG_MAX];  /* of the store */
 	struct wanted *wanted;	      /* owned: counted for its plugins, members without an allocation */
 	size_t n_wanted;
+	size_t bytes; /* that are charged to its namespace */
 };
 RB_HEAD(job_work_tree, job_work);
 TAILQ_HEAD(job_work_queue, job_work);
@@ -68,6 +70,7 @@ TAILQ_HEAD(job_work_queue, job_work);
 struct job_lane {
 	TAILQ_ENTRY(job_lane) in_ready;
 	struct job_works *works;
+	char namespace[NAMESPACE_MAX + 1];
 	struct job_work_queue queue;
 	sd_event_source *rest; /* owned; NULL: it does not rest */
 	size_t n_works;	       /* queued or not; without any it is freed */
@@ -320,11 +323,12 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 
 static void refusals_release(struct job_refusals *refusals)
 {
-	for (size_t i = 0; i < refusals->n; i++) {
+	for (size_t i = 0; i < refusals->n; i++)
 		free((char *)(uintptr_t)refusals->list[i].node_id);
-		free((char *)(uintptr_t)refusals->list[i].reason);
-	}
 	free(refusals->list);
+	for (size_t i = 0; i < refusals->n_texts; i++)
+		free(refusals->texts[i]);
+	free(refusals->texts);
 	*refusals = (struct job_refusals){.n = 0};
 }
 
@@ -366,6 +370,28 @@ static bool extend_last(struct job_refusals *refusals, const struct job_refusal 
 	return true;
 }
 
+/* Keeps the text once, and only as many as are shown. NULL when memory is short. */
+static const char *keep_text(struct job_refusals *refusals, const char *text)
+{
+	char *kept;
+
+	for (size_t i = 0; i < refusals->n_texts; i++)
+		if (str_eq(refusals->texts[i], text))
+			return refusals->texts[i];
+	if (refusals->n_texts == JOB_WAITS_MAX)
+		return "no node can take it, as others of its job";
+	if (!refusals->texts) {
+		refusals->texts = calloc(JOB_WAITS_MAX, sizeof(char *));
+		refusals->bytes += malloc_usable_size(refusals->texts);
+	}
+	kept = refusals->texts ? strdup(text) : NULL;
+	if (!kept)
+		return NULL;
+	refusals->bytes += malloc_usable_size(kept);
+	refusals->texts[refusals->n_texts++] = kept;
+	return kept;
+}
+
 /* Without memory it is tried again with the next event. */
 static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *job,
 			const struct job_action *action, const char *reason)
@@ -389,12 +415,16 @@ static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *
 		if (!list)
 			return;
 		refusals->list = list;
+		refusals->bytes += (size - refusals->size) * sizeof(*list);
 		refusals->size = size;
 	}
-	refusal.reason = strdup(reason);
+	refusal.reason = keep_text(refusals, reason);
 	refusal.node_id = is_system && action->node_id ? strdup(action->node_id) : NULL;
-	if (!refusal.reason)
+	if (!refusal.reason || (is_system && !refusal.node_id)) {
+		free((char *)(uintptr_t)refusal.node_id);
 		return;
+	}
+	refusals->bytes += malloc_usable_size((char *)(uintptr_t)refusal.node_id);
 	refusals->list[refusals->n++] = refusal;
 	refusals->n_members++;
 }
@@ -772,6 +802,21 @@ static void wake_after(struct job_work *work, uint64_t delay_us)
 	(void)wakeup_arm(work->server->event, &work->timer, delay_us, on_timer, work, NULL);
 }
 
+/* Charges its namespace with what it takes now. */
+static void charge(struct job_work *work)
+{
+	size_t bytes = sizeof(*work) + work->refusals.bytes + malloc_usable_size(work->wanted);
+
+	if (namespaces_charge(&work->server->state.namespaces, work->lane->namespace, bytes - work->bytes, 0))
+		work->bytes = bytes;
+}
+
+static void forget_refusals(struct job_work *work)
+{
+	refusals_release(&work->refusals);
+	charge(work);
+}
+
 /* Something has happened: what found no place may find one. A pass over the members comes to its end first,
  * or the last ones of a large job would never be tried. */
 static void wake(struct job_work *work)
@@ -783,7 +828,7 @@ static void wake(struct job_work *work)
 	} else if (work->refusals.n > 0 && now_us < work->next_pass_us) {
 		wake_after(work, work->next_pass_us - now_us);
 	} else {
-		refusals_release(&work->refusals);
+		forget_refusals(work);
 		queue(work);
 	}
 }
@@ -916,6 +961,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);
+	charge(work);
 	set_waiting(server->job_works, work, is_waiting || work->refusals.n > 0);
 	if (work->trouble[0] != '\0')
 		wake_after(work, RETRY_US);
@@ -962,6 +1008,7 @@ static void work_free(struct job_works *works, struct job_work *work)
 	RB_REMOVE(job_work_tree, &works->by_key, work);
 	drop_wanted(work);
 	refusals_release(&work->refusals);
+	(void)namespaces_charge(&work->server->state.namespaces, lane->namespace, -work->bytes, 0);
 	wakeup_disarm(&work->timer);
 	free(work);
 	if (--lane->n_works > 0)
@@ -1045,6 +1092,8 @@ static struct job_lane *lane_or_new(struct job_works *works, const char *key)
 	if (!lane)
 		return NULL;
 	lane->works = works;
+	(void)str_format(lane->namespace, sizeof(lane->namespace), "%.*s", (int)(n - strlen(PREFIX_JOB) - 1),
+			 key + strlen(PREFIX_JOB));
 	TAILQ_INIT(&lane->queue);
 	return lane;
 }
@@ -1079,7 +1128,7 @@ static void mark_changed(struct server *server, const char *key)
 
 	if (!work)
 		return;
-	refusals_release(&work->refusals);
+	forget_refusals(work);
 	wake(work);
 }
 

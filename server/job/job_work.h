@@ -16,9 +16,12 @@ struct server;
 
 /* Members for which no place was found; empty: {0}. */
 struct job_refusals {
-	struct job_refusal *list; /* owned, with its texts */
+	struct job_refusal *list; /* owned, with its ids of nodes */
 	size_t n, size;
 	size_t n_members; /* one refusal may be that of several */
+	char **texts;	  /* owned; JOB_WAITS_MAX at most: no more are shown */
+	size_t n_texts;
+	size_t bytes; /* of all of it */
 };
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in

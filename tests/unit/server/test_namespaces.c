@@ -201,6 +201,89 @@ CLUSTER_TEST(a_member_without_room_says_so_and_is_placed_when_there_is_some)
 	UNTIL(f, f->n1.runs == 1);
 }
 
+enum { COUNT = 5 };
+
+/* Groups of these members each, of a volume of their own that is missing. */
+struct groups {
+	Holdfast__V1__JobGroup groups[JOB_GROUPS_MAX], *list[JOB_GROUPS_MAX];
+	Holdfast__V1__Allocation allocs[JOB_GROUPS_MAX];
+	Holdfast__V1__VolumeRequest volumes[JOB_GROUPS_MAX], *of_volumes[JOB_GROUPS_MAX];
+	char names[JOB_GROUPS_MAX][16];
+};
+
+static void use_groups(struct groups *groups, struct submission *s)
+{
+	for (size_t i = 0; i < JOB_GROUPS_MAX; i++) {
+		(void)str_format(groups->names[i], sizeof(groups->names[i]), "missing-%zu", i);
+		groups->volumes[i] = s->volume;
+		groups->volumes[i].source = groups->names[i];
+		groups->of_volumes[i] = &groups->volumes[i];
+		groups->allocs[i] = s->alloc;
+		groups->allocs[i].volumes = &groups->of_volumes[i];
+		groups->groups[i] = s->group;
+		groups->groups[i].name = groups->names[i];
+		groups->groups[i].allocation = &groups->allocs[i];
+		groups->groups[i].count = COUNT;
+		groups->groups[i].per_alloc = s->per_alloc;
+		groups->groups[i].n_per_alloc = 1;
+		groups->list[i] = &groups->groups[i];
+	}
+	s->job.groups = groups->list;
+	s->job.n_groups = JOB_GROUPS_MAX;
+}
+
+/* Runs the job on no node, then on two. What it keeps about those without a place is its namespace's. */
+static const struct job_refusals *refuse(struct fixture *f, struct submission *s)
+{
+	const struct job_refusals *refusals;
+	size_t before;
+
+	assert_int_equal(run(f, s, NULL), 1);
+	settle(f);
+	before = bytes_of(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	settle(f);
+	refusals = job_work_refusals(f->server, "default", "web");
+	assert_true(refusals->bytes > 0);
+	assert_int_equal(bytes_of(f), before + refusals->bytes);
+	return refusals;
+}
+
+CLUSTER_TEST(reasons_of_members_without_a_place_are_kept_as_far_as_they_are_shown_and_counted)
+{
+	static struct groups groups;
+	struct submission s;
+
+	make_job(f, &s);
+	use_groups(&groups, &s);
+	assert_int_equal(refuse(f, &s)->n_texts, JOB_WAITS_MAX);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(bytes_of(f), 0);
+}
+
+CLUSTER_TEST(a_reason_of_many_members_of_a_system_job_is_kept_once)
+{
+	static struct groups groups;
+	const struct job_refusals *refusals;
+	struct submission s;
+
+	make_job(f, &s);
+	s.volume.access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	s.volume.read_only = true;
+	use_groups(&groups, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	for (size_t i = 0; i < JOB_GROUPS_MAX; i++) {
+		groups.groups[i].count = 0;
+		groups.groups[i].n_per_alloc = 0;
+	}
+	refusals = refuse(f, &s);
+	assert_int_equal(refusals->n, 2 * JOB_GROUPS_MAX);
+	assert_int_equal(refusals->n_texts, JOB_GROUPS_MAX);
+}
+
 /* An allocation that waits for volume db, which is taken, and gives up at once. */
 static enum status wait_in_vain(struct fixture *f, unsigned int i, struct error *err)
 {
