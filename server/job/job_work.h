@@ -19,7 +19,7 @@ struct job_refusals {
 	struct job_refusal *list; /* owned, with its ids of nodes */
 	size_t n, size;
 	size_t n_members; /* one refusal may be that of several */
-	char **texts;	  /* owned; JOB_WAITS_MAX at most: no more are shown */
+	char **texts;	  /* owned; JOB_WAITS_MAX at most */
 	size_t n_texts;
 	size_t bytes; /* of all of it */
 };

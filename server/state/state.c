@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes that jemalloc has: one byte more costs 512 for each claim, or 128 for each allocation. */
+/* Sizes that jemalloc has: one byte more costs 512 for each claim, or 256 for each allocation. */
 _Static_assert(sizeof(struct claim_entry) <= 2560, "a claim takes no larger size");
-_Static_assert(sizeof(struct alloc_entry) <= 896, "an allocation takes no larger size");
+_Static_assert(sizeof(struct alloc_entry) <= 1024, "an allocation takes no larger size");
 
 static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 {
