@@ -30,13 +30,21 @@ const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, cons
 	return find_record(state, PREFIX_VOLUME_SECRETS, namespace, id);
 }
 
+/* Returns the secrets for a call about @claim: no plugin gets those of another one's volume. */
+static const Holdfast__V1__VolumeSecrets *secrets_for(struct state *state, const struct claim *claim)
+{
+	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
+
+	return volume && str_eq(volume->volume.plugin_id, claim->plugin_id)
+		       ? plugin_args_secrets(state, claim->namespace, claim->volume_id)
+		       : NULL;
+}
+
 const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state, const struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc(state, claim->allocation_id);
 
-	return entry && alloc_asks_for(&entry->alloc, claim)
-		       ? plugin_args_secrets(state, claim->namespace, claim->volume_id)
-		       : NULL;
+	return entry && alloc_asks_for(&entry->alloc, claim) ? secrets_for(state, claim) : NULL;
 }
 
 const char *plugin_args_external_id(struct state *state, const struct claim *claim)
@@ -75,8 +83,7 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 						   struct plugin_detach_args *args)
 {
 	const char *node_id = plugin_args_node_id(state, claim);
-	const Holdfast__V1__VolumeSecrets *secrets =
-		plugin_args_secrets(state, claim->namespace, claim->volume_id);
+	const Holdfast__V1__VolumeSecrets *secrets = secrets_for(state, claim);
 
 	*args = (struct plugin_detach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT};
@@ -102,8 +109,7 @@ static void add_stored(struct state *state, const struct claim *claim,
 {
 	const Holdfast__V1__VolumeDetail *detail =
 		plugin_args_detail(state, claim->namespace, claim->volume_id);
-	const Holdfast__V1__VolumeSecrets *secrets =
-		plugin_args_secrets(state, claim->namespace, claim->volume_id);
+	const Holdfast__V1__VolumeSecrets *secrets = secrets_for(state, claim);
 
 	attach->mount_options =
 		alloc_options_for(state, claim, detail ? detail->mount_options : NULL, storage);

@@ -29,6 +29,7 @@
 #include "state/freed.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
+#include "volume/work.h"
 
 #include <inttypes.h>
 #include <protobuf-c/protobuf-c.h>
@@ -500,21 +501,36 @@ static void audit_adoption(struct server *server, struct change *change, const s
 	audit_own(server, change, "Claims.Adopt", object, why);
 }
 
+/* Stages the placeholder @made, without the parts of a volume of another storage that the store has under its
+ * name. Its provider must not be at work on that: the answer would be stored with the placeholder. */
+static enum status stage_made(struct server *server, const struct volume *made, struct change *change,
+			      struct error *err)
+{
+	static const char *const prefixes[] = {PREFIX_VOLUME_DETAIL, PREFIX_VOLUME_SECRETS};
+	struct error busy = {.msg = ""};
+	char key[OBJECT_KEY_SIZE];
+
+	if (volume_work_check_idle(server, made, &busy) != STATUS_OK)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "%s", busy.msg);
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		(void)str_join(key, sizeof(key), prefixes[i], made->namespace, "/", made->id);
+		if (records_get(&server->state.records, key))
+			change_delete_record(change, key);
+	}
+	change_put_volume(change, made);
+	return STATUS_OK;
+}
+
 /* Store @claim; @made: with its volume, which is new or replaces another. NULL: the store has it. */
 static enum status epoch_store_claim(struct session *session, const struct volume *made,
 				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char key[OBJECT_KEY_SIZE];
 
+	if (made)
+		TRY(stage_made(server, made, &change, err));
 	TRY(pay_adoption(session, err));
-	if (made) {
-		(void)str_join(key, sizeof(key), PREFIX_VOLUME_DETAIL, made->namespace, "/", made->id);
-		if (records_get(&server->state.records, key)) /* of another storage */
-			change_delete_record(&change, key);
-		change_put_volume(&change, made);
-	}
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
 	audit_adoption(server, &change, claim, made ? "its volume, of this storage, was not known" : "");

@@ -540,19 +540,39 @@ static void store_old_db(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-/* The backup has db with another storage, which was about to be deleted. */
-static void forget_that_db_is_new(struct fixture *f, struct alloc *alloc, struct claim *held,
-				  struct ticket *ticket)
+static void store_secret_of_db(struct fixture *f)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	const Holdfast__V1__VolumeDetail detail =
-		V1(volume_detail, .phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
+	const Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
+
+	secret.key = TEXT("key");
+	secret.value = TEXT("hunter2");
+	change_put_record(&change, PREFIX_VOLUME_SECRETS "default/db", &secrets.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+/* The backup has db with another storage, in that phase. */
+static void forget_that_db_is_new_in(struct fixture *f, Holdfast__V1__VolumePhase phase, struct alloc *alloc,
+				     struct claim *held, struct ticket *ticket)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .phase = phase);
 
 	store_old_db(f);
+	store_secret_of_db(f);
 	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	forget_csi(f, alloc, held, ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+}
+
+/* It was about to be deleted. */
+static void forget_that_db_is_new(struct fixture *f, struct alloc *alloc, struct claim *held,
+				  struct ticket *ticket)
+{
+	forget_that_db_is_new_in(f, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, alloc, held, ticket);
 }
 
 CLUSTER_TEST(the_mount_of_a_volume_that_was_registered_again_holds_the_new_storage)
@@ -566,6 +586,7 @@ CLUSTER_TEST(the_mount_of_a_volume_that_was_registered_again_holds_the_new_stora
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
 	assert_null(records_get(&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db"));
+	assert_null(records_get(&f->server->state.records, PREFIX_VOLUME_SECRETS "default/db"));
 	assert_error(register_other(f, "vol-db", &err), STATUS_ALREADY_EXISTS, err,
 		     "volume db in namespace default");
 	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
@@ -690,6 +711,31 @@ CLUSTER_TEST(an_old_ticket_changes_no_registration)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* The provider is asked to create db, and its answer would be stored with the placeholder. */
+CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new_in(f, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING, &alloc, &held, &ticket);
+	f->n2.csi.can_create_delete = true;
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD_DONE, 1, 0);
+	connect_node(&f->n2, "n2");
+	UNTIL(f, f->n2.n_held == 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAVAILABLE);
+	assert_false(has_reported(f, "n1"));
+	fake_node_answer(&f->n2);
+	settle(f);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
+}
+
 /* n1 has reported that it holds nothing. */
 CLUSTER_TEST(a_ticket_that_is_shown_later_changes_no_registration)
 {
@@ -775,6 +821,30 @@ CLUSTER_TEST(a_device_whose_id_its_node_hides_is_not_taken_as_detached)
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+/* db is registered with another plugin, and n1 has an older ticket. */
+CLUSTER_TEST(a_plugin_gets_no_secrets_of_another_plugins_volume)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume db = ROW(.namespace = "default", .id = "db", .type = VOLUME_CSI, .plugin_id = "xyz",
+			       .external_id = "vol-xyz", .newer_from = 100,
+			       .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
+			       .n_capabilities = 1, .create_time_ms = 1, .modify_time_ms = 1);
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	change_put_volume(&change, &db);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_secret_of_db(f);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(f->plugin.last_secret, "hunter2"); /* of the attach, before the restore */
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	assert_string_equal(f->plugin.last_secret, "");
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
 /* --- two tickets of one volume --- */
