@@ -15,8 +15,9 @@ enum {
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_REASON_MAX = 255,
 	NODE_MACHINE_MAX = 65, /* two digests of 32 hexadecimal digits, "+" between */
-	NODE_REFUSED_SIZE = 4 * (NODE_MACHINE_MAX + 1), /* of so many machines */
-	NODE_KEYS_TEXT_SIZE = 32,			/* of two ids of keys */
+	NODE_REFUSED_N = 4,    /* machines */
+	NODE_REFUSED_SIZE = NODE_REFUSED_N * (NODE_MACHINE_MAX + 1),
+	NODE_KEYS_TEXT_SIZE = 32, /* of two ids of keys */
 	NODE_CLOCK_SKEW_WARN_MS = 10000,
 	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,

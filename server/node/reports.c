@@ -493,15 +493,20 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	return STATUS_OK;
 }
 
-/* It is on record once for each machine, however often it tries. */
-static void note_other_machine(struct session *session, const struct node_entry *entry, const char *machine,
-			       const struct error *why)
+enum { REFUSAL_COST_US = 60 * USEC_PER_SEC };
+
+/* It is on record once for each machine, however often it tries. A list of machines fits at once, then one a
+ * minute: invented ones must not push the honest one out before an operator has seen it. */
+static void note_other_machine(struct session *session, const char *machine, const struct error *why)
 {
+	struct node_entry *entry = state_node(&session->server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
+	char more[RATE_MORE_SIZE];
 	struct error err;
 
-	if (!node || node_machine_was_refused(&entry->node, machine))
+	if (!node || node_machine_was_refused(&entry->node, machine) ||
+	    !rate_take_counted(&entry->refusals, REFUSAL_COST_US, NODE_REFUSED_N, clock_monotonic_us(), more))
 		return;
 	*node = entry->node;
 	node_refuse_machine(node, machine);
@@ -539,7 +544,7 @@ static enum status check_machine(struct session *session, const struct node_entr
 		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
 		"machine is the node from now on: holdfast node identify %s %s --reason TEXT",
 		node->id, node->id, hello->machine);
-	note_other_machine(session, entry, hello->machine, err);
+	note_other_machine(session, hello->machine, err);
 	return err->status;
 }
 

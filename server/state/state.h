@@ -218,6 +218,7 @@ struct node_entry {
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 	struct rate_counted orders;		  /* records of repeated ones; not stored */
 	struct rate_counted take_backs;		  /* see held_twice.h; not stored */
+	struct rate_counted refusals;		  /* of other machines; not stored */
 	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */
 };
 LIST_HEAD(node_list, node_entry);

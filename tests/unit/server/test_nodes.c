@@ -666,6 +666,26 @@ CLUSTER_TEST(each_machine_that_was_refused_can_be_the_node_from_now_on)
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
 }
 
+CLUSTER_TEST(invented_machines_push_no_other_one_out_of_the_list)
+{
+	char machine[NODE_MACHINE_MAX + 1];
+	uint64_t index;
+
+	come_as(f, ID_1, BOOT_1);
+	come_as(f, ID_2, BOOT_2); /* the new machine */
+	for (int i = 1; i < NODE_REFUSED_N; i++) {
+		(void)str_format(machine, sizeof(machine), "%032x", i);
+		come_as(f, machine, BOOT_2);
+	}
+	assert_int_equal(node_of(f, "n1")->node.other_machines, NODE_REFUSED_N);
+	index = node_of(f, "n1")->node.modify_index;
+	(void)str_format(machine, sizeof(machine), "%032x", NODE_REFUSED_N);
+	come_as(f, machine, BOOT_2);
+	expect_refused_as_another(f);
+	assert_int_equal(node_of(f, "n1")->node.modify_index, index);
+	assert_true(node_machine_was_refused(&node_of(f, "n1")->node, ID_2));
+}
+
 TEST(the_last_four_refused_machines_are_known)
 {
 	static struct node node;
