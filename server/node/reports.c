@@ -1034,7 +1034,8 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		session_end(session, &err);
 }
 
-/* Stored, so that it is known after a restart for how long the node has been away, and why. */
+/* Stored, so that it is known after a restart for how long the node has been away, and why. The limit of the
+ * node's pending changes does not count: each session has one, and its hello was within the limit. */
 static void note_disconnect(struct session *session, struct node_entry *node)
 {
 	struct server *server = session->server;
@@ -1048,7 +1049,7 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 		       session->end_reason);
 	change_put_node(&change, &node->node);
 	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
-	if (session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK)
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 			"cannot store since when the node is away, ignoring");
 }

@@ -1355,6 +1355,25 @@ CLUSTER_TEST(a_node_fills_a_part_of_the_stores_queue_only)
 	assert_int_equal(node->pending_bytes, 0);
 }
 
+/* Its session ended at the limit. */
+CLUSTER_TEST(the_end_of_a_session_is_stored_beyond_the_limit_of_pending_changes)
+{
+	struct node_entry *node;
+	int64_t ended_ms;
+
+	take_volume(f);
+	settle(f);
+	node = state_node(&f->server->state, "n1");
+	node->pending_bytes = SESSION_PENDING_BYTES_MAX;
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__PENDING);
+	UNTIL(f, f->n1.closed && !node_is_connected(node));
+	ended_ms = node->node.disconnected_ms;
+	settle(f);
+	restart(f);
+	assert_true(ended_ms > 0);
+	assert_int_equal(state_node(&f->server->state, "n1")->node.disconnected_ms, ended_ms);
+}
+
 /* --- native storage --- */
 
 /* n1 has db, on disk wwn-0x1, which was registered after the backup. */
