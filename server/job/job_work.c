@@ -805,7 +805,8 @@ static void wake_after(struct job_work *work, uint64_t delay_us)
 /* Charges its namespace with what it takes now. */
 static void charge(struct job_work *work)
 {
-	size_t bytes = sizeof(*work) + work->refusals.bytes + malloc_usable_size(work->wanted);
+	size_t bytes = sizeof(*work) + work->refusals.bytes +
+		       work->n_wanted * (sizeof(*work->wanted) + sizeof(struct plugin_entry));
 
 	if (namespaces_charge(&work->server->state.namespaces, work->lane->namespace, bytes - work->bytes, 0))
 		work->bytes = bytes;
@@ -919,19 +920,30 @@ static void want_plugin(struct job_work *work, const Holdfast__V1__CsiPlugin *ru
 	work->n_wanted += state_want_plugin(&work->server->state, to->plugin_id, to->nodes, to->controllers);
 }
 
+/* Returns how many members of the group have no allocation that runs its plugins. */
+static int64_t n_wanting(const Holdfast__V1__Job *job, const struct job_decisions *decisions, size_t group)
+{
+	const struct job_counts *counts = &decisions->groups[group];
+
+	return job->stop ? 0 : (int64_t)counts->desired - counts->placed;
+}
+
 /* Notes, for each group with csi_plugin blocks, as many instances as the group wants, placed or not. When
  * memory is short, plugins expect fewer until the next turn. */
 static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *job,
 				const struct job_decisions *decisions)
 {
+	size_t n_max = 0;
+
 	drop_wanted(work);
-	work->wanted = calloc(job->n_groups * ALLOC_PLUGINS_MAX + 1, sizeof(*work->wanted));
+	for (size_t i = 0; i < job->n_groups; i++)
+		n_max += n_wanting(job, decisions, i) > 0 ? job->groups[i]->allocation->n_csi_plugins : 0;
+	work->wanted = n_max > 0 ? calloc(n_max, sizeof(*work->wanted)) : NULL;
 	for (size_t i = 0; work->wanted && i < job->n_groups; i++) {
 		const Holdfast__V1__Allocation *member = job->groups[i]->allocation;
-		const struct job_counts *counts = &decisions->groups[i];
-		int64_t n = (int64_t)counts->desired - counts->placed;
+		int64_t n = n_wanting(job, decisions, i);
 
-		for (size_t k = 0; n > 0 && !job->stop && k < member->n_csi_plugins; k++)
+		for (size_t k = 0; n > 0 && k < member->n_csi_plugins; k++)
 			want_plugin(work, member->csi_plugins[k], n);
 	}
 }

@@ -417,6 +417,7 @@ static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 	    entry->nodes_wanted + entry->controllers_wanted > 0)
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
+	free(entry->events);
 	free(entry);
 }
 
@@ -556,8 +557,13 @@ static void list_provider_id(struct instance_entry *entry)
 
 static void note_event(struct plugin_entry *plugin, const struct plugin_instance *instance, bool is_gone)
 {
-	struct plugin_event *event = &plugin->events[plugin->n_events++ % PLUGIN_EVENTS_MAX];
+	struct plugin_event *event;
 
+	if (!plugin->events)
+		plugin->events = calloc(PLUGIN_EVENTS_MAX, sizeof(*plugin->events));
+	if (!plugin->events)
+		return; /* it is shown nowhere then */
+	event = &plugin->events[plugin->n_events++ % PLUGIN_EVENTS_MAX];
 	*event = (struct plugin_event){.time_ms = is_gone ? clock_realtime_ms()
 							  : instance->plugin.update_time_ms,
 				       .is_gone = is_gone,
@@ -782,12 +788,15 @@ static enum status index_plugin(struct volume_entry *entry, const char *plugin_i
 	return STATUS_OK;
 }
 
+/* The charge of one: with an entry for its plugin, which may have no other volume. */
+#define VOLUME_BYTES (sizeof(struct volume_entry) + sizeof(struct plugin_entry))
+
 static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = calloc(1, sizeof(*entry));
 	struct plugin_entry *plugin = entry ? plugin_or_new(state, volume->plugin_id) : NULL;
 
-	if (!plugin || !namespaces_charge(&state->namespaces, volume->namespace, sizeof(*entry), 0)) {
+	if (!plugin || !namespaces_charge(&state->namespaces, volume->namespace, VOLUME_BYTES, 0)) {
 		free(entry);
 		return error_no_memory(err, "a volume");
 	}
@@ -836,7 +845,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
-	(void)namespaces_charge(&state->namespaces, entry->namespace, -sizeof(*entry), 0);
+	(void)namespaces_charge(&state->namespaces, entry->namespace, -VOLUME_BYTES, 0);
 	free(entry);
 }
 
@@ -1201,7 +1210,7 @@ static size_t size_of(struct state *state, struct alloc_entry *entry)
 		n += malloc_usable_size(blocks[i]);
 	(void)str_format(key, sizeof(key), PREFIX_ALLOC_OPTIONS "%s", entry->id);
 	options = records_entry(&state->records, key);
-	return n + (options ? options->bytes : 0);
+	return n + entry->n_runs * sizeof(struct plugin_entry) + (options ? options->bytes : 0);
 }
 
 /* Charges its namespace with @bytes in place of those before; 0: it is about to be forgotten. */

@@ -290,9 +290,9 @@ struct plugin_entry {
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
 	uint64_t modify_index; /* revision of the newest fact about it since the start */
-	struct plugin_event
-		events[PLUGIN_EVENTS_MAX]; /* since the start; the oldest at n_events modulo the size */
-	size_t n_events;		   /* in all */
+	/* owned, PLUGIN_EVENTS_MAX; the oldest at n_events modulo that; NULL: no event since the start */
+	struct plugin_event *events;
+	size_t n_events; /* in all */
 };
 
 RB_HEAD(volume_tree, volume_entry);

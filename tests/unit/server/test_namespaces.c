@@ -12,6 +12,7 @@
 #include "job/job_work.h"
 #include "model/message.h"
 #include "state/change.h"
+#include "state/keys.h"
 #include "state/namespaces.h"
 
 #include <holdfast/v1/operator.pb-c.h>
@@ -282,6 +283,39 @@ CLUSTER_TEST(a_reason_of_many_members_of_a_system_job_is_kept_once)
 	refusals = refuse(f, &s);
 	assert_int_equal(refusals->n, 2 * JOB_GROUPS_MAX);
 	assert_int_equal(refusals->n_texts, JOB_GROUPS_MAX);
+}
+
+/* The charge of the namespace without the records of job web. */
+static size_t bytes_of_work(struct fixture *f)
+{
+	struct records *records = &f->server->state.records;
+
+	return bytes_of(f) - NON_NULL(records_entry(records, PREFIX_JOB "default/web"))->bytes -
+	       NON_NULL(records_entry(records, PREFIX_JOB_VERSION "default/web/00000000000000000001"))->bytes;
+}
+
+CLUSTER_TEST(a_plugin_that_is_only_named_takes_little_and_is_charged)
+{
+	const struct plugin_entry *plugin;
+	struct submission s;
+	size_t before;
+
+	make_job(f, &s);
+	s.plugin.id = text("made-up.example");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
+	s.alloc.n_volumes = 0;
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	plugin = NON_NULL(state_plugin(&f->server->state, "made-up.example"));
+	assert_int_equal(plugin->nodes_wanted, 1);
+	assert_null(plugin->events);
+	before = bytes_of_work(f);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	settle(f);
+	assert_in_range(bytes_of_work(f), 1, before - sizeof(*plugin));
+	assert_null(state_plugin(&f->server->state, "made-up.example"));
 }
 
 /* An allocation that waits for volume db, which is taken, and gives up at once. */
