@@ -1034,8 +1034,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		session_end(session, &err);
 }
 
-/* Stored, so that it is known after a restart for how long the node has been away, and why. The limit of the
- * node's pending changes does not count: each session has one, and its hello was within the limit. */
+/* Stored, so that it is known after a restart for how long the node has been away, and why. */
 static void note_disconnect(struct session *session, struct node_entry *node)
 {
 	struct server *server = session->server;
@@ -1049,9 +1048,10 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 		       session->end_reason);
 	change_put_node(&change, &node->node);
 	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
-	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+	node->is_end_due = session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK;
+	if (node->is_end_due)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
-			"cannot store since when the node is away, ignoring");
+			"cannot store since when the node is away; it is stored when its other changes are");
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)

@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -488,6 +489,35 @@ static void drive_alloc(struct server *server, const char *id)
 			server->session_events->drive_claim(server, entry);
 }
 
+/* Bounds the changes of one node that are not durable yet, so that it cannot fill the store's queue. */
+static enum status check_pending(const struct node_entry *node, struct error *err)
+{
+	/* of the node: a session of its own for every so many would be cheap */
+	if (!node ||
+	    (node->n_pending < SESSION_PENDING_MAX && node->pending_bytes < SESSION_PENDING_BYTES_MAX))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "node %s reports more than the disk can take: %zu changes of %zu bytes are not "
+			 "durable yet, and %d or %d bytes are the limit",
+			 node->id, node->n_pending, node->pending_bytes, SESSION_PENDING_MAX,
+			 SESSION_PENDING_BYTES_MAX);
+}
+
+/* Stores the end of the node's last session, which was refused at the limit, unless a newer one is stored. */
+static void store_end(struct server *server, struct node_entry *node)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	if (!node->is_end_due || check_pending(node, NULL) != STATUS_OK)
+		return;
+	node->is_end_due = false;
+	if (node->session)
+		return;
+	change_put_node(&change, &node->node);
+	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, node->node.disconnect_reason);
+	node->is_end_due = change_commit(server, &change, NULL, NULL, NULL) != STATUS_OK;
+}
+
 static void on_durable(struct server *server, void *userdata)
 {
 	cleanup_free struct notice *notice = userdata;
@@ -498,6 +528,7 @@ static void on_durable(struct server *server, void *userdata)
 		node->n_pending -= notice->weight < node->n_pending ? notice->weight : node->n_pending;
 		node->pending_bytes -=
 			notice->bytes < node->pending_bytes ? notice->bytes : node->pending_bytes;
+		store_end(server, node);
 	}
 	if (session)
 		session_notify(session, notice->kind, notice->id);
@@ -516,20 +547,6 @@ static void on_durable(struct server *server, void *userdata)
 	case SESSION_NOTICE_N:
 		break;
 	}
-}
-
-/* Bounds the changes of one node that are not durable yet, so that it cannot fill the store's queue. */
-static enum status check_pending(const struct node_entry *node, struct error *err)
-{
-	/* of the node: a session of its own for every so many would be cheap */
-	if (!node ||
-	    (node->n_pending < SESSION_PENDING_MAX && node->pending_bytes < SESSION_PENDING_BYTES_MAX))
-		return STATUS_OK;
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			 "node %s reports more than the disk can take: %zu changes of %zu bytes are not "
-			 "durable yet, and %d or %d bytes are the limit",
-			 node->id, node->n_pending, node->pending_bytes, SESSION_PENDING_MAX,
-			 SESSION_PENDING_BYTES_MAX);
 }
 
 enum status session_commit(struct session *session, struct change *change, enum session_notice kind,

@@ -205,6 +205,7 @@ struct node_entry {
 	size_t n_live_allocs;		      /* those that are not client-terminal */
 	size_t n_pending;     /* objects that change by its messages and are not durable yet */
 	size_t pending_bytes; /* and the memory that the store has for them */
+	bool is_end_due;      /* the end of its last session is not stored */
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */

@@ -1355,17 +1355,21 @@ CLUSTER_TEST(a_node_fills_a_part_of_the_stores_queue_only)
 	assert_int_equal(node->pending_bytes, 0);
 }
 
-/* Its session ended at the limit. */
-CLUSTER_TEST(the_end_of_a_session_is_stored_beyond_the_limit_of_pending_changes)
+/* Its session ended at the limit, before its changes were durable. */
+CLUSTER_TEST(the_end_of_a_session_at_the_limit_of_pending_changes_is_stored_later)
 {
+	enum { CHANGES = 8 };
 	struct node_entry *node;
 	int64_t ended_ms;
 
 	take_volume(f);
 	settle(f);
 	node = state_node(&f->server->state, "n1");
-	node->pending_bytes = SESSION_PENDING_BYTES_MAX;
-	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__PENDING);
+	node->pending_bytes = SESSION_PENDING_BYTES_MAX - 1;
+	for (int i = 0; i < CHANGES; i++)
+		fake_node_send_alloc(&f->n1, ALLOC_1,
+				     i % 2 == 0 ? HOLDFAST__V1__CLIENT_STATUS__PENDING
+						: HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	UNTIL(f, f->n1.closed && !node_is_connected(node));
 	ended_ms = node->node.disconnected_ms;
 	settle(f);
