@@ -104,6 +104,12 @@ enum status pending_check(struct server *server, const struct alloc *alloc,
  * refused. */
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err);
 
+enum { PENDING_COST_MAX = 10000 };
+
+/** What pending_text() may cost, compared with a look at one node. A response that has cost more than the
+ * above has no further text. */
+size_t pending_text_cost(const struct server *server);
+
 /** Describes the wait of a pending one: the volume, its holder, and the missing evidence. Returns @ret. */
 const char *pending_text(struct server *server, const struct alloc *alloc,
 			 char ret[static ALLOC_DESCRIPTION_MAX + 1]);

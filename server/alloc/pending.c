@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
+enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16, TEXT_COST = 10 };
 #define RETRY_US (5 * USEC_PER_SEC)   /* after what the store refused */
 #define TURN_US (10 * USEC_PER_MSEC)  /* of one turn, after which no further look begins in it */
 #define SUBMIT_US (2 * USEC_PER_MSEC) /* of the looks that a submission causes, likewise */
@@ -752,6 +752,11 @@ static void claim_text(struct server *server, const struct claim *claim,
 
 	(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1, "waits for volume %s, %s", claim->volume_id,
 		       explain_claim(claim, &holder, clock_realtime_ms(), why));
+}
+
+size_t pending_text_cost(const struct server *server)
+{
+	return TEXT_COST + server->state.n_nodes; /* each may be asked why */
 }
 
 const char *pending_text(struct server *server, const struct alloc *alloc,

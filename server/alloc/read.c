@@ -27,9 +27,6 @@ enum {
 	SCAN_MAX = 20000,	  /* entries that one page looks at: a filter may leave it short, or empty */
 	PAGE_BYTES_MAX = 2 << 20, /* with one more allocation below what clients take in one message */
 	FILTER_BYTES_MAX = 512 << 10, /* that the filter of one page is asked about */
-	/* what the text of one that waits costs, compared with a look at one node, and all of one page */
-	WAITING_COST = 10,
-	WAITING_COST_MAX = 10000,
 };
 
 Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc)
@@ -166,7 +163,7 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 
 static bool is_full(const struct page *page)
 {
-	return page->response->n_allocations == page->size || page->waiting_cost > WAITING_COST_MAX ||
+	return page->response->n_allocations == page->size || page->waiting_cost > PENDING_COST_MAX ||
 	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX) ||
 	       filter_is_spent(page->filter);
 }
@@ -190,8 +187,8 @@ static bool add(struct page *page, const struct alloc *alloc)
 		return true;
 	if (!page->may_read || !access_scope_has(&page->read, alloc->namespace))
 		shown.tasks = NULL;
-	if (alloc_is_pending(alloc)) /* each node may be asked why */
-		page->waiting_cost += WAITING_COST + page->server->state.n_nodes;
+	if (alloc_is_pending(alloc))
+		page->waiting_cost += pending_text_cost(page->server);
 	pb = allocs_view(page->server, &shown);
 	page->bytes += pb ? protobuf_c_message_get_packed_size(&pb->base) : 0;
 	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))

@@ -603,6 +603,7 @@ DEFINE_WRITE_METHOD(jobs_handle_stop, Holdfast__V1__StopJobRequest, WHAT_STOP, h
 struct members {
 	Member **list; /* owned, with its elements */
 	size_t n;
+	size_t cost; /* of their texts, see pending_text_cost() */
 };
 
 static bool add_member(struct members *members, const Member *from, const char *group, const char *text)
@@ -642,14 +643,17 @@ static void missing_text(struct server *server, const char *namespace, const str
 }
 
 /* Why the allocation of the member failed, waits or is not healthy yet, or why there was no place for it. */
-static void failure_text(struct server *server, const struct job_wait *wait, char ret[static EXPLAIN_SIZE])
+static void failure_text(struct server *server, const struct job_wait *wait, size_t *cost,
+			 char ret[static EXPLAIN_SIZE])
 {
 	const struct alloc_entry *entry = wait->alloc_id ? state_alloc(&server->state, wait->alloc_id) : NULL;
 
 	if (wait->what == JOB_WAIT_PLACE)
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", wait->reason);
-	if (entry && wait->what == JOB_WAIT_QUEUE)
+	if (entry && wait->what == JOB_WAIT_QUEUE && *cost <= PENDING_COST_MAX) {
+		*cost += pending_text_cost(server);
 		(void)pending_text(server, &entry->alloc, ret);
+	}
 	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS ||
 		      wait->what == JOB_WAIT_HEALTH))
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
@@ -667,7 +671,7 @@ static bool add_wait(struct server *server, const char *namespace, struct member
 	if (wait->alloc_id)
 		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
 	missing_text(server, namespace, wait, missing);
-	failure_text(server, wait, missing);
+	failure_text(server, wait, &members->cost, missing);
 	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, namespace, text),
 		       missing[0] != '\0' ? ": " : "", missing);
 	return add_member(members, &member, group_name(spec, wait->group), whole);
@@ -778,7 +782,7 @@ static Holdfast__V1__PlanJobResponse *make_plan_response(struct server *server, 
 {
 	Holdfast__V1__PlanJobResponse *response = calloc(1, sizeof(*response));
 	cleanup(plan_freep) struct job_plan *plan = calloc(1, sizeof(*plan));
-	struct members actions = {NULL, 0}, waits = {NULL, 0};
+	struct members actions = {.n = 0}, waits = {.n = 0};
 	bool is_whole = response && plan && job_plan_make(server, job, plan) && add_actions(&actions, plan) &&
 			members_init(&waits, plan->decisions->n_waits) &&
 			add_waits(server, job->namespace_, &waits, &plan->view.spec, plan->decisions);
@@ -834,7 +838,7 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 			const struct job_spec *spec, const struct job_decisions *decisions)
 {
 	const char *trouble = job_work_trouble(server, job->namespace_, job->id);
-	struct members waits = {NULL, 0};
+	struct members waits = {.n = 0};
 	bool is_whole = members_init(&waits, decisions->n_actions + decisions->n_waits) &&
 			add_waits(server, job->namespace_, &waits, spec, decisions);
 
@@ -873,7 +877,7 @@ static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *resp
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
 	const struct alloc_entry *at;
-	struct members placed = {NULL, 0};
+	struct members placed = {.n = 0};
 	bool is_whole = members_init(&placed, JOB_WAITS_MAX);
 
 	if (is_whole && entry)

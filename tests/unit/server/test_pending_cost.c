@@ -3,10 +3,13 @@
 
 #include "asks.h"
 #include "cluster.h"
+#include "submission.h"
 #include "unit.h"
 
 #include "alloc/allocs.h"
 #include "alloc/placement.h"
+#include "base/str.h"
+#include "job/job_spec.h"
 #include "state/change.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
@@ -52,6 +55,22 @@ enum status __wrap_placement_choose_node(struct server *server, struct alloc *al
 	return __real_placement_choose_node(server, alloc, assumed, refusal, err);
 }
 
+static struct {
+	const char *id; /* of the job of those that put_waiting() stores; NULL: it stores members of no job */
+	uint64_t content;
+} job;
+
+static void make_member(struct alloc *alloc, unsigned int index)
+{
+	if (!job.id)
+		return;
+	(void)str_copy(alloc->job_id, sizeof(alloc->job_id), job.id);
+	(void)str_copy(alloc->job_group, sizeof(alloc->job_group), "one");
+	alloc->job_version = 1;
+	alloc->job_content = job.content;
+	alloc->job_index = index;
+}
+
 /* Stores @n allocations that wait. The first one has the volumes "db", "x1", "x2" and so on, the next one the
  * same without the first @step. Only volume db exists. */
 static void put_waiting(struct fixture *f, unsigned int n, unsigned int n_volumes, unsigned int step)
@@ -70,6 +89,7 @@ static void put_waiting(struct fixture *f, unsigned int n, unsigned int n_volume
 			(void)str_format(alloc.id, sizeof(alloc.id), ID_OF, i);
 			(void)str_format(alloc.name, sizeof(alloc.name), "w%u", i);
 			alloc.create_time_ms = i + 1;
+			make_member(&alloc, i);
 			for (unsigned int k = 0; k < n_volumes; k++) {
 				volumes[k].access_mode = SINGLE_NODE_WRITER;
 				volumes[k].attachment_mode = ATTACHMENT_FILE_SYSTEM;
@@ -182,6 +202,31 @@ CLUSTER_TEST(a_page_explains_only_so_many_that_wait)
 	}
 	assert_int_equal(n, MANY + 1);
 	f->server->state.n_nodes = 2;
+}
+
+/* Others are named without a reason. */
+CLUSTER_TEST(the_status_of_a_job_explains_only_so_many_that_wait)
+{
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct submission s;
+
+	make_job(f, &s);
+	s.group.count = JOB_WAITS_MAX;
+	s.group.per_alloc = s.per_alloc;
+	s.group.n_per_alloc = 1;
+	assert_int_equal(run(f, &s, NULL), 1);
+	job.id = "web";
+	job.content = job_content(&s.group);
+	put_waiting(f, JOB_WAITS_MAX, 1, 1);
+	job.id = NULL;
+	f->server->state.n_nodes = 990; /* as if there were so many */
+	memset(&cost, 0, sizeof(cost));
+	response = get(f);
+	f->server->state.n_nodes = 0;
+	assert_in_range(cost.tries, 1, 11);
+	assert_int_equal(response->n_waits, JOB_WAITS_MAX);
+	assert_non_null(strstr(response->waits[1]->text, "waits to be placed: "));
+	assert_non_null(strstr(response->waits[JOB_WAITS_MAX - 1]->text, "is pending as allocation "));
 }
 
 CLUSTER_TEST(so_many_wait_in_a_namespace_and_no_more)
