@@ -35,6 +35,7 @@ struct pending {
 	uint64_t pass;		/* the event with which the present pass over all began */
 	uint64_t serial;	/* of the last search for related ones */
 	bool is_passing;	/* it has not come to its end */
+	char namespace[NAMESPACE_MAX + 1]; /* that had the last turn of it */
 	bool is_resting;
 };
 
@@ -869,19 +870,50 @@ static void rest(struct server *server, uint64_t took_us)
 							 took_us, TIMER_ACCURACY_US, on_rested, pending) >= 0;
 }
 
-/* Tries those that the present pass has not come to, until the time is over. */
+/* Has the present pass come to it? */
+static bool is_passed(const struct round *round, const struct alloc_entry *entry)
+{
+	return !alloc_is_pending(&entry->alloc) || entry->looked >= round->pass;
+}
+
+/* Notes the namespace that has its turn: the next one with an allocation to which the pass has not come.
+ * False: the pass is at its end. */
+static bool next_namespace(struct round *round)
+{
+	struct pending *pending = round->server->pending;
+	const char *first = NULL, *next = NULL;
+
+	for (size_t i = 0; i < round->queue.n; i++) {
+		const char *namespace = round->queue.list[i]->alloc.namespace;
+
+		if (is_passed(round, round->queue.list[i]))
+			continue;
+		if (!first || strcmp(namespace, first) < 0)
+			first = namespace;
+		if (strcmp(namespace, pending->namespace) > 0 && (!next || strcmp(namespace, next) < 0))
+			next = namespace;
+	}
+	if (first)
+		(void)str_copy(pending->namespace, sizeof(pending->namespace), next ? next : first);
+	return first != NULL;
+}
+
+/* Tries those that the present pass has not come to, until the time is over. Namespaces take turns: many that
+ * wait in one delay those of another by one turn. */
 static void continue_pass(struct round *round)
 {
 	struct pending *pending = round->server->pending;
 
-	for (size_t i = 0; i < round->queue.n; i++) {
-		if (!alloc_is_pending(&round->queue.list[i]->alloc) ||
-		    round->queue.list[i]->looked >= round->pass)
-			continue;
-		if (clock_monotonic_us() >= round->until_us)
-			return;
-		look_at_related(round, round->queue.list[i]);
-	}
+	while (next_namespace(round))
+		for (size_t i = 0; i < round->queue.n; i++) {
+			const struct alloc_entry *entry = round->queue.list[i];
+
+			if (is_passed(round, entry) || !str_eq(entry->alloc.namespace, pending->namespace))
+				continue;
+			if (clock_monotonic_us() >= round->until_us || round->has_failed)
+				return;
+			look_at_related(round, entry);
+		}
 	pending->is_passing = false;
 }
 

@@ -8,6 +8,7 @@
 
 #include "alloc/allocs.h"
 #include "alloc/placement.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "job/job_spec.h"
 #include "state/change.h"
@@ -25,6 +26,7 @@ static struct {
 	size_t looks, tries;
 	size_t tries_of[PENDING_PER_NAMESPACE_MAX];
 	size_t most; /* of one */
+	bool is_slow;
 } cost;
 
 struct volume_entry *__real_state_volume(struct state *state, const char *namespace, const char *id);
@@ -47,6 +49,9 @@ enum status __wrap_placement_choose_node(struct server *server, struct alloc *al
 {
 	unsigned int i;
 
+	for (uint64_t now_us = clock_monotonic_us();
+	     cost.is_slow && clock_monotonic_us() < now_us + USEC_PER_MSEC;)
+		;
 	if (sscanf(alloc->name, "w%u", &i) == 1) {
 		cost.tries++;
 		if (++cost.tries_of[i] > cost.most)
@@ -202,6 +207,36 @@ CLUSTER_TEST(a_page_explains_only_so_many_that_wait)
 	}
 	assert_int_equal(n, MANY + 1);
 	f->server->state.n_nodes = 2;
+}
+
+static void put_one(struct fixture *f, const char *namespace, unsigned int i)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume_request volume = ROW(.name = "v", .source = "x", .access_mode = SINGLE_NODE_WRITER,
+					   .attachment_mode = ATTACHMENT_FILE_SYSTEM);
+	struct alloc alloc = {.desired_status = DESIRED_RUN, .client_status = CLIENT_PENDING};
+
+	(void)str_copy(alloc.namespace, sizeof(alloc.namespace), namespace);
+	(void)str_format(alloc.id, sizeof(alloc.id), ID_OF, i);
+	(void)str_format(alloc.name, sizeof(alloc.name), "w%u", i);
+	alloc.create_time_ms = i + 1;
+	alloc.volumes = &volume;
+	alloc.n_volumes = 1;
+	change_put_alloc(&change, &alloc);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+CLUSTER_TEST(many_that_wait_in_a_namespace_delay_one_of_another_by_a_turn)
+{
+	put_waiting(f, MANY, 1, 1);
+	put_one(f, "zone", MANY);
+	settle(f);
+	memset(&cost, 0, sizeof(cost));
+	cost.is_slow = true;
+	happen(f);
+	UNTIL(f, cost.tries_of[MANY] > 0);
+	cost.is_slow = false;
+	assert_in_range(cost.tries, 1, 100);
 }
 
 /* Others are named without a reason. */
