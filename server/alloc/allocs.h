@@ -106,8 +106,8 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 
 enum { PENDING_COST_MAX = 10000 };
 
-/** What pending_text() may cost, compared with a look at one node. A response that has cost more than the
- * above has no further text. */
+/** Returns the cost of pending_text(), compared with a look at one node. A response that has cost more than
+ * the limit has no further text. */
 size_t pending_text_cost(const struct server *server);
 
 /** Describes the wait of a pending one: the volume, its holder, and the missing evidence. Returns @ret. */
