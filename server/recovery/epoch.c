@@ -29,7 +29,6 @@
 #include "state/freed.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
-#include "volume/work.h"
 
 #include <inttypes.h>
 #include <protobuf-c/protobuf-c.h>
@@ -507,11 +506,13 @@ static enum status stage_made(struct server *server, const struct volume *made, 
 			      struct error *err)
 {
 	static const char *const prefixes[] = {PREFIX_VOLUME_DETAIL, PREFIX_VOLUME_SECRETS};
-	struct error busy = {.msg = ""};
+	const struct volume_entry *entry = state_volume(&server->state, made->namespace, made->id);
 	char key[OBJECT_KEY_SIZE];
 
-	if (volume_work_check_idle(server, made, &busy) != STATUS_OK)
-		return error_set(err, STATUS_UNAVAILABLE, 0, "%s", busy.msg);
+	if (entry && entry->is_asked)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: its plugin is being asked at this moment; it is reported again",
+				 made->id);
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		(void)str_join(key, sizeof(key), prefixes[i], made->namespace, "/", made->id);
 		if (records_get(&server->state.records, key))

@@ -96,6 +96,7 @@ struct volume_entry {
 	 * so the generation of a live claim may exceed the stored one */
 	struct volume volume;
 	uint64_t stored_generation; /* what the store's record of it has */
+	bool is_asked; /* its provider is being asked, or the answer is not stored yet: see volume/work.h */
 	RB_ENTRY(volume_entry) by_key;
 	RB_ENTRY(volume_entry) of_plugin;  /* in the order of by_key */
 	struct storage_id storage;	   /* of the value and its stored detail */

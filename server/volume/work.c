@@ -101,6 +101,15 @@ static struct volume_entry *volume_work_entry(const struct volume_work *work)
 	return state_volume(&work->server->state, work->namespace, work->id);
 }
 
+static void set_busy(struct volume_work *work, bool is_busy)
+{
+	struct volume_entry *entry = volume_work_entry(work);
+
+	work->is_busy = is_busy;
+	if (entry)
+		entry->is_asked = is_busy;
+}
+
 static void answer_all(struct volume_work *work, const struct error *err)
 {
 	struct waiter *waiter;
@@ -147,7 +156,7 @@ static void volume_work_retry(struct volume_work *work)
 	struct error err = work->error;
 	int r;
 
-	work->is_busy = false;
+	set_busy(work, false);
 	log_ctx(LOG_WARNING, &(struct log_ctx){.volume = work->id, .op = "provider", .err = &err},
 		"not done, to be tried again");
 	answer_all(work, &err);
@@ -184,7 +193,7 @@ static void volume_work_on_done(struct server *server, void *userdata)
 	struct volume_work *work = userdata;
 	struct error err = work->error;
 
-	work->is_busy = false;
+	set_busy(work, false);
 	volume_work_end(work, err.status == STATUS_OK ? NULL : &err);
 }
 
@@ -653,11 +662,11 @@ static void volume_work_step(struct volume_work *work)
 	struct error err;
 	bool asked;
 
-	work->is_busy = true;
+	set_busy(work, true);
 	if (!volume_work_load(work, &parts))
 		return;
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY) {
-		work->is_busy = false;
+		set_busy(work, false);
 		volume_work_end(work, NULL);
 		return;
 	}
