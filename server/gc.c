@@ -45,10 +45,10 @@ struct gc_run {
 	struct rpc_call *call; /* waits for the end; NULL: periodic */
 	int64_t before_ms;     /* what ended before that is collected */
 	bool dry_run;
-	bool is_early;	   /* only of allocations of namespaces that have many */
-	bool has_left;	   /* an early one, what it takes later */
-	uint64_t until_us; /* monotonic: an early one has no slice after that */
-	size_t phase;
+	bool is_early;		   /* only of allocations of namespaces that have many */
+	bool has_left;		   /* an early one, what it takes later */
+	uint64_t until_us;	   /* monotonic: an early one has no slice after that */
+	gc_phase_fn *const *phase; /* the present one of a list that ends with NULL */
 	/* of what comes next in the phase; empty: the beginning */
 	char id[OBJECT_KEY_SIZE];
 	char namespace[NAMESPACE_MAX + 1]; /* of an early run, with the time and the id */
@@ -268,9 +268,10 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 	return n < AUDIT_PRUNE_SLICE;
 }
 
-static gc_phase_fn *const phases[] = {collect_allocs, collect_claims,	   collect_attestations,
-				      collect_tokens, collect_enrollments, collect_revocations,
-				      collect_audit};
+static gc_phase_fn *const phases[] = {
+	collect_allocs,	     collect_claims,	  collect_attestations, collect_tokens,
+	collect_enrollments, collect_revocations, collect_audit,	NULL};
+static gc_phase_fn *const early_phases[] = {collect_early, NULL};
 
 static bool found_something(const struct gc_counts *counts)
 {
@@ -353,11 +354,9 @@ static void fail_first(struct gc *gc, const struct error *err)
 static enum status run_slice(struct gc_run *run, bool *ret_done, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	bool is_through = run->is_early ? collect_early(run, &change) : phases[run->phase](run, &change);
 
-	if (is_through)
-		run->phase++;
-	*ret_done = run->phase == (run->is_early ? 1 : ARRAY_SIZE(phases));
+	run->phase += (*run->phase)(run, &change);
+	*ret_done = !*run->phase;
 	return change.n > 0 ? change_commit(run->server, &change, NULL, NULL, err) : STATUS_OK;
 }
 
@@ -415,9 +414,9 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* @call NULL: periodic, or early. */
-static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older_than_ms, bool dry_run,
-			    bool is_early, struct error *err)
+/* Of @wanted, it reads the call, dry_run and is_early. */
+static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t older_than_ms,
+			    struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	struct gc_run *run;
@@ -431,11 +430,12 @@ static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older
 		return error_no_memory(err, "the collection");
 	*run = (struct gc_run){
 		.server = gc->server,
-		.call = call,
+		.call = wanted->call,
 		.before_ms = older_than_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_than_ms : 0,
-		.dry_run = dry_run,
-		.is_early = is_early,
+		.dry_run = wanted->dry_run,
+		.is_early = wanted->is_early,
 		.until_us = clock_monotonic_us() + GC_EARLY_RUN_US,
+		.phase = wanted->is_early ? early_phases : phases,
 	};
 	if (!gc->slice) {
 		enum status status = next_slice(gc, err);
@@ -458,7 +458,7 @@ static int on_interval(sd_event_source *source, uint64_t usec, void *userdata)
 	struct error err;
 
 	if (is_idle &&
-	    gc_start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, false, &err) != STATUS_OK)
+	    gc_start(gc, &(struct gc_run){0}, config->gc_after_us / USEC_PER_MSEC, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
 			"no collection this time, ignoring");
 	(void)sd_event_source_set_time_relative(source, config->gc_interval_us);
@@ -470,7 +470,8 @@ static int on_early(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct gc *gc = userdata;
 
-	if (gc->n_runs > 0 || gc_start(gc, NULL, GC_EARLY_AGE_MS, false, true, NULL) != STATUS_OK)
+	if (gc->n_runs > 0 ||
+	    gc_start(gc, &(struct gc_run){.is_early = true}, GC_EARLY_AGE_MS, NULL) != STATUS_OK)
 		arm_early(gc);
 	return 0;
 }
@@ -546,7 +547,8 @@ static enum status handle_gc(struct server *server, struct rpc_call *call,
 	uint64_t after_ms = request->older_than_ms > 0 ? request->older_than_ms
 						       : server->config.gc_after_us / USEC_PER_MSEC;
 
-	return gc_start(server->gc, call, after_ms, request->dry_run, false, err);
+	return gc_start(server->gc, &(struct gc_run){.call = call, .dry_run = request->dry_run}, after_ms,
+			err);
 }
 
 DEFINE_WRITE_METHOD(gc_handle, Holdfast__V1__GcRequest, WHAT_GC, handle_gc)
