@@ -303,17 +303,31 @@ static void note_volume(struct losses *losses, const char *key)
 			note(losses, entry->claim.node_id);
 }
 
-/* A group may want a fence of nodes that are lost already. */
-static void note_job(struct losses *losses, const Holdfast__V1__Job *job)
+static void note_all(struct losses *losses)
 {
 	struct node_entry *node;
+
+	for (node = state_node_from(&losses->server->state, ""); node; node = state_node_next(node))
+		note(losses, node->id);
+}
+
+static bool job_wants_fence(const Holdfast__V1__Job *job)
+{
 	bool is_wanted = false;
 
 	for (size_t i = 0; i < job->n_groups; i++)
 		is_wanted |= node_loss_fences(job->groups[i]->on_node_loss);
-	for (node = is_wanted ? state_node_from(&losses->server->state, "") : NULL; node;
-	     node = state_node_next(node))
-		note(losses, node->id);
+	return is_wanted;
+}
+
+/* Does this volume, allocation or job want a fence? */
+static bool wants_fence(const char *key, const void *message)
+{
+	if (str_starts_with(key, PREFIX_VOLUME_DETAIL))
+		return node_loss_fences(((const Holdfast__V1__VolumeDetail *)message)->on_node_loss);
+	if (str_starts_with(key, PREFIX_ALLOC_OPTIONS))
+		return node_loss_fences(((const Holdfast__V1__AllocationOptions *)message)->on_node_loss);
+	return str_starts_with(key, PREFIX_JOB) && job_wants_fence(message);
 }
 
 void losses_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
@@ -325,8 +339,9 @@ void losses_note_durable(struct server *server, struct change_object *objects, s
 		if (objects[i].kind == OBJECT_NODE)
 			note(server->losses, node->id);
 		else if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
-			 str_starts_with(objects[i].key, PREFIX_JOB))
-			note_job(server->losses, (const void *)record->message);
+			 str_starts_with(objects[i].key, PREFIX_JOB) &&
+			 job_wants_fence((const void *)record->message))
+			note_all(server->losses); /* some are lost already */
 		else if (objects[i].kind == OBJECT_RECORD &&
 			 str_starts_with(objects[i].key, PREFIX_VOLUME_DETAIL))
 			note_volume(server->losses, objects[i].key);
@@ -464,7 +479,7 @@ DEFINE_READ_METHOD(losses_handle_plan, plan_method)
 enum status losses_new(struct server *server, struct losses **ret, struct error *err)
 {
 	struct losses *losses = calloc(1, sizeof(*losses));
-	struct node_entry *node;
+	struct record_entry *entry;
 
 	if (!losses)
 		return error_no_memory(err, "lost nodes");
@@ -472,8 +487,11 @@ enum status losses_new(struct server *server, struct losses **ret, struct error 
 	losses->began_us = clock_monotonic_us();
 	LIST_INIT(&losses->list);
 	*ret = losses;
-	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
-		note(losses, node->id);
+	entry = records_from(&server->state.records, "");
+	while (entry && !wants_fence(entry->key, entry->record.message))
+		entry = records_next(entry);
+	if (entry) /* mostly nobody wants one: a look at each claim of each node is spared */
+		note_all(losses);
 	return STATUS_OK;
 }
 

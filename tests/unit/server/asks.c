@@ -3,6 +3,10 @@
 
 #include "unit.h"
 
+#include "base/str.h"
+
+#include <holdfast/v1/fences.pb-c.h>
+
 #define NODES &holdfast__v1__nodes__descriptor
 
 Holdfast__V1__GetNodeResponse *get_node(struct fixture *f, const char *id, struct error *err)
@@ -118,5 +122,20 @@ char *why(struct fixture *f)
 	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &response,
 		       NULL));
 	str_copy_text(text, sizeof(text), ((Holdfast__V1__GetVolumeResponse *)response)->why);
+	return text;
+}
+
+const char *policy_of(struct fixture *f)
+{
+	static char text[128];
+	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
+	cleanup_pb ProtobufCMessage *response = NULL;
+	const Holdfast__V1__PlanFencesResponse *plan;
+
+	assert_int_equal(call(&f->operator, & holdfast__v1__fences__descriptor, "Plan", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	plan = (const void *)response;
+	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->policy : "");
 	return text;
 }

@@ -31,3 +31,7 @@ char *why(struct fixture *f);
 
 /** The node goes away, and the server knows. */
 void lose(struct fixture *f, struct fake_node *node);
+
+/** Returns whose block has the server look at n1: "volume", "job J, group G" or "allocation ID", in a text
+ * that is good until the next call; "": n1 is not lost. */
+const char *policy_of(struct fixture *f);

@@ -9,7 +9,10 @@
 
 #include "base/str.h"
 #include "node/down.h"
+#include "state/change.h"
+#include "state/keys.h"
 
+#include <holdfast/v1/types.pb-c.h>
 #include <string.h>
 
 /* A job without volumes, of so many members. */
@@ -206,4 +209,55 @@ CLUSTER_TEST(an_attestation_about_a_connected_node_ends_no_allocation)
 	settle(f);
 	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, plain)->alloc));
 	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, ALLOC_1)->alloc));
+}
+
+/* --- a server that starts again looks for lost nodes of which a volume or its holder wants a fence --- */
+
+static Holdfast__V1__OnNodeLoss fence =
+	ROW(.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__v1__on_node_loss__descriptor), .after_ms = 20000,
+	    .do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE);
+
+/* Allocation ALLOC_1 has db on n1, which is lost; then @record is stored. */
+static void strand(struct fixture *f, const char *key, const ProtobufCMessage *record)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	change_put_record(&change, key, record);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+	restart(f);
+}
+
+CLUSTER_TEST(a_start_finds_the_lost_node_of_a_volume_that_wants_a_fence)
+{
+	Holdfast__V1__VolumeDetail detail = V1(volume_detail, .on_node_loss = &fence);
+
+	strand(f, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_string_equal(policy_of(f), "volume");
+}
+
+CLUSTER_TEST(a_start_finds_the_lost_node_of_an_allocation_that_wants_a_fence)
+{
+	Holdfast__V1__AllocationOptions options = V1(allocation_options, .on_node_loss = &fence);
+
+	strand(f, PREFIX_ALLOC_OPTIONS ALLOC_1, &options.base);
+	assert_string_equal(policy_of(f), "allocation " ALLOC_1);
+}
+
+CLUSTER_TEST(a_start_finds_the_lost_node_of_a_job_that_wants_a_fence)
+{
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	s.group.on_node_loss = &fence;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	lose(f, &f->n1);
+	restart(f);
+	assert_string_equal(policy_of(f), "job web, group one");
 }

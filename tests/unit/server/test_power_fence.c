@@ -739,20 +739,6 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_string_equal(plan_of(w->f), "");
 }
 
-/* Whose block has the server look at n1, in a text that is good until the next call; "": n1 is not lost. */
-static const char *policy_of(struct fixture *f)
-{
-	static char text[128];
-	Holdfast__V1__PlanFencesRequest request = HOLDFAST__V1__PLAN_FENCES_REQUEST__INIT;
-	cleanup_pb ProtobufCMessage *response = NULL;
-	const Holdfast__V1__PlanFencesResponse *plan;
-
-	assert_int_equal(call(&f->operator, FENCES, "Plan", &request.base, &response, NULL), STATUS_OK);
-	plan = (const void *)response;
-	str_copy_text(text, sizeof(text), plan->n_plans > 0 ? plan->plans[0]->policy : "");
-	return text;
-}
-
 /* The allocation that holds db wants this, as it was submitted. */
 static void hold_with(struct fixture *f, Holdfast__V1__OnNodeLoss *loss)
 {
