@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 enum {
-	CHUNK = 4 * 1024,    /* what it makes of a turn is the least that is done in one */
+	CHUNK = 4 * 1024,    /* bytes that are handled before the next look at the clock */
 	AHEAD = 64 * 1024,   /* read of a socket without TLS at once */
 	READS_PER_TURN = 64, /* then others have their turn */
 	ROUNDS_PER_TURN = 4,

@@ -23,7 +23,9 @@ struct sort {
 	/* Updates an index over these: called after each was put and before it is forgotten. False when
 	 * memory is short. NULL: no index. */
 	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
-	int namespace_part; /* of the key, behind so many slashes; 0: it is charged to no namespace */
+	int namespace_part;  /* of the key, behind so many slashes; 0: it is charged to no namespace */
+	bool is_stored_only; /* these rows are the last */
+	bool is_unwatched;
 };
 
 /* In this order they are copied. A server that follows checks callers itself, for its metrics: the first
@@ -42,7 +44,7 @@ static const struct sort sorts[] = {
 	{.prefix = KEY_SIGNING_KEYS, .descriptor = &holdfast__v1__signing_keys__descriptor},
 	{.prefix = KEY_CA, .descriptor = &holdfast__v1__stored_ca__descriptor},
 	{.prefix = KEY_NODE_COUNT, .descriptor = &holdfast__v1__node_count__descriptor},
-	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
+	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor, .is_unwatched = true},
 	{.prefix = KEY_LAST_BACKUP, .descriptor = &holdfast__v1__last_backup__descriptor},
 	{.prefix = PREFIX_VOLUME_DETAIL,
 	 .descriptor = &holdfast__v1__volume_detail__descriptor,
@@ -61,44 +63,46 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_FENCE, .descriptor = &holdfast__v1__fence__descriptor},
 	{.prefix = PREFIX_FENCE_CLIENTS, .descriptor = &holdfast__v1__fence_clients__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
+	{.prefix = PREFIX_FREED, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},
+	{.prefix = PREFIX_FREED_ID, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},
+	{.prefix = PREFIX_FREED_BOOT, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},
+	{.prefix = PREFIX_AUDIT,
+	 .descriptor = &holdfast__v1__audit_record__descriptor,
+	 .is_stored_only = true},
 };
 
-static const struct sort stored_only[] = {
-	{.prefix = PREFIX_FREED, .descriptor = &holdfast__v1__claim__descriptor},
-	{.prefix = PREFIX_FREED_ID, .descriptor = &holdfast__v1__claim__descriptor},
-	{.prefix = PREFIX_FREED_BOOT, .descriptor = &holdfast__v1__claim__descriptor},
-	{.prefix = PREFIX_AUDIT, .descriptor = &holdfast__v1__audit_record__descriptor},
-};
-
-static const struct sort *find_sort(const struct sort *table, size_t n, const char *key)
+/* NULL: it is the key of no record. */
+static const struct sort *sort_of(const char *key)
 {
-	for (size_t i = 0; i < n; i++)
-		if (str_starts_with(key, table[i].prefix))
-			return &table[i];
+	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
+		if (str_starts_with(key, sorts[i].prefix))
+			return &sorts[i];
 	return NULL;
 }
 
 bool record_is_stored_only(const char *key)
 {
-	return find_sort(stored_only, ARRAY_SIZE(stored_only), key) != NULL;
+	const struct sort *sort = sort_of(key);
+
+	return sort && sort->is_stored_only;
 }
 
 bool record_is_watched(const char *key)
 {
-	return !record_is_stored_only(key) && !str_eq(key, KEY_AUDIT_HEAD);
+	const struct sort *sort = sort_of(key);
+
+	return !sort || !(sort->is_stored_only || sort->is_unwatched);
 }
 
 const char *record_prefix(size_t i)
 {
-	return i < ARRAY_SIZE(sorts) ? sorts[i].prefix : NULL;
+	return i < ARRAY_SIZE(sorts) && !sorts[i].is_stored_only ? sorts[i].prefix : NULL;
 }
 
 const ProtobufCMessageDescriptor *record_descriptor(const char *key)
 {
-	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), key);
+	const struct sort *sort = sort_of(key);
 
-	if (!sort)
-		sort = find_sort(stored_only, ARRAY_SIZE(stored_only), key);
 	return sort ? sort->descriptor : NULL;
 }
 
@@ -172,18 +176,20 @@ static bool charge(struct records *records, const struct sort *sort, const char 
 {
 	char namespace[NAMESPACE_MAX + 1];
 
+	if (sort->namespace_part == 0)
+		return true;
 	for (int i = 0; i < sort->namespace_part; i++) {
 		key += strcspn(key, "/");
 		key += *key == '/';
 	}
 	(void)str_format(namespace, sizeof(namespace), "%.*s", (int)strcspn(key, "/"), key);
-	return sort->namespace_part == 0 || namespaces_charge(records->namespaces, namespace, bytes, 0);
+	return namespaces_charge(records->namespaces, namespace, bytes, 0);
 }
 
 /* It takes @bytes more than before. */
 static bool note(struct records *records, const struct record_entry *entry, bool is_gone, size_t bytes)
 {
-	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), entry->key);
+	const struct sort *sort = sort_of(entry->key);
 
 	return !sort || (charge(records, sort, entry->key, bytes) &&
 			 (!sort->note || sort->note(&records->tokens, entry->record.message, is_gone)));

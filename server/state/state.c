@@ -66,7 +66,7 @@ bool node_is_connected(const struct node_entry *node)
 	return node->session != NULL;
 }
 
-/* The entry of a node or plugin that may not have been seen yet; NULL when memory is short. */
+/* The entry of a node that may not have been seen yet; NULL when memory is short. */
 static struct node_entry *node_or_new(struct state *state, const char *id)
 {
 	struct node_entry *entry = state_node(state, id);
@@ -101,6 +101,8 @@ static void node_drop_unnamed(struct state *state, struct node_entry *entry)
 
 static void count_node(struct state *state, const struct node *node, int change)
 {
+	if (node->boot_id[0] != '\0')
+		state->n_nodes += (size_t)change;
 	if (node->ineligible)
 		state->n_nodes_ineligible += (size_t)change;
 	if (node->drain.started_ms != 0 && node->drain.done_ms == 0)
@@ -152,10 +154,8 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 	if (!entry)
 		return error_no_memory(err, "a node");
 	count_node(state, &entry->node, -1);
-	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
 	count_node(state, &entry->node, 1);
-	state->n_nodes += node_is_registered(entry);
 	list_unreported(state, entry,
 			node_is_registered(entry) &&
 				(node->report_wanted || node->reported_epoch < state_epoch(state)));
@@ -186,22 +186,17 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 void state_delete_node(struct state *state, struct node_entry *entry)
 {
 	struct instance_entry *instance;
+	struct node name = {0};
 
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
-	count_node(state, &entry->node, -1);
-	entry->node.status = NODE_STATUS_UNSPECIFIED;
-	entry->node.ineligible = false;
-	entry->node.drain = (struct drain){0};
-	entry->node.clock_skew_ms = 0;
-	entry->node.other_ticket_keys[0] = '\0';
-	entry->node.disk_trouble[0] = '\0';
 	list_unreported(state, entry, false);
-	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)
 		state_set_session(state, entry, NULL);
 	state_unlist_absent(state, entry);
-	entry->node.boot_id[0] = '\0'; /* only its name remains */
+	count_node(state, &entry->node, -1);
+	(void)str_copy(name.id, sizeof(name.id), entry->id);
+	entry->node = name; /* only its name remains */
 	node_drop_unnamed(state, entry);
 }
 
@@ -1121,7 +1116,6 @@ static void count_alloc(struct state *state, const struct alloc *alloc, int chan
 	state->n_allocs_by[alloc->client_status] += (size_t)change;
 }
 
-/* Takes over the lists of @alloc. */
 static int compare_jobs(const struct job_entry *a, const struct job_entry *b)
 {
 	int c = strcmp(a->namespace, b->namespace);
@@ -1354,7 +1348,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 {
-	struct node_entry *node = state_node(state, entry->alloc.node_id);
+	struct node_entry *node = entry->node;
 	struct claim_entry *claim;
 
 	while ((claim = LIST_FIRST(&entry->claims))) {
