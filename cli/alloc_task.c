@@ -237,10 +237,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		handle_result(s, reported->result);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_drained(struct rpc_stream *stream, void *userdata)
 {
 	const struct session *s = userdata;
@@ -344,10 +340,8 @@ static enum status pick_task(struct invocation *inv, struct connection *connecti
 
 static enum status start_exec(struct session *s, struct connection *connection, struct error *err)
 {
-	static const struct rpc_stream_events events = {.on_open = on_open,
-							.on_message = on_message,
-							.on_closed = on_closed,
-							.on_drained = on_drained};
+	static const struct rpc_stream_events events = {
+		.on_message = on_message, .on_closed = on_closed, .on_drained = on_drained};
 	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
 	int n_words = s->inv->n_args - s->inv->n_behind;

@@ -528,10 +528,6 @@ struct listening {
 	struct error err;
 };
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	struct listening *at = userdata;
@@ -557,8 +553,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 static enum status listen_to(struct launch *l, const char *method, const struct stream_input *sent,
 			     struct error *err)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 	struct listening at = {.l = l,
 			       .is_all = str_eq(method, "TaskLogs") || str_eq(method, "ExecTaskStreaming")};
 	enum status status =

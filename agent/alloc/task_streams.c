@@ -110,10 +110,6 @@ static void on_driver_done(const ProtobufCMessage *response, const struct error 
 
 /* ---- the server's side ---- */
 
-static void on_server_open(struct rpc_stream *server, void *userdata)
-{
-}
-
 static void on_server_message(struct rpc_stream *server, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__TaskStreamDown *down = (const void *)message;
@@ -149,7 +145,6 @@ static void on_server_closed(struct rpc_stream *server, enum status status, cons
 }
 
 static const struct rpc_stream_events server_events = {
-	.on_open = on_server_open,
 	.on_message = on_server_message,
 	.on_closed = on_server_closed,
 	.on_drained = on_server_drained,

@@ -196,10 +196,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	notify_watcher(driver, watcher);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 /* It reads on. */
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
@@ -216,4 +212,4 @@ static void on_closed(struct rpc_call *call, void *userdata)
 }
 
 const struct rpc_stream_handlers fingerprint_stream = {
-	.on_open = on_open, .on_message = on_message, .on_closed = on_closed, .on_half_close = on_half_close};
+	.on_message = on_message, .on_closed = on_closed, .on_half_close = on_half_close};

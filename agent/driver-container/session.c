@@ -867,10 +867,6 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 	pace_client(session); /* also before the command has begun */
 }
 
-static void on_stream_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_exec_half_close(struct rpc_call *call, void *userdata)
 {
 	struct session *session = rpc_call_data(call);
@@ -907,8 +903,7 @@ static void on_drained(struct rpc_call *call, void *userdata)
 		after_output(session);
 }
 
-const struct rpc_stream_handlers exec_stream = {.on_open = on_stream_open,
-						.on_message = on_exec_message,
+const struct rpc_stream_handlers exec_stream = {.on_message = on_exec_message,
 						.on_closed = on_stream_closed,
 						.on_half_close = on_exec_half_close,
 						.on_drained = on_drained};
@@ -1016,8 +1011,7 @@ static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *messa
 	session_look(session, request->alloc_id, request->task, logs_found);
 }
 
-const struct rpc_stream_handlers logs_stream = {.on_open = on_stream_open,
-						.on_message = on_logs_message,
+const struct rpc_stream_handlers logs_stream = {.on_message = on_logs_message,
 						.on_closed = on_stream_closed,
 						.on_half_close = on_half_close,
 						.on_drained = on_drained};
@@ -1083,10 +1077,8 @@ static void on_stats_message(struct rpc_call *call, const ProtobufCMessage *mess
 	session_look(session, request->alloc_id, request->task, stats_found);
 }
 
-const struct rpc_stream_handlers stats_stream = {.on_open = on_stream_open,
-						 .on_message = on_stats_message,
-						 .on_closed = on_stream_closed,
-						 .on_half_close = on_half_close};
+const struct rpc_stream_handlers stats_stream = {
+	.on_message = on_stats_message, .on_closed = on_stream_closed, .on_half_close = on_half_close};
 
 /* Reads on after the client took all output, or reports the end. */
 static void after_output(struct session *session)

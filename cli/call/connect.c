@@ -296,10 +296,6 @@ static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage 
 		end_reader(reader, status, &err);
 }
 
-static void on_stream_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 /* A reader that ended the stream itself keeps its own reason. */
 static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
 			     void *userdata)
@@ -343,7 +339,6 @@ static enum status stream_once(struct connection *connection, const struct conne
 			       bool *ret_has_message, struct error *err)
 {
 	static const struct rpc_stream_events events = {
-		.on_open = on_stream_open,
 		.on_message = on_stream_message,
 		.on_closed = on_stream_closed,
 	};

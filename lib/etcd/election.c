@@ -435,10 +435,6 @@ static int on_beat(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Etcdserverpb__LeaseKeepAliveResponse *alive =
@@ -480,8 +476,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 
 static enum status open_stream(struct election *e, struct keeper *k, struct error *err)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_alive, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_alive, .on_closed = on_closed};
 
 	return rpc_stream_open(etcd_client_at(e->client, k->member), &etcdserverpb__lease__descriptor,
 			       "LeaseKeepAlive", e->call_us, &events, k, &k->stream, err);

@@ -121,7 +121,7 @@ enum status rpc_client_call_sync(struct rpc_client *client, const ProtobufCServi
 				 ProtobufCMessage **ret_response, struct error *err);
 
 struct rpc_stream_events {
-	/* the server has accepted the stream: its headers arrived */
+	/* the server has accepted the stream: its headers arrived. May be NULL. */
 	void (*on_open)(struct rpc_stream *stream, void *userdata);
 	void (*on_message)(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata);
 	/* the end, exactly once, by either side; the stream is gone afterwards. @err is NULL when OK. */

@@ -373,7 +373,8 @@ static void rpc_call_begin(struct rpc_call *call)
 	call->stream.is_paced = call->method->stream->on_drained != NULL;
 	call->conn->n_held++;
 	call->conn->server->n_streams++;
-	call->method->stream->on_open(call, userdata_of(call));
+	if (call->method->stream->on_open)
+		call->method->stream->on_open(call, userdata_of(call));
 	if (call->state == CALL_STREAMING)
 		grpc_call_open(call);
 }

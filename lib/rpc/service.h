@@ -16,7 +16,7 @@ struct rpc_call;
 typedef void rpc_unary_fn(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 
 struct rpc_stream_handlers {
-	void (*on_open)(struct rpc_call *call, void *userdata);
+	void (*on_open)(struct rpc_call *call, void *userdata); /* may be NULL */
 	void (*on_message)(struct rpc_call *call, const ProtobufCMessage *message, void *userdata);
 	void (*on_closed)(struct rpc_call *call, void *userdata);
 	/* The client has finished sending but still reads. NULL: the stream then ends with OK by itself. */

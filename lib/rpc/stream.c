@@ -11,7 +11,7 @@ struct rpc_stream {
 	struct client_call call;
 	const struct rpc_stream_events *events;
 	void *userdata;
-	bool opened; /* on_open has run */
+	bool opened; /* the server has accepted it */
 	bool busy;   /* a callback of this stream is on the stack: freed when that is back */
 	bool gone;   /* ended or cancelled meanwhile */
 };
@@ -53,7 +53,8 @@ static bool on_progress(struct client_call *call)
 	if (!stream->opened) {
 		stream->opened = true;
 		call->timer = sd_event_source_disable_unref(call->timer);
-		stream->events->on_open(stream, stream->userdata);
+		if (stream->events->on_open)
+			stream->events->on_open(stream, stream->userdata);
 	}
 	if (call->stream.drain_at > 0 && byteq_len(&call->stream.out) <= call->stream.drain_at) {
 		call->stream.drain_at = 0;

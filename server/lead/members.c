@@ -118,10 +118,6 @@ static void grant(struct members *m)
 			      &request.base, m->call_us, on_granted, m, NULL);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Etcdserverpb__LeaseKeepAliveResponse *alive =
@@ -149,8 +145,7 @@ static void drop_stream(struct members *m)
 
 static void keep_alive(struct members *m)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_alive, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_alive, .on_closed = on_closed};
 	Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
 
 	if (m->stream && m->is_awaited) { /* this member is silent */

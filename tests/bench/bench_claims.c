@@ -116,10 +116,6 @@ static void turn(struct bench *b)
 		die("event loop", "failed");
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 /* A server that has just begun grants nothing before its nodes have said what they hold: nothing. */
 static void send_report(struct bench *b, uint64_t epoch)
 {
@@ -150,7 +146,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	die("session", err ? err->msg : "closed");
 }
 
-static const struct rpc_stream_events events = {on_open, on_message, on_closed};
+static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 
 static void open_session(struct bench *b)
 {

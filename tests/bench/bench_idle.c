@@ -68,7 +68,7 @@ static size_t resident_bytes(void)
 	return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
+static void on_gone(struct rpc_call *call, void *userdata)
 {
 }
 
@@ -89,8 +89,7 @@ static void answer(struct rpc_call *call, const ProtobufCMessage *message, void 
 	must("answer", rpc_call_send(call, &down.base, &err), &err);
 }
 
-static const struct rpc_stream_handlers handlers = {
-	.on_open = on_open, .on_message = answer, .on_closed = on_open};
+static const struct rpc_stream_handlers handlers = {.on_message = answer, .on_closed = on_gone};
 static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers}};
 static const struct rpc_service services[] = {{&holdfast__v1__nodes__descriptor, methods, 1}};
 
@@ -154,10 +153,6 @@ static struct sample ask(int fd)
 	return sample;
 }
 
-static void on_opened(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	struct bench *bench = userdata;
@@ -170,8 +165,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	must("session", status, err);
 }
 
-static const struct rpc_stream_events events = {
-	.on_open = on_opened, .on_message = on_message, .on_closed = on_closed};
+static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 
 static void open_session(struct bench *bench, const struct rpc_endpoint *endpoint)
 {

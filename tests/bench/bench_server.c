@@ -258,10 +258,6 @@ struct session_end {
 	int freed; /* claims of which the server has said that it has recorded their release */
 };
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void send_up(struct session_end *s, const Holdfast__V1__SessionUp *up)
 {
 	struct error err;
@@ -319,7 +315,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	die("session", err ? err->msg : "closed");
 }
 
-static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+static const struct rpc_stream_events stream_events = {.on_message = on_message, .on_closed = on_closed};
 
 static void make_certificate(struct bench *b, const char *node, char cert[static 64])
 {

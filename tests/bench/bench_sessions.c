@@ -239,10 +239,6 @@ static void on_welcome(struct sim_node *node, const Holdfast__V1__SessionWelcome
 	begin_more(b);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
@@ -276,7 +272,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	retry(node);
 }
 
-static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+static const struct rpc_stream_events stream_events = {.on_message = on_message, .on_closed = on_closed};
 
 static void open_session(struct sim_node *node)
 {

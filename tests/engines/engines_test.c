@@ -311,10 +311,6 @@ static void add(struct heard *h, int stream, ProtobufCBinaryData bytes)
 		memcpy(h->out[stream] + have, bytes.data, bytes.len < room ? bytes.len : room);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__Driver__V1__ExecTaskStreamingResponse *exec = (const void *)message;
@@ -348,7 +344,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 		(void)snprintf(h->out[0], sizeof(h->out[0]), "%s", err->msg);
 }
 
-static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+static const struct rpc_stream_events stream_events = {.on_message = on_message, .on_closed = on_closed};
 
 static void open_stream(struct heard *h, const char *method, const ProtobufCMessage *first)
 {

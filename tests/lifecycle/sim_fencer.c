@@ -24,11 +24,6 @@ static struct fencer {
 	bool has_order;
 } fencer;
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-	(void)userdata;
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__FencerDown *down = (const void *)message;
@@ -102,8 +97,7 @@ void sim_fencer_disconnect(void)
 
 void sim_fencer_connect(struct sim *sim)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = sim->port};
 	struct error err;
 

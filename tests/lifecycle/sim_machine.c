@@ -154,10 +154,6 @@ struct clone {
 	bool is_closed;
 };
 
-static void on_clone_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_clone_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const struct clone *clone = userdata;
@@ -176,8 +172,8 @@ static void on_clone_closed(struct rpc_stream *stream, enum status status, const
 	clone->node.sim->activity++;
 }
 
-static const struct rpc_stream_events clone_events = {
-	.on_open = on_clone_open, .on_message = on_clone_message, .on_closed = on_clone_closed};
+static const struct rpc_stream_events clone_events = {.on_message = on_clone_message,
+						      .on_closed = on_clone_closed};
 
 /* Another machine-id, or the same one on other hardware; with the first one connected even a machine that
  * cannot be told from it, in another boot. False: the last, and that one is not. */

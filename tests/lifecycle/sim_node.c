@@ -512,10 +512,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	}
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
 	struct sim_node *node = userdata;
@@ -529,8 +525,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 		sim_fail(node->sim, "the session of %s was ended: %s", node->id, err ? err->msg : "OK");
 }
 
-static const struct rpc_stream_events events = {
-	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 
 /* The fingerprint: one profile of the native plugin and one CSI plugin, both halves. */
 struct fingerprint {

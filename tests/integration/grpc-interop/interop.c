@@ -174,10 +174,6 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 	}
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__SessionUp *up = (const Holdfast__V1__SessionUp *)message;
@@ -214,8 +210,7 @@ static void print_count(const char *service, const char *method, enum status sta
 
 static int serve(const char *dir)
 {
-	static const struct rpc_stream_handlers session = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_handlers session = {.on_message = on_message, .on_closed = on_closed};
 	static const struct rpc_method volumes[] = {{.name = "Get", .unary = on_get}};
 	static const struct rpc_method nodes[] = {{.name = "Session", .stream = &session}};
 	const struct rpc_service services[] = {

@@ -60,10 +60,6 @@ static void on_unary(struct rpc_call *call, const ProtobufCMessage *message, voi
 	free(payload.body.data);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_closed(struct rpc_call *call, void *userdata)
 {
 }
@@ -130,12 +126,10 @@ static void on_input_end(struct rpc_call *call, void *userdata)
 }
 
 static const struct rpc_stream_handlers output = {
-	.on_open = on_open,
 	.on_message = on_output_message,
 	.on_closed = on_closed,
 };
 static const struct rpc_stream_handlers input = {
-	.on_open = on_open,
 	.on_message = on_input_message,
 	.on_closed = on_closed,
 	.on_half_close = on_input_end,

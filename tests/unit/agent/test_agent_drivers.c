@@ -40,10 +40,6 @@ static void send_health(void)
 				 : "{'health': 'HEALTH_HEALTHY'}");
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	driver.watch = call;
@@ -58,7 +54,8 @@ static void on_closed(struct rpc_call *call, void *userdata)
 
 static void driver_start(struct world *w)
 {
-	static const struct rpc_stream_handlers watch_stream = {on_open, on_message, on_closed, NULL};
+	static const struct rpc_stream_handlers watch_stream = {.on_message = on_message,
+								.on_closed = on_closed};
 	static const struct rpc_method methods[] = {
 		{"Capabilities", on_capabilities},
 		{"ConfigSchema", on_schema},

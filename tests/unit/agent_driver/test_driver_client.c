@@ -81,10 +81,6 @@ static void on_unary(struct rpc_call *call, const ProtobufCMessage *request, voi
 	answer(call, request, false);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	answer(call, message, true);
@@ -94,7 +90,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 {
 }
 
-static const struct rpc_stream_handlers stream = {on_open, on_message, on_closed, NULL};
+static const struct rpc_stream_handlers stream = {.on_message = on_message, .on_closed = on_closed};
 
 static void serve(const char *path)
 {

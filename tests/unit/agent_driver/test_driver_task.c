@@ -151,10 +151,6 @@ static void on_inspect(struct rpc_call *call, const ProtobufCMessage *request, v
 	reply_json(call, &holdfast__driver__v1__inspect_task_response__descriptor, answer);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_fingerprint(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	send_json(call, &holdfast__driver__v1__fingerprint_response__descriptor,
@@ -165,7 +161,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 {
 }
 
-static const struct rpc_stream_handlers fingerprint = {on_open, on_fingerprint, on_closed, NULL};
+static const struct rpc_stream_handlers fingerprint = {.on_message = on_fingerprint, .on_closed = on_closed};
 static const struct rpc_method driver_methods[] = {
 	{"Capabilities", on_call},
 	{"ConfigSchema", on_call},

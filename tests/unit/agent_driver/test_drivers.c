@@ -117,10 +117,6 @@ static void say(const struct model *model)
 	assert_int_equal(rpc_call_send(model->watch, &said.base, NULL), STATUS_OK);
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
-{
-}
-
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	struct model *model = userdata;
@@ -138,7 +134,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 		model->watch = NULL;
 }
 
-static const struct rpc_stream_handlers watch_stream = {on_open, on_message, on_closed, NULL};
+static const struct rpc_stream_handlers watch_stream = {.on_message = on_message, .on_closed = on_closed};
 static const struct rpc_method methods[] = {
 	{"Capabilities", on_capabilities},
 	{"ConfigSchema", on_schema},

@@ -9,11 +9,6 @@
 #include "base/clock.h"
 #include "model/fence_order.h"
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-	(void)userdata;
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__FencerDown *down = (const void *)message;
@@ -66,8 +61,7 @@ void fake_fencer_hello(struct fake_fencer *fencer, const char *error)
 
 void fake_fencer_dial(struct fake_fencer *fencer)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 
 	fencer->is_welcome = false;
 	assert_ok(rpc_stream_open(fencer->caller.client, FENCES, "Session", TIMEOUT_US, &events, fencer,

@@ -30,10 +30,6 @@ struct listener {
 	char message[ERROR_MSG_MAX];
 };
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__WatchEvent *event = (const Holdfast__V1__WatchEvent *)message;
@@ -71,7 +67,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 		(void)str_copy(l->message, sizeof(l->message), err->msg);
 }
 
-static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+static const struct rpc_stream_events stream_events = {.on_message = on_message, .on_closed = on_closed};
 
 static void send_request(struct listener *l, const char *topic, const char *namespace, uint64_t index)
 {

@@ -259,10 +259,6 @@ struct flooder {
 	struct rpc_stream *stream; /* NULL: closed */
 };
 
-static void on_flood_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_flood_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 }
@@ -280,8 +276,8 @@ static bool send_up(struct flooder *flooder, const Holdfast__V1__SessionUp *up)
 
 static bool send_hello(struct flooder *flooder, struct rpc_client *client)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_flood_open, .on_message = on_flood_message, .on_closed = on_flood_closed};
+	static const struct rpc_stream_events events = {.on_message = on_flood_message,
+							.on_closed = on_flood_closed};
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 

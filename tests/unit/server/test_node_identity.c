@@ -249,10 +249,6 @@ static void run_release(struct running *run)
 	rpc_tls_free(run->tls);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 }
@@ -265,8 +261,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 /* A session is open all the time. */
 CASE(a_node_renews_its_certificate_and_keeps_its_session)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 	struct pki_facts before, after;
 	struct rpc_stream *stream = NULL;
 	cleanup(run_release) struct running run;
@@ -670,8 +665,7 @@ static void renew_ann(struct fixture *f, const char *token, struct caller_client
 CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_old_one)
 {
 	char holders[512], id[RPC_KEY_ID_SIZE], same[RPC_KEY_ID_SIZE], line[ENROLL_LINE_SIZE], path[PATH_MAX];
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	struct rpc_stream *stream = NULL;
 	bool is_closed = false;
@@ -846,8 +840,7 @@ static void put(const struct fixture *f, const char *name, mode_t mode, const ch
 /* The thief has the key in tls/ca.key, and uses it before the change and after it. */
 static void expect_thief_to_be_refused_by(struct fixture *f, const char *token, const char *begin)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
 	static const char *const calls[][2] = {
 		{"Operator.Status", "{}"},
 		{"Operator.CreateToken", "{\"token\": {\"name\": \"thief\", \"type\": \"MANAGEMENT\"}}"},

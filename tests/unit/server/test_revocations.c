@@ -207,18 +207,14 @@ static void on_stream_closed(struct rpc_stream *stream, enum status status, cons
 	on_answer(status, NULL, err, userdata);
 }
 
-static void on_stream_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 }
 
 static void open_stream(struct fixture *f, struct caller_client *caller, struct waiting *waiting)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_stream_open, .on_message = on_stream_message, .on_closed = on_stream_closed};
+	static const struct rpc_stream_events events = {.on_message = on_stream_message,
+							.on_closed = on_stream_closed};
 	struct rpc_stream *stream;
 
 	*waiting = (struct waiting){.is_done = false};

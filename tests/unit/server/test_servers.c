@@ -1582,10 +1582,6 @@ struct progress {
 	enum status status;
 };
 
-static void on_stream_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	((struct progress *)userdata)->is_open = true;
@@ -1616,8 +1612,8 @@ struct revoked {
 
 static void open_all(struct servers *s, int i, unsigned int round, struct revoked *ret)
 {
-	static const struct rpc_stream_events events = {
-		.on_open = on_stream_open, .on_message = on_stream_message, .on_closed = on_stream_closed};
+	static const struct rpc_stream_events events = {.on_message = on_stream_message,
+							.on_closed = on_stream_closed};
 	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	Holdfast__V1__ListVolumesRequest list = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
 	const struct rpc_address address = address_of(s, i);

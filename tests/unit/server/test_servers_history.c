@@ -788,10 +788,6 @@ static void on_down(struct rpc_stream *stream, const ProtobufCMessage *message, 
 	}
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
 	struct node_model *node = userdata;
@@ -801,8 +797,7 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	node->since_us = clock_monotonic_us() + PAUSE_MS * USEC_PER_MSEC;
 }
 
-static const struct rpc_stream_events stream_events = {
-	.on_open = on_open, .on_message = on_down, .on_closed = on_closed};
+static const struct rpc_stream_events stream_events = {.on_message = on_down, .on_closed = on_closed};
 
 /* All that it has, with the memory of its parts. */
 struct hello {

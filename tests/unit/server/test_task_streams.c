@@ -41,10 +41,6 @@ static void keep(struct end *end, const ProtobufCBinaryData *data)
 	(void)str_format(end->last, sizeof(end->last), "%.*s", (int)data->len, (const char *)data->data);
 }
 
-static void on_open(struct rpc_stream *stream, void *userdata)
-{
-}
-
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	struct end *end = userdata;
@@ -81,7 +77,7 @@ static void on_drained(struct rpc_stream *stream, void *userdata)
 }
 
 static const struct rpc_stream_events events = {
-	.on_open = on_open, .on_message = on_message, .on_closed = on_closed, .on_drained = on_drained};
+	.on_message = on_message, .on_closed = on_closed, .on_drained = on_drained};
 
 static void open_end(struct end *end, struct rpc_client *client, const ProtobufCServiceDescriptor *service,
 		     const char *method, const ProtobufCMessage *first)
