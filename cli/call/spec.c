@@ -40,7 +40,7 @@ enum spec_kind {
 	SPEC_FLAG,	 /* a block of one key, that of the hint, true or false */
 	SPEC_DRIVER,	 /* the name of a task driver */
 	SPEC_REFERENCE,	 /* "${NAME}": the name */
-	SPEC_OTHER,	 /* of another message that is made of the same block */
+	SPEC_OTHER,	 /* load_secrets(), map_group() or map_job() reads it */
 	SPEC_ELSEWHERE,	 /* no key here: hint has its place */
 };
 
@@ -52,6 +52,7 @@ struct spec_key {
 	enum spec_kind kind;
 	const struct spec_block *block;
 	const char *hint;
+	bool in_allocation; /* fills a field of the message in the field allocation */
 };
 
 struct spec_block {
@@ -139,6 +140,7 @@ static const struct spec_key volume_keys[] = {
 	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
 	{.key = "parameters", .kind = SPEC_TEXTS},
 	{.key = "secrets", .kind = SPEC_TEXTS},
+	{.key = "secrets_file", .kind = SPEC_OTHER},
 	{.key = "shares"},
 	{.key = "snapshot_id"},
 	{.key = "snapshots", .kind = SPEC_BLOCK, .block = &snapshots_block},
@@ -250,13 +252,9 @@ static const struct spec_key constraint_keys[] = {
 };
 static const struct spec_block constraint_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__constraint__descriptor, constraint_keys, NOMAD_CONSTRAINT);
-#define CONSTRAINT_KEY                                                                                       \
-	{                                                                                                    \
-		.key = "constraint", .field = "constraints", .kind = SPEC_BLOCKS, .block = &constraint_block \
-	}
 
 static const struct spec_key alloc_keys[] = {
-	CONSTRAINT_KEY,
+	{.key = "constraint", .field = "constraints", .kind = SPEC_BLOCKS, .block = &constraint_block},
 	{.key = "id"},
 	{.key = "namespace"},
 	{.key = "name"},
@@ -274,7 +272,6 @@ static const struct spec_key alloc_keys[] = {
 static const struct spec_block alloc_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__allocation__descriptor, alloc_keys, NOMAD_GROUP);
 
-/* A group of a job is two messages, of which each names the keys of the other. */
 static const struct spec_key update_keys[] = {
 	{.key = "max_parallel"},
 	{.key = "min_healthy_time", .field = "min_healthy_ms", .kind = SPEC_DURATION},
@@ -304,73 +301,45 @@ static const struct spec_key member_volume_keys[] = {
 static const struct spec_block member_volume_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__volume_request__descriptor, member_volume_keys, NOMAD_VOLUME);
 
-static const struct spec_key member_keys[] = {
-	CONSTRAINT_KEY,
-	{.key = "driver"},
-	{.key = "unit"},
-	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
-	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
-	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
-	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
-	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
-	{.key = "count", .kind = SPEC_OTHER},
-	{.key = "update", .kind = SPEC_OTHER},
-	{.key = "reschedule", .kind = SPEC_OTHER},
-	{.key = "on_node_loss", .kind = SPEC_OTHER},
-};
-static const struct spec_block member_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, member_keys);
-
 static const struct spec_key group_keys[] = {
 	{.key = "count"},
 	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
 	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
 	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
-	{.key = "driver", .kind = SPEC_OTHER},
-	{.key = "unit", .kind = SPEC_OTHER},
-	{.key = "mount_timeout", .kind = SPEC_OTHER},
-	{.key = "stop_timeout", .kind = SPEC_OTHER},
-	{.key = "volume", .kind = SPEC_OTHER},
-	{.key = "csi_plugin", .kind = SPEC_OTHER},
-	{.key = "network", .kind = SPEC_OTHER},
-	{.key = "task", .kind = SPEC_OTHER},
-	{.key = "constraint", .kind = SPEC_OTHER},
+	{.key = "driver", .in_allocation = true},
+	{.key = "unit", .in_allocation = true},
+	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION, .in_allocation = true},
+	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION, .in_allocation = true},
+	{.key = "volume",
+	 .field = "volumes",
+	 .kind = SPEC_LABELLED,
+	 .block = &member_volume_block,
+	 .in_allocation = true},
+	{.key = "csi_plugin",
+	 .field = "csi_plugins",
+	 .kind = SPEC_BLOCKS,
+	 .block = &csi_plugin_block,
+	 .in_allocation = true},
+	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block, .in_allocation = true},
+	{.key = "task",
+	 .field = "tasks",
+	 .kind = SPEC_LABELLED,
+	 .block = &task_block,
+	 .hint = "task",
+	 .in_allocation = true},
+	{.key = "constraint",
+	 .field = "constraints",
+	 .kind = SPEC_BLOCKS,
+	 .block = &constraint_block,
+	 .in_allocation = true},
 };
 static const struct spec_block group_block =
 	SPEC_NOMAD_INIT(&holdfast__v1__job_group__descriptor, group_keys, NOMAD_GROUP);
 
-/* Keys of both, to find the line for a server's error. */
-static const struct spec_key whole_group_keys[] = {
-	CONSTRAINT_KEY,
-	{.key = "count"},
-	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
-	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
-	{.key = "on_node_loss", .kind = SPEC_BLOCK, .block = &on_node_loss_block},
-	{.key = "driver"},
-	{.key = "unit"},
-	{.key = "mount_timeout", .field = "mount_timeout_ms"},
-	{.key = "stop_timeout", .field = "stop_timeout_ms"},
-	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .field = "csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
-	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
-	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block},
-};
-static const struct spec_block whole_group_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__job_group__descriptor, whole_group_keys);
-
-static const struct spec_key whole_job_keys[] = {
-	{.key = "namespace"},
-	{.key = "type"},
-	{.key = "group", .kind = SPEC_LABELLED, .block = &whole_group_block},
-};
-static const struct spec_block whole_job_block =
-	SPEC_BLOCK_INIT(&holdfast__v1__job__descriptor, whole_job_keys);
-
 static const struct spec_key job_keys[] = {
 	{.key = "namespace"},
 	{.key = "type"},
-	{.key = "group", .kind = SPEC_OTHER},
+	{.key = "group", .kind = SPEC_OTHER, .block = &group_block},
 	{.key = "constraint", .kind = SPEC_OTHER},
 	{.key = "on_node_loss", .kind = SPEC_ELSEWHERE, .hint = "group \"NAME\" { on_node_loss { } }"},
 };
@@ -443,12 +412,6 @@ static enum status not_one_block(const struct place *at, json_t *value)
 			  "there are %zu blocks '%s', and there can be one", n, at->key->key);
 }
 
-/* Does it end the reading of the file? */
-static bool ends_it(enum status status)
-{
-	return status != STATUS_OK && status != STATUS_INVALID_ARGUMENT;
-}
-
 static const char *label_field(const struct spec_key *key)
 {
 	return key->hint ? key->hint : "name";
@@ -485,8 +448,6 @@ static enum status map_blocks(const struct place *at, json_t *value, json_t *lis
 				       json_is_object(body) ? append_block(&each, body, NULL, list)
 							    : not_a_block(&each, "NAME { }"),
 				       &one, at->err);
-		if (ends_it(status))
-			break;
 	}
 	return status;
 }
@@ -509,8 +470,6 @@ static enum status map_labelled(const struct place *at, json_t *value, json_t *l
 				       json_is_object(body) ? append_block(&each, body, label, list)
 							    : not_a_block(&each, form),
 				       &one, at->err);
-		if (ends_it(status))
-			break;
 	}
 	return status;
 }
@@ -562,18 +521,22 @@ static enum status map_duration(const struct place *at, json_t *value, json_t **
 /* No value is in a message: it may be a secret. Nomad reads several blocks of a kind as one. */
 static enum status map_texts(const struct place *at, json_t *value, json_t **ret)
 {
+	enum status status = STATUS_OK;
+	struct error one;
 	const char *key;
 	json_t *text;
 
 	if (!json_is_object(value))
 		return not_a_block(at, "NAME { \"KEY\" = \"VALUE\" }");
-	json_object_foreach (value, key, text) {
+	json_object_foreach (value, key, text)
 		if (!json_is_string(text))
-			return conf_error(at->conf, value, key, at->err,
-					  "the value of '%s' must be a text in quotes", key);
-	}
-	*ret = json_incref(value);
-	return STATUS_OK;
+			status = error_collect(status,
+					       conf_error(at->conf, value, key, &one,
+							  "the value of '%s' must be a text in quotes", key),
+					       &one, at->err);
+	if (status == STATUS_OK)
+		*ret = json_incref(value);
+	return status;
 }
 
 /* `required { topology { segments { } } }`, or a list of topologies as the API has it. */
@@ -589,11 +552,14 @@ static enum status map_topologies(const struct place *at, json_t *value, json_t 
 		return not_a_block(at, "NAME { topology { segments { } } }");
 	json_object_foreach (value, key, body) {
 		static const char *const known[] = {"topology"};
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
 
-		if (!str_eq(key, known[0]))
-			return conf_unknown_key(at->conf, value, key, known, ARRAY_SIZE(known), at->err);
-		if (status == STATUS_OK)
-			status = map_blocks(at, body, list);
+		status = error_collect(status,
+				       str_eq(key, known[0])
+					       ? map_blocks(&each, body, list)
+					       : conf_unknown_key(at->conf, value, key, known, 1, &one),
+				       &one, at->err);
 	}
 	return status;
 }
@@ -628,50 +594,53 @@ static bool is_list_of_texts(const json_t *value)
 
 /* One key of a driver's own configuration: its schema judges it when the task starts. */
 static enum status map_config_value(const struct place *at, json_t *object, const char *key, json_t *value,
-				    json_t **ret)
+				    json_t *list)
 {
 	struct place inner = {at->conf, object, &(struct spec_key){.key = key}, at->err};
 	cleanup_json json_t *pairs = NULL;
+	json_t *mapped;
 	enum status status;
 
 	if (json_is_string(value))
-		*ret = json_pack("{ss sO}", "key", key, "text", value);
+		mapped = json_pack("{ss sO}", "key", key, "text", value);
 	else if (json_is_integer(value))
-		*ret = json_pack("{ss sO}", "key", key, "number", value);
+		mapped = json_pack("{ss sO}", "key", key, "number", value);
 	else if (json_is_boolean(value))
-		*ret = json_pack("{ss sO}", "key", key, "flag", value);
+		mapped = json_pack("{ss sO}", "key", key, "flag", value);
 	else if (is_list_of_texts(value))
-		*ret = json_pack("{ss sO}", "key", key, "list", value);
+		mapped = json_pack("{ss sO}", "key", key, "list", value);
 	else if (json_is_object(value)) {
 		pairs = json_array();
 		status = pairs ? map_pairs(&inner, value, pairs) : STATUS_RESOURCE_EXHAUSTED;
 		if (status != STATUS_OK)
 			return pairs ? status : error_no_memory(at->err, "the specification");
-		*ret = json_pack("{ss sO}", "key", key, "map", pairs);
+		mapped = json_pack("{ss sO}", "key", key, "map", pairs);
 	} else {
 		return conf_error(
 			at->conf, object, key, at->err,
 			"'%s' must be a text, a number, true or false, a list of texts, or a block of texts",
 			key);
 	}
-	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
+	return json_array_append_new(list, mapped) < 0 ? error_no_memory(at->err, "the specification")
+						       : STATUS_OK;
 }
 
 static enum status map_config(const struct place *at, json_t *value, json_t *list)
 {
+	enum status status = STATUS_OK;
 	const char *key;
-	json_t *one;
+	json_t *setting;
 
 	if (!json_is_object(value))
 		return not_a_block(at, "config { }");
-	json_object_foreach (value, key, one) {
-		json_t *mapped = NULL;
+	json_object_foreach (value, key, setting) {
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
 
-		TRY(map_config_value(at, value, key, one, &mapped));
-		if (json_array_append_new(list, mapped) < 0)
-			return error_no_memory(at->err, "the specification");
+		status = error_collect(status, map_config_value(&each, value, key, setting, list), &one,
+				       at->err);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 static enum status map_list(const struct place *at, json_t *value, json_t **ret)
@@ -837,6 +806,12 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 		return unknown_key(conf, block, body, name, err);
 	if (at.key->kind == SPEC_OTHER)
 		return STATUS_OK;
+	if (at.key->in_allocation) {
+		if (!set_default(mapped, "allocation", json_object()))
+			return error_no_memory(err, "the specification");
+		mapped = json_object_get(mapped, "allocation");
+		block = &alloc_block;
+	}
 	TRY(map_value(&at, block, value, &result));
 	if (json_object_set_new_nocheck(mapped, field_of(at.key), TAKE_PTR(result)) < 0)
 		return error_no_memory(err, "the specification");
@@ -858,8 +833,6 @@ static enum status map_block(const struct conf *conf, const struct spec_block *b
 
 		status = error_collect(status, map_member(conf, block, body, name, value, mapped, &one), &one,
 				       err);
-		if (ends_it(status))
-			break;
 	}
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(mapped);
@@ -992,10 +965,10 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, const
 			      Holdfast__V1__Volume **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
+	struct error one;
 	enum status status = load_secrets(conf, folder, within, err);
 
-	if (status == STATUS_OK)
-		status = spec_message(conf, &volume_block, &message, err);
+	status = error_collect(status, spec_message(conf, &volume_block, &message, &one), &one, err);
 	status = with_mistakes(conf, status, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Volume *)message;
@@ -1019,15 +992,16 @@ static enum status lift_plugin(const struct conf *conf, json_t *task, bool is_on
 	json_t *dir = json_object_get(plugin, key);
 	json_t *id = json_object_get(plugin, "id");
 	cleanup_json json_t *left = json_object();
+	enum status status = STATUS_OK;
 
-	if (dir && !json_is_string(dir))
-		return conf_error(conf, plugin, key, err, "'%s' must be a text: an absolute path", key);
-	if ((dir && json_object_set(left, key, dir) < 0) ||
+	if ((json_is_string(dir) && json_object_set(left, key, dir) < 0) ||
 	    (!is_only && json_is_string(id) && json_object_set(left, "id", id) < 0) ||
 	    json_array_append(plugins, plugin) < 0 || json_object_set(task, "csi_plugin", left) < 0)
 		return error_no_memory(err, "the specification");
+	if (dir && !json_is_string(dir))
+		status = conf_error(conf, plugin, key, err, "'%s' must be a text: an absolute path", key);
 	(void)json_object_del(plugin, key);
-	return STATUS_OK;
+	return status;
 }
 
 /* Moves the blocks csi_plugin of @body and of its tasks to one list, in @body. Leaves invalid ones in
@@ -1039,6 +1013,7 @@ static enum status lift_plugins(const struct conf *conf, json_t *body, struct er
 	size_t n_own = json_is_array(own) ? json_array_size(own) : own != NULL;
 	size_t n_tasks = 0;
 	enum status status = STATUS_OK;
+	struct error one;
 	const char *name;
 	json_t *task;
 
@@ -1050,9 +1025,11 @@ static enum status lift_plugins(const struct conf *conf, json_t *body, struct er
 					    : own && json_array_append(plugins, own) < 0))
 		return error_no_memory(err, "the specification");
 	json_object_foreach (json_object_get(body, "task"), name, task)
-		if (status == STATUS_OK && json_is_object(json_object_get(task, "csi_plugin")))
-			status = lift_plugin(conf, task, n_own + n_tasks == 1, plugins, err);
-	if (status == STATUS_OK && json_object_set(body, "csi_plugin", plugins) < 0)
+		if (json_is_object(json_object_get(task, "csi_plugin")))
+			status = error_collect(status,
+					       lift_plugin(conf, task, n_own + n_tasks == 1, plugins, &one),
+					       &one, err);
+	if (json_object_set(body, "csi_plugin", plugins) < 0)
 		return error_no_memory(err, "the specification");
 	return status;
 }
@@ -1061,10 +1038,11 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 {
 	ProtobufCMessage *message = NULL;
 	cleanup_json json_t *mapped = NULL;
+	struct error one;
 	enum status status = lift_plugins(conf, conf_root(conf), err);
 
-	if (status == STATUS_OK)
-		status = map_block(conf, &alloc_block, conf_root(conf), &mapped, err);
+	status = error_collect(status, map_block(conf, &alloc_block, conf_root(conf), &mapped, &one), &one,
+			       err);
 	if (status == STATUS_OK)
 		status = pbjson_decode(alloc_block.descriptor, mapped, PBJSON_SPEC, &message, err);
 	status = with_mistakes(conf, status, err);
@@ -1078,6 +1056,8 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 /* Names of the volumes that have `per_alloc = true`. */
 static enum status map_per_alloc(const struct conf *conf, json_t *body, json_t *list, struct error *err)
 {
+	enum status status = STATUS_OK;
+	struct error one;
 	const char *name;
 	json_t *volume;
 
@@ -1085,11 +1065,14 @@ static enum status map_per_alloc(const struct conf *conf, json_t *body, json_t *
 		const json_t *value = json_object_get(volume, "per_alloc");
 
 		if (value && !json_is_boolean(value))
-			return conf_error(conf, volume, "per_alloc", err, "per_alloc: it is true or false");
+			status = error_collect(
+				status,
+				conf_error(conf, volume, "per_alloc", &one, "per_alloc: it is true or false"),
+				&one, err);
 		if (json_is_true(value) && json_array_append_new(list, json_string(name)) < 0)
 			return error_no_memory(err, "the specification");
 	}
-	return STATUS_OK;
+	return status;
 }
 
 /* Puts the constraints of @job, which are those of each group, behind the group's own. */
@@ -1113,26 +1096,20 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 			     json_t *list, struct error *err)
 {
 	cleanup_json json_t *group = NULL;
-	cleanup_json json_t *member = NULL;
 	cleanup_json json_t *per_alloc = json_array();
 	struct error one;
 	enum status status = lift_plugins(conf, body, err);
 
 	if (!per_alloc)
 		return error_no_memory(err, "the specification");
-	if (status != STATUS_OK)
-		return status;
-	status = map_block(conf, &group_block, body, &group, err);
-	if (!ends_it(status)) /* what one of the two does not know the other does not know either */
-		status = status == STATUS_OK ? map_block(conf, &member_block, body, &member, err) : status;
-	if (!ends_it(status))
-		status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
+	status = error_collect(status, map_block(conf, &group_block, body, &group, &one), &one, err);
+	status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
 	if (status != STATUS_OK)
 		return status;
 	if ((!json_object_get(group, "count") && !is_system &&
 	     json_object_set_new(group, "count", json_integer(1)) < 0) ||
 	    json_object_set_new(group, "name", json_string(name)) < 0 ||
-	    json_object_set(group, "allocation", member) < 0 ||
+	    !set_default(group, "allocation", json_object()) ||
 	    json_object_set(group, "per_alloc", per_alloc) < 0 || json_array_append(list, group) < 0)
 		return error_no_memory(err, "the specification");
 	return STATUS_OK;
@@ -1147,14 +1124,17 @@ static enum status map_job(const struct conf *conf, const char *id, json_t *body
 	bool is_system = json_is_string(type) && str_eq(json_string_value(type), "system");
 	enum status status = map_block(conf, &job_block, body, &mapped, err);
 	json_t *given = json_object_get(body, "group");
+	struct error one;
 	const char *name;
 	json_t *group;
 
+	*ret = mapped;
 	if (given && !json_is_object(given))
-		return conf_error(conf, body, "group", err, "'group' must be a block: group \"NAME\" { }");
+		status = error_collect(
+			status,
+			conf_error(conf, body, "group", &one, "'group' must be a block: group \"NAME\" { }"),
+			&one, err);
 	json_object_foreach (given, name, group) {
-		struct error one;
-
 		if (json_is_object(group))
 			TRY(lift_constraints(body, group, err));
 		status = error_collect(status,
@@ -1163,10 +1143,7 @@ static enum status map_job(const struct conf *conf, const char *id, json_t *body
 					       : conf_error(conf, given, name, &one,
 							    "'group' must be a block: group \"NAME\" { }"),
 				       &one, err);
-		if (ends_it(status))
-			break;
 	}
-	*ret = mapped;
 	if (status == STATUS_OK && !type && json_object_set_new(mapped, "type", json_string("service")) < 0)
 		return error_no_memory(err, "the specification");
 	if (status == STATUS_OK && (!groups || json_object_set_new(mapped, "id", json_string(id)) < 0 ||
@@ -1261,7 +1238,7 @@ static const json_t *block_at(const struct spec_key *key, const json_t *value, c
 	char label[ERROR_FIELD_SIZE];
 	size_t n = strcspn(*path, "."), index = 0;
 
-	if (key->kind == SPEC_LABELLED && **path == ' ') {
+	if (**path == ' ') {
 		(void)str_format(label, sizeof(label), "%.*s", (int)n - 1, *path + 1);
 		*path += n;
 		return json_object_get(value, label);
@@ -1335,5 +1312,5 @@ enum status spec_blame_job(const struct conf *conf, const Holdfast__V1__ErrorDet
 {
 	json_t *jobs = json_object_get(conf_root(conf), "job");
 
-	return blame(conf, json_object_iter_value(json_object_iter(jobs)), &whole_job_block, details, err);
+	return blame(conf, json_object_iter_value(json_object_iter(jobs)), &job_block, details, err);
 }
