@@ -32,7 +32,14 @@ enum {
 /* In this order they are applied: a job needs its volumes, and the caller's token a policy. */
 enum kind { KIND_POLICY, KIND_VOLUME, KIND_JOB, KIND_N };
 
-static const char *const kind_names[KIND_N] = {"policy", "volume", "job"};
+static const struct {
+	const char *name;
+	size_t id, namespace; /* where the message has these texts; namespace 0: nowhere */
+} kinds[KIND_N] = {
+	{"policy", offsetof(Holdfast__V1__AccessPolicy, name)},
+	{"volume", offsetof(Holdfast__V1__Volume, id), offsetof(Holdfast__V1__Volume, namespace_)},
+	{"job", offsetof(Holdfast__V1__Job, id), offsetof(Holdfast__V1__Job, namespace_)},
+};
 
 /* A file, and what became of it. */
 struct item {
@@ -70,25 +77,22 @@ static const Holdfast__V1__Volume *volume_of(const struct item *item)
 	return (const Holdfast__V1__Volume *)(const void *)item->wanted;
 }
 
-static const Holdfast__V1__Job *job_of(const struct item *item)
+static char **text_at(const struct item *item, size_t offset)
 {
-	return (const Holdfast__V1__Job *)(const void *)item->wanted;
+	return (char **)(void *)((char *)item->wanted + offset);
 }
 
 static const char *id_of(const struct item *item)
 {
-	if (item->kind == KIND_VOLUME)
-		return volume_of(item)->id;
-	return item->kind == KIND_JOB ? job_of(item)->id : item->name;
+	return *text_at(item, kinds[item->kind].id);
 }
 
 static const char *namespace_of(const struct item *item)
 {
-	const char *name = item->kind == KIND_VOLUME ? volume_of(item)->namespace_
-			   : item->kind == KIND_JOB  ? job_of(item)->namespace_
-						     : "";
+	size_t at = kinds[item->kind].namespace;
+	const char *name = at > 0 ? *text_at(item, at) : "";
 
-	return item->kind != KIND_POLICY && name[0] == '\0' ? "default" : name;
+	return at > 0 && name[0] == '\0' ? "default" : name;
 }
 
 /* As an argument or, as kubectl has it, behind -f. */
@@ -109,7 +113,7 @@ static bool split_name(const char *file, enum kind *ret_kind, char ret_name[stat
 			char ending[NAME_SIZE];
 			size_t n = strlen(file), n_ending;
 
-			(void)str_format(ending, sizeof(ending), ".%s.%s", kind_names[kind], endings[i]);
+			(void)str_format(ending, sizeof(ending), ".%s.%s", kinds[kind].name, endings[i]);
 			n_ending = strlen(ending);
 			if (n <= n_ending || !str_eq(file + n - n_ending, ending))
 				continue;
@@ -141,6 +145,7 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
 	const char *namespace = apply->inv->options[OPT_NAMESPACE];
+	size_t at = kinds[item->kind].namespace;
 
 	if (item->kind == KIND_POLICY && namespace)
 		return usage_error(
@@ -149,13 +154,7 @@ static enum status load_item(struct apply *apply, struct item *item, uint32_t *r
 			"--namespace and with no context that has one",
 			item->path, namespace);
 	TRY(load_conf(apply, item, ret_members, err));
-	if (item->kind == KIND_VOLUME)
-		return option_apply(apply->inv, OPT_NAMESPACE,
-				    &((Holdfast__V1__Volume *)(void *)item->wanted)->namespace_, err);
-	if (item->kind == KIND_JOB)
-		return option_apply(apply->inv, OPT_NAMESPACE,
-				    &((Holdfast__V1__Job *)(void *)item->wanted)->namespace_, err);
-	return STATUS_OK;
+	return at > 0 ? option_apply(apply->inv, OPT_NAMESPACE, text_at(item, at), err) : STATUS_OK;
 }
 
 static int compare_items(const void *a_, const void *b_)
@@ -253,7 +252,7 @@ static enum status check_once(const struct apply *apply, struct error *err)
 				status = error_collect(status,
 						       error_set(&one, STATUS_INVALID_ARGUMENT, 0,
 								 "%s: %s %s is described by %s already",
-								 b->path, kind_names[b->kind], id_of(b),
+								 b->path, kinds[b->kind].name, id_of(b),
 								 a->path),
 						       &one, err);
 		}
@@ -560,7 +559,7 @@ static void show(const struct apply *apply, const struct item *item)
 {
 	if (apply->inv->options[OPT_JSON])
 		return;
-	print_line("%s %s%s%s: %s", kind_names[item->kind], namespace_of(item),
+	print_line("%s %s%s%s: %s", kinds[item->kind].name, namespace_of(item),
 		   item->kind == KIND_POLICY ? "" : "/", id_of(item), fate_of(apply, item));
 	if (item->err.status != STATUS_OK) {
 		char text[PATH_MAX + ERROR_MSG_MAX];
@@ -589,7 +588,7 @@ static json_t *json_of(const struct apply *apply, const struct item *item)
 {
 	bool has_failed = item->err.status != STATUS_OK;
 
-	return json_pack("{ss ss ss so* ss ss* so*}", "kind", kind_names[item->kind], "namespace",
+	return json_pack("{ss ss ss so* ss ss* so*}", "kind", kinds[item->kind].name, "namespace",
 			 namespace_of(item), "id", id_of(item), "file", json_text(item->path), "result",
 			 fate_of(apply, item), "diff", item->diff.data, "error",
 			 has_failed ? json_text(item->err.msg) : NULL);
@@ -722,7 +721,7 @@ static enum status ask_person(struct apply *apply, const struct surplus_list *su
 	cleanup_strbuf struct strbuf question = STRBUF_INIT(PBJSON_TEXT_MAX);
 
 	for (size_t i = 0; i < surplus->n; i++)
-		strbuf_printf(&question, "%s %s/%s%s\n", kind_names[surplus->list[i].kind],
+		strbuf_printf(&question, "%s %s/%s%s\n", kinds[surplus->list[i].kind].name,
 			      surplus->list[i].namespace, surplus->list[i].id,
 			      surplus->list[i].is_deleted ? ": its data is deleted (reclaim)" : "");
 	strbuf_printf(&question,
@@ -753,10 +752,10 @@ static enum status prune(struct apply *apply, json_t *all, size_t *n_failed, str
 		(void)str_format(result, sizeof(result), "%s%s", is_dry(apply) ? "would be " : "", done);
 		*n_failed += failed.status != STATUS_OK;
 		if (!apply->inv->options[OPT_JSON])
-			print_line("%s %s/%s: %s", kind_names[one->kind], one->namespace, one->id,
+			print_line("%s %s/%s: %s", kinds[one->kind].name, one->namespace, one->id,
 				   failed.status == STATUS_OK ? result : failed.msg);
 		(void)json_array_append_new(
-			all, json_pack("{ss ss ss ss so*}", "kind", kind_names[one->kind], "namespace",
+			all, json_pack("{ss ss ss ss so*}", "kind", kinds[one->kind].name, "namespace",
 				       one->namespace, "id", one->id, "result",
 				       failed.status == STATUS_OK ? result : "failed", "error",
 				       failed.status == STATUS_OK ? NULL : json_text(failed.msg)));
