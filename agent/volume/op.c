@@ -460,22 +460,6 @@ static void op_wait_for_plugin(struct volume_op *op)
 		on_ready(&err, op);
 }
 
-static void volume_plugin_begin(struct volume_op *op, enum volume_op_action action)
-{
-	if (action == VOLUME_OP_WAIT_PLUGIN)
-		op_wait_for_plugin(op);
-	else if (action == VOLUME_OP_PLUGIN_STAGE)
-		call_if_it_stages(op);
-	else if (action == VOLUME_OP_PLUGIN_PUBLISH)
-		call_once_staged(op);
-	else if (action == VOLUME_OP_PLUGIN_UNSTAGE)
-		call_if_it_unstages(op);
-	else if (action == VOLUME_OP_PLUGIN_EXPAND)
-		op_expand(op);
-	else
-		op_call(op, 0);
-}
-
 static void volume_plugin_mounted_nothing(const struct volume_op *op, struct error *err)
 {
 	struct csi_volume_paths paths = {.target = "its target"};
@@ -963,12 +947,22 @@ static void op_run(struct volume_op *op, enum volume_op_action action)
 		op_send(op, action);
 		return;
 	case VOLUME_OP_WAIT_PLUGIN:
+		op_wait_for_plugin(op);
+		return;
 	case VOLUME_OP_PLUGIN_STAGE:
+		call_if_it_stages(op);
+		return;
 	case VOLUME_OP_PLUGIN_PUBLISH:
+		call_once_staged(op);
+		return;
 	case VOLUME_OP_PLUGIN_UNPUBLISH:
+		op_call(op, 0);
+		return;
 	case VOLUME_OP_PLUGIN_UNSTAGE:
+		call_if_it_unstages(op);
+		return;
 	case VOLUME_OP_PLUGIN_EXPAND:
-		volume_plugin_begin(op, action);
+		op_expand(op);
 		return;
 	case VOLUME_OP_VERIFY:
 		if (volume_target_is_device(&op->target))

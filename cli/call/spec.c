@@ -643,25 +643,12 @@ static enum status map_config(const struct place *at, json_t *value, json_t *lis
 	return status;
 }
 
-static enum status map_list(const struct place *at, json_t *value, json_t **ret)
-{
-	cleanup_json json_t *list = json_array();
-	enum status status;
+typedef enum status map_list_fn(const struct place *at, json_t *value, json_t *list);
 
-	if (!list)
-		return error_no_memory(at->err, "the specification");
-	if (at->key->kind == SPEC_BLOCKS)
-		status = map_blocks(at, value, list);
-	else if (at->key->kind == SPEC_LABELLED)
-		status = map_labelled(at, value, list);
-	else if (at->key->kind == SPEC_PAIRS)
-		status = map_pairs(at, value, list);
-	else if (at->key->kind == SPEC_CONFIG)
-		status = map_config(at, value, list);
-	else
-		status = map_topologies(at, value, list);
-	*ret = TAKE_PTR(list);
-	return status;
+static enum status map_list(const struct place *at, json_t *value, map_list_fn *map, json_t **ret)
+{
+	*ret = json_array();
+	return *ret ? map(at, value, *ret) : error_no_memory(at->err, "the specification");
 }
 
 static enum status map_flag(const struct place *at, json_t *value, json_t **ret)
@@ -760,14 +747,19 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_FLAG:
 		return map_flag(at, value, ret);
 	case SPEC_BLOCKS:
+		return map_list(at, value, map_blocks, ret);
 	case SPEC_LABELLED:
+		return map_list(at, value, map_labelled, ret);
 	case SPEC_TOPOLOGIES:
+		return map_list(at, value, map_topologies, ret);
 	case SPEC_PAIRS:
+		return map_list(at, value, map_pairs, ret);
 	case SPEC_CONFIG:
+		return map_list(at, value, map_config, ret);
 	case SPEC_OTHER:
 		break;
 	}
-	return map_list(at, value, ret);
+	return STATUS_OK;
 }
 
 static enum status unknown_key(const struct conf *conf, const struct spec_block *block, const json_t *body,
