@@ -17,16 +17,10 @@ DEFINE_CLEANUP(struct volume_manager, volume_manager_free)
 
 static void op_begin(struct volume_queue *queue, struct volume_op *op)
 {
-	struct error err;
-
 	TAILQ_REMOVE(&queue->waiting, op, entry);
 	queue->current = op;
-	if (op->is_cancelled) {
-		(void)volume_op_cancelled(op, &err);
-		volume_op_handle(op, VOLUME_OP_CANCELLED, &err);
-		return;
-	}
-	volume_op_handle(op, op->kind, NULL);
+	if (!volume_op_end_if_cancelled(op))
+		volume_op_handle(op, op->kind, NULL);
 }
 
 /* One operation per turn: others of the event loop have theirs in between. */
@@ -103,7 +97,6 @@ static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_op *op = userdata;
 	bool was_idle = is_idle(op);
-	struct error err;
 
 	wakeup_disarm(&op->timer);
 	op->next_try_ms = 0;
@@ -113,8 +106,7 @@ static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
 	if (is_behind(op))
 		TAILQ_REMOVE(&op->queue->waiting, op, entry);
 	volume_plugin_stop(op);
-	(void)volume_op_cancelled(op, &err);
-	volume_op_handle(op, VOLUME_OP_CANCELLED, &err);
+	(void)volume_op_end_if_cancelled(op);
 	return 0;
 }
 

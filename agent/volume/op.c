@@ -31,14 +31,40 @@ static bool volume_op_has_patience(struct volume_op *op)
 	return now_us < op->patience_end_us;
 }
 
+static bool is_undoing(const struct volume_op *op)
+{
+	return op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE;
+}
+
+static enum status cancelled(const struct volume_op *op, struct error *err)
+{
+	if (op->kind == VOLUME_OP_EXPAND)
+		return error_set(
+			err, STATUS_DEADLINE_EXCEEDED, 0,
+			"volume %s was not expanded in time: other operations of it came first (see: "
+			"holdfast agent status)",
+			op->target.volume_id);
+	return error_set(err, STATUS_CANCELLED, 0, "the allocation was stopped");
+}
+
+bool volume_op_end_if_cancelled(struct volume_op *op)
+{
+	struct error err;
+
+	if (!op->is_cancelled)
+		return false;
+	(void)cancelled(op, &err);
+	volume_op_handle(op, VOLUME_OP_CANCELLED, &err);
+	return true;
+}
+
 static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_op *op = userdata;
-	bool is_undoing = op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE;
 
 	wakeup_disarm(&op->timer);
 	op->next_try_ms = 0;
-	volume_op_handle(op, is_undoing && op->target.without_plugin ? VOLUME_OP_FORCED : VOLUME_OP_AGAIN,
+	volume_op_handle(op, is_undoing(op) && op->target.without_plugin ? VOLUME_OP_FORCED : VOLUME_OP_AGAIN,
 			 NULL);
 	return 0;
 }
@@ -65,14 +91,9 @@ bool volume_op_is_pausing(const struct volume_op *op)
 
 static void volume_op_sent_away(struct volume_op *op, const struct error *why)
 {
-	struct error cancelled;
-
 	op->has_met_other = true;
-	if (op->kind == VOLUME_OP_MOUNT && op->is_cancelled) {
-		(void)volume_op_cancelled(op, &cancelled);
-		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
+	if (volume_op_end_if_cancelled(op))
 		return;
-	}
 	volume_op_handle(op,
 			 op->kind == VOLUME_OP_MOUNT && volume_op_has_patience(op) ? VOLUME_OP_PENDING
 										   : VOLUME_OP_FAILED,
@@ -141,23 +162,15 @@ const char *volume_plugin_call_name(enum volume_op_state state)
 	return plugin_steps[state].build ? csi_methods[plugin_steps[state].method].name : NULL;
 }
 
-static bool is_undoing(const struct volume_op *op)
-{
-	return op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE;
-}
-
 /* @may_be_done: a call was made, and it may have been carried out, or may still be; @is_passing: the same
  * call may end otherwise. */
 static void op_failed(struct volume_op *op, bool may_be_done, bool is_passing, const struct error *err)
 {
 	enum volume_op_event event = VOLUME_OP_FAILED;
-	struct error cancelled, given_up;
+	struct error given_up;
 
-	if (op->kind == VOLUME_OP_MOUNT && op->is_cancelled) {
-		(void)volume_op_cancelled(op, &cancelled);
-		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
+	if (volume_op_end_if_cancelled(op))
 		return;
-	}
 	if (is_undoing(op) ? may_be_done
 			   : op->kind == VOLUME_OP_MOUNT && is_passing && volume_op_has_patience(op))
 		event = VOLUME_OP_PENDING;
@@ -173,14 +186,8 @@ static void op_failed(struct volume_op *op, bool may_be_done, bool is_passing, c
 
 static void op_succeeded(struct volume_op *op)
 {
-	struct error cancelled;
-
-	if (op->is_cancelled && op->kind == VOLUME_OP_MOUNT) {
-		(void)volume_op_cancelled(op, &cancelled);
-		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
-		return;
-	}
-	volume_op_handle(op, VOLUME_OP_OK, NULL);
+	if (!volume_op_end_if_cancelled(op))
+		volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
 /* Returns the capabilities that its node service announces; NULL: it was never here. */
@@ -419,7 +426,7 @@ static void op_expand(struct volume_op *op)
 				   "(EXPAND_VOLUME)",
 				   op->target.profile);
 	if (status == STATUS_OK && now_us >= op->patience_end_us)
-		status = volume_op_cancelled(op, &err);
+		status = cancelled(op, &err);
 	if (status != STATUS_OK) {
 		op_failed(op, false, false, &err);
 		return;
@@ -608,17 +615,6 @@ static enum volume_op_event staged_event(struct volume_op *op, const struct mh_r
 	return event;
 }
 
-enum status volume_op_cancelled(const struct volume_op *op, struct error *err)
-{
-	if (op->kind == VOLUME_OP_EXPAND)
-		return error_set(
-			err, STATUS_DEADLINE_EXCEEDED, 0,
-			"volume %s was not expanded in time: other operations of it came first (see: "
-			"holdfast agent status)",
-			op->target.volume_id);
-	return error_set(err, STATUS_CANCELLED, 0, "the allocation was stopped");
-}
-
 static enum volume_op_event done_event(struct volume_op *op, const struct mh_reply *reply)
 {
 	if (reply->header.op == MH_OP_STAGE)
@@ -663,12 +659,8 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 			volume_op_handle(op, VOLUME_OP_FAILED, &failure);
 		return;
 	}
-	if (op->is_cancelled) {
-		(void)volume_op_cancelled(op, &failure);
-		volume_op_handle(op, VOLUME_OP_CANCELLED, &failure);
-		return;
-	}
-	volume_op_handle(op, done_event(op, &said), NULL);
+	if (!volume_op_end_if_cancelled(op))
+		volume_op_handle(op, done_event(op, &said), NULL);
 }
 
 static enum status make_request(struct volume_op *op, enum volume_op_action action,

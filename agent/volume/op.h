@@ -9,8 +9,8 @@ enum { VOLUME_LOOK_MS = 10000 }; /* for the look at a fresh publish */
 /** Applies @event to the operation, by the table of steps. The operation may be gone afterwards. */
 void volume_op_handle(struct volume_op *op, enum volume_op_event event, const struct error *err);
 
-/** Fills in the error of an operation that was cancelled or is too late; never STATUS_OK. */
-enum status volume_op_cancelled(const struct volume_op *op, struct error *err);
+/** Ends an operation that was cancelled: true, and it may be gone. */
+bool volume_op_end_if_cancelled(struct volume_op *op);
 
 /** Is nothing in flight for it but a pause before the same step once more? */
 bool volume_op_is_pausing(const struct volume_op *op);
