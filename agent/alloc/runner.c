@@ -17,6 +17,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -86,6 +88,18 @@ static struct log_ctx runner_context(const struct alloc_runner *runner, const ch
 		.op = op,
 		.generation = has_claim ? volume->generation : 0,
 	};
+}
+
+/* Reports what the allocation waits for; not worth a write. */
+static __attribute__((format(printf, 2, 3))) void show(struct alloc_runner *runner, const char *fmt, ...)
+{
+	struct alloc_record *record = runner->record;
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(record->description, sizeof(record->description), fmt, args);
+	va_end(args);
+	runner->env->on_status(&record->alloc, runner->env->userdata);
 }
 
 /* Logs the status of the allocation. A failure is logged with its volume. */
@@ -293,7 +307,6 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 {
 	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
-	struct alloc *alloc = &runner->record->alloc;
 	struct log_ctx ctx = runner_context(runner, "claim");
 	bool is_change = !str_eq(runner->last_error.msg, err->msg);
 	struct error failure;
@@ -312,10 +325,8 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	ctx.event = LOG_EVENT_CLAIM_WAITS;
 	ctx.err = err;
 	log_ctx(LOG_WARNING, &ctx, "claim of volume %s is tried again", ctx.volume);
-	/* shows the cause of the wait; not worth a write */
-	(void)str_format(runner->record->description, sizeof(runner->record->description),
-			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
-	runner->env->on_status(alloc, runner->env->userdata);
+	show(runner, "waiting for volume %s: %.800s", runner->record->alloc.volumes[runner->volume].source,
+	     err->msg);
 }
 
 static void log_claimed(const struct alloc_runner *runner, const struct claim_grant *grant)
@@ -570,18 +581,15 @@ static void runner_forget_plugins(struct alloc_runner *runner)
 	runner->env->forget_plugins(runner->record->alloc.id, runner->env->userdata);
 }
 
-/* Reports the plugins that it waits for; not worth a write. */
 static void report_plugins_waited(struct alloc_runner *runner)
 {
-	const struct alloc *alloc = &runner->record->alloc;
 	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
 
-	alloc_plugins_text(alloc, runner->is_plugin_waited, plugins);
-	(void)str_format(runner->record->description, sizeof(runner->record->description),
-			 strchr(plugins, ',') ? "waiting until its plugins %s are healthy"
-					      : "waiting until its plugin %s is healthy",
-			 plugins);
-	runner->env->on_status(alloc, runner->env->userdata);
+	alloc_plugins_text(&runner->record->alloc, runner->is_plugin_waited, plugins);
+	show(runner,
+	     strchr(plugins, ',') ? "waiting until its plugins %s are healthy"
+				  : "waiting until its plugin %s is healthy",
+	     plugins);
 }
 
 static void runner_begin_plugin(struct alloc_runner *runner)
@@ -728,14 +736,10 @@ static void on_trouble(const struct error *err, void *userdata)
 	struct alloc_runner *runner = userdata;
 	struct alloc_record *record = runner->record;
 
-	if (record->phase == ALLOC_STOPPING) {
+	if (record->phase == ALLOC_STOPPING)
 		report_claims(runner, err);
-	} else if (runner->op == RUNNER_START_UNIT) {
-		/* shows the cause of the wait; not worth a write */
-		(void)str_format(record->description, sizeof(record->description),
-				 "waiting for unit %s: %.600s", record->alloc.unit, err->msg);
-		runner->env->on_status(&record->alloc, runner->env->userdata);
-	}
+	else if (runner->op == RUNNER_START_UNIT)
+		show(runner, "waiting for unit %s: %.600s", record->alloc.unit, err->msg);
 }
 
 static const struct task_events unit_events = {
@@ -778,9 +782,7 @@ static void runner_begin_unit(struct alloc_runner *runner)
 			runner->env->on_broken(&err, runner->env->userdata);
 		return;
 	}
-	(void)str_format(record->description, sizeof(record->description), "starting unit %s",
-			 record->alloc.unit);
-	runner->env->on_status(&record->alloc, runner->env->userdata);
+	show(runner, "starting unit %s", record->alloc.unit);
 }
 
 static void runner_unit_written(struct alloc_runner *runner)
@@ -859,17 +861,12 @@ static const char *task_name(const struct alloc_runner *runner, uint32_t task)
 static void on_task_trouble(uint32_t task, const struct error *err, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
-	struct alloc_record *record = runner->record;
 
-	if (record->phase == ALLOC_STOPPING) {
+	if (runner->record->phase == ALLOC_STOPPING)
 		report_claims(runner, err);
-	} else if (runner->op == RUNNER_START_TASK) {
-		/* shows the cause of the wait; not worth a write */
-		(void)str_format(record->description, sizeof(record->description), "waiting for %s%s: %.600s",
-				 task == ALLOC_NETWORK ? "the network" : "task ", task_name(runner, task),
-				 err->msg);
-		runner->env->on_status(&record->alloc, runner->env->userdata);
-	}
+	else if (runner->op == RUNNER_START_TASK)
+		show(runner, "waiting for %s%s: %.600s", task == ALLOC_NETWORK ? "the network" : "task ",
+		     task_name(runner, task), err->msg);
 }
 
 static const struct alloc_tasks_events task_events = {
@@ -894,11 +891,11 @@ static enum status make_tasks(struct alloc_runner *runner, struct error *err)
 
 static void runner_begin_task(struct alloc_runner *runner, uint32_t i, bool is_start)
 {
-	struct alloc_record *record = runner->record;
 	struct error err;
 	enum status status;
 
-	runner_begin_op(runner, is_start ? RUNNER_START_TASK : RUNNER_STOP_TASK, record->alloc.n_volumes);
+	runner_begin_op(runner, is_start ? RUNNER_START_TASK : RUNNER_STOP_TASK,
+			runner->record->alloc.n_volumes);
 	runner->task = i;
 	status = is_start ? alloc_tasks_start(runner->tasks, i, &err)
 			  : alloc_tasks_stop(runner->tasks, i, &err);
@@ -908,9 +905,8 @@ static void runner_begin_task(struct alloc_runner *runner, uint32_t i, bool is_s
 	}
 	if (!is_start)
 		return;
-	(void)str_format(record->description, sizeof(record->description), "%s%s",
-			 i == ALLOC_NETWORK ? "making the network" : "starting task ", task_name(runner, i));
-	runner->env->on_status(&record->alloc, runner->env->userdata);
+	show(runner, "%s%s", i == ALLOC_NETWORK ? "making the network" : "starting task ",
+	     task_name(runner, i));
 }
 
 static void runner_watch_tasks(struct alloc_runner *runner)
