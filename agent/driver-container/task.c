@@ -171,6 +171,18 @@ static void op_fail(struct op *op, const struct error *err)
 		op_free(op);
 }
 
+static __attribute__((format(printf, 3, 4))) void op_refuse(struct op *op, enum status status,
+							    const char *fmt, ...)
+{
+	struct error err = {.status = status};
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(err.msg, sizeof(err.msg), fmt, args);
+	va_end(args);
+	op_fail(op, &err);
+}
+
 static void op_settle(struct op *op)
 {
 	if (op->is_started)
@@ -196,11 +208,8 @@ static void op_reply(struct op *op, const ProtobufCMessage *response)
 
 static void op_missing(struct op *op)
 {
-	struct error err;
-
-	(void)error_set(&err, STATUS_NOT_FOUND, 0, "driver container has no task '%s' of allocation %s",
-			op->task, op->alloc);
-	op_fail(op, &err);
+	op_refuse(op, STATUS_NOT_FOUND, "driver container has no task '%s' of allocation %s", op->task,
+		  op->alloc);
 }
 
 /* Sends a request to the engine; the path is a format. @done runs now if it cannot be sent. */
@@ -335,12 +344,10 @@ static struct op *op_new(struct driver *driver, struct rpc_call *call, const str
 	LIST_INSERT_HEAD(&driver->ops, op, link);
 	driver->n_operations++;
 	if (!id_is_uuid(alloc) || (task[0] != '\0' && !id_is_label(task))) {
-		(void)error_set(
-			&err, STATUS_INVALID_ARGUMENT, 0,
-			"'%.64s' and '%.64s' are no allocation and task: a UUID and a name of a-z, 0-9 "
-			"and -",
-			alloc, task);
-		op_fail(op, &err);
+		op_refuse(op, STATUS_INVALID_ARGUMENT,
+			  "'%.64s' and '%.64s' are no allocation and task: a UUID and a name of a-z, 0-9 "
+			  "and -",
+			  alloc, task);
 		return NULL;
 	}
 	(void)str_copy(op->alloc, sizeof(op->alloc), alloc);
@@ -362,26 +369,15 @@ static bool is_busy(const struct op *op)
 /* False: the call has ended. */
 static bool claim_task(struct op *op)
 {
-	struct error err;
-
 	assert(op->kind->is_exclusive);
 	if (!is_busy(op))
 		return true;
-	(void)error_set(&err, STATUS_ABORTED, 0,
-			"task '%s' of allocation %s is being started or destroyed; ask again", op->task,
-			op->alloc);
-	op_fail(op, &err);
+	op_refuse(op, STATUS_ABORTED, "task '%s' of allocation %s is being started or destroyed; ask again",
+		  op->task, op->alloc);
 	return false;
 }
 
-static enum status missing_task(struct error *err)
-{
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the call names no task");
-}
-
-/* --- the end of a container: the engine is asked for it, and the kernel shows it
- * ---------------------------------------------
- */
+/* --- the end of a container: the engine is asked for it, and the kernel shows it --- */
 
 /* Watches the first process that end_fd is of. False: it cannot be watched. */
 static bool watch_end(struct op *op, sd_event_io_handler_t on_end, sd_event_time_handler_t on_limit,
@@ -520,8 +516,7 @@ static void remove_container(struct op *op, void (*removed)(struct op *op, const
 	}
 }
 
-/* --- start ------------------------------------------------------------------------------------------------
- */
+/* --- start --- */
 
 static void reply_handle(struct op *op, const char *container_id, int64_t started_ms)
 {
@@ -695,9 +690,7 @@ static void ask_create(struct op *op, const json_t *image)
 		    "/containers/create?name=%s", op->name);
 }
 
-/* --- restarts, counted by the nonce of the order
- * ------------------------------------------------------------
- */
+/* --- restarts, counted by the nonce of the order --- */
 
 static struct restarts *restarts_find(struct driver *driver, const char *nonce)
 {
@@ -872,18 +865,16 @@ static void ask_pull(struct op *op)
 	struct engine_request request = {
 		.method = "POST", .timeout_us = settings->pull_timeout_us, .is_text = true};
 	const char *image = op->spec.image->text;
-	struct error err;
 
 	if (settings->pull && !op->has_pulled) {
 		ask(op, request, on_pulled, "/images/create?fromImage=%s%s", image,
 		    strrchr(image, ':') > strrchr(image, '/') ? "" : "&tag=latest");
 		return;
 	}
-	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
-			"the engine at %s has no image %s%s: pull it, or allow the driver to (pull in %s)",
-			settings->engine_socket, image, op->has_pulled ? ", and could not pull it" : "",
-			settings->path);
-	op_fail(op, &err);
+	op_refuse(op, STATUS_FAILED_PRECONDITION,
+		  "the engine at %s has no image %s%s: pull it, or allow the driver to (pull in %s)",
+		  settings->engine_socket, image, op->has_pulled ? ", and could not pull it" : "",
+		  settings->path);
 }
 
 /* False: the call has ended. */
@@ -939,14 +930,10 @@ static void fail_other_order(struct op *op)
 
 static void fail_not_begun(struct op *op)
 {
-	struct error err;
-
-	(void)error_set(
-		&err, STATUS_UNAVAILABLE, 0,
-		"the engine reported that it has started task '%s' of allocation %s, and it has not: see "
-		"its own log",
-		op->task, op->alloc);
-	op_fail(op, &err);
+	op_refuse(op, STATUS_UNAVAILABLE,
+		  "the engine reported that it has started task '%s' of allocation %s, and it has not: see "
+		  "its own log",
+		  op->task, op->alloc);
 }
 
 /* Continues a start with the container that exists. If its order is the same, its state shows how far the
@@ -1000,12 +987,10 @@ static void follow_seen(struct op *op, struct container *container)
 	bool has_ended = container &&
 			 container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED &&
 			 container->started_ms != op->before_ms && !op->is_recalled;
-	struct error err;
 
 	if (!container || !str_eq(container->nonce, op->nonce) || has_ended) {
-		(void)error_set(&err, STATUS_ABORTED, 0, "the task ended before it was compared");
 		op_settle(op);
-		op_fail(op, &err);
+		op_refuse(op, STATUS_ABORTED, "the task ended before it was compared");
 	} else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
 		follow_later(op, FOLLOW_S * USEC_PER_SEC);
 	} else {
@@ -1113,16 +1098,14 @@ static enum status check_start(struct op *op, const char **ret_reason, struct er
 static void on_engine(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
-	struct error own;
 
 	if (status == STATUS_OK)
 		engine_version_read(op->driver, json);
 	if (status != STATUS_OK) {
 		op_fail(op, err);
 	} else if (!engine_version_is_known(op->driver)) {
-		(void)error_set(&own, STATUS_UNAVAILABLE, 0,
-				"cannot start task '%s': the engine does not name the container", op->task);
-		op_fail(op, &own);
+		op_refuse(op, STATUS_UNAVAILABLE,
+			  "cannot start task '%s': the engine does not name the container", op->task);
 	} else {
 		task_op_look(op);
 	}
@@ -1151,8 +1134,7 @@ static bool use_order(struct op *op)
 	return true;
 }
 
-/* --- restart -----------------------------------------------------------------------------------------------
- */
+/* --- restart --- */
 
 static struct restarts *restarts_of(struct driver *driver, const char *nonce)
 {
@@ -1245,13 +1227,11 @@ static void begin_restart(struct op *op, const struct container *container)
 /* A restart never makes a container. */
 static void restart_seen(struct op *op, struct container *container)
 {
-	bool runs = container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
-
 	if (!container)
 		op_missing(op);
 	else if (!str_eq(container->nonce, op->nonce))
 		fail_other_order(op);
-	else if (runs)
+	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
 		(void)is_as_ordered(op, container);
 	else if (!op->has_waited)
 		begin_restart(op, container);
@@ -1318,8 +1298,7 @@ void task_restart(struct rpc_call *call, const ProtobufCMessage *request, void *
 	taken_release(&taken);
 }
 
-/* --- recover, inspect, wait -------------------------------------------------------------------------------
- */
+/* --- recover, inspect, wait --- */
 
 static void inspect_seen(struct op *op, struct container *container)
 {
@@ -1378,12 +1357,10 @@ static int on_process_end(sd_event_source *source, int fd, uint32_t events, void
 static int on_wait_limit(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct op *op = userdata;
-	struct error err;
 
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"task '%s' of allocation %s still runs after %d s: wait again", op->task, op->alloc,
-			WAIT_S);
-	op_fail(op, &err);
+	op_refuse(op, STATUS_DEADLINE_EXCEEDED,
+		  "task '%s' of allocation %s still runs after %d s: wait again", op->task, op->alloc,
+		  WAIT_S);
 	return 0;
 }
 
@@ -1414,7 +1391,6 @@ static void wait_seen(struct op *op, struct container *container)
 	Holdfast__Driver__V1__WaitTaskResponse response = HOLDFAST__DRIVER__V1__WAIT_TASK_RESPONSE__INIT;
 	Holdfast__Driver__V1__TaskStatus status;
 	Holdfast__Driver__V1__ExitResult result;
-	struct error err;
 
 	if (!container) {
 		op_missing(op);
@@ -1425,11 +1401,10 @@ static void wait_seen(struct op *op, struct container *container)
 		response.result = &result;
 		op_reply(op, &response.base);
 	} else if (op->has_waited || (op->has_ended && container->pid != op->end_pid)) {
-		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
-				"the engine reported that task '%s' of allocation %s has ended, but it runs: "
-				"wait again",
-				op->task, op->alloc);
-		op_fail(op, &err);
+		op_refuse(op, STATUS_UNAVAILABLE,
+			  "the engine reported that task '%s' of allocation %s has ended, but it runs: "
+			  "wait again",
+			  op->task, op->alloc);
 	} else if (!watch_process(op, container)) {
 		op->has_waited = true;
 		ask(op, (struct engine_request){.method = "POST", .timeout_us = WAIT_S * USEC_PER_SEC},
@@ -1493,8 +1468,7 @@ void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	task_op_look(op);
 }
 
-/* --- signal, stop, destroy --------------------------------------------------------------------------------
- */
+/* --- signal, stop, destroy --- */
 
 static void reply_empty(struct op *op, const ProtobufCMessageDescriptor *type)
 {
@@ -1514,14 +1488,11 @@ static void on_signalled(enum status status, const struct error *err, const json
 
 static void signal_seen(struct op *op, struct container *container)
 {
-	struct error err;
-
 	if (!container) {
 		op_missing(op);
 	} else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
-		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
-				"task '%s' of allocation %s does not run", op->task, op->alloc);
-		op_fail(op, &err);
+		op_refuse(op, STATUS_FAILED_PRECONDITION, "task '%s' of allocation %s does not run", op->task,
+			  op->alloc);
 	} else {
 		ask(op, SHORT("POST"), on_signalled, "/containers/%s/kill?signal=%s", op->name, op->signal);
 	}
@@ -1659,7 +1630,7 @@ void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *
 	struct op *op;
 
 	if (destroy->task[0] == '\0') {
-		(void)missing_task(&err);
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0, "the call names no task");
 		rpc_call_fail(call, &err);
 		return;
 	}
@@ -1670,8 +1641,7 @@ void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *
 	task_op_look(op);
 }
 
-/* --- networks: a container that does nothing holds the namespace -------------------------------------------
- */
+/* --- networks: a container that does nothing holds the namespace --- */
 
 static void reply_network(struct op *op)
 {
@@ -1724,11 +1694,10 @@ static void network_seen(struct op *op, struct container *container)
 			op->alloc);
 		refuse_order(op, "used", &err);
 	} else {
-		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
-				"the network of allocation %s does not hold: DestroyNetwork comes first, and "
-				"another order",
-				op->alloc);
-		op_fail(op, &err);
+		op_refuse(op, STATUS_FAILED_PRECONDITION,
+			  "the network of allocation %s does not hold: DestroyNetwork comes first, and "
+			  "another order",
+			  op->alloc);
 	}
 }
 
