@@ -139,7 +139,7 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 	if (item->kind == KIND_JOB)
 		return spec_job(conf, (void *)&item->wanted, err);
 	TRY(spec_members(conf, ret_members, err));
-	return spec_volume_below(conf, apply->folder, apply->within, (void *)&item->wanted, err);
+	return spec_volume(conf, apply->folder, apply->within, (void *)&item->wanted, err);
 }
 
 static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)

@@ -953,8 +953,8 @@ enum status spec_member(Holdfast__V1__Volume *volume, const char *id, uint32_t i
 	return STATUS_OK;
 }
 
-enum status spec_volume_below(const struct conf *conf, const char *folder, const char *within,
-			      Holdfast__V1__Volume **ret, struct error *err)
+enum status spec_volume(const struct conf *conf, const char *folder, const char *within,
+			Holdfast__V1__Volume **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
 	struct error one;
@@ -967,11 +967,6 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, const
 	else
 		protobuf_c_message_free_unpacked(message, NULL);
 	return status;
-}
-
-enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err)
-{
-	return spec_volume_below(conf, "", NULL, ret, err);
 }
 
 /* @plugin, which a task is, is the allocation's; the task has only where its folder is, and which of several

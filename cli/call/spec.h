@@ -14,12 +14,13 @@
 /** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
  * keys, values of the wrong kind, unknown keywords. No message holds a value of a map: it may be a secret.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
-enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err);
+enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err);
+enum status spec_job(const struct conf *conf, Holdfast__V1__Job **ret, struct error *err);
 
 /** The same; the file that the key secrets_file names is relative to @folder ("" or with a slash at its end).
  * @within the folder as realpath() has it, in which that file must be; NULL or "": it may be anywhere */
-enum status spec_volume_below(const struct conf *conf, const char *folder, const char *within,
-			      Holdfast__V1__Volume **ret, struct error *err);
+enum status spec_volume(const struct conf *conf, const char *folder, const char *within,
+			Holdfast__V1__Volume **ret, struct error *err);
 
 /** Writes into @ret what files of @folder ("": the working folder) must be within: "" if --outside is given.
  */
@@ -59,6 +60,3 @@ typedef enum status spec_blame_fn(const struct conf *conf, const Holdfast__V1__E
 /** Prepends to a refusal the file that the first argument names, and its lines by @blame. Returns @status. */
 enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum status status,
 		       struct error *err);
-
-enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err);
-enum status spec_job(const struct conf *conf, Holdfast__V1__Job **ret, struct error *err);

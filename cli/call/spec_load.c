@@ -48,7 +48,7 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 	if (status == STATUS_OK)
 		status = spec_members(conf, ret_members, err);
 	if (status == STATUS_OK)
-		status = spec_volume_below(conf, folder, within, &volume, err);
+		status = spec_volume(conf, folder, within, &volume, err);
 	conf_free(conf);
 	if (status == STATUS_OK)
 		status = option_apply(inv, OPT_NAMESPACE, &volume->namespace_, err);

@@ -22,13 +22,6 @@ static const char *const client_names[CLIENT_N] = {
 	[CLIENT_COMPLETE] = "complete",	      [CLIENT_FAILED] = "failed",   [CLIENT_LOST] = "lost",
 };
 
-static const char *const csi_plugin_type_names[CSI_PLUGIN_TYPE_N] = {
-	[CSI_PLUGIN_NONE] = "unspecified",
-	[CSI_PLUGIN_CONTROLLER] = "controller",
-	[CSI_PLUGIN_NODE] = "node",
-	[CSI_PLUGIN_MONOLITH] = "monolith",
-};
-
 const char *desired_status_name(enum desired_status status)
 {
 	const char *name = names_get(desired_names, DESIRED_N, (int)status);
@@ -39,13 +32,6 @@ const char *desired_status_name(enum desired_status status)
 const char *client_status_name(enum client_status status)
 {
 	const char *name = names_get(client_names, CLIENT_N, (int)status);
-
-	return name ? name : "invalid";
-}
-
-const char *csi_plugin_type_name(enum csi_plugin_type type)
-{
-	const char *name = names_get(csi_plugin_type_names, CSI_PLUGIN_TYPE_N, (int)type);
 
 	return name ? name : "invalid";
 }

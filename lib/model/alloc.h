@@ -210,9 +210,6 @@ bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b);
 bool csi_plugin_has_controller(const struct csi_plugin *plugin);
 bool csi_plugin_has_node(const struct csi_plugin *plugin);
 
-/** "monolith"; "unspecified" for CSI_PLUGIN_NONE, "invalid" outside the enum. */
-const char *csi_plugin_type_name(enum csi_plugin_type type);
-
 /** Claim mode that a request means. */
 enum claim_mode volume_request_mode(const struct volume_request *request);
 

@@ -85,12 +85,6 @@ bool fence_is_in_force(enum fence_state state)
 	       state != FENCE_LIFTED;
 }
 
-bool fence_allows_on(enum fence_state state)
-{
-	return state == FENCE_RECORDED || state == FENCE_REFUSED || state == FENCE_OVERTAKEN ||
-	       state == FENCE_LIFTING || state == FENCE_LIFTED;
-}
-
 const char *fence_state_name(enum fence_state state)
 {
 	const char *name = names_get(state_names, FENCE_STATE_N, (int)state);

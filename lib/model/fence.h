@@ -90,9 +90,6 @@ bool fence_step(enum fence_state state, enum fence_event event, enum fence_state
 /** Does the fence still wait for something? */
 bool fence_is_open(enum fence_state state);
 
-/** May the node be switched on again without a risk for what the fence has freed or will free? */
-bool fence_allows_on(enum fence_state state);
-
 /** May the storage refuse the node, by a network fence in this state? */
 bool fence_is_in_force(enum fence_state state);
 

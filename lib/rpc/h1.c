@@ -80,7 +80,7 @@ enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
 	if (n > 0 && !transport_put(tr, byteq_data(&h1->out), n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
 	byteq_take(&h1->out, n);
-	if (h1->ending && transport_is_drained(tr))
+	if (h1->ending && transport_queued(tr) == 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the last answer is sent");
 	return STATUS_OK;
 }

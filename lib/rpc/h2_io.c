@@ -11,7 +11,7 @@ enum status h2_fill(struct h2 *h2, struct transport *tr, struct error *err)
 		enum status status = h2_send(h2, &bytes, &n, err);
 
 		if (status != STATUS_OK)
-			return transport_is_drained(tr) ? status : STATUS_OK; /* the final frames first */
+			return transport_queued(tr) == 0 ? status : STATUS_OK; /* the final frames first */
 		if (n == 0)
 			return STATUS_OK;
 		if (!transport_put(tr, bytes, n))

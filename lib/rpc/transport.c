@@ -516,11 +516,6 @@ size_t transport_queued(const struct transport *tr)
 	return byteq_len(&tr->out);
 }
 
-bool transport_is_drained(const struct transport *tr)
-{
-	return byteq_len(&tr->out) == 0;
-}
-
 bool transport_has_heard(const struct transport *tr)
 {
 	char byte;

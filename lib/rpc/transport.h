@@ -57,9 +57,6 @@ bool transport_is_full(const struct transport *tr);
 /** Bytes that were put and that the socket has not taken. */
 size_t transport_queued(const struct transport *tr);
 
-/** Has the socket taken all that was put? */
-bool transport_is_drained(const struct transport *tr);
-
 /** Has the peer sent anything, read or not? */
 bool transport_has_heard(const struct transport *tr);
 

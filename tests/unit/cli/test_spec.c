@@ -44,7 +44,7 @@ static void read_spec(const char *kind, const char *text)
 
 	drop();
 	if (str_eq(kind, "volume")) {
-		now.status = spec_volume(conf, &volume, &now.err);
+		now.status = spec_volume(conf, "", NULL, &volume, &now.err);
 		now.message = (ProtobufCMessage *)volume;
 	} else if (str_eq(kind, "alloc")) {
 		now.status = spec_alloc(conf, &alloc, &now.err);
@@ -137,28 +137,28 @@ TEST(secrets_come_from_a_file_beside_the_volume)
 	assert_int_equal(file_write_atomic(path, 0600, good, strlen(good)), 0);
 	(void)snprintf(text, sizeof(text), "id = \"a\"\nsecrets_file = \"%s\"\n", path + strlen("/tmp/"));
 	conf = parse(text);
-	assert_int_equal(spec_volume_below(conf, "/tmp/", NULL, &v, &err), STATUS_OK);
+	assert_int_equal(spec_volume(conf, "/tmp/", NULL, &v, &err), STATUS_OK);
 	assert_int_equal(v->n_secrets, 2);
 	assert_string_equal(v->secrets[1]->value, "p");
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 	conf_free(conf);
 	assert_int_equal(file_write_atomic(path, 0600, bad, strlen(bad)), 0);
 	conf = parse(text);
-	assert_error(spec_volume_below(conf, "/tmp/", NULL, &v, &err), STATUS_INVALID_ARGUMENT, err,
+	assert_error(spec_volume(conf, "/tmp/", NULL, &v, &err), STATUS_INVALID_ARGUMENT, err,
 		     ":2: the value of 'password' must be a text in quotes");
 	assert_null(strstr(err.msg, "1234567"));
 	conf_free(conf);
 	for (size_t i = 0; i < ARRAY_SIZE(unquoted); i++) {
 		assert_int_equal(file_write_atomic(path, 0600, unquoted[i], strlen(unquoted[i])), 0);
 		conf = parse(text);
-		assert_error(spec_volume_below(conf, "/tmp/", NULL, &v, &err), STATUS_INVALID_ARGUMENT, err,
+		assert_error(spec_volume(conf, "/tmp/", NULL, &v, &err), STATUS_INVALID_ARGUMENT, err,
 			     ":1: ");
 		assert_null(strstr(err.msg, "s3cret"));
 		conf_free(conf);
 	}
 	(void)unlink(path);
 	conf = parse(text);
-	assert_int_equal(spec_volume_below(conf, "/tmp/", NULL, &v, &err), STATUS_NOT_FOUND);
+	assert_int_equal(spec_volume(conf, "/tmp/", NULL, &v, &err), STATUS_NOT_FOUND);
 	conf_free(conf);
 }
 

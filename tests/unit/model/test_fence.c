@@ -93,8 +93,6 @@ TEST(claims_are_recorded_only_after_an_order_and_its_proof)
 			assert_true(was_sent && was_proved && !was_heard);
 		if (event == FENCE_EVENT_EXPIRED) /* time is no evidence */
 			assert_true(next == now || next == FENCE_REFUSED || next == FENCE_UNKNOWN);
-		if (fence_allows_on(next) && next != FENCE_LIFTING)
-			assert_false(fence_is_open(next));
 		now = next;
 		if (!fence_is_open(now) && (now != FENCE_UNKNOWN || i % 3 == 0)) {
 			now = FENCE_ASKED; /* the next fence */
@@ -160,15 +158,6 @@ TEST(another_fencer_is_asked_only_while_the_first_one_has_the_order)
 		assert_int_equal(fence_step(now, FENCE_EVENT_NEXT, &now), from == FENCE_SENT);
 		assert_int_equal(now, from);
 	}
-}
-
-TEST(a_node_that_may_still_be_switched_off_is_not_switched_on)
-{
-	assert_false(fence_allows_on(FENCE_ASKED));
-	assert_false(fence_allows_on(FENCE_SENT));
-	assert_false(fence_allows_on(FENCE_OFF)); /* its claims are not free yet */
-	assert_false(fence_allows_on(FENCE_UNKNOWN));
-	assert_true(fence_allows_on(FENCE_RECORDED));
 }
 
 TEST(states_and_outcomes_have_names)
