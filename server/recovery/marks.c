@@ -36,18 +36,6 @@ static enum status name_marks(const struct config *config, struct own *ret, stru
 	return STATUS_OK;
 }
 
-static bool on_epoch(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__Epoch *epoch;
-
-	if (!str_eq(item->key, KEY_EPOCH))
-		return true;
-	epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
-	*(uint64_t *)userdata = epoch ? epoch->number : 0;
-	holdfast__v1__epoch__free_unpacked(epoch, NULL);
-	return false;
-}
-
 /* Above all that the marks know, and their nodes are waited for. */
 static struct new_epoch epoch_after(const struct server *server, const struct kv_history *history,
 				    uint64_t own_epoch)
@@ -82,11 +70,9 @@ enum status marks_check(struct server *server, struct error *err)
 	TRY(name_marks(&server->config, &own, err));
 	TRY(schema_read(server->kv, &schema, err));
 	own.marks.store_id = schema.store_id;
-	enum status status = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
-	if (status == STATUS_OK)
-		status = kv_history(server->kv, &own.marks, &history, err);
-	return status == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)
-							: status;
+	TRY(new_epoch_read(server->kv, &own.marks.epoch, err));
+	TRY(kv_history(server->kv, &own.marks, &history, err));
+	return history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err) : STATUS_OK;
 }
 
 enum status marks_keep(struct server *server, struct error *err)

@@ -47,23 +47,13 @@ static enum status open_store(const char *path, struct open_store *store, struct
 
 /* --- reading the copy --- */
 
-static bool on_epoch(const struct kv_item *item, void *userdata)
+enum status new_epoch_read(struct kv *kv, uint64_t *ret, struct error *err)
 {
-	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+	cleanup(record_freep) void *epoch = NULL;
 
-	*(uint64_t *)userdata = epoch ? epoch->number : 0;
-	holdfast__v1__epoch__free_unpacked(epoch, NULL);
-	return false;
-}
-
-static bool on_count(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
-
-	if (count)
-		*(Holdfast__V1__NodeCount *)userdata = *count; /* only numbers */
-	holdfast__v1__node_count__free_unpacked(count, NULL);
-	return false;
+	TRY(schema_get(kv, KEY_EPOCH, &holdfast__v1__epoch__descriptor, &epoch, err));
+	*ret = epoch ? ((const Holdfast__V1__Epoch *)epoch)->number : 0;
+	return STATUS_OK;
 }
 
 void known_nodes_add_store(struct known_nodes *known, const char *store_id)
@@ -76,35 +66,41 @@ void known_nodes_add_store(struct known_nodes *known, const char *store_id)
 		known->n_stores++;
 }
 
-static bool on_stores(const struct kv_item *item, void *userdata)
+static enum status look_at_count(struct kv *kv, struct known_nodes *known, struct error *err)
 {
-	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
+	cleanup(record_freep) void *record = NULL;
+	const Holdfast__V1__NodeCount *count;
 
+	TRY(schema_get(kv, KEY_NODE_COUNT, &holdfast__v1__node_count__descriptor, &record, err));
+	count = record;
+	if (count && count->registered + count->missing > known->n)
+		known->n = count->registered + count->missing;
+	return STATUS_OK;
+}
+
+static enum status look_at_stores(struct kv *kv, struct known_nodes *known, struct error *err)
+{
+	cleanup(record_freep) void *record = NULL;
+	const Holdfast__V1__Schema *schema;
+
+	TRY(schema_get(kv, KEY_SCHEMA, &holdfast__v1__schema__descriptor, &record, err));
+	schema = record;
 	if (schema)
-		known_nodes_add_store(userdata, schema->store_id);
+		known_nodes_add_store(known, schema->store_id);
 	for (size_t i = 0; schema && i < schema->n_former_store_ids; i++)
-		known_nodes_add_store(userdata, schema->former_store_ids[i]);
-	holdfast__v1__schema__free_unpacked(schema, NULL);
-	return false;
+		known_nodes_add_store(known, schema->former_store_ids[i]);
+	return STATUS_OK;
 }
 
 enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err)
 {
 	cleanup(close_storep) struct open_store store = {NULL, NULL};
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-	struct known_nodes known = wanted->known;
-	uint64_t epoch = 0;
 
 	TRY(open_store(path, &store, err));
-	TRY(kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err));
-	TRY(kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err));
-	TRY(kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err));
-	wanted->known_epoch = epoch;
 	wanted->known_index = kv_revision(store.kv);
-	wanted->known = known;
-	if (count.registered + count.missing > known.n)
-		wanted->known.n = count.registered + count.missing;
-	return STATUS_OK;
+	TRY(look_at_count(store.kv, &wanted->known, err));
+	TRY(look_at_stores(store.kv, &wanted->known, err));
+	return new_epoch_read(store.kv, &wanted->known_epoch, err);
 }
 
 static enum status check_cluster(const struct new_epoch *wanted, const struct schema *schema,
@@ -146,7 +142,7 @@ struct marking {
 	uint64_t missing_nodes;
 	char store_id[UUID_SIZE];
 	enum status status;
-	struct error error;
+	struct error *err;
 };
 
 uint64_t new_epoch_of_time(int64_t realtime_ms)
@@ -197,92 +193,48 @@ static bool raise_volume(const struct kv_item *item, void *userdata)
 	Holdfast__V1__Volume *volume = holdfast__v1__volume__unpack(NULL, item->len, item->value);
 
 	if (!volume) { /* it was read a moment ago, so only memory can be short */
-		marking->status = error_no_memory(&marking->error, "the new epoch");
+		marking->status = error_no_memory(marking->err, "the new epoch");
 		return false;
 	}
 	/* the first number shows the age of a registration; not that of a placeholder */
 	if (volume->newer_from == 0 && volume->n_requested_capabilities > 0)
 		volume->newer_from = volume->generation + 1;
 	volume->generation = raised(marking, volume->generation);
-	marking->status = schema_put(marking->rewrite, item->key, &volume->base, &marking->error);
+	marking->status = schema_put(marking->rewrite, item->key, &volume->base, marking->err);
 	holdfast__v1__volume__free_unpacked(volume, NULL);
 	return marking->status == STATUS_OK;
 }
 
-static bool on_floor(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__GenerationFloor *floor =
-		holdfast__v1__generation_floor__unpack(NULL, item->len, item->value);
-
-	*(uint64_t *)userdata = floor ? floor->generation : 0;
-	holdfast__v1__generation_floor__free_unpacked(floor, NULL);
-	return false;
-}
-
 static enum status raise_generations(struct marking *marking, struct error *err)
 {
+	cleanup(record_freep) void *old = NULL;
 	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
-	uint64_t old = 0;
-	enum status status = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, on_floor, &old, err);
 
-	floor.generation = raised(marking, old);
-	if (status == STATUS_OK)
-		status = schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
-	if (status == STATUS_OK)
-		status = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
-	if (status == STATUS_OK && marking->status != STATUS_OK)
-		*err = marking->error;
-	return status == STATUS_OK ? marking->status : status;
+	TRY(schema_get_in(marking->rewrite, KEY_GENERATION_FLOOR, &holdfast__v1__generation_floor__descriptor,
+			  &old, err));
+	floor.generation =
+		raised(marking, old ? ((const Holdfast__V1__GenerationFloor *)old)->generation : 0);
+	TRY(schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err));
+	TRY(kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err));
+	return marking->status;
 }
 
-/* A change of one record for the new epoch, written under its key; a missing record is skipped. */
-struct record_change {
-	struct marking *marking;
-	const ProtobufCMessageDescriptor *descriptor;
-	enum status (*change)(struct marking *marking, const char *key, ProtobufCMessage *message,
-			      struct error *err);
-};
-
-static bool on_record(const struct kv_item *item, void *userdata)
+/* Sets cluster and former stores. */
+static enum status name_store(struct marking *marking, struct error *err)
 {
-	struct record_change *change = userdata;
-	struct marking *marking = change->marking;
-	ProtobufCMessage *message =
-		protobuf_c_message_unpack(change->descriptor, NULL, item->len, item->value);
-
-	if (!message) {
-		marking->status = error_no_memory(&marking->error, "the new epoch");
-		return false;
-	}
-	marking->status = change->change(marking, item->key, message, &marking->error);
-	protobuf_c_message_free_unpacked(message, NULL);
-	return false;
-}
-
-static enum status
-change_record(struct marking *marking, const char *key, const ProtobufCMessageDescriptor *descriptor,
-	      enum status (*how)(struct marking *, const char *, ProtobufCMessage *, struct error *),
-	      struct error *err)
-{
-	struct record_change change = {marking, descriptor, how};
-	enum status status = kv_rewrite_range(marking->rewrite, key, on_record, &change, err);
-
-	if (status == STATUS_OK && marking->status != STATUS_OK)
-		*err = marking->error;
-	return status == STATUS_OK ? marking->status : status;
-}
-
-/* Whose it is; and the stores whose nodes it takes over are its own from here on. */
-static enum status name_store(struct marking *marking, const char *key, ProtobufCMessage *message,
-			      struct error *err)
-{
+	cleanup(record_freep) void *record = NULL;
 	const struct new_epoch *wanted = marking->wanted;
-	const Holdfast__V1__Schema *found = (const Holdfast__V1__Schema *)(const void *)message;
-	Holdfast__V1__Schema schema = *found;
+	const Holdfast__V1__Schema *found;
+	Holdfast__V1__Schema schema;
 	struct known_nodes former = {.n = 0};
 	char *ids[SCHEMA_FORMER_STORES_MAX];
 	size_t n = 0;
 
+	TRY(schema_get_in(marking->rewrite, KEY_SCHEMA, &holdfast__v1__schema__descriptor, &record, err));
+	if (!record)
+		return STATUS_OK;
+	found = record;
+	schema = *found;
 	known_nodes_add_store(&former, wanted->former_store_id ? wanted->former_store_id : "");
 	for (size_t i = 0; i < wanted->known.n_stores; i++) {
 		known_nodes_add_store(&former, wanted->known.stores[i]);
@@ -297,44 +249,55 @@ static enum status name_store(struct marking *marking, const char *key, Protobuf
 	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* only read */
 	schema.former_store_ids = ids;
 	schema.n_former_store_ids = n;
-	return schema_put(marking->rewrite, key, &schema.base, err);
+	return schema_put(marking->rewrite, KEY_SCHEMA, &schema.base, err);
 }
 
 /* Those of a store that this one comes from, it knows or misses already. */
 static enum status count_missing(struct marking *marking, struct error *err)
 {
+	cleanup(record_freep) void *found = NULL;
 	const struct known_nodes *known = &marking->wanted->known;
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-	enum status status = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, on_count, &count, err);
 	uint64_t own = 0;
 	uint64_t more;
 
+	TRY(schema_get_in(marking->rewrite, KEY_NODE_COUNT, &holdfast__v1__node_count__descriptor, &found,
+			  err));
+	if (found)
+		count = *(const Holdfast__V1__NodeCount *)found;
 	if (marking->is_related)
 		own = count.registered + count.missing;
 	more = marking->wanted->missing_nodes + (known->n > own ? known->n - own : 0);
 	marking->missing_nodes = count.missing = count.missing + more;
-	return status == STATUS_OK && more > 0
-		       ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err)
-		       : status;
+	return more > 0 ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err) : STATUS_OK;
 }
 
-static enum status put_off_proof(struct marking *marking, const char *key, ProtobufCMessage *message,
-				 struct error *err)
+static enum status put_off_proof(struct marking *marking, struct error *err)
 {
-	if (marking->wanted->proves_nothing)
-		((Holdfast__V1__TicketKey *)(void *)message)->from_epoch = marking->epoch + 1;
-	return schema_put(marking->rewrite, key, message, err);
+	cleanup(record_freep) void *record = NULL;
+	Holdfast__V1__TicketKey *key;
+
+	TRY(schema_get_in(marking->rewrite, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor, &record,
+			  err));
+	key = record;
+	if (!key || !marking->wanted->proves_nothing)
+		return STATUS_OK;
+	key->from_epoch = marking->epoch + 1;
+	return schema_put(marking->rewrite, KEY_TICKET_KEY, &key->base, err);
 }
 
 static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
+	cleanup(record_freep) void *found = NULL;
 	struct marking *marking = userdata;
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
-	uint64_t copied = 0;
+	uint64_t copied;
 
-	TRY(kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err));
 	marking->rewrite = rewrite;
+	marking->err = err;
+	TRY(schema_get_in(rewrite, KEY_EPOCH, &holdfast__v1__epoch__descriptor, &found, err));
+	copied = found ? ((const Holdfast__V1__Epoch *)found)->number : 0;
 	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if no node had to report */
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
@@ -350,10 +313,9 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.new_store = marking->is_new;
 	epoch.by_unproven_mark = wanted->by_unproven_mark;
 	TRY(schema_put(rewrite, KEY_EPOCH, &epoch.base, err));
-	TRY(change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store, err));
+	TRY(name_store(marking, err));
 	TRY(count_missing(marking, err));
-	TRY(change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor, put_off_proof,
-			  err));
+	TRY(put_off_proof(marking, err));
 	return raise_generations(marking, err);
 }
 
@@ -511,12 +473,12 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 		.proves_nothing = decision->proves_nothing,
 		.known = {.n = decision->known_nodes},
 	};
-	uint64_t epoch = 0;
-	enum status status = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
+	uint64_t epoch;
 
+	TRY(new_epoch_read(kv, &epoch, err));
+	if (epoch > decision->known_epoch)
+		return STATUS_OK;
 	known_nodes_add_store(&wanted.known, decision->known_store_id);
-	if (status != STATUS_OK || epoch > decision->known_epoch)
-		return status;
 	return new_epoch_begin_here(kv, &wanted, NULL, err);
 }
 
@@ -569,20 +531,6 @@ static enum status begin_from_file(struct kv *kv, const char *data_dir, const ch
 	return status == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : status;
 }
 
-struct stored_decision {
-	bool is_there;
-	Holdfast__V1__EpochDecision *decision; /* owned; NULL: it cannot be read */
-};
-
-static bool on_decision(const struct kv_item *item, void *userdata)
-{
-	struct stored_decision *stored = userdata;
-
-	stored->is_there = true;
-	stored->decision = holdfast__v1__epoch_decision__unpack(NULL, item->len, item->value);
-	return false;
-}
-
 static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	return kv_rewrite_put(rewrite, &(struct kv_op){.key = KEY_DECISION}, err);
@@ -590,19 +538,13 @@ static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, str
 
 static enum status begin_from_store(struct kv *kv, const char *cluster, struct error *err)
 {
-	struct stored_decision stored = {.is_there = false};
-	enum status status = kv_range(kv, KEY_DECISION, on_decision, &stored, err);
+	cleanup(record_freep) void *decision = NULL;
 
-	if (status != STATUS_OK || !stored.is_there)
-		return status;
-	if (!stored.decision)
-		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "the store's record " KEY_DECISION
-				 " exists, which marks that it has lost history, and it cannot be read: "
-				 "restore a backup (holdfast-server --restore FILE)");
-	status = begin_decision(kv, cluster, stored.decision, err);
-	holdfast__v1__epoch_decision__free_unpacked(stored.decision, NULL);
-	return status == STATUS_OK ? kv_rewrite(kv, forget_stored, NULL, err) : status;
+	TRY(schema_get(kv, KEY_DECISION, &holdfast__v1__epoch_decision__descriptor, &decision, err));
+	if (!decision)
+		return STATUS_OK;
+	TRY(begin_decision(kv, cluster, decision, err));
+	return kv_rewrite(kv, forget_stored, NULL, err);
 }
 
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,

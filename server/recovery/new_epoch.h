@@ -49,6 +49,9 @@ struct new_epoch {
 #define EPOCH_UNKNOWN UINT64_MAX
 #define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
 
+/** Reads the store's epoch; 0: no epoch has begun. STATUS_DATA_LOSS: its record cannot be read. Blocks. */
+enum status new_epoch_read(struct kv *kv, uint64_t *ret, struct error *err);
+
 /** Begin above @epoch and @index, too. */
 void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index);
 
@@ -101,7 +104,7 @@ enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const c
 				    struct error *err);
 
 /** Take into @wanted epoch, index and nodes of the store at @path, which must not be in use. On failure
- * @wanted is unchanged. */
+ * the epoch is unchanged, and @wanted has what could be read. */
 enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err);
 
 /** Take into @wanted an epoch that was decided (new_epoch_decide()) and has not begun. An unreadable file is

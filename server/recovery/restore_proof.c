@@ -46,24 +46,6 @@ static bool is_key_of(const struct noted *noted, const struct ticket_issuer *iss
 	return noted->is_key && memcmp(noted->key, key, sizeof(key)) == 0;
 }
 
-static bool on_note(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__TicketKey *record = holdfast__v1__ticket_key__unpack(NULL, item->len, item->value);
-
-	note_of(record, userdata);
-	holdfast__v1__ticket_key__free_unpacked(record, NULL);
-	return false;
-}
-
-static bool on_epoch(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
-
-	*(uint64_t *)userdata = epoch ? epoch->number : 0;
-	holdfast__v1__epoch__free_unpacked(epoch, NULL);
-	return false;
-}
-
 struct writing {
 	const struct ticket_issuer *issuer;
 	uint64_t from_epoch;
@@ -86,15 +68,16 @@ static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct
 
 enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err)
 {
+	cleanup(record_freep) void *record = NULL;
 	struct writing writing = {.issuer = issuer};
-	struct noted noted = {.is_key = false};
-	uint64_t epoch = 0;
-	enum status status = kv_range(kv, KEY_TICKET_KEY, on_note, &noted, err);
+	struct noted noted;
+	uint64_t epoch;
 
-	if (status == STATUS_OK)
-		status = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
-	if (status != STATUS_OK || is_key_of(&noted, issuer))
-		return status;
+	TRY(schema_get(kv, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor, &record, err));
+	TRY(new_epoch_read(kv, &epoch, err));
+	note_of(record, &noted);
+	if (is_key_of(&noted, issuer))
+		return STATUS_OK;
 	/* nodes may still have tickets of the other key or form to show in this epoch */
 	writing.from_epoch = epoch + 1;
 	writing.replaced = noted.is_there;

@@ -26,29 +26,68 @@ enum status schema_put(struct kv_rewrite *rewrite, const char *key, const Protob
 	return kv_rewrite_put(rewrite, &op, err);
 }
 
-static bool on_schema(const struct kv_item *item, void *userdata)
+static enum status refuse_unreadable(const char *key, struct error *err)
 {
-	Holdfast__V1__Schema *found = holdfast__v1__schema__unpack(NULL, item->len, item->value);
-	struct schema *schema = userdata;
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "the store's record %s cannot be read; keep a copy and restore a backup "
+			 "(holdfast-server --restore FILE)",
+			 key);
+}
 
-	schema->version = found && found->version > 0 ? found->version : UINT32_MAX;
-	if (found) {
-		(void)str_copy(schema->cluster, sizeof(schema->cluster), found->cluster);
-		(void)str_copy(schema->store_id, sizeof(schema->store_id), found->store_id);
-	}
-	holdfast__v1__schema__free_unpacked(found, NULL);
+struct getting {
+	const char *key;
+	const ProtobufCMessageDescriptor *descriptor;
+	void **ret;
+	enum status status;
+	struct error *err;
+};
+
+/* Gets the first record of a range: the key may be a prefix of others. */
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct getting *getting = userdata;
+
+	if (!str_eq(item->key, getting->key))
+		return false;
+	*getting->ret = protobuf_c_message_unpack(getting->descriptor, NULL, item->len, item->value);
+	if (!*getting->ret)
+		getting->status = refuse_unreadable(item->key, getting->err);
 	return false;
+}
+
+enum status schema_get(struct kv *kv, const char *key, const ProtobufCMessageDescriptor *descriptor,
+		       void **ret, struct error *err)
+{
+	struct getting getting = {key, descriptor, ret, STATUS_OK, err};
+
+	TRY(kv_range(kv, key, on_record, &getting, err));
+	return getting.status;
+}
+
+enum status schema_get_in(struct kv_rewrite *rewrite, const char *key,
+			  const ProtobufCMessageDescriptor *descriptor, void **ret, struct error *err)
+{
+	struct getting getting = {key, descriptor, ret, STATUS_OK, err};
+
+	TRY(kv_rewrite_range(rewrite, key, on_record, &getting, err));
+	return getting.status;
 }
 
 enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 {
+	cleanup(record_freep) void *record = NULL;
 	struct schema schema = {.version = 0};
+	const Holdfast__V1__Schema *found;
 
-	TRY(kv_range(kv, KEY_SCHEMA, on_schema, &schema, err));
-	if (schema.version == UINT32_MAX)
-		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "the store's record " KEY_SCHEMA " cannot be read; keep a copy and restore "
-				 "a backup (holdfast-server --restore FILE)");
+	TRY(schema_get(kv, KEY_SCHEMA, &holdfast__v1__schema__descriptor, &record, err));
+	found = record;
+	if (found && found->version == 0)
+		return refuse_unreadable(KEY_SCHEMA, err);
+	if (found) {
+		schema.version = found->version;
+		(void)str_copy(schema.cluster, sizeof(schema.cluster), found->cluster);
+		(void)str_copy(schema.store_id, sizeof(schema.store_id), found->store_id);
+	}
 	if (schema.version > SCHEMA_VERSION)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -60,32 +99,23 @@ enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 	return STATUS_OK;
 }
 
-static bool unpack_schema(const struct kv_item *item, void *userdata)
-{
-	*(Holdfast__V1__Schema **)userdata = holdfast__v1__schema__unpack(NULL, item->len, item->value);
-	return false;
-}
-
 /* Writes the record of a new store, or of this version. A version whose other records differ changes them
  * here, in the same transaction. */
 static enum status write_schema(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
+	cleanup(record_freep) void *found = NULL;
 	struct schema *schema = userdata;
-	Holdfast__V1__Schema *found = NULL;
 	Holdfast__V1__Schema made = HOLDFAST__V1__SCHEMA__INIT;
-	enum status status;
 
-	TRY(kv_rewrite_range(rewrite, KEY_SCHEMA, unpack_schema, &found, err));
+	TRY(schema_get_in(rewrite, KEY_SCHEMA, &holdfast__v1__schema__descriptor, &found, err));
 	if (!found && uuid_new(schema->store_id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "make a store id");
 	made.cluster = schema->cluster;
 	made.store_id = schema->store_id;
 	if (found)
-		made = *found;
+		made = *(const Holdfast__V1__Schema *)found;
 	made.version = SCHEMA_VERSION;
-	status = schema_put(rewrite, KEY_SCHEMA, &made.base, err);
-	holdfast__v1__schema__free_unpacked(found, NULL);
-	return status;
+	return schema_put(rewrite, KEY_SCHEMA, &made.base, err);
 }
 
 enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *err)

@@ -675,3 +675,33 @@ CLUSTER_TEST(a_damaged_store_names_the_restore_and_the_restore_helps)
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	restart_with(f, damage_and_restore);
 }
+
+/* A start that took an unreadable record for a missing one would replace it. */
+static void make_each_record_unreadable(struct fixture *f)
+{
+	static const char *const keys[] = {KEY_EPOCH,	   KEY_SCHEMA,	 KEY_GENERATION_FLOOR,
+					   KEY_NODE_COUNT, KEY_DECISION, KEY_TICKET_KEY};
+	struct config config = config_of(f);
+	struct new_epoch_result result;
+	struct error err = {.status = STATUS_OK};
+	char copy[PATH_MAX];
+	char sql[128];
+
+	copy_file(f, SERVER_STORE, "copy.db");
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		(void)str_format(sql, sizeof(sql),
+				 "INSERT OR REPLACE INTO kv VALUES ('%s', x'ff', 1, 1, 0, NULL)", keys[i]);
+		in_store(f, sql);
+		remove_file(f, "holdfast.mark"); /* so an epoch must begin */
+		for (int start = 0; start < 2; start++)
+			assert_error(try_start(f, &err), STATUS_DATA_LOSS, err, keys[i]);
+		assert_int_equal(restore_from(&config, path_in(f, "copy.db", copy), &result), STATUS_OK);
+		assert_true(str_eq(keys[i], KEY_EPOCH) ? result.epoch > 1000000 : result.epoch > 0);
+		assert_int_equal(try_start(f, NULL), STATUS_OK);
+	}
+}
+
+CLUSTER_TEST(an_unreadable_record_begins_no_epoch_and_is_kept)
+{
+	restart_with(f, make_each_record_unreadable);
+}
