@@ -53,16 +53,16 @@ void certificate_choose(struct server *server)
 	char path[PATH_MAX];
 
 	look_at_configured(server, server->certificate->configured);
-	if (str_format(server->in_use.ca, sizeof(server->in_use.ca), "%s/" CERTIFICATE_CA, config->data_dir) <
-		    0 ||
-	    access(server->in_use.ca, F_OK) < 0)
+	(void)str_format(server->in_use.ca, sizeof(server->in_use.ca), "%s/" CERTIFICATE_CA,
+			 config->data_dir);
+	if (access(server->in_use.ca, F_OK) < 0)
 		memcpy(server->in_use.ca, config->ca, sizeof(config->ca));
 	memcpy(server->in_use.cert, config->cert, sizeof(config->cert));
 	memcpy(server->in_use.key, config->key, sizeof(config->key));
 	if (pki_read_facts(config->cert, &configured, NULL) != STATUS_OK)
 		configured = (struct pki_facts){.issued_ms = 0};
-	if (str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, config->data_dir) < 0 ||
-	    pki_read_facts(path, &made, NULL) != STATUS_OK || made.issued_ms <= configured.issued_ms ||
+	(void)str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, config->data_dir);
+	if (pki_read_facts(path, &made, NULL) != STATUS_OK || made.issued_ms <= configured.issued_ms ||
 	    (configured.issued_ms > 0 && !str_eq(made.uri, configured.uri)))
 		return;
 	memcpy(server->in_use.cert, path, sizeof(path));
@@ -137,8 +137,7 @@ static enum status renew(struct server *server, struct error *err)
 	TRY(pki_make_request(&key, &csr, err));
 	TRY(authority_issue_own(server, server->in_use.cert, csr, &pem, &facts, err));
 	TRY(pki_check_pair(pem, key, facts.uri, server->in_use.ca, err));
-	if (str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, server->config.data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
+	(void)str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, server->config.data_dir);
 	if (asprintf(&pair, "%s%s", pem, key) < 0) {
 		pair = NULL;
 		return error_no_memory(err, "the certificate");

@@ -25,14 +25,14 @@ enum {
 #define CONFIG_TICKET_CREDENTIAL "holdfast.ticket.key"
 
 struct config {
-	char path[PATH_MAX];		   /* it was read from; "": no file, --dev */
-	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
-	char data_dir[PATH_MAX];	   /* holds holdfast.db */
-	char mark_file[PATH_MAX];	   /* a second one, see marks.h; "": no second one */
-	uint64_t disk_reserve;		   /* bytes, see disk.h */
-	char host[CONFIG_HOST_SIZE];	   /* numeric address */
-	uint32_t port;			   /* 0 (tests, --dev): chosen by the kernel */
-	char socket[PATH_MAX];		   /* it listens there as well if there are @operators */
+	char path[PATH_MAX];		    /* it was read from; "": no file, --dev */
+	char cluster[CONFIG_CLUSTER_SIZE];  /* id_is_name() */
+	char data_dir[PATH_MAX - NAME_MAX]; /* holds holdfast.db; paths in it fit PATH_MAX */
+	char mark_file[PATH_MAX];	    /* a second one, see marks.h; "": no second one */
+	uint64_t disk_reserve;		    /* bytes, see disk.h */
+	char host[CONFIG_HOST_SIZE];	    /* numeric address */
+	uint32_t port;			    /* 0 (tests, --dev): chosen by the kernel */
+	char socket[PATH_MAX];		    /* it listens there as well if there are @operators */
 	char operators[LOCAL_OPERATORS_MAX][NODE_ID_MAX + 1]; /* users of this machine */
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];

@@ -101,8 +101,7 @@ static enum status open_sqlite(struct server *server, bool *ret_restored, struct
 {
 	char path[PATH_MAX];
 
-	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir);
 	TRY(disk_start(server, watch_store, err));
 	TRY(store_swap_finish(server->config.data_dir, ret_restored, err));
 	if (server->config.needs_store)

@@ -37,12 +37,10 @@ struct tls_paths {
 	char key[PATH_MAX];
 };
 
-static enum status tls_paths(const char *dir, const char *name, struct tls_paths *ret, struct error *err)
+static void tls_paths(const char *dir, const char *name, struct tls_paths *ret)
 {
-	if (str_format(ret->cert, sizeof(ret->cert), "%s/tls/%s.pem", dir, name) < 0 ||
-	    str_format(ret->key, sizeof(ret->key), "%s/tls/%s.key", dir, name) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path %s is too long", dir);
-	return STATUS_OK;
+	(void)str_format(ret->cert, sizeof(ret->cert), "%s/tls/%s.pem", dir, name);
+	(void)str_format(ret->key, sizeof(ret->key), "%s/tls/%s.key", dir, name);
 }
 
 struct issue {
@@ -69,7 +67,7 @@ static enum status issue(const struct tls_paths *ca, const struct issue *issue, 
 		.days = CERT_DAYS,
 	};
 
-	TRY(tls_paths(issue->dir, issue->file, &paths, err));
+	tls_paths(issue->dir, issue->file, &paths);
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s/%s", issue->cluster, issue->role, issue->name);
 	return allow_existing(pki_issue(ca->key, ca->cert, &request, paths.key, paths.cert, err));
 }
@@ -100,7 +98,7 @@ static enum status make_identities(const struct dev_options *options, const char
 {
 	struct tls_paths ca;
 
-	TRY(tls_paths(options->dir, "ca", &ca, err));
+	tls_paths(options->dir, "ca", &ca);
 	TRY(allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err)));
 	TRY(issue(&ca,
 		  &(struct issue){.dir = options->dir,
@@ -140,28 +138,22 @@ static enum status write_public_key(const struct config *config, const char *dir
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 
-static enum status fill_config(const struct dev_options *options, const char *cluster, struct config *config,
-			       struct error *err)
+static void fill_config(const struct dev_options *options, const char *cluster, struct config *config)
 {
-	struct tls_paths server;
-	struct tls_paths ca;
+	const char *dir = options->dir;
 
-	if (tls_paths(options->dir, "server", &server, err) != STATUS_OK ||
-	    tls_paths(options->dir, "ca", &ca, err) != STATUS_OK)
-		return STATUS_INVALID_ARGUMENT;
+	config_init(config);
 	config->dev = true;
 	config->acl = false;
 	config->disk_reserve = DISK_RESERVE;
 	config->port = options->port;
-	if (str_copy(config->cluster, sizeof(config->cluster), cluster) < 0 ||
-	    str_copy(config->data_dir, sizeof(config->data_dir), options->dir) < 0 ||
-	    str_copy(config->ca, sizeof(config->ca), ca.cert) < 0 ||
-	    str_copy(config->cert, sizeof(config->cert), server.cert) < 0 ||
-	    str_copy(config->key, sizeof(config->key), server.key) < 0 ||
-	    str_format(config->ticket_key, sizeof(config->ticket_key), "%s/ticket.key", options->dir) < 0 ||
-	    str_format(config->address_file, sizeof(config->address_file), "%s/address", options->dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path %s is too long", options->dir);
-	return STATUS_OK;
+	(void)str_copy(config->cluster, sizeof(config->cluster), cluster);
+	(void)str_copy(config->data_dir, sizeof(config->data_dir), dir);
+	(void)str_format(config->ca, sizeof(config->ca), "%s/tls/ca.pem", dir);
+	(void)str_format(config->cert, sizeof(config->cert), "%s/tls/server.pem", dir);
+	(void)str_format(config->key, sizeof(config->key), "%s/tls/server.key", dir);
+	(void)str_format(config->ticket_key, sizeof(config->ticket_key), "%s/ticket.key", dir);
+	(void)str_format(config->address_file, sizeof(config->address_file), "%s/address", dir);
 }
 
 /* Nothing that was granted with another key is good with a new one: so a store may begin with it. */
@@ -170,8 +162,7 @@ static enum status make_store(const struct config *config, struct error *err)
 	struct new_epoch_result result;
 	char store[PATH_MAX];
 
-	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--dev: the path is too long");
+	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir);
 	if (access(config->ticket_key, F_OK) == 0 || new_cluster_check_store(store, NULL) == STATUS_OK)
 		return STATUS_OK;
 	return new_cluster_make(config, &result, err);
@@ -183,16 +174,17 @@ enum status dev_prepare(const struct dev_options *options, struct config *config
 	char tls[PATH_MAX];
 	enum status status;
 
-	if (!path_is_normal(options->dir) || str_format(tls, sizeof(tls), "%s/tls", options->dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "--dev: '%s' is not an absolute path without . and .. parts", options->dir);
+	if (!path_is_normal(options->dir) || strlen(options->dir) >= sizeof(config->data_dir))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"--dev: not an absolute path without . and .. parts of at most %zu bytes: %s",
+			sizeof(config->data_dir) - 1, options->dir);
 	if (!id_is_name(cluster, CONFIG_CLUSTER_SIZE - 1))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--cluster: '%s' is not a cluster's name",
 				 cluster);
-	config_init(config);
-	status = fill_config(options, cluster, config, err);
-	if (status == STATUS_OK)
-		status = make_folder(options->dir, err);
+	fill_config(options, cluster, config);
+	(void)str_format(tls, sizeof(tls), "%s/tls", options->dir);
+	status = make_folder(options->dir, err);
 	if (status == STATUS_OK)
 		status = make_folder(tls, err);
 	if (status == STATUS_OK)

@@ -167,22 +167,21 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	cleanup(backup_freep) struct backup *backup = calloc(1, sizeof(*backup));
 	const char *dir = server->config.data_dir;
 	char folder[PATH_MAX];
-	enum status status;
 
 	if (!backup)
 		return error_no_memory(err, "the backup");
 	backup->server = server;
 	backup->fd = -EBADF;
 	backup->begun_ms = clock_realtime_ms();
-	if (uuid_new(backup->id) < 0 || str_format(folder, sizeof(folder), "%s/backup", dir) < 0 ||
-	    str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir) < 0 ||
-	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0 ||
-	    str_format(backup->kit_path, sizeof(backup->kit_path), "%s/%s.kit", folder, backup->id) < 0)
-		return error_set(err, STATUS_INTERNAL, 0, "no name for the backup in %s", dir);
-	status = copy_folder_make(folder, err);
-	if (status == STATUS_OK)
-		*ret = TAKE_PTR(backup);
-	return status;
+	if (uuid_new(backup->id) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "make an id for the backup");
+	(void)str_format(folder, sizeof(folder), "%s/backup", dir);
+	(void)str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir);
+	(void)str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id);
+	(void)str_format(backup->kit_path, sizeof(backup->kit_path), "%s/%s.kit", folder, backup->id);
+	TRY(copy_folder_make(folder, err));
+	*ret = TAKE_PTR(backup);
+	return STATUS_OK;
 }
 
 static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginBackupRequest *request,

@@ -26,14 +26,12 @@ struct own {
 	struct kv_marks marks;
 };
 
-static enum status name_marks(const struct config *config, struct own *ret, struct error *err)
+static void name_marks(const struct config *config, struct own *ret)
 {
 	*ret = (struct own){.marks = {.paths = {ret->path}, .store_id = ""}};
-	if (str_format(ret->path, sizeof(ret->path), "%s/" MARK_NAME, config->data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(ret->path, sizeof(ret->path), "%s/" MARK_NAME, config->data_dir);
 	if (config->mark_file[0] != '\0')
 		ret->marks.paths[1] = config->mark_file;
-	return STATUS_OK;
 }
 
 /* Above all that the marks know, and their nodes are waited for. */
@@ -67,7 +65,7 @@ enum status marks_check(struct server *server, struct error *err)
 	struct schema schema;
 	struct own own;
 
-	TRY(name_marks(&server->config, &own, err));
+	name_marks(&server->config, &own);
 	TRY(schema_read(server->kv, &schema, err));
 	own.marks.store_id = schema.store_id;
 	TRY(new_epoch_read(server->kv, &own.marks.epoch, err));
@@ -80,7 +78,7 @@ enum status marks_keep(struct server *server, struct error *err)
 	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 	struct own own;
 
-	TRY(name_marks(&server->config, &own, err));
+	name_marks(&server->config, &own);
 	own.marks.store_id = schema->store_id;
 	own.marks.epoch = state_epoch(&server->state);
 	own.marks.nodes = history_nodes(server);
@@ -128,13 +126,13 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 	struct kv_history history;
 	struct own own;
 	struct error err;
-	enum status status = name_marks(&server->config, &own, &err);
+	enum status status;
 
+	name_marks(&server->config, &own);
 	own.marks.epoch = progress->epoch;
 	own.marks.nodes = progress->nodes;
 	own.marks.store_id = progress->store_id;
-	if (status == STATUS_OK)
-		status = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
+	status = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
 	if (status == STATUS_OK && history.is_behind) {
 		if (!followed->is_behind)
 			log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch"},
@@ -225,8 +223,7 @@ void marks_raise(const struct config *config, struct new_epoch *wanted)
 {
 	struct own own;
 
-	if (name_marks(config, &own, NULL) != STATUS_OK)
-		return;
+	name_marks(config, &own);
 	for (size_t i = 0; i < KV_MARKS_MAX && own.marks.paths[i]; i++) {
 		struct mark mark;
 
@@ -245,7 +242,7 @@ enum status marks_note_restore(const struct config *config, uint64_t epoch, stru
 	struct mark_file *file = NULL;
 	struct own own;
 
-	TRY(name_marks(config, &own, err));
+	name_marks(config, &own);
 	TRY(mark_open(own.path, &mark, &file, err)); /* one that is there is of an earlier epoch */
 	mark_close(file);
 	return STATUS_OK;

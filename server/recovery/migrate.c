@@ -24,28 +24,20 @@ struct places {
 	char staged[PATH_MAX];
 };
 
-static enum status name_places(const struct config *config, struct places *ret, struct error *err)
-{
-	if (str_format(ret->store, sizeof(ret->store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
-	    str_format(ret->aside, sizeof(ret->aside), "%s.migrated", ret->store) < 0 ||
-	    str_format(ret->folder, sizeof(ret->folder), "%s/restore", config->data_dir) < 0 ||
-	    str_format(ret->staged, sizeof(ret->staged), "%s/migrated.db", ret->folder) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	return STATUS_OK;
-}
-
 static enum status prepare(const struct config *config, struct places *ret, struct error *err)
 {
 	bool is_done;
-	enum status status = name_places(config, ret, err);
 
-	if (status == STATUS_OK && !config_is_on_etcd(config))
+	(void)str_format(ret->store, sizeof(ret->store), "%s/" SERVER_STORE, config->data_dir);
+	(void)str_format(ret->aside, sizeof(ret->aside), "%s.migrated", ret->store);
+	(void)str_format(ret->folder, sizeof(ret->folder), "%s/restore", config->data_dir);
+	(void)str_format(ret->staged, sizeof(ret->staged), "%s/migrated.db", ret->folder);
+	if (!config_is_on_etcd(config))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "%s has no store \"etcd\" { }: write it first, see holdfast-server.hcl(5)",
 				 config->path);
-	if (status == STATUS_OK)
-		status = restore_check_user(config->data_dir, "--migrate", err);
-	return status == STATUS_OK ? store_swap_finish(config->data_dir, &is_done, err) : status;
+	TRY(restore_check_user(config->data_dir, "--migrate", err));
+	return store_swap_finish(config->data_dir, &is_done, err);
 }
 
 static enum status move(const char *from, const char *to, struct error *err)

@@ -128,10 +128,9 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 	bool is_done;
 	enum status status;
 
-	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
-	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
-	    str_format(staged, sizeof(staged), "%s/new-cluster.db", folder) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir);
+	(void)str_format(folder, sizeof(folder), "%s/restore", config->data_dir);
+	(void)str_format(staged, sizeof(staged), "%s/new-cluster.db", folder);
 	status = restore_check_user(config->data_dir, "--new-cluster", err);
 	if (status == STATUS_OK)
 		status = store_swap_finish(config->data_dir, &is_done,

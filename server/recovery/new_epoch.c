@@ -400,11 +400,9 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
 	return STATUS_OK;
 }
 
-static enum status decision_path(const char *data_dir, char ret[static PATH_MAX], struct error *err)
+static void decision_path(const char *data_dir, char ret[static PATH_MAX])
 {
-	if (str_format(ret, PATH_MAX, "%s/epoch.pending", data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	return STATUS_OK;
+	(void)str_format(ret, PATH_MAX, "%s/epoch.pending", data_dir);
 }
 
 enum status new_epoch_pack_decision(const struct new_epoch *wanted,
@@ -436,13 +434,10 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	char path[PATH_MAX];
 	size_t n = 0;
-	enum status status = decision_path(data_dir, path, err);
 	int r;
 
-	if (status == STATUS_OK)
-		status = new_epoch_pack_decision(wanted, bytes, &n, err);
-	if (status != STATUS_OK)
-		return status;
+	decision_path(data_dir, path);
+	TRY(new_epoch_pack_decision(wanted, bytes, &n, err));
 	r = file_write_atomic(path, 0600, (const char *)bytes, n);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
@@ -488,12 +483,10 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 	cleanup_free char *bytes = NULL;
 	char path[PATH_MAX];
 	size_t n = 0;
-	enum status status = decision_path(data_dir, path, err);
 	int r;
 
 	*ret = NULL;
-	if (status != STATUS_OK)
-		return status;
+	decision_path(data_dir, path);
 	r = file_read(path, NEW_EPOCH_DECISION_MAX, &bytes, &n);
 	if (r == -ENOENT)
 		return STATUS_OK;
@@ -511,11 +504,11 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
 {
 	char path[PATH_MAX];
-	enum status status = decision_path(data_dir, path, err);
 
-	if (status == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
+	decision_path(data_dir, path);
+	if (unlink(path) < 0 && errno != ENOENT)
 		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
-	return status;
+	return STATUS_OK;
 }
 
 static enum status begin_from_file(struct kv *kv, const char *data_dir, const char *cluster,

@@ -133,11 +133,10 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 	restore->fd = -EBADF;
 	restore->size = request->size_bytes;
 	memcpy(restore->sha256, request->sha256.data, sizeof(restore->sha256));
-	if (uuid_new(restore->id) < 0 ||
-	    str_format(folder, sizeof(folder), "%s/restore", server->config.data_dir) < 0 ||
-	    str_format(restore->path, sizeof(restore->path), "%s/%s.db", folder, restore->id) < 0)
-		return error_set(err, STATUS_INTERNAL, 0, "no name for the copy in %s",
-				 server->config.data_dir);
+	if (uuid_new(restore->id) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "make an id for the copy");
+	(void)str_format(folder, sizeof(folder), "%s/restore", server->config.data_dir);
+	(void)str_format(restore->path, sizeof(restore->path), "%s/%s.db", folder, restore->id);
 	TRY(copy_folder_make(folder, err));
 	TRY(check_space(folder, restore->size, err));
 	restore->fd = open(restore->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -246,18 +246,15 @@ static enum status name_places(const char *data_dir, bool dry_run, struct places
 {
 	static const char scratch[] = "/var/tmp/holdfast-dry-run-XXXXXX";
 
-	if (str_format(ret->store, sizeof(ret->store), "%s/" SERVER_STORE, data_dir) < 0 ||
-	    str_format(ret->folder, sizeof(ret->folder), "%s/restore", dry_run ? "" : data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(ret->folder, sizeof(ret->folder), "%s/restore", data_dir);
 	if (dry_run) {
 		(void)str_copy(ret->folder, sizeof(ret->folder), scratch);
 		if (!mkdtemp(ret->folder))
 			return error_set(err, status_from_errno(errno), errno, "make %s", scratch);
 	}
-	if (str_format(ret->brought, sizeof(ret->brought), "%s/brought.db", ret->folder) < 0 ||
-	    str_format(ret->last, sizeof(ret->last), "%s/last.db", ret->folder) < 0 ||
-	    str_format(ret->staged, sizeof(ret->staged), "%s/offline.db", ret->folder) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(ret->brought, sizeof(ret->brought), "%s/brought.db", ret->folder);
+	(void)str_format(ret->last, sizeof(ret->last), "%s/last.db", ret->folder);
+	(void)str_format(ret->staged, sizeof(ret->staged), "%s/offline.db", ret->folder);
 	return dry_run ? STATUS_OK : copy_folder_make(ret->folder, err);
 }
 
@@ -332,9 +329,8 @@ static enum status look_at_etcd(const struct config *config, const struct places
 	*ret_known = false;
 	if (status != STATUS_OK)
 		return status == STATUS_NOT_FOUND || status == STATUS_DATA_LOSS ? STATUS_OK : status;
-	if (str_format(aside, sizeof(aside), "%s.before-restore-%s", places->store,
-		       clock_format(wanted->now_ms, when)) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(aside, sizeof(aside), "%s.before-restore-%s", places->store,
+			 clock_format(wanted->now_ms, when));
 	*ret_known = new_epoch_look(places->last, wanted, err) == STATUS_OK;
 	if (rename(places->last, aside) < 0)
 		return error_set(err, status_from_errno(errno), errno, "move %s to %s", places->last, aside);

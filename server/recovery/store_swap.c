@@ -27,13 +27,11 @@ struct exchange {
 	char aside[PATH_MAX];
 };
 
-static enum status name_files(const char *data_dir, struct exchange *x, struct error *err)
+static void name_files(const char *data_dir, struct exchange *x)
 {
 	*x = (struct exchange){.note = ""};
-	if (str_format(x->note, sizeof(x->note), "%s/restore.pending", data_dir) < 0 ||
-	    str_format(x->store, sizeof(x->store), "%s/" SERVER_STORE, data_dir) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	return STATUS_OK;
+	(void)str_format(x->note, sizeof(x->note), "%s/restore.pending", data_dir);
+	(void)str_format(x->store, sizeof(x->store), "%s/" SERVER_STORE, data_dir);
 }
 
 enum status store_swap_decide(const char *data_dir, const char *staged, int64_t now_ms, struct error *err)
@@ -41,17 +39,12 @@ enum status store_swap_decide(const char *data_dir, const char *staged, int64_t 
 	char when[CLOCK_TEXT_SIZE];
 	char text[NOTE_MAX];
 	struct exchange x;
-	enum status status = name_files(data_dir, &x, err);
-	int n;
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
-	n = str_format(text, sizeof(text), "%s\n%s.before-restore-%s\n", staged, x.store,
-		       clock_format(now_ms, when));
-	if (n < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	r = file_write_atomic(x.note, 0600, text, (size_t)n);
+	name_files(data_dir, &x);
+	(void)str_format(text, sizeof(text), "%s\n%s.before-restore-%s\n", staged, x.store,
+			 clock_format(now_ms, when));
+	r = file_write_atomic(x.note, 0600, text, strlen(text));
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", x.note) : STATUS_OK;
 }
 
@@ -127,11 +120,9 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 	cleanup_close int lock_fd = -EBADF;
 	cleanup_free char *text = NULL;
 	struct exchange x;
-	enum status status = name_files(data_dir, &x, err);
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
+	name_files(data_dir, &x);
 	*ret_done = false;
 	r = file_read(x.note, NOTE_MAX, &text, NULL);
 	if (r == -ENOENT)

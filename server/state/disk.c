@@ -140,9 +140,8 @@ enum status disk_start(struct server *server, disk_watch_fn *watch, struct error
 	int r;
 
 	disk->watch = watch;
-	if (str_format(disk->reserve, sizeof(disk->reserve), "%s/holdfast.reserve", server->config.data_dir) <
-	    0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	(void)str_format(disk->reserve, sizeof(disk->reserve), "%s/holdfast.reserve",
+			 server->config.data_dir);
 	disk->has_reserve =
 		stat(disk->reserve, &st) == 0 && (uint64_t)st.st_size == server->config.disk_reserve;
 	if (!disk->has_reserve)

@@ -2,6 +2,7 @@
 /* Settings about nodes and operators' words. */
 
 #include "config.h"
+#include "dev.h"
 #include "unit.h"
 
 #include "base/clock.h"
@@ -58,6 +59,26 @@ TEST(a_second_mark_is_a_path_and_absent_by_default)
 	assert_string_equal(config.mark_file, "/srv/m/server.mark");
 	assert_int_equal(load("cluster = \"c\"\nmark_file = \"server.mark\"\n", &config, NULL),
 			 STATUS_INVALID_ARGUMENT);
+}
+
+TEST(a_data_dir_whose_files_have_too_long_paths_is_refused_with_its_line)
+{
+	enum { LONGEST = PATH_MAX - NAME_MAX - 1 };
+	char text[PATH_MAX + 64], dir[PATH_MAX] = "";
+	struct config config;
+	struct error err;
+
+	for (size_t i = 0; i < LONGEST; i++)
+		dir[i] = i % 100 == 0 ? '/' : 'd';
+	(void)snprintf(text, sizeof(text), "cluster = \"c\"\ndata_dir = \"%s\"\n", dir);
+	assert_ok(load(text, &config, &err));
+	assert_string_equal(config.data_dir, dir);
+	(void)snprintf(text, sizeof(text), "cluster = \"c\"\ndata_dir = \"%sd\"\n", dir);
+	assert_error(load(text, &config, &err), STATUS_INVALID_ARGUMENT, err,
+		     "server.hcl:2: 'data_dir' may have 3840 bytes at most");
+	dir[LONGEST] = 'd';
+	assert_error(dev_prepare(&(struct dev_options){.dir = dir}, &config, &err), STATUS_INVALID_ARGUMENT,
+		     err, "at most 3840 bytes");
 }
 
 TEST(the_reserve_for_a_full_disk_is_within_bounds)
