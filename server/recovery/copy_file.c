@@ -52,6 +52,21 @@ void copy_remove(const char *path)
 			(void)unlink(name); /* most of them do not exist */
 }
 
+enum status store_file_open(const char *path, struct store_file *ret, struct error *err)
+{
+	int r = sd_event_new(&ret->event);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	return kv_open_sqlite(ret->event, path, &ret->kv, err);
+}
+
+void store_file_closep(struct store_file *file)
+{
+	kv_close(file->kv);
+	(void)sd_event_unref(file->event);
+}
+
 enum status copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE], uint64_t *ret_size,
 			struct error *err)
 {

@@ -278,21 +278,11 @@ static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct er
 
 static enum status write_file(struct reading *reading, const char *path, struct error *err)
 {
-	sd_event *event = NULL;
-	struct kv *kv = NULL;
-	enum status status;
-	int r = sd_event_new(&event);
+	cleanup(store_file_closep) struct store_file file = {NULL, NULL};
 
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "make an event loop");
-	status = kv_open_sqlite(event, path, &kv, err);
-	if (status == STATUS_OK)
-		status = kv_rewrite(kv, read_all, reading, err);
-	if (status == STATUS_OK)
-		status = kv_rewrite(kv, advance, &reading->revision, err);
-	kv_close(kv);
-	(void)sd_event_unref(event);
-	return status == STATUS_OK ? kv_seal_copy(path, err) : status;
+	TRY(store_file_open(path, &file, err));
+	TRY(kv_rewrite(file.kv, read_all, reading, err));
+	return kv_rewrite(file.kv, advance, &reading->revision, err);
 }
 
 static enum status make_file(struct reading *reading, const char *path, struct etcd_copy_result *ret,
@@ -304,6 +294,8 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 
 	digest_begin(&reading->digest);
 	status = write_file(reading, path, err);
+	if (status == STATUS_OK)
+		status = kv_seal_copy(path, err);
 	ended = digest_end(&reading->digest, &from, status == STATUS_OK ? err : NULL);
 	if (status == STATUS_OK)
 		status = ended;

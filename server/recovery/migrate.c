@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
@@ -47,25 +48,15 @@ static enum status move(const char *from, const char *to, struct error *err)
 	return r < 0 ? error_set(err, status_from_errno(r), r, "move %s to %s", from, to) : STATUS_OK;
 }
 
-/* As its server would start it; closing folds the log into the file. */
+/* Starts the store as its server would. */
 static enum status settle(const struct config *config, const char *store, struct error *err)
 {
-	sd_event *event = NULL;
-	struct kv *kv = NULL;
-	enum status status = new_cluster_check_store(store, err);
-	int r = sd_event_new(&event);
+	cleanup(store_file_closep) struct store_file file = {NULL, NULL};
 
-	if (status == STATUS_OK && r < 0)
-		status = error_set(err, status_from_errno(r), r, "make an event loop");
-	if (status == STATUS_OK)
-		status = kv_open_sqlite(event, store, &kv, err);
-	if (status == STATUS_OK)
-		status = schema_bring_up(kv, config->cluster, err);
-	if (status == STATUS_OK)
-		status = new_epoch_begin_decided(kv, config->data_dir, config->cluster, err);
-	kv_close(kv);
-	(void)sd_event_unref(event);
-	return status;
+	TRY(new_cluster_check_store(store, err));
+	TRY(store_file_open(store, &file, err));
+	TRY(schema_bring_up(file.kv, config->cluster, err));
+	return new_epoch_begin_decided(file.kv, config->data_dir, config->cluster, err);
 }
 
 /* The store in etcd may have been moved away before. */

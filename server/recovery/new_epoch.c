@@ -7,11 +7,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "recovery/copy_file.h"
 #include "state/freed_records.h"
 #include "state/keys.h"
 #include "state/schema.h"
 #include "state/state.h"
-#include "store/kv.h"
 
 #include <errno.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -23,27 +23,6 @@
 #include <unistd.h>
 
 enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000 };
-
-/* A store that is opened, changed and closed by one thread. */
-struct open_store {
-	sd_event *event;
-	struct kv *kv;
-};
-
-static void close_storep(struct open_store *store)
-{
-	kv_close(store->kv);
-	(void)sd_event_unref(store->event);
-}
-
-static enum status open_store(const char *path, struct open_store *store, struct error *err)
-{
-	int r = sd_event_new(&store->event);
-
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "make an event loop");
-	return kv_open_sqlite(store->event, path, &store->kv, err);
-}
 
 /* --- reading the copy --- */
 
@@ -94,9 +73,9 @@ static enum status look_at_stores(struct kv *kv, struct known_nodes *known, stru
 
 enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err)
 {
-	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	cleanup(store_file_closep) struct store_file store = {NULL, NULL};
 
-	TRY(open_store(path, &store, err));
+	TRY(store_file_open(path, &store, err));
 	wanted->known_index = kv_revision(store.kv);
 	TRY(look_at_count(store.kv, &wanted->known, err));
 	TRY(look_at_stores(store.kv, &wanted->known, err));
@@ -322,11 +301,11 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_result *ret,
 			       struct error *err)
 {
-	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	cleanup(store_file_closep) struct store_file store = {NULL, NULL};
 	struct marking marking = {.wanted = wanted, .status = STATUS_OK};
 	struct new_epoch_result result = {.epoch = 0};
 	struct schema schema = {.version = 0};
-	enum status status = open_store(wanted->path, &store, err);
+	enum status status = store_file_open(wanted->path, &store, err);
 
 	if (status == STATUS_OK)
 		status = schema_read(store.kv, &schema, err);
