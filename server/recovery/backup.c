@@ -17,7 +17,6 @@
 #include "recovery/worker.h"
 #include "state/keys.h"
 #include "state/records.h"
-#include "state/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -108,8 +107,7 @@ static enum status copy_store(struct backup *backup, struct error *err)
 
 	if (!config_is_on_etcd(config))
 		return kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
-	TRY(etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
-			  &copied, err));
+	TRY(etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, &copied, err));
 	backup->index = copied.index;
 	return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "state/text.h"
 #include "store/kv.h"
 
 #include <inttypes.h>
@@ -240,7 +241,6 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 struct reading {
 	const struct lead_settings *settings;
 	const char *cluster;
-	etcd_copy_text_fn *text;
 	struct kv_rewrite *rewrite;
 	struct digest digest;
 	uint64_t revision;
@@ -251,7 +251,7 @@ struct reading {
 static bool write_item(const struct kv_item *item, void *userdata)
 {
 	struct reading *reading = userdata;
-	cleanup_free char *text = reading->text(item->key, item->value, item->len);
+	cleanup_free char *text = text_of_stored(item->key, item->value, item->len);
 	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len, .text = text};
 
 	reading->status = kv_rewrite_put(reading->rewrite, &op, reading->err);
@@ -321,12 +321,10 @@ static enum status check_retired(const struct kv *kv, const struct lead_settings
 }
 
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  enum etcd_copy_how how, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
-			  struct error *err)
+			  enum etcd_copy_how how, struct etcd_copy_result *ret, struct error *err)
 {
 	cleanup(visit_end) struct visit visit = {.event = NULL};
-	struct reading reading = {
-		.settings = settings, .cluster = cluster, .text = text, .status = STATUS_OK};
+	struct reading reading = {.settings = settings, .cluster = cluster, .status = STATUS_OK};
 	struct etcd_copy_result result;
 
 	if (how != ETCD_COPY_BESIDE)

@@ -20,9 +20,6 @@ struct etcd_copy_result {
 enum status etcd_copy_in(const struct lead_settings *settings, const char *cluster, const char *path,
 			 bool may_replace, struct etcd_copy_result *ret, struct error *err);
 
-/* Returns the readable text of a record, see state/text.h; owned by the caller, NULL: no text. */
-typedef char *etcd_copy_text_fn(const char *key, const void *value, size_t len);
-
 enum etcd_copy_how {
 	ETCD_COPY_BESIDE,     /* any server may lead; from any thread */
 	ETCD_COPY_ALONE,      /* only when no server leads, STATUS_FAILED_PRECONDITION */
@@ -33,5 +30,4 @@ enum etcd_copy_how {
 /** Copy the store in etcd at one moment to @path, which must not exist. The index of the copy is not below
  * that of the store. STATUS_NOT_FOUND when there is no store. An unfinished @path is removed on failure. */
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  enum etcd_copy_how how, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
-			  struct error *err);
+			  enum etcd_copy_how how, struct etcd_copy_result *ret, struct error *err);

@@ -56,7 +56,7 @@ static enum status begin_epoch(struct server *server, const struct kv_history *h
 {
 	const struct new_epoch wanted = epoch_after(server, history, own_epoch);
 
-	return new_epoch_begin_here(server->kv, &wanted, NULL, err);
+	return new_epoch_begin_here(server->kv, &wanted, err);
 }
 
 enum status marks_check(struct server *server, struct error *err)

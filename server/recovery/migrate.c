@@ -13,7 +13,6 @@
 #include "recovery/restore.h"
 #include "recovery/store_swap.h"
 #include "state/schema.h"
-#include "state/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -92,8 +91,8 @@ enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_resu
 	if (status == STATUS_OK)
 		status = copy_folder_make(places.folder, err);
 	if (status == STATUS_OK)
-		status = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE,
-				       text_of_stored, ret, err);
+		status = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE, ret,
+				       err);
 	if (status == STATUS_OK) /* one that is there knows more */
 		status = marks_note_restore(config, 0, err);
 	return status == STATUS_OK ? move(places.staged, places.store, err) : status;

@@ -361,8 +361,7 @@ enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_res
 
 /* --- in the server's own store --- */
 
-enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
-				 struct error *err)
+enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct error *err)
 {
 	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
 	uint64_t index = kv_revision(kv);
@@ -373,9 +372,6 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
 		" begins, and no volume is granted before the nodes that may hold it have reported; see "
 		"holdfast operator status",
 		index, wanted->restored_from, marking.epoch);
-	if (ret)
-		*ret = (struct new_epoch_result){
-			.epoch = marking.epoch, .index = index, .missing_nodes = marking.missing_nodes};
 	return STATUS_OK;
 }
 
@@ -453,7 +449,7 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 	if (epoch > decision->known_epoch)
 		return STATUS_OK;
 	known_nodes_add_store(&wanted.known, decision->known_store_id);
-	return new_epoch_begin_here(kv, &wanted, NULL, err);
+	return new_epoch_begin_here(kv, &wanted, err);
 }
 
 /* @ret NULL: nothing is decided. Owned by the caller. */

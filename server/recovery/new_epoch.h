@@ -79,9 +79,8 @@ enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_res
 
 /** Begin one in the server's own store, at start, before its state is loaded: the store lacks acknowledged
  * changes (@wanted->restored_from has the evidence; path and other_cluster are ignored). Then nothing is
- * granted before every node has reported. Blocks, and logs it as an error. @ret may be NULL. */
-enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
-				 struct error *err);
+ * granted before every node has reported. Blocks, and logs it as an error. */
+enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct error *err);
 
 enum { NEW_EPOCH_DECISION_MAX = 1024 };
 

@@ -13,7 +13,6 @@
 #include "recovery/marks.h"
 #include "recovery/restore.h"
 #include "recovery/store_swap.h"
-#include "state/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -323,8 +322,8 @@ static enum status look_at_etcd(const struct config *config, const struct places
 	struct etcd_copy_result last;
 	char when[CLOCK_TEXT_SIZE];
 	char aside[PATH_MAX];
-	enum status status = etcd_copy_out(&config->etcd, config->cluster, places->last, ETCD_COPY_ALONE,
-					   text_of_stored, &last, err);
+	enum status status =
+		etcd_copy_out(&config->etcd, config->cluster, places->last, ETCD_COPY_ALONE, &last, err);
 
 	*ret_known = false;
 	if (status != STATUS_OK)
