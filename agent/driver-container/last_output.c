@@ -109,12 +109,6 @@ static DIR *open_folder(const char *state_dir, struct error *err)
 	return folder;
 }
 
-static void closedirp(DIR **folder)
-{
-	if (*folder)
-		(void)closedir(*folder);
-}
-
 /* One more has room afterwards. */
 static void drop_oldest(DIR *folder)
 {
@@ -142,7 +136,7 @@ static void drop_oldest(DIR *folder)
 enum status last_output_save(const char *state_dir, const char *alloc, const char *task,
 			     const struct last_output *output, struct error *err)
 {
-	cleanup(closedirp) DIR *folder = NULL;
+	cleanup_closedir DIR *folder = NULL;
 	cleanup_close int fd = -EBADF;
 	char name[NAME_MAX + 1];
 	int r;

@@ -13,8 +13,6 @@
 
 enum { FOLDER_MODE = 0700, FILE_MODE = 0600, FILE_SIZE_MAX = 2 << 20 };
 
-DEFINE_CLEANUP(DIR, closedir)
-
 enum status pending_put(const char *state_dir, const char *name, const struct taken *taken, struct error *err)
 {
 	size_t n = sizeof(taken->order) + protobuf_c_message_get_packed_size(taken->body);
@@ -57,7 +55,7 @@ static enum status read_one(const char *path, struct taken *ret, struct error *e
 
 enum status pending_each(const char *state_dir, pending_fn *visit, void *userdata, struct error *err)
 {
-	cleanup(closedirp) DIR *folder = NULL;
+	cleanup_closedir DIR *folder = NULL;
 	const struct dirent *entry;
 	char path[PATH_MAX];
 

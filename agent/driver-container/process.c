@@ -20,8 +20,6 @@
 
 enum { FILE_MAX = 64 << 10 };
 
-DEFINE_CLEANUP(DIR, closedir)
-
 /* Is it the first process of a PID namespace below that of /proc? "NSpid:\t208\t1" */
 static bool is_first(const char *folder)
 {
@@ -68,7 +66,7 @@ static bool thread_has_id(const char *folder, const char *id, bool *ret_is_there
 /* The first thread may end before the others: then another one shows the mounts. */
 bool process_is_of(const char *proc, int64_t pid, const char *id)
 {
-	cleanup(closedirp) DIR *threads = NULL;
+	cleanup_closedir DIR *threads = NULL;
 	char folder[PATH_MAX], path[PATH_MAX];
 	const struct dirent *entry;
 	bool is_there = false;
@@ -87,7 +85,7 @@ bool process_is_of(const char *proc, int64_t pid, const char *id)
 
 enum status process_find(const char *proc, const char *id, int64_t *ret_pid, struct error *err)
 {
-	cleanup(closedirp) DIR *processes = opendir(proc);
+	cleanup_closedir DIR *processes = opendir(proc);
 	const struct dirent *entry;
 	uint32_t pid;
 

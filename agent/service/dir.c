@@ -24,12 +24,6 @@
 
 enum { SUN_PATH_SIZE = sizeof(((struct sockaddr_un *)0)->sun_path) };
 
-static void closedirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 /* Returns whether a fault is new and must be reported. Remembers it. */
 static bool scan_is_new_fault(struct scan_reported *reported, enum scan_fault fault, const char *name)
 {
@@ -114,7 +108,7 @@ static void log_bad_name(struct scan_reported *reported, const char *path, const
 static int scan_folders(const char *path, struct scan_reported *reported,
 			void (*see)(const char *id, void *userdata), void *userdata)
 {
-	cleanup(closedirp) DIR *dir = NULL;
+	cleanup_closedir DIR *dir = NULL;
 	bool too_many = false;
 	size_t n = 0, n_folders = 0;
 	const char *name;
@@ -218,8 +212,8 @@ static void log_unreadable(struct scan_reported *reported, const char *id, int r
 int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
 		 struct service_socket ret[static REGISTRY_MAX], size_t *ret_n)
 {
-	cleanup(closedirp) DIR *root = NULL;
-	cleanup(closedirp) DIR *dir = NULL;
+	cleanup_closedir DIR *root = NULL;
+	cleanup_closedir DIR *dir = NULL;
 	struct service_socket one = {0};
 	bool too_many = false;
 	size_t n = 0, n_sockets = 0;

@@ -23,12 +23,6 @@ enum { RECORD_SIZE_MAX = 1 << 20 };
 
 DEFINE_CLEANUP(Docker__VolumeRecord, record_free)
 
-static void closedirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 void record_free(Docker__VolumeRecord *record)
 {
 	if (record)
@@ -217,7 +211,7 @@ enum status record_each(const char *dir,
 			enum status (*each)(const char *name, void *userdata, struct error *err),
 			void *userdata, struct error *err)
 {
-	cleanup(closedirp) DIR *stream = opendir(dir);
+	cleanup_closedir DIR *stream = opendir(dir);
 	const struct dirent *entry;
 	enum status status = STATUS_OK;
 
@@ -243,7 +237,7 @@ static bool is_unfinished(const char *rest)
 
 enum status record_remove_unfinished(const char *dir, struct error *err)
 {
-	cleanup(closedirp) DIR *stream = opendir(dir);
+	cleanup_closedir DIR *stream = opendir(dir);
 	const struct dirent *entry;
 
 	if (!stream)

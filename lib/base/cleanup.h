@@ -4,6 +4,7 @@
  *
  * A variable declared with a cleanup attribute owns what it holds until TAKE_FD or TAKE_PTR hands it on. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +31,17 @@ static inline void fclosep(FILE **f)
 		(void)fclose(*f);
 }
 
+static inline void closedirp(DIR **dir)
+{
+	if (*dir)
+		(void)closedir(*dir);
+}
+
 #define cleanup(f) __attribute__((cleanup(f)))
 #define cleanup_close cleanup(close_fdp)
 #define cleanup_free cleanup(freep)
 #define cleanup_fclose cleanup(fclosep)
+#define cleanup_closedir cleanup(closedirp)
 
 /* DEFINE_CLEANUP(struct claim, claim_free) defines claim_freep for use with cleanup(). */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be in parentheses */

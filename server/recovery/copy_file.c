@@ -15,12 +15,6 @@
 
 enum { CHUNK = 1 << 16 };
 
-static void close_dirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 static void free_digestp(EVP_MD_CTX **ctx)
 {
 	EVP_MD_CTX_free(*ctx);
@@ -28,7 +22,7 @@ static void free_digestp(EVP_MD_CTX **ctx)
 
 enum status copy_folder_make(const char *path, struct error *err)
 {
-	cleanup(close_dirp) DIR *dir = NULL;
+	cleanup_closedir DIR *dir = NULL;
 	const struct dirent *entry;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)

@@ -24,15 +24,9 @@
 
 /* --- from a server --- */
 
-static void close_dirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 static enum status add_dropins(const char *config_path, struct kit *kit, struct error *err)
 {
-	cleanup(close_dirp) DIR *dir = NULL;
+	cleanup_closedir DIR *dir = NULL;
 	const struct dirent *entry;
 	char name[KIT_NAME_SIZE];
 	char folder[PATH_MAX];
