@@ -795,7 +795,8 @@ static enum status list_ended(const struct session *session, const struct node_e
 		    has_begun(alloc))
 			memcpy(ended->allocs[ended->n_allocs++], alloc->id, UUID_TEXT_SIZE);
 	LIST_FOREACH (claim, &node->claims, of_node)
-		if (claim->reported_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED)
+		if (claim->reported_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED &&
+		    !claim_is_elsewhere(&claim->claim, session->boot_id))
 			memcpy(ended->claims[ended->n_claims++], claim->id, UUID_TEXT_SIZE);
 	return STATUS_OK;
 }

@@ -153,6 +153,53 @@ TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardo
 	}
 }
 
+#define MACHINE_1 "11111111111111111111111111111111"
+#define MACHINE_2 "22222222222222222222222222222222"
+
+static void come_as(struct fixture *f, const char *machine, const char *boot)
+{
+	f->n1.machine = machine;
+	fake_node_connect(&f->n1, "n1", boot, NULL, 0);
+	settle(f);
+}
+
+/* n1 is the second machine; the first one has the volume. */
+static void replace_machine(struct fixture *f)
+{
+	f->n1.machine = MACHINE_1;
+	take_volume(f);
+	lose(f, &f->n1);
+	come_as(f, MACHINE_2, BOOT_2); /* it is refused */
+	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	come_as(f, MACHINE_2, BOOT_2);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
+CLUSTER_TEST(the_report_of_another_machine_frees_nothing_of_the_first_one)
+{
+	struct backup backup = {0};
+	struct claim claim;
+	struct error err;
+
+	replace_machine(f);
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	come_as(f, MACHINE_2, BOOT_2);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_error(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "the old one is scrapped", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+}
+
 CLUSTER_TEST(a_word_of_an_earlier_epoch_proves_nothing)
 {
 	struct backup backup = {0};
