@@ -580,8 +580,10 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 		return error_no_memory(err, "a node");
 	*node = entry->node;
 	node->modify_time_ms = clock_realtime_ms();
-	if (!str_eq(node->machine, request->machine))
+	if (!str_eq(node->machine, request->machine)) {
 		keep_claims(&change, entry, node->modify_time_ms);
+		node_end_boot(node, node->modify_time_ms); /* the new machine cannot be in it */
+	}
 	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
 	node->other_machine[0] = '\0';
 	node->other_machine_ms = 0;

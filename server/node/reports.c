@@ -466,10 +466,23 @@ static const char *forgotten_work(struct session *session, const Holdfast__V1__S
 static enum status refuse_boot(const struct node_entry *node, const char *boot_id, struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "node %s: boot %s was taken as over when boot %s began, and what it held may belong "
-			 "to others now. A machine that was resumed from a snapshot must be rebooted before "
-			 "it connects",
-			 node->id, boot_id, node->node.boot_id);
+			 "node %s: boot %s was taken as over when another boot or machine became the node, "
+			 "and what it held may belong to others now. A machine that was resumed from a "
+			 "snapshot must be rebooted before it connects",
+			 node->id, boot_id);
+}
+
+/* Does a machine that the node is no longer hold a claim in @boot_id? Another one in that boot would speak
+ * for it. */
+static bool is_of_former_machine(const struct node_entry *node, const char *boot_id)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (claim_is_live(&claim->claim) && claim->claim.other_machine &&
+		    str_eq(claim->claim.boot_id, boot_id))
+			return true;
+	return false;
 }
 
 /* Refuses a boot that was taken as over: its mounts would be those of a second writer.
@@ -483,7 +496,7 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
 	bool has_held;
 
-	if (node_past_boot(&node->node, hello->boot_id) != 0)
+	if (node_past_boot(&node->node, hello->boot_id) != 0 || is_of_former_machine(node, hello->boot_id))
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;

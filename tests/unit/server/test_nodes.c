@@ -652,6 +652,49 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+static void expect_boot_refused(struct fixture *f, const char *machine, const char *boot)
+{
+	come_as(f, machine, boot);
+	assert_true(f->n1.closed);
+	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
+}
+
+CLUSTER_TEST(another_machine_cannot_be_in_the_boot_of_the_first_one)
+{
+	come_as(f, ID_1, BOOT_1);
+	come_as(f, ID_2, BOOT_2);
+	lose(f, &f->n1);
+	assert_int_equal(identify(f, "n1", ID_2, NULL), STATUS_OK);
+	expect_boot_refused(f, ID_2, BOOT_1); /* which a clone knows from the journal */
+	come_as(f, ID_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+}
+
+/* Neither by boots that push that one out of the list, nor by a report that it provokes. */
+CLUSTER_TEST(another_machine_cannot_be_in_the_boot_in_which_the_first_one_holds_a_volume)
+{
+	Holdfast__V1__AllocStatus unknown =
+		V1(alloc_status, .alloc_id = ALLOC_2, .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&unknown};
+	char boot[UUID_TEXT_SIZE];
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_int_equal(identify(f, "n1", ID_2, NULL), STATUS_OK);
+	for (int i = 0; i <= NODE_PAST_BOOTS_MAX; i++) {
+		(void)str_format(boot, sizeof(boot), "b0020000-0000-4000-8000-%012d", i);
+		come_as(f, ID_2, boot);
+		assert_true(f->n1.welcomed);
+	}
+	assert_int_equal(node_past_boot(&node_of(f, "n1")->node, BOOT_1), 0);
+	expect_boot_refused(f, ID_2, BOOT_1);
+	fake_node_connect(&f->n1, "n1", boot, list, 1);
+	UNTIL(f, node_of(f, "n1")->is_unreported);
+	expect_boot_refused(f, ID_2, BOOT_1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
 CLUSTER_TEST(each_machine_that_was_refused_can_be_the_node_from_now_on)
 {
 	struct error err;
