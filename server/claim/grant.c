@@ -628,6 +628,11 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; claims are granted to connected nodes only",
 				 who.name);
+	/* also if others' grants need not wait for it: its report may be older than the grant, and end it */
+	if (node->is_unreported)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "node %s has not yet reported what it holds; it gets no claim before that",
+				 who.name);
 	TRY(check_own_alloc(alloc ? &alloc->alloc : NULL, who.name, request, err));
 	*ret_own = alloc;
 	asked.node = node;

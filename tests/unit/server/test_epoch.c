@@ -221,6 +221,32 @@ CLUSTER_TEST(a_word_of_an_earlier_epoch_proves_nothing)
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 }
 
+/* Others need not wait for it, but it would name nothing of a claim that it gets before it has reported. */
+CLUSTER_TEST(a_node_that_was_attested_gets_no_claim_before_it_has_reported)
+{
+	struct backup backup = {0};
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1"); /* its report is on its way */
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "not yet reported");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+}
+
 CLUSTER_TEST(a_claim_that_the_older_store_has_as_freed_is_held_again)
 {
 	struct backup backup = {0};
