@@ -26,7 +26,6 @@
 enum {
 	ITEMS_MAX = 1024,
 	NAME_SIZE = 256, /* an id has up to 128 bytes */
-	PATH_OF_FIELD_SIZE = 512,
 };
 
 /* In this order they are applied: a job needs its volumes, and the caller's token a policy. */
@@ -334,6 +333,8 @@ static const ProtobufCMessage *object_of(const struct item *item, const Protobuf
 
 /* --- comparison --- */
 
+#define KEY_PLAIN "0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-./[]"
+
 static void print_value(struct strbuf *out, const json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -344,14 +345,29 @@ static void print_value(struct strbuf *out, const json_t *value)
 
 static void compare(struct item *item, const char *path, const json_t *known, const json_t *wanted);
 
+/* A key is of the file's author, like a value: in quotes it adds no line. */
+static void print_key(struct strbuf *out, const char *key)
+{
+	json_t *quoted = key[strspn(key, KEY_PLAIN)] != '\0' ? json_string(key) : NULL;
+
+	if (quoted)
+		print_value(out, quoted);
+	else
+		strbuf_puts(out, key);
+	json_decref(quoted);
+}
+
 static void compare_member(struct item *item, const char *path, const char *name, const json_t *known,
 			   const json_t *wanted)
 {
-	char below[PATH_OF_FIELD_SIZE];
+	cleanup_strbuf struct strbuf below = STRBUF_INIT(PBJSON_TEXT_MAX);
 
-	(void)str_format(below, sizeof(below), "%s%s%s", path, path[0] == '\0' || name[0] == '[' ? "" : ".",
-			 name);
-	compare(item, below, known, wanted);
+	strbuf_printf(&below, "%s%s", path, path[0] == '\0' || name[0] == '[' ? "" : ".");
+	print_key(&below, name);
+	if (below.error == 0)
+		compare(item, below.data, known, wanted);
+	else
+		item->diff.error = below.error;
 }
 
 /* A policy or a job gets all of its fields from its file. A volume keeps most that its file lacks; what the

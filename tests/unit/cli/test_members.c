@@ -132,6 +132,29 @@ TEST_FIXTURE(a_difference_shows_keys_named_secrets_below_the_top, setup, teardow
 	assert_null(strstr(ending.output, "hunter2"));
 }
 
+TEST_FIXTURE(a_key_of_a_difference_adds_no_line, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ncontext {\n  \"a\\npolicy ops: unchanged\" = \"2\"\n  "
+				    "\"k8s.io/b\" = \"3\"\n}\n");
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"context\": {\"a\": \"1\"}}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output("context.\"a\\npolicy ops: unchanged\": nothing -> \"2\"\n");
+	expect_output("context.k8s.io/b: nothing -> \"3\"\n");
+}
+
+TEST_FIXTURE(a_difference_shows_a_long_key, setup, teardown)
+{
+	char key[601], text[700];
+
+	memset(key, 'k', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	(void)snprintf(text, sizeof(text), "id = \"db\"\ncontext {\n  %s = \"2\"\n}\n", key);
+	write_file("db.volume.hcl", text);
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"context\": {\"a\": \"1\"}}}");
+	expect_ok(with_folder("apply --diff"));
+	expect_output(key);
+}
+
 /* The end of a denial gives rights. */
 TEST_FIXTURE(a_difference_shows_fields_that_a_policy_file_lacks, setup, teardown)
 {
