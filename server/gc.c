@@ -414,7 +414,7 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Of @wanted, it reads the call, dry_run and is_early. */
+/* Queues a run with the call, dry_run and is_early of @wanted. */
 static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t older_than_ms,
 			    struct error *err)
 {

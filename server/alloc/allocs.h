@@ -115,8 +115,8 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 			 char ret[static ALLOC_DESCRIPTION_MAX + 1]);
 
 /** Those that wait for the volume, in their order; owned by the caller, free(). NULL when memory is short. */
-const struct alloc_entry **pending_of_volume(struct server *server, const char *namespace, const char *id,
-					     size_t *ret_n);
+struct alloc_entry **pending_of_volume(struct server *server, const char *namespace, const char *id,
+				       size_t *ret_n);
 
 /** See struct change_observer. */
 void pending_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

@@ -41,8 +41,8 @@ struct pending {
 
 /* Allocations in one list. */
 struct entries {
-	const struct alloc_entry **list; /* owned */
-	size_t n;
+	struct alloc_entry **list; /* owned; has room for @size */
+	size_t n, size;
 };
 
 /* The obstacle that keeps an allocation from one of its volumes. */
@@ -86,17 +86,16 @@ static int compare_arrival(const void *a_, const void *b_)
 	return strcmp(a->id, b->id);
 }
 
-static bool entries_add(struct entries *entries, size_t *size, const struct alloc_entry *entry)
+static bool entries_add(struct entries *entries, struct alloc_entry *entry)
 {
-	if (entries->n == *size) {
-		size_t more = *size == 0 ? 16 : 2 * *size;
-		const struct alloc_entry **list =
-			reallocarray((void *)entries->list, more, sizeof(const struct alloc_entry *));
+	if (entries->n == entries->size) {
+		size_t more = entries->size == 0 ? 16 : 2 * entries->size;
+		struct alloc_entry **list = reallocarray(entries->list, more, sizeof(struct alloc_entry *));
 
 		if (!list)
 			return false;
 		entries->list = list;
-		*size = more;
+		entries->size = more;
 	}
 	entries->list[entries->n++] = entry;
 	return true;
@@ -105,16 +104,15 @@ static bool entries_add(struct entries *entries, size_t *size, const struct allo
 static void put_in_order(struct entries *entries)
 {
 	if (entries->n > 0)
-		qsort((void *)entries->list, entries->n, sizeof(const struct alloc_entry *), compare_arrival);
+		qsort(entries->list, entries->n, sizeof(struct alloc_entry *), compare_arrival);
 }
 
 static bool collect_queue(struct server *server, struct entries *ret)
 {
-	const struct alloc_entry *entry;
-	size_t size = 0;
+	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &server->state.pending, of_pending)
-		if (!entries_add(ret, &size, entry))
+		if (!entries_add(ret, entry))
 			return false;
 	put_in_order(ret);
 	return true;
@@ -122,21 +120,13 @@ static bool collect_queue(struct server *server, struct entries *ret)
 
 static void entries_release(struct entries *entries)
 {
-	free((void *)entries->list);
+	free(entries->list);
 }
 
 static bool is_starting(const struct alloc *alloc)
 {
 	return alloc->node_id[0] != '\0' && alloc->n_volumes > 0 && alloc->desired_status == DESIRED_RUN &&
 	       alloc->client_status == CLIENT_PENDING;
-}
-
-static bool has_job(struct server *server, const struct alloc *alloc)
-{
-	char key[OBJECT_KEY_SIZE];
-
-	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
-	return records_get(&server->state.records, key);
 }
 
 /* Iterates over the names in its namespace of the storage of one volume of an allocation: the name by which
@@ -177,8 +167,7 @@ static struct volume_wish *next_waiting(struct volume_wish *wish)
 	return next && !next->is_starting ? next : NULL;
 }
 
-static bool add_waiting(struct server *server, const char *namespace, const char *id, struct entries *ret,
-			size_t *size)
+static bool add_waiting(struct server *server, const char *namespace, const char *id, struct entries *ret)
 {
 	uint64_t serial = server->pending->serial;
 	struct volume_wish *wish = first_waiting(server, namespace, id);
@@ -188,7 +177,7 @@ static bool add_waiting(struct server *server, const char *namespace, const char
 		if (wish->entry->seen == serial)
 			continue;
 		wish->entry->seen = serial;
-		if (!entries_add(ret, size, wish->entry))
+		if (!entries_add(ret, wish->entry))
 			return false;
 	}
 	return true;
@@ -197,7 +186,7 @@ static bool add_waiting(struct server *server, const char *namespace, const char
 /* Adds those that wait for a volume of @alloc, under any name of its storage. @wishes: its own ones; NULL: it
  * is not stored. Leaves out volumes and allocations that this search has found before. */
 static bool add_related(struct server *server, const struct alloc *alloc, const struct volume_wish *wishes,
-			struct entries *ret, size_t *size)
+			struct entries *ret)
 {
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		struct names names;
@@ -205,7 +194,7 @@ static bool add_related(struct server *server, const struct alloc *alloc, const 
 		if (wishes && wishes[i].seen == server->pending->serial)
 			continue;
 		for (names = names_of(server, alloc, i); names.id; next_name(&names))
-			if (!add_waiting(server, alloc->namespace, names.id, ret, size))
+			if (!add_waiting(server, alloc->namespace, names.id, ret))
 				return false;
 	}
 	return true;
@@ -215,13 +204,11 @@ static bool add_related(struct server *server, const struct alloc *alloc, const 
  * Costs their number, and the number of their volumes. False when memory is short. */
 static bool collect_all_related(struct server *server, const struct alloc *alloc, struct entries *ret)
 {
-	size_t size = 0;
-
 	server->pending->serial++;
-	if (!add_related(server, alloc, NULL, ret, &size))
+	if (!add_related(server, alloc, NULL, ret))
 		return false;
 	for (size_t i = 0; i < ret->n; i++)
-		if (!add_related(server, &ret->list[i]->alloc, ret->list[i]->wishes.list, ret, &size))
+		if (!add_related(server, &ret->list[i]->alloc, ret->list[i]->wishes.list, ret))
 			return false;
 	put_in_order(ret);
 	return true;
@@ -382,7 +369,7 @@ static struct volume_wish *pass_over(struct server *server, const struct alloc *
 	if (other->queue_index != 0 && alloc_arrival(other) > alloc_arrival(alloc))
 		return wish_next_node(tree, wish); /* so did all behind it */
 	if (alloc_arrival(other) > alloc_arrival(alloc) || is_same_member(alloc, other) ||
-	    !has_job(server, other))
+	    !records_job(&server->state.records, other->namespace, other->job_id))
 		return wish_next(wish);
 	return wish;
 }
@@ -544,7 +531,7 @@ static void look_at(struct round *round, struct alloc_entry *entry)
  * is over. */
 static void look_at_related(struct round *round, const struct alloc_entry *entry)
 {
-	cleanup(entries_release) struct entries queue = {NULL, 0};
+	cleanup(entries_release) struct entries queue = {.n = 0};
 
 	if (!collect_all_related(round->server, &entry->alloc, &queue)) {
 		round->has_failed = true;
@@ -553,7 +540,7 @@ static void look_at_related(struct round *round, const struct alloc_entry *entry
 	for (size_t i = 0; i < queue.n; i++) {
 		if (!alloc_is_pending(&queue.list[i]->alloc) || queue.list[i]->looked >= round->pass)
 			continue;
-		look_at(round, (struct alloc_entry *)(uintptr_t)queue.list[i]);
+		look_at(round, queue.list[i]);
 		if (clock_monotonic_us() >= round->until_us)
 			return;
 	}
@@ -564,8 +551,6 @@ static void look_at_related(struct round *round, const struct alloc_entry *entry
 /* Collects those that wait, would be in the way of @alloc, and were not tried since the last event. */
 static bool collect_untried(struct server *server, const struct alloc *alloc, struct entries *ret)
 {
-	size_t size = 0;
-
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		struct names names;
 
@@ -575,7 +560,7 @@ static bool collect_untried(struct server *server, const struct alloc *alloc, st
 			for (; wish; wish = next_waiting(wish))
 				if (wish->entry->looked < server->pending->change &&
 				    is_in_the_way(alloc, &alloc->volumes[i], wish) &&
-				    !entries_add(ret, &size, wish->entry))
+				    !entries_add(ret, wish->entry))
 					return false;
 		}
 	}
@@ -586,7 +571,7 @@ static bool collect_untried(struct server *server, const struct alloc *alloc, st
  * One for which the time is too short keeps @alloc from its volumes. False when memory is short. */
 static bool try_untried(struct server *server, const struct alloc *alloc)
 {
-	cleanup(entries_release) struct entries untried = {NULL, 0};
+	cleanup(entries_release) struct entries untried = {.n = 0};
 	struct round round = {.server = server,
 			      .pass = server->pending->change,
 			      .until_us = clock_monotonic_us() + SUBMIT_US};
@@ -660,7 +645,7 @@ static size_t count_of_namespace(struct server *server, const char *namespace)
 
 static enum status check_room(struct server *server, const struct alloc *alloc, struct error *err)
 {
-	cleanup(entries_release) struct entries related = {NULL, 0};
+	cleanup(entries_release) struct entries related = {.n = 0};
 	size_t n;
 
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
@@ -709,25 +694,24 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 
 /* --- for people --- */
 
-const struct alloc_entry **pending_of_volume(struct server *server, const char *namespace, const char *id,
-					     size_t *ret_n)
+struct alloc_entry **pending_of_volume(struct server *server, const char *namespace, const char *id,
+				       size_t *ret_n)
 {
-	struct entries queue = {NULL, 0};
+	struct entries queue = {.n = 0};
 	struct volume_wish *wish = first_waiting(server, namespace, id);
-	size_t size = 0;
 
 	*ret_n = 0;
 	for (; wish; wish = next_waiting(wish)) {
 		if (queue.n > 0 && queue.list[queue.n - 1] == wish->entry)
 			continue; /* it names the volume twice */
-		if (!entries_add(&queue, &size, wish->entry)) {
+		if (!entries_add(&queue, wish->entry)) {
 			entries_release(&queue);
 			return NULL;
 		}
 	}
 	put_in_order(&queue);
 	*ret_n = queue.n;
-	return queue.list ? queue.list : calloc(1, sizeof(const struct alloc_entry *));
+	return queue.list ? queue.list : calloc(1, sizeof(struct alloc_entry *));
 }
 
 /* Finds the first one that waits before @alloc and keeps it from a volume. */

@@ -59,11 +59,8 @@ struct wish {
 
 static const Holdfast__V1__OnNodeLoss *read_group(struct server *server, const struct alloc *alloc)
 {
-	char key[OBJECT_KEY_SIZE];
-	const Holdfast__V1__Job *job;
+	const Holdfast__V1__Job *job = records_job(&server->state.records, alloc->namespace, alloc->job_id);
 
-	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
-	job = records_get(&server->state.records, key);
 	for (size_t i = 0; job && i < job->n_groups; i++)
 		if (str_eq(job->groups[i]->name, alloc->job_group))
 			return job->groups[i]->on_node_loss;

@@ -1232,13 +1232,11 @@ const char *job_work_trouble(struct server *server, const char *namespace, const
 bool job_needs_alloc(struct server *server, const struct alloc_entry *entry)
 {
 	const struct alloc *alloc = &entry->alloc;
-	char key[OBJECT_KEY_SIZE];
 	const Holdfast__V1__Job *job;
 
 	if (alloc->job_id[0] == '\0' || alloc->adopted)
 		return false;
-	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
-	job = records_get(&server->state.records, key);
+	job = records_job(&server->state.records, alloc->namespace, alloc->job_id);
 	if (!job || job->stop)
 		return false;
 	return entry->decided_version != job->version || clock_realtime_ms() < entry->needed_until_ms;

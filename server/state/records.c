@@ -2,13 +2,14 @@
 #include "state/records.h"
 
 #include "base/cleanup.h"
+#include "base/join.h"
 #include "base/str.h"
+#include "model/alloc.h"
 #include "model/message.h"
 #include "rpc/pack.h"
 #include "state/keys.h"
 
 #include <holdfast/v1/fences.pb-c.h>
-#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <malloc.h>
@@ -140,6 +141,15 @@ const void *records_get(struct records *records, const char *key)
 	const struct record_entry *entry = records_entry(records, key);
 
 	return entry ? entry->record.message : NULL;
+}
+
+const Holdfast__V1__Job *records_job(struct records *records, const char *namespace, const char *id)
+{
+	char key[sizeof(PREFIX_JOB) + NAMESPACE_MAX + sizeof("/") + JOB_ID_MAX];
+
+	if (str_join(key, sizeof(key), PREFIX_JOB, namespace, "/", id) < 0)
+		return NULL;
+	return records_get(records, key);
 }
 
 struct record_entry *records_from(struct records *records, const char *key)

@@ -10,6 +10,7 @@
 #include "state/namespaces.h"
 #include "state/token_index.h"
 
+#include <holdfast/v1/jobs.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,6 +54,9 @@ const ProtobufCMessageDescriptor *record_descriptor(const char *key);
 
 /** Returns the record's message, borrowed until its next change; NULL if there is no record. */
 const void *records_get(struct records *records, const char *key);
+
+/** Returns a job as it is stored, with its present version; NULL: there is none. */
+const Holdfast__V1__Job *records_job(struct records *records, const char *namespace, const char *id);
 
 struct record_entry *records_entry(struct records *records, const char *key);
 

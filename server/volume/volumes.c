@@ -60,7 +60,7 @@ static bool add_pending(struct server *server, const struct volume_entry *entry,
 			Holdfast__V1__GetVolumeResponse *response)
 {
 	size_t n;
-	const struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
+	cleanup_free struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
 	bool is_whole = list != NULL;
 
 	response->pending = calloc(n + 1, sizeof(char *));
@@ -71,7 +71,6 @@ static bool add_pending(struct server *server, const struct volume_entry *entry,
 		if (id)
 			response->pending[response->n_pending++] = id;
 	}
-	free((void *)list);
 	return is_whole && response->pending;
 }
 

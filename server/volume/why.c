@@ -113,7 +113,7 @@ static bool write_queue(struct strbuf *sb, struct server *server, const struct v
 {
 	char time[CLOCK_TEXT_SIZE];
 	size_t n;
-	const struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
+	cleanup_free struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
 
 	if (!list)
 		return false;
@@ -128,7 +128,6 @@ static bool write_queue(struct strbuf *sb, struct server *server, const struct v
 	}
 	if (n > WHY_WAITING_MAX)
 		strbuf_printf(sb, "and %zu more wait\n", n - WHY_WAITING_MAX);
-	free((void *)list);
 	return true;
 }
 
