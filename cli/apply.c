@@ -10,6 +10,7 @@
 #include "call/spec.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "model/volume.h"
 #include "model/volume_detail.h"
 #include "operator/policy.h"
 #include "rpc/pbjson.h"
@@ -33,7 +34,7 @@ enum kind { KIND_POLICY, KIND_VOLUME, KIND_JOB, KIND_N };
 
 static const struct {
 	const char *name;
-	size_t id, namespace; /* where the message has these texts; namespace 0: nowhere */
+	size_t id, namespace; /* where the message has these texts; a policy has no namespace */
 } kinds[KIND_N] = {
 	{"policy", offsetof(Holdfast__V1__AccessPolicy, name)},
 	{"volume", offsetof(Holdfast__V1__Volume, id), offsetof(Holdfast__V1__Volume, namespace_)},
@@ -88,10 +89,8 @@ static const char *id_of(const struct item *item)
 
 static const char *namespace_of(const struct item *item)
 {
-	size_t at = kinds[item->kind].namespace;
-	const char *name = at > 0 ? *text_at(item, at) : "";
-
-	return at > 0 && name[0] == '\0' ? "default" : name;
+	return item->kind == KIND_POLICY ? ""
+					 : namespace_or_default(*text_at(item, kinds[item->kind].namespace));
 }
 
 /* As an argument or, as kubectl has it, behind -f. */
@@ -144,7 +143,6 @@ static enum status load_conf(struct apply *apply, struct item *item, uint32_t *r
 static enum status load_item(struct apply *apply, struct item *item, uint32_t *ret_members, struct error *err)
 {
 	const char *namespace = apply->inv->options[OPT_NAMESPACE];
-	size_t at = kinds[item->kind].namespace;
 
 	if (item->kind == KIND_POLICY && namespace)
 		return usage_error(
@@ -153,7 +151,9 @@ static enum status load_item(struct apply *apply, struct item *item, uint32_t *r
 			"--namespace and with no context that has one",
 			item->path, namespace);
 	TRY(load_conf(apply, item, ret_members, err));
-	return at > 0 ? option_apply(apply->inv, OPT_NAMESPACE, text_at(item, at), err) : STATUS_OK;
+	return item->kind == KIND_POLICY ? STATUS_OK
+					 : option_apply(apply->inv, OPT_NAMESPACE,
+							text_at(item, kinds[item->kind].namespace), err);
 }
 
 static int compare_items(const void *a_, const void *b_)
