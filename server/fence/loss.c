@@ -487,7 +487,7 @@ enum status losses_new(struct server *server, struct losses **ret, struct error 
 	entry = records_from(&server->state.records, "");
 	while (entry && !wants_fence(entry->key, entry->record.message))
 		entry = records_next(entry);
-	if (entry) /* mostly nobody wants one: a look at each claim of each node is spared */
+	if (entry) /* a look at each claim of each node is for these only */
 		note_all(losses);
 	return STATUS_OK;
 }

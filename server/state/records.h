@@ -55,7 +55,7 @@ const ProtobufCMessageDescriptor *record_descriptor(const char *key);
 /** Returns the record's message, borrowed until its next change; NULL if there is no record. */
 const void *records_get(struct records *records, const char *key);
 
-/** Returns a job as it is stored, with its present version; NULL: there is none. */
+/** Returns a job as it is stored, with its present version; NULL: it is not stored. */
 const Holdfast__V1__Job *records_job(struct records *records, const char *namespace, const char *id);
 
 struct record_entry *records_entry(struct records *records, const char *key);
