@@ -190,6 +190,20 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 			 explain_claim(blocker, find_holder(in, blocker), in->now_ms, why));
 }
 
+/* An adopted claim may have another access mode than any that was granted: its node reported it. */
+static enum status repeat_own(const struct admission *in, const struct volume_request *request,
+			      const struct claim *own, const struct claim **ret_same, struct error *err)
+{
+	if (own->access_mode != request->access_mode)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s: allocation %s asks for %s and holds it as %s; stop it: holdfast "
+				 "alloc stop %s",
+				 in->volume_id, in->alloc_id, access_mode_name(request->access_mode),
+				 access_mode_name(own->access_mode), in->alloc_id);
+	*ret_same = own;
+	return STATUS_ALREADY_EXISTS;
+}
+
 enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err)
 {
 	const struct volume_request *request = NULL;
@@ -203,10 +217,8 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 	TRY(check_alloc(in, &request, err));
 	TRY(check_modes(in, request, err));
 	own = find_own(in);
-	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN)) {
-		*ret_same = own;
-		return STATUS_ALREADY_EXISTS;
-	}
+	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN))
+		return repeat_own(in, request, own, ret_same, err);
 	if (own) /* its release has begun: no way back to holding it */
 		return refuse_held(in, request, own, err);
 	TRY(check_plugin(in, err));

@@ -147,16 +147,16 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 	return NULL;
 }
 
-bool alloc_asks_for(const struct alloc *alloc, const struct claim *claim)
+const struct volume_request *alloc_asks_for(const struct alloc *alloc, const struct claim *claim)
 {
 	if (alloc->adopted || !str_eq(alloc->node_id, claim->node_id) ||
 	    !str_eq(alloc->namespace, claim->namespace))
-		return false;
+		return NULL;
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
 		if (str_eq(alloc->volumes[i].source, claim->volume_id) &&
 		    volume_request_mode(&alloc->volumes[i]) == claim->mode)
-			return true;
-	return false;
+			return &alloc->volumes[i];
+	return NULL;
 }
 
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b)

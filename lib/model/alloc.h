@@ -181,9 +181,9 @@ static inline bool alloc_is_heritable(const struct alloc *alloc)
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);
 
-/** Did the server itself give the claim's node this allocation, and does it ask for the claim's volume? A
- * record that the node has reported does not count: the node could prove any claim with it. */
-bool alloc_asks_for(const struct alloc *alloc, const struct claim *claim);
+/** Returns the request for the claim's volume if the server itself gave the claim's node this allocation; or
+ * NULL. A record that the node has reported does not count: the node could prove any claim with it. */
+const struct volume_request *alloc_asks_for(const struct alloc *alloc, const struct claim *claim);
 
 /** Do both ask for the same? */
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);

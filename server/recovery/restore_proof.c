@@ -156,6 +156,7 @@ static bool is_proven(struct server *server, const ProtobufCBinaryData *bytes, s
 	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
+	claim->propagation = (enum propagation)ticket.propagation;
 	*ret = take_storage(&ticket, claim);
 	return true;
 }
@@ -169,11 +170,19 @@ bool restore_proof_by_ticket(struct server *server, const struct claim *claim,
 	return is_proven(server, ticket, &copy, &storage);
 }
 
-static bool is_asked_for(struct server *server, const struct claim *claim)
+/* Takes the modes from the server's own request for the volume: a node must not give itself others. False: it
+ * has no such request. */
+static bool take_request(struct server *server, struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+	const struct volume_request *request = entry ? alloc_asks_for(&entry->alloc, claim) : NULL;
 
-	return entry && alloc_asks_for(&entry->alloc, claim);
+	if (!request)
+		return false;
+	claim->access_mode = request->access_mode;
+	claim->attachment_mode = request->attachment_mode;
+	claim->propagation = request->propagation;
+	return true;
 }
 
 /* A key of `key rotate` is only in the store: one without it may be older than what the key has signed. */
@@ -218,7 +227,7 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 	if (*ret == RESTORE_STORAGE_UNKNOWN ||
 	    (*ret == RESTORE_STORAGE_BELIEVED && str_eq(claim->plugin_id, PLUGIN_NATIVE)))
 		claim->external_id[0] = '\0';
-	if (is_known || is_asked_for(server, claim))
+	if (take_request(server, claim) || is_known)
 		return STATUS_OK;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "node %s reports that it holds volume %s/%s by claim %s, and shows %s: not adopted, "

@@ -132,6 +132,18 @@ TEST(the_same_allocation_gets_its_own_claim_again)
 	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
 }
 
+TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)
+{
+	struct world w;
+	struct error err;
+
+	make_world(&w);
+	w.in.n_claims = 1;
+	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	w.held.access_mode = MULTI_NODE_MULTI_WRITER;
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "holdfast alloc stop " ALLOC_2);
+}
+
 TEST(another_attachment_mode_than_the_holders_is_refused)
 {
 	struct world w;

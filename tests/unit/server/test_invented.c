@@ -1004,6 +1004,51 @@ TEST_ON(a_reported_claim_names_no_other_node_at_the_provider, struct fixture, f,
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_FREED);
 }
 
+static int setup_read_only_db(void **state)
+{
+	struct fixture *f;
+
+	(void)setup(state);
+	f = *state;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	f->read_only = true;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+/* The allocation runs, and its claim was released. */
+TEST_ON(a_node_chooses_no_rights_of_a_claim_of_its_own_allocation, struct fixture, f, setup_read_only_db,
+	teardown)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	const struct claim *adopted;
+	struct claim lie;
+	struct ticket ticket;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	lie = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &lie);
+	UNTIL(f, !state_claim(&f->server->state, lie.id));
+	provoke_report(f, &f->n1);
+	(void)str_copy(lie.id, sizeof(lie.id), INVENTED);
+	lie.state = CLAIM_TAKEN;
+	lie.access_mode = MULTI_NODE_MULTI_WRITER;
+	lie.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	lie.propagation = PROPAGATION_BIDIRECTIONAL;
+	report_with(&f->n1, f->n1.report_epoch, NULL, &lie, NULL, false);
+	UNTIL(f, state_claim(&f->server->state, INVENTED) != NULL);
+	settle(f);
+	adopted = &state_claim(&f->server->state, INVENTED)->claim;
+	assert_int_equal(adopted->access_mode, MULTI_NODE_READER_ONLY);
+	assert_int_equal(adopted->attachment_mode, ATTACHMENT_FILE_SYSTEM);
+	assert_ok(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	assert_int_equal(ticket.propagation, TICKET_PROPAGATION_PRIVATE);
+	assert_int_equal(f->plugin.n_attachments, 1);
+	assert_true(f->plugin.attachments[0].is_read_only);
+}
+
 static void n1_calls_itself(struct fixture *f, const char *id)
 {
 	f->n1.csi.node_id = id;

@@ -250,6 +250,21 @@ CLUSTER_TEST(the_mode_is_the_tickets)
 	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
 }
 
+CLUSTER_TEST(the_propagation_is_the_tickets)
+{
+	struct alloc alloc;
+	struct claim held;
+	struct ticket ticket;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	ticket = ticket_of(f, &held);
+	held.propagation = PROPAGATION_BIDIRECTIONAL;
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(claim_of(f, ALLOC_1).propagation, PROPAGATION_PRIVATE);
+}
+
 CLUSTER_TEST(volume_fields_come_from_the_store_not_the_node)
 {
 	struct alloc alloc;
