@@ -900,15 +900,24 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 	}
 }
 
-/* Counts live claims of the volume that its access modes exclude together with @claim, of the entry @own.
- * Any number of claims of these two modes are compatible: they are not walked. */
+/* Returns the claim's crowd: any number of claims of one crowd are compatible. 0: no crowd. */
+static int crowd_of(const struct claim *claim)
+{
+	if (claim->access_mode == MULTI_NODE_MULTI_WRITER)
+		return 1;
+	return claim->access_mode == MULTI_NODE_READER_ONLY && claim->mode == CLAIM_READ ? 2 : 0;
+}
+
+/* Counts live claims of the volume that its access modes exclude together with @claim, of the entry @own,
+ * which is in no crowd yet. They are not walked if all are of its crowd. */
 static size_t count_rivals_of(const struct claim_entry *own, const struct claim *claim)
 {
+	const size_t *n_crowd = own->volume->n_crowd;
 	const struct claim_entry *entry;
+	int crowd = crowd_of(claim);
 	size_t n = 0;
 
-	if (!claim_is_live(claim) || claim->access_mode == MULTI_NODE_MULTI_WRITER ||
-	    claim->access_mode == MULTI_NODE_READER_ONLY)
+	if (!claim_is_live(claim) || (crowd > 0 && n_crowd[0] + n_crowd[3 - crowd] == 0))
 		return 0;
 	LIST_FOREACH (entry, &own->volume->claims, of_volume)
 		n += entry != own && claim_is_live(&entry->claim) &&
@@ -925,7 +934,11 @@ static void count_held_twice(struct state *state, const struct claim_entry *entr
 
 	if (claim->was_freed && claim_is_live(claim))
 		volume->n_was_freed += (size_t)change;
+	if (change < 0)
+		volume->n_crowd[crowd_of(claim)] -= claim_is_live(claim);
 	volume->n_rivals += (size_t)change * count_rivals_of(entry, claim);
+	if (change > 0)
+		volume->n_crowd[crowd_of(claim)] += claim_is_live(claim);
 	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
 }
 

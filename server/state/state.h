@@ -107,6 +107,7 @@ struct volume_entry {
 	size_t n_live;
 	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
 	size_t n_rivals;      /* pairs of live ones of which the access mode allows but one */
+	size_t n_crowd[3];    /* live ones by crowd, see count_rivals_of() */
 	size_t n_freed;	      /* claims since history was last pruned */
 	uint64_t freed_index; /* when a claim that has left the state was last changed, since the start */
 };

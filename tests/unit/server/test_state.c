@@ -129,6 +129,50 @@ TEST(live_claims_are_counted_through_their_whole_life)
 	assert_true(LIST_EMPTY(&entry->claims));
 }
 
+/* In each order in which they come and go. */
+TEST(rivals_are_counted_from_both_sides)
+{
+	static const struct {
+		enum access_mode a, b;
+		enum claim_mode mode; /* of a; b writes */
+		size_t n;
+	} cases[] = {
+		{MULTI_NODE_MULTI_WRITER, SINGLE_NODE_WRITER, CLAIM_WRITE, 1},
+		{MULTI_NODE_READER_ONLY, SINGLE_NODE_WRITER, CLAIM_READ, 1},
+		{MULTI_NODE_READER_ONLY, MULTI_NODE_READER_ONLY, CLAIM_WRITE, 1},
+		{MULTI_NODE_MULTI_WRITER, MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, 0},
+		{MULTI_NODE_READER_ONLY, MULTI_NODE_MULTI_WRITER, CLAIM_READ, 0},
+	};
+	struct volume db = volume("default", "db");
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases) * 4; i++) {
+		cleanup(state_release) struct state world;
+		struct claim claims[2] = {claim(1, "db", CLAIM_TAKEN), claim(2, "db", CLAIM_TAKEN)};
+		const struct volume_entry *entry;
+		size_t first = i % 2, gone = i / 2 % 2;
+
+		state_init(&world);
+		(void)str_copy(claims[1].node_id, sizeof(claims[1].node_id), "n2");
+		claims[0].access_mode = cases[i / 4].a;
+		claims[0].mode = cases[i / 4].mode;
+		claims[1].access_mode = cases[i / 4].b;
+		claims[1].mode = CLAIM_WRITE;
+		assert_int_equal(state_put_volume(&world, &db, NULL), STATUS_OK);
+		assert_int_equal(state_put_claim(&world, &claims[first], NULL), STATUS_OK);
+		assert_int_equal(state_put_claim(&world, &claims[1 - first], NULL), STATUS_OK);
+		entry = state_volume(&world, "default", "db");
+		assert_int_equal(entry->n_rivals, cases[i / 4].n);
+		assert_int_equal(world.n_volumes_held_twice, cases[i / 4].n);
+		claims[gone].state = CLAIM_FREED;
+		assert_int_equal(state_put_claim(&world, &claims[gone], NULL), STATUS_OK);
+		assert_int_equal(entry->n_rivals, 0);
+		state_delete_claim(&world, state_claim(&world, claims[1 - gone].id));
+		assert_int_equal(entry->n_rivals, 0);
+		assert_int_equal(world.n_volumes_held_twice, 0);
+		assert_int_equal(entry->n_crowd[0] + entry->n_crowd[1] + entry->n_crowd[2], 0);
+	}
+}
+
 TEST(a_claim_of_an_unknown_volume_is_refused)
 {
 	struct claim c = claim(1, "db", CLAIM_TAKEN);
