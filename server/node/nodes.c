@@ -583,6 +583,8 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	if (!str_eq(node->machine, request->machine)) {
 		keep_claims(&change, entry, node->modify_time_ms);
 		node_end_boot(node, node->modify_time_ms); /* the new machine cannot be in it */
+		if (entry->is_unreported)		   /* nor report what the former one holds */
+			history_add_missing(server, &change);
 	}
 	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
 	node->other_machine[0] = '\0';

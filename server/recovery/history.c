@@ -383,3 +383,14 @@ void history_forget_missing(struct server *server, struct change *change)
 	count.purged_epoch = state_epoch(&server->state);
 	put_count(server, change, &count);
 }
+
+void history_add_missing(struct server *server, struct change *change)
+{
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.registered = nodes_ever(server);
+	count.new_nodes = new_nodes(server);
+	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
+	count.missing = history_missing_nodes(server) + 1;
+	put_count(server, change, &count);
+}

@@ -11,6 +11,7 @@
 #include "claim/held_twice.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
+#include "recovery/history.h"
 #include "recovery/new_epoch.h"
 
 #include <holdfast/v1/operator.pb-c.h>
@@ -197,6 +198,38 @@ CLUSTER_TEST(the_report_of_another_machine_frees_nothing_of_the_first_one)
 	assert_int_equal(attest(f, "n1", NULL, "the old one is scrapped", 0, false, NULL, NULL), STATUS_OK);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+}
+
+/* The first machine has the volume, the store does not know, and the second one cannot either. */
+CLUSTER_TEST(a_machine_that_did_not_report_is_missing_after_another_one_became_the_node)
+{
+	struct backup backup = {0};
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	come_as(f, MACHINE_1, BOOT_1);
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	f->n1.machine = MACHINE_1;
+	take_volume(f);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	come_as(f, MACHINE_2, BOOT_2); /* it is refused */
+	assert_int_equal(identify(f, "n1", MACHINE_1, NULL), STATUS_OK);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	come_as(f, MACHINE_2, BOOT_2);
+	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	come_as(f, MACHINE_2, BOOT_2);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err,
+		     "holdfast node purge --unknown");
+	assert_int_equal(purge_unknown(f, NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
 

@@ -13,6 +13,7 @@
 #include "node/lookup.h"
 #include "node/nodes.h"
 #include "node/session.h"
+#include "recovery/history.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -668,6 +669,7 @@ CLUSTER_TEST(another_machine_cannot_be_in_the_boot_of_the_first_one)
 	expect_boot_refused(f, ID_2, BOOT_1); /* which a clone knows from the journal */
 	come_as(f, ID_2, BOOT_2);
 	assert_true(f->n1.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 0); /* the first one had nothing to report */
 }
 
 /* Neither by boots that push that one out of the list, nor by a report that it provokes. */
