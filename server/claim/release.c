@@ -659,7 +659,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.disk = node ? node_disk_of(&node->node) : NODE_DISK_ROOM,
 		.disk_path = node ? node->node.disk_path : "",
 		.can_fence = entry && fence_is_possible(server, entry),
-		.can_power_fence = server->can_power_fence && node &&
+		.can_power_fence = server->can_power_fence && node && !claim->other_machine &&
 				   str_eq(node->node.boot_id, claim->boot_id) &&
 				   server->can_power_fence(server, claim->node_id),
 		.can_network_fence = server->can_network_fence && node &&

@@ -361,7 +361,8 @@ static void describe_proof(const Fence *fence, char ret[static EVIDENCE_DETAIL_M
 	str_copy_text(ret, EVIDENCE_DETAIL_MAX + 1, text);
 }
 
-/* Ids of the claims that wait for the evidence of @fence. @ret owned by the caller. */
+/* Ids of the claims that wait for the evidence of @fence. A switch may be the one of the node's new machine:
+ * it proves nothing about the former one. @ret owned by the caller. */
 static size_t list_claims(const struct node_entry *node, const Fence *fence, char (**ret)[UUID_TEXT_SIZE])
 {
 	const struct claim_entry *entry;
@@ -373,7 +374,8 @@ static size_t list_claims(const struct node_entry *node, const Fence *fence, cha
 	LIST_FOREACH (entry, &node->claims, of_node)
 		if (entry->claim.state <= CLAIM_UNPUBLISHING &&
 		    str_eq(entry->claim.boot_id, fence->boot_id) &&
-		    (!is_network(fence) || str_eq(entry->claim.plugin_id, fence->plugin_id)))
+		    (is_network(fence) ? str_eq(entry->claim.plugin_id, fence->plugin_id)
+				       : !entry->claim.other_machine))
 			memcpy((*ret)[n++], entry->claim.id, UUID_TEXT_SIZE);
 	return n;
 }

@@ -103,7 +103,8 @@ static bool read_wish(struct server *server, const struct node_entry *node, cons
 			     .after_ms = (int64_t)loss->after_ms};
 	if (loss->do_ == HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_NETWORK_FENCE)
 		ret->plugin_id = entry->claim.plugin_id;
-	return true;
+	return ret->plugin_id[0] != '\0' ||
+	       !entry->claim.other_machine; /* a power fence frees no such claim */
 }
 
 /* The wish for the fence that comes next after that for @after in the order of plugins; NULL: the first,

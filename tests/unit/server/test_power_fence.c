@@ -739,6 +739,38 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	assert_string_equal(plan_of(w->f), "");
 }
 
+#define MACHINE_1 "11111111111111111111111111111111"
+#define MACHINE_2 "22222222222222222222222222222222"
+
+static void hello_as(struct world *w, const char *machine)
+{
+	if (w->f->n1.stream)
+		lose(w->f, &w->f->n1);
+	w->f->n1.machine = machine;
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	run_idle(w->f->event);
+}
+
+/* The switch may be that of the new machine, which has not connected yet. */
+WORLD_TEST(the_switch_of_a_nodes_new_machine_frees_nothing_of_the_first_one)
+{
+	struct error err;
+
+	want_fence(w->f);
+	hello_as(w, MACHINE_1);
+	hello_as(w, MACHINE_2); /* it is refused */
+	assert_string_not_equal(plan_of(w->f), "");
+	assert_succeeds(identify(w->f, "n1", MACHINE_2, &err), err);
+	assert_string_equal(plan_of(w->f), "");
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(fence_of(w->f)->freed, 0);
+}
+
 /* The allocation that holds db wants this, as it was submitted. */
 static void hold_with(struct fixture *f, Holdfast__V1__OnNodeLoss *loss)
 {
