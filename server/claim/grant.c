@@ -163,7 +163,7 @@ static void send_response(struct server *server, struct rpc_call *call,
 	bool is_csi = volume->type == VOLUME_CSI;
 	struct history_mark mark;
 
-	history_mark(server, &mark);
+	history_mark(server, entry->claim.node_id, &mark);
 	response.mark = &mark.pb;
 	response.claim = claim_borrow_pb(&entry->claim);
 	/* a borrowed message cannot be extended */

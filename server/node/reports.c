@@ -57,7 +57,7 @@ static void send_welcome(struct session *session)
 
 	ticket_issuer_public_key(session->server->issuer, key);
 	welcome.ticket_key = (ProtobufCBinaryData){.len = TICKET_KEY_ID_SIZE, .data = key};
-	history_mark(session->server, &mark);
+	history_mark(session->server, session->node_id, &mark);
 	session->mark_index = mark.pb.index;
 	session->mark_us = clock_monotonic_us();
 	welcome.mark = &mark.pb;
@@ -81,7 +81,7 @@ static void send_mark(struct session *session)
 	if (kv_revision(session->server->kv) == session->mark_index ||
 	    now_us - session->mark_us < HISTORY_MARK_INTERVAL_MS * USEC_PER_MSEC)
 		return;
-	history_mark(session->server, &mark);
+	history_mark(session->server, session->node_id, &mark);
 	session->mark_index = mark.pb.index;
 	session->mark_us = now_us;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK;

@@ -67,8 +67,8 @@ struct session {
 	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
 	bool is_reverted;    /* its node has shown a higher mark before in this boot: it may hold more than it
 			      * reports */
-	bool is_back;	     /* its node was here before the epoch began, */
-	uint64_t nodes_then; /* and its mark has this number of nodes */
+	bool is_back;	     /* its node was shown a mark in the time that the epoch's store has forgotten */
+	uint64_t nodes_then; /* in its mark, if that is of an earlier epoch */
 	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
 };

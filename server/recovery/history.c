@@ -4,8 +4,10 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/revocations.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "node/session.h"
@@ -61,6 +63,7 @@ struct proven {
 	char what[16];
 	char cluster[CONFIG_CLUSTER_SIZE];
 	char store_id[40];
+	char node[NODE_ID_MAX + 1];
 	uint64_t epoch, index, nodes;
 };
 
@@ -73,6 +76,7 @@ static void prove(const struct server *server, const Holdfast__V1__Mark *mark,
 	(void)str_copy(proven.what, sizeof(proven.what), "history mark");
 	(void)str_copy(proven.cluster, sizeof(proven.cluster), server->config.cluster);
 	(void)str_copy(proven.store_id, sizeof(proven.store_id), mark->store_id);
+	(void)str_copy(proven.node, sizeof(proven.node), mark->node);
 	proven.epoch = mark->epoch;
 	proven.index = mark->index;
 	proven.nodes = mark->nodes;
@@ -92,11 +96,13 @@ static const Holdfast__V1__Schema *schema_of(struct server *server)
 	return records_get(&server->state.records, KEY_SCHEMA);
 }
 
-void history_mark(struct server *server, struct history_mark *ret)
+void history_mark(struct server *server, const char *node, struct history_mark *ret)
 {
 	*ret = (struct history_mark){.pb = HOLDFAST__V1__MARK__INIT};
 	(void)str_copy(ret->store_id, sizeof(ret->store_id), schema_of(server)->store_id);
 	ret->pb.store_id = ret->store_id;
+	(void)str_copy(ret->node, sizeof(ret->node), node);
+	ret->pb.node = ret->node;
 	ret->pb.epoch = state_epoch(&server->state);
 	ret->pb.index = kv_revision(server->kv);
 	ret->pb.nodes = history_nodes(server);
@@ -257,6 +263,22 @@ static enum status doubt(struct session *session, const Holdfast__V1__Mark *mark
 	return STATUS_OK;
 }
 
+/* Was @mark shown to the session's node in the time that the store has forgotten? Another node's mark, or one
+ * from before that time, has a node that is not missing: it was purged, or it has another name now. The mark
+ * of a registration may be as far as the change before it; that of a purged node is before the purge. */
+static bool is_of_missing(const struct session *session, const Holdfast__V1__Mark *mark)
+{
+	struct server *server = session->server;
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
+	char identity[sizeof("node/") + NODE_ID_MAX];
+
+	(void)str_join(identity, sizeof(identity), "node/", session->node_id);
+	if (!str_eq(mark->node, session->node_id) || !epoch || revocation_cutoff_ms(server, identity) > 0)
+		return false;
+	return !is_own(server, mark) || mark->epoch > epoch->from_epoch ||
+	       (mark->epoch == epoch->from_epoch && mark->index >= epoch->from_index);
+}
+
 enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)
 {
 	struct server *server = session->server;
@@ -269,8 +291,10 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 				 session->node_id);
 	counts = is_proven(server, mark) || is_believed(server, mark);
 	if (!is_ahead(server, mark)) {
-		session->is_back = is_proven(server, mark) && mark->epoch < state_epoch(&server->state);
-		session->nodes_then = session->is_back ? mark->nodes : 0;
+		bool is_earlier = is_proven(server, mark) && mark->epoch < state_epoch(&server->state);
+
+		session->is_back = is_earlier && is_of_missing(session, mark);
+		session->nodes_then = is_earlier ? mark->nodes : 0;
 		return STATUS_OK;
 	}
 	return counts ? decide(session, mark, err) : doubt(session, mark);

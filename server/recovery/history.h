@@ -3,10 +3,10 @@
 /* The server's history, the marks of it that nodes keep, and the steps when the server is behind a mark.
  *
  * A mark is the position of the server's history at some moment: store, epoch, index, and the number of nodes
- * that were ever registered, missing ones included. Every node gets a mark with welcome, with each grant, and
- * at intervals while it is connected; it journals the highest and shows it in hello. A server whose store is
- * behind a mark has lost history: it decides a new epoch (new_epoch.h), grants nothing more, and restarts in
- * it.
+ * that were ever registered, missing ones included; and the node that got it. Every node gets a mark with
+ * welcome, with each grant, and at intervals while it is connected; it journals the highest and shows it in
+ * hello. A server whose store is behind a mark has lost history: it decides a new epoch (new_epoch.h), grants
+ * nothing more, and restarts in it.
  *
  * A mark is proven by a code that only the ticket key makes, so that a node cannot stop the grants of all
  * nodes by inventing one: only that node must report, and it is on record. Where tickets prove nothing
@@ -15,13 +15,13 @@
 
 #include "base/error.h"
 #include "base/uuid.h"
+#include "model/claim.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct change;
-struct claim;
 struct node;
 struct server;
 struct session;
@@ -35,11 +35,12 @@ enum {
 struct history_mark {
 	Holdfast__V1__Mark pb;
 	char store_id[UUID_SIZE];
+	char node[NODE_ID_MAX + 1];
 	uint8_t proof[HISTORY_PROOF_SIZE];
 };
 
-/** Fills the mark of the present history: every index that was ever answered is at or before it. */
-void history_mark(struct server *server, struct history_mark *ret);
+/** Fills the mark of the present history for @node: every index that was ever answered is at or before it. */
+void history_mark(struct server *server, const char *node, struct history_mark *ret);
 
 /** Checks the mark in the hello of @session; NULL: it has no mark. Notes in the session that the node must
  * report, or that it is back from the lost time. STATUS_UNAVAILABLE: the store is behind, a new epoch is

@@ -118,6 +118,7 @@ struct marking {
 	bool is_new;	 /* the store, made for this */
 	bool is_related; /* the store is one of wanted->known, at another time, or one that came after them */
 	uint64_t epoch;
+	uint64_t index; /* of the store before it */
 	uint64_t missing_nodes;
 	char store_id[UUID_SIZE];
 	enum status status;
@@ -286,6 +287,8 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	marking->epoch = next_epoch(wanted, copied);
 	kv_rewrite_advance(rewrite, wanted->known_index);
 	epoch.number = marking->epoch;
+	epoch.from_epoch = copied;
+	epoch.from_index = marking->index;
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
 	epoch.lost_history = marking->is_lost;
@@ -312,7 +315,7 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 	if (status == STATUS_OK)
 		status = check_cluster(wanted, &schema, err);
 	if (status == STATUS_OK)
-		result.index = kv_revision(store.kv);
+		result.index = marking.index = kv_revision(store.kv);
 	marking.is_new = status == STATUS_OK && result.index == 0;
 	if (status == STATUS_OK)
 		status = schema_bring_up(store.kv,
@@ -363,8 +366,8 @@ enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_res
 
 enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct error *err)
 {
-	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
 	uint64_t index = kv_revision(kv);
+	struct marking marking = {.wanted = wanted, .is_lost = true, .index = index, .status = STATUS_OK};
 
 	TRY(kv_rewrite(kv, mark, &marking, err));
 	log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .event = LOG_EVENT_HISTORY_LOST},

@@ -634,6 +634,7 @@ void sim_node_send_hello(struct sim_node *node)
 	mark.epoch = node->mark.epoch;
 	mark.index = node->mark.index;
 	mark.nodes = node->mark.nodes;
+	mark.node = node->id;
 	mark.proof = (ProtobufCBinaryData){.len = sizeof(node->mark.proof), .data = node->mark.proof};
 	if (node->mark.store_id[0] != '\0')
 		hello.mark = &mark;

@@ -392,3 +392,73 @@ CLUSTER_TEST(a_new_node_is_not_among_the_missing_ones)
 	connect_showing(&f->n1, "n1", mark);
 	assert_int_equal(history_missing_nodes(f->server), 0);
 }
+
+/* Whose mark a node shows that was not there: n2 was registered in the lost time, and is missing. */
+enum shown { FROM_BEFORE_ITS_PURGE, OF_ANOTHER_NODE, RELABELLED, OF_REVOKED_NODE, OWN, SHOWN };
+
+static void revoke_long_ago(struct fixture *f, const char *identity)
+{
+	Holdfast__V1__Revocation revocation =
+		V1(revocation, .identity = TEXT(identity), .reason = TEXT(""), .who = TEXT(""),
+		   .revoked_at_ms = 1, .ends_at_ms = INT64_MAX);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_REVOCATION "id/%s", identity);
+	change_put_record(&change, key, &revocation.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+TEST_FIXTURE(a_node_is_counted_as_missing_only_by_its_own_mark_of_the_lost_time, setup, teardown)
+{
+	for (enum shown shown = 0; shown < SHOWN; shown++) {
+		struct fixture *f = *state;
+		cleanup_pb Holdfast__V1__Mark *first = NULL, *second = NULL;
+		Holdfast__V1__Mark relabelled;
+		struct backup backup = {0};
+
+		connect_node(&f->n1, "n1");
+		first = mark_copy(f->n1.mark);
+		lose(f, &f->n1);
+		assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+		take_backup(f, &backup);
+		connect_node(&f->n2, "n2");
+		for (int i = 0; i < 16; i++) /* further than what starts and hellos will write */
+			assert_int_equal(set_eligible(f, "n2", i % 2 == 1, NULL), STATUS_OK);
+		connect_node(&f->n2, "n2");
+		second = mark_copy(f->n2.mark);
+		assert_string_equal(second->node, "n2");
+		relabelled = *second;
+		relabelled.node = TEXT("n1");
+		go_back(f, &backup);
+		connect_showing(&f->n2, "n2", second);
+		starts_anew(f, &f->n2);
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		if (shown == OF_REVOKED_NODE)
+			revoke_long_ago(f, "node/n2");
+		if (shown >= OF_REVOKED_NODE)
+			connect_showing(&f->n2, "n2", second);
+		else
+			connect_showing(&f->n1, "n1",
+					shown == FROM_BEFORE_ITS_PURGE ? first
+					: shown == OF_ANOTHER_NODE     ? second
+								       : &relabelled);
+		assert_true(shown >= OF_REVOKED_NODE ? f->n2.welcomed : f->n1.welcomed);
+		assert_int_equal(history_missing_nodes(f->server), shown != OWN);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* A clone that was renamed: the store is behind, whoever shows it. */
+CLUSTER_TEST(a_proven_mark_of_another_node_begins_an_epoch)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct alloc alloc;
+	struct claim held;
+
+	lose_a_grant(f, &alloc, &held, &mark);
+	connect_showing(&f->n1, "n1", mark);
+	starts_anew(f, &f->n1);
+	assert_int_equal(state_epoch(&f->server->state), 1);
+}
