@@ -499,18 +499,19 @@ static void log_freed(const struct claim *claim)
 		claim->detach_detail);
 }
 
-/* Drives those that waited for @claim of @volume, whose entry may be dropped as history meanwhile. */
+/* Drives the claim that asks the controller for all that waited for @claim of @volume. */
 static void drive_siblings(struct server *server, const struct claim *claim,
 			   const struct volume_entry *volume)
 {
+	struct claim_entry *lead = NULL;
 	struct claim_entry *other;
-	struct claim_entry *next;
 
-	for (other = next_live_attached(volume, NULL); other; other = next) {
-		next = next_live_attached(volume, other);
-		if (other->claim.state == CLAIM_NODE_DETACHED && is_sibling(server, other, claim))
-			release_drive(server, other);
-	}
+	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
+		if (other->claim.state == CLAIM_NODE_DETACHED && other->claim.attach != ATTACH_NONE &&
+		    is_sibling(server, other, claim) && (!lead || strcmp(other->id, lead->id) < 0))
+			lead = other;
+	if (lead)
+		release_drive(server, lead);
 }
 
 static void note_claim(struct server *server, const struct claim *claim)

@@ -575,18 +575,19 @@ static enum status check_known(const struct claim *known, const struct claim *re
 	return STATUS_OK;
 }
 
-/* Counts the live claims of the allocation on the volume. *@ret_is_in_report: this report has named one. */
+/* Counts the live claims of the allocation, which may be collected, on the volume. *@ret_is_in_report: this
+ * report has named one. */
 static size_t count_alike(const struct session *session, const struct claim *reported, bool *ret_is_in_report)
 {
-	const struct alloc_entry *alloc = state_alloc(&session->server->state, reported->allocation_id);
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	const struct claim_entry *entry;
 	size_t n = 0;
 
 	*ret_is_in_report = false;
-	if (!alloc)
-		return 0;
-	LIST_FOREACH (entry, &alloc->claims, of_alloc)
-		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, reported->volume_id) &&
+	LIST_FOREACH (entry, &node->claims, of_node)
+		if (claim_is_live(&entry->claim) &&
+		    str_eq(entry->claim.allocation_id, reported->allocation_id) &&
+		    str_eq(entry->claim.volume_id, reported->volume_id) &&
 		    str_eq(entry->claim.namespace, reported->namespace) &&
 		    entry->claim.mode == reported->mode) {
 			n++;

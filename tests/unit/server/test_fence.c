@@ -510,6 +510,33 @@ TEST_ON(an_attachment_is_detached_after_its_last_user_on_any_node, struct fixtur
 	assert_int_equal(stats.swept_up, 0);
 }
 
+TEST_ON(claims_that_wait_together_for_another_node_are_released_after_it, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	struct release_stats stats;
+
+	f->n2.csi.has_node = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	call_itself(f, "i-n2");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	take_claim(f, &f->n1, "db", ALLOC_3);
+	call_itself(f, NULL);
+	f->n2.csi.cannot_attach = true;
+	report_plugin_again(&f->n2);
+	settle(f);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_NODE_DETACHED);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_3) == CLAIM_FREED);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.swept_up, 0);
+}
+
 /* The claim was adopted, and its node does not report the plugin. */
 static void forget_node_id(struct fixture *f, struct fake_node *node, const char *alloc)
 {

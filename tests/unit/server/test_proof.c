@@ -171,22 +171,45 @@ static void connect_with_unknown_work(struct fixture *f)
 	UNTIL(f, f->n1.reports_wanted == 1);
 }
 
-CLUSTER_TEST(one_ticket_proves_no_more_claims_in_many_reports)
+TEST_FIXTURE(one_ticket_proves_no_more_claims_in_many_reports, setup, teardown)
+{
+	for (int is_collected = 0; is_collected < 2; is_collected++) {
+		struct fixture *f = *state;
+		struct alloc alloc;
+		struct claim held;
+
+		forget_that_n1_has_it(f, &alloc, &held);
+		connect_node(&f->n1, "n1");
+		report(f, &f->n1, 1, is_collected ? NULL : &alloc, &held, false);
+		UNTIL(f, has_reported(f, "n1"));
+		for (int i = 0; i < 12; i++) {
+			connect_with_unknown_work(f);
+			(void)str_format(held.id, sizeof(held.id), "01890000-0000-7000-8000-0000000000%02d",
+					 10 + i);
+			report(f, &f->n1, 1, NULL, &held, false);
+			UNTIL(f, !state_node(&f->server->state, "n1")->node.report_wanted);
+		}
+		assert_int_equal(db(f)->n_live, 8);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+CLUSTER_TEST(claims_of_many_collected_allocations_on_one_volume_are_adopted)
 {
 	struct alloc alloc;
 	struct claim held;
 
 	forget_that_n1_has_it(f, &alloc, &held);
 	connect_node(&f->n1, "n1");
-	report(f, &f->n1, 1, &alloc, &held, false);
-	UNTIL(f, has_reported(f, "n1"));
-	for (int i = 0; i < 12; i++) {
-		connect_with_unknown_work(f);
+	for (int i = 0; i < 10; i++) {
 		(void)str_format(held.id, sizeof(held.id), "01890000-0000-7000-8000-0000000000%02d", 10 + i);
-		report(f, &f->n1, 1, NULL, &held, false);
-		UNTIL(f, !state_node(&f->server->state, "n1")->node.report_wanted);
+		(void)str_format(held.allocation_id, sizeof(held.allocation_id),
+				 "01890000-0000-7000-8000-0000000001%02d", i);
+		report(f, &f->n1, 1, NULL, &held, i < 9);
 	}
-	assert_int_equal(db(f)->n_live, 8);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(db(f)->n_live, 10);
 }
 
 CLUSTER_TEST(allocations_that_only_their_node_knows_have_a_limit_in_bytes)
